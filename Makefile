@@ -1,0 +1,45 @@
+# Two commands for everyone: `make demo` and `make test`. Each makes its own environment in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: demo test quick check lock clean
+
+demo: $(VENV)/.runtime
+	$(BIN)/fitnoise demo
+
+# Everything: style, types, and all tests (about 5 minutes on two cores).
+test: check
+	$(BIN)/pytest
+
+# Style, types and the fast tests.
+quick: check
+	$(BIN)/pytest -m "not slow"
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "fitnoise needs Python 3.11 or newer; set PYTHON=python3.x")'
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.runtime: $(VENV)/.created requirements.lock pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+# Renew the pinned versions (needs uv).
+lock:
+	uv pip compile pyproject.toml --group build --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -o requirements.lock --upgrade --quiet
+	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -c requirements.lock -o requirements-dev.lock --upgrade --quiet
+
+clean:
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
