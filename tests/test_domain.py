@@ -1,0 +1,143 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fitnoise.domain import Binned, Categorical, Domain, Ordered
+from fitnoise.errors import DomainError
+
+
+def test_categorical_shows_labels_where_it_has_them():
+    plain = Categorical(["a", "b"])
+    labelled = Categorical({1: "one", 2: "two"}, column="code")
+    assert (plain.values, plain.size, plain.ordered) == (("a", "b"), 2, False)
+    assert (labelled.values, labelled.codes, labelled.column) == (("one", "two"), (1, 2), "code")
+    assert [labelled.position(x) for x in (1, 2, "one", "two")] == [0, 1, 0, 1]
+
+
+def test_numpy_codes_are_plain_codes():
+    assert Categorical(np.arange(3)).codes == (0, 1, 2)
+    assert all(type(c) is int for c in Categorical(np.arange(3)).codes)
+
+
+def test_true_is_not_one():
+    assert Categorical([True, False]).position(False) == 1
+    with pytest.raises(DomainError, match="neither a code"):
+        Categorical([0, 1]).position(True)
+
+
+@given(st.integers(-1000, 1000), st.integers(0, 300))
+def test_ordered_positions_are_offsets(low, width):
+    a = Ordered(low, low + width)
+    assert a.size == width + 1 == len(a.values)
+    assert [a.position(v) for v in a.values] == list(range(a.size))
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=8, unique=True), st.floats(-1e10, 1e10))
+def test_a_number_falls_in_the_bin_between_its_cuts(cuts, x):
+    a = Binned(sorted(cuts))
+    edges = [-math.inf, *sorted(cuts), math.inf]
+    i = a.position(x)
+    assert edges[i] <= x < edges[i + 1]
+    assert a.size == len(cuts) + 1 == len(set(a.values))
+
+
+def test_bins_are_named_by_their_cuts():
+    assert Binned([1, 10_000, 0.5e6]).values == (
+        "under 1",
+        "1 to under 10000",
+        "10000 to under 500000",
+        "500000 or more",
+    )
+    assert Binned([0.25]).values == ("under 0.25", "0.25 or more")
+    assert Binned([1, 2]).position("1 to under 2") == 1
+
+
+def test_codes_from_a_file(tmp_path):
+    file = tmp_path / "codes.csv"
+    file.write_text("code,label\n1,One\n2,Two\n", encoding="utf-8-sig")
+    assert Categorical.from_file(file) == Categorical({1: "One", 2: "Two"})
+    file.write_text("code\n01\n02\n")
+    assert Categorical.from_file(file, column="c") == Categorical(["01", "02"], column="c")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kode\n1\n", "needs a column named 'code'"),
+        ("", "needs a column named 'code'"),
+        ("code,label\n1,a\n1,b\n", "declares a code twice"),
+        ("code\n1\n1\n", "declared twice"),
+        ("code,label\n1,a\n2,a\n", "label 'a' is declared twice"),
+        ("code\n", "at least one code"),
+    ],
+)
+def test_bad_files_of_codes(tmp_path, text, message):
+    file = tmp_path / "codes.csv"
+    file.write_text(text)
+    with pytest.raises(DomainError, match=message):
+        Categorical.from_file(file)
+
+
+def test_a_file_of_codes_that_cannot_be_read(tmp_path):
+    with pytest.raises(DomainError, match=r"'no\.csv' cannot be read"):
+        Categorical.from_file(tmp_path / "no.csv")
+    (tmp_path / "latin.csv").write_bytes(b"code\n\xe9\n")
+    with pytest.raises(DomainError, match="cannot be read"):
+        Categorical.from_file(tmp_path / "latin.csv")
+
+
+def test_domain_is_an_ordered_mapping():
+    d = Domain({"place of birth": Categorical(["x"])}, age=Ordered(0, 9, column="AGE"))
+    assert (list(d), d.shape, d.size, len(d)) == (["place of birth", "age"], (1, 10), 10, 2)
+    assert (d.column("age"), d.column("place of birth")) == ("AGE", "place of birth")
+    assert "age" in d
+    assert "AGE" not in d
+    assert d == Domain({"place of birth": Categorical(["x"]), "age": Ordered(0, 9, column="AGE")})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Categorical([]), "at least one code"),
+        (lambda: Categorical("abc"), "single text"),
+        (lambda: Categorical([1, "a"]), "got int, str"),
+        (lambda: Categorical([1.5]), "got float"),
+        (lambda: Categorical([None]), "got NoneType"),
+        (lambda: Categorical([1, 1]), "code 1 is declared twice"),
+        (lambda: Categorical({1: "a", 2: "a"}), "label 'a' is declared twice"),
+        (lambda: Categorical({1: ""}), "non-empty texts"),
+        (lambda: Categorical([2**53]), "below 2\\^53"),
+        (lambda: Categorical(["a"], column=""), "non-empty text"),
+        (lambda: Ordered(0.5, 3), "low must be a whole number"),
+        (lambda: Ordered(0, True), "high must be a whole number"),
+        (lambda: Ordered(3, 2), "low must not exceed high"),
+        (lambda: Ordered(0, 10**8), "use cut points"),
+        (lambda: Ordered(0, 3, column=7), "named by a non-empty text"),
+        (lambda: Ordered(0, 3).position(4), "not a whole number from 0 to 3"),
+        (lambda: Ordered(0, 3).position("1"), "not a whole number"),
+        (lambda: Binned([]), "at least one cut"),
+        (lambda: Binned([1, 1]), "must increase"),
+        (lambda: Binned([2, 1]), "must increase"),
+        (lambda: Binned([math.nan]), "finite numbers"),
+        (lambda: Binned([True]), "finite numbers"),
+        (lambda: Binned(["1"]), "finite numbers"),
+        (lambda: Binned([1]).position(math.inf), "neither a finite number"),
+        (lambda: Binned([1]).position("x"), "neither a finite number"),
+        (Domain, "at least one attribute"),
+        (lambda: Domain({"": Ordered(0, 1)}), "plain, non-empty text"),
+        (lambda: Domain({'a"b': Ordered(0, 1)}), "plain, non-empty text"),
+        (lambda: Domain({3: Ordered(0, 1)}), "plain, non-empty text"),
+        (lambda: Domain(value=Ordered(0, 1)), "column of every released table"),
+        (lambda: Domain(MOE=Ordered(0, 1)), "column of every released table"),
+        (lambda: Domain(a=Ordered(0, 1), A=Ordered(0, 1)), "differ only by case"),
+        (lambda: Domain({"a": Ordered(0, 1)}, a=Ordered(0, 1)), "declared twice"),
+        (lambda: Domain(a=[1, 2]), "must be Categorical, Ordered or Binned; got list"),
+        (lambda: Domain(a=Ordered(0, 1))["b"], r"no attribute 'b' in the domain; it has \['a'\]"),
+    ],
+)
+def test_bad_domains_are_refused(make, message):
+    with pytest.raises(DomainError, match=message):
+        make()

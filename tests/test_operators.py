@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import zoo
+from fitnoise import operators as op
+from fitnoise import rules
+from fitnoise.errors import WorkloadError
+from laws import check_operator
+
+
+@pytest.mark.parametrize("name", zoo.OPERATORS)
+def test_laws(name, rng):
+    check_operator(zoo.OPERATORS[name], rng)
+
+
+def leaves():
+    sizes = st.integers(1, 4)
+    groups = sizes.flatmap(
+        lambda n: st.lists(
+            st.lists(st.integers(0, n - 1), min_size=1, max_size=n, unique=True).map(tuple), min_size=1, max_size=3
+        ).map(lambda g: op.Groups(n, tuple(g)))
+    )
+    intervals = sizes.flatmap(
+        lambda n: st.lists(
+            st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).map(lambda b: tuple(sorted(b))),
+            min_size=1,
+            max_size=4,
+        ).map(lambda b: op.Intervals(n, tuple(b)))
+    )
+    plain = st.one_of(*(sizes.map(kind) for kind in (op.Identity, op.Total, op.Prefix)))
+    return st.one_of(plain, groups, intervals)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(leaves(), min_size=1, max_size=3), st.integers(0, 2**32))
+def test_kronecker_of_anything(factors, seed):
+    a = op.Kronecker(tuple(factors))
+    check_operator(op.Stack((a, op.Total(a.shape[1]))), np.random.default_rng(seed))
+
+
+def test_integers_stay_integers():
+    for a in (op.Prefix(3), op.Total(3), op.Groups(3, ((0, 2),)), op.Kronecker((op.Prefix(2), op.Identity(2)))):
+        assert rules.dense(a).dtype.kind == "i"
+
+
+def test_no_rule_is_an_error_not_a_dense_fallback():
+    class Unknown(op.Operator):
+        shape = (1, 1)
+
+        def mv(self, x):
+            return x
+
+        def rmv(self, y):
+            return y
+
+    for rule in (rules.dense, rules.gram, rules.column_norms, rules.row_norms):
+        with pytest.raises(WorkloadError, match=r"no rule for the .* of Unknown"):
+            rule(Unknown())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: op.Dense(np.array([1.0, 2.0])), r"shape \(m, d\)"),
+        (lambda: op.Dense(np.zeros((0, 3))), r"m, d ≥ 1"),
+        (lambda: op.Dense(np.array([[1.0, np.nan]])), "non-finite entry at row 0, column 1"),
+        (lambda: op.Dense(np.array([["a"]])), "real numbers"),
+        (lambda: op.Dense(np.array([[1j]])), "real numbers"),
+        (lambda: op.Intervals(3, ()), "at least one range"),
+        (lambda: op.Intervals(3, ((1, 3),)), "leaves the 3 cells"),
+        (lambda: op.Intervals(3, ((2, 1),)), "empty"),
+        (lambda: op.Groups(3, ()), "at least one group"),
+        (lambda: op.Groups(3, ((0, 0),)), "repeats a cell"),
+        (lambda: op.Groups(3, ((),)), "empty"),
+        (lambda: op.Groups(3, ((3,),)), "leaves the 3 cells"),
+        (lambda: op.Kronecker(()), "at least one factor"),
+        (lambda: op.Stack((op.Identity(2), op.Identity(3))), "same number of cells"),
+        (lambda: op.Scaled(op.Identity(2), np.array([1.0])), "as many finite weights"),
+        (lambda: op.Scaled(op.Identity(1), np.array([np.inf])), "finite weights"),
+    ],
+)
+def test_bad_operators_are_refused(make, message):
+    with pytest.raises(WorkloadError, match=message):
+        make()
+
+
+def test_dense_is_a_frozen_copy():
+    given_matrix = np.eye(2)
+    a = op.Dense(given_matrix)
+    given_matrix[0, 0] = 7
+    assert a.matrix[0, 0] == 1
+    with pytest.raises(ValueError, match="read-only"):
+        a.matrix[0, 0] = 3
