@@ -1,0 +1,1 @@
+"""Mechanisms: one file per paper, each offering `plan(…)`."""

@@ -1,0 +1,338 @@
+"""Plans: everything decided before the data are looked at, frozen, hashed and open to anyone's check.
+
+A plan holds the publication it answers, the integer strategy that will be measured, and the dual weights that prove
+nothing cheaper could meet the targets. Prices, errors and the certificate are *properties*: recomputed from these three
+whenever they are asked for, also after reading a plan from a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self, final
+
+import numpy as np
+
+from fitnoise import operators as op
+from fitnoise import privacy, rules
+from fitnoise.certificates import Certificate, lower_bound
+from fitnoise.errors import FitnoiseError, PlanError
+from fitnoise.publication import Publication
+from fitnoise.rounding import variances
+from fitnoise.sectors import Decomposition, Floats, decompose, exchangeable_attributes
+from fitnoise.spec import Spec
+from fitnoise.strategy import SectorStrategy, Strategy
+from fitnoise.targets import Kind, z_score
+
+FORMAT = 1
+"""Version of the plan document. A reader refuses a version it does not know."""
+
+MECHANISM = "fit-for-use"
+
+
+@final
+@dataclass(frozen=True)
+class TableSummary:
+    """What a plan promises for one table.
+
+    target: the numbers asked for, in the user's own kind of target: one number, or smallest and largest.
+    target_moe, achieved_moe: margins of error at the confidence, in people, of the number closest to its limit.
+    price: this table's share of the privacy cost at the margin, from the dual weights: making all its variances 1 %
+        larger saves price × 1 % of ρ; making its margins 1 % larger saves twice that. Shares add to 1.
+    """
+
+    name: str
+    numbers: int
+    target: str
+    confidence: float
+    target_moe: float
+    achieved_moe: float
+    price: float
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A certified plan. Make one with :func:`fitnoise.plan`; nothing in it depends on data.
+
+    Attributes:
+        publication: what was asked for.
+        strategy: the integers that will be measured, with their noise scales.
+        weights: dual weights (p, q), the evidence of optimality.
+        status: how the optimisation ended, as a sentence.
+
+    **Guarantees**
+        * `cost_squared` is the exact cost of `strategy` for one protected unit, rounded up to a float;
+        * `bound` ≤ Δ² of every unbiased Gaussian linear mechanism that meets the targets (under a budget: the targets
+          times `relaxation`), recomputed from the problem and `weights`;
+        * `variances` ≤ the targets (times `relaxation`, which is 1 unless a budget was given);
+        * `from_json(to_json())` is the same plan with the same `hash`.
+    """
+
+    publication: Publication
+    strategy: Strategy
+    weights: tuple[Floats, Floats]
+    status: str
+
+    def __post_init__(self) -> None:
+        d = self.decomposition
+        if self.strategy.sizes != d.sizes or self.strategy.cells != d.cells:
+            raise PlanError("the strategy is for another domain than the publication.")
+        expected = [s.attributes for s in d.sectors]
+        if [s.attributes for s in self.strategy.sectors] != expected:
+            raise PlanError("the strategy does not measure the sectors that the tables need.")
+
+    @cached_property
+    def decomposition(self) -> Decomposition:
+        """The workload in sectors, over the strategy's own bases."""
+        return decompose(self.publication.workload, [s.basis for s in self.strategy.sectors])
+
+    # --- price --------------------------------------------------------------------------------------
+
+    @cached_property
+    def exact_cost(self) -> Fraction:
+        """Δ² for one protected unit, exact, from the integers of the strategy."""
+        unit = self.publication.unit
+        return self.strategy.cost_squared(unit.neighbours) * unit.cost_factor()
+
+    @property
+    def cost_squared(self) -> float:
+        """Δ², rounded up."""
+        return _up(self.exact_cost)
+
+    @property
+    def exact_rho(self) -> Fraction:
+        """ρ = Δ²/2, exact: the guarantee is ρ-zCDP."""
+        return privacy.rho(self.exact_cost)
+
+    @property
+    def rho(self) -> float:
+        """ρ, rounded up."""
+        return _up(self.exact_rho)
+
+    @property
+    def mu(self) -> float:
+        """μ = Δ, of the Gaussian mechanism this one imitates on the integers."""
+        return privacy.mu(self.exact_cost)
+
+    def epsilon(self, delta: float | None = None, *, nominal: bool = False) -> float:
+        """ε at δ (default: the publication's).
+
+        Guaranteed: from ρ-zCDP by the optimal conversion, valid for the discrete noise actually used. Nominal: the
+        exact curve of continuous Gaussian noise with the same covariance, smaller, to compare with other tools.
+        """
+        at = self.publication.delta if delta is None else delta
+        if nominal:
+            return privacy.gaussian_epsilon(self.mu, at)
+        return privacy.zcdp_epsilon(self.exact_rho, at)
+
+    @property
+    def profile(self) -> Floats:
+        """Squared cost of one record in each structured cell (n_o,): the cells of a matrix workload, in C order."""
+        return np.array([_up(x) for x in self.strategy.profile()])
+
+    # --- accuracy -----------------------------------------------------------------------------------
+
+    @cached_property
+    def variances(self) -> Floats:
+        """Achieved variances, in people²: (m,) for a matrix workload.
+
+        In general one per distinct row of each table (rows that differ only in exchangeable values are alike), tables
+        in order; see :meth:`table_variances`.
+        """
+        return variances(self.decomposition, self.strategy)
+
+    @cached_property
+    def relaxation(self) -> float:
+        """Largest achieved variance over target: at most 1, or, under a budget, what the budget buys."""
+        return float((self.variances / self.decomposition.variances).max())
+
+    def table_variances(self, name: str) -> Floats:
+        """Achieved variances of one table, in the table's shape."""
+        workload = self.publication.workload
+        table = workload[name]
+        layout = self.decomposition.layouts[workload.tables.index(table)]
+        outer = tuple(self.decomposition.sizes[a] for a in layout.axes)
+        inner = self.variances[layout.rows].reshape(layout.inner_shape)
+        return np.broadcast_to(inner, outer + layout.inner_shape).transpose(layout.transpose)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers will be published."""
+        w = self.publication.workload
+        return sum(math.prod(t.shape(w.domain)) for t in w.tables)
+
+    @property
+    def answers(self) -> int:
+        """How many noisy answers will be measured."""
+        return sum(s.answers for s in self.strategy.sectors)
+
+    @cached_property
+    def tables(self) -> tuple[TableSummary, ...]:
+        """One summary per table."""
+        w = self.publication.workload
+        q = self.weights[1] / self.weights[1].sum()
+        out = []
+        for t, layout in zip(w.tables, self.decomposition.layouts, strict=True):
+            wanted, achieved = layout.variances, self.variances[layout.rows]
+            worst = int(np.argmax(achieved / wanted))
+            gamma = t.target.confidence if t.target.confidence is not None else w.confidence
+            z = z_score(gamma)
+            out.append(
+                TableSummary(
+                    name=t.name,
+                    numbers=math.prod(t.shape(w.domain)),
+                    target=_say(t.target.kind, t.targets(w.domain)),
+                    confidence=gamma,
+                    target_moe=z * math.sqrt(wanted[worst]),
+                    achieved_moe=z * math.sqrt(achieved[worst]),
+                    price=float(q[layout.rows].sum()),
+                )
+            )
+        return tuple(out)
+
+    @cached_property
+    def separate_rho(self) -> float:
+        """ρ of the usual alternative: independent noise on every published number, each table on its own."""
+        total = 0.0
+        unit = self.publication.unit
+        for layout in self.decomposition.layouts:
+            scaled = op.Scaled(op.Dense(layout.queries), 1 / np.sqrt(layout.variances * self.relaxation))
+            total += float(rules.column_norms(scaled).max()) / 2
+        pair = 2 if unit.neighbours is privacy.Neighbours.REPLACE_ONE else 1
+        return total * unit.cost_factor() * pair
+
+    # --- proof --------------------------------------------------------------------------------------
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """Value and bound, recomputed from the integers and from the problem."""
+        unit = self.publication.unit
+        bound = lower_bound(self.decomposition, *self.weights, unit.neighbours) * unit.cost_factor()
+        bought = 1.0 if self.publication.budget is None else self.relaxation
+        return Certificate(value=self.cost_squared, bound=bound / bought)
+
+    @property
+    def bound(self) -> float:
+        """Certified lower bound on Δ²."""
+        return self.certificate.bound
+
+    @property
+    def gap(self) -> float:
+        """cost_squared / bound − 1."""
+        return self.certificate.gap
+
+    # --- document -----------------------------------------------------------------------------------
+
+    def document(self) -> dict[str, Any]:
+        """The plan as plain JSON values."""
+        return {
+            "fitnoise_plan": FORMAT,
+            "mechanism": MECHANISM,
+            "spec": Spec.of(self.publication).document(),
+            "strategy": [
+                {
+                    "attributes": [self.decomposition.exchangeable[a] for a in s.attributes],
+                    "basis": s.basis.tolist(),
+                    "mixing": [[int(x) for x in row] for row in s.mixing],
+                    "scale": str(Fraction(s.scale)),
+                }
+                for s in self.strategy.sectors
+            ],
+            "weights": {"cells": self.weights[0].tolist(), "numbers": self.weights[1].tolist()},
+            "status": self.status,
+            "cost": {"cost_squared": str(self.exact_cost), "bound": self.bound},
+        }
+
+    def to_json(self) -> str:
+        """Canonical JSON: the same plan gives the same text. Keys keep their order: the domain's has a meaning."""
+        return json.dumps(self.document(), separators=(",", ":"), allow_nan=False) + "\n"
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the canonical JSON, hexadecimal."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read a plan and check that its integers cost what it says.
+
+        Raises:
+            PlanError: not a plan, of an unknown version, or one whose parts contradict each other.
+        """
+        try:
+            document = json.loads(text)
+        except ValueError:
+            raise PlanError("this is not a plan: it is not JSON. Nothing was measured.") from None
+        if not isinstance(document, Mapping) or "fitnoise_plan" not in document:
+            raise PlanError("this is not a plan: the key 'fitnoise_plan' is missing. Nothing was measured.")
+        if document["fitnoise_plan"] != FORMAT or document.get("mechanism") != MECHANISM:
+            raise PlanError(
+                f"this plan is version {document['fitnoise_plan']!r} of mechanism {document.get('mechanism')!r}; this "
+                f"program reads version {FORMAT} of {MECHANISM!r}. Nothing was measured."
+            )
+        try:
+            plan = cls._read(document)
+        except FitnoiseError:
+            raise
+        except (KeyError, TypeError, ValueError, ZeroDivisionError, OverflowError, AttributeError) as error:
+            raise PlanError(
+                f"the plan is damaged ({type(error).__name__} while reading it). Nothing was measured."
+            ) from None
+        if str(plan.exact_cost) != document["cost"]["cost_squared"]:
+            raise PlanError("the plan's integers do not cost what it says. Nothing was measured.")
+        return plan
+
+    @classmethod
+    def _read(cls, document: Mapping[str, Any]) -> Self:
+        publication = Spec.parse(document["spec"]).publication()
+        domain = publication.workload.domain
+        free, bound = exchangeable_attributes(publication.workload)
+        sectors = []
+        for s in document["strategy"]:
+            attributes = tuple(free.index(a) for a in s["attributes"])
+            sizes = tuple(domain[a].size for a in s["attributes"])
+            scale = Fraction(s["scale"])
+            if Fraction(float(scale)) != scale:
+                raise PlanError("a noise scale of the plan is not a floating-point number.")
+            basis = _integers(s["basis"])
+            sectors.append(SectorStrategy(attributes, sizes, _integers(s["mixing"]), basis, float(scale)))
+        cells = math.prod(domain[a].size for a in bound)
+        w = document["weights"]
+        return cls(
+            publication=publication,
+            strategy=Strategy(tuple(domain[a].size for a in free), cells, tuple(sectors)),
+            weights=(np.array(w["cells"], dtype=np.float64), np.array(w["numbers"], dtype=np.float64)),
+            status=str(document["status"]),
+        )
+
+
+def _integers(rows: Any) -> Any:
+    if not all(type(x) is int for row in rows for x in row):
+        raise PlanError("a strategy is made of whole numbers.")
+    a = np.array(rows, dtype=object)
+    if a.ndim != 2:
+        raise PlanError("a strategy is made of matrices.")
+    return a.astype(np.int64) if int(np.abs(a).max()) < 2**62 else a
+
+
+def _up(x: Fraction) -> float:
+    f = float(x)
+    return f if Fraction(f) >= x else math.nextafter(f, math.inf)
+
+
+def _say(kind: Kind, numbers: Floats) -> str:
+    low, high = float(numbers.min()), float(numbers.max())
+    text = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    return {
+        Kind.MARGIN: f"±{text}",
+        Kind.STD_ERROR: f"standard error {text}",
+        Kind.VARIANCE: f"variance {text}",
+        Kind.MAX_DEVIATION: f"all within ±{text}",
+        Kind.CV: f"relative standard error {text}",
+    }[kind]

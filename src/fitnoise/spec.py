@@ -1,0 +1,552 @@
+"""The specification: who is protected, which tables will be published, how accurate each must be.
+
+A document (TOML, or JSON inside a plan) validated by pydantic, with the plain objects of :mod:`fitnoise.publication` on
+the other side; they convert into each other without loss: `Spec.of(publication).publication() == publication`.
+
+Nothing is guessed: a number given as text, or true for 1, is refused, like every key that is not known.
+
+(A little longer than other rooms: the document, its way in and its way out belong on one page.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import re
+import reprlib
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from fitnoise import operators as op
+from fitnoise.domain import Attribute, Binned, Categorical, Domain, Ordered
+from fitnoise.errors import FitnoiseError, SpecError
+from fitnoise.privacy import Neighbours, PrivacyUnit
+from fitnoise.publication import MAX_RECORDS, Budget, DataSource, OutsideDomain, Publication
+from fitnoise.targets import By, Kind, check_confidence
+from fitnoise.workloads import AtMost, Ranges, Recode, Table, Workload, table
+
+# --- the document -----------------------------------------------------------------------------------
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, given: Any) -> Any:
+        """Name each unknown key and the key of *this* part that may have been meant."""
+        unknown = [str(k) for k in given if k not in cls.model_fields] if isinstance(given, Mapping) else []
+        if unknown:
+            told = ", ".join(_unknown(k, list(cls.model_fields)) for k in unknown)
+            raise PydanticCustomError("unknown_key", "{told}", {"told": told})
+        return given
+
+
+def _unknown(key: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(key, known, n=1)
+    return f"unknown key {key!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
+
+
+class CategoricalSpec(_Part):
+    """Unordered codes, in line or in a CSV file with a column `code` (and `label`)."""
+
+    type: Literal["categorical"]
+    codes: list[bool | int | str] | None = Field(None, description="the codes the data hold")
+    labels: list[str] | None = Field(None, description="what the tables show, one per code")
+    codes_file: str | None = Field(None, description="CSV file, relative to the specification")
+    column: str | None = Field(None, description="column of the data, if not the attribute's name")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.codes is None) == (self.codes_file is None):
+            raise ValueError("give either codes or codes_file")
+        if self.labels is not None and (self.codes is None or len(self.labels) != len(self.codes)):
+            raise ValueError("labels go with codes, one for each")
+        return self
+
+    def build(self, folder: Path | None) -> Attribute:
+        """The attribute; SpecError when its codes are in a file and the folder is not known."""
+        if self.codes_file is not None:
+            if folder is None:
+                raise SpecError(
+                    f"codes_file = {self.codes_file!r} names a file beside the specification, and its folder is not "
+                    "known here; give the folder, or the codes themselves."
+                )
+            return Categorical.from_file(folder / self.codes_file, column=self.column)
+        codes = self.codes or []
+        if self.labels is None:
+            return Categorical(codes, column=self.column)
+        Categorical(codes)  # a repeated code would vanish silently in the mapping below
+        return Categorical(dict(zip(codes, self.labels, strict=True)), column=self.column)
+
+
+class OrderedSpec(_Part):
+    """Whole numbers from low to high."""
+
+    type: Literal["ordered"]
+    low: int
+    high: int
+    clip: bool = Field(False, description="count smaller values as low and larger ones as high")
+    column: str | None = None
+
+    def build(self, folder: Path | None) -> Attribute:
+        """The attribute."""
+        return Ordered(self.low, self.high, self.clip, self.column)
+
+
+class BinnedSpec(_Part):
+    """A number cut into bins: below the first cut, between cuts (lower end included), the last cut or more."""
+
+    type: Literal["binned"]
+    cuts: list[float]
+    column: str | None = None
+
+    def build(self, folder: Path | None) -> Attribute:
+        """The attribute."""
+        return Binned(self.cuts, column=self.column)
+
+
+class BySpec(_Part):
+    """A target that depends on the value of one of the table's attributes."""
+
+    by: str
+    values: list[float] | dict[str, float]
+    default: float | None = None
+
+
+class SpanSpec(_Part):
+    """A group of consecutive values, ends included."""
+
+    first: int | float | str
+    last: int | float | str
+
+
+_Value = bool | int | float | str
+_Pair = Annotated[list[_Value], Field(min_length=2, max_length=2)]
+_Number = float | BySpec
+
+
+class TableSpec(_Part):
+    """One table to publish, with exactly one target."""
+
+    name: str | None = None
+    attributes: list[str] = Field(default_factory=list, description="shown value by value")
+    prefix: str | list[str] | None = Field(None, description='shown as "at most this value"')
+    ranges: str | dict[str, Literal["all"] | list[_Pair]] | None = Field(
+        None,
+        description="shown as ranges, ends included: a name for all of them, or name = [[first, last], …]",
+    )
+    recode: dict[str, dict[str, list[_Value] | SpanSpec]] | None = Field(
+        None, description="shown as groups: name.group = [values] or {first, last}"
+    )
+    matrix: list[list[int | float]] | None = Field(None, description="explicit queries about all cells, one a row")
+    margin: _Number | None = Field(None, description="half-width of the interval, in people")
+    std_error: _Number | None = Field(None, description="standard error, in people")
+    variance: _Number | None = Field(None, description="variance, in people²")
+    max_deviation: _Number | None = Field(None, description="error of all numbers at once, in people")
+    cv: _Number | None = Field(None, description="relative standard error at the reference count")
+    reference: float | None = Field(None, description="the public count a cv refers to")
+    confidence: float | None = Field(None, description="overrides accuracy.confidence")
+
+    def build(self, domain: Domain) -> Table:
+        """The table."""
+        numbers: dict[str, Any] = {}
+        for kind in Kind:
+            x = getattr(self, kind.value)
+            numbers[kind.value] = By(x.by, x.values, x.default) if isinstance(x, BySpec) else x
+        if self.matrix is not None:
+            if self.attributes or self.prefix or self.ranges or self.recode:
+                raise SpecError("a table with a matrix asks about all cells; it takes no attributes or views.")
+            plain = table(**numbers, reference=self.reference, confidence=self.confidence, name=self.name or "queries")
+            return Table(plain.name, (), plain.target, matrix=op.Dense(_matrix(self.matrix)))
+        ranges: Any = self.ranges
+        if isinstance(ranges, dict):
+            ranges = {a: None if b == "all" else b for a, b in ranges.items()}
+        recode = {a: {g: _group(domain[a], v) for g, v in groups.items()} for a, groups in (self.recode or {}).items()}
+        return table(
+            *self.attributes,
+            prefix=self.prefix,
+            ranges=ranges,
+            recode=recode,
+            **numbers,
+            reference=self.reference,
+            confidence=self.confidence,
+            name=self.name,
+        )
+
+
+def _group(attribute: Attribute, values: list[_Value] | SpanSpec) -> tuple[_Value, ...]:
+    if not isinstance(values, SpanSpec):
+        return tuple(values)
+    if not attribute.ordered:
+        raise SpecError("a group given as {first, last} needs an attribute with an order.")
+    i, j = attribute.position(values.first), attribute.position(values.last)
+    if i > j:
+        raise SpecError(f"a group ends where it starts or later; got first {values.first!r}, last {values.last!r}.")
+    return attribute.values[i : j + 1]
+
+
+def _matrix(rows: list[list[int | float]]) -> np.ndarray[Any, Any]:
+    """Whole numbers stay whole: np.array alone would wrap or round those beyond 64 bits."""
+    widths = {len(row) for row in rows}
+    if len(widths) != 1:
+        raise SpecError(f"the rows of a matrix must be equally long; got lengths {sorted(widths)}.")
+    whole = all(isinstance(x, int) for row in rows for x in row)
+    try:
+        return np.array(rows, dtype=np.int64 if whole else np.float64)
+    except OverflowError:
+        raise SpecError("an entry of the matrix does not fit in 64 bits.") from None
+
+
+class CostSpec(_Part):
+    """A privacy cost, said in exactly one way."""
+
+    rho: float | str | None = Field(None, description="zCDP; a text such as '1/28' is exact")
+    mu: float | None = Field(None, description="Gaussian differential privacy")
+    epsilon: float | None = Field(None, description="guaranteed ε at delta")
+    delta: float | None = Field(None, description="of epsilon, when it is not privacy.delta")
+
+    def build(self, delta: float) -> Budget:
+        """The budget; `delta` goes with an epsilon that does not say its own."""
+        implied = delta if self.epsilon is not None else None
+        return Budget(
+            rho=None if self.rho is None else exact_number(str(self.rho)),
+            mu=self.mu,
+            epsilon=self.epsilon,
+            delta=implied if self.delta is None else self.delta,
+        )
+
+
+_EXACT_NUMBER = re.compile(r"\d+(/\d+)?|(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
+
+
+def exact_number(text: str) -> Fraction:
+    """A number ≥ 0 written in decimals, or as a fraction such as "1/28", exactly.
+
+    Raises:
+        SpecError: anything else, or an exponent of more than three digits.
+    """
+    try:
+        if _EXACT_NUMBER.fullmatch(text):
+            return Fraction(text)
+    except (ValueError, ZeroDivisionError):  # more digits than Python reads, or x/0
+        pass
+    raise SpecError(f"a number such as 0.05, or a fraction such as '1/28', is needed; got {reprlib.repr(text)}.")
+
+
+class DataSpec(_Part):
+    """What is publicly known of the data."""
+
+    source: str = Field("default", description="name under which the ledger sums charges")
+    table: str | None = Field(None, description="table of a DuckDB file")
+    outside_domain: OutsideDomain = Field(OutsideDomain.REFUSE, strict=False)
+    max_records: int = Field(MAX_RECORDS, description="public bound on the number of records")
+
+
+class PrivacySpec(_Part):
+    """Who is protected."""
+
+    unit: str = Field("record", description="what one protected unit is called")
+    max_records: int = Field(1, description="at most this many records belong to one unit")
+    neighbours: Neighbours = Field(Neighbours.ADD_OR_REMOVE_ONE, strict=False)
+    delta: float = Field(1e-6, description="at which ε is reported")
+    cap: CostSpec | None = Field(None, description="refuse a plan that costs more")
+
+
+class AccuracySpec(_Part):
+    """How accuracy is stated and how close to the optimum a plan must be proven."""
+
+    confidence: float = 0.95
+    gap: float | None = Field(None, description="relative gap that must be certified")
+
+
+_AttributeSpec = Annotated[CategoricalSpec | OrderedSpec | BinnedSpec, Field(discriminator="type")]
+
+
+class Spec(_Part):
+    """A fitnoise specification."""
+
+    title: str = ""
+    data: DataSpec = DataSpec()
+    privacy: PrivacySpec = PrivacySpec()
+    accuracy: AccuracySpec = AccuracySpec()
+    budget: CostSpec | None = Field(None, description="spend exactly this; targets are then relative")
+    domain: dict[str, _AttributeSpec] = Field(min_length=1)
+    tables: list[TableSpec] = Field(min_length=1)
+
+    @classmethod
+    def parse(cls, document: Mapping[str, Any]) -> Spec:
+        """Validate a document.
+
+        Raises:
+            SpecError: naming every key that is unknown, missing or of the wrong kind.
+        """
+        try:
+            return cls.model_validate(document)
+        except ValidationError as error:
+            problems = "; ".join(_complaints(error.errors()[:50], document)[:5])
+            raise SpecError(f"the specification cannot be used: {problems}. No data were read.") from None
+
+    @classmethod
+    def from_toml(cls, text: str) -> Spec:
+        """Read TOML text; SpecError with the line where it is not TOML."""
+        try:
+            document = tomllib.loads(text)
+        except ValueError as error:  # TOMLDecodeError, or a whole number of more digits than Python reads
+            raise SpecError(f"the specification is not valid TOML: {error}. No data were read.") from None
+        except RecursionError:
+            raise SpecError("the specification is nested too deeply to be read. No data were read.") from None
+        return cls.parse(document)
+
+    def to_toml(self) -> str:
+        """The document as TOML, without what equals the defaults.
+
+        Groups given as {first, last} are written out value by value: in TOML they would move behind the others, and
+        the order of the groups is that of the published rows.
+        """
+        document = self.document()
+        for written, meant in zip(document["tables"], self.tables, strict=True):
+            for name, groups in (meant.recode or {}).items():
+                for group, values in groups.items():
+                    if isinstance(values, SpanSpec):
+                        with _place(f"recode.{name}.{group}"):
+                            written["recode"][name][group] = list(_group(self._ordered(name), values))
+        return tomli_w.dumps(document)
+
+    def _ordered(self, name: str) -> Attribute:
+        spec = self.domain.get(name)
+        if not isinstance(spec, (OrderedSpec, BinnedSpec)):
+            raise SpecError(f"a group given as {{first, last}} needs an attribute with an order; {name!r} is none.")
+        return spec.build(None)
+
+    def document(self) -> dict[str, Any]:
+        """The document as plain JSON values, without what equals the defaults."""
+        return self.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
+
+    def publication(self, folder: str | Path | None = None) -> Publication:
+        """The same as plain objects.
+
+        Args:
+            folder: files of codes are read relative to it; None refuses a specification that names any, so that
+                reading a plan opens no other file.
+
+        Raises:
+            SpecError: anything that cannot be meant as written, with its place in the document.
+        """
+        place = None if folder is None else Path(folder)
+        attributes = {}
+        for name, attribute in self.domain.items():
+            with _place(f"domain.{name}"):
+                attributes[name] = attribute.build(place)
+        with _place("domain"):
+            domain = Domain(attributes)
+        tables = []
+        for i, t in enumerate(self.tables):
+            with _place(f"tables[{i}]"):
+                tables.append(t.build(domain))
+                tables[i].check(domain)
+        with _place("accuracy"):
+            check_confidence(self.accuracy.confidence)
+        with _place("tables"):
+            workload = Workload(domain, tables, self.accuracy.confidence)
+        p, d = self.privacy, self.data
+        with _place("privacy"):
+            unit = PrivacyUnit(p.unit, p.max_records, p.neighbours)
+        with _place("data"):
+            source = DataSource(d.source, d.table, d.outside_domain, d.max_records)
+        with _place("privacy.cap"):
+            cap = None if p.cap is None else p.cap.build(p.delta)
+        with _place("budget"):
+            budget = None if self.budget is None else self.budget.build(p.delta)
+        with _place("the specification"):
+            return Publication(workload, unit, source, p.delta, self.accuracy.gap, cap, budget, self.title)
+
+    @classmethod
+    def of(cls, publication: Publication) -> Spec:
+        """The document that says what these objects say."""
+        w, s, u = publication.workload, publication.source, publication.unit
+        document: dict[str, Any] = {
+            "title": publication.title,
+            "data": {
+                "source": s.name,
+                "table": s.table,
+                "outside_domain": s.outside_domain,
+                "max_records": s.max_records,
+            },
+            "privacy": {
+                "unit": u.name,
+                "max_records": u.max_records,
+                "neighbours": u.neighbours,
+                "delta": publication.delta,
+                "cap": _cost_document(publication.cap, publication.delta),
+            },
+            "accuracy": {"confidence": w.confidence, "gap": publication.gap},
+            "budget": _cost_document(publication.budget, publication.delta),
+            "domain": {name: _attribute_document(a) for name, a in w.domain.items()},
+            "tables": [_table_document(t) for t in w.tables],
+        }
+        return cls.parse(document)
+
+
+@contextlib.contextmanager
+def _place(where: str) -> Iterator[None]:
+    """Prefix an error with its place in the document, and say that no data were read."""
+    try:
+        yield
+    except FitnoiseError as error:
+        raise SpecError(f"in {where}: {str(error).rstrip('.')}. No data were read.") from error
+
+
+def load_spec(path: str | Path) -> Publication:
+    """Read a TOML specification and the files of codes it names.
+
+    Raises:
+        SpecError: the file cannot be read or used; no data were read.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise SpecError(f"the specification {path.name!r} cannot be read: {reason}. No data were read.") from None
+    return Spec.from_toml(text).publication(path.parent)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a specification."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Spec.model_json_schema()}
+
+
+_KINDS = {
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "string_type": "a text",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a table of keys",
+    "model_type": "a table of keys",
+    "model_attributes_type": "a table of keys",
+    "literal_error": "{expected}",
+    "enum": "{expected}",
+}
+"""What each of pydantic's "this is of another kind" would have taken."""
+
+
+def _complaints(errors: Sequence[ErrorDetails], document: Any) -> list[str]:
+    """One sentence per place of the document.
+
+    Pydantic lists what every branch of a union would have wanted. Where one branch was meant (its error lies deeper, or
+    is not about the kind), only that is said; where none was, the kinds wanted are joined by "or".
+    """
+    placed = [(_located(e, document), e) for e in errors]
+    sentences: list[str] = []
+    wanted: dict[tuple[str | int, ...], tuple[Any, list[str]]] = {}
+    for place, e in placed:
+        if e["type"] not in _KINDS:
+            sentences.append(_explain(place, e))
+        elif not any(p[: len(place)] == place and (len(p) > len(place) or o["type"] not in _KINDS) for p, o in placed):
+            kinds = wanted.setdefault(place, (e["input"], []))[1]
+            kinds.append(_KINDS[e["type"]].format(**e.get("ctx", {})))
+    for place, (given, kinds) in wanted.items():
+        sentences.append(f"{_path(place)} must be {' or '.join(dict.fromkeys(kinds))}; got {_shown(given)}")
+    return sentences
+
+
+def _located(error: ErrorDetails, document: Any) -> tuple[str | int, ...]:
+    """The error's place without the names of union branches, which the document does not have."""
+    place: list[str | int] = []
+    here: Any = document
+    for step in error["loc"]:
+        steps: Any = range(len(here)) if isinstance(here, list) else here if isinstance(here, Mapping) else ()
+        if step in steps:
+            here = here[step]
+        elif error["type"] != "missing" or step != error["loc"][-1]:
+            continue
+        place.append(step)
+    return tuple(place)
+
+
+def _explain(place: tuple[str | int, ...], error: ErrorDetails) -> str:
+    if error["type"] == "missing":
+        return f"{_path(place)} is missing"
+    if error["type"].startswith("union_tag"):
+        return f"{_path((*place, 'type'))} must be 'categorical', 'ordered' or 'binned'"
+    reason = error.get("ctx", {}).get("error", error["msg"])
+    return f"in {_path(place)}: {reason}" if place else str(reason)
+
+
+def _path(place: tuple[str | int, ...]) -> str:
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
+    return text.removeprefix(".") or "the specification"
+
+
+def _shown(given: Any) -> str:
+    if isinstance(given, Mapping):
+        return "a table of keys"
+    return str(given).lower() if isinstance(given, bool) else reprlib.repr(given)
+
+
+def _cost_document(b: Budget | None, delta: float) -> dict[str, Any] | None:
+    if b is None:
+        return None
+    return {
+        "rho": None if b.rho is None else str(b.rho),
+        "mu": b.mu,
+        "epsilon": b.epsilon,
+        "delta": None if b.delta == delta else b.delta,
+    }
+
+
+def _attribute_document(a: Attribute) -> dict[str, Any]:
+    if isinstance(a, Categorical):
+        labels = None if a.labels is None else list(a.labels)
+        return {"type": "categorical", "codes": list(a.codes), "labels": labels, "column": a.column}
+    if isinstance(a, Ordered):
+        return {"type": "ordered", "low": a.low, "high": a.high, "clip": a.clip, "column": a.column}
+    if isinstance(a, Binned):
+        return {"type": "binned", "cuts": list(a.cuts), "column": a.column}
+    raise SpecError(f"an attribute of kind {type(a).__name__} has no form in a specification.")
+
+
+def _table_document(t: Table) -> dict[str, Any]:
+    target = t.target
+    out: dict[str, Any] = {
+        "name": t.name,
+        target.kind.value: _by_document(target.number) if isinstance(target.number, By) else float(target.number),
+        "reference": None if target.reference is None else float(target.reference),
+        "confidence": target.confidence,
+    }
+    if t.matrix is not None:
+        return out | {"matrix": t.matrix.matrix.tolist()}
+    views = dict(t.views)
+    out["attributes"] = list(t.attributes)
+    out["prefix"] = [a for a, v in views.items() if isinstance(v, AtMost)] or None
+    out["ranges"] = {
+        a: "all" if v.bounds is None else [_plain(b) for b in v.bounds]
+        for a, v in views.items()
+        if isinstance(v, Ranges)
+    } or None
+    out["recode"] = {
+        a: {g: _plain(values) for g, values in v.groups} for a, v in views.items() if isinstance(v, Recode)
+    } or None
+    return out
+
+
+def _by_document(by: By) -> dict[str, Any]:
+    values: Any = [float(v) for v in by.values if not isinstance(v, tuple)]
+    if by.named:
+        values = {str(v[0]): float(v[1]) for v in by.values if isinstance(v, tuple)}
+    return {"by": by.attribute, "values": values, "default": None if by.default is None else float(by.default)}
+
+
+def _plain(values: Sequence[Any]) -> list[Any]:
+    """NumPy scalars as plain values."""
+    return [v.item() if isinstance(v, np.generic) else v for v in values]

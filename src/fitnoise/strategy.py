@@ -1,0 +1,238 @@
+"""The integer strategy: what is measured, and its exact price. Part of the trust kernel.
+
+Sector S measures (⊗_{a∈S} H_a ⊗_{a∉S} 1ᵀ) ⊗ (A_S B_S) x with independent discrete Gaussian noise of scale σ_S on every
+entry. H_a = n_a I − J (for n_a = 2 the single row (1, −1)), A_S and B_S are integers, σ_S is a dyadic rational, so the
+answers before noise are integers and the price is a rational number computed here, from these integers alone:
+
+    prof(z, o) = Σ_S [Π_{a∈S} h_a] ‖(A_S B_S)_{·,o}‖² / σ_S²,    h_a = n_a (n_a − 1), or 1 for n_a = 2,
+
+the same for every combination z of exchangeable values. Nothing an optimiser says enters.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+
+from fitnoise.errors import PlanError, SingularStrategy
+from fitnoise.privacy import Neighbours
+
+Integers = NDArray[Any]
+"""int64 where a public bound shows that this is enough, Python integers (dtype object) otherwise."""
+
+SAFE = 2**62
+"""Below this an int64 can be negated, added once and compared without overflow."""
+
+MAX_REPLACE_PATTERNS = 2**14
+"""Agreement patterns of two records examined one by one for replace-one neighbours."""
+
+
+def exact_matmul(a: Integers, b: Integers) -> Integers:
+    """A b over the integers, int64 where no entry and no partial sum can reach 2⁶², Python integers otherwise."""
+    if a.size == 0 or b.size == 0:
+        return np.zeros((a.shape[0], b.shape[1]), dtype=np.int64)
+    largest = max(1, int(np.abs(a).max())) * max(1, int(np.abs(b).max())) * a.shape[1]
+    if largest < SAFE:
+        return np.asarray(a.astype(np.int64) @ b.astype(np.int64))
+    return np.asarray(a.astype(object) @ b.astype(object))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SectorStrategy:
+    """What is measured in one sector.
+
+    attributes: positions among the exchangeable attributes. sizes: n_a of each (≥ 2).
+    mixing: A_S, integers, (k, k), invertible. basis: B_S, integers, (k, n_o). scale: σ_S, a float (hence dyadic) > 0.
+    """
+
+    attributes: tuple[int, ...]
+    sizes: tuple[int, ...]
+    mixing: Integers
+    basis: NDArray[np.int64]
+    scale: float
+
+    def __post_init__(self) -> None:
+        k = len(self.basis)
+        if k == 0 or self.basis.ndim != 2 or self.basis.dtype != np.int64:
+            raise PlanError("a sector's basis must be a matrix of whole numbers of at most 62 bits.")
+        if self.mixing.shape != (k, k) or self.mixing.dtype.kind not in "iO":
+            raise PlanError("a sector's mixing matrix must be square integers as large as its basis.")
+        for whole in (self.mixing, self.basis):
+            if whole.dtype.kind == "i" and not -SAFE < int(whole.min()) <= int(whole.max()) < SAFE:
+                raise PlanError("64-bit entries of a strategy must stay below 2^62; larger ones are Python integers.")
+        if not (math.isfinite(self.scale) and self.scale > 0):
+            raise PlanError("a sector's noise scale must be a positive finite number.")
+        if any(n < 2 for n in self.sizes) or len(self.sizes) != len(self.attributes):
+            raise PlanError("a sector's attributes must each have two values or more.")
+
+    @cached_property
+    def rows(self) -> Integers:
+        """A_S B_S, exact, shape (k, n_o)."""
+        return exact_matmul(self.mixing, self.basis)
+
+    @cached_property
+    def column_squares(self) -> list[int]:
+        """‖(A_S B_S)_{·,o}‖² for each structured cell o, exact."""
+        r = self.rows
+        largest = int(np.abs(r).max()) ** 2 * len(r)
+        exact = r if largest < SAFE and r.dtype != object else r.astype(object)
+        return [int(x) for x in (exact * exact).sum(axis=0)]
+
+    @property
+    def answers(self) -> int:
+        """Number of noisy numbers: k times Π n_a (1 for n_a = 2)."""
+        return len(self.basis) * math.prod(axis_rows(n) for n in self.sizes)
+
+    def weight(self, agreeing: Iterable[int]) -> int:
+        """Σ over the centred rows of h_z h_z' for two records that agree on exactly these exchangeable attributes."""
+        same = set(agreeing)
+        out = 1
+        for a, n in zip(self.attributes, self.sizes, strict=True):
+            if n == 2:
+                out *= 1 if a in same else -1
+            else:
+                out *= n * (n - 1) if a in same else -n
+        return out
+
+    def magnitude(self, records: int) -> int:
+        """A bound on every entry of the transformed counts of at most `records` records, and on partial sums."""
+        return records * max(1, int(np.abs(self.rows).max())) * math.prod(max(n - 1, 1) for n in self.sizes)
+
+
+def axis_rows(n: int) -> int:
+    """Rows of the centring matrix of an axis of n values."""
+    return 1 if n == 2 else n
+
+
+def axis_gain(n: int) -> int:
+    """G with HᵀH = g (I − J/n)."""
+    return 2 if n == 2 else n * n
+
+
+def centre(counts: Integers, axis: int) -> Integers:
+    """Apply H along one axis: nI − J, or the row (1, −1) for n = 2. Stays in the ring of the input."""
+    n = counts.shape[axis]
+    if n == 2:
+        first, second = np.split(counts, 2, axis=axis)
+        return np.asarray(first - second)
+    return np.asarray(n * counts - counts.sum(axis=axis, keepdims=True, dtype=counts.dtype))
+
+
+def uncentre(answers: NDArray[np.float64], axis: int, n: int) -> NDArray[np.float64]:
+    """Apply H⁺ = Hᵀ/g along one axis."""
+    if n == 2:
+        return np.concatenate([answers, -answers], axis=axis) / 2
+    return np.asarray((answers - answers.mean(axis=axis, keepdims=True)) / n)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Strategy:
+    """All sectors of a plan.
+
+    sizes: n_a of every exchangeable attribute. cells: n_o. sectors: one strategy per sector, none twice.
+
+    **Guarantees**
+        * `profile()` equals the squared column norms of the dense integer strategy divided by σ², exactly;
+        * `cost_squared` is the largest squared distance, in units of the noise, that one neighbouring pair
+          can move the measured vector, exactly (an upper bound where it says so).
+    """
+
+    sizes: tuple[int, ...]
+    cells: int
+    sectors: tuple[SectorStrategy, ...]
+
+    def __post_init__(self) -> None:
+        if len({s.attributes for s in self.sectors}) != len(self.sectors):
+            raise PlanError("a strategy measures each sector once; a sector appears twice.")
+        for s in self.sectors:
+            if s.basis.shape[1] != self.cells or tuple(self.sizes[a] for a in s.attributes) != s.sizes:
+                raise PlanError("a sector of the strategy does not fit its domain.")
+
+    @cached_property
+    def _profile(self) -> tuple[Fraction, ...]:
+        everything = range(len(self.sizes))
+        totals: dict[float, list[int]] = defaultdict(lambda: [0] * self.cells)
+        for s in self.sectors:
+            w = s.weight(everything)
+            acc = totals[s.scale]
+            for o, square in enumerate(s.column_squares):
+                acc[o] += w * square
+        parts = [(1 / Fraction(scale) ** 2, acc) for scale, acc in totals.items()]
+        return tuple(sum((f * acc[o] for f, acc in parts), Fraction(0)) for o in range(self.cells))
+
+    def profile(self) -> tuple[Fraction, ...]:
+        """Exact squared cost of one record in each structured cell, the same for all exchangeable values."""
+        return self._profile
+
+    def sector_costs(self) -> tuple[Fraction, ...]:
+        """Exact squared cost of each sector on its own: its largest column over σ²."""
+        everything = range(len(self.sizes))
+        return tuple(
+            Fraction(s.weight(everything) * max(s.column_squares)) / Fraction(s.scale) ** 2 for s in self.sectors
+        )
+
+    def cost_squared(self, neighbours: Neighbours) -> Fraction:
+        """Δ² for neighbours that differ in one record, exact.
+
+        Add or remove one: max_o prof(o). Replace one: the maximum over pairs of cells of prof(o) + prof(o')
+        − 2 Σ_S weight_S(T) ⟨(A B)_o, (A B)_o'⟩/σ_S², T the exchangeable attributes on which the two agree; with more
+        than 14 exchangeable attributes the bound 4 max_o prof(o) is used instead.
+        """
+        largest = max(self.profile())
+        if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
+            return largest
+        if 2 ** len(self.sizes) > MAX_REPLACE_PATTERNS:
+            return 4 * largest
+        return self._replace_one()
+
+    def _replace_one(self) -> Fraction:
+        factors = [1 / Fraction(s.scale) ** 2 for s in self.sectors]
+        unit = math.lcm(*(f.denominator for f in factors))
+        grams = [
+            exact_matmul(s.rows.T, s.rows).astype(object) * int(f * unit)
+            for s, f in zip(self.sectors, factors, strict=True)
+        ]
+        own = np.array([int(x * unit) for x in self.profile()], dtype=object)
+        base = own[:, None] + own[None, :]
+        best = 0
+        free = [a for a, n in enumerate(self.sizes) if n > 1]
+        always = [a for a, n in enumerate(self.sizes) if n == 1]
+        for k in range(len(free) + 1):
+            for same in itertools.combinations(free, k):
+                agreeing = [*same, *always]
+                cross = sum(
+                    (s.weight(agreeing) * g for s, g in zip(self.sectors, grams, strict=True)),
+                    start=np.zeros((self.cells, self.cells), dtype=object),
+                )
+                best = max(best, int((base - 2 * cross).max()))  # the same cell twice gives 0
+        return Fraction(best, unit)
+
+
+def mixing_inverse(sector: SectorStrategy) -> NDArray[np.float64]:
+    """A_S⁻¹ in floating point, (k, k); SingularStrategy when A_S is not invertible."""
+    a = sector.mixing.astype(np.float64)
+    try:
+        inverse = np.asarray(sl.inv(a))
+    except (np.linalg.LinAlgError, ValueError):
+        inverse = np.full_like(a, math.nan)
+    if not np.isfinite(inverse).all():
+        raise SingularStrategy("a sector's integer strategy is singular: its answers could not be rebuilt.")
+    return inverse
+
+
+def whitened_lift(sector: SectorStrategy, lift: NDArray[np.float64]) -> NDArray[np.float64]:
+    """σ_S Π g_a^(−½) L A_S⁻¹: rows whose squared norms are a sector's share of the variances, (m, k)."""
+    gain = math.sqrt(math.prod(axis_gain(n) for n in sector.sizes))
+    return np.asarray(lift @ mixing_inverse(sector) * (sector.scale / gain))

@@ -1,0 +1,171 @@
+"""What `fn.plan` promises beyond the laws of test_plans.py."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fitnoise as fn
+import reference as ref
+import zoo
+from fitnoise.errors import CapExceeded, GapNotReached, PlanError, SpecError
+from fitnoise.plans import Plan
+from fitnoise.targets import Target
+from laws import check_plan
+from tolerances import LOOSE
+
+
+@pytest.mark.parametrize("name", ["prefix", "crossed", "five structured cells"])
+@pytest.mark.parametrize(
+    "budget",
+    [fn.Budget(rho=Fraction(1, 28)), fn.Budget(mu=0.5), fn.Budget(epsilon=1.0, delta=1e-6)],
+    ids=["rho", "mu", "eps"],
+)
+def test_a_budget_is_spent_and_never_exceeded(name, budget):
+    """Problem 2 is Problem 1 scaled (Theorem 5): relaxation = Δ²(targets)/Δ²(budget)."""
+    plan = fn.plan(zoo.WORKLOADS[name](), budget=budget)
+    check_plan(plan)
+    free = fn.plan(zoo.WORKLOADS[name]())
+    assert plan.relaxation == pytest.approx(free.cost_squared / plan.cost_squared, rel=1e-6)
+    if budget.epsilon is not None:
+        assert plan.epsilon(1e-6) <= 1.0
+        assert plan.epsilon(1e-6) == pytest.approx(1.0, rel=1e-6)
+
+
+def test_a_cap_refuses_dearer_plans_and_says_what_to_loosen():
+    with pytest.raises(CapExceeded, match=r"cap is ρ = 0\.01.*Loosen .*status by age prefix: 29%.*No plan was made"):
+        fn.plan(ref.cps(), cap=fn.Budget(rho=Fraction(1, 100)))
+    assert fn.plan(ref.cps(), cap=fn.Budget(rho=Fraction(1, 28))).rho < 1 / 28
+
+
+def test_units_of_several_records_cost_their_square():
+    one = fn.plan(zoo.crossed())
+    three = fn.plan(zoo.crossed(), unit=fn.PrivacyUnit("person", 3))
+    assert three.exact_cost == 9 * one.exact_cost
+    assert three.bound == pytest.approx(9 * one.bound)
+    check_plan(three)
+
+
+def test_prices_are_what_relaxing_a_table_saves():
+    """Finite differences: making one table's variances 1 % larger saves price × 1 % of the cost."""
+    base = ref.cps()
+    plan = fn.plan(base, gap=1e-8)
+    for i, summary in enumerate(plan.tables):
+        tables = list(base.tables)
+        eased = Target(tables[i].target.kind, tables[i].target.number * 1.01**0.5)
+        tables[i] = fn.Table(tables[i].name, tables[i].attributes, eased, tables[i].views)
+        other = fn.plan(fn.Workload(base.domain, tables), gap=1e-8)
+        saved = 1 - other.bound / plan.bound
+        assert saved == pytest.approx(0.01 * summary.price, rel=0.02)
+
+
+def test_a_publication_says_everything_once():
+    publication = fn.Publication(zoo.crossed(), unit=fn.PrivacyUnit("person", 2), gap=1e-7)
+    plan = fn.plan(publication)
+    assert plan.publication is publication
+    assert plan.gap <= 1e-7
+    with pytest.raises(PlanError, match="already says all this"):
+        fn.plan(publication, cap=fn.Budget(mu=1))
+
+
+def test_summaries_of_varying_targets():
+    w = zoo.WORKLOADS["by value"]()
+    summary = fn.plan(w).tables[0]
+    assert summary.target == "±2 to 6"
+    assert summary.achieved_moe <= summary.target_moe * (1 + LOOSE)
+
+
+def test_table_variances_have_the_table_s_shape():
+    plan = fn.plan(zoo.WORKLOADS["columns out of order"]())
+    first = plan.publication.workload.tables[0]
+    assert plan.table_variances(first.name).shape == (4, 3, 3)
+    by_o = plan.table_variances(first.name)[0, 0]
+    assert (by_o <= first.variances(plan.publication.workload.domain, 0.95)[0, 0] * (1 + LOOSE)).all()
+
+
+def test_dense_plans_speak_per_query_and_per_cell():
+    w, c = zoo.lower(5), [1, 2, 3, 4, 5]
+    plan = fn.plan(fn.matrix_workload(w, variances=c), gap=1e-6)
+    assert plan.variances.shape == plan.profile.shape == (5,)
+    assert (plan.variances <= c).all()
+    assert plan.profile.max() == pytest.approx(plan.cost_squared, rel=1e-12)
+
+
+def test_gaps_below_what_integers_and_floats_can_prove_are_refused():
+    with pytest.raises(GapNotReached):
+        fn.plan(fn.matrix_workload(ref.low_rank(16), variances=1), gap=1e-9)
+    with pytest.raises(SpecError, match="gap is a relative distance"):
+        fn.plan(zoo.crossed(), gap=0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.pop("strategy"), "damaged"),
+        (lambda d: d.update(fitnoise_plan=99), "version 99"),
+        (lambda d: d.update(mechanism="magic"), "'magic'"),
+        (lambda d: d["strategy"][0]["mixing"][0].__setitem__(0, 7), "do not cost what it says"),
+        (lambda d: d["strategy"][0]["mixing"][0].__setitem__(0, 7.0), "whole numbers"),
+        (lambda d: d["strategy"][0].update(scale="1/3"), "not a floating-point number"),
+        (lambda d: d["strategy"][0].update(scale="-4"), "positive finite"),
+        (lambda d: d["strategy"].pop(), "sectors"),
+        (lambda d: d["strategy"][0].update(attributes=["nope"]), "damaged"),
+        (lambda d: d["spec"]["tables"][0].update(margin="x"), "cannot be used"),
+        (lambda d: d["cost"].update(cost_squared="1/2"), "do not cost what it says"),
+    ],
+)
+def test_damaged_plans_are_refused(change, message):
+    document = fn.plan(zoo.crossed()).document()
+    change(document)
+    with pytest.raises(fn.FitnoiseError, match=message):
+        Plan.from_json(json.dumps(document))
+
+
+def test_what_is_not_a_plan():
+    for text in ("", "{", "[]", "{}", '"x"'):
+        with pytest.raises(PlanError, match="not a plan"):
+            Plan.from_json(text)
+
+
+def test_planning_is_reproducible():
+    a, b = fn.plan(zoo.five_cells()), fn.plan(zoo.five_cells())
+    assert a.hash == b.hash
+
+
+def test_the_first_steps_of_a_newcomer(tmp_path):
+    """The README's Python, on records made up here."""
+    codes = ["OH", "IA"]
+    domain = fn.Domain(
+        state=fn.Categorical(codes),
+        status=fn.Categorical(["single", "joint", "separate", "head"]),
+        age=fn.Ordered(0, 85),
+        wages=fn.Binned([1, 10_000, 25_000, 50_000, 75_000, 100_000, 200_000]),
+    )
+    workload = fn.Workload(
+        domain,
+        [fn.table("state", "status", margin=15), fn.table("status", prefix="age", margin=30)],
+        confidence=0.95,
+    )
+    plan = fn.plan(workload, gap=1e-6)
+    assert plan.bound <= plan.cost_squared
+    assert plan.gap <= 1e-6
+    assert plan.rho == pytest.approx(plan.mu**2 / 2)
+    assert plan.epsilon(delta=1e-6) > plan.epsilon(delta=1e-6, nominal=True) > 0
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame(
+        {
+            "state": rng.choice(codes, 500),
+            "status": rng.choice(domain["status"].values, 500),
+            "age": rng.integers(0, 86, 500),
+            "wages": rng.integers(0, 300_000, 500),
+        }
+    )
+    people.to_parquet(tmp_path / "people.parquet")
+    release = fn.release(plan, tmp_path / "people.parquet", ledger=tmp_path / "budget.sqlite")
+    frame = release["state by status"]
+    assert list(frame.columns) == ["state", "status", "value", "std_error", "moe"]
+    assert len(frame) == 8
+    assert (frame["moe"] <= 15 * (1 + LOOSE)).all()
+    assert abs(frame["value"].sum() - 500) < 8 * 15

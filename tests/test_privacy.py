@@ -1,0 +1,465 @@
+"""The relations between Δ², μ, ρ and (ε, δ), against 50-digit arithmetic, another library, and their own laws."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from dp_accounting.gaussian_mechanism import get_epsilon_gaussian, get_sigma_gaussian
+from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
+from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsilon
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from fitnoise.errors import SpecError
+from fitnoise.privacy import (
+    Neighbours,
+    PrivacyUnit,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    mu,
+    rho,
+    zcdp_delta,
+    zcdp_epsilon,
+    zcdp_rho,
+)
+from tolerances import EXACT
+
+GUARANTEED = 1e-10
+"""Relative error the docstrings of the Gaussian curve promise (measured: 5e-13)."""
+
+TINY = 5e-324
+LARGEST = 1e100
+
+MUS = (1e-6, 1e-3, 0.03, 0.3, 0.5, math.nextafter(0.5, 1), 1.0, 3.0, 10.0, 50.0)
+RHOS = (1e-6, 1e-3, 0.1, 0.5, 2.56, 10.0, 1e3)
+EPSILONS = (0.0, 1e-6, 0.01, 0.5, 1.0, 5.0, 30.0, 1e3)
+DELTAS = (1e-300, 1e-100, 1e-30, 1e-10, 1e-6, 1e-3, 0.1, 0.5, 0.9)
+
+
+# --- References in 50 digits ------------------------------------------------------------------------------
+
+
+def at_fifty_digits(function):
+    """Fifty digits, or more where the caller asks for more."""
+
+    def wrapped(*arguments):
+        with mpmath.workdps(max(50, mpmath.mp.dps)):
+            return function(*map(mpmath.mpf, arguments))
+
+    return wrapped
+
+
+@at_fifty_digits
+def reference_gaussian(mu, epsilon):
+    def phi(x):
+        return mpmath.erfc(-x / mpmath.sqrt(2)) / 2
+
+    return phi(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * phi(-mu / 2 - epsilon / mu)
+
+
+def conversion(rho, epsilon, alpha):
+    """The expression whose infimum over alpha > 1 is the optimal conversion, as printed in the paper."""
+    tilt = (alpha - 1) * (alpha * rho - epsilon)
+    return mpmath.exp(tilt) / (alpha - 1) * (1 - 1 / alpha) ** alpha
+
+
+@at_fifty_digits
+def reference_zcdp(rho, epsilon):
+    """Infimum by bisection of the derivative of the logarithm in log(alpha − 1), in which it has one zero."""
+    low, high = mpmath.mpf(-3000), mpmath.mpf(800)
+    for _ in range(130):
+        middle = (low + high) / 2
+        s = mpmath.exp(middle)
+        slope = (1 + 2 * s) * rho - epsilon - mpmath.log1p(1 / s)
+        low, high = (low, middle) if slope > 0 else (middle, high)
+    with mpmath.workdps(2000 if abs(low) > 40 else 60):  # s + 1 and 1 − 1/(s + 1) need the digits
+        return conversion(rho, epsilon, 1 + mpmath.exp(low))
+
+
+def bisect(increasing, low, high):
+    for _ in range(160):
+        middle = (low + high) / 2
+        low, high = (low, middle) if increasing(middle) > 0 else (middle, high)
+    return low
+
+
+# --- The curve of the Gaussian ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mu", MUS)
+def test_gaussian_delta_against_fifty_digits(mu):
+    # a, the deviation at which the curve is cut, goes from where ε = 0 to where δ is 1e-290 or so.
+    points = [-mu / 2, -mu / 4, 0.0, 0.1, 1.0, 3.0, 6.0, 10.0, 20.0, 30.0, 36.0]
+    for epsilon in {max(0.0, (a + mu / 2) * mu) for a in points} | {1e-300, 1e-12, mu * mu / 2}:
+        expected = reference_gaussian(mu, epsilon)
+        assert expected > 1e-300
+        assert abs(gaussian_delta(mu, epsilon) / expected - 1) < GUARANTEED
+
+
+def test_gaussian_delta_at_a_published_point():
+    # Balle and Wang's curve at μ = 1, ε = 1: Φ(−1/2) − e Φ(−3/2).
+    assert gaussian_delta(1, 1) == pytest.approx(0.126936737506643946, rel=1e-14)
+    assert reference_gaussian(1, 1) == pytest.approx(0.126936737506643946, rel=1e-16)
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.5, 1.0, 5.0])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 4.0])
+def test_gaussian_curve_against_dp_accounting(mu, epsilon):
+    delta = gaussian_delta(mu, epsilon)
+    assert GaussianPrivacyLoss(1 / mu).get_delta_for_epsilon(epsilon) == pytest.approx(delta, rel=1e-8, abs=1e-15)
+    if delta > 1e-12:  # beyond, the difference of their two terms has lost its digits
+        assert get_epsilon_gaussian(1 / mu, delta) == pytest.approx(epsilon, rel=1e-8, abs=1e-11)
+        assert 1 / get_sigma_gaussian(epsilon, delta) == pytest.approx(gaussian_mu(epsilon, delta), rel=1e-8)
+
+
+@pytest.mark.parametrize("mu", MUS)
+@pytest.mark.parametrize("delta", DELTAS)
+def test_gaussian_epsilon_against_fifty_digits(mu, delta):
+    epsilon = gaussian_epsilon(mu, delta)
+    if delta >= gaussian_delta(mu, 0):
+        assert epsilon == 0
+        return
+    expected = bisect(lambda e: delta - reference_gaussian(mu, e), mpmath.mpf(0), mpmath.mpf(mu) * (mu / 2 + 38))
+    assert abs(epsilon - expected) < (GUARANTEED * expected if expected >= 1e-4 * mu else 1e-14 * max(mu, mu * mu))
+
+
+@pytest.mark.parametrize("mu", MUS)
+def test_gaussian_epsilon_is_zero_from_the_curve_at_zero_up(mu):
+    delta = gaussian_delta(mu, 0)
+    assert delta == 1 or gaussian_epsilon(mu, delta) == 0
+    assert gaussian_epsilon(mu, delta * (1 - EXACT)) > 0
+
+
+@pytest.mark.parametrize("mu", [1e-6, 0.01, 0.6, 3.0])
+@pytest.mark.parametrize("share", [1e-9, 1e-6, 5e-5])
+def test_gaussian_epsilon_near_its_zero(mu, share):
+    delta = float(reference_gaussian(mu, share * mu))
+    expected = bisect(lambda e: delta - reference_gaussian(mu, e), mpmath.mpf(0), mpmath.mpf(mu))
+    assert abs(gaussian_epsilon(mu, delta) - expected) < 1e-14 * max(mu, mu * mu)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("delta", DELTAS)
+def test_gaussian_mu_against_fifty_digits(epsilon, delta):
+    # δ rises with μ, so μ is right to 1e-10 if δ lies between the values 1e-10 to its left and right. Near
+    # μ = 0 the two terms of δ agree to as many digits as δ has zeros: the reference takes 350.
+    found = gaussian_mu(epsilon, delta)
+    with mpmath.workdps(350):
+        left, right = (mpmath.mpf(found) * (1 + side * GUARANTEED) for side in (-1, 1))
+        assert reference_gaussian(left, epsilon) < delta < reference_gaussian(right, epsilon)
+
+
+@given(st.floats(1e-3, 50), st.floats(0, 100), st.floats(1.0, 2.0))
+def test_gaussian_delta_falls_in_epsilon_and_rises_in_mu(mu, epsilon, factor):
+    delta = gaussian_delta(mu, epsilon)
+    assert 0 <= delta <= 1
+    assert gaussian_delta(mu, epsilon * factor) <= delta * (1 + 1e-11)
+    assert gaussian_delta(mu * factor, epsilon) >= delta * (1 - 1e-11)
+
+
+@given(st.floats(1e-6, 50), st.floats(1e-300, 0.9))
+@example(0.5, 1e-300)
+def test_gaussian_epsilon_inverts_gaussian_delta(mu, delta):
+    epsilon = gaussian_epsilon(mu, delta)
+    if epsilon == 0:
+        assert delta >= gaussian_delta(mu, 0) * (1 - EXACT)
+    else:
+        assert gaussian_delta(mu, epsilon) == pytest.approx(delta, rel=EXACT)
+
+
+@given(st.floats(0, 1e3), st.floats(1e-300, 0.9))
+@example(0.0, 1e-300)
+def test_gaussian_mu_inverts_gaussian_delta(epsilon, delta):
+    assert gaussian_delta(gaussian_mu(epsilon, delta), epsilon) == pytest.approx(delta, rel=EXACT)
+
+
+# --- The conversion of zCDP -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_zcdp_delta_against_fifty_digits(rho, epsilon):
+    expected = reference_zcdp(rho, epsilon)
+    delta = zcdp_delta(rho, epsilon)
+    assert delta >= expected  # exact comparison: mpmath takes the float as it is
+    assert delta <= max(expected * (1 + EXACT), 1e-300)
+
+
+@given(st.floats(1e-6, 1e3), st.floats(0, 1e3), st.floats(1e-6, 1e6))
+def test_zcdp_delta_is_at_most_the_bound_at_any_order(rho, epsilon, excess):
+    with mpmath.workdps(50):
+        bound = conversion(mpmath.mpf(rho), mpmath.mpf(epsilon), 1 + mpmath.mpf(excess))
+    assert zcdp_delta(rho, epsilon) <= bound * (1 + EXACT) + 1e-300
+
+
+@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("delta", DELTAS)
+def test_zcdp_epsilon_against_fifty_digits(rho, delta):
+    epsilon = zcdp_epsilon(rho, delta)
+    assert zcdp_delta(rho, epsilon) <= delta
+    assert reference_zcdp(rho, epsilon) <= delta
+    if epsilon > 0:  # a slightly smaller ε does not hold
+        assert reference_zcdp(rho, max(0.0, epsilon * (1 - EXACT) - 1e-12)) > delta
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("delta", DELTAS)
+def test_zcdp_rho_against_fifty_digits(epsilon, delta):
+    found = zcdp_rho(epsilon, delta)
+    assert zcdp_epsilon(found, delta) <= epsilon
+    assert found < 1e-300 or reference_zcdp(found, epsilon) <= delta
+    larger = found * (1 + EXACT) if found > 1e-300 else 1e-290
+    assert reference_zcdp(larger, epsilon) > delta
+
+
+@pytest.mark.parametrize("rho", [1e-4, 0.01, 0.5, 2.56, 20.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-2])
+def test_zcdp_epsilon_against_a_renyi_accountant(rho, delta):
+    # Fed the same curve αρ on a fine grid of orders, it can only be worse, and hardly is.
+    orders = 1 + np.geomspace(0.02, 1e4, 20_000)
+    theirs, _ = compute_epsilon(orders, orders * rho, delta)
+    ours = zcdp_epsilon(rho, delta)
+    assert ours <= theirs * (1 + EXACT)
+    assert theirs <= ours * (1 + 1e-6) + 1e-9
+    their_delta, _ = compute_delta(orders, orders * rho, ours)
+    assert zcdp_delta(rho, ours) * (1 - EXACT) <= their_delta <= zcdp_delta(rho, ours) * (1 + 1e-5)
+
+
+@given(st.floats(1e-6, 1e3), st.floats(0, 1e3))
+@example(1e-6, 0.0)
+@example(1e3, 0.0)
+def test_zcdp_delta_bounds_gaussian_delta(rho, epsilon):
+    assert zcdp_delta(rho, epsilon) >= gaussian_delta(math.sqrt(2 * rho), epsilon) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 2.0, 7.5])
+@pytest.mark.parametrize("distance", [1, 2, 5])
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 4.0])
+def test_zcdp_delta_holds_for_discrete_gaussian_noise(scale, distance, epsilon):
+    # The exact δ of N_Z(0, scale²) between inputs at a distance, by summing over the lattice.
+    k = np.arange(-300, 301)
+    weights = np.exp(-((k / scale) ** 2) / 2)
+    loss = (distance**2 - 2 * distance * k) / (2 * scale**2)  # log P(k) / P(k − distance), negated
+    exact = float(np.sum(weights * np.maximum(0.0, -np.expm1(np.minimum(0.0, epsilon - loss))))) / weights.sum()
+    guaranteed = zcdp_delta(rho(Fraction(distance) ** 2 / Fraction(scale) ** 2), epsilon)
+    assert exact <= guaranteed * (1 + 1e-12)
+
+
+def test_a_fraction_is_rounded_up():
+    third = Fraction(1, 3)  # its nearest float is below it
+    assert Fraction(1 / 3) < third
+    above = math.nextafter(1 / 3, 1)
+    for delta in (1e-9, 1e-3):
+        assert zcdp_epsilon(third, delta) == zcdp_epsilon(above, delta)
+    assert zcdp_delta(third, 1.0) == zcdp_delta(above, 1.0) > zcdp_delta(1 / 3, 1.0)
+    assert zcdp_delta(Fraction(1, 2), 1.0) == zcdp_delta(0.5, 1.0)
+    assert zcdp_delta(Fraction(1, 10**400), 1.0) == zcdp_delta(TINY, 1.0) > 0
+
+
+@given(st.floats(1e-6, 1e3), st.floats(0, 1e3), st.floats(1.0, 2.0))
+def test_zcdp_delta_falls_in_epsilon_and_rises_in_rho(rho, epsilon, factor):
+    delta = zcdp_delta(rho, epsilon)
+    assert 0 < delta <= 1
+    assert zcdp_delta(rho, epsilon * factor) <= delta * (1 + EXACT)
+    assert zcdp_delta(rho * factor, epsilon) >= delta * (1 - EXACT)
+
+
+@given(st.floats(1e-6, 1e3), st.floats(1e-300, 0.9))
+def test_zcdp_epsilon_and_rho_are_inverse_on_the_safe_side(rho, delta):
+    epsilon = zcdp_epsilon(rho, delta)
+    assert zcdp_delta(rho, epsilon) <= delta
+    back = zcdp_rho(epsilon, delta)
+    assert zcdp_epsilon(back, delta) <= epsilon
+    assume(epsilon > 1e-3)  # many ρ have ε = 0; just above, ε is a difference of larger numbers
+    assert back == pytest.approx(rho, rel=EXACT)
+
+
+# --- Edges ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0, LARGEST])
+def test_nothing_released_costs_nothing(epsilon):
+    assert gaussian_delta(0.0, epsilon) == 0
+    assert zcdp_delta(0.0, epsilon) == 0
+    assert zcdp_delta(Fraction(0), epsilon) == 0
+
+
+@pytest.mark.parametrize("delta", [TINY, 1e-10, 0.5])
+def test_nothing_released_needs_no_epsilon(delta):
+    assert gaussian_epsilon(0.0, delta) == 0
+    assert zcdp_epsilon(0.0, delta) == 0
+
+
+def test_a_delta_below_every_float_is_zero_when_nominal_and_positive_when_guaranteed():
+    assert gaussian_delta(1.0, 60.0) == 0
+    assert zcdp_delta(0.5, 60.0) == TINY
+    assert reference_zcdp(0.5, 60.0) < TINY
+
+
+def test_enormous_costs_leave_no_privacy():
+    assert gaussian_delta(LARGEST, 0.0) == 1
+    assert zcdp_delta(LARGEST, 0.0) == 1
+    assert zcdp_delta(LARGEST, LARGEST / 2) == 1
+
+
+EXTREMES = (0.0, TINY, 1e-310, 1e-200, 1e-100, 1e-16, 1.0, 1e6, 1e50, LARGEST)
+EXTREME_DELTAS = (TINY, 1e-310, 1e-160, 1e-16, 0.3, 0.5, 1 - 1e-10, 1 - 2.0**-53)
+
+
+@pytest.mark.parametrize("first", EXTREMES)
+def test_every_accepted_argument_gives_a_finite_answer_on_the_safe_side(first):
+    for second in EXTREMES:
+        assert 0 <= gaussian_delta(first, second) <= 1
+        assert 0 <= zcdp_delta(first, second) <= 1
+    for delta in EXTREME_DELTAS:
+        assert 0 <= gaussian_epsilon(first, delta) < math.inf
+        assert 0 < gaussian_mu(first, delta) < math.inf
+        epsilon = zcdp_epsilon(first, delta)
+        assert 0 <= epsilon < math.inf
+        assert epsilon > LARGEST or zcdp_delta(first, epsilon) <= delta
+        assert 0 <= zcdp_rho(first, delta) < math.inf
+        assert zcdp_epsilon(zcdp_rho(first, delta), delta) <= first
+
+
+@pytest.mark.parametrize("bad", [-1.0, -TINY, math.nan, math.inf, -math.inf, 2 * LARGEST, Fraction(-1, 10**400)])
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda bad: gaussian_delta(bad, 1.0), "mu"),
+        (lambda bad: gaussian_delta(1.0, bad), "epsilon"),
+        (lambda bad: gaussian_epsilon(bad, 1e-6), "mu"),
+        (lambda bad: gaussian_mu(bad, 1e-6), "epsilon"),
+        (lambda bad: zcdp_delta(bad, 1.0), "rho"),
+        (lambda bad: zcdp_delta(1.0, bad), "epsilon"),
+        (lambda bad: zcdp_epsilon(bad, 1e-6), "rho"),
+        (lambda bad: zcdp_rho(bad, 1e-6), "epsilon"),
+    ],
+)
+def test_bad_parameters_are_refused_by_name(call, name, bad):
+    with pytest.raises(ValueError, match=f"^{name} is .* needs a finite number from 0"):
+        call(bad)
+
+
+@pytest.mark.parametrize("bad", [0.0, 1.0, -1e-9, 2.0, math.nan, math.inf])
+@pytest.mark.parametrize("function", [gaussian_epsilon, gaussian_mu, zcdp_epsilon, zcdp_rho])
+def test_a_bad_delta_is_refused(function, bad):
+    with pytest.raises(ValueError, match=r"^delta is .* strictly between 0 and 1"):
+        function(1.0, bad)
+
+
+# --- From the cost to ρ and μ -----------------------------------------------------------------------------
+
+costs = st.fractions(min_value=0, max_value=10**30, max_denominator=10**30)
+
+
+@given(costs, costs)
+def test_rho_is_half_the_cost_and_adds(a, b):
+    assert rho(a) * 2 == a
+    assert rho(a + b) == rho(a) + rho(b)
+    assert isinstance(rho(a), Fraction)
+
+
+@given(costs)
+@example(Fraction(0))
+@example(Fraction(1, 10**600))
+@example(Fraction(10**600))
+@example(Fraction(9, 4))
+def test_mu_is_the_square_root_to_the_last_place(cost):
+    root = mu(cost)
+    assert Fraction(math.nextafter(root, 0)) ** 2 <= cost <= Fraction(math.nextafter(root, math.inf)) ** 2
+
+
+def test_mu_of_squares_is_exact():
+    assert mu(Fraction(0)) == 0
+    assert mu(Fraction(9, 4)) == 1.5
+    assert mu(4) == 2
+    assert rho(3) == Fraction(3, 2)
+    assert mu(Fraction(1, 10**600)) == 1e-300
+
+
+@pytest.mark.parametrize("function", [rho, mu])
+def test_bad_costs_are_refused(function):
+    with pytest.raises(ValueError, match="never negative"):
+        function(Fraction(-1, 3))
+    for inexact in (0.5, np.float64(0.5), np.int64(1), "1/2", None):
+        with pytest.raises(TypeError, match="a cost is a Fraction, never a"):
+            function(inexact)
+
+
+def test_a_mu_above_every_float_is_refused():
+    with pytest.raises(OverflowError):
+        mu(Fraction(10**700))
+
+
+# --- The unit ---------------------------------------------------------------------------------------------
+
+
+def test_neighbours_are_their_words():
+    assert [str(choice) for choice in Neighbours] == ["add-or-remove-one", "replace-one"]
+    assert Neighbours("replace-one") is Neighbours.REPLACE_ONE
+
+
+def test_the_default_unit_is_one_record():
+    unit = PrivacyUnit()
+    assert unit == PrivacyUnit("record", 1, Neighbours.ADD_OR_REMOVE_ONE)
+    assert hash(unit) == hash(PrivacyUnit())
+    assert unit.cost_factor() == 1
+    with pytest.raises(AttributeError):
+        unit.max_records = 2
+
+
+@pytest.mark.parametrize(
+    ("unit", "words"),
+    [
+        (PrivacyUnit(), "one record, add-or-remove-one"),
+        (PrivacyUnit("person", 3), "one person (at most 3 records), add-or-remove-one"),
+        (PrivacyUnit("person"), "one person (at most 1 record), add-or-remove-one"),
+        (PrivacyUnit("record", 2, Neighbours.REPLACE_ONE), "one record (at most 2 records), replace-one"),
+        (PrivacyUnit("ménage", 12, Neighbours.REPLACE_ONE), "one ménage (at most 12 records), replace-one"),
+    ],
+)
+def test_units_describe_themselves(unit, words):
+    assert unit.describe() == words
+
+
+@pytest.mark.parametrize("name", ["", " ", " person", "person ", "per\nson", "per\x00son", None, 3])
+def test_a_badly_named_unit_is_refused(name):
+    with pytest.raises(SpecError, match=r"privacy unit is named .*nothing was planned"):
+        PrivacyUnit(name)
+
+
+@pytest.mark.parametrize("records", [0, -1, 1.0, 2.5, True, "3", None, np.int64(3)])
+def test_a_bad_number_of_records_is_refused(records):
+    with pytest.raises(SpecError, match=r"at least 1.*nothing was planned"):
+        PrivacyUnit("person", records)
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "bounded", None, 1])
+def test_a_bad_relation_is_refused(neighbours):
+    with pytest.raises(SpecError, match='"add-or-remove-one" or "replace-one"; nothing was planned'):
+        PrivacyUnit("person", 1, neighbours)
+
+
+@given(st.lists(st.lists(st.integers(-3, 3), min_size=3, max_size=3), min_size=1, max_size=4), st.integers(1, 3))
+def test_the_cost_factor_is_the_worst_case_over_all_units(strategy, g):
+    # Enumerates every change of a unit with at most g records, for both relations.
+    S = np.array(strategy)
+    basis = np.eye(3, dtype=int)
+    changes = {
+        Neighbours.ADD_OR_REMOVE_ONE: list(basis),
+        Neighbours.REPLACE_ONE: [a - b for a, b in itertools.product(basis, repeat=2)],
+    }
+    for neighbours, of_one_record in changes.items():
+        one = max(int(np.sum((S @ v) ** 2)) for v in of_one_record)
+        whole = max(
+            int(np.sum((S @ sum(moves)) ** 2))
+            for m in range(1, g + 1)
+            for moves in itertools.combinations_with_replacement(of_one_record, m)
+        )
+        assert whole == PrivacyUnit("person", g, neighbours).cost_factor() * one

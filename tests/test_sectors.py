@@ -1,0 +1,157 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fitnoise as fn
+import zoo
+from dense import kron, workload_matrix
+from fitnoise.errors import WorkloadError
+from fitnoise.sectors import decompose, exchangeable_attributes, integer_basis, lift
+from laws import check_mechanism, check_plan
+
+
+@pytest.mark.parametrize("name", zoo.WORKLOADS)
+def test_every_sector_has_a_basis_and_exact_lifts(name):
+    d = decompose(zoo.WORKLOADS[name]())
+    for s in d.sectors:
+        assert s.basis.dtype == np.int64
+        assert np.linalg.matrix_rank(s.basis) == len(s.basis)
+        for t, lifted in zip(s.members, s.lifts, strict=True):
+            queries = d.layouts[t].queries
+            np.testing.assert_allclose(lifted @ s.basis, queries, atol=1e-9 * np.abs(queries).max())
+
+
+@pytest.mark.parametrize("name", zoo.WORKLOADS)
+def test_the_sectors_fill_each_table(name):
+    """Σ_{S⊆A} mult_S = n_A: the sectors of a table's attributes are all there is."""
+    d = decompose(zoo.WORKLOADS[name]())
+    for t in range(len(d.layouts)):
+        assert sum(s.multiplicity for s in d.sectors if t in s.members) == d.table_cells(t)
+
+
+def test_which_attributes_are_exchangeable():
+    w = zoo.crossed()
+    assert exchangeable_attributes(w) == (["sex"], ["income", "age"])
+    by = zoo.WORKLOADS["by value"]()
+    assert exchangeable_attributes(by) == (["b", "c"], ["a"])
+    assert exchangeable_attributes(zoo.WORKLOADS["prefix"]()) == ([], ["cell"])
+
+
+def test_attributes_no_table_shows_do_not_exist_for_the_plan():
+    d = decompose(zoo.crossed())
+    assert "unused" not in (*d.exchangeable, *d.structured)
+
+
+def test_too_many_structured_cells_are_refused_with_advice():
+    domain = fn.Domain(a=fn.Ordered(0, 199), b=fn.Ordered(0, 199))
+    w = fn.Workload(domain, [fn.table(prefix="a", margin=1), fn.table(prefix="b", margin=1)])
+    with pytest.raises(WorkloadError, match=r"40,000 joint cells; at most 20,000 .* Nothing was planned"):
+        decompose(w)
+
+
+matrices = st.tuples(st.integers(1, 6), st.integers(1, 6), st.integers(1, 4), st.integers(0, 2**32))
+
+
+@settings(deadline=None)
+@given(matrices)
+def test_integer_bases_span_integer_rows_exactly(shape):
+    m, n, r, seed = shape
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-3, 4, size=(m, r)) @ rng.integers(-3, 4, size=(r, n))
+    if not rows.any():
+        return
+    basis = integer_basis(rows)
+    assert basis.dtype == np.int64
+    assert len(basis) == np.linalg.matrix_rank(basis) == np.linalg.matrix_rank(rows)
+    lifted, shift = lift(rows, basis)
+    assert shift == 0
+    np.testing.assert_allclose(lifted @ basis, rows, atol=1e-9 * np.abs(rows).max())
+
+
+def test_equal_columns_are_merged_and_zero_columns_cost_nothing():
+    rows = np.array([[1, 0, 1, 0, 2], [1, 0, 1, 1, 0]])
+    basis = integer_basis(np.concatenate([rows, np.eye(5, dtype=int)[[4]], np.eye(5, dtype=int)[[3]]]))
+    assert sorted(basis.tolist()) == [[0, 0, 0, 0, 1], [0, 0, 0, 1, 0], [1, 0, 1, 0, 0]]
+    assert not basis[:, 1].any()
+
+
+def test_dyadic_rows_keep_their_fractions_exactly():
+    rows = np.array([[0.5, 0.25, 0.75], [1.0, 0.5, 1.5], [0.125, 0.0, 0.125]])
+    _, shift = lift(rows, integer_basis(rows))
+    assert shift <= 1e-15
+
+
+def test_reals_of_low_rank_move_by_a_stated_shift(rng):
+    rows = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 5))
+    basis = integer_basis(rows)
+    lifted, shift = lift(rows, basis)
+    assert 0 < shift == np.abs(lifted @ basis - rows).max() < 1e-8 * np.abs(rows).max()
+    d = decompose(fn.matrix_workload(rows, variances=1))
+    np.testing.assert_array_equal(d.layouts[0].queries, lifted @ basis)
+
+
+def test_a_foreign_basis_is_refused():
+    w = zoo.WORKLOADS["prefix"]()
+    good = [s.basis for s in decompose(w).sectors]
+    assert decompose(w, good).cells == 8
+    with pytest.raises(WorkloadError, match="cannot be written over the basis"):
+        decompose(w, [good[0][:4]])
+    with pytest.raises(WorkloadError, match="need 1 sectors; bases for 2"):
+        decompose(w, good * 2)
+    with pytest.raises(WorkloadError, match="one column per cell"):
+        decompose(w, [good[0][:, :5]])
+
+
+@st.composite
+def workloads(draw):
+    """Random small domains with random tables: every view, every attribute kind, targets by value now and then."""
+    names = ["p", "q", "r"][: draw(st.integers(1, 3))]
+    attributes = {}
+    for n in names:
+        size = draw(st.integers(1, 4))
+        kind = draw(st.sampled_from(["categorical", "ordered"]))
+        attributes[n] = (
+            fn.Categorical([f"{n}{i}" for i in range(size)]) if kind == "categorical" else fn.Ordered(1, size)
+        )
+    domain = fn.Domain(attributes)
+    tables = []
+    for i in range(draw(st.integers(1, 3))):
+        chosen = draw(st.lists(st.sampled_from(names), unique=True))
+        views = {"prefix": [], "ranges": {}, "recode": {}}
+        for n in chosen:
+            a = domain[n]
+            view = draw(st.sampled_from(["each", "each", "prefix", "ranges", "recode"]))
+            if view == "prefix" and a.ordered:
+                views["prefix"].append(n)
+            elif view == "ranges" and a.ordered:
+                views["ranges"][n] = [
+                    tuple(sorted(draw(st.tuples(*[st.sampled_from(a.values)] * 2)))) for _ in range(2)
+                ]
+            elif view == "recode":
+                group = draw(st.lists(st.sampled_from(a.values), min_size=1, unique=True))
+                views["recode"][n] = {"group": group, "all": a.values}
+        number = draw(st.sampled_from([1, 2.5, 10]))
+        plain = [n for n in chosen if n not in {*views["prefix"], *views["ranges"], *views["recode"]}]
+        if plain and draw(st.booleans()):
+            number = fn.By(plain[0], {domain[plain[0]].values[0]: 3}, default=8)
+        tables.append(fn.table(*chosen, **views, variance=number, name=f"t{i}"))
+    return fn.Workload(domain, tables)
+
+
+@settings(deadline=None, max_examples=60)
+@given(workloads(), st.integers(0, 2**32))
+def test_any_small_workload_obeys_the_laws(workload, seed):
+    """Sectors against dense matrices, through planning, integers, measuring and rebuilding."""
+    with pytest.MonkeyPatch.context() as patch:
+        plan = fn.plan(workload)
+        check_plan(plan, gap=1e-5)
+        check_mechanism(plan, np.random.default_rng(seed), patch)
+
+
+def test_the_dense_helper_is_right():
+    """The yardstick itself, on one case by hand."""
+    domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Ordered(0, 1))
+    w = fn.Workload(domain, [fn.table("b", prefix="a", margin=1)])
+    assert workload_matrix(w).tolist() == [[1, 0, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 1]]
+    assert kron([np.eye(2), np.ones((1, 2))]).tolist() == [[1, 1, 0, 0], [0, 0, 1, 1]]

@@ -1,0 +1,148 @@
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fitnoise as fn
+import reference as ref
+import zoo
+from dense import workload_matrix, workload_variances
+from fitnoise.certificates import lower_bound
+from fitnoise.errors import GapNotReached, PlanError
+from fitnoise.problems import FitForUse
+from fitnoise.sectors import decompose
+from fitnoise.solvers import geometric_mean
+from fitnoise.solvers._base import Status
+from tolerances import EXACT, LOOSE
+
+
+def problem(w, c=1.0):
+    return FitForUse(decompose(fn.matrix_workload(w, variances=c)))
+
+
+@pytest.mark.parametrize("name", zoo.WORKLOADS)
+def test_the_evaluation_is_the_geometric_mean(name, rng):
+    """tr CΣ⁻¹ = tr NΣ = ν at any weights: p·prof = q·var/c = ν; and the dual bound is ν²."""
+    p = FitForUse(decompose(zoo.WORKLOADS[name]()))
+    w, v = rng.random(p.cells) + 0.01, rng.random(p.numbers) + 0.01
+    w, v = w / w.sum(), v / v.sum()
+    e = p.evaluate(w, v)
+    # weights q on the row of a table stand for its Π n_a copies
+    assert w @ e.profile == pytest.approx(e.nu, rel=EXACT)
+    assert v @ e.ratios == pytest.approx(e.nu, rel=EXACT)
+    assert lower_bound(p.decomposition, w, v, fn.Neighbours.ADD_OR_REMOVE_ONE) == pytest.approx(e.lower, rel=LOOSE)
+    assert e.lower <= e.upper * (1 + EXACT)
+
+
+@pytest.mark.parametrize("name", zoo.WORKLOADS)
+def test_precision_factors_reproduce_the_profile(name, rng):
+    p = FitForUse(decompose(zoo.WORKLOADS[name]()))
+    w, v = rng.random(p.cells) + 0.01, rng.random(p.numbers) + 0.01
+    w, v = w / w.sum(), v / v.sum()
+    e = p.evaluate(w, v)
+    profile = sum(
+        s.multiplicity * ((f @ s.basis) ** 2).sum(axis=0)
+        for s, f in zip(p.decomposition.sectors, p.precision_factors(w, v), strict=True)
+    )
+    np.testing.assert_allclose(profile, e.profile * e.ratios.max(), rtol=LOOSE, atol=LOOSE)
+
+
+def test_weights_may_vanish():
+    """Nothing divides by a weight: with weights of 1e-300 on half the rows the value is that of the other half."""
+    w = np.concatenate([np.eye(4), zoo.lower(4)])
+    p = problem(w)
+    q = np.concatenate([np.full(4, 1e-300), np.full(4, 0.25)])
+    e = p.evaluate(np.full(4, 0.25), q)
+    assert e.finite
+    assert e.nu == pytest.approx(problem(zoo.lower(4)).evaluate(np.full(4, 0.25), np.full(4, 0.25)).nu, rel=LOOSE)
+
+
+@pytest.mark.parametrize("high", [1, 10, 1000])
+@pytest.mark.parametrize("kind", ["prefix", "ranges", "signs", "low rank"])
+def test_hard_targets_reach_1e_8(kind, high):
+    w = {"prefix": zoo.lower, "ranges": ref.ranges, "signs": ref.signs, "low rank": ref.low_rank}[kind](40)
+    s = geometric_mean.solve(problem(w, ref.uniform_targets(w, high)), gap=1e-8)
+    assert (s.status, s.gap <= 1e-8) == (Status.CONVERGED, True)
+
+
+def test_a_starved_solver_admits_it():
+    s = geometric_mean.solve(problem(ref.ranges(32)), gap=1e-6, max_iterations=3)
+    assert s.status is Status.ITERATIONS
+    assert s.gap > 1e-6
+    plan = fn.plan(fn.matrix_workload(ref.ranges(32), variances=1), max_iterations=3)
+    assert "iteration limit" in plan.status
+    assert plan.gap == pytest.approx(s.gap, rel=1e-3)
+    with pytest.raises(
+        GapNotReached, match=r"1\.0e-06 was asked for; .* was reached .*iteration limit.*No plan was made"
+    ):
+        fn.plan(fn.matrix_workload(ref.ranges(32), variances=1), gap=1e-6, max_iterations=3)
+
+
+def test_an_unreachable_gap_ends_stalled_not_looping():
+    s = geometric_mean.solve(problem(ref.ranges(16), ref.uniform_targets(ref.ranges(16), 1000)), gap=0.0)
+    assert s.status in (Status.STALLED, Status.ITERATIONS)
+    assert s.gap < 1e-8
+
+
+def test_progress_is_told():
+    seen = []
+    geometric_mean.solve(problem(zoo.lower(8)), progress=lambda i, gap: seen.append((i, gap)))
+    assert len(seen) > 3
+    assert seen[-1][1] <= 1e-6 < seen[0][1]
+    assert [i for i, _ in seen] == sorted({i for i, _ in seen})
+
+
+def test_targets_beyond_floating_point_are_refused():
+    with pytest.raises(PlanError, match=r"too far apart .*Nothing was planned"):
+        fn.plan(fn.matrix_workload(np.eye(2), variances=[1e-300, 1e300]))
+
+
+def matrices():
+    shape = st.tuples(st.integers(1, 4), st.integers(1, 4))
+    return shape.flatmap(
+        lambda s: st.lists(
+            st.lists(st.integers(-2, 2), min_size=s[1], max_size=s[1]).filter(any), min_size=s[0], max_size=s[0]
+        )
+    )
+
+
+@settings(deadline=None, max_examples=40)
+@given(matrices(), st.data())
+def test_invariances(rows, data):
+    """Scaling targets scales the cost; permuting rows and columns, a duplicate row and a sign change nothing."""
+    w = np.array(rows)
+    m, d = w.shape
+    c = np.array(data.draw(st.lists(st.sampled_from([1.0, 2.0, 7.0]), min_size=m, max_size=m)))
+    base = fn.plan(fn.matrix_workload(w, variances=c))
+
+    def same(other, factor=1.0):
+        assert other.bound <= base.cost_squared * factor * (1 + EXACT)
+        assert base.bound * factor <= other.cost_squared * (1 + EXACT)
+
+    same(fn.plan(fn.matrix_workload(w, variances=4 * c)), 0.25)
+    order = data.draw(st.permutations(range(m)))
+    columns = data.draw(st.permutations(range(d)))
+    same(fn.plan(fn.matrix_workload(-w[order][:, columns], variances=c[order])))
+    same(fn.plan(fn.matrix_workload(np.concatenate([w, w[:1]]), variances=np.append(c, c[0]))))
+    same(fn.plan(fn.matrix_workload(np.concatenate([w, 0 * w], axis=1), variances=c)))
+
+
+@pytest.mark.parametrize(
+    "name", ["binary", "prefix", "random signs", "reals of full rank", "integers of low rank", "duplicate queries"]
+)
+def test_against_a_conic_solver(name):
+    """An independent semidefinite program lands between bound and value (its own tolerance is 1e-5)."""
+    workload = zoo.WORKLOADS[name]()
+    w, c = workload_matrix(workload).astype(float), workload_variances(workload)
+    basis = np.linalg.svd(w)[2][: np.linalg.matrix_rank(w)]
+    lifts = w @ basis.T / np.sqrt(c)[:, None]
+    sigma = cp.Variable((len(basis), len(basis)), PSD=True)
+    level = cp.Variable()
+    columns = np.unique(basis.T.round(12), axis=0)
+    constraints = [cp.matrix_frac(b, sigma) <= level for b in columns if np.abs(b).max() > 0]
+    constraints += [cp.sum(cp.multiply(sigma, np.outer(v, v))) <= 1 for v in np.unique(lifts.round(12), axis=0)]
+    optimum = cp.Problem(cp.Minimize(level), constraints).solve(solver="CLARABEL")
+    plan = fn.plan(workload)
+    assert plan.bound <= optimum * (1 + 1e-5)
+    assert optimum <= plan.cost_squared * (1 + 1e-5)

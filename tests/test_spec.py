@@ -1,0 +1,602 @@
+"""Specifications: both ways between documents and objects, and one clear sentence for whatever cannot be meant."""
+
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fitnoise as fn
+from fitnoise import data
+from fitnoise import spec as room
+from fitnoise.errors import SpecError
+from fitnoise.spec import Spec, exact_number, json_schema, load_spec
+from fitnoise.targets import Kind
+
+# --- random publications ----------------------------------------------------------------------------------
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+words = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters='"'), min_size=1).filter(
+    str.isprintable
+)
+positive = st.floats(min_value=1e-3, max_value=1e6)
+chances = st.floats(min_value=1e-12, max_value=1 - 1e-9)
+columns = st.none() | words
+
+
+@st.composite
+def attributes(draw):
+    kind = draw(st.sampled_from(["text", "int", "bool", "ordered", "binned"]))
+    column = draw(columns)
+    if kind == "ordered":
+        low = draw(st.integers(-(2**52), 2**52))
+        return fn.Ordered(low, low + draw(st.integers(0, 5)), draw(st.booleans()), column)
+    if kind == "binned":
+        finite = st.floats(allow_nan=False, allow_infinity=False)
+        cuts = draw(st.lists(finite, min_size=1, max_size=4, unique_by=lambda x: x + 0.0))
+        return fn.Binned(sorted(cuts), column=column)
+    codes = {"text": texts, "int": st.integers(-(2**53) + 1, 2**53 - 1), "bool": st.booleans()}[kind]
+    chosen = draw(st.lists(codes, min_size=1, max_size=5, unique=True))
+    if draw(st.booleans()):
+        labels = draw(st.lists(texts.filter(bool), min_size=len(chosen), max_size=len(chosen), unique=True))
+        return fn.Categorical(dict(zip(chosen, labels, strict=True)), column=column)
+    return fn.Categorical(chosen, column=column)
+
+
+@st.composite
+def domains(draw):
+    names = draw(st.lists(words, min_size=1, max_size=3, unique_by=str.lower))
+    names = [n if n.lower() not in ("value", "std_error", "moe") else n + "s" for n in names]
+    return fn.Domain({n: draw(attributes()) for n in names})
+
+
+@st.composite
+def tables(draw, domain, number):
+    asked, each, prefix, ranges, recode = list(domain), [], [], {}, {}
+    for name in draw(st.lists(st.sampled_from(asked), unique=True)):
+        values = domain[name].values
+        view = draw(st.sampled_from(["each", "recode", *(["prefix", "ranges", "all"] if domain[name].ordered else [])]))
+        if view == "each" or draw(st.booleans()):
+            each.append(name)
+        if view == "prefix":
+            prefix.append(name)
+        if view == "all":
+            ranges[name] = None
+        if view == "ranges":
+            ends = st.tuples(st.integers(0, len(values) - 1), st.integers(0, len(values) - 1))
+            bounds = draw(st.lists(ends, min_size=1, max_size=3))
+            ranges[name] = [(values[min(b)], values[max(b)]) for b in bounds]
+        if view == "recode":
+            group = st.lists(st.sampled_from(values), min_size=1, unique=True)
+            recode[name] = draw(st.dictionaries(texts, group, min_size=1, max_size=3))
+    kind = draw(st.sampled_from(list(Kind)))
+    said = {
+        "prefix": prefix or None,
+        "ranges": ranges or None,
+        "recode": recode or None,
+        "name": f"{draw(texts)} {number}",
+        "confidence": draw(st.none() | chances),
+    }
+    if kind is Kind.CV:
+        said["reference"] = draw(positive)
+    labels = fn.table(*each, **said, **{kind.value: 1}).labels(domain)
+    target = draw(positive)
+    if labels and draw(st.booleans()):
+        by = draw(st.sampled_from(list(labels)))
+        rows = labels[by]
+        texts_of = [str(x) for x in rows]
+        if draw(st.booleans()) and len(set(texts_of)) == len(rows):
+            some = draw(st.lists(st.sampled_from(texts_of), min_size=1, unique=True))
+            target = fn.By(by, {t: draw(positive) for t in some}, default=draw(positive))
+        else:
+            target = fn.By(by, [draw(positive) for _ in rows])
+    return fn.table(*each, **said, **{kind.value: target})
+
+
+@st.composite
+def budgets(draw):
+    rho = st.builds(Fraction, st.integers(1, 10**40), st.integers(1, 10**40))
+    return draw(
+        st.builds(fn.Budget, rho=rho)
+        | st.builds(fn.Budget, mu=positive)
+        | st.builds(fn.Budget, epsilon=positive, delta=chances)
+    )
+
+
+@st.composite
+def publications(draw):
+    domain = draw(domains())
+    count = draw(st.integers(1, 3))
+    workload = fn.Workload(domain, [draw(tables(domain, i)) for i in range(count)], draw(chances))
+    limits = draw(st.fixed_dictionaries({}, optional={"cap": budgets()}) | st.fixed_dictionaries({"budget": budgets()}))
+    return fn.Publication(
+        workload,
+        fn.PrivacyUnit(draw(words), draw(st.integers(1, 99)), draw(st.sampled_from(list(fn.Neighbours)))),
+        fn.DataSource(
+            draw(words),
+            draw(st.none() | texts),
+            draw(st.sampled_from(list(fn.OutsideDomain))),
+            draw(st.integers(1, 2**62)),
+        ),
+        delta=draw(chances),
+        gap=draw(st.none() | st.floats(1e-10, 10)),
+        title=draw(texts),
+        **limits,
+    )
+
+
+@given(publications())
+@settings(deadline=None)
+def test_objects_and_documents_convert_without_loss(publication):
+    spec = Spec.of(publication)
+    assert spec.publication() == publication
+    assert Spec.from_toml(spec.to_toml()).publication() == publication
+    assert Spec.parse(json.loads(json.dumps(spec.document(), allow_nan=False))).publication() == publication
+    assert Spec.of(spec.publication()) == spec
+    # order has a meaning that == on mappings does not see
+    again = Spec.from_toml(spec.to_toml()).publication()
+    for mine, theirs in zip(publication.workload.tables, again.workload.tables, strict=True):
+        assert repr(mine) == repr(theirs)
+    assert list(again.workload.domain) == list(publication.workload.domain)
+
+
+entries = st.integers(-(2**31), 2**31) | st.floats(-1e9, 1e9).map(lambda x: round(x, 3))
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda n: st.lists(st.lists(entries, min_size=n, max_size=n).filter(any), min_size=1, max_size=4)
+    )
+)
+@settings(deadline=None)
+def test_matrices_convert_without_loss(rows):
+    publication = fn.Publication(fn.matrix_workload(np.array(rows), margins=[1.5] * len(rows), name="q"))
+    spec = Spec.of(publication)
+    for again in (spec.publication(), Spec.from_toml(spec.to_toml()).publication()):
+        mine, theirs = publication.workload["q"].matrix.matrix, again.workload["q"].matrix.matrix
+        assert mine.dtype == theirs.dtype
+        np.testing.assert_array_equal(mine, theirs)
+        assert again.workload["q"].target == publication.workload["q"].target
+        assert again.workload.domain == publication.workload.domain
+
+
+def test_numpy_scalars_are_written_as_plain_values():
+    domain = fn.Domain(a=fn.Ordered(0, 3), b=fn.Categorical(["x", "y"]))
+    by = fn.By("b", [np.float32(1.5), np.int64(2)], default=np.float64(3))
+    made = [
+        fn.table("b", ranges={"a": [(np.int64(0), np.int64(2))]}, cv=by, reference=np.float32(2)),
+        fn.table(recode={"a": {"low": np.arange(2)}}, margin=np.int64(4), name="recoded"),
+    ]
+    publication = fn.Publication(fn.Workload(domain, made))
+    assert Spec.of(publication).publication() == publication
+    assert Spec.from_toml(Spec.of(publication).to_toml()).publication() == publication
+
+
+def test_a_plan_reads_back_its_own_specification():
+    publication = fn.Publication(
+        fn.Workload(
+            fn.Domain({"été": fn.Categorical([True, False]), "tranche d'âge": fn.Binned([1.5, 10])}),
+            [fn.table("été", prefix="tranche d'âge", margin=fn.By("été", {"True": 3}, default=4))],
+        ),
+        cap=fn.Budget(rho=Fraction(123456789, 1000)),
+    )
+    plan = fn.plan(publication)
+    assert fn.Plan.from_json(plan.to_json()).publication == publication
+
+
+# --- reading --------------------------------------------------------------------------------------------------
+
+DOMAIN = """
+[domain.age]
+type = "ordered"
+low = 0
+high = 9
+
+[domain.sex]
+type = "categorical"
+codes = ["f", "m"]
+"""
+TABLE = """
+[[tables]]
+attributes = ["age"]
+margin = 5
+"""
+
+
+def test_the_demonstration_is_read_as_its_text_says():
+    publication = load_spec(data.path(data.DEMO))
+    domain = publication.workload.domain
+    assert list(domain) == ["state", "status", "age", "kids", "wages", "selfemp"]
+    assert domain.shape == (51, 4, 86, 4, 8, 2)
+    assert domain["state"].labels[4] == "California"
+    assert domain.column("state") == "fips"
+    assert [t.name for t in publication.workload.tables] == [
+        "state by status", "state by wages", "status by kids by wages", "status by age prefix", "state by selfemp",
+    ]  # fmt: skip
+    assert (publication.delta, publication.gap) == (1e-6, 1e-6)
+    assert publication.unit.describe().startswith("one filing unit")
+
+
+def test_every_part_of_a_table_can_be_said():
+    document = (
+        DOMAIN
+        + """
+[[tables]]
+name = "everything"
+attributes = ["sex"]
+ranges = { age = [[0, 4], [2, 9]] }
+cv = { by = "sex", values = { f = 0.1 }, default = 0.2 }
+reference = 50
+confidence = 0.9
+
+[[tables]]
+recode = { age = { young = { first = 0, last = 3 }, odd = [1, 3, 5], old = { first = 8, last = 9 } } }
+max_deviation = 4
+
+[[tables]]
+ranges = "age"
+std_error = 2
+"""
+    )
+    domain = fn.Domain(age=fn.Ordered(0, 9), sex=fn.Categorical(["f", "m"]))
+    groups = {"young": range(4), "odd": (1, 3, 5), "old": (8, 9)}
+    expected = fn.Workload(
+        domain,
+        [
+            fn.table(
+                "sex",
+                ranges={"age": [(0, 4), (2, 9)]},
+                cv=fn.By("sex", {"f": 0.1}, default=0.2),
+                reference=50,
+                confidence=0.9,
+                name="everything",
+            ),
+            fn.table(recode={"age": groups}, max_deviation=4),
+            fn.table(ranges="age", std_error=2),
+        ],
+    )
+    spec = Spec.from_toml(document)
+    assert spec.publication().workload == expected
+    # groups keep their order through TOML, where {first, last} would move behind the lists
+    again = Spec.from_toml(spec.to_toml()).publication().workload.tables[1]
+    assert again.labels(domain) == {"age": ("young", "odd", "old")}
+    assert again == expected.tables[1]
+
+
+def test_groups_by_first_and_last_work_on_bins_and_only_where_there_is_an_order():
+    binned = '[domain.pay]\ntype = "binned"\ncuts = [10, 20, 30]\n'
+    table = "[[tables]]\nmargin = 1\nrecode = {{ {} = {{ low = {{ first = {}, last = {} }} }} }}\n"
+    spec = Spec.from_toml(binned + table.format("pay", "5", '"20 to under 30"'))
+    values = ("under 10", "10 to under 20", "20 to under 30")
+    assert spec.publication().workload.tables[0].views[0][1].groups == (("low", values),)
+    assert room.tomllib.loads(spec.to_toml())["tables"][0]["recode"] == {"pay": {"low": list(values)}}
+    unordered = Spec.from_toml(DOMAIN + table.format("sex", '"f"', '"m"'))
+    for use in (unordered.publication, unordered.to_toml):
+        with pytest.raises(SpecError, match="needs an attribute with an order"):
+            use()
+    backwards = Spec.from_toml(DOMAIN + table.format("age", "3", "2"))
+    with pytest.raises(SpecError, match=r"in tables\[0\]: a group ends where it starts or later; got first 3, last 2"):
+        backwards.publication()
+
+
+def test_a_cost_is_exact_as_written():
+    for text, rho in (
+        ("0.1", Fraction(1, 10)),
+        ('"1/28"', Fraction(1, 28)),
+        ("3", Fraction(3)),
+        ('"1e-3"', Fraction(1, 1000)),
+    ):
+        publication = Spec.from_toml(f"budget = {{ rho = {text} }}\n" + REST).publication()
+        assert publication.budget == fn.Budget(rho=rho)
+    own = Spec.from_toml("budget = { epsilon = 1, delta = 1e-9 }\n[privacy]\ndelta = 1e-5\n" + REST)
+    assert own.publication().budget == fn.Budget(epsilon=1, delta=1e-9)
+    shared = Spec.from_toml("[privacy]\ndelta = 1e-5\ncap = { epsilon = 1 }\n" + REST)
+    assert shared.publication().cap == fn.Budget(epsilon=1, delta=1e-5)
+    assert Spec.of(shared.publication()).document()["privacy"]["cap"] == {"epsilon": 1.0}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "1/0", "-1", "1e9999", "1e99999999", "nan", "inf", "1/2/3", "½", "9" * 5000, "1 / 2"]
+)
+def test_what_is_no_exact_number_is_refused_at_once(text):
+    with pytest.raises(SpecError, match=r"a number such as 0\.05, or a fraction such as '1/28', is needed"):
+        exact_number(text)
+
+
+def test_files_of_codes_lie_beside_the_specification(tmp_path):
+    (tmp_path / "codes.csv").write_text("code,label\n1,one\n2,two\n", encoding="utf-8")
+    text = '[domain.a]\ntype = "categorical"\ncodes_file = "codes.csv"\n[[tables]]\nattributes = ["a"]\nmargin = 1\n'
+    (tmp_path / "spec.toml").write_text(text, encoding="utf-8-sig")  # as some editors save it
+    assert load_spec(tmp_path / "spec.toml").workload.domain["a"] == fn.Categorical({1: "one", 2: "two"})
+    assert Spec.from_toml(text).publication(str(tmp_path)) == load_spec(str(tmp_path / "spec.toml"))
+    with pytest.raises(SpecError, match=r"codes_file = 'codes\.csv' names a file beside the specification"):
+        Spec.from_toml(text).publication()
+    (tmp_path / "codes.csv").unlink()
+    with pytest.raises(
+        SpecError, match=r"in domain.a: the file of codes 'codes.csv' cannot be read.*No data were read"
+    ):
+        load_spec(tmp_path / "spec.toml")
+
+
+def test_a_file_that_is_no_specification_is_refused(tmp_path):
+    for content, reason in (
+        (None, "No such file"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b"[[tables", "not valid TOML"),
+        (b"a = " + b"9" * 5000, "not valid TOML"),
+        (b"a = " + b"[" * 10_000 + b"]" * 10_000, "nested too deeply"),
+        (b"", "domain is missing; tables is missing"),
+    ):
+        path = tmp_path / "spec.toml"
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(SpecError, match=rf"{reason}.*No data were read\.") as raised:
+            load_spec(path)
+        assert raised.value.exit_code == 3
+    with pytest.raises(SpecError, match="Is a directory"):
+        load_spec(tmp_path)
+    with pytest.raises(SpecError, match="the specification must be a table of keys; got 3"):
+        Spec.parse(3)
+
+
+def table(lines, domain=DOMAIN):
+    return f"{domain}\n[[tables]]\nattributes = ['age']\n{lines}\n"
+
+
+REST = DOMAIN + TABLE
+REFUSED = {
+    "a number as text": (table('margin = "15"'), r"tables\[0\].margin must be a number or a table of keys; got '15'"),
+    "a number as true": (table("margin = true"), r"tables\[0\].margin must be a number or a table of keys; got true"),
+    "a number as a list": (table("margin = [1]"), r"tables\[0\].margin must be a number or a table of keys; got \[1\]"),
+    "a number no float holds": (table(f"margin = 1{'0' * 400}"), r"tables\[0\].margin must be a number"),
+    "zero": (table("margin = 0"), r"in tables\[0\]: a margin is a positive finite number; got 0"),
+    "negative": (table("variance = -1.5"), r"a variance is a positive finite number; got -1.5"),
+    "not a number": (table("std_error = nan"), "a std_error is a positive finite number; got nan"),
+    "infinite": (table("max_deviation = inf"), "a max_deviation is a positive finite number; got inf"),
+    "zero for one value": (
+        table("margin = { by = 'age', values = { 3 = 0 }, default = 1 }"),
+        "positive finite number; got 0",
+    ),
+    "margin and variance": (table("margin = 1\nvariance = 2"), "exactly one target .*; got margin and variance"),
+    "no target": (table(""), "exactly one target .*; got none"),
+    "cv without reference": (table("cv = 0.1"), "coefficient of variation, and only that, needs a reference"),
+    "reference without cv": (table("margin = 1\nreference = 5"), "coefficient of variation, and only that"),
+    "unknown key": (table("margn = 1"), r"in tables\[0\]: unknown key 'margn' \(did you mean 'margin'\?\)"),
+    "unknown key, like no other": (table("margin = 1\nzzz = 1"), r"unknown key 'zzz'\. No data"),
+    "unknown keys, several": (table("margn = 1\nprefx = 1"), r"'margn' \(did.*'prefx' \(did you mean 'prefix'"),
+    "unknown key at the top": ("[privcy]\n" + REST, r"unknown key 'privcy' \(did you mean 'privacy'\?\)"),
+    "unknown key in a target": (
+        table("margin = { by = 'age', vals = [1] }"),
+        r"tables\[0\].margin: unknown key 'vals'",
+    ),
+    "a key of another kind of attribute": (
+        table("margin = 1") + "[domain.x]\ntype = 'ordered'\nlow = 1\nhigh = 2\ncodes = [1]\n",
+        r"in domain.x: unknown key 'codes'\. No",
+    ),
+    "missing key": (table("margin = { by = 'age' }"), r"tables\[0\].margin.values is missing"),
+    "wrong number deep inside": (
+        table("margin = { by = 'age', values = [1, '2'] }"),
+        r"tables\[0\].margin.values\[1\] must be a number; got '2'",
+    ),
+    "a target by another attribute": (
+        table("margin = { by = 'sex', values = [1, 2] }"),
+        "target by 'sex', which is not",
+    ),
+    "too few numbers by value": (table("margin = { by = 'age', values = [1, 2] }"), "one number per row along it: 10"),
+    "an attribute twice": (f"{DOMAIN}[[tables]]\nattributes = ['age', 'age']\nmargin = 1", "'age' appears twice"),
+    "two views": (table("margin = 1\nprefix = 'age'\nranges = 'age'"), "'age' has two views"),
+    "an unknown attribute": (
+        f"{DOMAIN}[[tables]]\nattributes = ['agee']\nmargin = 1",
+        r"in tables\[0\]: no attribute 'agee'",
+    ),
+    "an order where there is none": (table("margin = 1\nprefix = 'sex'"), "prefix needs an attribute with an order"),
+    "a range of one end": (
+        table("margin = 1\nranges = { age = [[1]] }"),
+        r"in tables\[0\].ranges.age\[0\]: List should have",
+    ),
+    "an unknown word for ranges": (
+        table("margin = 1\nranges = { age = 'al' }"),
+        "ranges.age must be 'all' or a list; got 'al'",
+    ),
+    "a date": (
+        table("margin = 1\nrecode = { age = { g = [2000-01-01] } }"),
+        r"recode.age.g\[0\] must be true or false or a whole",
+    ),
+    "a table name twice": (
+        table("margin = 1\nname = 't'") + "[[tables]]\nname = 'T'\nmargin = 1",
+        "written to the same file",
+    ),
+    "no tables": ("tables = []\n" + DOMAIN, "in tables: List should have at least 1 item"),
+    "tables that are one table": (DOMAIN + "[tables]\nmargin = 1", "tables must be a list; got a table of keys"),
+    "no domain": ("[domain]\n" + TABLE, "in domain: Dictionary should have at least 1 item"),
+    "a cap and a budget": ("budget = { rho = 1 }\nprivacy = { cap = { rho = 1 } }\n" + REST, "give one of the two"),
+    "two budgets": ("budget = { rho = 1, mu = 1 }\n" + REST, r"in budget: .*got \['mu', 'rho'\]"),
+    "an empty budget": ("budget = { }\n" + REST, "in budget: .*got none"),
+    "a budget of zero": ("budget = { rho = 0 }\n" + REST, "in budget: rho must be a positive finite number"),
+    "a budget that is no number": ("budget = { rho = '1/0' }\n" + REST, "in budget: a number such as 0.05"),
+    "a cap of nothing": ("privacy = { cap = { mu = -1 } }\n" + REST, "in privacy.cap: mu must be a positive"),
+    "a δ without ε": ("budget = { rho = 1, delta = 0.1 }\n" + REST, "in budget: epsilon means nothing without"),
+    "a δ of one": ("privacy = { delta = 1 }\n" + REST, "delta lies strictly between 0 and 1"),
+    "a gap that is no number": ("accuracy = { gap = nan }\n" + REST, "gap is a relative distance"),
+    "a confidence in percent": ("accuracy = { confidence = 95 }\n" + REST, "in accuracy: a confidence lies strictly"),
+    "a confidence of a table": (table("margin = 1\nconfidence = 1.0"), r"in tables\[0\]: a confidence lies strictly"),
+    "records as a decimal": ("privacy = { max_records = 1.0 }\n" + REST, "max_records must be a whole number; got 1.0"),
+    "records as true": ("privacy = { max_records = true }\n" + REST, "max_records must be a whole number; got true"),
+    "no records": ("privacy = { max_records = 0 }\n" + REST, "in privacy: a privacy unit was given"),
+    "an unknown relation": (
+        "privacy = { neighbours = 'swap' }\n" + REST,
+        "must be 'add-or-remove-one' or 'replace-one'",
+    ),
+    "an unknown policy": ("data = { outside_domain = 'drp' }\n" + REST, "must be 'refuse' or 'drop'; got 'drp'"),
+    "a nameless source": ("data = { source = ' ' }\n" + REST, "in data: a data source needs a name"),
+    "an unknown type": (
+        TABLE + "[domain.age]\ntype = 'ordinal'",
+        "domain.age.type must be 'categorical', 'ordered' or 'binned'",
+    ),
+    "no type": (TABLE + "[domain.age]\nlow = 1", "domain.age.type must be 'categorical', 'ordered' or 'binned'"),
+    "an attribute named like a type": (
+        TABLE + "[domain.categorical]\ntype = 'categorical'\ncodes = 3",
+        "domain.categorical.codes must be a list; got 3",
+    ),
+    "codes of two kinds": (TABLE + "[domain.age]\ntype = 'categorical'\ncodes = [1, 'a']", "got int, str"),
+    "codes that are decimals": (
+        TABLE + "[domain.age]\ntype = 'categorical'\ncodes = [1.0]",
+        r"codes\[0\] must be true or false or a",
+    ),
+    "a code twice": (
+        TABLE + "[domain.age]\ntype = 'categorical'\ncodes = [1, 1]\nlabels = ['a', 'b']",
+        "1 is declared twice",
+    ),
+    "codes here and in a file": (
+        TABLE + "[domain.age]\ntype = 'categorical'\ncodes = [1]\ncodes_file = 'f'",
+        "in domain.age: give either codes or codes_file",
+    ),
+    "no codes": (TABLE + "[domain.age]\ntype = 'categorical'", "give either codes or codes_file"),
+    "too few labels": (TABLE + "[domain.age]\ntype = 'categorical'\ncodes = [1]\nlabels = []", "labels go with codes"),
+    "labels for a file": (
+        TABLE + "[domain.age]\ntype = 'categorical'\ncodes_file = 'f'\nlabels = ['a']",
+        "labels go with codes",
+    ),
+    "an end as a decimal": (
+        TABLE + "[domain.age]\ntype = 'ordered'\nlow = 0\nhigh = 9.0",
+        "high must be a whole number; got 9.0",
+    ),
+    "ends in the wrong order": (
+        TABLE + "[domain.age]\ntype = 'ordered'\nlow = 9\nhigh = 0",
+        "in domain.age: low must not exceed",
+    ),
+    "cuts that do not increase": (
+        TABLE + "[domain.age]\ntype = 'binned'\ncuts = [2, 1]",
+        "in domain.age: cut points must increase",
+    ),
+    "a reserved name": (
+        TABLE + DOMAIN + "[domain.moe]\ntype = 'binned'\ncuts = [1]",
+        "in domain: 'moe' is a column of every",
+    ),
+    "matrix and attributes": (table("margin = 1\nmatrix = [[1]]"), "it takes no attributes or views"),
+    "an uneven matrix": (
+        f"{DOMAIN}[[tables]]\nmatrix = [[1, 2], [3]]\nmargin = 1",
+        r"equally long; got lengths \[1, 2\]",
+    ),
+    "an empty matrix": (f"{DOMAIN}[[tables]]\nmatrix = []\nmargin = 1", "equally long"),
+    "a matrix of other cells": (
+        f"{DOMAIN}[[tables]]\nmatrix = [[1, 2]]\nmargin = 1",
+        "2 columns; the domain has 20 cells",
+    ),
+    "a matrix of texts": (
+        f"{DOMAIN}[[tables]]\nmatrix = [['1']]\nmargin = 1",
+        r"matrix\[0\]\[0\] must be a whole number or a number",
+    ),
+    "a matrix beyond 64 bits": (f"{DOMAIN}[[tables]]\nmatrix = [[{2**63}]]\nmargin = 1", "does not fit in 64 bits"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_meant_is_refused_in_one_sentence(case):
+    text, reason = REFUSED[case]
+    with pytest.raises(SpecError, match=reason) as raised:
+        Spec.from_toml(text).publication()
+    assert str(raised.value).endswith("No data were read.")
+    assert "\n" not in str(raised.value)
+    assert raised.value.exit_code == 3
+
+
+def test_a_mistake_made_many_times_is_told_briefly():
+    document = {"domain": {"a": {"type": "binned", "cuts": ["1"] * 100_000}}, "tables": [{"margin": 1}]}
+    with pytest.raises(SpecError) as raised:
+        Spec.parse(document)
+    assert str(raised.value).count("must be a number") == 5
+
+
+def test_an_attribute_of_an_unknown_kind_has_no_form():
+    class Other(fn.domain.Attribute):
+        column = None
+        values = ("a", "b")
+        ordered = False
+
+        def position(self, value):
+            return 0
+
+    publication = fn.Publication(fn.Workload(fn.Domain(a=Other()), [fn.table("a", margin=1)]))
+    with pytest.raises(SpecError, match="kind Other has no form"):
+        Spec.of(publication)
+
+
+# --- the schema -----------------------------------------------------------------------------------------------
+
+
+def accepts(schema, value, root):
+    """A validator for the part of JSON Schema that pydantic writes; an unknown keyword fails the test."""
+    explained = {"title", "description", "default", "$defs", "$schema", "discriminator"}
+    kinds = {
+        "object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool,
+        "null": type(None),
+    }  # fmt: skip
+    rules = {
+        "$ref": lambda name: accepts(root["$defs"][name.removeprefix("#/$defs/")], value, root),
+        "type": lambda kind: isinstance(value, kinds[kind]) and (kind == "boolean" or not isinstance(value, bool)),
+        "anyOf": lambda options: any(accepts(o, value, root) for o in options),
+        "oneOf": lambda options: sum(accepts(o, value, root) for o in options) == 1,
+        "const": lambda constant: value == constant,
+        "enum": lambda values: value in values,
+        "properties": lambda parts: all(accepts(p, value[k], root) for k, p in parts.items() if k in value),
+        "required": lambda keys: set(keys) <= set(value),
+        "additionalProperties": lambda rest: (
+            set(value) <= set(schema["properties"])
+            if rest is False
+            else all(accepts(rest, v, root) for v in value.values())
+        ),
+        "items": lambda each: all(accepts(each, v, root) for v in value),
+        "minItems": lambda n: len(value) >= n,
+        "maxItems": lambda n: len(value) <= n,
+        "minProperties": lambda n: len(value) >= n,
+    }
+    order = ["type", *sorted(set(schema) - explained - {"type"})]
+    return all(rules[k](schema[k]) for k in order if k in schema)
+
+
+def test_the_schema_accepts_what_is_read_and_refuses_what_is_not():
+    schema = json_schema()
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert json.loads(json.dumps(schema)) == schema
+    good = room.tomllib.loads(data.path(data.DEMO).read_text(encoding="utf-8"))
+    assert accepts(schema, good, schema)
+    refused = {
+        "a number as text",
+        "unknown key",
+        "unknown key at the top",
+        "missing key",
+        "a range of one end",
+        "no tables",
+    }
+    refused |= {"unknown key in a target", "an unknown policy", "an unknown type", "an end as a decimal", "no domain"}
+    for case in refused:
+        assert not accepts(schema, room.tomllib.loads(REFUSED[case][0]), schema), case
+
+
+@given(publications())
+@settings(deadline=None, max_examples=30)
+def test_the_schema_accepts_every_document_that_is_written(publication):
+    schema = json_schema()
+    assert accepts(schema, Spec.of(publication).document(), schema)
+
+
+def test_the_schema_satisfies_an_independent_validator():
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(room.tomllib.loads(data.path(data.DEMO).read_text(encoding="utf-8")), schema)
+
+
+def test_every_key_of_the_schema_is_a_key_that_is_read():
+    schema = json_schema()
+    parts = [schema, *schema["$defs"].values()]
+    for part in parts:
+        if "properties" in part:
+            assert part["additionalProperties"] is False
+            assert set(part.get("required", [])) <= set(part["properties"])
+    assert set(schema["properties"]) == set(Spec.model_fields)
+    assert math.isfinite(schema["$defs"]["AccuracySpec"]["properties"]["confidence"]["default"])

@@ -1,0 +1,152 @@
+"""Exact prices, by brute force over neighbours."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fitnoise as fn
+from conftest import zoo_plan
+from dense import centring, strategy_matrix
+from fitnoise.errors import PlanError, SingularStrategy
+from fitnoise.strategy import (
+    SectorStrategy,
+    Strategy,
+    axis_gain,
+    axis_rows,
+    centre,
+    exact_matmul,
+    mixing_inverse,
+    uncentre,
+)
+
+ADD, REPLACE = fn.Neighbours.ADD_OR_REMOVE_ONE, fn.Neighbours.REPLACE_ONE
+SMALL = [
+    "binary",
+    "attribute of one value",
+    "marginals",
+    "prefix",
+    "crossed",
+    "integers of low rank",
+    "five structured cells",
+]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_replace_one_is_the_worst_pair_of_cells(name):
+    plan = zoo_plan(name)
+    rows, scales = strategy_matrix(plan)
+    groups = {s: rows[scales == s] for s in set(scales.tolist())}
+    worst = Fraction(0)
+    gram = {s: g.T @ g for s, g in groups.items()}
+    cells = rows.shape[1]
+    for i, j in itertools.combinations(range(cells), 2):
+        distance = sum(Fraction(int(g[i, i] + g[j, j] - 2 * g[i, j])) / Fraction(s) ** 2 for s, g in gram.items())
+        worst = max(worst, distance)
+    assert plan.strategy.cost_squared(REPLACE) == worst
+
+
+def test_one_cell_cannot_be_replaced_by_another():
+    assert zoo_plan("one cell").strategy.cost_squared(REPLACE) == 0
+
+
+def test_many_attributes_get_the_bound_that_needs_no_search():
+    domain = fn.Domain({f"a{i}": fn.Ordered(0, 1) for i in range(15)})
+    plan = fn.plan(fn.Workload(domain, [fn.table(a, variance=1) for a in domain]))
+    assert plan.strategy.cost_squared(REPLACE) == 4 * plan.strategy.cost_squared(ADD)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_sector_costs_add_up_to_no_less_than_the_profile(name):
+    s = zoo_plan(name).strategy
+    assert sum(s.sector_costs()) >= max(s.profile()) >= max(s.sector_costs())
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 7, 51])
+def test_centring_identities(n):
+    """HᵀH = g (I − J/n), exactly; H⁺ = Hᵀ/g; every column has the same norm."""
+    h = centring(n)
+    g = axis_gain(n)
+    assert (h.T @ h * n).tolist() == (g * (n * np.eye(n, dtype=int) - 1)).tolist()
+    assert len(h) == axis_rows(n)
+    x = np.arange(2 * n).reshape(2, n) ** 2
+    np.testing.assert_array_equal(centre(x, 1), x @ h.T)
+    np.testing.assert_array_equal(centre(x.astype(object), 1), x @ h.T)
+    np.testing.assert_allclose(uncentre(np.asarray(h, dtype=float), 0, n), np.eye(n) - 1 / n, atol=1e-12)
+
+
+def test_centring_wraps_like_the_integers_modulo_2_64():
+    rng = np.random.default_rng(5)
+    x = rng.integers(-(2**62), 2**62, size=(4, 5))
+    with np.errstate(over="ignore"):
+        wrapped = centre(x, 0)
+    exact = centre(x.astype(object), 0)
+    assert [(int(a) - int(b)) % 2**64 for a, b in zip(wrapped.ravel(), exact.ravel(), strict=True)] == [0] * 20
+
+
+@settings(deadline=None)
+@given(st.integers(0, 62), st.integers(0, 62), st.integers(0, 2**32))
+def test_matmul_is_exact_at_any_size(bits_a, bits_b, seed):
+    rng = np.random.default_rng(seed)
+    a = rng.integers(-(2**bits_a), 2**bits_a, size=(2, 3))
+    b = rng.integers(-(2**bits_b), 2**bits_b, size=(3, 2))
+    expected = a.astype(object) @ b.astype(object)
+    assert exact_matmul(a, b).tolist() == expected.tolist()
+
+
+def test_an_empty_product_is_empty():
+    assert exact_matmul(np.zeros((2, 0), int), np.zeros((0, 3), int)).shape == (2, 3)
+
+
+def sector(mixing, basis, scale=4.0, sizes=(), attributes=()):
+    return SectorStrategy(attributes, sizes, np.array(mixing), np.array(basis), scale)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: sector([[1, 0]], [[1, 1]]), "square integers"),
+        (lambda: sector([[1.5]], [[1, 1]]), "square integers"),
+        (lambda: sector([[1]], [[0.5, 1]]), "whole numbers"),
+        (lambda: sector([[-(2**63)]], [[1, 1]]), "below 2\\^62"),
+        (lambda: sector([[1]], [[2**62, 1]]), "below 2\\^62"),
+        (lambda: sector([[1]], [[1, 1]], scale=0.0), "positive finite"),
+        (lambda: sector([[1]], [[1, 1]], scale=float("inf")), "positive finite"),
+        (lambda: sector([[1]], [[1, 1]], sizes=(1,), attributes=(0,)), "two values or more"),
+        (lambda: sector([[1]], [[1, 1]], sizes=(3,)), "two values or more"),
+        (lambda: Strategy((), 2, (sector([[1]], [[1, 1]]),) * 2), "appears twice"),
+        (lambda: Strategy((), 3, (sector([[1]], [[1, 1]]),)), "does not fit its domain"),
+        (lambda: Strategy((4,), 2, (sector([[1]], [[1, 1]], sizes=(3,), attributes=(0,)),)), "does not fit its domain"),
+    ],
+)
+def test_strategies_that_are_none(make, message):
+    with pytest.raises(PlanError, match=message) as caught:
+        make()
+    assert "4.0" not in str(caught.value)
+
+
+def test_a_singular_mixing_is_refused():
+    with pytest.raises(SingularStrategy, match="singular"):
+        mixing_inverse(sector([[1, 1], [1, 1]], [[1, 0], [0, 1]]))
+
+
+def test_the_price_is_of_the_integers_not_of_the_optimiser():
+    """Doubling A without touching σ quadruples the price."""
+    s = sector([[3, 1], [0, 2]], [[1, 0, 1], [0, 1, 1]])
+    doubled = sector([[6, 2], [0, 4]], [[1, 0, 1], [0, 1, 1]])
+    one, two = (Strategy((), 3, (x,)).cost_squared(ADD) for x in (s, doubled))
+    assert one == Fraction(20, 16)
+    assert two == 4 * one
+
+
+def test_magnitude_bounds_every_transform(rng):
+    plan = zoo_plan("five structured cells")
+    rows, _ = strategy_matrix(plan)
+    start = 0
+    for s in plan.strategy.sectors:
+        block = rows[start : start + s.answers]
+        start += s.answers
+        assert max(abs(int(x)) for x in block.ravel()) * 7 <= s.magnitude(7)
