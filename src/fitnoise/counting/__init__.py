@@ -1,0 +1,47 @@
+"""Counting: from records to the few margins a plan needs, in one pass. Part of the trust kernel.
+
+A :class:`Counter` knows a source of records and the declared domain. It raises only about what is declared (a missing
+column, a wrong type), or how many records leave the domain and in which columns; never about a value.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from fitnoise.counting._base import Counter, Margins, sum_down
+from fitnoise.counting.duck import DuckCounter
+from fitnoise.counting.histogram import HistogramCounter
+from fitnoise.domain import Domain
+from fitnoise.errors import DataError
+from fitnoise.publication import DataSource
+
+__all__ = ["Counter", "DuckCounter", "HistogramCounter", "Margins", "open_counter", "sum_down"]
+
+
+def open_counter(data: Any, domain: Domain, source: DataSource) -> Counter:
+    """A counter for whatever the data are.
+
+    Args:
+        data: a path to CSV (also .csv.gz), Parquet, a pattern such as "parts/*.parquet", or a DuckDB file; an
+            Arrow, Polars or pandas frame; an integer NumPy array of counts with the domain's shape (or flat, in C
+            order); or a Counter.
+        domain: the declared domain.
+        source: the table of a DuckDB file, and what to do with records outside the domain.
+
+    Raises:
+        DataError: the source is of no known kind or cannot be opened.
+    """
+    if isinstance(data, Counter):
+        return data
+    if isinstance(data, np.ndarray):
+        return HistogramCounter(data, domain)
+    if isinstance(data, (str, PathLike)):
+        return DuckCounter.from_path(data, domain, source)
+    if hasattr(type(data), "columns") or hasattr(type(data), "__arrow_c_stream__"):
+        return DuckCounter.from_frame(data, domain, source)
+    raise DataError(
+        f"data are a path, a data frame or an array of counts; got {type(data).__name__}. Nothing was read."
+    )

@@ -1,0 +1,49 @@
+"""Counts that are already counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.counting._base import Counter, Margin, Margins, sum_down
+from fitnoise.domain import Domain
+from fitnoise.errors import DataError
+
+
+@final
+class HistogramCounter(Counter):
+    """A full array of counts, one per cell of the domain.
+
+    Args:
+        counts: integers ≥ 0, of the domain's shape or flat in C order.
+        domain: the declared domain.
+
+    Raises:
+        DataError: wrong shape, not integers, masked, negative (which cell is not said), or 2^62 records and more.
+    """
+
+    def __init__(self, counts: NDArray[Any], domain: Domain) -> None:
+        if isinstance(counts, np.ma.MaskedArray):
+            raise DataError("a masked array leaves counts out; fill it first. Nothing was measured.")
+        if counts.dtype.kind not in "iu":
+            raise DataError(f"counts are whole numbers; got an array of {counts.dtype}. Nothing was measured.")
+        if counts.shape not in (domain.shape, (domain.size,)):
+            raise DataError(
+                f"counts need the domain's shape {domain.shape} or {domain.size} cells in a row; got {counts.shape}. "
+                "Nothing was measured."
+            )
+        if int(counts.min()) < 0:
+            raise DataError("counts of records cannot be negative. Nothing was measured.")
+        if int(counts.max()) * counts.size >= 2**62 and int(counts.sum(dtype=object)) >= 2**62:
+            raise DataError("counts must add to less than 2^62, to be summed exactly. Nothing was measured.")
+        self._counts = {tuple(domain): counts.reshape(domain.shape).astype(np.int64)}
+
+    def check(self, attributes: Sequence[str]) -> None:
+        """Nothing to check: the array has every attribute of its domain."""
+
+    def count(self, margins: Sequence[Margin]) -> Margins:
+        """Sums over the other axes."""
+        return {m: sum_down(self._counts, m) for m in margins}

@@ -1,0 +1,161 @@
+"""Measuring: the only room that sees a person. Part of the trust kernel.
+
+In this order: recompute the price from the integers about to be used; count; charge the ledger, durably; draw noise.
+Before the charge nothing random has happened; after it, whatever else fails, the privacy is paid for.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise import noise, privacy
+from fitnoise.counting import Counter, Margins, sum_down
+from fitnoise.errors import PlanError
+from fitnoise.ledger import Account, Entry, Ledger
+from fitnoise.plans import MECHANISM, Plan
+from fitnoise.strategy import Integers, SectorStrategy, centre, exact_matmul
+
+WRAP = 2**62
+"""Entries bounded by this (for the declared number of records) are computed in int64, where a sum can wrap but never
+saturate: arithmetic modulo 2⁶⁴ is a homomorphism, so wrapping is post-processing and could only cost accuracy."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """The noisy answers: all that ever leaves this room.
+
+    answers: per sector, integers of length `SectorStrategy.answers`, in C order of (attributes…, rows of A_S).
+    charge: what the ledger was charged, the entry as written.
+    """
+
+    answers: tuple[Integers, ...]
+    charge: Entry
+
+
+@final
+@dataclass(frozen=True)
+class _Part:
+    """Rows of a sector's basis that depend on the same structured attributes, and only on them."""
+
+    margin: tuple[str, ...]
+    rows: NDArray[np.intp]
+    basis: Integers  # (rows, joint cells of those structured attributes)
+
+
+def account(plan: Plan) -> Account:
+    """The ledger account a plan charges: its data source and its privacy unit."""
+    return Account(plan.publication.source.name, plan.publication.unit.describe())
+
+
+def measure(plan: Plan, counter: Counter, ledger: Ledger) -> Measurement:
+    """Measure a plan's strategy on data, once.
+
+    Args:
+        plan: the plan; only its strategy, unit and source are used.
+        counter: the data.
+        ledger: charged with the exact ρ before any noise is drawn.
+
+    Raises:
+        DataError: the data do not fit the domain; nothing was charged.
+        BudgetExceeded: the charge does not fit; nothing was measured.
+
+    **Guarantees**
+        * for neighbouring data, Σ_S ‖difference of the answers before noise‖²/σ_S² is at most the cost charged;
+        * every answer is an exact integer plus one independent draw of N_Z(0, σ_S²);
+        * nothing else in the result, nor which integer width is used, depends on the data;
+        * whatever happens after the charge, the charge stays.
+    """
+    strategy = plan.strategy
+    unit = plan.publication.unit
+    cost = strategy.cost_squared(unit.neighbours) * unit.cost_factor()
+    rho = privacy.rho(cost)
+    if rho <= 0:
+        raise PlanError("a strategy that measures something costs something; this one claims to be free.")
+    parts = [_parts(plan, s) for s in strategy.sectors]
+    needed = {part.margin for sector in parts for part in sector}
+    counter.check(sorted({a for m in needed for a in m}))
+    margins = counter.count(_maximal(needed))
+    exact = [_transform(plan, s, p, margins) for s, p in zip(strategy.sectors, parts, strict=True)]
+    entry = ledger.charge(account(plan), rho, _detail(plan, rho))
+    answers = tuple(
+        _add(values.ravel(), noise.discrete_gaussian(s.scale, values.size))
+        for s, values in zip(strategy.sectors, exact, strict=True)
+    )
+    return Measurement(answers, entry)
+
+
+def _detail(plan: Plan, rho: Fraction) -> dict[str, Any]:
+    sectors = plan.strategy.sector_costs()
+    names = plan.decomposition.exchangeable
+    return {
+        "plan": plan.hash,
+        "mechanism": MECHANISM,
+        "rho": str(rho),
+        "sectors": [
+            {"attributes": [names[a] for a in s.attributes], "cost_squared": str(cost)}
+            for s, cost in zip(plan.strategy.sectors, sectors, strict=True)
+        ],
+    }
+
+
+def _maximal(needed: set[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The margins that no other margin contains, in a fixed order."""
+    return sorted(m for m in needed if not any(set(m) < set(other) for other in needed))
+
+
+def _parts(plan: Plan, sector: SectorStrategy) -> list[_Part]:
+    """Split the basis by the structured attributes its rows depend on, so that only their margins are counted."""
+    d = plan.decomposition
+    outer = tuple(d.exchangeable[a] for a in sector.attributes)
+    order = list(plan.publication.workload.domain)
+    groups: dict[tuple[int, ...], list[int]] = {}
+    shaped = sector.basis.reshape(-1, *d.shape)
+    for i, row in enumerate(shaped):
+        depends = tuple(axis for axis in range(row.ndim) if (row != row.take([0], axis)).any())
+        groups.setdefault(depends, []).append(i)
+    parts = []
+    for depends, rows in groups.items():
+        index = tuple(slice(None) if axis in depends else 0 for axis in range(len(d.shape)))
+        kept = np.stack([shaped[i][index].ravel() for i in rows])
+        inner = tuple(d.structured[axis] for axis in depends)
+        margin = tuple(sorted((*outer, *inner), key=order.index))
+        parts.append(_Part(margin, np.array(rows), kept))
+    return parts
+
+
+def _transform(plan: Plan, sector: SectorStrategy, parts: list[_Part], margins: Margins) -> Integers:
+    """(⊗H_a ⊗ A_S B_S) applied to the counts: exact integers, modulo 2⁶⁴ where the public bound allows int64."""
+    d = plan.decomposition
+    outer = tuple(d.exchangeable[a] for a in sector.attributes)
+    wide = sector.magnitude(plan.publication.source.max_records) >= WRAP
+    dtype = np.dtype(object) if wide else np.dtype(np.int64)
+    combinations = math.prod(sector.sizes)
+    basis_counts = np.zeros((combinations, len(sector.basis)), dtype=dtype)
+    for part in parts:
+        inner = tuple(a for a in part.margin if a not in outer)
+        inner = tuple(sorted(inner, key=d.structured.index))
+        counts = sum_down(margins, (*outer, *inner)).reshape(combinations, -1)
+        basis_counts[:, part.rows] = _times(counts, part.basis.T, dtype)
+    mixed = _times(basis_counts, sector.mixing.T, dtype)
+    out = mixed.reshape(*sector.sizes, -1)
+    for axis in range(len(sector.sizes)):
+        out = centre(out, axis)
+    return out
+
+
+def _times(a: Integers, b: Integers, dtype: np.dtype[Any]) -> Integers:
+    if dtype.kind == "O":
+        return exact_matmul(a, b).astype(object)
+    return np.asarray(a.astype(np.int64) @ b.astype(np.int64))
+
+
+def _add(values: Integers, draws: NDArray[np.int64]) -> Integers:
+    """Add in the ring of the values: Python integers, or int64 modulo 2⁶⁴ (never saturating)."""
+    return np.asarray(values + (draws.astype(object) if values.dtype == object else draws))

@@ -1,0 +1,277 @@
+"""Verification: everything a plan or a release claims, recomputed by someone who does not trust its maker.
+
+What it cannot tell: a plan file on its own carries no signature, so another *valid* plan is as good as the first
+(compare its SHA-256 with the one in the ledger); whoever can write all files of a release can write another release;
+and the versions named in release.json are the maker's word.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import pandas as pd
+
+from fitnoise.domain import RESERVED
+from fitnoise.errors import FitnoiseError, ReleaseError
+from fitnoise.plans import Plan
+from fitnoise.releases import MEASUREMENTS, Release, csv_text, describe, read_parquet, read_text, to_json
+from fitnoise.workloads import slug
+
+ROUNDING = 1e-9
+"""Another machine sums in another order: relative difference allowed between two computations of one number."""
+
+
+@final
+@dataclass(frozen=True)
+class Check:
+    """One claim: its name, whether it holds, and what was found."""
+
+    claim: str
+    holds: bool
+    found: str
+
+
+@final
+@dataclass(frozen=True)
+class Verification:
+    """All claims of a plan or release. `ok` when every one holds."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every claim holds."""
+        return all(c.holds for c in self.checks)
+
+
+def verify(path: str | os.PathLike[str]) -> Verification:
+    """Recompute every claim of a plan file or a release directory.
+
+    Args:
+        path: plan.json, or a release directory.
+
+    Returns:
+        One check per claim; nothing is raised for a claim that fails, only when there is nothing to check.
+
+    Raises:
+        ReleaseError: there is no such file or directory.
+
+    **Guarantees**
+        * a plan is accepted only if its integers cost exactly what it says, its weights prove its bound and its gap,
+          and every recomputed variance is within its target (1e-9 of it is allowed for floating point);
+        * a release is accepted only if it has the files of a release and no other, release.json is what its plan
+          implies, no noisy answer was altered since it was written, the Parquet tables follow from the answers and the
+          plan (up to 1e-9 of value and standard error), and the CSV files are those tables, digit by digit.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return _verify_release(path)
+    if path.is_file():
+        return _verify_plan(read_text(path))[0]
+    raise ReleaseError(f"there is no plan or release {path.name!r}; nothing was verified.")
+
+
+class _Checklist:
+    def __init__(self) -> None:
+        self.checks: list[Check] = []
+
+    def add(self, claim: str, test: Callable[[], str | None], good: Callable[[], str]) -> bool:
+        """Record a claim: `test` returns None when it holds, otherwise what was found; its errors count as failures."""
+        try:
+            with np.errstate(all="ignore"):
+                problem = test()
+                found = good() if problem is None else problem
+        except FitnoiseError as error:
+            problem = found = str(error)
+        except Exception as error:  # an altered document can break any computation
+            problem = found = f"it cannot be checked ({type(error).__name__})"
+        self.checks.append(Check(claim, problem is None, found))
+        return problem is None
+
+    def done(self) -> Verification:
+        return Verification(tuple(self.checks))
+
+
+# --- plans ----------------------------------------------------------------------------------------------
+
+
+def _verify_plan(text: str) -> tuple[Verification, Plan | None]:
+    """The claims of a plan document, and the plan when it can be read."""
+    log = _Checklist()
+    read: list[Plan] = []
+    whole = "the plan is whole, and its integers cost what it says"
+    if not log.add(whole, lambda: read.append(Plan.from_json(text)), lambda: "recomputed exactly"):
+        return log.done(), None
+    (plan,) = read
+    log.add(
+        "the document says what its parts imply",
+        lambda: _check_document(plan, text),
+        lambda: f"SHA-256 {_sha256(text)}",
+    )
+    log.add(
+        "the dual weights prove the bound and the gap",
+        lambda: _check_gap(plan),
+        lambda: f"cost {plan.cost_squared:.9g} ≥ bound {plan.bound:.9g}, gap {plan.gap:.1e}",
+    )
+    log.add(
+        "every number meets its target",
+        lambda: _check_targets(plan),
+        lambda: (
+            f"worst variance is {plan.relaxation:.9f} of its target"
+            if plan.publication.budget is None
+            else f"relative to the budget: variances are {plan.relaxation:.6g} times the targets"
+        ),
+    )
+    log.add("the price is within budget and cap", lambda: _check_price(plan), lambda: f"rho = {plan.rho:.9g}")
+    return log.done(), plan
+
+
+def _check_document(plan: Plan, text: str) -> str | None:
+    stated = json.loads(text)
+    other = _disagreements(stated, plan.document())
+    if other:
+        return f"this plan would say otherwise on {', '.join(other[:5])}"
+    written = json.dumps(stated, separators=(",", ":"), allow_nan=False) + "\n"
+    return None if written == text else "the text is not in the form in which plans are written"
+
+
+def _check_gap(plan: Plan) -> str | None:
+    asked, proven = plan.publication.gap, plan.gap
+    if asked is not None and proven > asked + 1e-12:  # what the sums of a bound may differ by
+        return f"a gap of {asked:.1e} was asked for; {proven:.1e} is proven"
+    return None
+
+
+def _check_targets(plan: Plan) -> str | None:
+    if plan.publication.budget is None and plan.relaxation > 1 + ROUNDING:
+        return f"a variance is {plan.relaxation:.6f} times its target"
+    return None
+
+
+def _check_price(plan: Plan) -> str | None:
+    for what, limit in (("budget", plan.publication.budget), ("cap", plan.publication.cap)):
+        if limit is not None and plan.exact_rho > limit.as_rho():
+            return f"rho = {plan.rho:.9g} exceeds the {what} {float(limit.as_rho()):.9g}"
+    return None
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _disagreements(stated: Any, implied: Any, place: str = "") -> list[str]:
+    """Where two JSON documents differ: numbers with a fraction beyond rounding, everything else at all."""
+    if isinstance(stated, dict) and isinstance(implied, dict):
+        if list(stated) != list(implied):
+            odd = sorted(set(stated) ^ set(implied)) or ["the order of keys"]
+            return [f"{place}.{k}".removeprefix(".") for k in odd]
+        return [d for k in stated for d in _disagreements(stated[k], implied[k], f"{place}.{k}")]
+    if isinstance(stated, list) and isinstance(implied, list) and len(stated) == len(implied):
+        pairs = enumerate(zip(stated, implied, strict=True))
+        return [d for i, (a, b) in pairs for d in _disagreements(a, b, f"{place}[{i}]")]
+    if type(stated) is float and type(implied) is float:
+        same = math.isclose(stated, implied, rel_tol=ROUNDING)
+    else:
+        same = type(stated) is type(implied) and stated == implied
+    return [] if same else [place.removeprefix(".")]
+
+
+# --- releases -------------------------------------------------------------------------------------------
+
+
+def _verify_release(folder: Path) -> Verification:
+    try:
+        text = read_text(folder / "plan.json")
+    except ReleaseError as error:
+        return Verification((Check("the release holds a plan", False, str(error)),))
+    of_plan, plan = _verify_plan(text)
+    if plan is None:
+        return of_plan
+    log = _Checklist()
+    log.checks.extend(of_plan.checks)
+    bases = {t.name: folder / "tables" / slug(t.name) for t in plan.publication.workload.tables}
+    read: list[Release] = []
+    log.add(
+        "its files are those of a release",
+        lambda: _check_files(folder, bases.values()),
+        lambda: f"{3 + 2 * len(bases)} files",
+    )
+    log.add(
+        "release.json says what the plan implies",
+        lambda: _check_description(plan, text, read_text(folder / "release.json")),
+        lambda: "plan, price, scales and tables agree",
+    )
+    if log.add(
+        "the noisy answers are the plan's, unaltered",
+        lambda: read.append(Release.read(folder)),
+        lambda: f"{plan.answers:,} integers",
+    ):
+        log.add(
+            "the Parquet tables follow from the noisy answers",
+            lambda: _check_parquet(read[0], bases),
+            lambda: f"{len(bases)} tables rebuilt",
+        )
+    log.add(
+        "the CSV tables are the Parquet tables",
+        lambda: _check_csv(bases),
+        lambda: f"{len(bases)} tables, digit by digit",
+    )
+    return log.done()
+
+
+def _check_files(folder: Path, bases: Iterable[Path]) -> str | None:
+    expected = {"plan.json", "release.json", MEASUREMENTS, "tables"}
+    expected |= {f"tables/{base.name}.{end}" for base in bases for end in ("csv", "parquet")}
+    there = {p.relative_to(folder).as_posix() for p in folder.rglob("*")}
+    missing, extra = sorted(expected - there), sorted(there - expected)
+    return None if not missing and not extra else f"missing: {missing}; not part of a release: {extra}"
+
+
+def _check_description(plan: Plan, text: str, written: str) -> str | None:
+    stated = json.loads(written)
+    implied = {**describe(plan), "plan": _sha256(text)}
+    if isinstance(stated, dict) and isinstance(stated.get("versions"), dict):  # of what made it, not of what checks it
+        theirs = {k: v for k, v in stated["versions"].items() if k in implied["versions"] and isinstance(v, str)}
+        implied["versions"] |= theirs
+    other = _disagreements(stated, implied)
+    if other:
+        return f"release.json and the plan disagree on {', '.join(other[:5])}"
+    return None if to_json(stated) == written else "release.json is not in the form in which releases are written"
+
+
+def _check_parquet(release: Release, bases: Mapping[str, Path]) -> str | None:
+    for name, base in bases.items():
+        problem = _difference(read_parquet(base.with_suffix(".parquet")), release[name])
+        if problem:
+            return f"table {name!r}: {problem}"
+    return None
+
+
+def _difference(found: pd.DataFrame, rebuilt: pd.DataFrame) -> str | None:
+    if list(found.columns) != list(rebuilt.columns) or len(found) != len(rebuilt):
+        return "other columns or another number of rows"
+    for column in rebuilt.columns:
+        a, b = found[column], rebuilt[column]
+        if a.dtype.kind != b.dtype.kind:
+            return f"column {column!r} is of another type"
+        if column not in RESERVED:
+            if a.tolist() != b.tolist():
+                return f"column {column!r} has other labels"
+        elif not (np.abs(a - b) <= ROUNDING * (np.abs(b) + rebuilt["std_error"])).all():
+            return f"column {column!r} differs by up to {np.abs(a - b).max():.3g}"
+    return None
+
+
+def _check_csv(bases: Mapping[str, Path]) -> str | None:
+    for name, base in bases.items():
+        if read_text(base.with_suffix(".csv")) != csv_text(read_parquet(base.with_suffix(".parquet"))):
+            return f"table {name!r} differs from its Parquet file"
+    return None

@@ -1,0 +1,970 @@
+"""The ledger: its laws, its guarantees one by one; tampering, races, crashes and failing disks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing, contextmanager, suppress
+from dataclasses import FrozenInstanceError
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from hashlib import sha256
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import fitnoise.ledger as room
+from fitnoise.errors import BudgetExceeded, LedgerError
+from fitnoise.ledger import GENESIS, Account, Entry, Ledger, ceil_dyadic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SURVEY = Account("survey", "one record, add-or-remove-one")
+CENSUS = Account("recensement de la Réunion, 東京", "one household, replace-one")
+UNIT = Fraction(1, 2**64)
+NOTHING = "nothing was charged"
+
+rationals = st.builds(Fraction, st.integers(1, 10**30), st.integers(1, 10**30))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A ledger of five entries: a cap, two charges, a refusal, a charge."""
+    path = tmp_path / "ledger.db"
+    with Ledger(path) as ledger:
+        ledger.set_cap(SURVEY, Fraction(1), reason="board of 1 May")
+        ledger.charge(SURVEY, Fraction(1, 2), {"plan": "a" * 64, "sectors": ["1/3", "1/6"]})
+        ledger.charge(CENSUS, Fraction(1, 3), {})
+        with pytest.raises(BudgetExceeded):
+            ledger.charge(SURVEY, Fraction(3, 4), {"plan": "b" * 64})
+        ledger.charge(SURVEY, Fraction(1, 4), {"plan": "c" * 64})
+    return path
+
+
+def raw(path: Path) -> closing[sqlite3.Connection]:
+    return closing(sqlite3.connect(path, isolation_level=None))
+
+
+def tamper(path: Path, *statements: str) -> None:
+    """What someone with write access and a little knowledge does: no trace is left in the triggers."""
+    with raw(path) as db:
+        triggers = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            db.execute(f"DROP TRIGGER {name}")
+        for statement in statements:
+            db.execute(statement)
+        for _, sql in triggers:
+            db.execute(sql)
+
+
+# --- Rounding ---------------------------------------------------------------------------------------------
+
+
+@given(rationals, st.integers(0, 100))
+def test_ceil_dyadic_rounds_up_by_less_than_one_step_and_once(rho: Fraction, bits: int) -> None:
+    rounded = ceil_dyadic(rho, bits)
+    assert rho <= rounded < rho + Fraction(1, 2**bits)
+    assert (rounded * 2**bits).denominator == 1
+    assert ceil_dyadic(rounded, bits) == rounded
+
+
+@given(rationals, rationals)
+def test_ceil_dyadic_is_monotone_and_never_undercharges_a_sum(a: Fraction, b: Fraction) -> None:
+    assert (ceil_dyadic(a) <= ceil_dyadic(b)) or a > b
+    assert ceil_dyadic(a) + ceil_dyadic(b) >= ceil_dyadic(a + b)
+
+
+@pytest.mark.parametrize("rho", [0.5, float("nan"), float("inf"), 1, True, "1/2", None])
+def test_only_a_fraction_is_an_exact_cost(rho: Any) -> None:
+    with Ledger(":memory:") as ledger:
+        for ask in (
+            lambda: ceil_dyadic(rho),
+            lambda: ledger.quote(SURVEY, rho),
+            lambda: ledger.charge(SURVEY, rho, {}),
+            lambda: ledger.set_cap(SURVEY, rho),
+        ):
+            with pytest.raises(LedgerError, match=r"must be a Fraction.*nothing was charged"):
+                ask()
+        assert ledger.entries() == []
+
+
+def test_a_cost_that_is_negative_zero_or_endless_is_refused() -> None:
+    endless = Fraction(10**400)
+    with Ledger(":memory:") as ledger:
+        for rho in (Fraction(-1), -UNIT / 2, endless):
+            for ask in (ledger.quote, ledger.set_cap, lambda account, rho: ledger.charge(account, rho, {})):
+                with pytest.raises(LedgerError, match=NOTHING):
+                    ask(SURVEY, rho)
+        with pytest.raises(LedgerError, match=NOTHING):
+            ledger.set_cap(SURVEY, 1 / endless)  # a cap is written as it is, and this one is too long
+        with pytest.raises(LedgerError, match=r"must be positive"):
+            ledger.charge(SURVEY, Fraction(0), {})
+        assert ledger.entries() == []
+        assert ledger.charge(SURVEY, 1 / endless, {}).rho == UNIT  # a cost is rounded up first
+
+
+# --- Laws of the balance ----------------------------------------------------------------------------------
+
+operations = st.lists(
+    st.tuples(
+        st.sampled_from([SURVEY, CENSUS]),
+        st.sampled_from(["cap", "charge"]),
+        st.builds(Fraction, st.integers(1, 20), st.integers(1, 20)),
+    ),
+    max_size=12,
+)
+
+
+@given(operations)
+@settings(deadline=None)
+def test_a_ledger_is_the_fold_of_its_entries(steps: list[tuple[Account, str, Fraction]]) -> None:
+    spent = {SURVEY: Fraction(0), CENSUS: Fraction(0)}
+    cap: dict[Account, Fraction] = {}
+    with Ledger(":memory:") as ledger:
+        for account, kind, rho in steps:
+            quote = ledger.quote(account, rho)
+            if kind == "cap":
+                assert ledger.set_cap(account, rho).rho == rho
+                cap[account] = rho
+            elif account in cap and spent[account] + ceil_dyadic(rho) > cap[account]:
+                assert not quote.fits
+                with pytest.raises(BudgetExceeded):
+                    ledger.charge(account, rho, {})
+            else:
+                assert quote.fits
+                entry = ledger.charge(account, rho, {})
+                assert entry.rho == quote.rho == ceil_dyadic(rho)
+                spent[account] += entry.rho
+                assert account not in cap or spent[account] <= cap[account]
+            balance = ledger.balance(account)
+            assert balance.spent == spent[account]
+            assert balance.cap == cap.get(account)
+            left = None if account not in cap else max(cap[account] - spent[account], Fraction(0))
+            assert balance.remaining == left
+        assert ledger.verify(expected_head=ledger.head()) == len(steps)
+        assert ledger.accounts() == list(dict.fromkeys(account for account, _, _ in steps))
+        entries = ledger.entries()
+        assert [(e.account, e.kind.replace("refusal", "charge")) for e in entries] == [s[:2] for s in steps]
+        assert [e for e in entries if e.account == SURVEY] == ledger.entries(SURVEY)
+        for account in (SURVEY, CENSUS):
+            charges = [e.rho for e in entries if e.account == account and e.kind == "charge"]
+            assert sum(charges, Fraction(0)) == spent[account]
+
+
+def test_a_quote_changes_nothing(path: Path) -> None:
+    before = path.read_bytes()
+    with Ledger(path) as ledger:
+        assert ledger.quote(SURVEY, Fraction(1, 4)).fits
+        assert not ledger.quote(SURVEY, Fraction(1, 4) + UNIT).fits
+        assert ledger.quote(Account("new", "one record"), Fraction(10**6)).fits  # no cap, no limit
+        ledger.balance(SURVEY)
+        ledger.verify()
+    assert path.read_bytes() == before
+
+
+def test_the_last_of_the_budget_can_be_spent_and_not_one_step_more() -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(SURVEY, Fraction(1, 2))
+        ledger.charge(SURVEY, Fraction(1, 2) - UNIT, {})
+        ledger.charge(SURVEY, UNIT / 3, {})
+        assert ledger.balance(SURVEY).remaining == 0
+        with pytest.raises(BudgetExceeded):
+            ledger.charge(SURVEY, UNIT / 3, {})
+
+
+def test_a_cap_is_kept_as_given_so_a_cost_that_rounds_above_it_is_refused() -> None:
+    third = Fraction(1, 3)
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(SURVEY, third)
+        assert ledger.balance(SURVEY).cap == third
+        with pytest.raises(BudgetExceeded, match=r"rounded up"):
+            ledger.charge(SURVEY, third, {})
+        ledger.charge(SURVEY, ceil_dyadic(third) - UNIT, {})  # `remaining` rounded down: the largest that fits
+
+
+def test_a_cap_is_appended_and_may_fall_below_what_is_spent() -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.charge(SURVEY, Fraction(1, 2), {})  # before any cap
+        ledger.set_cap(SURVEY, Fraction(1))
+        entry = ledger.set_cap(SURVEY, Fraction(1, 4), reason="décision du 3 mai")
+        assert entry.detail == {"reason": "décision du 3 mai"}
+        balance = ledger.balance(SURVEY)
+        assert (balance.spent, balance.cap, balance.remaining) == (
+            Fraction(1, 2),
+            Fraction(1, 4),
+            Fraction(0),
+        )
+        assert not balance.fits
+        with pytest.raises(BudgetExceeded):
+            ledger.charge(SURVEY, UNIT, {})
+        ledger.set_cap(SURVEY, Fraction(0))
+        assert [e.kind for e in ledger.entries()] == ["charge", "cap", "cap", "refusal", "cap"]
+
+
+def test_a_refusal_is_recorded_says_why_and_costs_nothing() -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(SURVEY, Fraction(1, 8))
+        with pytest.raises(BudgetExceeded) as caught:
+            ledger.charge(SURVEY, Fraction(1, 4), {"plan": "abc"})
+        for words in ("ρ = 1/4", "ρ = 1/8", "'survey'", "one record", "entry 2", NOTHING, "draw no noise"):
+            assert words in str(caught.value)
+        refusal = ledger.entries()[-1]
+        assert (refusal.kind, refusal.rho, refusal.detail) == ("refusal", Fraction(1, 4), {"plan": "abc"})
+        assert ledger.balance(SURVEY).spent == 0
+
+
+# --- Names and details ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", " ", " survey", "survey ", "two\nlines", "nul\0", "lone \ud800", "e\u0301 not NFC", 7, None, b"x"],
+)
+def test_an_account_needs_two_honest_names(name: Any) -> None:
+    for names in ((name, "one record"), ("survey", name)):
+        with pytest.raises(LedgerError, match=r"cannot name an account"):
+            Account(*names)
+
+
+@pytest.mark.parametrize("account", ["survey", ("survey", "one record"), None])
+def test_only_an_account_has_a_balance(account: Any) -> None:
+    with Ledger(":memory:") as ledger:
+        for ask in (ledger.quote, ledger.set_cap, lambda account, rho: ledger.charge(account, rho, {})):
+            with pytest.raises(LedgerError, match=r"is not an Account"):
+                ask(account, Fraction(1))
+
+
+def circular() -> dict[str, Any]:
+    detail: dict[str, Any] = {}
+    detail["itself"] = detail
+    return detail
+
+
+def deep() -> dict[str, Any]:
+    detail: dict[str, Any] = {}
+    for _ in range(100_000):
+        detail = {"in": detail}
+    return detail
+
+
+@pytest.mark.parametrize(
+    "detail",
+    [
+        {"rho": 0.5},
+        {"in": [{"a": [1.0]}]},
+        {"rho": float("nan")},
+        {"rho": float("inf")},
+        {"rho": Fraction(1, 2)},
+        {"pair": (1, 2)},
+        {1: "a key that is no text"},
+        {"bytes": b"x"},
+        {"set": {1}},
+        {"too long": 10**5000},
+        [("a", 1)],
+        [1],
+        7,
+        None,
+        "text",
+        circular(),
+        deep(),
+    ],
+    ids=lambda detail: type(detail).__name__,
+)
+def test_a_detail_that_json_does_not_keep_exactly_is_refused(detail: Any) -> None:
+    with Ledger(":memory:") as ledger:
+        with pytest.raises(LedgerError, match=r"a detail must be a JSON object.*nothing was charged"):
+            ledger.charge(SURVEY, Fraction(1), detail)
+        assert ledger.entries() == []
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**200), 2**200) | st.text(st.characters(exclude_categories=[])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(), json_values, max_size=3))
+@settings(deadline=None, max_examples=50)
+def test_a_detail_comes_back_as_it_was_given(detail: dict[str, Any]) -> None:
+    with Ledger(":memory:") as ledger:
+        entry = ledger.charge(SURVEY, Fraction(1), MappingProxyType(detail))
+        assert entry.detail == detail
+        assert ledger.entries() == [entry]
+
+
+def test_an_entry_is_frozen_and_its_detail_is_a_copy() -> None:
+    given_detail = {"sectors": ["1/2"]}
+    with Ledger(":memory:") as ledger:
+        entry = ledger.charge(SURVEY, Fraction(1), given_detail)
+        given_detail["sectors"].append("1/3")
+        assert ledger.entries()[0].detail == {"sectors": ["1/2"]}
+        with pytest.raises(FrozenInstanceError):
+            entry.rho = Fraction(0)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rho"),
+    [("gift", Fraction(1)), ("charge", Fraction(0)), ("charge", Fraction(1, 3)), ("cap", Fraction(-1))],
+)
+def test_there_is_no_entry_that_no_ledger_writes(kind: str, rho: Fraction) -> None:
+    with pytest.raises(LedgerError, match=r"there is no entry of kind"):
+        Entry(1, kind, SURVEY, rho, "2025-01-01T00:00:00+00:00", {}, GENESIS, GENESIS)
+
+
+# --- The file ---------------------------------------------------------------------------------------------
+
+
+def test_the_ledger_remembers_over_reopening(path: Path) -> None:
+    with Ledger(path) as ledger:
+        entries = ledger.entries()
+        head = ledger.head()
+        assert ledger.accounts() == [SURVEY, CENSUS]
+    assert [e.sequence for e in entries] == [1, 2, 3, 4, 5]
+    assert [e.kind for e in entries] == ["cap", "charge", "charge", "refusal", "charge"]
+    assert entries[2].account == CENSUS
+    assert entries[2].rho == ceil_dyadic(Fraction(1, 3))
+    with Ledger(str(path)) as ledger:
+        assert ledger.entries() == entries
+        assert ledger.balance(SURVEY).spent == Fraction(3, 4)
+        assert ledger.verify(expected_head=head) == 5
+        now = datetime.fromisoformat(ledger.charge(SURVEY, UNIT, {}).time)
+    assert now.utcoffset() == timedelta(0)
+    assert abs(datetime.now(UTC) - now) < timedelta(minutes=1)
+    assert now.microsecond == 0
+
+
+def test_anyone_can_recompute_the_chain_from_the_bare_columns(path: Path) -> None:
+    names = ["sequence", "kind", "source", "unit", "rho", "time", "detail", "previous"]
+    previous = GENESIS
+    with raw(path) as db:
+        for *columns, digest in db.execute("SELECT * FROM entries ORDER BY sequence"):
+            text = json.dumps(dict(zip(names, columns, strict=True)), sort_keys=True, separators=(",", ":"))
+            assert columns[-1] == previous
+            assert sha256(text.encode("ascii")).hexdigest() == digest
+            previous = digest
+
+
+def test_a_new_ledger_is_empty_one_file_and_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "grand livre #1?%41 é.db"
+    with Ledger(path) as ledger:
+        assert ledger.head() == (0, GENESIS)
+        assert (ledger.verify(), ledger.entries(), ledger.accounts()) == (0, [], [])
+        ledger.charge(SURVEY, Fraction(1), {})
+        assert ledger._db.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
+        assert [p.name for p in tmp_path.iterdir()] == [path.name]
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+    if os.name == "posix":
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_ledger_in_memory_is_forgotten() -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.charge(SURVEY, Fraction(1), {})
+        assert ledger.verify() == 1
+    with Ledger(":memory:") as ledger:
+        assert ledger.verify() == 0
+    assert not Path(":memory:").exists()
+
+
+def test_a_ledger_follows_its_file_not_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Ledger("ledger.db") as ledger:
+        monkeypatch.chdir("/")
+        ledger.charge(SURVEY, Fraction(1), {})
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        assert ledger.verify() == 1
+
+
+def write_other_database(path: Path) -> None:
+    with raw(path) as db:
+        db.execute("CREATE TABLE entries (x)")
+
+
+def write_newer_ledger(path: Path) -> None:
+    Ledger(path).close()
+    with raw(path) as db:
+        db.execute("PRAGMA user_version = 2")
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (lambda path: path.write_bytes(b""), "is empty"),
+        (lambda path: path.write_text("id,age\n1,34\n" * 1000), "not a ledger"),
+        (lambda path: path.write_bytes(b"SQLite format 3\0" + bytes(4080)), "ledger"),
+        (write_other_database, "another database"),
+        (write_newer_ledger, "format 2"),
+    ],
+)
+def test_what_is_no_ledger_is_refused_and_left_alone(
+    tmp_path: Path, write: Callable[[Path], object], words: str
+) -> None:
+    path = tmp_path / "file"
+    write(path)
+    before = path.read_bytes()
+    with pytest.raises(LedgerError, match=rf"{words}.*{NOTHING}"):
+        Ledger(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_a_dangling_link_and_a_missing_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="is not a file"):
+        Ledger(tmp_path)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "nowhere" / "ledger.db")
+    with pytest.raises(LedgerError, match="is not a file"):
+        Ledger(link)
+    with pytest.raises(LedgerError, match=r"folder .*nowhere.* does not exist"):
+        Ledger(tmp_path / "nowhere" / "ledger.db")
+    assert list(tmp_path.iterdir()) == [link]
+
+
+def test_a_file_system_that_cannot_link_is_an_error_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hardlink_to(self: Path, target: str) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", hardlink_to)
+    with pytest.raises(LedgerError, match="Operation not permitted"):
+        Ledger(tmp_path / "ledger.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ledger_left_in_another_journal_mode_is_one_file_again(path: Path) -> None:
+    with raw(path) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        assert path.with_name("ledger.db-wal").exists() or db.execute("SELECT 1 FROM entries")
+    with Ledger(path) as ledger:
+        ledger.charge(SURVEY, UNIT, {})
+        assert [p.name for p in path.parent.iterdir()] == ["ledger.db"]
+        assert ledger._db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+def test_a_read_only_ledger_can_be_read_and_not_charged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect: Callable[..., sqlite3.Connection] = (
+        sqlite3.connect
+    )  # file permissions would not stop a test that runs as root
+
+    def read_only(target: str, **options: Any) -> sqlite3.Connection:
+        return connect(target.replace("mode=rw", "mode=ro"), **options)
+
+    monkeypatch.setattr(sqlite3, "connect", read_only)
+    before = path.read_bytes()
+    with Ledger(path) as ledger:
+        assert ledger.verify() == 5
+        assert ledger.balance(SURVEY).remaining == Fraction(1, 4)
+        for ask in (ledger.set_cap, lambda account, rho: ledger.charge(account, rho, {})):
+            with pytest.raises(LedgerError, match=rf"read-only.*{NOTHING}"):
+                ask(SURVEY, UNIT)
+    assert path.read_bytes() == before
+
+
+def test_a_full_disk_charges_nothing(path: Path) -> None:
+    with Ledger(path) as ledger:
+        ledger._db.execute("PRAGMA max_page_count = 3")
+        with pytest.raises(LedgerError, match=rf"disk is full.*{NOTHING}"):
+            ledger.charge(SURVEY, UNIT, {"plan": "x" * 20_000})
+        assert ledger.verify() == 5
+
+
+def test_a_replaced_or_deleted_file_is_noticed(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    with Ledger(path) as ledger:
+        shutil.copy(path, copy)
+        copy.replace(path)  # a backup put back under the feet of a running process
+        for ask in (ledger.verify, lambda: ledger.charge(SURVEY, UNIT, {})):
+            with pytest.raises(LedgerError, match=rf"was replaced.*{NOTHING}"):
+                ask()
+    with Ledger(path) as ledger:
+        path.unlink()
+        with pytest.raises(LedgerError, match=rf"No such file.*{NOTHING}"):
+            ledger.charge(SURVEY, UNIT, {})
+    assert not path.exists()
+
+
+def test_a_closed_ledger_answers_nothing(path: Path) -> None:
+    ledger = Ledger(path)
+    ledger.close()
+    ledger.close()
+    for ask in (ledger.entries, lambda: ledger.charge(SURVEY, UNIT, {})):
+        with pytest.raises(LedgerError, match=rf"closed.*{NOTHING}"):
+            ask()
+
+
+def test_a_ledger_belongs_to_the_thread_and_process_that_opened_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    caught: list[Exception] = []
+
+    def charge() -> None:
+        try:
+            ledger.charge(SURVEY, UNIT, {})
+        except LedgerError as error:
+            caught.append(error)
+
+    with Ledger(path) as ledger:
+        thread = threading.Thread(target=charge)
+        thread.start()
+        thread.join()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: -1)  # what a forked child sees
+            charge()
+        assert [NOTHING in str(error) and "another thread" in str(error) for error in caught] == [True, True]
+        assert ledger.verify() == 5
+
+
+# --- Tampering --------------------------------------------------------------------------------------------
+
+
+COPIED = "kind, source, unit, rho, time, detail, previous, digest"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE entries SET rho = '1/8' WHERE sequence = 2",
+        "DELETE FROM entries WHERE sequence = 5",
+        "DELETE FROM entries",
+        f"INSERT OR REPLACE INTO entries SELECT 2, {COPIED} FROM entries WHERE sequence = 3",
+        "REPLACE INTO entries SELECT * FROM entries WHERE sequence = 5",
+        f"INSERT INTO entries SELECT 7, {COPIED} FROM entries WHERE sequence = 5",
+        f"INSERT INTO entries SELECT 0, {COPIED} FROM entries WHERE sequence = 5",
+        "UPDATE OR REPLACE entries SET sequence = 1 WHERE sequence = 2",
+    ],
+)
+def test_sql_cannot_alter_an_entry(path: Path, statement: str) -> None:
+    before = path.read_bytes()
+    with raw(path) as db, pytest.raises(sqlite3.IntegrityError, match="a ledger entry"):
+        db.execute(statement)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        *(
+            (f"UPDATE entries SET {column} = {value} WHERE sequence = 2", "entry 2 was changed")
+            for column, value in [
+                ("kind", "'refusal'"),
+                ("source", "'survey2'"),
+                ("unit", "'one household'"),
+                ("rho", "'1/8'"),
+                ("rho", "'2/4'"),
+                ("time", "'1999-12-31T23:59:59+00:00'"),
+                ("detail", "'{}'"),
+                ("detail", "detail || ' '"),
+                ("digest", "lower(hex(randomblob(32)))"),
+                ("digest", "CAST(x'ff' AS TEXT)"),
+            ]
+        ),
+        *(
+            (
+                f"UPDATE entries SET {column} = {value} WHERE sequence = 2",
+                "entry 2 is not what a ledger writes",
+            )
+            for column, value in [
+                ("kind", "'gift'"),
+                ("kind", "x'00'"),
+                ("source", "''"),
+                ("source", "CAST(x'ff' AS TEXT)"),
+                ("rho", "'-1/2'"),
+                ("rho", "'1/3'"),
+                ("rho", "'1/0'"),
+                ("rho", "'1/2/3'"),
+                ("rho", "'0.5'"),
+                ("rho", "'1e999999999'"),
+                ("rho", "x'31'"),
+                ("time", "x'00'"),
+                ("detail", "'{'"),
+            ]
+        ),
+        ("UPDATE entries SET previous = digest WHERE sequence = 2", "entry 2 does not follow"),
+        ("DELETE FROM entries WHERE sequence = 3", "entry 3 is missing"),
+        ("DELETE FROM entries WHERE sequence = 1", "entry 1 is missing"),
+        ("UPDATE entries SET sequence = -1 WHERE sequence = 4", "entry 1 is missing"),
+    ],
+)
+def test_a_changed_or_missing_entry_is_named(path: Path, change: str, words: str) -> None:
+    tamper(path, change)
+    with pytest.raises(LedgerError, match=rf"{words}.*{NOTHING}"):
+        Ledger(path)
+
+
+def test_reordered_entries_are_named(path: Path) -> None:
+    swap = ((2, 99), (3, 2), (99, 3))
+    tamper(path, *(f"UPDATE entries SET sequence = {b} WHERE sequence = {a}" for a, b in swap))
+    with pytest.raises(LedgerError, match="entry 2 does not follow"):
+        Ledger(path)
+
+
+def test_a_well_chained_forgery_of_what_no_ledger_writes_is_named(path: Path) -> None:
+    with raw(path) as db:
+        (last,) = db.execute("SELECT digest FROM entries WHERE sequence = 5").fetchone()
+        columns = (6, "charge", SURVEY.source, SURVEY.unit, "-1/2", "2025-01-01T00:00:00+00:00", "{}", last)
+        row = (*columns, room._digest(columns))
+        db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    with pytest.raises(LedgerError, match="entry 6 is not what a ledger writes"):
+        Ledger(path)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP TRIGGER entries_keep",
+        "CREATE TRIGGER hush AFTER INSERT ON entries BEGIN DELETE FROM entries WHERE sequence = 1; END",
+        "CREATE TABLE notes (text)",
+    ],
+)
+def test_a_ledger_with_other_tables_or_triggers_is_refused(path: Path, statement: str) -> None:
+    with raw(path) as db:
+        db.execute(statement)
+    with pytest.raises(LedgerError, match="its table or its triggers"):
+        Ledger(path)
+
+
+def test_tampering_while_the_ledger_is_open_is_noticed_by_the_next_call(path: Path) -> None:
+    with Ledger(path) as ledger:
+        tamper(path, "UPDATE entries SET rho = '1/8' WHERE sequence = 2")
+        for ask in (ledger.head, lambda: ledger.balance(SURVEY), lambda: ledger.charge(SURVEY, UNIT, {})):
+            with pytest.raises(LedgerError, match=rf"entry 2 was changed.*{NOTHING}"):
+                ask()
+
+
+def test_a_tail_cut_off_is_seen_by_who_saw_it_or_wrote_the_head_down(path: Path) -> None:
+    with Ledger(path) as ledger:
+        head = ledger.head()
+        tamper(path, "DELETE FROM entries WHERE sequence = 5")
+        with pytest.raises(LedgerError, match=r"entry 5 .* tail was cut off"):
+            ledger.charge(SURVEY, UNIT, {})
+    with Ledger(path) as ledger:  # the honest limit of a chain: nothing in the file tells
+        assert ledger.verify() == 4
+        with pytest.raises(LedgerError, match=r"entry 5 .* tail was cut off"):
+            ledger.verify(expected_head=head)
+        ledger.charge(SURVEY, UNIT, {})
+        with pytest.raises(LedgerError, match=r"entry 5 .* rewritten"):
+            ledger.verify(expected_head=head)
+        with pytest.raises(LedgerError, match="entry -1"):
+            ledger.verify(expected_head=(-1, GENESIS))
+
+
+def test_the_chain_passes_through_every_head_it_ever_had(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        heads = [ledger.head()]
+        for _ in range(4):
+            entry = ledger.charge(SURVEY, Fraction(1), {})
+            heads.append(ledger.head())
+            assert heads[-1] == (entry.sequence, entry.digest)
+        assert {ledger.verify(expected_head=head) for head in heads} == {4}
+
+
+@given(st.integers(0, 8191), st.integers(1, 255))
+@example(4100, 1)  # the count of cells in the page of entries: one less hides the last entry
+@example(18, 3)  # the journal mode
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_one_damaged_byte_is_refused_or_changes_nothing(path: Path, position: int, mask: int) -> None:
+    with Ledger(path) as ledger:
+        entries = ledger.entries()
+    damaged = path.with_name("damaged.db")
+    content = bytearray(path.read_bytes())
+    content[position] ^= mask
+    damaged.write_bytes(content)
+    for suffix in ("-wal", "-shm"):
+        damaged.with_name(damaged.name + suffix).unlink(missing_ok=True)
+    with suppress(LedgerError), Ledger(damaged) as ledger:
+        assert ledger.entries() == entries
+
+
+# --- Other processes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lock", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
+def test_a_busy_ledger_is_a_clear_error(path: Path, lock: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "_BUSY_SECONDS", 0.05)
+    with Ledger(path) as ledger, raw(path) as other:
+        other.execute(lock)
+        for ask in (ledger.set_cap, lambda account, rho: ledger.charge(account, rho, {})):
+            with pytest.raises(LedgerError, match=rf"another process holds it.*{NOTHING}"):
+                ask(SURVEY, UNIT)
+        if lock == "BEGIN EXCLUSIVE":
+            with pytest.raises(LedgerError, match="another process holds it"):
+                Ledger(path)
+        other.execute("ROLLBACK")
+        assert ledger.charge(SURVEY, UNIT, {}).sequence == 6
+
+
+def test_a_reader_that_does_not_finish_stops_the_commit_and_nothing_is_charged(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "_BUSY_SECONDS", 0.05)
+    with Ledger(path) as ledger, raw(path) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM entries").fetchone()
+        with pytest.raises(LedgerError, match=rf"another process holds it.*{NOTHING}"):
+            ledger.charge(SURVEY, UNIT, {})
+        reader.execute("ROLLBACK")
+        assert ledger.verify() == 5
+        assert ledger.charge(SURVEY, UNIT, {}).sequence == 6
+
+
+class Interposed:
+    """A connection on which ``act`` is called just before or just after a statement."""
+
+    def __init__(self, db: sqlite3.Connection, statement: str, when: str, act: Callable[[], None]) -> None:
+        self.db, self.statement, self.when, self.act = db, statement, when, act
+
+    def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+        chosen = sql.startswith(self.statement)
+        if chosen and self.when == "before":
+            self.act()
+        cursor = self.db.execute(sql, *parameters)
+        if chosen and self.when == "after":
+            self.act()
+        return cursor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.db, name)
+
+
+@contextmanager
+def interposed(ledger: Ledger, statement: str, when: str, act: Callable[[], None]) -> Iterator[None]:
+    db = ledger._db
+    ledger._db = Interposed(db, statement, when, act)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        ledger._db = db
+
+
+@pytest.mark.parametrize(
+    ("when", "words", "recorded"), [("before", NOTHING, 5), ("after", "unknown: draw no noise", 6)]
+)
+def test_a_disk_that_fails_while_committing(path: Path, when: str, words: str, recorded: int) -> None:
+    def fail() -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with Ledger(path) as ledger:
+        with (
+            interposed(ledger, "COMMIT", when, fail),
+            pytest.raises(LedgerError, match=f"disk I/O error.*{words}") as caught,
+        ):
+            ledger.charge(SURVEY, UNIT, {})
+        assert (NOTHING in str(caught.value)) == (recorded == 5)
+        assert ledger.verify() == recorded
+
+
+@pytest.mark.parametrize("statement", ["BEGIN", "SELECT * FROM entries", "INSERT", "COMMIT"])
+def test_an_interrupt_before_the_commit_charges_nothing(path: Path, statement: str) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with Ledger(path) as ledger:
+        with interposed(ledger, statement, "before", interrupt), pytest.raises(KeyboardInterrupt):
+            ledger.charge(SURVEY, UNIT, {})
+        assert ledger.verify() == 5
+        assert ledger.charge(SURVEY, UNIT, {}).sequence == 6
+
+
+PRELUDE = """
+import sys, types
+package = types.ModuleType("fitnoise")  # without its __init__: what a child imports, it waits for
+package.__path__ = [sys.argv.pop(1)]
+sys.modules["fitnoise"] = package
+"""
+
+
+def start(script: str, *arguments: str) -> subprocess.Popen[str]:
+    """A process of its own that runs the script, and is waited for by ``communicate``."""
+    command = [sys.executable, "-c", PRELUDE + script, str(Path(room.__file__).parent), *arguments]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+RACER = """
+import sys
+from fractions import Fraction
+from fitnoise.errors import BudgetExceeded
+from fitnoise.ledger import Account, Ledger
+print("ready", flush=True)
+for line in sys.stdin:
+    with Ledger(line.rstrip()) as ledger:
+        try:
+            ledger.charge(Account("survey", "one record, add-or-remove-one"), Fraction(1, 4), {})
+            print("charged", flush=True)
+        except BudgetExceeded:
+            print("refused", flush=True)
+"""
+RACERS = 8
+
+
+@pytest.fixture(scope="module")
+def race() -> Iterator[Callable[[Path], list[str]]]:
+    """Eight processes that charge 1/4 to the same file at the same moment, and what each one says."""
+    racers = [start(RACER) for _ in range(RACERS)]
+
+    def run(path: Path) -> list[str]:
+        for racer in racers:
+            assert racer.stdin is not None
+            racer.stdin.write(f"{path}\n")
+        for racer in racers:
+            assert racer.stdin is not None
+            racer.stdin.flush()
+        return [racer.stdout.readline().strip() for racer in racers if racer.stdout]
+
+    assert {racer.stdout.readline().strip() for racer in racers if racer.stdout} == {"ready"}
+    yield run
+    for racer in racers:
+        racer.communicate()
+        assert racer.returncode == 0
+
+
+@pytest.mark.parametrize("winners", [1, 3])
+@pytest.mark.parametrize("attempt", range(3))
+def test_a_race_for_the_last_of_the_budget_has_as_many_winners_as_it_pays_for(
+    tmp_path: Path, race: Callable[[Path], list[str]], winners: int, attempt: int
+) -> None:
+    path = tmp_path / f"race {attempt}.db"
+    with Ledger(path) as ledger:
+        ledger.set_cap(SURVEY, Fraction(winners, 4) + Fraction(1, 5))
+        assert sorted(race(path)) == ["charged"] * winners + ["refused"] * (RACERS - winners)
+        assert ledger.balance(SURVEY).spent == Fraction(winners, 4)
+        assert ledger.verify() == 1 + RACERS
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_processes_that_create_the_same_file_at_once_share_one_good_ledger(
+    tmp_path: Path, race: Callable[[Path], list[str]], attempt: int
+) -> None:
+    path = tmp_path / f"new {attempt}.db"
+    assert race(path) == ["charged"] * RACERS
+    with Ledger(path) as ledger:
+        assert ledger.verify() == RACERS
+        assert ledger.balance(SURVEY).spent == Fraction(RACERS, 4)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+# --- Crashes ----------------------------------------------------------------------------------------------
+
+CRASHER = """
+import os, signal, sys
+from fractions import Fraction
+from fitnoise.ledger import Account, Ledger
+
+path, statement, when, cache, size = sys.argv[1:]
+
+class Deadly:
+    def __init__(self, db):
+        self.db = db
+    def execute(self, sql, *parameters):
+        chosen = sql.startswith(statement)
+        if chosen and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        cursor = self.db.execute(sql, *parameters)
+        if chosen and when == "after":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return cursor
+    def __getattr__(self, name):
+        return getattr(self.db, name)
+
+ledger = Ledger(path)
+ledger._db.execute(f"PRAGMA cache_size={cache}")
+ledger._db = Deadly(ledger._db)
+ledger.charge(Account("survey", "one record, add-or-remove-one"), Fraction(1, 8), {"plan": "x" * int(size)})
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
+def test_a_process_killed_around_a_charge_leaves_it_whole_or_absent(path: Path, tmp_path: Path) -> None:
+    points = [
+        (statement, when, cache, size, 6 if (statement, when) == ("COMMIT", "after") else 5)
+        for statement in ("BEGIN", "SELECT * FROM entries", "INSERT", "COMMIT")
+        for when in ("before", "after")
+        # An entry far larger than the cache reaches the file before the commit: the journal must undo that.
+        for cache, size in ((-2000, 10), (1, 300_000))
+    ]
+    runs = []
+    for number, (statement, when, cache, size, expected) in enumerate(points):
+        copy = tmp_path / f"{number}.db"
+        shutil.copy(path, copy)
+        runs.append((copy, start(CRASHER, str(copy), statement, when, str(cache), str(size)), expected))
+    undone = 0
+    for copy, process, expected in runs:
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        journal = copy.with_name(copy.name + "-journal")
+        undone += journal.exists() and journal.read_bytes()[:8] == b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+        with Ledger(copy) as ledger:
+            assert ledger.verify() == expected
+            assert ledger.balance(SURVEY).spent == Fraction(3, 4) + Fraction(expected - 5, 8)
+            assert ledger.charge(SURVEY, UNIT, {}).sequence == expected + 1
+        assert not journal.exists()
+    assert undone >= 2  # the test did meet half-written files
+
+
+CREATOR = """
+import os, pathlib, signal, sys
+from fitnoise.ledger import Ledger
+
+path, when = sys.argv[1:]
+link = pathlib.Path.hardlink_to
+
+def hardlink_to(self, target):
+    if when == "after":
+        link(self, target)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+pathlib.Path.hardlink_to = hardlink_to
+Ledger(path)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_process_killed_while_creating_leaves_a_whole_ledger_or_none(tmp_path: Path, when: str) -> None:
+    path = tmp_path / "ledger.db"
+    process = start(CREATOR, str(path), when)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert path.exists() == (when == "after")
+    with Ledger(path) as ledger:
+        assert ledger.verify() == 0
+        ledger.charge(SURVEY, UNIT, {})
+
+
+SPENDER = """
+import sys
+from fractions import Fraction
+from fitnoise.ledger import Account, Ledger
+with Ledger(sys.argv[1]) as ledger:
+    while True:
+        entry = ledger.charge(Account("survey", "one record"), Fraction(1, 8), {"plan": "x" * 6000})
+        print(entry.sequence, flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
+def test_a_process_killed_at_any_moment_forgets_no_charge_it_made(tmp_path: Path) -> None:
+    runs = [(tmp_path / f"{number}.db", start(SPENDER, str(tmp_path / f"{number}.db"))) for number in range(6)]
+    for number, (path, process) in enumerate(runs):
+        assert process.stdout is not None
+        acknowledged = [process.stdout.readline() for _ in range(number + 1)]
+        time.sleep(0.003 * number)
+        process.kill()
+        acknowledged += process.stdout.read().split()
+        process.communicate()
+        with Ledger(path) as ledger:
+            recorded = ledger.verify()
+            assert int(acknowledged[-1]) <= recorded <= int(acknowledged[-1]) + 1
+            assert ledger.balance(Account("survey", "one record")).spent == Fraction(recorded, 8)
