@@ -1,0 +1,50 @@
+"""fitnoise: publish counts about people at the accuracy you need, for the least privacy cost, with proof.
+
+    domain → workload (tables and targets) → plan (no data, certified) → release (measured once, charged to a ledger)
+
+Start with :class:`Domain`, :func:`table`, :class:`Workload`, :func:`plan` and :func:`release`.
+"""
+
+from fitnoise.domain import Binned, Categorical, Domain, Ordered
+from fitnoise.errors import FitnoiseError
+from fitnoise.ledger import Account, Ledger
+from fitnoise.mechanisms.fit_for_use import plan
+from fitnoise.plans import Plan
+from fitnoise.privacy import Neighbours, PrivacyUnit
+from fitnoise.publication import Budget, DataSource, OutsideDomain, Publication
+from fitnoise.releases import Estimate, Release, release
+from fitnoise.spec import Spec, load_spec
+from fitnoise.targets import By
+from fitnoise.verification import verify
+from fitnoise.workloads import Table, Workload, matrix_workload, table
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Account",
+    "Binned",
+    "Budget",
+    "By",
+    "Categorical",
+    "DataSource",
+    "Domain",
+    "Estimate",
+    "FitnoiseError",
+    "Ledger",
+    "Neighbours",
+    "Ordered",
+    "OutsideDomain",
+    "Plan",
+    "PrivacyUnit",
+    "Publication",
+    "Release",
+    "Spec",
+    "Table",
+    "Workload",
+    "load_spec",
+    "matrix_workload",
+    "plan",
+    "release",
+    "table",
+    "verify",
+]

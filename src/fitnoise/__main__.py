@@ -1,0 +1,5 @@
+"""`python -m fitnoise`."""
+
+from fitnoise.cli import main
+
+main()

@@ -1,0 +1,328 @@
+"""The command line: plan, release, verify, ledger, demo, schema. Verbs in the order of life."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import click
+
+from fitnoise import __version__, demo
+from fitnoise.console import (
+    balance_document,
+    balance_line,
+    emit,
+    emit_json,
+    emit_table,
+    plan_document,
+    progress,
+    say,
+    show_plan,
+)
+from fitnoise.errors import FitnoiseError, LedgerError, ReleaseError, SpecError
+from fitnoise.ledger import Account, Ledger
+from fitnoise.measure import account
+from fitnoise.mechanisms.fit_for_use import plan as make_plan
+from fitnoise.plans import Plan
+from fitnoise.releases import read_text, release
+from fitnoise.spec import exact_number, json_schema, load_spec
+from fitnoise.verification import verify
+
+
+def _example(*lines: str) -> str:
+    """Shown below the options; the backspace keeps click from filling the lines."""
+    return "\b\nExample\n" + "\n".join(f"  {line}" for line in lines)
+
+
+EXIT_CODES = """
+
+\b
+Exit codes
+  0  done
+  1  the output could not be written
+  2  the command was written wrongly
+  3  the specification, domain or workload cannot be used
+  4  no plan with the gap asked for, or a damaged plan
+  5  over a cap or out of budget
+  6  the data do not fit the domain
+  7  the ledger cannot be used
+  8  a file or directory cannot be written or read, or does not verify
+  130  interrupted
+"""
+
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON document on stdout.")
+_FILE = click.Path(path_type=Path)
+
+
+def _exact_rho(_context: click.Context, _option: click.Parameter, text: str | None) -> Fraction | None:
+    """The exact number; a usage error otherwise."""
+    try:
+        return None if text is None else exact_number(text)
+    except SpecError as error:
+        raise click.BadParameter(f"{error} Nothing was changed.") from None
+
+
+@click.group(
+    epilog=_example(
+        "fitnoise plan spec.toml -o plan.json",
+        "fitnoise release plan.json people.parquet --ledger budget.sqlite -o release/",
+        "fitnoise verify release/",
+    )
+    + EXIT_CODES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+@click.version_option(__version__, prog_name="fitnoise")
+def cli() -> None:
+    """Publish counts about people at the accuracy you need, for the least privacy cost, with proof."""
+
+
+@cli.command(
+    "plan", epilog=_example("fitnoise plan spec.toml -o plan.json", "fitnoise plan spec.toml --json | jq .rho")
+)
+@click.argument("spec", type=_FILE)
+@click.option("-o", "--output", type=_FILE, help="Write the plan here.")
+@click.option("--gap", type=float, help="Relative gap that must be certified (overrides the specification).")
+@_AS_JSON
+def plan_command(spec: Path, output: Path | None, gap: float | None, as_json: bool) -> None:
+    """Plan the noise for SPEC (TOML). Reads no data."""
+    publication = load_spec(spec)
+    if gap is not None:
+        publication = replace(publication, gap=gap)
+    if output is not None:
+        _check_replaceable(output)
+    with progress("planning") as tell:
+        plan = make_plan(publication, progress=lambda i, g: tell(f"step {i}, gap {g:.1e}"))
+    if output is not None:
+        _write_whole(output, plan.to_json())
+        say(f"wrote {output}")
+    if as_json:
+        emit_json(plan_document(plan) | {"plan": None if output is None else str(output)})
+    else:
+        show_plan(plan)
+
+
+@cli.command("release", epilog=_example("fitnoise release plan.json people.parquet --ledger budget.sqlite -o release/"))
+@click.argument("plan_file", metavar="PLAN", type=_FILE)
+@click.argument("data", type=_FILE)
+@click.option("--ledger", "ledger_file", type=_FILE, required=True, help="Charged before any noise is drawn.")
+@click.option("-o", "--output", type=_FILE, required=True, help="The release directory to make.")
+@click.option("--table", help="Table of a DuckDB file.")
+@_AS_JSON
+def release_command(
+    plan_file: Path, data: Path, ledger_file: Path, output: Path, table: str | None, as_json: bool
+) -> None:
+    """Measure PLAN on DATA (CSV, Parquet or DuckDB), once, and write the tables."""
+    plan = Plan.from_json(read_text(plan_file))
+    with progress("releasing") as tell:
+        result = release(plan, data, ledger=ledger_file, directory=output, table=table, progress=tell)
+    with Ledger(ledger_file) as ledger:
+        balance = ledger.balance(account(plan))
+    say(f"wrote {output}")
+    if as_json:
+        emit_json(
+            {
+                "directory": str(output),
+                "rho": plan.rho,
+                "mu": plan.mu,
+                "epsilon": plan.epsilon(),
+                "delta": plan.publication.delta,
+                "plan": plan.hash,
+                "tables": list(result),
+                "balance": balance_document(balance),
+            }
+        )
+        return
+    emit(f"directory  {output}")
+    emit(f"tables     {', '.join(result)}")
+    emit(f"charged    rho = {plan.rho:.7f}")
+    emit(f"ledger     {balance_line(balance)}")
+
+
+@cli.command("verify", epilog=_example("fitnoise verify release/", "fitnoise verify plan.json --json"))
+@click.argument("path", type=_FILE)
+@_AS_JSON
+@click.pass_context
+def verify_command(context: click.Context, path: Path, as_json: bool) -> None:
+    """Recompute everything a plan file or a release directory claims."""
+    with progress("verifying"):
+        checked = verify(path)
+    if as_json:
+        emit_json(
+            {
+                "ok": checked.ok,
+                "checks": [{"claim": c.claim, "holds": c.holds, "found": c.found} for c in checked.checks],
+            }
+        )
+    else:
+        emit_table(
+            ("", "claim", "found"),
+            [("ok" if c.holds else "FAILS", c.claim, c.found) for c in checked.checks],
+        )
+    if not checked.ok:
+        say("at least one claim does not hold")
+        context.exit(ReleaseError.exit_code)
+
+
+@cli.command(
+    "ledger",
+    epilog=_example(
+        "fitnoise ledger budget.sqlite",
+        'fitnoise ledger budget.sqlite --cap 0.1 --source people --unit "one record, add-or-remove-one"',
+    ),
+)
+@click.argument("file", type=_FILE)
+@click.option(
+    "--cap", callback=_exact_rho, help="Set the total rho allowed for one account (0.05, or a fraction: 1/20)."
+)
+@click.option("--source", help="The account's data source, with --cap.")
+@click.option("--unit", help="The account's privacy unit, with --cap; default the unit of the source's charges.")
+@click.option("--reason", help="Why the cap is set; kept in the ledger.")
+@_AS_JSON
+def ledger_command(
+    file: Path, cap: Fraction | None, source: str | None, unit: str | None, reason: str | None, as_json: bool
+) -> None:
+    """Show the balance and the entries of a ledger, or set a cap. The chain of entries is checked first."""
+    if cap is not None:
+        _set_cap(file, cap, source, unit, reason or "")
+    elif source is not None or unit is not None or reason is not None:
+        raise click.UsageError("--source, --unit and --reason say what a --cap is for; give one. Nothing was changed.")
+    elif not file.exists():
+        raise LedgerError(f"there is no ledger {file.name!r}; a release or --cap makes one. Nothing was changed.")
+    with progress("checking the chain"), Ledger(file) as ledger:
+        count = ledger.verify()
+        balances = [ledger.balance(a) for a in ledger.accounts()]
+        entries = ledger.entries()
+        sequence, digest = ledger.head()
+    if as_json:
+        emit_json(
+            {
+                "entries": [
+                    {
+                        "sequence": e.sequence,
+                        "kind": e.kind,
+                        "time": e.time,
+                        "source": e.account.source,
+                        "privacy_unit": e.account.unit,
+                        "rho": float(e.rho),
+                        "rho_exact": str(e.rho),
+                        "plan": e.detail.get("plan"),
+                        "digest": e.digest,
+                    }
+                    for e in entries
+                ],
+                "balances": [balance_document(b) for b in balances],
+                "head": {"sequence": sequence, "digest": digest},
+            }
+        )
+        return
+    for balance in balances:
+        emit(balance_line(balance))
+    emit()
+    emit_table(
+        ("entry", "time", "kind", "source", "rho", "plan"),
+        [
+            (
+                str(e.sequence),
+                e.time,
+                e.kind,
+                e.account.source,
+                f"{float(e.rho):.7f}",
+                str(e.detail.get("plan", ""))[:12],
+            )
+            for e in entries
+        ],
+        numeric=(0, 4),
+    )
+    say(f"{count} {'entry' if count == 1 else 'entries'}, chain unbroken, head {digest[:12] if count else 'empty'}")
+
+
+@cli.command("demo", epilog=_example("fitnoise demo"))
+@click.option("-o", "--output", type=_FILE, help="Directory to make; default fitnoise-demo, or the next free one.")
+@_AS_JSON
+def demo_command(output: Path | None, as_json: bool) -> None:
+    """Run the whole path on real public records: plan, measure, release, verify."""
+    document = demo.run(output, as_json=as_json)
+    if as_json:
+        emit_json(document)
+
+
+@cli.command("schema", epilog=_example("fitnoise schema > fitnoise.schema.json"))
+def schema_command() -> None:
+    """Print the JSON Schema of a specification."""
+    emit_json(json_schema())
+
+
+def _set_cap(file: Path, cap: Fraction, source: str | None, unit: str | None, reason: str) -> None:
+    if source is None:
+        raise click.UsageError("--cap needs --source, the data source it is for. Nothing was changed.")
+    if unit is None and not file.exists():
+        raise click.UsageError("--cap needs --unit: a new ledger knows no privacy unit. Nothing was changed.")
+    with Ledger(file) as ledger:
+        if unit is None:
+            units = sorted({a.unit for a in ledger.accounts() if a.source == source})
+            if len(units) != 1:
+                raise click.UsageError(
+                    f"--cap needs --unit: the ledger knows {len(units)} privacy units for {source!r}. "
+                    "Nothing was changed."
+                )
+            unit = units[0]
+        ledger.set_cap(Account(source, unit), cap, reason=reason)
+
+
+def _check_replaceable(path: Path) -> None:
+    """Refuse to write over a file that is not a plan, or where nothing can be written."""
+    if path.exists() and (not path.is_file() or '"fitnoise_plan"' not in read_text(path)[:64]):
+        raise ReleaseError(f"{path.name!r} exists and is not a plan; choose another name. Nothing was written.")
+    if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
+        raise ReleaseError(f"{path.name!r} cannot be written: there is no folder {path.parent.name!r} to write to.")
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write a file beside its place and move it there."""
+    stage = path.with_name(f".{path.name}.unfinished-{os.getpid()}")
+    try:
+        stage.write_text(text, encoding="utf-8", newline="")
+        stage.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            stage.unlink()
+        raise ReleaseError(f"{path.name!r} cannot be written ({error.strerror}).") from None
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command; errors become one sentence on stderr and an exit code that means something."""
+    try:
+        code = _run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # whoever closed the pipe has seen enough
+            say(f"error: the output cannot be written ({error.strerror}).")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter would try again
+        code = 1
+    if code:
+        sys.exit(code)
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        return cli.main(args=arguments, prog_name="fitnoise", standalone_mode=False) or 0
+    except click.ClickException as error:
+        error.show()
+        code, kind, message = error.exit_code, "UsageError", error.format_message()
+    except click.Abort:
+        code, kind, message = 130, "Interrupted", "interrupted"
+        say(message)
+    except FitnoiseError as error:
+        code, kind, message = error.exit_code, type(error).__name__, str(error)
+        say(f"error: {message}")
+    if "--json" in arguments:
+        emit_json({"error": message, "kind": kind})
+    return code
+
+
+if __name__ == "__main__":
+    main()

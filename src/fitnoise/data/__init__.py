@@ -1,0 +1,31 @@
+"""The real, public records the demonstration counts; PROVENANCE.md says where they come from.
+
+- `cps_taxunits_2014.csv.gz`: 103,589 tax units in six coded columns, one row each;
+- `state_codes.csv`: the name of each state code in them;
+- `cps_demo.toml`: the specification of the demonstration.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+from fitnoise.errors import DataError
+
+CPS = "cps_taxunits_2014.csv.gz"
+STATES = "state_codes.csv"
+DEMO = "cps_demo.toml"
+
+
+def path(name: str) -> Path:
+    """Return where the packaged file `name` (`CPS`, `STATES` or `DEMO`) lies on disk.
+
+    Raises:
+        DataError: no such file is packaged, or the package is not unpacked on disk.
+    """
+    if name not in (CPS, STATES, DEMO):
+        raise DataError(f"there is no packaged data file {name!r}: ask for {CPS!r}, {STATES!r} or {DEMO!r}")
+    file = Path(str(resources.files(__name__) / name))
+    if not file.is_file():
+        raise DataError(f"{file} is not a file on disk: install fitnoise unpacked, with its data files")
+    return file
