@@ -251,7 +251,8 @@ def demo_command(output: Path | None, as_json: bool) -> None:
 
 
 @cli.command("schema", epilog=_example("fitnoise schema > fitnoise.schema.json"))
-def schema_command() -> None:
+@_AS_JSON
+def schema_command(as_json: bool) -> None:  # accepted like everywhere; the schema is JSON already
     """Print the JSON Schema of a specification."""
     emit_json(json_schema())
 
@@ -320,7 +321,7 @@ def _run(arguments: list[str]) -> int:
         code, kind, message = error.exit_code, type(error).__name__, str(error)
         say(f"error: {message}")
     if "--json" in arguments:
-        emit_json({"error": message, "kind": kind})
+        emit_json({"error": message, "kind": kind, "exit_code": code})
     return code
 
 

@@ -108,8 +108,8 @@ def plan(
         )
     if publication.cap is not None and made.exact_rho > publication.cap.as_rho():
         raise CapExceeded(
-            f"the plan costs ρ = {made.rho:.6g}, the cap is ρ = {float(publication.cap.as_rho()):.6g}, and no "
-            f"mechanism of this kind meets these targets below ρ = {made.bound / 2:.6g}. Loosen the most expensive targets "
+            f"the plan costs ρ = {made.rho:.6g}, the cap is ρ = {float(publication.cap.as_rho()):.6g}, and no mechanism "
+            f"of this kind meets the targets below ρ = {made.bound / 2:.6g}. Loosen the most expensive targets "
             f"({_dearest(made)}) or raise the cap. No plan was made."
         )
     return made
