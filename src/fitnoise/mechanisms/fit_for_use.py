@@ -109,9 +109,9 @@ def plan(
     cap = None if publication.cap is None else publication.cap.as_rho()
     if cap is not None and made.exact_rho > cap:
         raise CapExceeded(
-            f"the plan costs ρ = {made.rho:.6g}, the cap is ρ = {float(cap):.6g}, and no mechanism of this kind meets the "
-            f"targets below ρ = {made.bound / 2:.6g}. Loosen the most expensive targets ({_dearest(made)}) or raise the "
-            "cap. No plan was made."
+            f"the plan costs ρ = {made.rho:.6g}, the cap is ρ = {float(cap):.6g}, and no mechanism of this kind meets "
+            f"the targets below ρ = {made.bound / 2:.6g}. Loosen the most expensive targets ({_dearest(made)}) or "
+            "raise the cap. No plan was made."
         )
     return made
 
