@@ -1,5 +1,6 @@
 """Counting against an independent reading of the same records, from every kind of source, and what it must refuse."""
 
+import contextlib
 import csv
 import datetime
 import gzip
@@ -9,6 +10,7 @@ import os
 import sys
 import tempfile
 import traceback
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -19,11 +21,21 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 import fitnoise as fn
-from fitnoise.counting import Counter, DuckCounter, HistogramCounter, open_counter, sources, sum_down
+from fitnoise.counting import (
+    Counter,
+    DuckCounter,
+    HistogramCounter,
+    duck,
+    files,
+    frames,
+    open_counter,
+    sources,
+    sum_down,
+)
 from fitnoise.domain import Attribute
 from fitnoise.errors import DataError
 from fitnoise.publication import DataSource, OutsideDomain
@@ -115,6 +127,34 @@ def same(got, wanted):
     for m, table in wanted.items():
         assert got[m].dtype == np.int64
         np.testing.assert_array_equal(got[m], table)
+
+
+@pytest.fixture(scope="module")
+def started():
+    with sources.engine() as connection:
+        connection.execute("SET threads = 1")
+        yield connection
+
+
+@pytest.fixture
+def real_engine():
+    """For tests that start and stop engines as users do."""
+
+
+@pytest.fixture(autouse=True)
+def one_engine(request, started, monkeypatch):
+    """Starting an engine takes ten times longer than counting a few records: most tests share one."""
+
+    @contextlib.contextmanager
+    def engine(_=None):
+        try:
+            yield started
+        finally:
+            started.execute("DETACH DATABASE IF EXISTS source")
+
+    if "real_engine" not in request.fixturenames:
+        for room in (duck, files, frames):
+            monkeypatch.setattr(room, "engine", engine)
 
 
 # --- the same records from every kind of source -------------------------------------------------------
@@ -282,31 +322,29 @@ SOURCES = {
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("real_engine")
 @pytest.mark.parametrize("kind", SOURCES)
 def test_every_source_counts_the_same_records(kind, tmp_path):
     columns = people()
     make = SOURCES[kind]
     source = DataSource(table=getattr(make, "table", None), outside_domain=DROP)
-    counter = open_counter(make(columns, tmp_path), DOMAIN, source)
+    data = make(columns, tmp_path)
+    counter = open_counter(data, DOMAIN, source)
     counter.check(USED)
     wanted = expected(columns, MARGINS)
     assert 100 < wanted[()] < 250
     same(counter.count(MARGINS), wanted)
 
-
-@pytest.mark.parametrize("kind", SOURCES)
-def test_every_source_tells_how_many_are_outside_and_nothing_else(kind, tmp_path):
-    columns = people()
-    make = SOURCES[kind]
-    counter = open_counter(make(columns, tmp_path), DOMAIN, DataSource(table=getattr(make, "table", None)))
+    # and, where they are not left out, tells how many are outside, and nothing else of them
+    strict = open_counter(data, DOMAIN, replace(source, outside_domain=REFUSE))
     with pytest.raises(DataError) as caught:
-        counter.count(MARGINS)
+        strict.count(MARGINS)
     numbers = ", ".join(
         f"{DOMAIN.column(a)!r} {(where < 0).sum()} (attribute {a!r})" for a, where in cells(columns).items()
     )
     assert f"in column {numbers}. Correct" in str(caught.value)
     assert "nothing was charged" in str(caught.value)
-    assert SECRET not in str(caught.value)
+    leaks_nothing(caught.value)
 
 
 @pytest.mark.parametrize("policy", OutsideDomain)
@@ -431,7 +469,7 @@ def test_words_for_missing_are_text_like_any_other():
     assert count_text(fn.Categorical(["NULL", "NA", "nan"]), ["NULL", "NA", "nan", "NULL"]) == [2, 1, 1]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=8, unique=True))
 @example([5e-324, 1.7976931348623157e308, 0.1, -0.1])
 def test_a_bin_starts_at_its_cut(numbers):
@@ -566,7 +604,7 @@ READINGS = [
 ]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ANYTHING, max_size=6), ANYTHING, st.sampled_from(READINGS))
 @example([1] * 3, 3.5, READINGS[3])
 @example([1, 2, 3.5], "x", READINGS[3])
@@ -584,7 +622,7 @@ def test_one_record_more_adds_its_own_cell_whatever_it_holds(records, more, attr
     np.testing.assert_array_equal(count([*records, more]), count(records) + alone)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), max_size=5), max_size=3),
     st.sampled_from(READINGS),
@@ -612,6 +650,7 @@ def test_one_record_more_adds_one_to_every_margin(tmp_path):
             assert difference.sum() == inside
 
 
+@pytest.mark.usefixtures("real_engine")
 def test_a_collation_of_the_data_does_not_count_a_record_twice(tmp_path):
     path = tmp_path / "people.duckdb"
     with duckdb.connect(path) as db:
@@ -710,7 +749,7 @@ def test_numbers_as_column_names_of_pandas():
         one(pd.DataFrame([[5, 7]], columns=["1", 1]), "1")
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\1\r\ufeff"), min_size=1, max_size=6),
@@ -1005,6 +1044,7 @@ def test_tables_of_a_duckdb_file_are_named_where_one_is_needed(tmp_path):
 # --- once, alone, and without a trace --------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("real_engine")
 def test_the_records_are_read_once_for_all_margins():
     given = []
 
@@ -1047,6 +1087,7 @@ def test_only_the_columns_of_used_attributes_are_read():
     assert Picky.asked == ["y"]
 
 
+@pytest.mark.usefixtures("real_engine")
 def test_the_engine_is_alone():
     people = pd.DataFrame({"x": [1]})  # noqa: F841 - what must not be found
     with sources.engine() as db:
@@ -1071,6 +1112,7 @@ def open_files(folder):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
 @pytest.mark.parametrize("spoilt", [0, 0.1])
 @pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb", "csv pattern"])
+@pytest.mark.usefixtures("real_engine")
 def test_nothing_stays_open_or_lies_about(kind, spoilt, tmp_path, monkeypatch):
     (tmp_path / "spill").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "spill"))
@@ -1094,6 +1136,7 @@ def test_nothing_stays_open_or_lies_about(kind, spoilt, tmp_path, monkeypatch):
             db.execute("DROP TABLE decoy")
 
 
+@pytest.mark.usefixtures("real_engine")
 def test_a_duckdb_file_with_a_log_is_read_as_it_stands_and_left_alone(tmp_path):
     """What a crash leaves behind: records that are only in the write-ahead log."""
     path, copy = tmp_path / "x.duckdb", tmp_path / "y.duckdb"
@@ -1109,6 +1152,7 @@ def test_a_duckdb_file_with_a_log_is_read_as_it_stands_and_left_alone(tmp_path):
     assert {p: p.read_bytes() for p in before} == before
 
 
+@pytest.mark.usefixtures("real_engine")
 def test_a_database_held_by_another_is_refused(tmp_path):
     data = SOURCES["duckdb"](people(), tmp_path)
     with duckdb.connect(data), pytest.raises(DataError, match="held open by another program") as caught:
@@ -1121,6 +1165,7 @@ def test_every_counter_is_a_counter():
     assert issubclass(HistogramCounter, Counter)
 
 
+@pytest.mark.usefixtures("real_engine")
 def test_too_little_memory_is_told(tmp_path):
     data = SOURCES["parquet"](people(), tmp_path)
     counter = DuckCounter.from_path(data, DOMAIN, DataSource(), memory_limit="100KB")
@@ -1130,6 +1175,7 @@ def test_too_little_memory_is_told(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("real_engine")
 def test_five_million_records_are_counted_out_of_core(tmp_path):
     path = tmp_path / "big.parquet"
     n, wide = 5_000_000, 300_000

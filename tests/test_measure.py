@@ -1,0 +1,603 @@
+"""The trust boundary: what is charged covers what is drawn, in the right order, on real records."""
+
+import contextlib
+import itertools
+import json
+import math
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fitnoise as fn
+from conftest import zoo_plan
+from dense import cell_order, strategy_matrix
+from fitnoise import measure as measuring
+from fitnoise import noise
+from fitnoise.counting import Counter, DuckCounter, HistogramCounter, duck, sources
+from fitnoise.errors import BudgetExceeded, DataError, LedgerError, PlanError
+from fitnoise.ledger import Account, Ledger, ceil_dyadic
+from fitnoise.plans import Plan
+from fitnoise.publication import DataSource, OutsideDomain
+from laws import Replayed
+
+REPLACE = fn.Neighbours.REPLACE_ONE
+DROP = OutsideDomain.DROP
+
+
+def households():
+    """Text, number and truth codes, a clipped range and bins; exchangeable and structured; one attribute unused."""
+    domain = fn.Domain(
+        income=fn.Binned([10, 20.5], column="income in thousands"),
+        sex=fn.Categorical({"f": "women", "m": "men"}),
+        age=fn.Ordered(-1, 2, clip=True),
+        region=fn.Categorical([7, 1, 30]),
+        unused=fn.Ordered(0, 1),
+        owner=fn.Categorical([False, True]),
+    )
+    return fn.Workload(
+        domain,
+        [
+            fn.table("sex", "region", margin=5),
+            fn.table("region", prefix="age", margin=6),
+            fn.table("owner", prefix="income", std_error=4),
+            fn.table("sex", "owner", variance=7),
+            fn.table("age", margin=9),
+        ],
+    )
+
+
+VALUES = {  # of every cell several values, as records hold them
+    "income": [[-3.0, 9.99], [10.0, 20.0], [20.5, 1e9]],
+    "sex": [["f"], ["m"]],
+    "age": [[-1, -50], [0], [1], [2, 99]],
+    "region": [[7], [1], [30]],
+    "unused": [[0], [1]],
+    "owner": [[False], [True]],
+}
+
+
+def frame_of(domain, cells, values=None):
+    """Records in these cells (one row of positions each), as a pandas frame."""
+    columns = {}
+    for i, a in enumerate(domain):
+        plain = values[a] if values else [[v] for v in getattr(domain[a], "codes", domain[a].values)]
+        if not values and isinstance(domain[a], fn.Binned):
+            cuts = domain[a].cuts
+            plain = [[cuts[0] - 1], *([c] for c in cuts)]
+        columns[domain.column(a)] = [plain[c][k % len(plain[c])] for k, c in enumerate(cells[:, i])]
+    return pd.DataFrame(columns)
+
+
+def histogram(domain, cells):
+    counts = np.zeros(domain.shape, dtype=np.int64)
+    np.add.at(counts, tuple(cells.T), 1)
+    return counts
+
+
+def random_cells(domain, n, rng):
+    return np.stack([rng.integers(0, size, n) for size in domain.shape], axis=1)
+
+
+@pytest.fixture
+def one_engine(monkeypatch):
+    """Starting an engine takes longer than counting a hundred records: share one."""
+    with sources.engine() as connection:
+        connection.execute("SET threads = 1")
+        monkeypatch.setattr(duck, "engine", lambda _: contextlib.nullcontext(connection))
+        yield
+
+
+def run(plan, counter, ledger=None):
+    with contextlib.nullcontext(ledger) if ledger else Ledger(":memory:") as book:
+        return measuring.measure(plan, counter, book)
+
+
+def quiet(monkeypatch, seed=None):
+    monkeypatch.setattr(noise, "discrete_gaussian", Replayed(seed))
+
+
+def distance(plan, one, other):
+    """Σ_S ‖difference of the answers‖²/σ_S², exact."""
+    return sum(
+        Fraction(sum((int(a) - int(b)) ** 2 for a, b in zip(y, z, strict=True))) / Fraction(s.scale) ** 2
+        for s, y, z in zip(plan.strategy.sectors, one.answers, other.answers, strict=True)
+    )
+
+
+def columns_of(plan):
+    """(rows, scales²) of the dense integer strategy, Python integers: one column per cell, one row per answer."""
+    rows, scales = strategy_matrix(plan)
+    return rows, [Fraction(s) ** 2 for s in scales]
+
+
+def dense_cost(plan):
+    """Δ² of one record, from the dense matrix alone: for add-or-remove-one, and for replace-one."""
+    rows, squares = columns_of(plan)
+    merged = {}
+    for row, square in zip(rows, squares, strict=True):
+        merged.setdefault(square, []).append(row)
+    grams = [(square, np.stack(block).T @ np.stack(block)) for square, block in merged.items()]
+    gram = sum((g.astype(object) * (1 / square) for square, g in grams), start=0)
+    own = np.diagonal(gram)
+    return max(own), max(own[i] + own[j] - 2 * gram[i, j] for i, j in itertools.product(range(len(own)), repeat=2))
+
+
+@cache
+def zoo_cost(name):
+    return dense_cost(zoo_plan(name))
+
+
+# --- order of events ------------------------------------------------------------------------------------
+
+
+class Watched(Counter):
+    """A counter that writes down what it is asked."""
+
+    def __init__(self, inner, events):
+        self.inner, self.events = inner, events
+
+    def check(self, attributes):
+        self.events.append(("check", tuple(attributes)))
+        self.inner.check(attributes)
+
+    def count(self, margins):
+        self.events.append(("count", tuple(margins)))
+        return self.inner.count(margins)
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return fn.plan(households(), unit=fn.PrivacyUnit("person"), source=DataSource("homes"))
+
+
+@pytest.fixture
+def people(plan, rng):
+    domain = plan.publication.workload.domain
+    return frame_of(domain, random_cells(domain, 50, rng), VALUES)
+
+
+def counter_of(plan, people, **source):
+    return DuckCounter.from_frame(people, plan.publication.workload.domain, DataSource(**source))
+
+
+def test_check_count_charge_and_only_then_noise(plan, people, tmp_path, monkeypatch):
+    events = []
+
+    def draw(scale, size):
+        with Ledger(tmp_path / "ledger.sqlite") as other:  # not what one process believes, but what the disk holds
+            (entry,) = other.entries()
+        events.append(("noise", scale, size, entry.kind, entry.rho))
+        return np.zeros(size, dtype=np.int64)
+
+    monkeypatch.setattr(noise, "discrete_gaussian", draw)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        result = run(plan, Watched(counter_of(plan, people), events), ledger)
+    rho = ceil_dyadic(plan.exact_rho)
+    assert [e[0] for e in events] == ["check", "count", *["noise"] * len(plan.strategy.sectors)]
+    assert events[0][1] == ("age", "income", "owner", "region", "sex")
+    assert events[2:] == [("noise", s.scale, s.answers, "charge", rho) for s in plan.strategy.sectors]
+    assert result.charge.rho == rho
+
+
+@pytest.mark.parametrize("failing", [0, 1, -1])
+@pytest.mark.parametrize("failure", [fn.FitnoiseError("no randomness"), KeyboardInterrupt()])
+def test_a_charge_stays_when_the_noise_fails(failing, failure, plan, people, monkeypatch):
+    calls = itertools.count()
+    fails_at = range(len(plan.strategy.sectors))[failing]
+
+    def draw(_, size):
+        if next(calls) == fails_at:
+            raise failure
+        return np.zeros(size, dtype=np.int64)
+
+    monkeypatch.setattr(noise, "discrete_gaussian", draw)
+    with Ledger(":memory:") as ledger:
+        with pytest.raises(type(failure)):
+            run(plan, counter_of(plan, people), ledger)
+        (entry,) = ledger.entries()
+        assert (entry.kind, entry.rho) == ("charge", ceil_dyadic(plan.exact_rho))
+        assert ledger.balance(measuring.account(plan)).spent == entry.rho
+
+
+def never(*_):
+    raise AssertionError("nothing may be drawn")
+
+
+def test_a_charge_that_does_not_fit_draws_no_noise(plan, people, monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    account = measuring.account(plan)
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(account, ceil_dyadic(plan.exact_rho) - Fraction(1, 2**64))
+        with pytest.raises(BudgetExceeded):
+            run(plan, counter_of(plan, people), ledger)
+        assert [e.kind for e in ledger.entries()] == ["cap", "refusal"]
+        assert ledger.balance(account).spent == 0
+        ledger.set_cap(account, ceil_dyadic(plan.exact_rho))
+        monkeypatch.setattr(noise, "discrete_gaussian", Replayed())
+        run(plan, counter_of(plan, people), ledger)  # fits to the last 2⁻⁶⁴
+
+
+def test_an_unusable_ledger_draws_no_noise(plan, people, monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    ledger = Ledger(":memory:")
+    ledger.close()
+    with pytest.raises(LedgerError):
+        run(plan, counter_of(plan, people), ledger)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda f: f.drop(columns="sex"),
+        lambda f: f.assign(sex=1.5),
+        lambda f: f.assign(sex=["f"] * 49 + ["?"]),
+        lambda f: f.rename(columns={"sex": "SEX"}).assign(Sex="f"),
+    ],
+)
+def test_data_that_do_not_fit_cost_nothing(spoil, plan, people, monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    with Ledger(":memory:") as ledger:
+        with pytest.raises(DataError):
+            run(plan, counter_of(plan, spoil(people)), ledger)
+        assert ledger.entries() == []
+
+
+def test_an_unused_attribute_is_never_looked_at(plan, people, monkeypatch):
+    quiet(monkeypatch, 1)
+    whole, partial = (run(plan, counter_of(plan, f)) for f in (people, people.drop(columns="unused")))
+    assert distance(plan, whole, partial) == 0
+
+
+def test_only_maximal_margins_are_counted(any_plan, monkeypatch):
+    """None inside another, and no two structured attributes together that no table shows together."""
+    quiet(monkeypatch)
+    domain = any_plan.publication.workload.domain
+    events = []
+    run(any_plan, Watched(HistogramCounter(np.zeros(domain.shape, dtype=int), domain), events))
+    (checked,), (margins,) = ([e[1] for e in events if e[0] == kind] for kind in ("check", "count"))
+    assert not any(set(a) < set(b) for a in margins for b in margins)
+    assert len({frozenset(m) for m in margins}) == len(margins)
+    assert sorted({a for m in margins for a in m}) == list(checked)
+    tables = any_plan.publication.workload.tables
+    if all(t.matrix is None for t in tables):
+        shown = [set(t.attributes) for t in tables]
+        assert all(any(set(m) <= s for s in shown) for m in margins)
+
+
+# --- the price ------------------------------------------------------------------------------------------
+
+PRICED = [
+    "marginals",
+    "binary",
+    "five structured cells",
+    "pivoted basis",
+    "attribute of one value",
+    "prefix",
+]
+
+
+@pytest.mark.parametrize("neighbours", fn.Neighbours)
+@pytest.mark.parametrize("records", [1, 3])
+@pytest.mark.parametrize("name", PRICED)
+def test_the_charge_is_the_exact_cost_rounded_up(name, records, neighbours, monkeypatch):
+    quiet(monkeypatch)
+    unit = fn.PrivacyUnit("person", records, neighbours)
+    publication = replace(zoo_plan(name).publication, unit=unit, source=DataSource("homes"))
+    plan = replace(zoo_plan(name), publication=publication)
+    cost = zoo_cost(name)[neighbours is REPLACE] * records**2
+    domain = publication.workload.domain
+    with Ledger(":memory:") as ledger:
+        entry = run(plan, HistogramCounter(np.zeros(domain.shape, dtype=int), domain), ledger).charge
+        assert ledger.entries() == [entry]
+    assert entry.kind == "charge"
+    assert entry.rho == Fraction(math.ceil(cost / 2 * 2**64), 2**64)
+    assert entry.account == Account("homes", unit.describe())
+    assert Fraction(entry.detail["rho"]) == cost / 2
+    assert (entry.detail["plan"], entry.detail["mechanism"]) == (plan.hash, "fit-for-use")
+    names = plan.decomposition.exchangeable
+    assert entry.detail["sectors"] == [
+        {"attributes": [names[a] for a in s.attributes], "cost_squared": str(c)}
+        for s, c in zip(plan.strategy.sectors, plan.strategy.sector_costs(), strict=True)
+    ]
+
+
+def tampered(plan, change, sector=-1):
+    sectors = list(plan.strategy.sectors)
+    sectors[sector] = change(sectors[sector])
+    return replace(plan, strategy=replace(plan.strategy, sectors=tuple(sectors)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s: replace(s, mixing=s.mixing * 3),
+        lambda s: replace(s, mixing=s.mixing.astype(object) * 2**70),
+        lambda s: replace(s, mixing=s.mixing + np.triu(np.full_like(s.mixing, 12345))),
+        lambda s: replace(s, scale=s.scale / 1024),
+        lambda s: replace(s, basis=s.basis * 5),
+    ],
+)
+def test_a_tampered_strategy_is_charged_for_what_it_measures(change, monkeypatch):
+    quiet(monkeypatch)
+    honest = zoo_plan("five structured cells")
+    plan = tampered(honest, change)
+    domain = plan.publication.workload.domain
+    cost, _ = dense_cost(plan)
+    assert cost > honest.exact_cost
+    assert plan.hash != honest.hash
+    plan.__dict__["exact_cost"] = Fraction(1, 10**6)  # what a plan says of itself does not matter either
+    counts = np.zeros(domain.shape, dtype=int)
+    empty = run(plan, HistogramCounter(counts, domain))
+    assert empty.charge.rho == ceil_dyadic(cost / 2)
+    worst = 0
+    for cell in range(domain.size):  # and this is what one record moves
+        counts[...] = 0
+        counts.flat[cell] = 1
+        worst = max(worst, distance(plan, empty, run(plan, HistogramCounter(counts, domain))))
+    assert worst == cost
+
+
+def test_a_tampered_document_is_refused_or_pays(monkeypatch):
+    quiet(monkeypatch)
+    honest = zoo_plan("prefix")
+    document = json.loads(honest.to_json())
+    document["strategy"][0]["mixing"] = [[2 * x for x in row] for row in document["strategy"][0]["mixing"]]
+    with pytest.raises(PlanError, match="do not cost what it says"):
+        Plan.from_json(json.dumps(document))
+    document["cost"]["cost_squared"] = str(4 * honest.exact_cost)
+    plan = Plan.from_json(json.dumps(document))
+    domain = plan.publication.workload.domain
+    counts = HistogramCounter(np.zeros(domain.shape, dtype=int), domain)
+    assert run(plan, counts).charge.rho == ceil_dyadic(2 * honest.exact_cost)
+
+
+def test_a_strategy_that_claims_to_be_free_is_refused(monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    plan = tampered(zoo_plan("prefix"), lambda s: replace(s, mixing=0 * s.mixing))
+    events = []
+    domain = plan.publication.workload.domain
+    with Ledger(":memory:") as ledger:
+        with pytest.raises(PlanError, match="claims to be free"):
+            run(plan, Watched(HistogramCounter(np.zeros(domain.shape, dtype=int), domain), events), ledger)
+        assert ledger.entries() == []
+    assert events == []
+
+
+# --- neighbours, from records to answers -----------------------------------------------------------------
+
+
+def test_a_record_more_moves_the_answers_by_the_profile_of_its_cell(plan, rng, monkeypatch, one_engine):
+    quiet(monkeypatch, 11)
+    domain, d = plan.publication.workload.domain, plan.decomposition
+    assert set(d.exchangeable) == {"sex", "region", "owner"}
+    assert d.structured == ("income", "age")
+    profile = plan.strategy.profile()
+    cells = random_cells(domain, 40, rng)
+    base = run(plan, counter_of(plan, frame_of(domain, cells, VALUES)))
+    positions = [list(domain).index(a) for a in d.structured]
+    seen = set()
+    for more in random_cells(domain, 200, rng):
+        frame = frame_of(domain, rng.permutation(np.concatenate([cells, [more]])), VALUES)
+        other = run(plan, counter_of(plan, frame))
+        place = int(np.ravel_multi_index([more[i] for i in positions], d.shape))
+        assert distance(plan, base, other) == profile[place]
+        seen.add(profile[place])
+    assert max(seen) == max(profile) == 2 * plan.exact_rho
+
+
+@pytest.mark.parametrize("column", ["income in thousands", "sex", "age", "region", "owner"])
+def test_a_record_that_is_dropped_moves_nothing(column, plan, people, monkeypatch):
+    quiet(monkeypatch, 4)
+    base = run(plan, counter_of(plan, people))
+    more = people.iloc[:1].astype(object)
+    more.loc[:, column] = None
+    both = pd.concat([people.astype(object), more], ignore_index=True)
+    assert distance(plan, base, run(plan, counter_of(plan, both, outside_domain=DROP))) == 0
+
+
+def test_a_unit_of_several_records_attains_its_cost(plan, monkeypatch):
+    """All its records in the dearest cell: nothing cheaper than g² is safe."""
+    quiet(monkeypatch)
+    unit = fn.PrivacyUnit("person", max_records=3)
+    plan = replace(plan, publication=replace(plan.publication, unit=unit))
+    domain, d = plan.publication.workload.domain, plan.decomposition
+    profile = plan.strategy.profile()
+    dearest = dict(zip(d.structured, np.unravel_index(profile.index(max(profile)), d.shape), strict=True))
+    cell = np.array([[dearest.get(a, 0) for a in domain]] * 3)
+    one = run(plan, counter_of(plan, frame_of(domain, cell[:1], VALUES)))
+    four = run(plan, counter_of(plan, frame_of(domain, np.concatenate([cell, cell[:1]]), VALUES)))
+    assert distance(plan, one, four) == 9 * max(profile) == plan.exact_cost
+
+
+@pytest.mark.parametrize("name", ["five structured cells", "columns out of order", "by value", "marginals"])
+def test_replacing_a_record_moves_the_answers_by_at_most_the_cost_and_by_that_somewhere(
+    name, rng, monkeypatch, one_engine
+):
+    quiet(monkeypatch, 2)
+    made = zoo_plan(name)
+    plan = replace(made, publication=replace(made.publication, unit=fn.PrivacyUnit(neighbours=REPLACE)))
+    domain = plan.publication.workload.domain
+    base = random_cells(domain, 5, rng)
+    one_more = []
+    for cell in itertools.product(*map(range, domain.shape)):
+        frame = frame_of(domain, np.concatenate([base, [cell]]))
+        y = run(plan, DuckCounter.from_frame(frame, domain, DataSource())).answers
+        one_more.append([np.array([int(v) for v in part], dtype=object) for part in y])
+    scales = [Fraction(s.scale) ** 2 for s in plan.strategy.sectors]
+    unit = math.lcm(*((1 / s).denominator for s in scales))
+    weights = [int(unit / s) for s in scales]
+    worst = max(
+        sum(w * int(((a - b) ** 2).sum()) for w, a, b in zip(weights, x, y, strict=True))
+        for x, y in itertools.combinations(one_more, 2)
+    )
+    cost = plan.strategy.cost_squared(REPLACE)
+    assert Fraction(worst, unit) == cost
+    assert cost <= 4 * plan.strategy.cost_squared(fn.Neighbours.ADD_OR_REMOVE_ONE)
+
+
+def test_with_too_many_attributes_the_cost_of_replacing_is_a_bound():
+    domain = fn.Domain({f"a{i}": fn.Ordered(0, 1) for i in range(15)})
+    plan = fn.plan(fn.Workload(domain, [fn.table(f"a{i}", margin=5) for i in range(15)]))
+    assert plan.strategy.cost_squared(REPLACE) == 4 * plan.strategy.cost_squared(fn.Neighbours.ADD_OR_REMOVE_ONE)
+
+
+def test_records_are_measured_as_their_histogram_is(any_plan, rng, monkeypatch, one_engine):
+    quiet(monkeypatch, 8)
+    domain = any_plan.publication.workload.domain
+    cells = random_cells(domain, 30, rng)
+    records = run(any_plan, DuckCounter.from_frame(frame_of(domain, cells), domain, DataSource()))
+    counts = run(any_plan, HistogramCounter(histogram(domain, cells), domain))
+    assert [len(y) for y in records.answers] == [s.answers for s in any_plan.strategy.sectors]
+    for y, z in zip(records.answers, counts.answers, strict=True):
+        assert y.dtype == z.dtype
+        np.testing.assert_array_equal(y, z)
+
+
+# --- integers -------------------------------------------------------------------------------------------
+
+ARITHMETIC = ["five structured cells", "prefix", "marginals", "one query", "binary", "random signs"]
+
+
+def wrapped(x):
+    """The integer of int64 that is congruent modulo 2⁶⁴."""
+    return (x + 2**63) % 2**64 - 2**63
+
+
+def with_bound(name, max_records):
+    made = zoo_plan(name)
+    source = replace(made.publication.source, max_records=max_records)
+    return replace(made, publication=replace(made.publication, source=source))
+
+
+def exact_answers(plan, counts):
+    rows, _ = strategy_matrix(plan)
+    return [int(x) for x in rows @ (cell_order(plan).astype(object) @ counts.ravel().astype(object))]
+
+
+def flat(result):
+    return [int(x) for y in result.answers for x in y]
+
+
+def huge(domain, rng):
+    return rng.integers(0, 2**61 // domain.size, size=domain.shape)
+
+
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_data_far_beyond_the_bound_wrap_modulo_2_to_the_64(name, rng, monkeypatch):
+    quiet(monkeypatch, 6)
+    plan = with_bound(name, 1)
+    domain = plan.publication.workload.domain
+    counts = huge(domain, rng)
+    result = run(plan, HistogramCounter(counts, domain))
+    drawn = [int(x) for s in plan.strategy.sectors for x in Replayed(6)(s.scale, s.answers)]
+    exact = exact_answers(plan, counts)
+    assert all(y.dtype == np.int64 for y in result.answers)
+    assert flat(result) == [wrapped(x + z) for x, z in zip(exact, drawn, strict=True)]
+    if name not in ("one query", "binary", "marginals"):
+        assert max(map(abs, exact)) > 2**66  # else nothing wrapped
+
+
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_where_the_bound_is_large_nothing_wraps(name, rng, monkeypatch):
+    quiet(monkeypatch, 6)
+    plan = with_bound(name, 2**62)
+    domain = plan.publication.workload.domain
+    counts = huge(domain, rng)
+    result = run(plan, HistogramCounter(counts, domain))
+    drawn = [int(x) for s in plan.strategy.sectors for x in Replayed(6)(s.scale, s.answers)]
+    assert all(y.dtype == object and all(type(x) is int for x in y) for y in result.answers)
+    assert flat(result) == [x + z for x, z in zip(exact_answers(plan, counts), drawn, strict=True)]
+
+
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_within_the_bound_int64_is_exact(name, monkeypatch):
+    """As many records as the bound allows in one cell, at the largest bound that still means int64."""
+    quiet(monkeypatch)
+    strategy = zoo_plan(name).strategy
+    largest = min((measuring.WRAP - 1) // s.magnitude(1) for s in strategy.sectors)
+    plan = with_bound(name, largest)
+    domain = plan.publication.workload.domain
+    for cell in range(min(domain.size, 12)):
+        counts = np.zeros(domain.size, dtype=np.int64)
+        counts[cell] = largest
+        result = run(plan, HistogramCounter(counts, domain))
+        assert all(y.dtype == np.int64 for y in result.answers)
+        assert flat(result) == exact_answers(plan, counts)
+    beyond = with_bound(name, largest + 1)
+    counts = HistogramCounter(np.zeros(domain.size, dtype=int), domain)
+    assert any(y.dtype == object for y in run(beyond, counts).answers)
+
+
+@pytest.mark.parametrize("max_records", [1, 2**40, 2**62])
+def test_the_width_of_integers_depends_on_the_plan_alone(max_records, any_plan, rng, monkeypatch):
+    quiet(monkeypatch)
+    publication = any_plan.publication
+    plan = replace(
+        any_plan, publication=replace(publication, source=replace(publication.source, max_records=max_records))
+    )
+    domain = publication.workload.domain
+    widths = [
+        [y.dtype for y in run(plan, HistogramCounter(counts, domain)).answers]
+        for counts in (np.zeros(domain.shape, dtype=int), rng.integers(0, 9, size=domain.shape), huge(domain, rng))
+    ]
+    expected = [object if s.magnitude(max_records) >= 2**62 else np.int64 for s in plan.strategy.sectors]
+    assert widths == [expected] * 3
+
+
+@pytest.mark.parametrize("max_records", [1, 2**62])
+@pytest.mark.parametrize("extreme", [2**63 - 1, -(2**63)])
+def test_noise_is_added_in_wrapping_arithmetic_and_never_saturates(max_records, extreme, rng, monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussian", lambda _, size: np.full(size, extreme, dtype=np.int64))
+    plan = with_bound("prefix", max_records)
+    domain = plan.publication.workload.domain
+    counts = rng.integers(1, 1000, size=domain.shape)
+    exact = [x + extreme for x in exact_answers(plan, counts)]
+    result = flat(run(plan, HistogramCounter(counts, domain)))
+    assert result == ([wrapped(x) for x in exact] if max_records == 1 else exact)
+    assert any(wrapped(x) != x for x in exact)
+
+
+def test_neighbours_stay_neighbours_across_the_wrap(rng, monkeypatch):
+    """The wrapped answers differ by the wrapped difference: post-processing of the exact mechanism."""
+    quiet(monkeypatch)
+    plan = with_bound("five structured cells", 1)
+    domain = plan.publication.workload.domain
+    counts = huge(domain, rng)
+    base = flat(run(plan, HistogramCounter(counts, domain)))
+    empty = np.zeros_like(counts)
+    for cell in rng.choice(domain.size, size=20):
+        counts.flat[cell] += 1
+        empty.flat[cell] += 1
+        moved = [wrapped(b - a) for a, b in zip(base, flat(run(plan, HistogramCounter(counts, domain))), strict=True)]
+        assert moved == exact_answers(plan, empty)
+        counts.flat[cell] -= 1
+        empty.flat[cell] -= 1
+
+
+def test_every_answer_has_its_own_fresh_draw(plan, people):
+    one, two = (run(plan, counter_of(plan, people)) for _ in range(2))
+    both = np.array([flat(one), flat(two)], dtype=object)
+    differences = both[0] - both[1]
+    assert len(set(differences)) > len(differences) / 2
+    assert (differences == 0).sum() < len(differences) / 4
+    exact = exact_answers(plan, histogram_of(plan, people))
+    scales = np.concatenate([np.full(s.answers, s.scale) for s in plan.strategy.sectors])
+    assert np.abs((both[0] - exact).astype(float) / scales).max() < 12
+
+
+def histogram_of(plan, people):
+    domain = plan.publication.workload.domain
+    margins = DuckCounter.from_frame(people, domain, DataSource()).count([tuple(domain)])
+    return margins[tuple(domain)]
+
+
+def test_a_measurement_holds_answers_and_the_charge_and_nothing_else(plan, people, monkeypatch):
+    quiet(monkeypatch)
+    result = run(plan, counter_of(plan, people))
+    assert sorted(vars(result)) == ["answers", "charge"]
+    assert isinstance(result.answers, tuple)
+    assert all(y.ndim == 1 for y in result.answers)
