@@ -190,10 +190,12 @@ class Release(Mapping[str, pd.DataFrame]):
             tables.mkdir(exist_ok=True)
             _write(stage / "plan.json", self.plan.to_json())
             _write(stage / "release.json", to_json(describe(self.plan)))
-            _write_parquet(self._measurements(), stage / MEASUREMENTS, sha256=answers_digest(self.answers))
-            for name, frame in self.items():
-                _write(tables / f"{slug(name)}.csv", csv_text(frame))
-                _write_parquet(frame, tables / f"{slug(name)}.parquet")
+            with engine() as files:
+                digest = answers_digest(self.answers)
+                _write_parquet(files, self._measurements(), stage / MEASUREMENTS, sha256=digest)
+                for name, frame in self.items():
+                    _write(tables / f"{slug(name)}.csv", csv_text(frame))
+                    _write_parquet(files, frame, tables / f"{slug(name)}.parquet")
             _sync(tables)
             _sync(stage)
         except (OSError, duckdb.Error, UnicodeError) as error:
@@ -213,7 +215,9 @@ class Release(Mapping[str, pd.DataFrame]):
         """
         folder = Path(directory)
         plan = Plan.from_json(read_text(folder / "plan.json"))
-        frame = read_parquet(folder / MEASUREMENTS)
+        with engine() as files:
+            frame = read_parquet(files, folder / MEASUREMENTS)
+            digest = _metadata(files, folder / MEASUREMENTS).get("sha256")
         sector, row = _places(plan)
         if list(frame.columns) != ["sector", "row", "answer"] or not frame[["sector", "row"]].equals(
             pd.DataFrame({"sector": sector, "row": row})
@@ -224,7 +228,7 @@ class Release(Mapping[str, pd.DataFrame]):
         except (TypeError, ValueError):
             raise ReleaseError("a noisy answer is not a whole number.") from None
         answers = np.split(numbers, np.cumsum([s.answers for s in plan.strategy.sectors])[:-1])
-        if frame["answer"].tolist() != _texts(answers) or _metadata(folder / MEASUREMENTS) != answers_digest(answers):
+        if frame["answer"].tolist() != _texts(answers) or digest != answers_digest(answers):
             raise ReleaseError("the noisy answers were altered after they were written.")
         return cls(plan, answers)
 
@@ -461,7 +465,12 @@ def _write(path: Path, text: str) -> None:
         os.fsync(file.fileno())
 
 
-def read_parquet(path: Path) -> pd.DataFrame:
+def engine() -> duckdb.DuckDBPyConnection:
+    """What reads and writes Parquet: one thread, so that the bytes of a file follow from its content."""
+    return duckdb.connect(config={"threads": 1, "python_enable_replacements": False})
+
+
+def read_parquet(files: duckdb.DuckDBPyConnection, path: Path) -> pd.DataFrame:
     """A Parquet file of this module: truth values, whole numbers, floats and texts, none of them missing.
 
     Raises:
@@ -469,9 +478,8 @@ def read_parquet(path: Path) -> pd.DataFrame:
     """
     query = f"SELECT * FROM read_parquet({_pattern(path)}, hive_partitioning = false)"  # noqa: S608 - quoted
     try:
-        with _engine() as connection:
-            kinds = {str(name): str(kind) for name, kind, *_ in connection.execute(f"DESCRIBE {query}").fetchall()}
-            columns = connection.execute(query).fetchnumpy()
+        kinds = {str(name): str(kind) for name, kind, *_ in files.execute(f"DESCRIBE {query}").fetchall()}
+        columns = files.execute(query).fetchnumpy()
     except duckdb.Error:
         raise ReleaseError(f"{str(path)!r} is missing or unreadable.") from None
     for name, kind in kinds.items():
@@ -484,30 +492,25 @@ _TYPES = {"b": "BOOLEAN", "i": "BIGINT", "f": "DOUBLE", "O": "VARCHAR"}
 """How a column is stored, by NumPy's letter for its kind."""
 
 
-def _write_parquet(frame: pd.DataFrame, path: Path, **metadata: str) -> None:
+def _write_parquet(files: duckdb.DuckDBPyConnection, frame: pd.DataFrame, path: Path, **metadata: str) -> None:
     columns = ", ".join(
         f"CAST({quoted} AS {_TYPES[frame[name].dtype.kind]}) AS {quoted}"
         for name, quoted in ((c, '"' + c.replace('"', '""') + '"') for c in frame.columns)
     )
     told = ", ".join(f"{key}: '{value}'" for key, value in metadata.items())
     options = "FORMAT parquet" + (f", KV_METADATA {{{told}}}" if told else "")
-    with _engine() as connection:
-        connection.register("frame", frame)
-        connection.execute(f"COPY (SELECT {columns} FROM frame) TO {_quoted(path)} ({options})")  # noqa: S608 - quoted
+    files.register("frame", frame)
+    files.execute(f"COPY (SELECT {columns} FROM frame) TO {_quoted(path)} ({options})")  # noqa: S608 - quoted
+    files.unregister("frame")
     _sync(path)
 
 
-def _metadata(path: Path) -> str | None:
-    """The digest stored with the noisy answers."""
-    query = f"SELECT key, value FROM parquet_kv_metadata({_pattern(path)})"  # noqa: S608 - quoted
-    with _engine() as connection:
-        rows = connection.execute(query).fetchall()
-    return next((bytes(value).decode("ascii", "replace") for key, value in rows if bytes(key) == b"sha256"), None)
-
-
-def _engine() -> duckdb.DuckDBPyConnection:
-    """One thread, so that the bytes of a file follow from its content."""
-    return duckdb.connect(config={"threads": 1, "python_enable_replacements": False})
+def _metadata(files: duckdb.DuckDBPyConnection, path: Path) -> dict[str, str]:
+    query = f"SELECT decode(key), decode(value) FROM parquet_kv_metadata({_pattern(path)})"  # noqa: S608 - quoted
+    try:
+        return dict(files.execute(query).fetchall())
+    except duckdb.Error:
+        raise ReleaseError(f"{str(path)!r} is missing or unreadable.") from None
 
 
 def _quoted(path: Path | str) -> str:

@@ -22,7 +22,7 @@ import pandas as pd
 from fitnoise.domain import RESERVED
 from fitnoise.errors import FitnoiseError, ReleaseError
 from fitnoise.plans import Plan
-from fitnoise.releases import MEASUREMENTS, Release, csv_text, describe, read_parquet, read_text, to_json
+from fitnoise.releases import MEASUREMENTS, Release, csv_text, describe, engine, read_parquet, read_text, to_json
 from fitnoise.workloads import slug
 
 ROUNDING = 1e-9
@@ -248,10 +248,11 @@ def _check_description(plan: Plan, text: str, written: str) -> str | None:
 
 
 def _check_parquet(release: Release, bases: Mapping[str, Path]) -> str | None:
-    for name, base in bases.items():
-        problem = _difference(read_parquet(base.with_suffix(".parquet")), release[name])
-        if problem:
-            return f"table {name!r}: {problem}"
+    with engine() as files:
+        for name, base in bases.items():
+            problem = _difference(read_parquet(files, base.with_suffix(".parquet")), release[name])
+            if problem:
+                return f"table {name!r}: {problem}"
     return None
 
 
@@ -271,7 +272,8 @@ def _difference(found: pd.DataFrame, rebuilt: pd.DataFrame) -> str | None:
 
 
 def _check_csv(bases: Mapping[str, Path]) -> str | None:
-    for name, base in bases.items():
-        if read_text(base.with_suffix(".csv")) != csv_text(read_parquet(base.with_suffix(".parquet"))):
-            return f"table {name!r} differs from its Parquet file"
+    with engine() as files:
+        for name, base in bases.items():
+            if read_text(base.with_suffix(".csv")) != csv_text(read_parquet(files, base.with_suffix(".parquet"))):
+                return f"table {name!r} differs from its Parquet file"
     return None

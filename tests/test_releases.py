@@ -1,0 +1,571 @@
+"""Releases: what they say, what reaches the disk, and what never does."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+import fitnoise as fn
+from dense import workload_matrix
+from fitnoise import noise, releases
+from fitnoise.errors import BudgetExceeded, DataError, LedgerError, PlanError, ReleaseError
+from fitnoise.plans import Plan
+from fitnoise.targets import z_score
+from laws import Replayed
+from tolerances import EXACT
+
+NOTHING = "Nothing was measured and nothing was charged."
+STRANGE = [
+    "01",
+    "NA",
+    "",
+    " nan ",
+    "été",
+    'a "quoted", text',
+    "two\nlines",
+    "cr\rlf\r\n",
+    "x\0y",
+    "=1+1",
+    "日本",
+    "1e5",
+]
+
+
+def small_workload():
+    domain = fn.Domain(
+        {
+            "région": fn.Categorical({1: "Île", 2: "01", 3: "NA"}),
+            "sex": fn.Categorical([True, False]),
+            "age": fn.Ordered(0, 4),
+        }
+    )
+    return fn.Workload(
+        domain,
+        [
+            fn.table("région", "sex", margin=4),
+            fn.table("sex", prefix="age", margin=6, name="ages, cumulated"),
+            fn.table(recode={"age": {"young": [0, 1], "old": [3, 4]}}, std_error=2, confidence=0.9),
+            fn.table(margin=5),
+        ],
+    )
+
+
+SMALL = fn.plan(small_workload(), source=fn.DataSource("people"))
+COUNTS = np.arange(30).reshape(3, 2, 5)
+
+
+@pytest.fixture
+def made(monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussian", Replayed(5))
+    return fn.release(SMALL, COUNTS, ledger=":memory:")
+
+
+def files(folder):
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def stored(path):
+    with releases.engine() as connection:
+        return releases.read_parquet(connection, path)
+
+
+def spent(path):
+    with fn.Ledger(path) as ledger:
+        return sum((e.rho for e in ledger.entries() if e.kind == "charge"), Fraction(0))
+
+
+# --- in memory ------------------------------------------------------------------------------------------------
+
+
+def test_a_release_is_a_mapping_of_tables(made):
+    names = ["région by sex", "ages, cumulated", "age recode", "total"]
+    assert list(made) == names == list(made.keys())
+    assert len(made) == 4
+    assert "total" in made
+    assert "Total" not in made
+    assert made.get("Total") is None
+    assert made.get("Total", 3) == 3
+    with pytest.raises(KeyError, match="no table 'Total'; the release has"):
+        made["Total"]
+    assert dict(made.items()).keys() == set(names)
+    assert "4 tables" in repr(made)
+    frame = made["région by sex"]
+    assert list(frame.columns) == ["région", "sex", "value", "std_error", "moe"]
+    assert frame["région"].tolist() == ["Île", "Île", "01", "01", "NA", "NA"]
+    assert frame["sex"].tolist() == [True, False] * 3
+    assert frame["sex"].dtype == bool
+    assert made["ages, cumulated"]["age"].tolist() == [0, 1, 2, 3, 4] * 2
+    assert list(made["total"].columns) == ["value", "std_error", "moe"]
+    assert len(made["total"]) == 1
+    frame["value"] = 0.0  # a copy: the release does not change
+    assert (made["région by sex"]["value"] != 0).all()
+
+
+def test_margins_are_those_of_each_table_and_within_its_target(made):
+    for table, confidence in (("région by sex", 0.95), ("age recode", 0.9)):
+        frame = made[table]
+        np.testing.assert_allclose(frame["moe"], z_score(confidence) * frame["std_error"], rtol=EXACT)
+    assert (made["région by sex"]["moe"] <= 4).all()
+    assert (made["age recode"]["std_error"] <= 2).all()
+
+
+def test_values_are_the_truth_plus_noise_and_may_be_negative(monkeypatch):
+    truth = workload_matrix(SMALL.publication.workload) @ COUNTS.ravel()
+    monkeypatch.setattr(noise, "discrete_gaussian", Replayed())
+    quiet = fn.release(SMALL, COUNTS, ledger=":memory:")
+    np.testing.assert_allclose(np.concatenate([f["value"] for f in quiet.values()]), truth, atol=1e-6)
+    monkeypatch.setattr(noise, "discrete_gaussian", Replayed(5))
+    nobody = fn.release(SMALL, np.zeros_like(COUNTS), ledger=":memory:")
+    someone = fn.release(SMALL, COUNTS, ledger=":memory:")
+    below = np.concatenate([f["value"] for f in nobody.values()])
+    assert (below < -1).any()  # nothing is clamped, nothing is rounded ...
+    assert (below != np.rint(below)).any()
+    difference = np.concatenate([f["value"] for f in someone.values()]) - below
+    np.testing.assert_allclose(difference, truth, atol=1e-6)  # ... so the noise is the same wherever the truth lies
+
+
+@pytest.mark.slow
+def test_values_are_unbiased_with_the_stated_errors():
+    runs = [fn.release(SMALL, COUNTS, ledger=":memory:") for _ in range(400)]
+    truth = workload_matrix(SMALL.publication.workload) @ COUNTS.ravel()
+    values = np.stack([np.concatenate([f["value"] for f in r.values()]) for r in runs])
+    std_error = np.concatenate([f["std_error"] for f in runs[0].values()])
+    z = (values.mean(axis=0) - truth) / (std_error / 20)
+    assert np.abs(z).max() < 6
+    assert np.abs(values.std(axis=0) / std_error - 1).max() < 6 / np.sqrt(2 * 400)
+
+
+def test_an_estimate_of_one_number_is_that_number(made):
+    for name, frame in made.items():
+        shape = SMALL.publication.workload[name].shape(SMALL.publication.workload.domain)
+        for i in range(len(frame)):
+            one = np.zeros(shape)
+            one.flat[i] = 1
+            own = SMALL.publication.workload[name].target.confidence
+            found = made.estimate({name: one}, confidence=own)
+            assert found.value == pytest.approx(frame["value"][i], rel=EXACT)
+            assert found.std_error == pytest.approx(frame["std_error"][i], rel=EXACT)
+            assert found.moe == pytest.approx(frame["moe"][i], rel=EXACT)
+            assert found.confidence == (own or 0.95)
+
+
+def test_sums_have_the_error_of_the_covariance_not_of_independence(made):
+    whole = made.sum("région by sex")
+    frame = made["région by sex"]
+    assert whole.value == pytest.approx(frame["value"].sum())
+    assert whole.value == pytest.approx(made["total"]["value"][0])  # consistent
+    assert whole.std_error == pytest.approx(made["total"]["std_error"][0])
+    assert whole.std_error < 0.9 * np.sqrt((frame["std_error"] ** 2).sum())
+    cumulated = made["ages, cumulated"]
+    upper = made.sum("ages, cumulated", sex=True, age=[2, 3])
+    rows = cumulated[cumulated["sex"] & cumulated["age"].isin([2, 3])]
+    assert upper.value == pytest.approx(rows["value"].sum())
+    assert upper.std_error > 1.1 * np.sqrt((rows["std_error"] ** 2).sum())  # "at most 2" is part of "at most 3"
+    zero = made.estimate({"total": np.ones(()), "région by sex": -np.ones((3, 2))})
+    assert (abs(zero.value), zero.std_error) == (pytest.approx(0, abs=1e-9), pytest.approx(0, abs=1e-7))
+    half = made.sum("total", confidence=0.5)
+    assert (half.confidence, half.moe) == (0.5, pytest.approx(z_score(0.5) * half.std_error))
+
+
+def test_rows_are_chosen_by_what_the_table_shows(made):
+    frame = made["région by sex"]
+    for where, rows in (
+        ({"sex": True}, frame["sex"]),
+        ({"sex": [True, False]}, frame["sex"] | True),
+        ({"région": "01"}, frame["région"] == "01"),
+        ({"région": ("Île", "NA"), "sex": np.False_}, (frame["région"] != "01") & ~frame["sex"]),
+        ({"région": np.array(["Île", "Île"])}, frame["région"] == "Île"),
+        ({"région": pd.Series(["NA"])}, frame["région"] == "NA"),
+        ({"région": []}, frame["sex"] & False),
+    ):
+        expected = frame["value"][rows].sum()
+        assert made.sum("région by sex", where).value == pytest.approx(expected)
+        assert made.sum("région by sex", **where).value == pytest.approx(expected)
+    ages = made["ages, cumulated"]
+    assert made.sum("ages, cumulated", age=np.int64(3)).value == pytest.approx(ages["value"][ages["age"] == 3].sum())
+    for words, message in (
+        (("totals",), "no table 'totals'; the release has"),
+        (("total", {"sex": 1}), r"table 'total' has no column 'sex'; it has \[\]"),
+        (("région by sex", {"sex": 1}), "no row is labelled 1"),  # true is not 1
+        (("ages, cumulated", {"age": True}), "no row is labelled True"),
+        (("ages, cumulated", {"age": 5}), r"no row is labelled 5; there are \[0, 1, 2, 3, 4\]"),
+        (("région by sex", {"région": 1}), "no row is labelled 1"),  # the code; the table shows labels
+    ):
+        with pytest.raises(ReleaseError, match=message):
+            made.sum(*words)
+
+
+def test_combinations_that_are_not_of_the_release_are_refused(made):
+    for combination in ({"Total": np.ones(())}, {"total": np.ones(1)}, {"total": np.array(np.nan)}):
+        with pytest.raises(ReleaseError):
+            made.estimate(combination)
+    with pytest.raises(fn.FitnoiseError, match="confidence"):
+        made.estimate({"total": np.ones(())}, confidence=95)
+
+
+# --- on disk --------------------------------------------------------------------------------------------------
+
+
+def test_a_directory_holds_the_release_and_reads_back_equal(made, tmp_path):
+    folder = made.write(tmp_path / "new" / "release")
+    tables = {f"tables/{fn.workloads.slug(name)}.{end}" for name in made for end in ("csv", "parquet")}
+    assert set(files(folder)) == {"measurements.parquet", "plan.json", "release.json", *tables}
+    again = fn.Release.read(str(folder))
+    assert again == made
+    assert hash(again) == hash(made)
+    for name in made:
+        pd.testing.assert_frame_equal(again[name], made[name])
+    assert again.plan.publication == SMALL.publication
+    assert made != fn.Release(SMALL, [a + 1 for a in made.answers])
+    assert made != "a release"
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["release"]
+
+
+def test_tables_are_readable_by_other_programs(made, tmp_path):
+    folder = made.write(tmp_path / "release")
+    described = {t["name"]: t for t in json.loads((folder / "release.json").read_text(encoding="utf-8"))["tables"]}
+    for name, frame in made.items():
+        csv_file, parquet_file = (folder / f for f in described[name]["files"])
+        with duckdb.connect() as connection:
+            table = connection.read_parquet(str(parquet_file)).fetchall()
+        assert table == [tuple(row) for row in frame.astype(object).to_numpy()]
+        with csv_file.open(newline="", encoding="utf-8") as file:
+            header, *rows = csv.reader(file)
+        assert header == list(frame.columns)
+        for row, *numbers in zip(rows, *(frame[c] for c in ("value", "std_error", "moe")), strict=True):
+            np.testing.assert_allclose([float(x) for x in row[-3:]], numbers, atol=0.51e-6)
+    assert described["ages, cumulated"]["columns"] == {"age": "counts records with at most this value"}
+
+
+def test_release_json_says_what_was_done_exactly(made, tmp_path):
+    folder = made.write(tmp_path / "release")
+    document = json.loads((folder / "release.json").read_text(encoding="utf-8"))
+    assert document["plan"] == SMALL.hash
+    assert Fraction(document["charge"]["rho"]) == SMALL.exact_rho
+    assert document["charge"]["source"] == "people"
+    assert document["charge"]["epsilon"] == SMALL.epsilon()
+    assert document["spec"] == SMALL.document()["spec"]
+    assert document["mechanism"]["name"] == "fit-for-use"
+    scales = [Fraction(s["scale"]) for s in document["mechanism"]["scales"]]
+    assert scales == [Fraction(s.scale) for s in SMALL.strategy.sectors]
+    assert {"fitnoise", "opendp"} <= set(document["versions"])
+    assert (folder / "plan.json").read_text(encoding="utf-8") == SMALL.to_json()
+    with duckdb.connect() as connection:
+        answers = connection.read_parquet(str(folder / "measurements.parquet")).fetchall()
+    flat = [(i, j, str(x)) for i, y in enumerate(made.answers) for j, x in enumerate(y.tolist())]
+    assert answers == flat
+
+
+def strange(labels):
+    workload = fn.Workload(
+        fn.Domain({"na,me": fn.Categorical(labels), "b": fn.Ordered(0, 1)}),
+        [fn.table("na,me", "b", margin=3)],
+    )
+    return fn.plan(workload)
+
+
+def test_labels_are_never_taken_for_something_else(tmp_path):
+    plan = strange(STRANGE)
+    made = fn.release(plan, np.zeros((len(STRANGE), 2), dtype=int), ledger=":memory:", directory=tmp_path / "r")
+    (name,) = made
+    frame = fn.Release.read(tmp_path / "r")[name]
+    expected = [label for label in STRANGE for _ in range(2)]
+    assert frame["na,me"].tolist() == expected
+    table = stored(tmp_path / "r" / "tables" / "na_me_by_b.parquet")
+    assert table["na,me"].tolist() == expected
+    with (tmp_path / "r" / "tables" / "na_me_by_b.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(line.replace("\0", "<nul>") for line in file))
+    assert [row[0].replace("<nul>", "\0") for row in rows[1:]] == expected
+    assert fn.verify(tmp_path / "r").ok
+
+
+@pytest.mark.parametrize("name", ["a[1]", "b*", "c?", "year=2014", "it's", "d,é 日本", "x" * 200])
+def test_directories_may_have_any_name(made, tmp_path, name):
+    decoy = tmp_path / "a1"  # what the pattern a[1] would match
+    decoy.mkdir()
+    folder = made.write(tmp_path / name / name)
+    assert fn.Release.read(folder) == made
+    assert fn.verify(folder).ok
+
+
+def test_nothing_but_pandas_is_needed_to_write_and_read(tmp_path):
+    code = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "import numpy as np, fitnoise as fn\n"
+        "w = fn.Workload(fn.Domain(a=fn.Categorical(['01', 'NA'])), [fn.table('a', margin=3)])\n"
+        "made = fn.release(fn.plan(w), np.array([3, 4]), ledger=':memory:', directory=sys.argv[1])\n"
+        "assert fn.Release.read(sys.argv[1]) == made and fn.verify(sys.argv[1]).ok\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "r")], check=True, timeout=60)
+
+
+# --- nothing but the noisy answers ----------------------------------------------------------------------------
+
+
+def written(plan, data, folder, monkeypatch, seed=7):
+    monkeypatch.setattr(noise, "discrete_gaussian", Replayed(seed))
+    fn.release(plan, data, ledger=folder.with_suffix(".db"), directory=folder)
+    return files(folder)
+
+
+@pytest.mark.parametrize("case", ["frame", "array"])
+def test_neighbouring_data_differ_in_the_noisy_numbers_only(tmp_path, monkeypatch, case):
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {"région": rng.integers(1, 4, 50), "sex": rng.integers(0, 2, 50).astype(bool), "age": rng.integers(0, 5, 50)}
+    )
+    datasets = {"all": frame, "same": frame.sample(frac=1, random_state=1), "one less": frame.iloc[1:]}
+    if case == "array":
+        datasets = {"all": COUNTS, "same": COUNTS.ravel(), "one less": COUNTS - (COUNTS.max() == COUNTS)}
+    got = {k: written(SMALL, d, tmp_path / k.replace(" ", ""), monkeypatch) for k, d in datasets.items()}
+    assert got["same"] == got["all"]  # byte for byte, in every file
+    assert got["one less"].keys() == got["all"].keys()
+    noisy = {f for f in got["all"] if f == "measurements.parquet" or f.startswith("tables/")}
+    assert {f for f in got["all"] if got["all"][f] != got["one less"][f]} <= noisy
+    for f in noisy:
+        if f.endswith(".csv"):
+            tables = [pd.read_csv(tmp_path / k / f, dtype=str, keep_default_na=False) for k in ("all", "oneless")]
+        else:
+            tables = [stored(tmp_path / k / f) for k in ("all", "oneless")]
+        assert list(tables[0].columns) == list(tables[1].columns)
+        assert tables[0].dtypes.tolist() == tables[1].dtypes.tolist()
+        assert len(tables[0]) == len(tables[1])
+        differing = [c for c in tables[0].columns if tables[0][c].tolist() != tables[1][c].tolist()]
+        assert differing == ["answer" if f == "measurements.parquet" else "value"]
+
+
+def test_a_table_of_many_rows_is_the_same_file_every_time(tmp_path, monkeypatch):
+    workload = fn.Workload(fn.Domain(a=fn.Ordered(1, 500), b=fn.Ordered(1, 300)), [fn.table("a", "b", margin=9)])
+    plan = fn.plan(workload)
+    counts = np.arange(150_000).reshape(500, 300)  # more rows than Parquet puts in one group
+    first, second = (written(plan, counts, tmp_path / k, monkeypatch) for k in ("x", "y"))
+    assert first == second
+
+
+# --- refusals, before anything is charged ---------------------------------------------------------------------
+
+
+def occupied(tmp_path):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "file").touch()
+    return tmp_path / "here"
+
+
+def a_file(tmp_path):
+    (tmp_path / "here").touch()
+    return tmp_path / "here"
+
+
+def below_a_file(tmp_path):
+    (tmp_path / "file").touch()
+    return tmp_path / "file" / "here"
+
+
+def a_loop(tmp_path):
+    (tmp_path / "here").symlink_to(tmp_path / "there")
+    (tmp_path / "there").symlink_to(tmp_path / "here")
+    return tmp_path / "here"
+
+
+def too_long(tmp_path):
+    return tmp_path / ("x" * 300)
+
+
+@pytest.mark.parametrize("place", [occupied, a_file, below_a_file, a_loop, too_long])
+def test_a_place_that_cannot_be_written_is_refused_first(tmp_path, made, place):
+    directory = place(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    ledger = tmp_path / "ledger.db"
+    with pytest.raises(ReleaseError, match=r"exists already|cannot be written") as raised:
+        fn.release(SMALL, COUNTS, ledger=ledger, directory=directory)
+    assert str(raised.value).endswith(NOTHING)
+    with pytest.raises(ReleaseError, match=r"exists already|cannot be written"):
+        made.write(directory)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_empty_directories_and_links_to_them_are_filled(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "target").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    for name in ("empty", "link", "dangling"):
+        fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / name)
+        assert fn.verify(tmp_path / name).ok
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "nowhere" / "plan.json").is_file()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_an_empty_directory_that_cannot_be_replaced_is_refused_first(tmp_path, monkeypatch):
+    rename = Path.rename
+
+    def mounted(self, target):
+        if Path(target).name == "volume":
+            raise OSError(16, "Device or resource busy")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", mounted)
+    (tmp_path / "volume").mkdir()
+    with pytest.raises(ReleaseError, match=rf"'volume' cannot be written \(Device or resource busy\)\. {NOTHING}"):
+        fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "volume")
+    assert [p.name for p in tmp_path.iterdir()] == ["volume"]
+
+
+def test_what_cannot_be_rebuilt_or_written_is_found_out_before_the_charge(tmp_path):
+    ledger = tmp_path / "ledger.db"
+    domain = fn.Domain(a=fn.Categorical(["x", "y"]))
+    long = fn.plan(fn.Workload(domain, [fn.table("a", margin=3, name="n" * 300)]))
+    surrogate = fn.plan(fn.Workload(fn.Domain(a=fn.Categorical(["x", "\ud800"])), [fn.table("a", margin=3)]))
+    for plan in (long, surrogate):
+        with pytest.raises(ReleaseError, match=f"the release cannot be written .*{NOTHING}"):
+            fn.release(plan, np.array([1, 2]), ledger=ledger, directory=tmp_path / "r")
+    first, *others = SMALL.strategy.sectors
+    alike = np.repeat(first.mixing[-1:], len(first.mixing), axis=0)  # every row the same: the charge would buy nothing
+    sectors = [type(first)(first.attributes, first.sizes, alike, first.basis, first.scale), *others]
+    strategy = type(SMALL.strategy)(SMALL.strategy.sizes, SMALL.strategy.cells, tuple(sectors))
+    lost = Plan(SMALL.publication, strategy, SMALL.weights, SMALL.status)
+    for directory in (None, tmp_path / "r"):
+        with pytest.raises(PlanError, match="singular"):
+            fn.release(lost, COUNTS, ledger=ledger, directory=directory)
+    assert not list(tmp_path.iterdir())
+
+
+def test_errors_of_data_and_ledger_leave_nothing(tmp_path):
+    ledger = tmp_path / "ledger.db"
+    for data in (COUNTS[:2], tmp_path / "missing.csv", "text", 3):
+        with pytest.raises(DataError):
+            fn.release(SMALL, data, ledger=ledger, directory=tmp_path / "r")
+    with pytest.raises(LedgerError):
+        fn.release(SMALL, COUNTS, ledger=tmp_path / "no" / "ledger.db", directory=tmp_path / "r")
+    assert not list(tmp_path.iterdir())
+    with fn.Ledger(ledger) as book:
+        book.set_cap(fn.Account("people", SMALL.publication.unit.describe()), SMALL.exact_rho * Fraction(3, 2))
+        first = fn.release(SMALL, COUNTS, ledger=book, directory=tmp_path / "first")
+        with pytest.raises(BudgetExceeded):
+            fn.release(SMALL, COUNTS, ledger=book, directory=tmp_path / "second")
+        assert [e.kind for e in book.entries()] == ["cap", "charge", "refusal"]
+        assert first.charge == book.entries()[1]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["first", "ledger.db"]
+
+
+def test_a_table_of_a_database_may_be_named_at_the_end(tmp_path):
+    file = tmp_path / "people.duckdb"
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("CREATE TABLE persons AS SELECT 1 AS région, true AS sex, 3 AS age")
+    stages = []
+    with pytest.raises(DataError, match="say which of its tables"):
+        fn.release(SMALL, file, ledger=":memory:")
+    made = fn.release(SMALL, file, ledger=":memory:", table="persons", progress=stages.append)
+    assert made.plan is SMALL
+    assert [s.split()[0] for s in stages] == ["opening", "rehearsing", "counting,"]
+
+
+# --- accidents, after the charge --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("accident", [OSError(28, "No space left on device"), KeyboardInterrupt(), MemoryError()])
+@pytest.mark.parametrize("moment", ["_write", "_write_parquet", "csv_text"])
+def test_an_accident_while_writing_leaves_the_charge_and_nothing_else(tmp_path, monkeypatch, moment, accident):
+    monkeypatch.setattr(noise, "discrete_gaussian", lambda scale, size: arm() or Replayed(1)(scale, size))
+
+    def arm():  # the rehearsal went well; the next write fails
+        def fail(*_args, **_kwargs):
+            raise accident
+
+        monkeypatch.setattr(releases, moment, fail)
+
+    expected = ReleaseError if isinstance(accident, OSError) else type(accident)
+    with pytest.raises(expected) as raised:
+        fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
+    if expected is ReleaseError:
+        assert str(raised.value) == (
+            "the release cannot be written (No space left on device); nothing is left of it. "
+            "The data were measured before: the charge stays in the ledger."
+        )
+    assert [p.name for p in tmp_path.iterdir()] == ["ledger.db"]
+    assert spent(tmp_path / "ledger.db") >= SMALL.exact_rho
+
+
+def test_a_place_taken_meanwhile_is_not_overwritten(tmp_path, monkeypatch):
+    def slow(scale, size):
+        (tmp_path / "r").mkdir(exist_ok=True)
+        (tmp_path / "r" / "theirs").touch()
+        return Replayed(1)(scale, size)
+
+    monkeypatch.setattr(noise, "discrete_gaussian", slow)
+    with pytest.raises(ReleaseError, match=r"'r' cannot be put in place .*the charge stays"):
+        fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
+    assert list(files(tmp_path / "r")) == ["theirs"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["ledger.db", "r"]
+
+
+KILLED = """
+import itertools, os, signal, sys
+import numpy as np, fitnoise as fn
+
+folder, stride = sys.argv[1], int(sys.argv[2])
+events = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "shutil.rmtree", "sqlite3.connect"}
+with open(os.path.join(folder, "plan.json"), encoding="utf-8") as file:
+    plan = fn.Plan.from_json(file.read())
+
+
+def release_until(moment, place):
+    left = moment
+
+    def audit(event, args):
+        nonlocal left
+        if event in events:
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(audit)
+    fn.release(plan, np.arange(30).reshape(3, 2, 5), ledger=place + "/ledger.db", directory=place + "/r")
+    os._exit(0)
+
+
+for moment in itertools.count(0, stride):
+    place = os.path.join(folder, str(moment))
+    os.mkdir(place)
+    child = os.fork()
+    if not child:
+        release_until(moment, place)
+    if os.waitpid(child, 0)[1] == 0:
+        break
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("stride", [11, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_process_killed_at_any_moment_leaves_no_release_without_its_charge(tmp_path, stride):
+    """Killed before the 1st, 2nd, 3rd … time it opens, makes, moves or removes something on the disk."""
+    (tmp_path / "plan.json").write_text(SMALL.to_json(), encoding="utf-8")
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), str(stride)], check=True, timeout=500)
+    places = sorted((p for p in tmp_path.iterdir() if p.is_dir()), key=lambda p: int(p.name))
+    charged, finished = [], []
+    for place in places:
+        ledger = place / "ledger.db"
+        charged.append(ledger.exists() and spent(ledger) > 0)
+        finished.append((place / "r").exists())
+        assert {p.name for p in place.iterdir() if not p.name.startswith(".")} <= {
+            "ledger.db",
+            "ledger.db-journal",
+            "r",
+        }
+        if finished[-1]:
+            assert charged[-1]
+            assert fn.verify(place / "r").ok
+    assert charged == sorted(charged)
+    assert finished == sorted(finished)
+    assert not charged[0]
+    assert finished[-1]
+    assert charged.count(True) > finished.count(True)  # some were killed in between

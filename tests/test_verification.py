@@ -1,0 +1,403 @@
+"""Verification: good releases of every kind are accepted, and every way of tampering is reported."""
+
+import copy
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import fitnoise as fn
+from fitnoise import noise, releases
+from fitnoise.errors import ReleaseError
+from fitnoise.plans import Plan
+from laws import Replayed, check_plan
+
+PLAN = fn.plan(
+    fn.Workload(
+        fn.Domain(state=fn.Categorical(["01", "NA", "é"]), sex=fn.Categorical([True, False]), age=fn.Ordered(0, 3)),
+        [
+            fn.table("state", "sex", margin=4),
+            fn.table("sex", recode={"age": {"x": [0, 1], "y": [2, 3]}}, margin=7, name="ages"),
+            fn.table("sex", recode={"age": {"x": [0, 2], "y": [1, 3]}}, margin=7, name="other ages"),
+            fn.table("sex", prefix="age", margin=fn.By("age", [6, 7, 8, 9])),
+            fn.table(margin=5),
+        ],
+    ),
+    source=fn.DataSource("people"),
+    cap=fn.Budget(rho=1),
+    gap=1e-5,
+    title="Some people",
+)
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("good") / "release"
+    counts = np.arange(24).reshape(3, 2, 4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(noise, "discrete_gaussian", Replayed(2))
+        fn.release(PLAN, counts, ledger=":memory:", directory=folder)
+    return folder
+
+
+@pytest.fixture
+def folder(good, tmp_path):
+    return shutil.copytree(good, tmp_path / "release")
+
+
+def failing(path):
+    """The claims that do not hold."""
+    verification = fn.verify(path)
+    assert verification.ok == all(c.holds for c in verification.checks)
+    return {c.claim: c.found for c in verification.checks if not c.holds}
+
+
+# --- what is good ---------------------------------------------------------------------------------------------
+
+
+def test_a_release_and_its_plan_are_accepted(good):
+    verification = fn.verify(str(good))
+    assert verification.ok
+    assert [c.claim for c in verification.checks] == [
+        "the plan is whole, and its integers cost what it says",
+        "the document says what its parts imply",
+        "the dual weights prove the bound and the gap",
+        "every number meets its target",
+        "the price is within budget and cap",
+        "its files are those of a release",
+        "release.json says what the plan implies",
+        "the noisy answers are the plan's, unaltered",
+        "the Parquet tables follow from the noisy answers",
+        "the CSV tables are the Parquet tables",
+    ]
+    of_plan = fn.verify(good / "plan.json")
+    assert of_plan.ok
+    assert of_plan.checks == verification.checks[:5]
+
+
+def test_every_kind_of_plan_and_release_is_accepted(any_plan, rng, tmp_path, monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussian", Replayed(4))
+    counts = rng.integers(0, 10, size=any_plan.publication.workload.domain.shape)
+    fn.release(any_plan, counts, ledger=":memory:", directory=tmp_path / "r")
+    assert failing(tmp_path / "r") == {}
+
+
+@pytest.mark.parametrize("counts", [np.zeros((3, 2, 4), dtype=int), np.full((3, 2, 4), 10**10)], ids=["none", "many"])
+def test_negative_and_huge_values_are_accepted(counts, tmp_path, monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussian", Replayed(4))
+    made = fn.release(PLAN, counts, ledger=":memory:", directory=tmp_path / "r")
+    values = np.concatenate([f["value"] for f in made.values()])
+    assert (values < 0).any() if not counts.any() else (values > 10**9).all()
+    assert failing(tmp_path / "r") == {}
+
+
+def test_plans_under_a_budget_and_for_other_units_are_accepted(tmp_path):
+    workload = PLAN.publication.workload
+    plans = [
+        fn.plan(workload, budget=fn.Budget(rho=0.01)),
+        fn.plan(workload, budget=fn.Budget(epsilon=1, delta=1e-9)),
+        fn.plan(workload, unit=fn.PrivacyUnit("household", 3, fn.Neighbours.REPLACE_ONE)),
+    ]
+    for plan in plans:
+        fn.release(plan, np.ones((3, 2, 4), dtype=int), ledger=":memory:", directory=tmp_path / plan.hash)
+        assert failing(tmp_path / plan.hash) == {}
+    assert "relative to the budget" in fn.verify(tmp_path / plans[0].hash).checks[3].found
+
+
+@pytest.mark.parametrize("kernel", ["Prescott", "Haswell"])
+def test_another_kind_of_processor_agrees(good, kernel):
+    """OpenBLAS sums in another order on another processor; the last digits of a bound or a table may then differ."""
+    code = "import sys, fitnoise as fn; sys.exit(not fn.verify(sys.argv[1]).ok)"
+    environment = {**os.environ, "OPENBLAS_CORETYPE": kernel}
+    subprocess.run([sys.executable, "-c", code, str(good)], check=True, env=environment, timeout=60)
+
+
+def test_nothing_to_verify_is_an_error(tmp_path):
+    with pytest.raises(ReleaseError, match="no plan or release 'nowhere'; nothing was verified"):
+        fn.verify(tmp_path / "nowhere")
+    assert list(failing(tmp_path)) == ["the release holds a plan"]
+    (tmp_path / "plan.json").write_bytes(b"\xff")
+    assert list(failing(tmp_path)) == ["the release holds a plan"]
+    (tmp_path / "plan.json").write_text("[" * 100_000)
+    assert list(failing(tmp_path)) == ["the plan is whole, and its integers cost what it says"]
+    (tmp_path / "plan.json").write_text("{}")
+    assert failing(tmp_path / "plan.json") == failing(tmp_path)
+
+
+# --- what was tampered with: files ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["plan.json", "release.json", "measurements.parquet", "tables/total.csv", "tables/total.parquet"]
+)
+def test_a_missing_truncated_or_empty_file_is_reported(folder, name):
+    path = folder / name
+    content = path.read_bytes()
+    for broken in (content[: len(content) // 2], b"", content + b"\n", None):
+        path.write_bytes(broken) if broken is not None else path.unlink()
+        assert failing(folder), broken
+
+
+def test_additional_files_are_reported(folder):
+    for extra in ("notes.txt", "tables/more.csv", ".hidden"):
+        (folder / extra).touch()
+        assert extra in failing(folder)["its files are those of a release"]
+        (folder / extra).unlink()
+    (folder / "empty").mkdir()
+    assert "empty" in failing(folder)["its files are those of a release"]
+    (folder / "empty").rmdir()
+    assert not failing(folder)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_swapped_tables_are_reported(folder, ending):
+    one, other = (folder / "tables" / f"{n}.{ending}" for n in ("ages", "other_ages"))
+    content = one.read_bytes(), other.read_bytes()
+    one.write_bytes(content[1])
+    other.write_bytes(content[0])
+    assert failing(folder)
+
+
+@pytest.mark.parametrize("stride", [9, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["state_by_sex", "total"])
+def test_every_changed_character_of_a_csv_file_is_reported(folder, name, stride):
+    path = folder / "tables" / f"{name}.csv"
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines(keepends=True)
+    changed = [text[:i] + chr(ord(c) ^ 1) + text[i + 1 :] for i, c in enumerate(text)][::stride]
+    changed += [text.replace("\n", "\r\n"), text + lines[-1], "".join(lines[::-1]), text.replace(",", ";")]
+    for other in changed:
+        path.write_text(other, encoding="utf-8", newline="")
+        assert failing(folder).keys() == {"the CSV tables are the Parquet tables"}
+
+
+def rewrite(path, query, **options):
+    """Replace a Parquet file by what a query says of it."""
+    extra = "".join(f", {k} {v}" for k, v in options.items())
+    other = path.with_name("rewritten")
+    with duckdb.connect() as connection:
+        connection.execute(f"CREATE TABLE old AS SELECT *, row_number() OVER () - 1 AS i FROM read_parquet('{path}')")
+        connection.execute(f"COPY ({query}) TO '{other}' (FORMAT parquet{extra})")
+    other.replace(path)
+
+
+def replacing(column, row, value):
+    """A query that changes one value."""
+    return f"SELECT * EXCLUDE (i) REPLACE (if(i = {row}, {value}, {column}) AS {column}) FROM old ORDER BY i"
+
+
+def stored_digest(path):
+    with duckdb.connect() as connection:
+        rows = connection.execute(f"SELECT key, value FROM parquet_kv_metadata('{path}')").fetchall()
+    return {bytes(k).decode(): bytes(v).decode() for k, v in rows}
+
+
+@pytest.mark.parametrize("column", ["value", "std_error", "moe"])
+def test_every_changed_number_of_a_table_is_reported(good, folder, column):
+    changes = (f"{column} * (1 + 1e-8) + 1e-6", f"-{column} - 1", "NULL", "'nan'::DOUBLE", "'inf'::DOUBLE")
+    for name in ("state_by_sex", "total"):
+        path = folder / "tables" / f"{name}.parquet"
+        with releases.engine() as files:
+            rows = len(releases.read_parquet(files, path))
+        for row in range(rows):
+            rewrite(path, replacing(column, row, changes[row % len(changes)]))
+            assert "the Parquet tables follow from the noisy answers" in failing(folder)
+            shutil.copy(good / "tables" / path.name, path)
+    assert not failing(folder)
+
+
+def test_every_changed_label_order_or_type_is_reported(good, folder):
+    path = folder / "tables" / "state_by_sex.parquet"
+    old = "SELECT * EXCLUDE (i) FROM old"
+    replace = "SELECT * EXCLUDE (i) REPLACE ({}) FROM old ORDER BY i"
+    for query in (
+        replace.format("CASE i WHEN 0 THEN '1' ELSE state END AS state"),
+        replace.format("CASE i WHEN 2 THEN NULL ELSE state END AS state"),
+        replace.format("NOT sex AS sex"),
+        replace.format("CAST(sex AS VARCHAR) AS sex"),
+        replace.format("CAST(sex AS BIGINT) AS sex"),
+        replace.format("CAST(value AS FLOAT) AS value"),
+        replace.format("CAST(value AS DECIMAL(18, 6)) AS value"),
+        f"{old} ORDER BY i DESC",
+        f"{old} WHERE i > 0 ORDER BY i",
+        "SELECT state, sex, value, moe, std_error FROM old ORDER BY i",
+        "SELECT state, sex, value, std_error FROM old ORDER BY i",
+        "SELECT * FROM old ORDER BY i",
+    ):
+        rewrite(path, query)
+        assert "the Parquet tables follow from the noisy answers" in failing(folder), query
+        shutil.copy(good / "tables" / path.name, path)
+    rewrite(path, f"{old} ORDER BY i")
+    assert not failing(folder)
+
+
+def test_every_changed_answer_is_reported(good, folder):
+    path = folder / "measurements.parquet"
+    digest = stored_digest(path)
+    assert list(digest) == ["sha256"]
+    kept = f"{{sha256: '{digest['sha256']}'}}"
+    replace = "SELECT * EXCLUDE (i) REPLACE ({}) FROM old ORDER BY i"
+    texts = ("answer || '0'", "'+' || answer", "' ' || answer", "answer || '.0'", "'-0'", "'x'", "NULL", "'1_0'", "'٣'")
+    queries = [replacing("answer", 3, text) for text in texts]
+    queries += [replacing("answer", i, "CAST(CAST(answer AS HUGEINT) + 1 AS VARCHAR)") for i in range(PLAN.answers)]
+    queries += [
+        replace.format("CAST(answer AS BIGINT) AS answer"),
+        replace.format("CAST(row AS DOUBLE) AS row"),
+        replace.format("CAST(sector AS VARCHAR) AS sector"),
+        replace.format("CASE i WHEN 3 THEN NULL ELSE row END AS row"),
+        replace.format("sector + 1 AS sector"),
+        "SELECT * EXCLUDE (i) FROM old ORDER BY i DESC",
+        "SELECT * EXCLUDE (i) FROM old WHERE i > 0 ORDER BY i",
+        "SELECT * EXCLUDE (i) FROM (FROM old UNION ALL FROM old) ORDER BY i",
+        "SELECT sector, answer, row FROM old ORDER BY i",
+        "SELECT sector, row FROM old ORDER BY i",
+        "SELECT * FROM old ORDER BY i",
+    ]
+    for query in queries:
+        rewrite(path, query, KV_METADATA=kept)
+        assert "the noisy answers are the plan's, unaltered" in failing(folder), query
+        with pytest.raises(ReleaseError):
+            fn.Release.read(folder)
+        shutil.copy(good / path.name, path)
+    rewrite(path, "SELECT * EXCLUDE (i) FROM old ORDER BY i")  # the digest is gone
+    assert "the noisy answers are the plan's, unaltered" in failing(folder)
+    rewrite(path, "SELECT * EXCLUDE (i) FROM old ORDER BY i", KV_METADATA=kept)
+    assert not failing(folder)
+
+
+def test_answers_forged_together_with_their_digest_do_not_give_the_tables(folder):
+    made = fn.Release.read(folder)
+    made.answers[1][0] += 10
+    path = folder / "measurements.parquet"
+    path.unlink()
+    with releases.engine() as files:
+        releases._write_parquet(files, made._measurements(), path, sha256=releases.answers_digest(made.answers))
+    assert failing(folder).keys() == {"the Parquet tables follow from the noisy answers"}
+
+
+# --- what was tampered with: documents ------------------------------------------------------------------------
+
+
+def leaves(document, path=()):
+    """Every place of a JSON document, containers too."""
+    yield path
+    if isinstance(document, (dict, list)):
+        for key in document if isinstance(document, dict) else range(len(document)):
+            yield from leaves(document[key], (*path, key))
+
+
+def at(document, path):
+    for step in path:
+        document = document[step]
+    return document
+
+
+def mutations(value):
+    """Other values that could stand in a place."""
+    if isinstance(value, bool) or value is None:
+        return [not value, 0, "x"]
+    if isinstance(value, int):
+        return [value + 1, -value - 1, float(value), str(value), True, None, 10**30]
+    if isinstance(value, float):
+        return [value * (1 + 1e-6), value + 1, -value - 1, 0.0, str(value), float("nan"), float("inf"), None]
+    if isinstance(value, str):
+        return [value + "x", "", value.upper() + "é", 1, None, [value]]
+    if isinstance(value, list):
+        return [value[:-1], [*value, *value[-1:]], value[::-1], [], None, {}]
+    return [{}, {**value, "more": 1}, dict(list(value.items())[1:]), dict(reversed(value.items())), None, []]
+
+
+def changed(document, path, value):
+    document = copy.deepcopy(document)
+    if not path:
+        return value
+    at(document, path[:-1])[path[-1]] = value
+    return document
+
+
+def written(name, document):
+    options = {"separators": (",", ":")} if name == "plan.json" else {"indent": 1}
+    return json.dumps(document, **options) + "\n"
+
+
+@pytest.mark.parametrize("name", ["plan.json", "release.json"])
+def test_documents_written_in_another_way_are_reported(folder, name):
+    text = (folder / name).read_text(encoding="utf-8")
+    document = json.loads(text)
+    assert written(name, document) == text
+    first = next(iter(document))
+    for other in (
+        json.dumps(document),
+        json.dumps(document, indent=2),
+        text + " ",
+        text.strip(),
+        text.replace("{", f'{{"{first}": 1, ', 1),  # a key twice
+        "\ufeff" + text,
+        text.replace("1", "1.0", 1),
+    ):
+        assert other != text
+        (folder / name).write_text(other, encoding="utf-8")
+        assert failing(folder)
+
+
+def check_change(good, folder, name, path, value):
+    original = json.loads((good / name).read_text(encoding="utf-8"))
+    text = written(name, changed(original, path, value))
+    (folder / name).write_text(text, encoding="utf-8")
+    same = text == written(name, original)
+    the_makers_word = path[:1] == ("versions",) and len(path) == 2 and isinstance(value, str)
+    assert bool(failing(folder)) != (same or the_makers_word), (path, value)
+
+
+DOCUMENTS = ("plan.json", "release.json")
+
+
+@given(data=st.data())
+@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_any_changed_place_of_a_document_is_reported(good, folder, name, data):
+    original = json.loads((good / name).read_text(encoding="utf-8"))
+    path = data.draw(st.sampled_from(list(leaves(original))))
+    check_change(good, folder, name, path, data.draw(st.sampled_from(mutations(at(original, path)))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_changed_place_of_a_document_is_reported(good, folder, name):
+    original = json.loads((good / name).read_text(encoding="utf-8"))
+    for i, path in enumerate(leaves(original)):
+        values = mutations(at(original, path))
+        check_change(good, folder, name, path, values[i % len(values)])
+
+
+def test_a_changed_plan_file_is_reported_or_is_another_plan_that_keeps_its_word(good, tmp_path):
+    """Without a release beside it a plan may be exchanged for another one, but not for a false one."""
+    original = json.loads((good / "plan.json").read_text(encoding="utf-8"))
+    path = tmp_path / "plan.json"
+    accepted = set()
+    for place in leaves(original):
+        for value in mutations(at(original, place)):
+            text = written("plan.json", changed(original, place, value))
+            path.write_text(text, encoding="utf-8")
+            if text != written("plan.json", original) and not failing(path):
+                other = Plan.from_json(text)
+                check_plan(other, gap=other.publication.gap or 1e-5)
+                assert other.hash != PLAN.hash
+                accepted.add(".".join(map(str, place)))
+    assert {"status", "spec.title"} <= accepted
+    for part in (
+        "cost",
+        "strategy.0.scale",
+        "strategy.0.basis",
+        "strategy.0.attributes",
+        "spec.tables.0.margin",
+        "mechanism",
+    ):
+        assert not any(place.startswith(part) for place in accepted), part
