@@ -119,6 +119,12 @@ def measured(plan, counts, monkeypatch, seed=None):
         return measuring.measure(plan, HistogramCounter(counts, plan.publication.workload.domain), ledger)
 
 
+def released(plan, data, **more):
+    """A release charged to a ledger that is forgotten afterwards: for tests only."""
+    with fn.Ledger(":memory:") as ledger:
+        return fn.release(plan, data, ledger=ledger, **more)
+
+
 def check_mechanism(plan, rng, monkeypatch):
     """Exact transforms, neighbours, unbiased consistent tables, exact covariances."""
     workload = plan.publication.workload
@@ -179,4 +185,13 @@ def refuses(error, match, function, *args, **kwargs):
         function(*args, **kwargs)
 
 
-__all__ = ["Replayed", "WorkloadError", "check_mechanism", "check_operator", "check_plan", "measured", "refuses"]
+__all__ = [
+    "Replayed",
+    "WorkloadError",
+    "check_mechanism",
+    "check_operator",
+    "check_plan",
+    "measured",
+    "refuses",
+    "released",
+]

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -87,3 +89,13 @@ def test_a_certificate_cannot_claim_to_beat_its_bound():
     for value, bound in ((1.0, 1.1), (1.0, 0.0), (np.inf, 1.0), (np.nan, 1.0)):
         with pytest.raises(PlanError, match="0 < bound ≤ value"):
             Certificate(value, bound)
+
+
+def test_cancellation_does_not_raise_the_bound_for_replace_one():
+    """A total is free under replace-one; what rounding leaves of it must not count, however unequal the targets."""
+    w = fn.matrix_workload(np.array([[1, 1, 1], [1, 0, 0]]), variances=[1e-22, 1e10])
+    d = fn.plan(fn.matrix_workload(np.array([[1, 1, 1], [1, 0, 0]]), variances=1)).decomposition
+    d = dataclasses.replace(
+        d, layouts=tuple(dataclasses.replace(x, variances=w.tables[0].variances(w.domain, 0.95)) for x in d.layouts)
+    )
+    assert lower_bound(d, np.full(3, 1 / 3), np.full(2, 0.5), REPLACE) <= 1e-10

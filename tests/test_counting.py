@@ -528,6 +528,13 @@ def test_a_column_may_serve_several_attributes():
         DuckCounter.from_frame(frame, domain, DataSource()).count([("rough",), ("word",)])
 
 
+def test_a_margin_asked_for_twice_is_counted_once():
+    frame = pa.table({"a": [0, 1, 7]})
+    counter = DuckCounter.from_frame(frame, fn.Domain(a=fn.Ordered(0, 1)), DataSource())
+    with pytest.raises(DataError, match="'a' 1 "):
+        counter.count([("a",), ("a",)])
+
+
 def test_drop_leaves_a_record_out_of_every_table_and_ignores_unused_attributes():
     frame = pa.table({"a": [0, 1, None, 1], "b": [0, 7, 0, 1], "c": [None, None, None, None]})
     domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Ordered(0, 1), c=fn.Ordered(0, 1))
@@ -668,7 +675,9 @@ def one(frame, column, source=None):
     domain = fn.Domain(x=fn.Ordered(0, 9, column=column))
     counter = open_counter(frame, domain, source or DataSource())
     counter.check(["x"])
-    return counter.count([("x",)])[("x",)].argmax()
+    counts = counter.count([("x",)])[("x",)]
+    assert counts.sum() == 1
+    return counts.argmax()
 
 
 FRAMES = {
@@ -760,17 +769,21 @@ def test_numbers_as_column_names_of_pandas():
     st.booleans(),
 )  # fmt: skip
 @example(["a;b", "c|d|e", "f\tg"], "\n", csv.QUOTE_ALL, False)
-@example(['"', "'; DROP TABLE people; --", "\n\n", ","], "\n", csv.QUOTE_MINIMAL, True)
+@example(['"', "'; DROP TABLE people; --", "\n\n", ","], "\n", csv.QUOTE_MINIMAL, False)
+@example(["a", "b c", "ü"], "\r\n", csv.QUOTE_ALL, True)
+@example([",", "0"], "\n", csv.QUOTE_ALL, True)
 def test_any_header_of_a_csv_file_is_understood(names, end, quoting, mark):
-    assume(quoting == csv.QUOTE_ALL or all(n.strip() for n in names))
+    assume(quoting == csv.QUOTE_ALL or not (set("".join(names)) & set(";\t|") or any(not n.strip() for n in names)))
     assume(end == "\n" or not any("\n" in n for n in names))
     columns = {n: [str(i)] for i, n in enumerate(names)}
     domain = fn.Domain({f"a{i}": fn.Ordered(0, 9, column=n) for i, n in enumerate(names)})
     with tempfile.TemporaryDirectory() as folder:
         content = csv_text(columns, end=end, quoting=quoting)
         path = written(Path(folder) / "x.csv", ("\ufeff" if mark else "") + content)
-        counts = open_counter(path, domain, DataSource()).count([(a,) for a in domain])
-    assert [int(c.argmax()) for c in counts.values()] == list(range(len(names)))
+        marked = set("".join(names)) & set(',;\t|"\n') if mark else set()  # engines may trip over a mark before quotes
+        with contextlib.nullcontext() if not marked else contextlib.suppress(DataError):
+            counts = open_counter(path, domain, DataSource()).count([(a,) for a in domain])
+            assert [c.tolist() for c in counts.values()] == np.eye(10, dtype=int)[: len(names)].tolist()
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -778,6 +791,14 @@ def test_any_header_of_a_csv_file_is_understood(names, end, quoting, mark):
 def test_line_ends_of_csv(end, last, tmp_path):
     path = written(tmp_path / "x.csv", end.join(["x,y", "1,", "1,2"]) + (end if last else ""))
     assert open_counter(path, fn.Domain(x=fn.Ordered(0, 1)), DataSource()).count([("x",)])[("x",)].tolist() == [0, 2]
+
+
+def test_a_mark_before_a_quoted_header_loses_no_record(tmp_path):
+    path = written(tmp_path / "x.csv", '\ufeff"x, in thousands","y"\n7,2\n')
+    assert one(path, "x, in thousands") == 7
+    path = written(tmp_path / "x.csv", '\ufeff",","x"\n1,2\n')  # of which DuckDB finds none, up to 2.0 at least
+    with pytest.raises(DataError, match="byte-order mark"):
+        one(path, "x")
 
 
 def test_a_blank_line_is_a_missing_value_where_there_is_one_column(tmp_path):

@@ -18,7 +18,7 @@ from dense import cell_order, strategy_matrix
 from fitnoise import measure as measuring
 from fitnoise import noise
 from fitnoise.counting import Counter, DuckCounter, HistogramCounter, duck, sources
-from fitnoise.errors import BudgetExceeded, DataError, LedgerError, PlanError
+from fitnoise.errors import BudgetExceeded, CapExceeded, DataError, LedgerError, PlanError
 from fitnoise.ledger import Account, Ledger, ceil_dyadic
 from fitnoise.plans import Plan
 from fitnoise.publication import DataSource, OutsideDomain
@@ -139,6 +139,10 @@ class Watched(Counter):
 
     def __init__(self, inner, events):
         self.inner, self.events = inner, events
+
+    @property
+    def drops(self):
+        return self.inner.drops
 
     def check(self, attributes):
         self.events.append(("check", tuple(attributes)))
@@ -288,7 +292,9 @@ def test_the_charge_is_the_exact_cost_rounded_up(name, records, neighbours, monk
     unit = fn.PrivacyUnit("person", records, neighbours)
     publication = replace(zoo_plan(name).publication, unit=unit, source=DataSource("homes"))
     plan = replace(zoo_plan(name), publication=publication)
-    cost = zoo_cost(name)[neighbours is REPLACE] * records**2
+    add, swap = zoo_cost(name)
+    step = add if neighbours is not REPLACE else max(add, swap) if records > 1 else swap
+    cost = step * records**2
     domain = publication.workload.domain
     with Ledger(":memory:") as ledger:
         entry = run(plan, HistogramCounter(np.zeros(domain.shape, dtype=int), domain), ledger).charge
@@ -392,7 +398,9 @@ def test_a_record_more_moves_the_answers_by_the_profile_of_its_cell(plan, rng, m
 @pytest.mark.parametrize("column", ["income in thousands", "sex", "age", "region", "owner"])
 def test_a_record_that_is_dropped_moves_nothing(column, plan, people, monkeypatch):
     quiet(monkeypatch, 4)
-    base = run(plan, counter_of(plan, people))
+    source = replace(plan.publication.source, outside_domain=DROP)
+    plan = replace(plan, publication=replace(plan.publication, source=source))
+    base = run(plan, counter_of(plan, people, outside_domain=DROP))
     more = people.iloc[:1].astype(object)
     more.loc[:, column] = None
     both = pd.concat([people.astype(object), more], ignore_index=True)
@@ -601,3 +609,90 @@ def test_a_measurement_holds_answers_and_the_charge_and_nothing_else(plan, peopl
     assert sorted(vars(result)) == ["answers", "charge"]
     assert isinstance(result.answers, tuple)
     assert all(y.ndim == 1 for y in result.answers)
+
+
+# --- what may come or go when one record is replaced ------------------------------------------------------
+
+
+def cheap_to_replace(**publication):
+    """A total measured finely beside a table measured coarsely: adding a record costs far more than replacing one."""
+    workload = fn.Workload(
+        fn.Domain(sex=fn.Categorical(["f", "m"])),
+        [fn.table(variance=0.01, name="total"), fn.table("sex", variance=100)],
+    )
+    return fn.plan(workload, **publication)
+
+
+def test_replacing_a_record_by_one_that_is_dropped_is_paid_for(monkeypatch):
+    """The neighbour of dropping: x − x' = e_i. Charging the replace-one cost alone would be 10,000 times too little."""
+    quiet(monkeypatch)
+    swap = fn.PrivacyUnit(neighbours=REPLACE)
+    kept = cheap_to_replace(unit=swap)
+    plan = cheap_to_replace(unit=swap, source=DataSource(outside_domain=DROP))
+    people = pd.DataFrame({"sex": ["f", "f", "m"]})
+    other = pd.DataFrame({"sex": ["f", "f", None]})
+    moved = distance(
+        plan,
+        run(plan, counter_of(plan, people, outside_domain=DROP)),
+        run(plan, counter_of(plan, other, outside_domain=DROP)),
+    )
+    assert moved == plan.exact_cost == plan.strategy.cost_squared(fn.Neighbours.ADD_OR_REMOVE_ONE)
+    assert plan.exact_cost > 5000 * kept.exact_cost
+
+
+def test_a_unit_may_change_its_number_of_records(monkeypatch):
+    """Replace-one for units of up to three records: three records may become one."""
+    quiet(monkeypatch)
+    plan = cheap_to_replace(unit=fn.PrivacyUnit("person", 3, REPLACE))
+    three, one = (pd.DataFrame({"sex": ["m"] * n + ["f"] * 5}) for n in (3, 1))
+    moved = distance(plan, run(plan, counter_of(plan, three)), run(plan, counter_of(plan, one)))
+    assert 0 < moved <= plan.exact_cost
+
+
+@pytest.mark.parametrize("plans", [True, False])
+def test_a_counter_that_drops_where_the_plan_refuses_is_refused(plans, monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    policy = [DataSource(outside_domain=DROP), DataSource()]
+    plan = cheap_to_replace(source=policy[not plans])
+    counter = counter_of(plan, pd.DataFrame({"sex": ["f"]}), outside_domain=policy[plans].outside_domain)
+    with Ledger(":memory:") as ledger:
+        with pytest.raises(DataError, match=r"disagree on records outside the domain.*nothing was charged"):
+            run(plan, counter, ledger)
+        assert ledger.entries() == []
+
+
+def test_counts_of_another_domain_are_refused(monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    plan = zoo_plan("marginals")
+    domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Ordered(0, 5), c=fn.Ordered(0, 1))
+    with Ledger(":memory:") as ledger:
+        with pytest.raises(DataError, match=r"of another domain than the plan's.*nothing was charged"):
+            run(plan, HistogramCounter(np.zeros(domain.shape, dtype=int), domain), ledger)
+        assert ledger.entries() == []
+
+
+@pytest.mark.parametrize("limit", ["cap", "budget"])
+def test_an_edited_plan_above_its_own_limit_is_refused(limit, monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    plan = tampered(zoo_plan("prefix"), lambda s: replace(s, mixing=100 * s.mixing))
+    plan = replace(plan, publication=replace(plan.publication, **{limit: fn.Budget(rho=Fraction(5))}))
+    domain = plan.publication.workload.domain
+    with Ledger(":memory:") as ledger:
+        with pytest.raises(CapExceeded, match=f"more than the {limit} it declares"):
+            run(plan, HistogramCounter(np.zeros(domain.shape, dtype=int), domain), ledger)
+        assert ledger.entries() == []
+
+
+def test_integers_changed_after_the_price_was_asked_for_are_priced_again(monkeypatch):
+    """Even someone who forces the frozen arrays open pays for what is measured."""
+    quiet(monkeypatch)
+    plan = fn.plan(fn.matrix_workload(np.eye(2), variances=1))
+    before = plan.exact_cost
+    mixing = plan.strategy.sectors[0].mixing
+    with pytest.raises(ValueError, match="read-only"):
+        mixing[0, 0] = 7
+    mixing.setflags(write=True)
+    mixing *= 10
+    with Ledger(":memory:") as ledger:
+        entry = run(plan, HistogramCounter(np.array([1, 2]), plan.publication.workload.domain), ledger).charge
+    assert Fraction(entry.detail["rho"]) == 50 * before

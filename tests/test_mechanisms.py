@@ -109,7 +109,7 @@ def test_gaps_below_what_integers_and_floats_can_prove_are_refused():
         (lambda d: d["strategy"][0]["mixing"][0].__setitem__(0, 7), "do not cost what it says"),
         (lambda d: d["strategy"][0]["mixing"][0].__setitem__(0, 7.0), "whole numbers"),
         (lambda d: d["strategy"][0].update(scale="1/3"), "not a floating-point number"),
-        (lambda d: d["strategy"][0].update(scale="-4"), "positive finite"),
+        (lambda d: d["strategy"][0].update(scale="-4"), "positive number"),
         (lambda d: d["strategy"].pop(), "sectors"),
         (lambda d: d["strategy"][0].update(attributes=["nope"]), "damaged"),
         (lambda d: d["spec"]["tables"][0].update(margin="x"), "cannot be used"),
@@ -169,3 +169,28 @@ def test_the_first_steps_of_a_newcomer(tmp_path):
     assert len(frame) == 8
     assert (frame["moe"] <= 15 * (1 + LOOSE)).all()
     assert abs(frame["value"].sum() - 500) < 8 * 15
+
+
+def test_replace_one_plans_of_totals_alone_say_nothing_is_protected():
+    swap = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
+    with pytest.raises(PlanError, match=r"the number of records is public there.*No plan was made"):
+        fn.plan(zoo.WORKLOADS["total"](), unit=swap)
+
+
+def test_noise_is_fine_enough_for_its_margins():
+    """At σ = 4 an interval of ±1.96 σ holds 93.5 %: every scale is at least 2¹⁰, where the lattice takes 6e-5 of it."""
+    for margin in (0.001, 0.999, 7.99, 1e6):
+        plan = fn.plan(
+            fn.Workload(fn.Domain(a=fn.Ordered(0, 2)), [fn.table(margin=margin), fn.table("a", margin=margin)])
+        )
+        assert all(s.scale >= 2.0**10 for s in plan.strategy.sectors)
+
+
+@pytest.mark.parametrize("neighbours", fn.Neighbours)
+def test_separate_noise_is_priced_by_the_same_rule(neighbours):
+    """Each table's own numbers as a strategy: Σ over tables of the largest squared distance, over its variances."""
+    w = zoo.WORKLOADS["prefix"]()
+    plan = fn.plan(w, unit=fn.PrivacyUnit(neighbours=neighbours))
+    rows = zoo.lower(8) / plan.relaxation**0.5
+    columns = rows.T if neighbours is fn.Neighbours.ADD_OR_REMOVE_ONE else [a - b for a in rows.T for b in rows.T]
+    assert plan.separate_rho == pytest.approx(max(float(c @ c) for c in columns) / 2)

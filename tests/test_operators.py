@@ -67,6 +67,8 @@ def test_no_rule_is_an_error_not_a_dense_fallback():
         (lambda: op.Dense(np.zeros((0, 3))), r"m, d ≥ 1"),
         (lambda: op.Dense(np.array([[1.0, np.nan]])), "non-finite entry at row 0, column 1"),
         (lambda: op.Dense(np.array([["a"]])), "real numbers"),
+        (lambda: op.Dense(np.array([[2**53, 1]])), r"below 2\^53"),
+        (lambda: op.Dense(np.array([[-(2**63), 1]])), r"below 2\^53"),
         (lambda: op.Dense(np.array([[1j]])), "real numbers"),
         (lambda: op.Intervals(3, ()), "at least one range"),
         (lambda: op.Intervals(3, ((1, 3),)), "leaves the 3 cells"),

@@ -65,7 +65,7 @@ def test_integer_bases_span_integer_rows_exactly(shape):
     assert basis.dtype == np.int64
     assert len(basis) == np.linalg.matrix_rank(basis) == np.linalg.matrix_rank(rows)
     lifted, shift = lift(rows, basis)
-    assert shift == 0
+    assert shift <= 1e-12 * np.abs(rows).max()
     np.testing.assert_allclose(lifted @ basis, rows, atol=1e-9 * np.abs(rows).max())
 
 
@@ -89,6 +89,15 @@ def test_reals_of_low_rank_move_by_a_stated_shift(rng):
     assert 0 < shift == np.abs(lifted @ basis - rows).max() < 1e-8 * np.abs(rows).max()
     d = decompose(fn.matrix_workload(rows, variances=1))
     np.testing.assert_array_equal(d.layouts[0].queries, lifted @ basis)
+
+
+def test_a_basis_that_misses_a_little_is_refused_or_stated():
+    """A basis edited to lose a small entry must show: nothing is rounded away as if integers were always exact."""
+    rows = np.array([[10**7, 9]])
+    with pytest.raises(WorkloadError, match="cannot be written over the basis"):
+        lift(rows, np.array([[1, 0]]))
+    assert lift(np.array([[10**9, 9]]), np.array([[1, 0]]))[1] == 9
+    assert lift(rows, np.array([[10**7, 9]]))[1] == 0
 
 
 def test_a_foreign_basis_is_refused():

@@ -113,8 +113,15 @@ def sector(mixing, basis, scale=4.0, sizes=(), attributes=()):
         (lambda: sector([[1]], [[0.5, 1]]), "whole numbers"),
         (lambda: sector([[-(2**63)]], [[1, 1]]), "below 2\\^62"),
         (lambda: sector([[1]], [[2**62, 1]]), "below 2\\^62"),
-        (lambda: sector([[1]], [[1, 1]], scale=0.0), "positive finite"),
-        (lambda: sector([[1]], [[1, 1]], scale=float("inf")), "positive finite"),
+        (lambda: sector([[1]], [[1, 1]], scale=0.0), "positive number"),
+        (lambda: sector([[1]], [[1, 1]], scale=float("inf")), "positive number"),
+        (lambda: sector([[1]], [[1, 1]], scale=2.0**56), "exact sampler can draw"),
+        (
+            lambda: SectorStrategy((), (), np.array([[-128]], dtype=np.int8), np.eye(1, dtype=int), 4.0),
+            "square integers",
+        ),
+        (lambda: sector(np.array([[np.int64(1)]], dtype=object), [[1, 1]]), "square integers"),
+        (lambda: sector(np.array([[2.5]], dtype=object), [[1, 1]]), "square integers"),
         (lambda: sector([[1]], [[1, 1]], sizes=(1,), attributes=(0,)), "two values or more"),
         (lambda: sector([[1]], [[1, 1]], sizes=(3,)), "two values or more"),
         (lambda: Strategy((), 2, (sector([[1]], [[1, 1]]),) * 2), "appears twice"),
@@ -131,6 +138,42 @@ def test_strategies_that_are_none(make, message):
 def test_a_singular_mixing_is_refused():
     with pytest.raises(SingularStrategy, match="singular"):
         mixing_inverse(sector([[1, 1], [1, 1]], [[1, 0], [0, 1]]))
+
+
+def test_a_mixing_that_doubles_cannot_hold_is_refused():
+    """Its inverse would be that of another matrix, and the errors stated too small."""
+    m = 2**60
+    big = np.array([[m, m + 127], [m, m + 129]], dtype=object)
+    with pytest.raises(SingularStrategy, match="singular"):
+        mixing_inverse(SectorStrategy((), (), big, np.eye(2, dtype=int), 4.0))
+
+
+def test_strategies_are_frozen_copies():
+    mixing = np.array([[2]])
+    s = SectorStrategy((), (), mixing, np.array([[1, 1]]), 4.0)
+    mixing[0, 0] = 5
+    assert s.mixing[0, 0] == 2
+    for held in (s.mixing, s.basis):
+        with pytest.raises(ValueError, match="read-only"):
+            held[0, 0] = 9
+
+
+def test_one_attribute_of_one_value_does_not_cost_patterns():
+    """Only attributes of two values or more count towards the search."""
+    domain = fn.Domain({f"a{i}": fn.Ordered(0, 0) for i in range(20)} | {"b": fn.Ordered(0, 2)})
+    plan = fn.plan(fn.Workload(domain, [fn.table("b", variance=1), fn.table(*list(domain)[:20], variance=1)]))
+    assert plan.strategy.cost_squared(REPLACE) < 4 * plan.strategy.cost_squared(ADD)
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("drops", [True, False])
+@pytest.mark.parametrize("records", [1, 3])
+def test_the_cost_of_a_unit(name, drops, records):
+    s = zoo_plan(name).strategy
+    add, swap = s.cost_squared(ADD), s.cost_squared(REPLACE)
+    assert s.unit_cost(fn.PrivacyUnit("p", records), drops=drops) == records**2 * add
+    expected = records**2 * (max(add, swap) if drops or records > 1 else swap)
+    assert s.unit_cost(fn.PrivacyUnit("p", records, REPLACE), drops=drops) == expected
 
 
 def test_the_price_is_of_the_integers_not_of_the_optimiser():

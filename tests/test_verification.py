@@ -17,7 +17,7 @@ import fitnoise as fn
 from fitnoise import noise, releases
 from fitnoise.errors import ReleaseError
 from fitnoise.plans import Plan
-from laws import Replayed, check_plan
+from laws import Replayed, check_plan, released
 
 PLAN = fn.plan(
     fn.Workload(
@@ -43,7 +43,7 @@ def good(tmp_path_factory):
     counts = np.arange(24).reshape(3, 2, 4)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noise, "discrete_gaussian", Replayed(2))
-        fn.release(PLAN, counts, ledger=":memory:", directory=folder)
+        released(PLAN, counts, directory=folder)
     return folder
 
 
@@ -85,14 +85,14 @@ def test_a_release_and_its_plan_are_accepted(good):
 def test_every_kind_of_plan_and_release_is_accepted(any_plan, rng, tmp_path, monkeypatch):
     monkeypatch.setattr(noise, "discrete_gaussian", Replayed(4))
     counts = rng.integers(0, 10, size=any_plan.publication.workload.domain.shape)
-    fn.release(any_plan, counts, ledger=":memory:", directory=tmp_path / "r")
+    released(any_plan, counts, directory=tmp_path / "r")
     assert failing(tmp_path / "r") == {}
 
 
 @pytest.mark.parametrize("counts", [np.zeros((3, 2, 4), dtype=int), np.full((3, 2, 4), 10**10)], ids=["none", "many"])
 def test_negative_and_huge_values_are_accepted(counts, tmp_path, monkeypatch):
     monkeypatch.setattr(noise, "discrete_gaussian", Replayed(4))
-    made = fn.release(PLAN, counts, ledger=":memory:", directory=tmp_path / "r")
+    made = released(PLAN, counts, directory=tmp_path / "r")
     values = np.concatenate([f["value"] for f in made.values()])
     assert (values < 0).any() if not counts.any() else (values > 10**9).all()
     assert failing(tmp_path / "r") == {}
@@ -106,7 +106,7 @@ def test_plans_under_a_budget_and_for_other_units_are_accepted(tmp_path):
         fn.plan(workload, unit=fn.PrivacyUnit("household", 3, fn.Neighbours.REPLACE_ONE)),
     ]
     for plan in plans:
-        fn.release(plan, np.ones((3, 2, 4), dtype=int), ledger=":memory:", directory=tmp_path / plan.hash)
+        released(plan, np.ones((3, 2, 4), dtype=int), directory=tmp_path / plan.hash)
         assert failing(tmp_path / plan.hash) == {}
     assert "relative to the budget" in fn.verify(tmp_path / plans[0].hash).checks[3].found
 
@@ -268,6 +268,8 @@ def test_every_changed_answer_is_reported(good, folder):
         shutil.copy(good / path.name, path)
     rewrite(path, "SELECT * EXCLUDE (i) FROM old ORDER BY i")  # the digest is gone
     assert "the noisy answers are the plan's, unaltered" in failing(folder)
+    rewrite(path, "SELECT * EXCLUDE (i) FROM old ORDER BY i", KV_METADATA=r"{sha256: '\xFF'::BLOB}")
+    assert "the noisy answers are the plan's, unaltered" in failing(folder)
     rewrite(path, "SELECT * EXCLUDE (i) FROM old ORDER BY i", KV_METADATA=kept)
     assert not failing(folder)
 
@@ -401,3 +403,33 @@ def test_a_changed_plan_file_is_reported_or_is_another_plan_that_keeps_its_word(
         "mechanism",
     ):
         assert not any(place.startswith(part) for place in accepted), part
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "claim", "found"),
+    [
+        (
+            ("spec", "privacy"),
+            {"cap": {"rho": "1/1000"}},
+            "the price is within budget and cap",
+            "exceeds the cap 0.001",
+        ),
+        (("spec", "accuracy", "gap"), 1e-10, "the dual weights prove the bound and the gap", "1.0e-10 was asked for"),
+        (("spec", "tables", 0, "margin"), 3.9, "every number meets its target", "times its target"),
+        (("cost", "bound"), 1e-3, "the document says what its parts imply", "otherwise on cost.bound"),
+        (("cost", "cost_squared"), "1/3", "the plan is whole, and its integers cost what it says", "do not cost what"),
+        (("weights", "cells"), [1.0, 0.0, 0.0, 0.0], "the document says what its parts imply", "cost.bound"),
+    ],
+)
+def test_each_claim_of_a_plan_is_checked(good, tmp_path, place, value, claim, found):
+    original = json.loads((good / "plan.json").read_text(encoding="utf-8"))
+    (tmp_path / "plan.json").write_text(written("plan.json", changed(original, place, value)), encoding="utf-8")
+    assert found in failing(tmp_path / "plan.json")[claim]
+
+
+def test_a_plan_above_its_budget_is_reported(tmp_path):
+    plan = fn.plan(PLAN.publication.workload, budget=fn.Budget(rho=0.01))
+    document = json.loads(plan.to_json())
+    document["spec"]["budget"]["rho"] = "1/101"
+    (tmp_path / "plan.json").write_text(written("plan.json", document), encoding="utf-8")
+    assert "exceeds the budget" in failing(tmp_path / "plan.json")["the price is within budget and cap"]

@@ -26,7 +26,8 @@ from fitnoise.privacy import Neighbours
 from fitnoise.sectors import Decomposition, Floats
 
 SLACK = 1e-12
-"""Relative allowance for rounding in a sum of singular values: k ε is below this to k = 4000."""
+"""Allowance for rounding, relative to a sector's sum of singular values before anything is subtracted: k ε is below
+this to k = 4000."""
 
 
 @final
@@ -85,11 +86,13 @@ def lower_bound(decomposition: Decomposition, p: Floats, q: Floats, neighbours: 
                 ]
             )
             weighted = stacked * root
-            if agreement:  # D − χ ppᵀ = G Gᵀ with G = D^½ (I − (1 − √(1 − χ)) √p √pᵀ)
-                weighted = weighted - (1 - math.sqrt(1 - agreement)) * np.outer(weighted @ root, root)
             known[key] = _nuclear_norm(weighted)
+            slack = SLACK * known[key]
+            if agreement:  # D − χ ppᵀ = G Gᵀ with G = D^½ (I − (1 − √(1 − χ)) √p √pᵀ)
+                known[key] = _nuclear_norm(weighted - (1 - math.sqrt(1 - agreement)) * np.outer(weighted @ root, root))
+            known[key] = max(known[key] - slack, 0.0)
         nu += sector.multiplicity * known[key]
-    return nu**2 * (2 if pairs else 1) * (1 - SLACK)
+    return nu**2 * (2 if pairs else 1)
 
 
 def _nuclear_norm(a: Floats) -> float:

@@ -73,6 +73,7 @@ def _exact_rho(_context: click.Context, _option: click.Parameter, text: str | No
         "fitnoise verify release/",
     )
     + EXIT_CODES,
+    no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(__version__, prog_name="fitnoise")
@@ -323,7 +324,3 @@ def _run(arguments: list[str]) -> int:
     if "--json" in arguments:
         emit_json({"error": message, "kind": kind, "exit_code": code})
     return code
-
-
-if __name__ == "__main__":
-    main()

@@ -172,7 +172,7 @@ def show_plan(plan: Plan) -> None:
     )
     emit(f"           ({plan.status}; {plan.answers:,} noisy answers for {plan.numbers:,} numbers)")
     emit(f"otherwise  noise added to each number on its own would cost rho = {plan.separate_rho:.4f}")
-    if plan.decomposition.query_shift:
+    if plan.decomposition.query_shift > 1e-12:  # below, it is the rounding of any sum
         emit(f"note       queries are answered to within {plan.decomposition.query_shift:.1e} per record")
 
 

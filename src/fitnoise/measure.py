@@ -7,7 +7,7 @@ Before the charge nothing random has happened; after it, whatever else fails, th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, final
 
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from fitnoise import noise, privacy
 from fitnoise.counting import Counter, Margins, sum_down
-from fitnoise.errors import PlanError
+from fitnoise.errors import CapExceeded, DataError, PlanError
 from fitnoise.ledger import Account, Entry, Ledger
 from fitnoise.plans import MECHANISM, Plan
-from fitnoise.strategy import Integers, SectorStrategy, centre, exact_matmul
+from fitnoise.publication import OutsideDomain
+from fitnoise.strategy import Integers, SectorStrategy, Strategy, centre, exact_matmul
 
 WRAP = 2**62
 """Entries bounded by this (for the declared number of records) are computed in int64, where a sum can wrap but never
@@ -63,7 +64,8 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger) -> Measurement:
         ledger: charged with the exact ρ before any noise is drawn.
 
     Raises:
-        DataError: the data do not fit the domain; nothing was charged.
+        DataError: the data do not fit the domain or the plan's policy; nothing was charged.
+        CapExceeded: the strategy costs more than the plan's own cap or budget; nothing was read.
         BudgetExceeded: the charge does not fit; nothing was measured.
 
     **Guarantees**
@@ -72,18 +74,31 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger) -> Measurement:
         * nothing else in the result, nor which integer width is used, depends on the data;
         * whatever happens after the charge, the charge stays.
     """
-    strategy = plan.strategy
-    unit = plan.publication.unit
-    cost = strategy.cost_squared(unit.neighbours) * unit.cost_factor()
-    rho = privacy.rho(cost)
+    strategy = replace(plan.strategy, sectors=tuple(replace(s) for s in plan.strategy.sectors))  # nothing cached
+    publication = plan.publication
+    drops = publication.source.outside_domain is OutsideDomain.DROP
+    if counter.drops != drops:
+        raise DataError(
+            "the plan and the data source disagree on records outside the domain: one drops them, the other does not, "
+            "and the price depends on it. Nothing was read and nothing was charged."
+        )
+    rho = privacy.rho(strategy.unit_cost(publication.unit, drops=drops))
     if rho <= 0:
         raise PlanError("a strategy that measures something costs something; this one claims to be free.")
+    for what, limit in (("cap", publication.cap), ("budget", publication.budget)):
+        if limit is not None and rho > limit.as_rho():
+            raise CapExceeded(
+                f"the plan costs more than the {what} it declares. Nothing was read and nothing was charged."
+            )
     parts = [_parts(plan, s) for s in strategy.sectors]
     needed = {part.margin for sector in parts for part in sector}
     counter.check(sorted({a for m in needed for a in m}))
     margins = counter.count(_maximal(needed))
+    domain = publication.workload.domain
+    if any(counts.shape != tuple(domain[a].size for a in m) for m, counts in margins.items()):
+        raise DataError("the counts are of another domain than the plan's. Nothing was measured, nothing was charged.")
     exact = [_transform(plan, s, p, margins) for s, p in zip(strategy.sectors, parts, strict=True)]
-    entry = ledger.charge(account(plan), rho, _detail(plan, rho))
+    entry = ledger.charge(account(plan), rho, _detail(plan, strategy, rho))
     answers = tuple(
         _add(values.ravel(), noise.discrete_gaussian(s.scale, values.size))
         for s, values in zip(strategy.sectors, exact, strict=True)
@@ -91,8 +106,8 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger) -> Measurement:
     return Measurement(answers, entry)
 
 
-def _detail(plan: Plan, rho: Fraction) -> dict[str, Any]:
-    sectors = plan.strategy.sector_costs()
+def _detail(plan: Plan, strategy: Strategy, rho: Fraction) -> dict[str, Any]:
+    sectors = strategy.sector_costs()
     names = plan.decomposition.exchangeable
     return {
         "plan": plan.hash,
@@ -100,7 +115,7 @@ def _detail(plan: Plan, rho: Fraction) -> dict[str, Any]:
         "rho": str(rho),
         "sectors": [
             {"attributes": [names[a] for a in s.attributes], "cost_squared": str(cost)}
-            for s, cost in zip(plan.strategy.sectors, sectors, strict=True)
+            for s, cost in zip(strategy.sectors, sectors, strict=True)
         ],
     }
 

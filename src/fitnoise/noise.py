@@ -25,18 +25,14 @@ mechanism. Noise drawn on its own can be added in the arithmetic of the measurem
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 import numpy.typing as npt
 import opendp.prelude as dp
 
 from fitnoise.errors import FitnoiseError
+from fitnoise.strategy import MAX_SCALE
 
 __all__ = ["MAX_SCALE", "discrete_gaussian"]
-
-MAX_SCALE: Final = 2.0**55
-"""Largest scale (standard deviation of the noise, in units of the measurement) that can be drawn."""
 
 _CHUNK = 2**16
 """Draws per call of OpenDP: a few MB of Python integers at a time, in calls of about a second."""

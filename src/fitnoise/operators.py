@@ -92,6 +92,8 @@ class Dense(Operator):
             i, j = np.argwhere(~np.isfinite(a))[0]
             raise WorkloadError(f"the matrix of queries holds a non-finite entry at row {i}, column {j}.")
         a = a.astype(np.int64 if a.dtype.kind in "biu" else np.float64)
+        if a.dtype.kind == "i" and max(int(a.max()), -int(a.min())) >= 2**53:
+            raise WorkloadError("whole numbers in a matrix of queries must be below 2^53 in size; scale the queries.")
         a.setflags(write=False)
         object.__setattr__(self, "matrix", a)
 

@@ -18,11 +18,10 @@ from typing import Any, Self, final
 
 import numpy as np
 
-from fitnoise import operators as op
-from fitnoise import privacy, rules
+from fitnoise import privacy
 from fitnoise.certificates import Certificate, lower_bound
 from fitnoise.errors import FitnoiseError, PlanError
-from fitnoise.publication import Publication
+from fitnoise.publication import OutsideDomain, Publication
 from fitnoise.rounding import variances
 from fitnoise.sectors import Decomposition, Floats, decompose, exchangeable_attributes
 from fitnoise.spec import Spec
@@ -97,8 +96,8 @@ class Plan:
     @cached_property
     def exact_cost(self) -> Fraction:
         """Δ² for one protected unit, exact, from the integers of the strategy."""
-        unit = self.publication.unit
-        return self.strategy.cost_squared(unit.neighbours) * unit.cost_factor()
+        drops = self.publication.source.outside_domain is OutsideDomain.DROP
+        return self.strategy.unit_cost(self.publication.unit, drops=drops)
 
     @property
     def cost_squared(self) -> float:
@@ -202,10 +201,15 @@ class Plan:
         total = 0.0
         unit = self.publication.unit
         for layout in self.decomposition.layouts:
-            scaled = op.Scaled(op.Dense(layout.queries), 1 / np.sqrt(layout.variances * self.relaxation))
-            total += float(rules.column_norms(scaled).max()) / 2
-        pair = 2 if unit.neighbours is privacy.Neighbours.REPLACE_ONE else 1
-        return total * unit.cost_factor() * pair
+            scaled = np.unique(layout.queries / np.sqrt(layout.variances * self.relaxation)[:, None], axis=1)
+            own = (scaled**2).sum(axis=0)
+            if unit.neighbours is privacy.Neighbours.ADD_OR_REMOVE_ONE:
+                total += float(own.max())
+            elif any(self.decomposition.sizes[a] > 1 for a in layout.axes):
+                total += 2 * float(own.max())  # two records in different rows of the table
+            else:
+                total += float((own[:, None] + own - 2 * scaled.T @ scaled).max())
+        return total / 2 * unit.cost_factor()
 
     # --- proof --------------------------------------------------------------------------------------
 

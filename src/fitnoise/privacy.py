@@ -138,8 +138,10 @@ class PrivacyUnit:
         fall in the cell of the maximum, v = g e_i: the bound is attained, and Δ² grows by exactly g².
 
         *Replace one.* The cost of one record is max_ij q(e_i − e_j)². Each of the m ≤ g records of the unit
-        takes another value (their number stays), so v is a sum of m differences e_i − e_j and
-        q(v) ≤ g max_ij q(e_i − e_j), attained when all g move between the worst two cells. Again exactly g².
+        takes another value, so v is a sum of m differences e_i − e_j and q(v) ≤ g max_ij q(e_i − e_j), attained
+        when all g move between the worst two cells. Again exactly g². Where a record may come or go as well (the unit
+        changes its number of records, or some are dropped), the step that g² multiplies is the larger of this and
+        max_i q(e_i)²: `Strategy.unit_cost` sees to that.
 
         **Guarantees**
 

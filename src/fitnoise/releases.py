@@ -39,7 +39,7 @@ import pandas as pd
 from fitnoise import reconstruct
 from fitnoise.counting import open_counter
 from fitnoise.domain import RESERVED
-from fitnoise.errors import ReleaseError
+from fitnoise.errors import LedgerError, ReleaseError
 from fitnoise.ledger import Entry, Ledger
 from fitnoise.measure import measure
 from fitnoise.plans import MECHANISM, Plan
@@ -305,6 +305,10 @@ def release(
         LedgerError: the ledger cannot be used; nothing measured.
         ReleaseError: the directory cannot be written. When this happens after measuring, the charge stays.
     """
+    if str(ledger) == ":memory:":
+        raise LedgerError(
+            "a release must be remembered: ':memory:' is a ledger that forgets. Give a file. Nothing was measured."
+        )
     tell = progress or (lambda _: None)
     source = plan.publication.source
     if table is not None:

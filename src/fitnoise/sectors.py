@@ -88,8 +88,9 @@ class Decomposition:
 
     exchangeable, sizes: names and sizes n_a of the exchangeable attributes that some table shows.
     structured, shape: names and sizes of the structured ones, in domain order; n_o = Π shape.
-    query_shift: how far an answered query may be from the one written, per record (0 for counts; at most about
-        2⁻³⁰ of the largest entry for a rank-deficient matrix of real numbers, whose basis is rounded to integers).
+    query_shift: how far an answered query may be from the one written, per record, as measured in double precision: 0
+        where distinct cells span the queries, rounding (about 1e-15) where other integers do, about 2⁻³⁰ of the largest
+        entry for a rank-deficient matrix of real numbers, whose basis is rounded to integers.
     """
 
     exchangeable: tuple[str, ...]
@@ -160,8 +161,8 @@ def decompose(workload: Workload, bases: Sequence[NDArray[np.int64]] | None = No
         start = layout.rows.stop
     sizes = tuple(domain[a].size for a in free)
     sectors, shift = _sectors(layouts, sizes, bases)
-    if shift > 0:  # real-valued matrices only, hence the one sector of no attribute: answer exactly L B from here on
-        (only,) = sectors
+    if any(x.queries.dtype.kind == "f" for x in layouts) and shift > 0:
+        (only,) = sectors  # a matrix makes everything structured. Its queries are L B exactly from here on
         layouts = [replace(x, queries=lift @ only.basis) for x, lift in zip(layouts, only.lifts, strict=True)]
     return Decomposition(tuple(free), sizes, tuple(bound), shape, tuple(layouts), sectors, shift)
 
@@ -268,10 +269,10 @@ def integer_basis(rows: Array) -> NDArray[np.int64]:
 
 
 def lift(rows: Array, basis: NDArray[np.int64]) -> tuple[Floats, float]:
-    """(L, shift): L with rows = L B as nearly as possible, and max|rows − L B| (0 where that is only rounding).
+    """(L, shift): L with rows = L B as nearly as possible, and max|rows − L B|, which is 0 for a basis of indicators.
 
     Raises:
-        WorkloadError: the rows are not over the basis to 1e-6 of the largest entry.
+        WorkloadError: the rows are not over the basis to 1e-7 of the largest entry.
     """
     if basis.ndim != 2 or basis.shape[1] != rows.shape[1]:
         raise WorkloadError("a basis does not have one column per cell.")
@@ -281,12 +282,12 @@ def lift(rows: Array, basis: NDArray[np.int64]) -> tuple[Floats, float]:
         out = sl.lstsq(basis.T.astype(np.float64), rows.T.astype(np.float64))[0].T
     largest = float(np.abs(rows).max())
     shift = float(np.abs(out @ basis - rows).max())
-    if shift > 1e-6 * largest:
+    if shift > 1e-7 * largest:
         raise WorkloadError(
             "the queries cannot be written over the basis of their sector: they are too nearly dependent, or the basis "
             "belongs to other queries. Drop queries that are almost combinations of others. Nothing was planned."
         )
-    return np.ascontiguousarray(out), 0.0 if rows.dtype.kind == "i" or shift <= 1e-12 * largest else shift
+    return np.ascontiguousarray(out), shift
 
 
 def _rank(a: Array) -> int:

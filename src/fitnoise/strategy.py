@@ -21,14 +21,16 @@ from functools import cached_property
 from typing import Any, final
 
 import numpy as np
-import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError, SingularStrategy
-from fitnoise.privacy import Neighbours
+from fitnoise.privacy import Neighbours, PrivacyUnit
 
 Integers = NDArray[Any]
 """int64 where a public bound shows that this is enough, Python integers (dtype object) otherwise."""
+
+MAX_SCALE = 2.0**55
+"""Of the exact sampler: beyond it, 64 bits could be reached."""
 
 SAFE = 2**62
 """Below this an int64 can be negated, added once and compared without overflow."""
@@ -37,11 +39,16 @@ MAX_REPLACE_PATTERNS = 2**14
 """Agreement patterns of two records examined one by one for replace-one neighbours."""
 
 
+def largest_entry(a: Integers) -> int:
+    """Max |a_ij|, exact for every integer type (numpy's own absolute value of the least int64 is negative)."""
+    return max(int(a.max()), -int(a.min()))
+
+
 def exact_matmul(a: Integers, b: Integers) -> Integers:
     """A b over the integers, int64 where no entry and no partial sum can reach 2⁶², Python integers otherwise."""
     if a.size == 0 or b.size == 0:
         return np.zeros((a.shape[0], b.shape[1]), dtype=np.int64)
-    largest = max(1, int(np.abs(a).max())) * max(1, int(np.abs(b).max())) * a.shape[1]
+    largest = max(1, largest_entry(a)) * max(1, largest_entry(b)) * a.shape[1]
     if largest < SAFE:
         return np.asarray(a.astype(np.int64) @ b.astype(np.int64))
     return np.asarray(a.astype(object) @ b.astype(object))
@@ -66,13 +73,19 @@ class SectorStrategy:
         k = len(self.basis)
         if k == 0 or self.basis.ndim != 2 or self.basis.dtype != np.int64:
             raise PlanError("a sector's basis must be a matrix of whole numbers of at most 62 bits.")
-        if self.mixing.shape != (k, k) or self.mixing.dtype.kind not in "iO":
+        whole = self.mixing.dtype == np.int64 or (
+            self.mixing.dtype == object and all(type(x) is int for x in self.mixing.flat)
+        )
+        if self.mixing.shape != (k, k) or not whole:
             raise PlanError("a sector's mixing matrix must be square integers as large as its basis.")
-        for whole in (self.mixing, self.basis):
-            if whole.dtype.kind == "i" and not -SAFE < int(whole.min()) <= int(whole.max()) < SAFE:
+        for name in ("mixing", "basis"):
+            entries = getattr(self, name).copy()
+            if entries.dtype == np.int64 and largest_entry(entries) >= SAFE:
                 raise PlanError("64-bit entries of a strategy must stay below 2^62; larger ones are Python integers.")
-        if not (math.isfinite(self.scale) and self.scale > 0):
-            raise PlanError("a sector's noise scale must be a positive finite number.")
+            entries.setflags(write=False)  # a price once computed stays the price of these integers
+            object.__setattr__(self, name, entries)
+        if not (math.isfinite(self.scale) and 0 < self.scale <= MAX_SCALE):
+            raise PlanError("a sector's noise scale must be a positive number that the exact sampler can draw.")
         if any(n < 2 for n in self.sizes) or len(self.sizes) != len(self.attributes):
             raise PlanError("a sector's attributes must each have two values or more.")
 
@@ -85,7 +98,7 @@ class SectorStrategy:
     def column_squares(self) -> list[int]:
         """‖(A_S B_S)_{·,o}‖² for each structured cell o, exact."""
         r = self.rows
-        largest = int(np.abs(r).max()) ** 2 * len(r)
+        largest = largest_entry(r) ** 2 * len(r)
         exact = r if largest < SAFE and r.dtype != object else r.astype(object)
         return [int(x) for x in (exact * exact).sum(axis=0)]
 
@@ -107,7 +120,7 @@ class SectorStrategy:
 
     def magnitude(self, records: int) -> int:
         """A bound on every entry of the transformed counts of at most `records` records, and on partial sums."""
-        return records * max(1, int(np.abs(self.rows).max())) * math.prod(max(n - 1, 1) for n in self.sizes)
+        return records * max(1, largest_entry(self.rows)) * math.prod(max(n - 1, 1) for n in self.sizes)
 
 
 def axis_rows(n: int) -> int:
@@ -188,14 +201,26 @@ class Strategy:
 
         Add or remove one: max_o prof(o). Replace one: the maximum over pairs of cells of prof(o) + prof(o')
         − 2 Σ_S weight_S(T) ⟨(A B)_o, (A B)_o'⟩/σ_S², T the exchangeable attributes on which the two agree; with more
-        than 14 exchangeable attributes the bound 4 max_o prof(o) is used instead.
+        than 14 exchangeable attributes of two values or more the upper bound 4 max_o prof(o) is used instead.
         """
         largest = max(self.profile())
         if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
             return largest
-        if 2 ** len(self.sizes) > MAX_REPLACE_PATTERNS:
+        if 2 ** sum(n > 1 for n in self.sizes) > MAX_REPLACE_PATTERNS:
             return 4 * largest
         return self._replace_one()
+
+    def unit_cost(self, unit: PrivacyUnit, *, drops: bool) -> Fraction:
+        """Δ² for one protected unit of up to g records: what is charged.
+
+        A change of the unit is a sum of at most g terms, each of which moves one record: by a neighbour step of the
+        relation, or, for replace-one, also by ±e_i where a record can come or go: because records outside the domain
+        are dropped (`drops`), or because a unit may have fewer than g records. Hence g² times the largest single step.
+        """
+        step = self.cost_squared(unit.neighbours)
+        if unit.neighbours is Neighbours.REPLACE_ONE and (drops or unit.max_records > 1):
+            step = max(step, self.cost_squared(Neighbours.ADD_OR_REMOVE_ONE))
+        return step * unit.cost_factor()
 
     def _replace_one(self) -> Fraction:
         factors = [1 / Fraction(s.scale) ** 2 for s in self.sectors]
@@ -221,13 +246,14 @@ class Strategy:
 
 
 def mixing_inverse(sector: SectorStrategy) -> NDArray[np.float64]:
-    """A_S⁻¹ in floating point, (k, k); SingularStrategy when A_S is not invertible."""
+    """A_S⁻¹ in floating point, (k, k); SingularStrategy when doubles cannot hold A_S or cannot invert it."""
     a = sector.mixing.astype(np.float64)
     try:
-        inverse = np.asarray(sl.inv(a))
-    except (np.linalg.LinAlgError, ValueError):
+        inverse = np.asarray(np.linalg.inv(a))
+    except np.linalg.LinAlgError:
         inverse = np.full_like(a, math.nan)
-    if not np.isfinite(inverse).all():
+    held = all(int(x) == int(y) for x, y in zip(a.flat, sector.mixing.flat, strict=True))
+    if not held or not np.isfinite(inverse).all() or np.abs(a @ inverse - np.eye(len(a))).max() > 1e-7:
         raise SingularStrategy("a sector's integer strategy is singular: its answers could not be rebuilt.")
     return inverse
 

@@ -24,6 +24,11 @@ class Counter(abc.ABC):
         * nothing stays open or locked between calls, which may come in any order and again.
     """
 
+    @property
+    @abc.abstractmethod
+    def drops(self) -> bool:
+        """Whether records outside the domain are left out, rather than refused: it decides what neighbours can do."""
+
     @abc.abstractmethod
     def check(self, attributes: Sequence[str]) -> None:
         """Raise DataError unless these attributes can be counted, as far as the schema tells; reads no record."""

@@ -85,6 +85,11 @@ class DuckCounter(Counter):
         """Read an Arrow, Polars or pandas frame where it is; DataError when that fails."""
         return cls(from_frame(frame), domain, source, memory_limit=memory_limit)
 
+    @property
+    def drops(self) -> bool:
+        """As the source says."""
+        return self._source.outside_domain is OutsideDomain.DROP
+
     def check(self, attributes: Sequence[str]) -> None:
         """Raise DataError for a missing or ambiguous column or one of the wrong type; reads no record."""
         self._safely(partial(self._check, attributes))

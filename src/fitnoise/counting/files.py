@@ -133,6 +133,10 @@ _Columns = tuple[tuple[str, ...], tuple[str, ...], str]
 
 
 def _csv(path: Path) -> _Columns:
+    """The header line, read as a record; and that the engine, told to skip it, skips it and nothing else.
+
+    Told so, it ignores what is wrong with that line: it may then find no records at all, without an error.
+    """
     if path.suffix.lower() == _COMPRESSED:  # whole and undamaged? The engine does not look at the check sum
         with gzip.open(path) as file:
             while file.read(_BLOCK):
@@ -152,7 +156,13 @@ def _csv(path: Path) -> _Columns:
         delimiter, width = _dialect([(line or "") + "\n" for (line,) in lines], delimiters)
         columns = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(width))
         options = f"{plain}, strict_mode=true, delim='{delimiter}', quote='\"', escape='\"', columns={{{columns}}}"
-        (header,) = connection.execute(f"SELECT * FROM read_csv({literal}, {options}, header=false) LIMIT 1").fetchall()
+        read = f"SELECT * FROM read_csv({literal}, {options}"
+        header, *records = connection.execute(f"{read}, header=false) LIMIT 3").fetchall()
+        if connection.execute(f"{read}, header=true) LIMIT 2").fetchall() != records:
+            raise DataError(
+                f"the records of {path.name!r} cannot be told from its header line: a byte-order mark before quoted "
+                "column names does this. Save it without one. Nothing was read."
+            )
     return tuple(name or "" for name in header), (), f"{options}, header=true"
 
 

@@ -20,12 +20,14 @@ class HistogramCounter(Counter):
     Args:
         counts: integers ≥ 0, of the domain's shape or flat in C order.
         domain: the declared domain.
+        drops: whether records outside the domain were left out when the counts were made.
 
     Raises:
         DataError: wrong shape, not integers, masked, negative (which cell is not said), or 2^62 records and more.
     """
 
-    def __init__(self, counts: NDArray[Any], domain: Domain) -> None:
+    def __init__(self, counts: NDArray[Any], domain: Domain, *, drops: bool = False) -> None:
+        self._drops = drops
         if isinstance(counts, np.ma.MaskedArray):
             raise DataError("a masked array leaves counts out; fill it first. Nothing was measured.")
         if counts.dtype.kind not in "iu":
@@ -40,6 +42,11 @@ class HistogramCounter(Counter):
         if int(counts.max()) * counts.size >= 2**62 and int(counts.sum(dtype=object)) >= 2**62:
             raise DataError("counts must add to less than 2^62, to be summed exactly. Nothing was measured.")
         self._counts = {tuple(domain): counts.reshape(domain.shape).astype(np.int64)}
+
+    @property
+    def drops(self) -> bool:
+        """As the plan's source says: an array holds no records outside the domain, whatever became of them."""
+        return self._drops
 
     def check(self, attributes: Sequence[str]) -> None:
         """Nothing to check: the array has every attribute of its domain."""

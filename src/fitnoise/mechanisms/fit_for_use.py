@@ -7,13 +7,12 @@ budget, the smallest factor k with every variance ≤ k times its target; the sa
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 
 from fitnoise.errors import CapExceeded, GapNotReached, PlanError, SingularStrategy
 from fitnoise.plans import Plan
 from fitnoise.privacy import Neighbours, PrivacyUnit, rho
 from fitnoise.problems import FitForUse
-from fitnoise.publication import Budget, DataSource, Publication
+from fitnoise.publication import Budget, DataSource, OutsideDomain, Publication
 from fitnoise.rounding import rescale, round_strategy, variances
 from fitnoise.sectors import Decomposition, Floats, decompose
 from fitnoise.solvers import geometric_mean
@@ -25,8 +24,8 @@ BITS = (20, 24, 28, 32, 36)
 """Bits of the integer strategy, tried in turn until rounding takes no more than its part of the gap: b bits cost about
 3·2⁻ᵇ to 7·2⁻ᵇ of Δ²."""
 REPLACE_ONE_STATUS = (
-    "the noise is the best for add-or-remove-one neighbours, charged exactly for replace-one; the gap is to a bound "
-    "for replace-one and may be wide"
+    "the noise is the best for add-or-remove-one neighbours, charged for replace-one; the gap is to a bound for "
+    "replace-one and may be wide"
 )
 
 
@@ -99,6 +98,11 @@ def plan(
     status = str(solution.status)
     if publication.unit.neighbours is Neighbours.REPLACE_ONE:
         status = f"{REPLACE_ONE_STATUS}; {status}"
+    if strategy.unit_cost(publication.unit, drops=publication.source.outside_domain is OutsideDomain.DROP) == 0:
+        raise PlanError(
+            "replace-one neighbours protect nothing that these tables show: the number of records is public there, and "
+            "so is every number asked for. Publish it without noise, or ask for add-or-remove-one. No plan was made."
+        )
     made = Plan(publication=publication, strategy=strategy, weights=solution.dual, status=status)
     if gap is not None and made.gap > gap:
         raise GapNotReached(
@@ -106,10 +110,10 @@ def plan(
             "Ask for a larger gap, allow more iterations, or leave gap out to take the plan as it is. "
             "No plan was made."
         )
-    cap = None if publication.cap is None else publication.cap.as_rho()
-    if cap is not None and made.exact_rho > cap:
+    limit = None if publication.cap is None else publication.cap.as_rho()
+    if limit is not None and made.exact_rho > limit:
         raise CapExceeded(
-            f"the plan costs ρ = {made.rho:.6g}, the cap is ρ = {float(cap):.6g}, and no mechanism of this kind meets "
+            f"the plan costs ρ = {made.rho:.6g}, the cap is ρ = {float(limit):.6g}; no mechanism of its kind meets "
             f"the targets below ρ = {made.bound / 2:.6g}. Loosen the most expensive targets ({_dearest(made)}) or "
             "raise the cap. No plan was made."
         )
@@ -143,10 +147,10 @@ def _scaled(decomposition: Decomposition, strategy: Strategy, publication: Publi
         worst = float((variances(decomposition, strategy) / decomposition.variances).max())
         return rescale(strategy, worst**-0.5 * (1 - 1e-12), up=False)
     allowed = publication.budget.as_rho()
-    unit = publication.unit
-    spent = rho(strategy.cost_squared(unit.neighbours) * unit.cost_factor())
+    drops = publication.source.outside_domain is OutsideDomain.DROP
+    spent = rho(strategy.unit_cost(publication.unit, drops=drops))
     scaled = rescale(strategy, float(spent / allowed) ** 0.5 * (1 + 1e-12), up=True)
-    if rho(scaled.cost_squared(unit.neighbours) * unit.cost_factor()) > Fraction(allowed):
+    if rho(scaled.unit_cost(publication.unit, drops=drops)) > allowed:
         raise PlanError("rounding left the plan above its budget; this is a defect, please report it.")
     return scaled
 
