@@ -290,7 +290,7 @@ SOURCES = {
     "csv": csv_file("people.csv"),
     "csv, all quoted, returns": csv_file("people.CSV", quoting=csv.QUOTE_ALL, end="\r\n"),
     "csv, semicolons": csv_file("it's \"ü\"; 100%*.csv", delimiter=";"),
-    "csv.gz": csv_file("people.csv.gz"),
+    "csv.gz in folders like columns": csv_file("kids=1/income=2/people.csv.gz"),
     "tsv": csv_file("people.tsv", delimiter="\t"),
     "txt": csv_file("people.v2.txt", delimiter="|", quoting=csv.QUOTE_NONNUMERIC),
     "csv pattern": csv_glob,
@@ -544,7 +544,8 @@ def test_drop_leaves_a_record_out_of_every_table_and_ignores_unused_attributes()
         {("a",): [1, 1] @ np.eye(2, dtype=int), ("b",): np.array([1, 1]), (): np.array(2)},
     )
     same(counter.count([("a",)]), {("a",): np.array([1, 2])})
-    same(counter.count([()]), {(): np.array(4)})
+    for whole in (frame, frame.to_pandas(), pl.from_arrow(frame)):
+        same(DuckCounter.from_frame(whole, domain, DataSource()).count([()]), {(): np.array(4)})
     same(counter.count([]), {})
     counter.check(["a", "b"])
     counter.check([])
@@ -584,7 +585,14 @@ def test_many_attributes_keep_their_margins_apart(n, rng):
 def test_margins_are_summed_down_from_the_smallest_that_holds_them():
     columns = people(spoilt=0)
     got = expected(columns, MARGINS)
-    for wanted in [("owner",), ("region", "income"), ("sex", "kids"), (), ("kids", "age", "sex")]:
+    for wanted in [
+        ("owner",),
+        ("region", "income"),
+        ("sex", "kids"),
+        (),
+        ("age", "kids", "sex"),
+        ("kids", "sex", "age"),
+    ]:
         np.testing.assert_array_equal(sum_down(got, wanted), expected(columns, [wanted])[wanted])
 
 
@@ -1026,6 +1034,27 @@ def test_no_file_a_directory_and_other_things_are_refused(tmp_path):
         with pytest.raises(DataError, match=f"{words}.*Nothing was read") as caught:
             open_counter(data, domain, DataSource())
         assert str(tmp_path) not in str(caught.value)
+
+
+def test_a_pattern_matches_files_and_no_directories(tmp_path):
+    (tmp_path / "a.csv").mkdir()
+    written(tmp_path / "b" / "c" / "d.csv", "x\n5\n")
+    written(tmp_path / "b.csv", "x\n5\n")
+    assert one(tmp_path / "?.csv", "x") == 5
+    assert one(tmp_path / "b" / "**" / "*.csv", "x") == 5
+
+
+def test_what_to_do_about_sources_that_cannot_be_counted(tmp_path):
+    domain = fn.Domain(x=fn.Ordered(0, 9))
+    for data, words in [
+        (pl.DataFrame({"x": [1]}).lazy(), "collect it first"),
+        (pa.table({"x": [1]}).to_reader(), r"read it into a table first \(read_all\)"),
+        (written(tmp_path / "a.csv", ""), "has no header line"),
+        (written(tmp_path / "b.csv", "\nx\n1\n"), "has no header line"),
+        (written(tmp_path / "c.csv", "  \nx\n1\n"), "has no header line"),
+    ]:
+        with pytest.raises(DataError, match=f"{words}.*Nothing was read"):
+            open_counter(data, domain, DataSource())
 
 
 def test_files_of_a_pattern_must_be_alike(tmp_path):

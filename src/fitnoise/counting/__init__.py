@@ -40,7 +40,7 @@ def open_counter(data: Any, domain: Domain, source: DataSource) -> Counter:
         return HistogramCounter(data, domain, drops=source.outside_domain is OutsideDomain.DROP)
     if isinstance(data, (str, PathLike)):
         return DuckCounter.from_path(data, domain, source)
-    if hasattr(type(data), "columns") or hasattr(type(data), "__arrow_c_stream__"):
+    if hasattr(type(data), "__arrow_c_stream__") or hasattr(type(data), "collect"):
         return DuckCounter.from_frame(data, domain, source)
     raise DataError(
         f"data are a path, a data frame or an array of counts; got {type(data).__name__}. Nothing was read."

@@ -1,0 +1,582 @@
+"""The command line as people and programs meet it: streams, exit codes, terminals, accidents."""
+
+import io
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import fitnoise as fn
+from fitnoise import cli, console, noise
+from fitnoise.cli import main
+from fitnoise.privacy import PrivacyUnit
+
+SPEC = """
+title = "People"
+data = { source = "people" }
+
+[domain.area]
+type = "categorical"
+codes = ["n", "s"]
+labels = ["North", "South"]
+
+[domain.age]
+type = "ordered"
+low = 0
+high = 3
+
+[[tables]]
+attributes = ["area"]
+margin = 4
+
+[[tables]]
+attributes = ["area"]
+prefix = "age"
+margin = { by = "age", values = [9, 9, 9, 8] }
+"""
+DATA = "area,age\n" + "n,1\n" * 40 + "s,3\n" * 20
+COMMANDS = ["plan", "release", "verify", "ledger", "demo", "schema"]
+UNIT = PrivacyUnit().describe()
+ESCAPE = "\x1b"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "spec.toml").write_text(SPEC, encoding="utf-8")
+    (tmp_path / "people.csv").write_text(DATA, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def run(here, capsys):
+    def run(*arguments):
+        """Exit code, stdout and stderr of a command, in this process."""
+        code = 0
+        try:
+            main([str(a) for a in arguments])
+        except SystemExit as end:
+            code = end.code
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+def process(*arguments, check=None, **environment):
+    """The same in a process of its own."""
+    command = [sys.executable, "-m", "fitnoise", *arguments]
+    done = subprocess.run(command, capture_output=True, timeout=60, env={**os.environ, **environment}, check=False)
+    assert check is None or done.returncode == check, done.stderr
+    return done
+
+
+# --- the path -------------------------------------------------------------------------------------------------
+
+
+def test_the_whole_path_for_programs(run, here):
+    code, out, err = run("plan", "spec.toml", "-o", "plan.json", "--json")
+    plan = json.loads(out)
+    assert (code, "wrote plan.json" in err) == (0, True)
+    made = fn.Plan.from_json((here / "plan.json").read_text(encoding="utf-8"))
+    for key in ("cost_squared", "bound", "gap", "rho", "mu", "hash"):
+        assert plan[key] == getattr(made, key)
+    assert plan["epsilon"] == made.epsilon()
+    assert 0 <= plan["gap"] <= 1e-6
+    assert plan["bound"] <= plan["cost_squared"] == pytest.approx(2 * plan["rho"]) == pytest.approx(plan["mu"] ** 2)
+    assert [(t["name"], t["numbers"]) for t in plan["tables"]] == [("area", 2), ("area by age prefix", 8)]
+    for table in plan["tables"]:
+        assert 0 < table["achieved_moe"] <= table["target_moe"]
+        assert 0 <= table["price"] <= 1
+    assert plan["tables"][0]["target_moe"] == pytest.approx(4)
+
+    code, out, _ = run("release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release", "--json")
+    released = json.loads(out)
+    assert (code, released["directory"], released["rho"]) == (0, "release", plan["rho"])
+    assert released["balance"]["spent"] == pytest.approx(plan["rho"])
+    assert (released["balance"]["source"], released["balance"]["cap"]) == ("people", None)
+    assert released["tables"] == list(fn.Release.read("release")) == ["area", "area by age prefix"]
+
+    code, out, _ = run("verify", "release", "--json")
+    verified = json.loads(out)
+    assert (code, verified["ok"], all(c["holds"] for c in verified["checks"])) == (0, True, True)
+
+    code, out, _ = run("ledger", "budget.db", "--json")
+    ledger = json.loads(out)
+    assert code == 0
+    assert [(e["kind"], e["plan"]) for e in ledger["entries"]] == [("charge", plan["hash"])]
+    assert ledger["balances"] == [released["balance"]]
+    assert ledger["head"] == {"sequence": 1, "digest": ledger["entries"][0]["digest"]}
+
+
+def test_the_whole_path_for_people(run):
+    code, out, err = run("plan", "spec.toml", "-o", "plan.json")
+    assert code == 0
+    assert err.splitlines() == ["planning …", "wrote plan.json"]
+    lines = out.splitlines()
+    assert lines[0].split("  ")[0] == "table"
+    assert re.match(r"area +2 +±4 +4 +4 +\d", lines[1])
+    assert re.match(r"area by age prefix +8 +±8 to 9 ", lines[2])
+    for word in (
+        "price      rho = ",
+        "guaranteed",
+        "nominal",
+        "proof      cost ",
+        "otherwise  noise added to each number",
+    ):
+        assert word in out
+    code, out, err = run("release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release")
+    assert code == 0
+    assert err.splitlines() == ["releasing …", "wrote release"]
+    assert out.startswith("directory  release\ntables     area, area by age prefix\ncharged    rho = ")
+    assert "spent, no cap is set" in out
+    code, out, err = run("verify", "release")
+    assert (code, err) == (0, "verifying …\n")
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["ok"] * 10
+    code, out, err = run("ledger", "budget.db")
+    assert code == 0
+    assert f"people ({UNIT}): rho 0." in out
+    assert "1 entry, chain unbroken" in err
+
+
+def test_a_budget_and_a_matrix_are_told(run, here):
+    matrix = 'budget = {{ rho = "1/50" }}\n{}[[tables]]\nname = "q"\nmatrix = [[1, 1], [0, 1]]\nstd_error = 2\n'
+    (here / "spec.toml").write_text(
+        matrix.format('[domain.x]\ntype = "categorical"\ncodes = [0, 1]\n'), encoding="utf-8"
+    )
+    _, out, _ = run("plan", "spec.toml")
+    assert "targets    relative: the budget buys " in out
+    _, out, _ = run("plan", "spec.toml", "--json")
+    document = json.loads(out)
+    assert document["rho"] <= 0.02
+    assert document["rho"] == pytest.approx(0.02)
+    assert document["relaxation"] > 0
+    real = (
+        '[domain.x]\ntype = "ordered"\nlow = 0\nhigh = 1\n[[tables]]\nmatrix = [[0.1, 0.3], [0.2, 0.6]]\nmargin = 1\n'
+    )
+    (here / "spec.toml").write_text(real, encoding="utf-8")
+    assert fn.plan(fn.load_spec("spec.toml")).decomposition.query_shift > 0
+    assert "note       queries are answered to within " in run("plan", "spec.toml")[1]
+
+
+def test_caps_are_set_and_enforced(run, here):
+    run("plan", "spec.toml", "-o", "plan.json")
+    rho = json.loads(run("plan", "spec.toml", "--json")[1])["rho"]
+    cap = ("ledger", "budget.db", "--source", "people", "--reason", "board of 1 May", "--json")
+    code, out, _ = run(*cap, "--cap", f"{1.5 * rho}", "--unit", UNIT)
+    assert code == 0
+    assert json.loads(out)["balances"][0]["remaining"] == pytest.approx(1.5 * rho)
+    release = ("release", "plan.json", "people.csv", "--ledger", "budget.db", "--json", "-o")
+    assert run(*release, "first")[0] == 0
+    code, out, err = run(*release, "second")
+    assert code == 5
+    assert json.loads(out) == {
+        "error": err.splitlines()[-1].removeprefix("error: "),
+        "kind": "BudgetExceeded",
+        "exit_code": 5,
+    }
+    assert not (here / "second").exists()
+    code, out, _ = run(*cap, "--cap", "1/3")  # the one unit of the source is meant
+    assert [e["kind"] for e in json.loads(out)["entries"]] == ["cap", "charge", "refusal", "cap"]
+    assert json.loads(out)["balances"][0]["cap"] == pytest.approx(1 / 3)
+    assert run(*release, "second")[0] == 0
+    with fn.Ledger("budget.db") as ledger:
+        assert ledger.entries()[0].detail == {"reason": "board of 1 May"}
+
+
+def test_a_plan_above_its_cap_is_refused(run, here):
+    (here / "spec.toml").write_text(
+        SPEC.replace("title", 'privacy = { cap = { rho = "1/1000" } }\ntitle'), encoding="utf-8"
+    )
+    code, out, err = run("plan", "spec.toml", "-o", "plan.json", "--json")
+    assert (code, json.loads(out)["kind"]) == (5, "CapExceeded")
+    assert "No plan was made" in err
+    assert not (here / "plan.json").exists()
+
+
+# --- help and usage -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [None, *COMMANDS])
+def test_every_command_has_help_with_an_example_and_json(run, command):
+    for flag in ("--help", "-h"):
+        code, out, err = run(*filter(None, [command, flag]))
+        assert (code, err) == (0, "")
+        assert re.search(rf"\n  Example\n    fitnoise {command or 'plan'}", out)
+        assert "\\b" not in out
+        if command:
+            assert "--json" in out
+        else:
+            assert all(f"\n  {c} " in out for c in COMMANDS)
+            assert "Exit codes" in out
+        out.encode("ascii")
+    assert run("--version") == (0, f"fitnoise, version {fn.__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bogus"], "No such command 'bogus'"),
+        (["plan"], "Missing argument 'SPEC'"),
+        (["plan", "spec.toml", "--bogus"], "No such option"),
+        (["plan", "spec.toml", "--gap", "small"], "not a valid float"),
+        (["release", "plan.json", "people.csv", "-o", "r"], "Missing option '--ledger'"),
+        (["release", "plan.json", "people.csv", "--ledger", "l"], "Missing option '-o'"),
+        (["ledger", "l", "--cap", "x", "--source", "people"], "a fraction such as '1/28', is needed; got 'x'"),
+        (["ledger", "l", "--cap", "-1", "--source", "people"], "a fraction such as '1/28', is needed; got '-1'"),
+        (["ledger", "l", "--cap", "1"], "--cap needs --source"),
+        (["ledger", "l", "--cap", "1", "--source", "people"], "--cap needs --unit: a new ledger"),
+        (["ledger", "l", "--source", "people"], "--source, --unit and --reason say what a --cap is for"),
+        ([], "Missing command"),
+    ],
+)
+def test_commands_written_wrongly_end_with_2_and_change_nothing(run, here, arguments, message):
+    before = sorted(here.iterdir())
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    if arguments:
+        code, out, _ = run(*arguments, "--json")
+        assert (code, json.loads(out)["kind"], json.loads(out)["exit_code"]) == (2, "UsageError", 2)
+        assert message in json.loads(out)["error"]
+    assert sorted(here.iterdir()) == before
+
+
+def test_a_cap_for_one_of_several_units_needs_its_name(run):
+    with fn.Ledger("l") as ledger:
+        for unit in ("one person", "one household"):
+            ledger.set_cap(fn.Account("people", unit), fn.spec.Fraction(1))
+    for source, count in (("people", 2), ("others", 0)):
+        code, _, err = run("ledger", "l", "--cap", "2", "--source", source)
+        assert (code, f"the ledger knows {count} privacy units for '{source}'" in err) == (2, True)
+    with fn.Ledger("l") as ledger:
+        assert len(ledger.entries()) == 2
+
+
+# --- errors ---------------------------------------------------------------------------------------------------
+
+
+def broken(here, name, content):
+    (here / name).write_bytes(content)
+    return name
+
+
+RELEASE = ["release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release"]
+ERRORS = {
+    "no specification": (3, ["plan", "nowhere.toml"], "cannot be read: No such file"),
+    "a specification that is none": (3, ["plan", "people.csv"], "not valid TOML"),
+    "a gap that is none": (3, ["plan", "spec.toml", "--gap", "nan"], "gap is a relative distance"),
+    "a gap out of reach": (4, ["plan", "spec.toml", "--gap", "1e-10"], "was asked for"),
+    "a plan onto something else": (8, ["plan", "spec.toml", "-o", "people.csv"], "is not a plan; choose another name"),
+    "a plan onto a folder": (8, ["plan", "spec.toml", "-o", "."], "is not a plan; choose another name"),
+    "a plan into nowhere": (8, ["plan", "spec.toml", "-o", "nowhere/plan.json"], "no folder 'nowhere'"),
+    "a plan below a file": (8, ["plan", "spec.toml", "-o", "people.csv/plan.json"], "no folder 'people.csv'"),
+    "no plan": (8, ["release", "nowhere.json", *RELEASE[2:]], "'nowhere.json' is missing or unreadable"),
+    "a plan that is none": (4, ["release", "people.csv", *RELEASE[2:]], "this is not a plan: it is not JSON"),
+    "no data": (6, ["release", "plan.json", "nowhere.csv", *RELEASE[3:]], "there is no data file 'nowhere.csv'"),
+    "data of no known kind": (6, ["release", "plan.json", "spec.toml", *RELEASE[3:]], "Nothing was "),
+    "a ledger that is none": (7, [*RELEASE[:4], "people.csv", *RELEASE[5:]], "it is not a ledger"),
+    "a ledger in no folder": (7, [*RELEASE[:4], "nowhere/l.db", *RELEASE[5:]], "does not exist: make it first"),
+    "a release onto a file": (8, [*RELEASE[:6], "people.csv"], "exists already; releases are never overwritten"),
+    "a release below a file": (8, [*RELEASE[:6], "people.csv/r"], "cannot be written (File exists)"),
+    "no ledger": (7, ["ledger", "nowhere.db"], "there is no ledger 'nowhere.db'"),
+    "a ledger that is something else": (7, ["ledger", "people.csv"], "it is not a ledger"),
+    "nothing to verify": (8, ["verify", "nowhere"], "there is no plan or release 'nowhere'"),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_every_error_is_a_sentence_and_a_code(run, here, case):
+    code, arguments, message = ERRORS[case]
+    (here / "plan.json").write_text(fn.plan(fn.load_spec("spec.toml")).to_json(), encoding="utf-8")
+    before = {p: p.read_bytes() for p in here.iterdir()}
+    found, out, err = run(*arguments)
+    assert (found, out) == (code, "")
+    assert message in err.splitlines()[-1]
+    assert err.splitlines()[-1].startswith("error: ")
+    found, out, err = run(*arguments, "--json")
+    document = json.loads(out)
+    assert (found, document["exit_code"], f"error: {document['error']}") == (code, code, err.splitlines()[-1])
+    assert {p: p.read_bytes() for p in here.iterdir()} == before
+
+
+def test_data_outside_the_domain_are_refused(run, here):
+    run("plan", "spec.toml", "-o", "plan.json")
+    (here / "people.csv").write_text(DATA + "w,2\n", encoding="utf-8")
+    code, out, err = run(*RELEASE)
+    assert (code, out) == (6, "")
+    assert "Nothing was measured" in err
+    assert "w" not in re.findall(r"\b\w\b", err)  # the value stays where it is
+    assert not (here / "budget.db").exists() or not fn.Ledger("budget.db").entries()
+    assert not (here / "release").exists()
+
+
+def test_what_does_not_verify_ends_with_8(run, here):
+    run("plan", "spec.toml", "-o", "plan.json")
+    run(*RELEASE)
+    (here / "release" / "tables" / "area.csv").write_text("area,value\n", encoding="utf-8")
+    code, out, err = run("verify", "release")
+    assert code == 8
+    assert out.count("\nFAILS  ") == 1
+    assert err.endswith("at least one claim does not hold\n")
+    code, out, _ = run("verify", "release", "--json")
+    assert (code, json.loads(out)["ok"]) == (8, False)
+    code, out, _ = run("verify", "people.csv", "--json")
+    assert (code, [c["holds"] for c in json.loads(out)["checks"]]) == (8, [False])
+
+
+def test_a_plan_file_is_replaced_whole_or_not_at_all(run, here, monkeypatch):
+    run("plan", "spec.toml", "-o", "plan.json")
+    first = (here / "plan.json").read_text(encoding="utf-8")
+    (here / "spec.toml").write_text(SPEC.replace("margin = 4", "margin = 5"), encoding="utf-8")
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cli.Path, "replace", full)
+        code, _, err = run("plan", "spec.toml", "-o", "plan.json")
+        assert (code, err.splitlines()[-1]) == (8, "error: 'plan.json' cannot be written (No space left on device).")
+        patch.setattr(cli.Path, "write_text", full)
+        assert run("plan", "spec.toml", "-o", "plan.json")[0] == 8
+    assert (here / "plan.json").read_text(encoding="utf-8") == first
+    assert run("plan", "spec.toml", "-o", "plan.json")[0] == 0
+    assert (here / "plan.json").read_text(encoding="utf-8") != first
+    assert sorted(p.name for p in here.iterdir()) == ["people.csv", "plan.json", "spec.toml"]
+
+
+def test_an_interruption_ends_with_130_and_leaves_nothing_behind(run, here, monkeypatch):
+    run("plan", "spec.toml", "-o", "plan.json")
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "make_plan", interrupted)
+    code, out, err = run("plan", "spec.toml", "-o", "other.json", "--json")
+    assert (code, json.loads(out)["kind"], err.splitlines()[-1]) == (130, "Interrupted", "interrupted")
+    monkeypatch.setattr(noise, "discrete_gaussian", interrupted)
+    code, out, err = run(*RELEASE)
+    assert (code, out, err.splitlines()[-1]) == (130, "", "interrupted")
+    assert sorted(p.name for p in here.iterdir()) == ["budget.db", "people.csv", "plan.json", "spec.toml"]
+    with fn.Ledger("budget.db") as ledger:
+        assert [e.kind for e in ledger.entries()] == ["charge"]
+
+
+@pytest.mark.slow
+def test_a_release_killed_at_any_time_is_whole_or_absent(run, here):
+    run("plan", "spec.toml", "-o", "plan.json")
+    start = time.monotonic()
+    process(*RELEASE[:6], "whole", check=0)
+    usual = time.monotonic() - start
+    for i in range(12):
+        release = subprocess.Popen(
+            [sys.executable, "-m", "fitnoise", *RELEASE[:4], f"{i}.db", "-o", f"r{i}"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(usual * (0.6 + i / 20))
+        release.send_signal(signal.SIGKILL)
+        release.wait()
+        charged = (here / f"{i}.db").exists() and bool(fn.Ledger(f"{i}.db").entries())
+        if (here / f"r{i}").exists():
+            assert charged
+            assert fn.verify(f"r{i}").ok
+
+
+# --- streams and terminals ------------------------------------------------------------------------------------
+
+
+def test_the_schema_is_printed(run):
+    code, out, err = run("schema", "--json")
+    assert (code, json.loads(out), err) == (0, fn.spec.json_schema(), "")
+
+
+def test_it_runs_as_a_module_and_as_a_program(here):
+    assert json.loads(process("schema", check=0).stdout)["type"] == "object"
+    program = os.path.join(os.path.dirname(sys.executable), "fitnoise")  # noqa: PTH118, PTH120 - of this environment
+    if os.path.exists(program):  # noqa: PTH110
+        assert subprocess.run([program, "--version"], capture_output=True, check=True).stdout.startswith(b"fitnoise, ")
+    assert process("plan", "nowhere.toml", "--json").returncode == 3
+
+
+def test_a_closed_pipe_is_no_error(here):
+    script = f"set -o pipefail; '{sys.executable}' -m fitnoise schema 2>err | {{}}"
+    for reader, code in (("head -n 1", 0), ("true", 1)):  # all is read and dropped; nobody reads
+        done = subprocess.run(["bash", "-c", script.format(reader)], capture_output=True, timeout=60, check=False)
+        assert done.returncode in (code, 1)
+        assert (here / "err").read_text(encoding="utf-8") == ""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
+def test_a_full_disk_under_stdout_is_one_sentence(here):
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        command = [sys.executable, "-m", "fitnoise", "schema"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: the output cannot be written (No space left on device).\n")
+
+
+@pytest.mark.parametrize(
+    ("accident", "said"), [(BrokenPipeError(32, "Broken pipe"), ""), (OSError(5, "I/O error"), "I/O")]
+)
+def test_an_output_that_fails_at_the_end_is_not_tried_again(monkeypatch, capsys, accident, said):
+    class Closed(io.StringIO):
+        def flush(self):
+            raise accident
+
+        def fileno(self):
+            return 99
+
+    given_up = []
+    monkeypatch.setattr(cli.os, "dup2", lambda _, end: given_up.append(end))
+    monkeypatch.setattr(sys, "stdout", Closed())
+    with pytest.raises(SystemExit) as end:
+        main(["schema"])
+    assert (end.value.code, given_up) == (1, [99])
+    assert said in capsys.readouterr().err
+
+
+def test_what_a_stream_lacks_is_spelled_out(monkeypatch):
+    for encoding, expected in (
+        ("ascii", b"rho >= 1 +/- 2 \\u6771\n"),
+        ("latin-1", b"rho >= 1 +/- 2 \\u6771\n"),
+        ("utf-8", "ρ ≥ 1 ± 2 東\n".encode()),
+    ):
+        stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
+        monkeypatch.setattr(sys, "stdout", stream)
+        console.emit("ρ ≥ 1 ± 2 東")
+        stream.flush()
+        assert stream.buffer.getvalue() == expected
+
+
+def test_progress_on_a_terminal_shows_the_stage_as_it_is(monkeypatch):
+    shown = io.StringIO()
+    screen = console.Console(file=shown, force_terminal=True, width=80)
+    monkeypatch.setattr(console, "Console", lambda **_: screen)
+    with console.progress("planning") as tell:
+        tell("[red]step 1[/red]")
+        time.sleep(0.3)
+    assert "planning: [red]step 1[/red]" in shown.getvalue()
+    assert shown.getvalue().endswith("\x1b[2K")  # the line is cleared at the end
+
+
+@pytest.mark.parametrize(
+    ("environment", "sign"),
+    [
+        ({"LC_ALL": "C"}, "±4"),
+        ({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, "+/-4"),
+        ({"PYTHONIOENCODING": "ascii"}, "+/-4"),
+        ({"PYTHONIOENCODING": "latin-1"}, "±4"),
+    ],
+)
+def test_every_locale_is_served(here, environment, sign):
+    """What a stream cannot show is spelled out; JSON is ASCII everywhere."""
+    spec = SPEC.replace("domain.area", 'domain."area"').replace('"area"', '"Région 東"')
+    (here / "spec.toml").write_text(spec, encoding="utf-8")
+    done = process("plan", "spec.toml", check=0, **environment)
+    text = done.stdout.decode("latin-1" if "latin-1" in environment.values() else "utf-8")
+    assert sign in text
+    assert (">= bound" in text) == (sign != "±4" or "latin-1" in environment.values())
+    assert ("東" in text) == (environment == {"LC_ALL": "C"})
+    if environment.get("PYTHONIOENCODING") == "ascii":
+        document = json.loads(process("plan", "spec.toml", "--json", check=0, **environment).stdout.decode("ascii"))
+        assert document["tables"][0]["name"] == "Région 東"
+        assert b"nowhere rho.toml" in process("plan", "nowhere ρ.toml", check=3, **environment).stderr
+
+
+def test_labels_cannot_command_the_terminal(run, here):
+    (here / "spec.toml").write_text(
+        SPEC.replace('["area"]\nmargin', '["area"]\nname = "x\\u001b[31m\\ny"\nmargin'), encoding="utf-8"
+    )
+    _, out, _ = run("plan", "spec.toml", "-o", "plan.json")
+    assert r"x\x1b[31m\ny " in out
+    _, out2, err = run(*RELEASE)
+    assert ESCAPE not in out + out2 + err
+
+
+def test_columns_line_up_for_wide_letters_and_are_never_cut(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "10")
+    console.emit_table(("name", "n"), [("東京", "1"), ("a long name " * 5, "1,000")], numeric=(1,))
+    out = capsys.readouterr().out
+    width = len("a long name " * 5)
+    assert out.splitlines() == [
+        "name" + " " * (width - 4) + "      n",
+        "東京" + " " * (width - 4) + "      1",
+        "a long name " * 5 + "  1,000",
+    ]
+
+
+def test_progress_is_plain_and_rare_away_from_a_terminal(capsys, monkeypatch):
+    clock = iter(range(100))
+    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock) / 2)
+    with console.progress("planning") as tell:
+        for i in range(30):
+            tell(f"step {i}")
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = err.splitlines()
+    assert lines[0] == "planning …"
+    assert 2 <= len(lines) <= 4
+    assert all(re.fullmatch(r"planning: step \d+", line) for line in lines[1:])
+
+
+def terminal(arguments, *, both, columns=40, **environment):
+    """Run with a pseudo-terminal on stderr, and on stdout too when `both`; what was written to each."""
+    ours, theirs = pty.openpty()
+    out_read, out_write = (None, theirs) if both else os.pipe()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns), **environment}
+    child = subprocess.Popen(
+        [sys.executable, "-m", "fitnoise", *arguments], stdout=out_write, stderr=theirs, env=environment, stdin=theirs
+    )
+    os.close(theirs)
+    if not both:
+        os.close(out_write)
+    got = {ours: b"", **({} if both else {out_read: b""})}
+    open_ends = set(got)
+    while open_ends:
+        for end in select.select(list(open_ends), [], [], 60)[0]:
+            try:
+                chunk = os.read(end, 65536)
+            except OSError:  # what a terminal says when its last user left
+                chunk = b""
+            got[end] += chunk
+            if not chunk:
+                open_ends.discard(end)
+    for end in got:
+        os.close(end)
+    return child.wait(), got[ours].decode(), "" if both else got[out_read].decode()
+
+
+def test_a_terminal_shows_progress_and_a_pipe_gets_no_escape_codes(here):
+    code, err, out = terminal(["plan", "spec.toml", "--json"], both=False)
+    assert code == 0
+    assert ESCAPE in err
+    assert "planning" in err
+    assert ESCAPE not in out
+    assert json.loads(out)["rho"] > 0
+    code, err, out = terminal(["plan", "spec.toml", "--json"], both=False, NO_COLOR="1", PYTHONIOENCODING="ascii")
+    assert code == 0
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", err)  # no colour
+    assert json.loads(out)["rho"] > 0
+    code, err, _ = terminal(["plan", "spec.toml", "--json"], both=False, TERM="dumb")
+    assert (code, ESCAPE in err) == (0, False)
+
+
+def test_a_narrow_terminal_shows_everything(here):
+    code, text, _ = terminal(["plan", "spec.toml"], both=True, columns=20)
+    assert code == 0
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text).replace("\r", "")
+    assert re.search(r"^table +numbers +target .*share of price$", shown, re.MULTILINE)
+    assert re.search(r"^area by age prefix +8 +±8 to 9 .*%$", shown, re.MULTILINE)
+    assert re.search(r"^proof      cost .* cheaper by more than \S+$", shown, re.MULTILINE)
+
+
+def test_colour_forced_on_never_reaches_stdout(here):
+    done = process("plan", "spec.toml", "--json", check=0, FORCE_COLOR="1", TTY_COMPATIBLE="1")
+    assert ESCAPE.encode() not in done.stdout
+    json.loads(done.stdout)
