@@ -865,7 +865,8 @@ def test_enumerations_and_unique_ids_are_text(tmp_path):
 
 def test_a_column_without_a_value_has_no_wrong_type():
     frame = pa.table({"x": pa.nulls(3)})
-    for attribute in READINGS:
+    engine_knows_nothing = duckdb.__version__ >= "2"  # before, such a column was one of whole numbers
+    for attribute in READINGS if engine_knows_nothing else READINGS[:2]:
         counter = DuckCounter.from_frame(frame, fn.Domain(x=attribute), DataSource(outside_domain=DROP))
         assert counter.count([("x",)])[("x",)].sum() == 0
 
@@ -967,10 +968,10 @@ BROKEN = {
     "objects in polars": (None, lambda: pl.DataFrame({"x": pl.Series([object()], dtype=pl.Object)})),
     "a reader": (None, lambda: pa.table({"x": [1], "name": [SECRET]}).to_reader()),
     "a lazy frame": (None, lambda: pl.DataFrame({"x": [1]}).lazy()),
-    "half a letter": (None, lambda: pd.DataFrame({"x": pd.Series([SECRET + "\udc80"], dtype=object)})),
 }
 
 
+@pytest.mark.usefixtures("real_engine")  # some files leave nothing of the engine that meets them
 @pytest.mark.parametrize("kind", BROKEN)
 def test_what_cannot_be_read_is_refused_without_quoting_it(kind, tmp_path):
     name, content = BROKEN[kind]
@@ -981,6 +982,15 @@ def test_what_cannot_be_read_is_refused_without_quoting_it(kind, tmp_path):
     leaks_nothing(caught.value)
 
 
+def test_half_a_letter_is_no_code_and_is_not_quoted():
+    frame = pd.DataFrame({"x": pd.Series([SECRET + "\udc80", "a"], dtype=object)})
+    counter = DuckCounter.from_frame(frame, fn.Domain(x=fn.Categorical(["a"])), DataSource())
+    with pytest.raises(DataError) as caught:  # outside the domain, or more than the engine can take
+        counter.count([("x",)])
+    leaks_nothing(caught.value)
+
+
+@pytest.mark.usefixtures("real_engine")
 @pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
 def test_a_flipped_byte_of_a_parquet_file_is_an_error_or_harmless(compression, tmp_path, rng):
     table = pa.table({"x": rng.integers(0, 5, 500), "name": [SECRET] * 500})
@@ -1010,6 +1020,7 @@ def test_a_flipped_bit_of_a_compressed_file_is_an_error(tmp_path, rng):
             open_counter(written(tmp_path / "x.csv.gz", bytes(content)), domain, DataSource())
 
 
+@pytest.mark.usefixtures("real_engine")
 def test_the_line_of_a_broken_csv_is_told(tmp_path):
     path = written(tmp_path / "x.csv", "x,y\n" + "1,2\n" * 20 + f"{SECRET}\n" + "1,2\n")
     with pytest.raises(DataError, match=r"InvalidInputException at line 22\); look for a line with"):

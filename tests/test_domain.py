@@ -110,6 +110,7 @@ def test_domain_is_an_ordered_mapping():
         (lambda: Categorical({1: "a", 2: "a"}), "label 'a' is declared twice"),
         (lambda: Categorical({1: ""}), "non-empty texts"),
         (lambda: Categorical([2**53]), "below 2\\^53"),
+        (lambda: Categorical(["\ud800"]), "half of a surrogate pair"),
         (lambda: Categorical(["a"], column=""), "non-empty text"),
         (lambda: Ordered(0.5, 3), "low must be a whole number"),
         (lambda: Ordered(0, True), "high must be a whole number"),

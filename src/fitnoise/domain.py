@@ -89,6 +89,10 @@ class Categorical(Attribute):
         if len(kinds) > 1 or not kinds <= {str, int, bool}:
             names = ", ".join(sorted(k.__name__ for k in kinds))
             raise DomainError(f"codes are all text, all whole numbers or all true/false; got {names}.")
+        if kinds == {str} and any("\ud800" <= x <= "\udfff" for c in items if isinstance(c, str) for x in c):
+            raise DomainError(
+                "a code holds half of a surrogate pair, which no data can hold; write the character itself."
+            )
         if kinds == {int} and any(abs(c) >= _EXACT for c in items if isinstance(c, int)):
             raise DomainError("whole-number codes must be below 2^53 in size; declare longer ones as text.")
         for what, seq in (("code", items), ("label", labels or ())):
