@@ -81,6 +81,97 @@ def _triangle(a: Floats) -> Floats:
     return out
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class _Scalars:
+    """All sectors of rank 1 together: one row of squared basis entries and a run of squared lifts each."""
+
+    multiplicity: Floats  # (K,)
+    columns: Floats  # squared basis, (K, n_o)
+    squares: Floats  # squared lifts, all sectors in a row
+    rows: NDArray[np.intp]  # the number each of them belongs to
+    owner: NDArray[np.intp]  # the sector each of them belongs to
+    numbers: int
+
+    def halves(self, p: Floats, q: Floats) -> tuple[Floats, Floats]:
+        """(C, N) of every sector, (K,) each."""
+        return self.columns @ p, self.gather(q)
+
+    def gather(self, q: Floats) -> Floats:
+        """Σ_j q_j l_j² per sector, (K,)."""
+        return np.bincount(self.owner, q[self.rows] * self.squares, minlength=len(self.columns)).astype(np.float64)
+
+    def scatter(self, x: Floats) -> Floats:
+        """Σ_S x_S l_Sj² per number, (M,)."""
+        return np.bincount(self.rows, x[self.owner] * self.squares, minlength=self.numbers).astype(np.float64)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Curved:
+    """A sector in coordinates where Σ_S = I: z_i = Z b_i, (k, n_o); y_j = Y l_j, (rows, k); kernel 1/(s_a + s_b)."""
+
+    multiplicity: float
+    z: Floats
+    y: Floats
+    rows: NDArray[np.intp]
+    kernel: Floats
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Linearisation:
+    """The problem at weights w = (p, q) to second order, for the convex φ(w) = Σw − 2 log ν(w).
+
+    A change (dp, dq) moves Σ_S, in coordinates where Σ_S = I, by the E that solves s_a E_ab + E_ab s_b = (dC − dN)_ab,
+    s the singular values of N^½C^½; then d prof_i = −mult z_iᵀEz_i and d(var_j/c_j) = mult y_jᵀEy_j, twice the changes
+    of ν's slopes. A Hessian–vector product is a few products of k × n_o and k × M matrices: no decomposition.
+
+    value: the evaluation. slopes: 2 ∂ν/∂w = (profile, var/c), (n_o + M,).
+    """
+
+    value: Evaluation
+    slopes: Floats
+    curved: tuple[_Curved, ...]
+    scalars: _Scalars | None
+    scalar_sigma: Floats  # Σ_S of rank-1 sectors
+    scalar_size: Floats  # √(C_S N_S)
+
+    def hessian_times(self, v: Floats) -> Floats:
+        """∇²φ v, (n_o + M,)."""
+        n = len(self.value.profile)
+        dp, dq = v[:n], v[n:]
+        out = np.zeros_like(v)
+        for c in self.curved:
+            e = ((c.z * dp) @ c.z.T - (c.y.T * dq[c.rows]) @ c.y) * c.kernel
+            out[:n] += c.multiplicity * (c.z * (e @ c.z)).sum(axis=0)
+            out[n + c.rows] -= c.multiplicity * (c.y * (c.y @ e)).sum(axis=1)
+        if self.scalars is not None:
+            s, sigma = self.scalars, self.scalar_sigma
+            e = s.multiplicity * (s.columns @ dp / sigma - s.gather(dq) * sigma) / (2 * self.scalar_size)
+            out[:n] += (e / sigma) @ s.columns
+            out[n:] -= s.scatter(e * sigma)
+        nu = self.value.nu
+        return np.asarray(out / nu + self.slopes * (float(self.slopes @ v) / (2 * nu * nu)))
+
+    def diagonal(self) -> Floats:
+        """The diagonal of ∇²φ, (n_o + M,); at least a tiny positive number."""
+        n = len(self.value.profile)
+        out = np.zeros_like(self.slopes)
+        for c in self.curved:
+            z2, y2 = c.z**2, c.y**2
+            out[:n] += c.multiplicity * (z2 * (c.kernel @ z2)).sum(axis=0)
+            out[n + c.rows] += c.multiplicity * ((y2 @ c.kernel) * y2).sum(axis=1)
+        if self.scalars is not None:
+            s, sigma = self.scalars, self.scalar_sigma
+            e = s.multiplicity / (2 * self.scalar_size)
+            out[:n] += (e / sigma**2) @ s.columns**2
+            out[n:] += np.bincount(s.rows, (e * sigma**2)[s.owner] * s.squares**2, minlength=s.numbers)
+        nu = self.value.nu
+        out = out / nu + self.slopes**2 / (2 * nu * nu)
+        return np.asarray(np.maximum(out, 1e-12 * out.max()))
+
+
 class FitForUse:
     """The problem of a decomposed workload.
 
@@ -96,7 +187,7 @@ class FitForUse:
         self.cells = d.cells
         self.numbers = d.layouts[-1].rows.stop
         self._blocks: dict[int, _Block] = {}
-        self._scalars: list[int] = []
+        self._scalar_sectors: list[int] = []
         scale = 1 / np.sqrt(d.variances)
         for t, layout in enumerate(d.layouts):
             scale[layout.rows] /= d.table_cells(t)
@@ -107,7 +198,7 @@ class FitForUse:
             rows = np.concatenate([np.arange(*d.layouts[t].rows.indices(self.numbers)) for t in sector.members])
             lifts = np.concatenate(sector.lifts) * scale[rows][:, None]
             if len(sector.basis) == 1:
-                self._scalars.append(number)
+                self._scalar_sectors.append(number)
                 columns.append(sector.basis[0].astype(np.float64) ** 2)
                 entries.append((rows, lifts[:, 0] ** 2))
                 continue
@@ -116,47 +207,69 @@ class FitForUse:
                 factored[id(sector.basis)] = np.ascontiguousarray(q.T), np.asarray(r, dtype=np.float64)
             q, r = factored[id(sector.basis)]
             self._blocks[number] = _Block(float(sector.multiplicity), q, r, lifts @ r.T, rows)
-        self._multiplicities = np.array([float(d.sectors[s].multiplicity) for s in self._scalars])
-        self._columns = np.array(columns).reshape(len(columns), self.cells)
-        self._rows = np.concatenate([e[0] for e in entries]) if entries else np.zeros(0, dtype=np.intp)
-        self._squares = np.concatenate([e[1] for e in entries]) if entries else np.zeros(0)
-        self._owner = np.repeat(np.arange(len(entries)), [len(e[0]) for e in entries])
+        self._scalars: _Scalars | None = None
+        if entries:
+            self._scalars = _Scalars(
+                multiplicity=np.array([float(d.sectors[s].multiplicity) for s in self._scalar_sectors]),
+                columns=np.array(columns),
+                squares=np.concatenate([squares for _, squares in entries]),
+                rows=np.concatenate([rows for rows, _ in entries]),
+                owner=np.repeat(np.arange(len(entries)), [len(rows) for rows, _ in entries]),
+                numbers=self.numbers,
+            )
 
     def evaluate(self, p: Floats, q: Floats) -> Evaluation:
         """ν, profile and var/c at weights p (n_o,) and q (M,)."""
+        return self.linearise(p, q).value
+
+    def linearise(self, p: Floats, q: Floats) -> Linearisation:
+        """The same, with what Hessian–vector products need; nothing more is computed for it."""
         nu = 0.0
         profile = np.zeros(self.cells)
         ratios = np.zeros(self.numbers)
-        if self._scalars:
-            c, n = self._scalar_parts(p, q)
+        sigma = size = np.zeros(0)
+        if self._scalars is not None:
+            s = self._scalars
+            c, n = s.halves(p, q)
             with np.errstate(divide="ignore", invalid="ignore"):
-                up = self._multiplicities * np.sqrt(n / c)
-                down = self._multiplicities * np.sqrt(c / n)
-            nu += float(self._multiplicities @ np.sqrt(c * n))
-            profile += up @ self._columns
-            ratios += np.bincount(self._rows, down[self._owner] * self._squares, minlength=self.numbers)
+                sigma, size = np.sqrt(c / n), np.sqrt(c * n)
+                profile += (s.multiplicity / sigma) @ s.columns
+            ratios += s.scatter(s.multiplicity * sigma)
+            nu += float(s.multiplicity @ size)
+        curved = []
         for block in self._blocks.values():
-            s, z, y = block.halves(p, q)
-            nu += block.multiplicity * float(s.sum())
-            profile += block.multiplicity * ((z @ block.q) ** 2).sum(axis=0)
-            ratios[block.rows] += block.multiplicity * ((block.lifts @ y.T) ** 2).sum(axis=1)
-        return Evaluation(nu, profile, ratios)
-
-    def _scalar_parts(self, p: Floats, q: Floats) -> tuple[Floats, Floats]:
-        c = self._columns @ p
-        n = np.bincount(self._owner, q[self._rows] * self._squares, minlength=len(self._scalars))
-        return c, n.astype(np.float64)
+            values, z, y = block.halves(p, q)
+            zb, yl = z @ block.q, block.lifts @ y.T
+            nu += block.multiplicity * float(values.sum())
+            profile += block.multiplicity * (zb**2).sum(axis=0)
+            ratios[block.rows] += block.multiplicity * (yl**2).sum(axis=1)
+            curved.append((block, zb, yl, values))
+        value = Evaluation(nu, profile, ratios)
+        return Linearisation(
+            value,
+            np.concatenate([profile, ratios]),
+            tuple(_Curved(b.multiplicity, zb, yl, b.rows, _kernel(v)) for b, zb, yl, v in curved),
+            self._scalars,
+            sigma,
+            size,
+        )
 
     def precision_factors(self, p: Floats, q: Floats) -> list[Floats]:
         """F_S (k × k) with F_SᵀF_S = Σ_S⁻¹ in the sector's integer basis, scaled so that max var/c = 1."""
         worst = math.sqrt(float(self.evaluate(p, q).ratios.max()))
         out: dict[int, Floats] = {}
-        if self._scalars:
-            c, n = self._scalar_parts(p, q)
-            for number, value in zip(self._scalars, np.sqrt(np.sqrt(n / c)), strict=True):
+        if self._scalars is not None:
+            c, n = self._scalars.halves(p, q)
+            for number, value in zip(self._scalar_sectors, np.sqrt(np.sqrt(n / c)), strict=True):
                 out[number] = np.array([[value * worst]])
         for number, block in self._blocks.items():
             _, z, _ = block.halves(p, q)
             # y = Q x and B x = Rᵀ y, so Σ⁻¹ in the coordinates B x is R⁻¹ ZᵀZ R⁻ᵀ
             out[number] = worst * sl.solve_triangular(block.triangle, z.T, lower=False).T
         return [out[i] for i in range(len(self.decomposition.sectors))]
+
+
+def _kernel(s: Floats) -> Floats:
+    """1/(s_a + s_b), with singular values no smaller than 1e-14 of the largest."""
+    s = np.maximum(s, 1e-14 * s[0])
+    return 1 / (s[:, None] + s)

@@ -15,7 +15,7 @@ from fitnoise.problems import FitForUse
 from fitnoise.publication import Budget, DataSource, OutsideDomain, Publication
 from fitnoise.rounding import rescale, round_strategy, variances
 from fitnoise.sectors import Decomposition, Floats, decompose
-from fitnoise.solvers import geometric_mean
+from fitnoise.solvers import combined
 from fitnoise.strategy import Strategy
 from fitnoise.workloads import Workload
 
@@ -93,7 +93,7 @@ def plan(
     goal = DEFAULT_GAP if gap is None else gap
     decomposition = decompose(publication.workload)
     problem = FitForUse(decomposition)
-    solution = geometric_mean.solve(problem, gap=goal / 2, max_iterations=max_iterations, progress=progress)
+    solution = combined.solve(problem, gap=goal / 2, max_iterations=max_iterations, progress=progress)
     strategy = _rounded(decomposition, problem.precision_factors(*solution.primal), publication, solution.lower, goal)
     status = str(solution.status)
     if publication.unit.neighbours is Neighbours.REPLACE_ONE:
