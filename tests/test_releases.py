@@ -31,6 +31,7 @@ STRANGE = [
     "été",
     'a "quoted", text',
     "two\nlines",
+    "c\rr",
     "cr\rlf\r\n",
     "x\0y",
     "=1+1",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from dataclasses import replace
@@ -290,8 +289,7 @@ def _write_whole(path: Path, text: str) -> None:
         stage.write_text(text, encoding="utf-8", newline="")
         stage.replace(path)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            stage.unlink()
+        stage.unlink(missing_ok=True)
         raise ReleaseError(f"{path.name!r} cannot be written ({error.strerror}).") from None
 
 

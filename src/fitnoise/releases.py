@@ -475,7 +475,7 @@ def engine() -> duckdb.DuckDBPyConnection:
 
 
 def read_parquet(files: duckdb.DuckDBPyConnection, path: Path) -> pd.DataFrame:
-    """A Parquet file of this module: truth values, whole numbers, floats and texts, none of them missing.
+    """A Parquet file of this module, as a frame: truth values, whole numbers, floats and texts.
 
     Raises:
         ReleaseError: it cannot be read, or is not such a file.
@@ -487,7 +487,7 @@ def read_parquet(files: duckdb.DuckDBPyConnection, path: Path) -> pd.DataFrame:
     except duckdb.Error:
         raise ReleaseError(f"{str(path)!r} is missing or unreadable.") from None
     for name, kind in kinds.items():
-        if kind not in _TYPES.values() or np.ma.is_masked(columns[name]):
+        if kind not in _TYPES.values():
             raise ReleaseError(f"column {name!r} of {path.name!r} was not written by a release.")
     return pd.DataFrame(columns)
 
