@@ -425,7 +425,7 @@ def test_what_cannot_be_rebuilt_or_written_is_found_out_before_the_charge(tmp_pa
     ledger = tmp_path / "ledger.db"
     domain = fn.Domain(a=fn.Categorical(["x", "y"]))
     long = fn.plan(fn.Workload(domain, [fn.table("a", margin=3, name="n" * 300)]))
-    surrogate = fn.plan(fn.Workload(fn.Domain(a=fn.Categorical(["x", "\ud800"])), [fn.table("a", margin=3)]))
+    surrogate = fn.plan(fn.Workload(fn.Domain(a=fn.Categorical({"x": "\ud800", "y": "z"})), [fn.table("a", margin=3)]))
     for plan in (long, surrogate):
         with pytest.raises(ReleaseError, match=f"the release cannot be written .*{NOTHING}"):
             fn.release(plan, np.array([1, 2]), ledger=ledger, directory=tmp_path / "r")
@@ -447,6 +447,8 @@ def test_errors_of_data_and_ledger_leave_nothing(tmp_path):
             fn.release(SMALL, data, ledger=ledger, directory=tmp_path / "r")
     with pytest.raises(LedgerError):
         fn.release(SMALL, COUNTS, ledger=tmp_path / "no" / "ledger.db", directory=tmp_path / "r")
+    with pytest.raises(LedgerError, match="':memory:' is a ledger that forgets"):
+        fn.release(SMALL, COUNTS, ledger=":memory:", directory=tmp_path / "r")
     assert not list(tmp_path.iterdir())
     with fn.Ledger(ledger) as book:
         book.set_cap(fn.Account("people", SMALL.publication.unit.describe()), SMALL.exact_rho * Fraction(3, 2))

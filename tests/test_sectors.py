@@ -91,6 +91,13 @@ def test_reals_of_low_rank_move_by_a_stated_shift(rng):
     np.testing.assert_array_equal(d.layouts[0].queries, lifted @ basis)
 
 
+def test_a_large_matrix_of_reals_of_low_rank_reaches_its_gap(rng):
+    """Basis entries of 26 bits leave room for strategies of enough bits within 64-bit noise."""
+    plan = fn.plan(fn.matrix_workload(rng.random((64, 256)), variances=1), gap=1e-6)
+    assert plan.gap <= 1e-6
+    assert plan.decomposition.query_shift < 1e-7
+
+
 def test_a_basis_that_misses_a_little_is_refused_or_stated():
     """A basis edited to lose a small entry must show: nothing is rounded away as if integers were always exact."""
     rows = np.array([[10**7, 9]])

@@ -22,8 +22,8 @@ LEAST_SCALE = 2.0**10
 """Noise on a coarse lattice misses its margins: an interval of ±1.96 σ holds 93.5 % at σ = 4, and 95 % less 0.06/σ in
 general. Finer lattices cost bits only."""
 _MANTISSA = 32
-_MAX_EXPONENT = 50
-"""A basis of 30-bit integers makes A small; beyond this power of two the noise would outgrow 64 bits instead."""
+_MAX_EXPONENT = 52
+"""A basis of 26-bit integers makes A small; beyond this power of two the noise would outgrow 64 bits instead."""
 
 
 def round_strategy(decomposition: Decomposition, factors: Sequence[Floats], bits: int) -> Strategy:

@@ -32,8 +32,8 @@ Floats = NDArray[np.float64]
 MAX_STRUCTURED_CELLS = 20_000
 """Joint cells of the structured attributes are dense: k × n_o arrays and k × k decompositions per step."""
 
-_BASIS_BITS = 30
-"""Entries of an integer basis stay below 2^30, so that strategy rows (another 20–40 bits) stay exact and small."""
+_BASIS_BITS = 26
+"""Entries of an integer basis stay below 2^26, so that strategy rows (another 20–40 bits) stay exact and small."""
 
 
 @final
@@ -89,7 +89,7 @@ class Decomposition:
     exchangeable, sizes: names and sizes n_a of the exchangeable attributes that some table shows.
     structured, shape: names and sizes of the structured ones, in domain order; n_o = Π shape.
     query_shift: how far an answered query may be from the one written, per record, as measured in double precision: 0
-        where distinct cells span the queries, rounding (about 1e-15) where other integers do, about 2⁻³⁰ of the largest
+        where distinct cells span the queries, rounding (about 1e-15) where other integers do, about 2⁻²⁶ of the largest
         entry for a rank-deficient matrix of real numbers, whose basis is rounded to integers.
     """
 
@@ -250,7 +250,7 @@ def integer_basis(rows: Array) -> NDArray[np.int64]:
     """An integer basis B of the row space, shape (rank, n_o).
 
     Equal columns are merged first. If the distinct non-zero columns are as many as the rank, B is their 0/1
-    indicators; otherwise k pivoted rows, scaled to integers (exactly where their binary fractions allow 30 bits).
+    indicators; otherwise k pivoted rows, scaled to integers (exactly where their binary fractions allow 26 bits).
     Rounding a strategy entrywise without an integer basis would move the row space and bias the answers.
     """
     unique, where = np.unique(rows, axis=1, return_inverse=True)
@@ -296,7 +296,7 @@ def _rank(a: Array) -> int:
 
 
 def _to_integers(a: Array) -> NDArray[np.int64]:
-    """The rows times a power of two, as integers: exact where 30 bits allow it, rounded otherwise."""
+    """The rows times a power of two, as integers: exact where 26 bits allow it, rounded otherwise."""
     if a.dtype.kind == "i":
         return a.astype(np.int64)
     exponent = _BASIS_BITS - int(math.frexp(float(np.abs(a).max()))[1])
