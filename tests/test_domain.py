@@ -63,6 +63,13 @@ def test_codes_from_a_file(tmp_path):
     assert Categorical.from_file(file, column="c") == Categorical(["01", "02"], column="c")
 
 
+@pytest.mark.parametrize("codes", ["\u00b2", "--5", "-0", "+1", "1 "])
+def test_odd_numbers_in_a_file_of_codes_are_texts(tmp_path, codes):
+    file = tmp_path / "codes.csv"
+    file.write_text(f"code\n{codes}\n", encoding="utf-8")
+    assert Categorical.from_file(file).codes == (codes,)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -111,6 +118,8 @@ def test_domain_is_an_ordered_mapping():
         (lambda: Categorical({1: ""}), "non-empty texts"),
         (lambda: Categorical([2**53]), "below 2\\^53"),
         (lambda: Categorical(["\ud800"]), "half of a surrogate pair"),
+        (lambda: Categorical({1: "\ud800"}), "written as UTF-8"),
+        (lambda: Domain({"\udfff": Ordered(0, 1)}), "plain, non-empty text"),
         (lambda: Categorical(["a"], column=""), "non-empty text"),
         (lambda: Ordered(0.5, 3), "low must be a whole number"),
         (lambda: Ordered(0, True), "high must be a whole number"),

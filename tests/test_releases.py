@@ -425,10 +425,8 @@ def test_what_cannot_be_rebuilt_or_written_is_found_out_before_the_charge(tmp_pa
     ledger = tmp_path / "ledger.db"
     domain = fn.Domain(a=fn.Categorical(["x", "y"]))
     long = fn.plan(fn.Workload(domain, [fn.table("a", margin=3, name="n" * 300)]))
-    surrogate = fn.plan(fn.Workload(fn.Domain(a=fn.Categorical({"x": "\ud800", "y": "z"})), [fn.table("a", margin=3)]))
-    for plan in (long, surrogate):
-        with pytest.raises(ReleaseError, match=f"the release cannot be written .*{NOTHING}"):
-            fn.release(plan, np.array([1, 2]), ledger=ledger, directory=tmp_path / "r")
+    with pytest.raises(ReleaseError, match=f"the release cannot be written .*{NOTHING}"):
+        fn.release(long, np.array([1, 2]), ledger=ledger, directory=tmp_path / "r")
     first, *others = SMALL.strategy.sectors
     alike = np.repeat(first.mixing[-1:], len(first.mixing), axis=0)  # every row the same: the charge would buy nothing
     sectors = [type(first)(first.attributes, first.sizes, alike, first.basis, first.scale), *others]

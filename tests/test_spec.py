@@ -2,6 +2,7 @@
 
 import json
 import math
+import unicodedata
 from fractions import Fraction
 
 import numpy as np
@@ -22,6 +23,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 words = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters='"'), min_size=1).filter(
     str.isprintable
 )
+composed = words.map(lambda text: unicodedata.normalize("NFC", text)).filter(str.isprintable)
 positive = st.floats(min_value=1e-3, max_value=1e6)
 chances = st.floats(min_value=1e-12, max_value=1 - 1e-9)
 columns = st.none() | words
@@ -114,9 +116,9 @@ def publications(draw):
     limits = draw(st.fixed_dictionaries({}, optional={"cap": budgets()}) | st.fixed_dictionaries({"budget": budgets()}))
     return fn.Publication(
         workload,
-        fn.PrivacyUnit(draw(words), draw(st.integers(1, 99)), draw(st.sampled_from(list(fn.Neighbours)))),
+        fn.PrivacyUnit(draw(composed), draw(st.integers(1, 99)), draw(st.sampled_from(list(fn.Neighbours)))),
         fn.DataSource(
-            draw(words),
+            draw(composed),
             draw(st.none() | texts),
             draw(st.sampled_from(list(fn.OutsideDomain))),
             draw(st.integers(1, 2**62)),
@@ -431,7 +433,7 @@ REFUSED = {
         "must be 'add-or-remove-one' or 'replace-one'",
     ),
     "an unknown policy": ("data = { outside_domain = 'drp' }\n" + REST, "must be 'refuse' or 'drop'; got 'drp'"),
-    "a nameless source": ("data = { source = ' ' }\n" + REST, "in data: a data source needs a name"),
+    "a nameless source": ("data = { source = ' ' }\n" + REST, "in data: a data source needs a printable name"),
     "an unknown type": (
         TABLE + "[domain.age]\ntype = 'ordinal'",
         "domain.age.type must be 'categorical', 'ordered' or 'binned'",

@@ -6,7 +6,7 @@ import zoo
 from dense import table_matrix
 from fitnoise import rules
 from fitnoise.errors import DomainError, WorkloadError
-from fitnoise.workloads import Recode
+from fitnoise.workloads import Recode, slug
 
 DOMAIN = fn.Domain(
     state=fn.Categorical(["OH", "IA", "NY"]),
@@ -145,3 +145,19 @@ def test_recodes_name_each_group_once():
     )
     with pytest.raises(WorkloadError, match="names a group twice"):
         fn.Workload(DOMAIN, [t])
+
+
+def test_tables_of_any_script_have_files_of_their_own():
+    w = fn.Workload(DOMAIN, [fn.table("state", margin=1, name="東京"), fn.table("sex", margin=1, name="大阪")])
+    assert [slug(t.name) for t in w.tables] == ["東京", "大阪"]
+    assert slug("State by Sex / 2014") == "state_by_sex_2014"
+
+
+def test_targets_out_of_range_and_large_queries():
+    with pytest.raises(WorkloadError, match="double precision"):
+        fn.Workload(DOMAIN, [fn.table("state", margin=1e-200)])
+    with pytest.raises(WorkloadError, match="'age' appears twice"):
+        fn.table(prefix=["age", "age"], margin=1)
+    with pytest.raises(WorkloadError, match="names a value twice"):
+        fn.By("a", {1: 3, "1": 4})
+    assert fn.matrix_workload([[2**32, 1]], margins=1).tables[0].matrix.shape == (1, 2)

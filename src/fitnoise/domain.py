@@ -10,6 +10,7 @@ import abc
 import csv
 import itertools
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,7 +90,7 @@ class Categorical(Attribute):
         if len(kinds) > 1 or not kinds <= {str, int, bool}:
             names = ", ".join(sorted(k.__name__ for k in kinds))
             raise DomainError(f"codes are all text, all whole numbers or all true/false; got {names}.")
-        if kinds == {str} and any("\ud800" <= x <= "\udfff" for c in items if isinstance(c, str) for x in c):
+        if not all(_encodable(c) for c in items if isinstance(c, str)):
             raise DomainError(
                 "a code holds half of a surrogate pair, which no data can hold; write the character itself."
             )
@@ -99,8 +100,8 @@ class Categorical(Attribute):
             if len(set(seq)) != len(seq):
                 repeated = next(x for i, x in enumerate(seq) if x in seq[:i])
                 raise DomainError(f"the {what} {repeated!r} is declared twice; each {what} names one cell.")
-        if labels is not None and not all(isinstance(x, str) and x for x in labels):
-            raise DomainError("labels are non-empty texts.")
+        if labels is not None and not all(isinstance(x, str) and x and _encodable(x) for x in labels):
+            raise DomainError("labels are non-empty texts that can be written as UTF-8.")
         _check_column(column)
         object.__setattr__(self, "codes", items)
         object.__setattr__(self, "labels", labels)
@@ -129,7 +130,7 @@ class Categorical(Attribute):
                 f"the file of codes {path.name!r} needs a column named 'code' (and may have 'label'); it has {header}."
             )
         texts = [row["code"] for row in rows]
-        whole = all(t is not None and t.lstrip("-").isdigit() and str(int(t)) == t for t in texts)
+        whole = all(t is not None and re.fullmatch("0|-?[1-9][0-9]*", t) for t in texts)
         codes: list[Code] = [int(t) for t in texts] if whole else list(texts)
         if "label" not in header:
             return cls(codes, column=column)
@@ -154,6 +155,11 @@ class Categorical(Attribute):
                 if name == value and isinstance(name, bool) == isinstance(value, bool):
                     return i
         raise DomainError(f"{value!r} is neither a code nor a label of this attribute.")
+
+
+def _encodable(text: str) -> bool:
+    """Whether a text can be written at all: half of a surrogate pair cannot."""
+    return not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def _plain(code: object) -> Code:
@@ -292,7 +298,12 @@ class Domain(Mapping[str, Attribute]):
             raise DomainError("a domain needs at least one attribute; got none.")
         lowered: dict[str, str] = {}
         for name, attribute in items.items():
-            if not isinstance(name, str) or not name.strip() or any(c in name for c in '\n\r\t"\0'):
+            if (
+                not isinstance(name, str)
+                or not name.strip()
+                or not _encodable(name)
+                or any(c in name for c in '\n\r\t"\0')
+            ):
                 raise DomainError(f"an attribute is named by a plain, non-empty text; got {name!r}.")
             if name.lower() in RESERVED:
                 raise DomainError(f"{name!r} is a column of every released table; rename the attribute.")

@@ -234,7 +234,10 @@ class Plan:
     # --- document -----------------------------------------------------------------------------------
 
     def document(self) -> dict[str, Any]:
-        """The plan as plain JSON values."""
+        """The plan as plain JSON values.
+
+        The bound is stated to ten digits: its last ones differ between processors, and the hash must not.
+        """
         return {
             "fitnoise_plan": FORMAT,
             "mechanism": MECHANISM,
@@ -250,7 +253,7 @@ class Plan:
             ],
             "weights": {"cells": self.weights[0].tolist(), "numbers": self.weights[1].tolist()},
             "status": self.status,
-            "cost": {"cost_squared": str(self.exact_cost), "bound": self.bound},
+            "cost": {"cost_squared": str(self.exact_cost), "bound": float(f"{self.bound:.9e}")},
         }
 
     def to_json(self) -> str:
@@ -271,7 +274,7 @@ class Plan:
         """
         try:
             document = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise PlanError("this is not a plan: it is not JSON. Nothing was measured.") from None
         if not isinstance(document, Mapping) or "fitnoise_plan" not in document:
             raise PlanError("this is not a plan: the key 'fitnoise_plan' is missing. Nothing was measured.")
@@ -282,13 +285,14 @@ class Plan:
             )
         try:
             plan = cls._read(document)
+            stated = str(document["cost"]["cost_squared"])
         except FitnoiseError:
             raise
         except (KeyError, TypeError, ValueError, ZeroDivisionError, OverflowError, AttributeError) as error:
             raise PlanError(
                 f"the plan is damaged ({type(error).__name__} while reading it). Nothing was measured."
             ) from None
-        if str(plan.exact_cost) != document["cost"]["cost_squared"]:
+        if str(plan.exact_cost) != stated:
             raise PlanError("the plan's integers do not cost what it says. Nothing was measured.")
         return plan
 

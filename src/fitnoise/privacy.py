@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import enum
 import math
+import unicodedata
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -53,6 +54,10 @@ __all__ = [
     "zcdp_epsilon",
     "zcdp_rho",
 ]
+
+
+MAX_RECORDS_PER_UNIT = 10**12
+"""More records than that in one unit is a mistake, and its square would leave floating point."""
 
 
 class Neighbours(enum.StrEnum):
@@ -97,15 +102,17 @@ class PrivacyUnit:
             or not self.name.isprintable()
             or not self.name
             or self.name != self.name.strip()
+            or not unicodedata.is_normalized("NFC", self.name)
         ):
             raise SpecError(
                 f"the privacy unit is named {self.name!r}; it needs a printable name without spaces around it, "
-                'such as "person"; nothing was planned'
+                'in composed Unicode (NFC), such as "person"; nothing was planned'
             )
-        if isinstance(self.max_records, bool) or not isinstance(self.max_records, int) or self.max_records < 1:
+        whole = isinstance(self.max_records, int) and not isinstance(self.max_records, bool)
+        if not whole or not 1 <= self.max_records <= MAX_RECORDS_PER_UNIT:
             raise SpecError(
                 f"a privacy unit was given at most {self.max_records!r} records; it needs a whole number of at "
-                "least 1: declare the most records one unit can have; nothing was planned"
+                "least 1 and at most 10^12: declare the most records one unit can have; nothing was planned"
             )
         if type(self.neighbours) is not Neighbours:  # the equal string is refused: others compare by identity
             choices = " or ".join(f'"{choice}"' for choice in Neighbours)

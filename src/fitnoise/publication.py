@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -49,6 +50,8 @@ class Budget:
             raise SpecError(f"delta lies strictly between 0 and 1, such as 1e-6; got {self.delta!r}.")
         if self.rho is not None:
             object.__setattr__(self, "rho", Fraction(self.rho))
+        if self.mu is not None:
+            object.__setattr__(self, "mu", float(self.mu))
 
     def as_rho(self) -> Fraction:
         """The largest ρ allowed, exact."""
@@ -86,8 +89,16 @@ class DataSource:
     max_records: int = MAX_RECORDS
 
     def __post_init__(self) -> None:
-        if not self.name.strip():
-            raise SpecError("a data source needs a name: its charges are summed under it in the ledger.")
+        if (
+            not self.name
+            or self.name != self.name.strip()
+            or not self.name.isprintable()
+            or not unicodedata.is_normalized("NFC", self.name)
+        ):
+            raise SpecError(
+                "a data source needs a printable name without spaces around it, in Unicode's composed form (NFC): its "
+                "charges are summed under it in the ledger."
+            )
         if isinstance(self.max_records, bool) or not 1 <= self.max_records <= 2**62:
             raise SpecError(f"max_records must be a whole number from 1 to 2^62; got {self.max_records!r}.")
 
@@ -119,7 +130,7 @@ class Publication:
     def __post_init__(self) -> None:
         if not 0 < self.delta < 1:
             raise SpecError(f"delta lies strictly between 0 and 1, such as 1e-6; got {self.delta!r}.")
-        if self.gap is not None and not 1e-10 <= self.gap <= 10:
+        if isinstance(self.gap, bool) or (self.gap is not None and not 1e-10 <= self.gap <= 10):
             raise SpecError(f"gap is a relative distance to the proven bound, from 1e-10 to 10; got {self.gap!r}.")
         if self.cap is not None and self.budget is not None:
             raise SpecError("a budget is spent exactly, so a cap beside it says nothing; give one of the two.")

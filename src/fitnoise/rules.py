@@ -43,6 +43,14 @@ def row_norms(a: Operator) -> Array:
     raise _no_rule("row norms", a)
 
 
+def _squarable(a: Operator) -> Array:
+    """The matrix, in floating point where the squares of its integers could pass 64 bits."""
+    m = dense(a)
+    if m.dtype.kind == "i" and max(int(m.max()), -int(m.min())) ** 2 * max(m.shape) >= 2**62:
+        return m.astype(np.float64)
+    return m
+
+
 # --- the matrix itself ------------------------------------------------------------------------------
 
 
@@ -88,7 +96,7 @@ def _(a: op.Scaled) -> Array:
 @gram.register(op.Groups)
 @gram.register(op.Scaled)
 def _(a: Operator) -> Array:
-    m = dense(a)
+    m = _squarable(a)
     return np.asarray(m.T @ m)
 
 
@@ -135,7 +143,7 @@ def _(a: op.Stack) -> Array:
 @column_norms.register(op.Dense)
 @column_norms.register(op.Scaled)
 def _(a: Operator) -> Array:
-    return np.asarray((dense(a) ** 2).sum(axis=0))
+    return np.asarray((_squarable(a) ** 2).sum(axis=0))
 
 
 @column_norms.register
@@ -180,7 +188,7 @@ def _(a: op.Transpose) -> Array:
 @row_norms.register(op.Dense)
 @row_norms.register(op.Scaled)
 def _(a: Operator) -> Array:
-    return np.asarray((dense(a) ** 2).sum(axis=1))
+    return np.asarray((_squarable(a) ** 2).sum(axis=1))
 
 
 @row_norms.register

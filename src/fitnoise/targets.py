@@ -71,6 +71,8 @@ class By:
     def __init__(
         self, attribute: str, values: Sequence[float] | Mapping[Any, float], default: float | None = None
     ) -> None:
+        if isinstance(values, Mapping) and len({str(k) for k in values}) != len(values):
+            raise WorkloadError(f"a target by {attribute!r} names a value twice; each value has one number.")
         object.__setattr__(self, "attribute", attribute)
         pairs = tuple((str(k), v) for k, v in values.items()) if isinstance(values, Mapping) else tuple(values)
         object.__setattr__(self, "values", pairs)

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fitnoise import operators as op
-from fitnoise import rules
 from fitnoise.domain import RESERVED, Attribute, Domain, Ordered
 from fitnoise.errors import WorkloadError
 from fitnoise.targets import By, Kind, Target, check_confidence
@@ -189,7 +188,7 @@ class Table:
                 raise WorkloadError(
                     f"the matrix has {self.matrix.shape[1]} columns; the domain has {domain.size} cells."
                 )
-            zero = np.flatnonzero(rules.row_norms(self.matrix) == 0)
+            zero = np.flatnonzero(~self.matrix.matrix.any(axis=1))
             if zero.size:
                 raise WorkloadError(
                     f"query {zero[0]} is zero everywhere: its answer is always 0, without error; leave it out."
@@ -201,8 +200,8 @@ class Table:
 
 
 def slug(name: str) -> str:
-    """A table's file name without its ending: lower-case letters, digits and underscores."""
-    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "table"
+    """A table's file name without its ending: lower-case letters of any script, digits and underscores."""
+    return re.sub(r"[\W_]+", "_", name.lower()).strip("_") or "table"
 
 
 def _listed(value: str | Iterable[str] | None) -> tuple[str, ...]:
@@ -260,7 +259,9 @@ def table(
     for a in attributes:
         if not isinstance(a, str):
             raise WorkloadError(f"a table is made of attribute names; got {a!r}.")
+    listed = _listed(prefix)
     columns = attributes + tuple(a for a in views if a not in attributes)
+    columns += tuple(a for i, a in enumerate(listed) if a in listed[:i])
     if len(set(columns)) != len(columns):
         twice = next(a for i, a in enumerate(columns) if a in columns[:i])
         raise WorkloadError(f"attribute {twice!r} appears twice in one table.")
@@ -315,6 +316,9 @@ class Workload:
             if not t.name.strip():
                 raise WorkloadError("a table's name must not be empty.")
             t.check(domain)
+            wanted = t.variances(domain, check_confidence(confidence))
+            if not ((wanted > 0) & np.isfinite(wanted)).all():
+                raise WorkloadError(f"a target of table {t.name!r} is too small or too large for double precision.")
         seen: dict[str, str] = {}
         for t in items:
             key = slug(t.name)
