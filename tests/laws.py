@@ -11,7 +11,6 @@ from fitnoise import measure as measuring
 from fitnoise import noise, reconstruct, rules
 from fitnoise.certificates import lower_bound
 from fitnoise.counting import HistogramCounter
-from fitnoise.errors import WorkloadError
 from fitnoise.plans import Plan
 from tolerances import EXACT, GAP, LOOSE
 
@@ -178,20 +177,3 @@ def check_mechanism(plan, rng, monkeypatch):
     expected = vectors[0] @ covariance @ vectors[1]
     size = np.sqrt((vectors[0] @ covariance @ vectors[0]) * (vectors[1] @ covariance @ vectors[1]))
     assert reconstruct.covariance(plan, *combos) == pytest.approx(expected, abs=1e-5 * size)
-
-
-def refuses(error, match, function, *args, **kwargs):
-    with pytest.raises(error, match=match):
-        function(*args, **kwargs)
-
-
-__all__ = [
-    "Replayed",
-    "WorkloadError",
-    "check_mechanism",
-    "check_operator",
-    "check_plan",
-    "measured",
-    "refuses",
-    "released",
-]

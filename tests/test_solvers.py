@@ -21,13 +21,17 @@ def problem(w, c=1.0):
     return FitForUse(decompose(fn.matrix_workload(w, variances=c)))
 
 
-@pytest.mark.parametrize("name", zoo.WORKLOADS)
-def test_the_evaluation_is_the_geometric_mean(name, rng):
-    """tr CΣ⁻¹ = tr NΣ = ν at any weights: p·prof = q·var/c = ν; and the dual bound is ν²."""
+def at_random_weights(name, rng):
     p = FitForUse(decompose(zoo.WORKLOADS[name]()))
     w, v = rng.random(p.cells) + 0.01, rng.random(p.numbers) + 0.01
     w, v = w / w.sum(), v / v.sum()
-    e = p.evaluate(w, v)
+    return p, w, v, p.evaluate(w, v)
+
+
+@pytest.mark.parametrize("name", zoo.WORKLOADS)
+def test_the_evaluation_is_the_geometric_mean(name, rng):
+    """tr CΣ⁻¹ = tr NΣ = ν at any weights: p·prof = q·var/c = ν; and the dual bound is ν²."""
+    p, w, v, e = at_random_weights(name, rng)
     # weights q on the row of a table stand for its Π n_a copies
     assert w @ e.profile == pytest.approx(e.nu, rel=EXACT)
     assert v @ e.ratios == pytest.approx(e.nu, rel=EXACT)
@@ -37,10 +41,7 @@ def test_the_evaluation_is_the_geometric_mean(name, rng):
 
 @pytest.mark.parametrize("name", zoo.WORKLOADS)
 def test_precision_factors_reproduce_the_profile(name, rng):
-    p = FitForUse(decompose(zoo.WORKLOADS[name]()))
-    w, v = rng.random(p.cells) + 0.01, rng.random(p.numbers) + 0.01
-    w, v = w / w.sum(), v / v.sum()
-    e = p.evaluate(w, v)
+    p, w, v, e = at_random_weights(name, rng)
     profile = sum(
         s.multiplicity * ((f @ s.basis) ** 2).sum(axis=0)
         for s, f in zip(p.decomposition.sectors, p.precision_factors(w, v), strict=True)

@@ -83,7 +83,7 @@ class Categorical(Attribute):
         labels = tuple(codes.values()) if isinstance(codes, Mapping) else None
         if isinstance(codes, (str, bytes)):
             raise DomainError(f"codes are a list of values; got the single text {codes!r}.")
-        items = tuple(_plain(c) for c in codes)
+        items = tuple(plain(c) for c in codes)
         if not items:
             raise DomainError("a categorical attribute needs at least one code; got none.")
         kinds = {type(c) for c in items}
@@ -162,7 +162,7 @@ def _encodable(text: str) -> bool:
     return not any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def _plain(code: object) -> Code:
+def plain(code: object) -> Code:
     """NumPy scalars as plain Python values; anything else unchanged, to be judged by the caller."""
     item = getattr(code, "item", None)
     return item() if callable(item) else code  # type: ignore[return-value]  # judged by Categorical
@@ -187,7 +187,7 @@ class Ordered(Attribute):
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
-            bound = _plain(getattr(self, name))
+            bound = plain(getattr(self, name))
             if isinstance(bound, bool) or not isinstance(bound, int) or abs(bound) >= _EXACT:
                 raise DomainError(f"{name} must be a whole number below 2^53 in size; got {bound!r}.")
             object.__setattr__(self, name, bound)
@@ -216,7 +216,7 @@ class Ordered(Attribute):
 
     def position(self, value: object) -> int:
         """The cell of a whole number in the range."""
-        value = _plain(value)
+        value = plain(value)
         if isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high:
             return value - self.low
         raise DomainError(f"{value!r} is not a whole number from {self.low} to {self.high}.")
@@ -236,7 +236,7 @@ class Binned(Attribute):
     _values: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __init__(self, cuts: Sequence[float], *, column: str | None = None) -> None:
-        points = tuple(_plain(c) for c in cuts)
+        points = tuple(plain(c) for c in cuts)
         if not points:
             raise DomainError("a binned attribute needs at least one cut point; got none.")
         for c in points:

@@ -19,7 +19,6 @@ from fitnoise.counting import Counter, Margins, sum_down
 from fitnoise.errors import CapExceeded, DataError, PlanError
 from fitnoise.ledger import Account, Entry, Ledger
 from fitnoise.plans import MECHANISM, Plan
-from fitnoise.publication import OutsideDomain
 from fitnoise.strategy import Integers, SectorStrategy, Strategy, centre, exact_matmul
 
 WRAP = 2**62
@@ -76,7 +75,7 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger) -> Measurement:
     """
     strategy = replace(plan.strategy, sectors=tuple(replace(s) for s in plan.strategy.sectors))  # nothing cached
     publication = plan.publication
-    drops = publication.source.outside_domain is OutsideDomain.DROP
+    drops = publication.source.drops
     if counter.drops != drops:
         raise DataError(
             "the plan and the data source disagree on records outside the domain: one drops them, the other does not, "
@@ -85,8 +84,8 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger) -> Measurement:
     rho = privacy.rho(strategy.unit_cost(publication.unit, drops=drops))
     if rho <= 0:
         raise PlanError("a strategy that measures something costs something; this one claims to be free.")
-    for what, limit in (("cap", publication.cap), ("budget", publication.budget)):
-        if limit is not None and rho > limit.as_rho():
+    for what, limit in publication.limits:
+        if rho > limit:
             raise CapExceeded(
                 f"the plan costs more than the {what} it declares. Nothing was read and nothing was charged."
             )
@@ -154,8 +153,7 @@ def _transform(plan: Plan, sector: SectorStrategy, parts: list[_Part], margins: 
     combinations = math.prod(sector.sizes)
     basis_counts = np.zeros((combinations, len(sector.basis)), dtype=dtype)
     for part in parts:
-        inner = tuple(a for a in part.margin if a not in outer)
-        inner = tuple(sorted(inner, key=d.structured.index))
+        inner = tuple(a for a in part.margin if a not in outer)  # in domain order, as the basis has its cells
         counts = sum_down(margins, (*outer, *inner)).reshape(combinations, -1)
         basis_counts[:, part.rows] = _times(counts, part.basis.T, dtype)
     mixed = _times(basis_counts, sector.mixing.T, dtype)

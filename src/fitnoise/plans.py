@@ -21,11 +21,11 @@ import numpy as np
 from fitnoise import privacy
 from fitnoise.certificates import Certificate, lower_bound
 from fitnoise.errors import FitnoiseError, PlanError
-from fitnoise.publication import OutsideDomain, Publication
+from fitnoise.publication import Publication
 from fitnoise.rounding import variances
 from fitnoise.sectors import Decomposition, Floats, decompose, exchangeable_attributes
 from fitnoise.spec import Spec
-from fitnoise.strategy import SectorStrategy, Strategy
+from fitnoise.strategy import SAFE, SectorStrategy, Strategy, largest_entry
 from fitnoise.targets import Kind, z_score
 
 FORMAT = 1
@@ -96,8 +96,7 @@ class Plan:
     @cached_property
     def exact_cost(self) -> Fraction:
         """Δ² for one protected unit, exact, from the integers of the strategy."""
-        drops = self.publication.source.outside_domain is OutsideDomain.DROP
-        return self.strategy.unit_cost(self.publication.unit, drops=drops)
+        return self.strategy.unit_cost(self.publication.unit, drops=self.publication.source.drops)
 
     @property
     def cost_squared(self) -> float:
@@ -180,7 +179,7 @@ class Plan:
         for t, layout in zip(w.tables, self.decomposition.layouts, strict=True):
             wanted, achieved = layout.variances, self.variances[layout.rows]
             worst = int(np.argmax(achieved / wanted))
-            gamma = t.target.confidence if t.target.confidence is not None else w.confidence
+            gamma = t.target.level(w.confidence)
             z = z_score(gamma)
             out.append(
                 TableSummary(
@@ -258,6 +257,10 @@ class Plan:
 
     def to_json(self) -> str:
         """Canonical JSON: the same plan gives the same text. Keys keep their order: the domain's has a meaning."""
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return json.dumps(self.document(), separators=(",", ":"), allow_nan=False) + "\n"
 
     @cached_property
@@ -326,7 +329,7 @@ def _integers(rows: Any) -> Any:
     a = np.array(rows, dtype=object)
     if a.ndim != 2:
         raise PlanError("a strategy is made of matrices.")
-    return a.astype(np.int64) if int(np.abs(a).max()) < 2**62 else a
+    return a.astype(np.int64) if largest_entry(a) < SAFE else a
 
 
 def _up(x: Fraction) -> float:

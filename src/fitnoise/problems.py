@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -109,13 +110,19 @@ class _Scalars:
 @final
 @dataclass(frozen=True, eq=False)
 class _Curved:
-    """A sector in coordinates where Σ_S = I: z_i = Z b_i, (k, n_o); y_j = Y l_j, (rows, k); kernel 1/(s_a + s_b)."""
+    """A sector in coordinates where Σ_S = I: z_i = Z b_i, (k, n_o); y_j = Y l_j, (rows, k); singular values s."""
 
     multiplicity: float
     z: Floats
     y: Floats
     rows: NDArray[np.intp]
-    kernel: Floats
+    s: Floats
+
+    @cached_property
+    def kernel(self) -> Floats:
+        """1/(s_a + s_b), with singular values no smaller than 1e-14 of the largest; only second order needs it."""
+        s = np.maximum(self.s, 1e-14 * self.s[0])
+        return np.asarray(1 / (s[:, None] + s))
 
 
 @final
@@ -243,12 +250,12 @@ class FitForUse:
             nu += block.multiplicity * float(values.sum())
             profile += block.multiplicity * (zb**2).sum(axis=0)
             ratios[block.rows] += block.multiplicity * (yl**2).sum(axis=1)
-            curved.append((block, zb, yl, values))
+            curved.append(_Curved(block.multiplicity, zb, yl, block.rows, values))
         value = Evaluation(nu, profile, ratios)
         return Linearisation(
             value,
             np.concatenate([profile, ratios]),
-            tuple(_Curved(b.multiplicity, zb, yl, b.rows, _kernel(v)) for b, zb, yl, v in curved),
+            tuple(curved),
             self._scalars,
             sigma,
             size,
@@ -256,20 +263,13 @@ class FitForUse:
 
     def precision_factors(self, p: Floats, q: Floats) -> list[Floats]:
         """F_S (k × k) with F_SᵀF_S = Σ_S⁻¹ in the sector's integer basis, scaled so that max var/c = 1."""
-        worst = math.sqrt(float(self.evaluate(p, q).ratios.max()))
-        out: dict[int, Floats] = {}
-        if self._scalars is not None:
-            c, n = self._scalars.halves(p, q)
-            for number, value in zip(self._scalar_sectors, np.sqrt(np.sqrt(n / c)), strict=True):
-                out[number] = np.array([[value * worst]])
-        for number, block in self._blocks.items():
-            _, z, _ = block.halves(p, q)
-            # y = Q x and B x = Rᵀ y, so Σ⁻¹ in the coordinates B x is R⁻¹ ZᵀZ R⁻ᵀ
-            out[number] = worst * sl.solve_triangular(block.triangle, z.T, lower=False).T
+        at = self.linearise(p, q)
+        worst = math.sqrt(float(at.value.ratios.max()))
+        out = {
+            number: np.array([[worst / math.sqrt(sigma)]])
+            for number, sigma in zip(self._scalar_sectors, at.scalar_sigma, strict=True)
+        }
+        for (number, block), curved in zip(self._blocks.items(), at.curved, strict=True):
+            # y = Q x and B x = Rᵀ y, so Σ⁻¹ in the coordinates B x is R⁻¹ ZᵀZ R⁻ᵀ, with Z = (Z Q) Qᵀ
+            out[number] = worst * sl.solve_triangular(block.triangle, block.q @ curved.z.T, lower=False).T
         return [out[i] for i in range(len(self.decomposition.sectors))]
-
-
-def _kernel(s: Floats) -> Floats:
-    """1/(s_a + s_b), with singular values no smaller than 1e-14 of the largest."""
-    s = np.maximum(s, 1e-14 * s[0])
-    return 1 / (s[:, None] + s)

@@ -102,6 +102,11 @@ class DataSource:
         if isinstance(self.max_records, bool) or not 1 <= self.max_records <= 2**62:
             raise SpecError(f"max_records must be a whole number from 1 to 2^62; got {self.max_records!r}.")
 
+    @property
+    def drops(self) -> bool:
+        """Whether records outside the domain are left out, so that a record can come or go."""
+        return self.outside_domain is OutsideDomain.DROP
+
 
 @final
 @dataclass(frozen=True)
@@ -134,3 +139,9 @@ class Publication:
             raise SpecError(f"gap is a relative distance to the proven bound, from 1e-10 to 10; got {self.gap!r}.")
         if self.cap is not None and self.budget is not None:
             raise SpecError("a budget is spent exactly, so a cap beside it says nothing; give one of the two.")
+
+    @property
+    def limits(self) -> tuple[tuple[str, Fraction], ...]:
+        """What the price may not exceed: "budget" or "cap", with its ρ."""
+        said = (("budget", self.budget), ("cap", self.cap))
+        return tuple((what, limit.as_rho()) for what, limit in said if limit is not None)

@@ -17,7 +17,7 @@ import numpy as np
 from fitnoise.errors import ReleaseError
 from fitnoise.plans import Plan
 from fitnoise.sectors import Floats
-from fitnoise.strategy import Integers, axis_rows, mixing_inverse, uncentre, whitened_lift
+from fitnoise.strategy import Integers, axis_rows, uncentre, whitened_lift
 
 
 def estimates(plan: Plan, answers: Sequence[Integers]) -> list[Floats]:
@@ -32,7 +32,7 @@ def estimates(plan: Plan, answers: Sequence[Integers]) -> list[Floats]:
     out = []
     for s, y in zip(sectors, answers, strict=True):
         shape = [*(axis_rows(n) for n in s.sizes), len(s.basis)]
-        theta = np.asarray(y, dtype=np.float64).reshape(shape) @ mixing_inverse(s).T
+        theta = np.asarray(y, dtype=np.float64).reshape(shape) @ s.inverse.T
         for axis, n in enumerate(s.sizes):
             theta = uncentre(theta, axis, n)
         out.append(theta)

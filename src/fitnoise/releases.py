@@ -44,6 +44,7 @@ from fitnoise.ledger import Entry, Ledger
 from fitnoise.measure import measure
 from fitnoise.plans import MECHANISM, Plan
 from fitnoise.sectors import Floats
+from fitnoise.spec import Spec
 from fitnoise.strategy import Integers
 from fitnoise.targets import z_score
 from fitnoise.workloads import AtMost, Table, slug
@@ -102,7 +103,7 @@ class Release(Mapping[str, pd.DataFrame]):
         frame = label_frame(table.labels(workload.domain))
         frame["value"] = self._values[name].ravel()
         frame["std_error"] = std_error
-        frame["moe"] = z_score(_confidence(self.plan, table)) * std_error
+        frame["moe"] = z_score(table.target.level(workload.confidence)) * std_error
         return frame
 
     def __iter__(self) -> Iterator[str]:
@@ -275,7 +276,7 @@ def describe(plan: Plan) -> dict[str, Any]:
             for s in plan.tables
         ],
         "values": "unbiased estimates; they may be negative and are not rounded",
-        "spec": plan.document()["spec"],
+        "spec": Spec.of(publication).document(),
         "versions": {name: metadata.version(name) for name in ("fitnoise", "opendp", "numpy", "duckdb")},
     }
 
@@ -399,11 +400,6 @@ def label_frame(labels: Mapping[str, Sequence[str | int]]) -> pd.DataFrame:
         each = np.repeat(np.array(values, dtype=kind), math.prod(sizes[i + 1 :]))
         columns[name] = np.tile(each, math.prod(sizes[:i]))
     return pd.DataFrame(columns, index=range(math.prod(sizes)))
-
-
-def _confidence(plan: Plan, table: Table) -> float:
-    own = table.target.confidence
-    return plan.publication.workload.confidence if own is None else own
 
 
 def _explain_columns(table: Table) -> dict[str, str]:

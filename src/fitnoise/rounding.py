@@ -60,6 +60,11 @@ def variances(decomposition: Decomposition, strategy: Strategy) -> Floats:
     return out
 
 
+def relaxation(decomposition: Decomposition, strategy: Strategy) -> float:
+    """The largest achieved variance over its target."""
+    return float((variances(decomposition, strategy) / decomposition.variances).max())
+
+
 def rescale(strategy: Strategy, factor: float, *, up: bool) -> Strategy:
     """Multiply every σ by a factor, cut it to 32 bits (up or down), and shift A so that 2¹⁰ ≤ σ.
 

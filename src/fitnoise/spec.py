@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from fitnoise import operators as op
-from fitnoise.domain import Attribute, Binned, Categorical, Domain, Ordered
+from fitnoise.domain import Attribute, Binned, Categorical, Domain, Ordered, plain
 from fitnoise.errors import FitnoiseError, SpecError
 from fitnoise.privacy import Neighbours, PrivacyUnit
 from fitnoise.publication import MAX_RECORDS, Budget, DataSource, OutsideDomain, Publication
@@ -549,4 +549,4 @@ def _by_document(by: By) -> dict[str, Any]:
 
 def _plain(values: Sequence[Any]) -> list[Any]:
     """NumPy scalars as plain values."""
-    return [v.item() if isinstance(v, np.generic) else v for v in values]
+    return [plain(v) for v in values]

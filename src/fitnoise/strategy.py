@@ -102,6 +102,19 @@ class SectorStrategy:
         exact = r if largest < SAFE and r.dtype != object else r.astype(object)
         return [int(x) for x in (exact * exact).sum(axis=0)]
 
+    @cached_property
+    def inverse(self) -> NDArray[np.float64]:
+        """A_S⁻¹ in floating point, (k, k); SingularStrategy when doubles cannot hold A_S or cannot invert it."""
+        a = self.mixing.astype(np.float64)
+        try:
+            inverse = np.asarray(np.linalg.inv(a))
+        except np.linalg.LinAlgError:
+            inverse = np.full_like(a, math.nan)
+        held = all(int(x) == int(y) for x, y in zip(a.flat, self.mixing.flat, strict=True))
+        if not held or not np.isfinite(inverse).all() or np.abs(a @ inverse - np.eye(len(a))).max() > 1e-7:
+            raise SingularStrategy("a sector's integer strategy is singular: its answers could not be rebuilt.")
+        return inverse
+
     @property
     def answers(self) -> int:
         """Number of noisy numbers: k times Π n_a (1 for n_a = 2)."""
@@ -245,20 +258,7 @@ class Strategy:
         return Fraction(best, unit)
 
 
-def mixing_inverse(sector: SectorStrategy) -> NDArray[np.float64]:
-    """A_S⁻¹ in floating point, (k, k); SingularStrategy when doubles cannot hold A_S or cannot invert it."""
-    a = sector.mixing.astype(np.float64)
-    try:
-        inverse = np.asarray(np.linalg.inv(a))
-    except np.linalg.LinAlgError:
-        inverse = np.full_like(a, math.nan)
-    held = all(int(x) == int(y) for x, y in zip(a.flat, sector.mixing.flat, strict=True))
-    if not held or not np.isfinite(inverse).all() or np.abs(a @ inverse - np.eye(len(a))).max() > 1e-7:
-        raise SingularStrategy("a sector's integer strategy is singular: its answers could not be rebuilt.")
-    return inverse
-
-
 def whitened_lift(sector: SectorStrategy, lift: NDArray[np.float64]) -> NDArray[np.float64]:
     """σ_S Π g_a^(−½) L A_S⁻¹: rows whose squared norms are a sector's share of the variances, (m, k)."""
     gain = math.sqrt(math.prod(axis_gain(n) for n in sector.sizes))
-    return np.asarray(lift @ mixing_inverse(sector) * (sector.scale / gain))
+    return np.asarray(lift @ sector.inverse * (sector.scale / gain))

@@ -144,6 +144,10 @@ class Target:
         if self.reference is not None and not 0 < self.reference < math.inf:
             raise WorkloadError(f"a reference count is a positive number; got {self.reference!r}.")
 
+    def level(self, default: float) -> float:
+        """The confidence it is meant at: its own, or the workload's."""
+        return default if self.confidence is None else self.confidence
+
     def variance(self, number: NDArray[np.float64], confidence: float, cells: int) -> NDArray[np.float64]:
         """The variance each number asks for, in people², elementwise on `number`.
 
@@ -152,7 +156,7 @@ class Target:
             confidence: the workload's, used where the target has none of its own.
             cells: how many numbers the table has (for max deviations).
         """
-        gamma = self.confidence if self.confidence is not None else confidence
+        gamma = self.level(confidence)
         if self.kind is Kind.VARIANCE:
             return number
         if self.kind is Kind.STD_ERROR:

@@ -157,9 +157,9 @@ def _check_targets(plan: Plan) -> str | None:
 
 
 def _check_price(plan: Plan) -> str | None:
-    for what, limit in (("budget", plan.publication.budget), ("cap", plan.publication.cap)):
-        if limit is not None and plan.exact_rho > limit.as_rho():
-            return f"rho = {plan.rho:.9g} exceeds the {what} {float(limit.as_rho()):.9g}"
+    for what, limit in plan.publication.limits:
+        if plan.exact_rho > limit:
+            return f"rho = {plan.rho:.9g} exceeds the {what} {float(limit):.9g}"
     return None
 
 

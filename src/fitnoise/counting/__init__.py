@@ -16,7 +16,7 @@ from fitnoise.counting.duck import DuckCounter
 from fitnoise.counting.histogram import HistogramCounter
 from fitnoise.domain import Domain
 from fitnoise.errors import DataError
-from fitnoise.publication import DataSource, OutsideDomain
+from fitnoise.publication import DataSource
 
 __all__ = ["Counter", "DuckCounter", "HistogramCounter", "Margins", "open_counter", "sum_down"]
 
@@ -37,7 +37,7 @@ def open_counter(data: Any, domain: Domain, source: DataSource) -> Counter:
     if isinstance(data, Counter):
         return data
     if isinstance(data, np.ndarray):
-        return HistogramCounter(data, domain, drops=source.outside_domain is OutsideDomain.DROP)
+        return HistogramCounter(data, domain, drops=source.drops)
     if isinstance(data, (str, PathLike)):
         return DuckCounter.from_path(data, domain, source)
     if hasattr(type(data), "__arrow_c_stream__") or hasattr(type(data), "collect"):

@@ -32,7 +32,7 @@ from fitnoise.counting.frames import from_frame
 from fitnoise.counting.sources import Records, engine, quietly
 from fitnoise.domain import Attribute, Binned, Categorical, Domain, Ordered
 from fitnoise.errors import DataError
-from fitnoise.publication import DataSource, OutsideDomain
+from fitnoise.publication import DataSource
 
 _INTEGERS = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT",
@@ -88,7 +88,7 @@ class DuckCounter(Counter):
     @property
     def drops(self) -> bool:
         """As the source says."""
-        return self._source.outside_domain is OutsideDomain.DROP
+        return self._source.drops
 
     def check(self, attributes: Sequence[str]) -> None:
         """Raise DataError for a missing or ambiguous column or one of the wrong type; reads no record."""
@@ -190,8 +190,7 @@ class DuckCounter(Counter):
             cells = [_cell(used, a) for a in used]
             masks = [f"grouping({', '.join(cells[i : i + _MASK])}) AS m{i}" for i in range(0, len(cells), _MASK)]
             sets = ", ".join("(" + ", ".join(_cell(used, a) for a in m) + ")" for m in margins)
-            drop = self._source.outside_domain is OutsideDomain.DROP
-            where = " AND ".join(f"{c} >= 0" for c in cells if drop) or "true"
+            where = " AND ".join(f"{c} >= 0" for c in cells if self.drops) or "true"
             sql = (
                 f"WITH coded AS (SELECT {', '.join(fields) or '0 AS nothing'} FROM {relation} AS people "  # noqa: S608 - no text of the domain or the data
                 f"{' '.join(joins)}) SELECT {', '.join([*cells, *masks, 'count(*) AS records'])} "

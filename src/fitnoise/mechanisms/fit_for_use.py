@@ -12,8 +12,8 @@ from fitnoise.errors import CapExceeded, GapNotReached, PlanError, SingularStrat
 from fitnoise.plans import Plan
 from fitnoise.privacy import Neighbours, PrivacyUnit, rho
 from fitnoise.problems import FitForUse
-from fitnoise.publication import Budget, DataSource, OutsideDomain, Publication
-from fitnoise.rounding import rescale, round_strategy, variances
+from fitnoise.publication import Budget, DataSource, Publication
+from fitnoise.rounding import relaxation, rescale, round_strategy
 from fitnoise.sectors import Decomposition, Floats, decompose
 from fitnoise.solvers import combined
 from fitnoise.strategy import Strategy
@@ -98,12 +98,12 @@ def plan(
     status = str(solution.status)
     if publication.unit.neighbours is Neighbours.REPLACE_ONE:
         status = f"{REPLACE_ONE_STATUS}; {status}"
-    if strategy.unit_cost(publication.unit, drops=publication.source.outside_domain is OutsideDomain.DROP) == 0:
+    made = Plan(publication=publication, strategy=strategy, weights=solution.dual, status=status)
+    if made.exact_cost == 0:
         raise PlanError(
             "replace-one neighbours protect nothing that these tables show: the number of records is public there, and "
             "so is every number asked for. Publish it without noise, or ask for add-or-remove-one. No plan was made."
         )
-    made = Plan(publication=publication, strategy=strategy, weights=solution.dual, status=status)
     if gap is not None and made.gap > gap:
         raise GapNotReached(
             f"a certified gap of {gap:.1e} was asked for; {made.gap:.1e} was reached ({made.status}). "
@@ -128,10 +128,10 @@ def _rounded(
     for bits in BITS:
         try:
             found = _scaled(decomposition, round_strategy(decomposition, factors, bits), publication)
-            relaxation = float((variances(decomposition, found) / decomposition.variances).max())
+            relaxed = relaxation(decomposition, found)
         except SingularStrategy:
             continue  # too few bits for the smallest direction
-        if float(max(found.profile())) * relaxation <= lower * (1 + goal):
+        if float(max(found.profile())) * relaxed <= lower * (1 + goal):
             break
     if found is None:
         raise PlanError(
@@ -144,10 +144,9 @@ def _rounded(
 def _scaled(decomposition: Decomposition, strategy: Strategy, publication: Publication) -> Strategy:
     """Scale all noise so that the worst target holds, or the budget does."""
     if publication.budget is None:
-        worst = float((variances(decomposition, strategy) / decomposition.variances).max())
-        return rescale(strategy, worst**-0.5 * (1 - 1e-12), up=False)
+        return rescale(strategy, relaxation(decomposition, strategy) ** -0.5 * (1 - 1e-12), up=False)
     allowed = publication.budget.as_rho()
-    drops = publication.source.outside_domain is OutsideDomain.DROP
+    drops = publication.source.drops
     spent = rho(strategy.unit_cost(publication.unit, drops=drops))
     scaled = rescale(strategy, float(spent / allowed) ** 0.5 * (1 + 1e-12), up=True)
     if rho(scaled.unit_cost(publication.unit, drops=drops)) > allowed:

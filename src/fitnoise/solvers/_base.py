@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import final
+
+import numpy as np
 
 from fitnoise.sectors import Floats
 
@@ -40,3 +43,34 @@ class Solution:
     def gap(self) -> float:
         """Upper / lower − 1."""
         return self.upper / self.lower - 1
+
+
+class Incumbent:
+    """The best bounds a search has seen, and the weights w = (p, q) they were seen at."""
+
+    def __init__(self) -> None:
+        self.upper, self.lower = math.inf, 0.0
+        self.primal = self.dual = np.zeros(0)
+
+    def see(self, w: Floats, upper: float, lower: float) -> None:
+        """Keep the weights if they are better than what was seen before, for each side."""
+        if upper < self.upper:
+            self.upper, self.primal = upper, w
+        if lower > self.lower:
+            self.lower, self.dual = lower, w
+
+    @property
+    def gap(self) -> float:
+        """Best upper over best lower bound, less one."""
+        return self.upper / self.lower - 1
+
+    def solution(self, cells: int, iterations: int, status: Status) -> Solution:
+        """What a solver returns; the first `cells` weights are p."""
+        return Solution(
+            primal=(self.primal[:cells], self.primal[cells:]),
+            dual=(self.dual[:cells], self.dual[cells:]),
+            upper=self.upper,
+            lower=self.lower,
+            iterations=iterations,
+            status=status,
+        )

@@ -14,7 +14,7 @@ import numpy as np
 from fitnoise.errors import PlanError
 from fitnoise.problems import Evaluation, FitForUse
 from fitnoise.sectors import Floats
-from fitnoise.solvers._base import Progress, Solution, Status
+from fitnoise.solvers._base import Incumbent, Progress, Solution, Status
 
 THETA = 1.9
 MEMORY = 20
@@ -66,25 +66,16 @@ class _Search:
                 "the problem cannot be evaluated in floating point even at equal weights: the targets or the queries "
                 "differ too much in size. Bring them closer together. Nothing was planned."
             )
-        self.value = start
-        self.best_primal = self.best_dual = self.weights
-        self.upper, self.lower = start.upper, start.lower
+        self.best = Incumbent()
+        self._accept(self.weights, start)
         self.evaluations = 1
         self.memory = _Memory()
         self.floors = list(FLOORS)
-        self.mark = (1, self.gap)
-
-    @property
-    def gap(self) -> float:
-        """Best upper over best lower bound, less one."""
-        return self.upper / self.lower - 1
+        self.mark = (1, self.best.gap)
 
     def _accept(self, weights: Floats, value: Evaluation) -> None:
         self.weights, self.value = weights, value
-        if value.upper < self.upper:
-            self.upper, self.best_primal = value.upper, weights
-        if value.lower > self.lower:
-            self.lower, self.best_dual = value.lower, weights
+        self.best.see(weights, value.upper, value.lower)
 
     def advance(self) -> bool:
         """One step: the extrapolated one unless ν falls, else the plain one. False when neither can be evaluated."""
@@ -111,17 +102,17 @@ class _Search:
 
         True only when no floor is left.
         """
-        if self.gap < 0.8 * self.mark[1]:
-            self.mark = (self.evaluations, self.gap)
+        if self.best.gap < 0.8 * self.mark[1]:
+            self.mark = (self.evaluations, self.best.gap)
         elif self.evaluations - self.mark[0] > PATIENCE:
             self.floors.pop(0)
             if not self.floors:
                 return True
-            self.mark = (self.evaluations, self.gap)
+            self.mark = (self.evaluations, self.best.gap)
             self.memory.clear()
-            best = _evaluate(self.problem, self.best_dual)
-            if best is not None:
-                self.weights, self.value = self.best_dual, best
+            again = _evaluate(self.problem, self.best.dual)
+            if again is not None:
+                self.weights, self.value = self.best.dual, again
         return False
 
 
@@ -148,24 +139,16 @@ def solve(
     """
     search = _Search(problem)
     status = Status.CONVERGED
-    while search.gap > gap:
+    while search.best.gap > gap:
         if search.evaluations >= max_iterations:
             status = Status.ITERATIONS
             break
         if not search.advance() or search.stuck():
-            status = Status.CONVERGED if search.gap <= gap else Status.STALLED
+            status = Status.CONVERGED if search.best.gap <= gap else Status.STALLED
             break
         if progress is not None:
-            progress(search.evaluations, search.gap)
-    n = problem.cells
-    return Solution(
-        primal=(search.best_primal[:n], search.best_primal[n:]),
-        dual=(search.best_dual[:n], search.best_dual[n:]),
-        upper=search.upper,
-        lower=search.lower,
-        iterations=search.evaluations,
-        status=status,
-    )
+            progress(search.evaluations, search.best.gap)
+    return search.best.solution(problem.cells, search.evaluations, status)
 
 
 def _evaluate(problem: FitForUse, w: Floats) -> Evaluation | None:

@@ -20,7 +20,7 @@ import numpy as np
 from fitnoise.errors import PlanError
 from fitnoise.problems import FitForUse, Linearisation
 from fitnoise.sectors import Floats
-from fitnoise.solvers._base import Progress, Solution, Status
+from fitnoise.solvers._base import Incumbent, Progress, Solution, Status
 
 STEPS = 80
 """Newton steps allowed; twenty are usual."""
@@ -62,7 +62,7 @@ def solve(
     """
     search = _Search(problem, start)
     status = Status.CONVERGED
-    while search.gap > gap:
+    while search.best.gap > gap:
         if search.steps >= max_steps:
             status = Status.ITERATIONS
             break
@@ -70,17 +70,8 @@ def solve(
             status = Status.STALLED
             break
         if progress is not None:
-            progress(search.steps, search.gap)
-    n = problem.cells
-    primal, dual = search.best_primal, search.best_dual
-    return Solution(
-        primal=(primal[:n], primal[n:]),
-        dual=(dual[:n], dual[n:]),
-        upper=search.upper,
-        lower=search.lower,
-        iterations=search.steps,
-        status=status,
-    )
+            progress(search.steps, search.best.gap)
+    return search.best.solution(problem.cells, search.steps, status)
 
 
 class _Search:
@@ -94,26 +85,17 @@ class _Search:
         if at is None:
             raise PlanError("the weights to start from cannot be evaluated in floating point. Nothing was planned.")
         self.steps = 0
-        self.upper, self.lower = np.inf, 0.0
-        self.best_primal = self.best_dual = w
+        self.best = Incumbent()
         self._stand(w, at)
-        tau = max(0.5 * self.gap / len(w), 1e-14)
+        tau = max(0.5 * self.best.gap / len(w), 1e-14)
         self.z = np.maximum(self.gradient, tau / w)
-
-    @property
-    def gap(self) -> float:
-        """Best upper over best lower bound, less one."""
-        return self.upper / self.lower - 1
 
     def _stand(self, w: Floats, at: Linearisation) -> None:
         self.w, self.at = w, at
         self.gradient = 1 - at.slopes / at.value.nu
         n = self.problem.cells
         lower = at.value.lower / float(w[:n].sum() * w[n:].sum())  # ν is homogeneous of degree ½ in each
-        if at.value.upper < self.upper:
-            self.upper, self.best_primal = at.value.upper, w
-        if lower > self.lower:
-            self.lower, self.best_dual = lower, w
+        self.best.see(w, at.value.upper, lower)
 
     def advance(self) -> bool:
         """One Newton step; False when none of it lowers the barrier function in floating point."""
