@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from fitnoise import operators as op
 from fitnoise import rules
 from fitnoise.errors import WorkloadError
 from laws import check_operator
+from tolerances import EXACT
 
 
 @pytest.mark.parametrize("name", zoo.OPERATORS)
@@ -58,6 +61,47 @@ def test_no_rule_is_an_error_not_a_dense_fallback():
     for rule in (rules.dense, rules.gram, rules.column_norms, rules.row_norms):
         with pytest.raises(WorkloadError, match=r"no rule for the .* of Unknown"):
             rule(Unknown())
+    for rule in (rules.weighted_gram, rules.row_variances):
+        with pytest.raises(WorkloadError, match=r"no rule for the .* of Unknown"):
+            rule(Unknown(), np.ones((1, 1)))
+
+
+def all_ranges(n):
+    return op.Intervals(n, tuple((lo, hi) for lo in range(n) for hi in range(lo, n)))
+
+
+def test_all_ranges_without_their_matrix(rng):
+    n = 300
+    a = all_ranges(n)
+    m = a.shape[0]
+    w, x, factor = rng.normal(size=m), rng.normal(size=n), rng.normal(size=(n, 4))
+    s = factor @ factor.T
+    tracemalloc.start()
+    try:
+        weighted, variances = rules.weighted_gram(a, w), rules.row_variances(a, s)
+        assert tracemalloc.get_traced_memory()[1] < 8 * m * n / 10
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_allclose(weighted @ x, a.rmv(w * a.mv(x)), rtol=EXACT, atol=EXACT * np.abs(w).sum())
+    np.testing.assert_allclose(variances, (a.mv(factor) ** 2).sum(axis=1), rtol=EXACT, atol=EXACT)
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+def test_cells_outside_a_query_cost_its_variance_no_digits(axes):
+    a, variances = all_ranges(3), np.array([1e20, 1.0, 1e-20])
+    for _ in range(axes - 1):
+        a, variances = op.Kronecker((op.Prefix(2), a)), np.concatenate([variances, 1e20 * variances])
+    got = rules.row_variances(a, np.diag(variances))
+    np.testing.assert_allclose(got, rules.dense(a) ** 2 @ variances, rtol=EXACT)
+
+
+def test_the_ends_of_ranges_are_made_once_and_frozen():
+    a, b = all_ranges(3), all_ranges(3)
+    assert a.ends is a.ends
+    assert a == b
+    assert hash(a) == hash(b)
+    with pytest.raises(ValueError, match="read-only"):
+        a.ends[0][0] = 1
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -197,19 +198,24 @@ class Intervals(Operator):
         """(number of intervals, n)."""
         return len(self.bounds), self.n
 
-    def _ends(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        ends = np.array(self.bounds, dtype=np.intp)
-        return ends[:, 0], ends[:, 1] + 1
+    @cached_property
+    def ends(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The first cells, and the cells after the last: two arrays (number of intervals,), made once."""
+        lo, last = np.array(self.bounds, dtype=np.intp).T.copy()
+        hi = last + 1
+        lo.setflags(write=False)
+        hi.setflags(write=False)
+        return lo, hi
 
     def mv(self, x: Array) -> Array:
         """Differences of cumulative sums."""
-        lo, hi = self._ends()
+        lo, hi = self.ends
         sums = np.concatenate([np.zeros_like(x[:1]), np.cumsum(x, axis=0)])
         return np.asarray(sums[hi] - sums[lo])
 
     def rmv(self, y: Array) -> Array:
         """Cumulative sums of the starts less the ends."""
-        lo, hi = self._ends()
+        lo, hi = self.ends
         steps = np.zeros((self.n + 1, *y.shape[1:]), dtype=y.dtype)
         np.add.at(steps, lo, y)
         np.subtract.at(steps, hi, y)
