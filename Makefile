@@ -32,8 +32,9 @@ $(VENV)/.runtime: $(VENV)/.created requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock
+$(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock requirements-gpu.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-gpu.txt
 	@touch $@
 
 # Renew the pinned versions (needs uv).

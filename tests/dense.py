@@ -1,10 +1,12 @@
 """The same objects written out as dense matrices, by code that shares nothing with sectors. Small domains only."""
 
+import math
 from functools import reduce
 
 import numpy as np
 
 from fitnoise import rules
+from fitnoise.certificates import NOBODY
 from fitnoise.operators import Total
 
 
@@ -68,3 +70,74 @@ def strategy_matrix(plan):
         blocks.append(block)
         scales += [sector.scale] * len(block)
     return np.concatenate(blocks), np.array(scales)
+
+
+def least_squares(plan):
+    """The cells (exchangeable…, structured…) from the measurements, in units of their noise: generalised least squares.
+
+    By singular values, not their squares: the number of records may be known almost exactly.
+    """
+    rows, scales = strategy_matrix(plan)
+    return np.linalg.pinv((rows / scales[:, None]).astype(float), rcond=1e-11)
+
+
+def merged_matrix(plan):
+    """The workload over the cells (exchangeable…, structured…): every table is constant on the cells merged."""
+    merge = cell_order(plan)
+    return workload_matrix(plan.publication.workload).astype(float) @ merge.T / merge.sum(axis=1)
+
+
+def shared_out(plan, x):
+    """One number per row of each table, split evenly among the published numbers the row stands for."""
+    d, workload = plan.decomposition, plan.publication.workload
+    out = []
+    for table, layout in zip(workload.tables, d.layouts, strict=True):
+        outer = tuple(d.sizes[a] for a in layout.axes)
+        inner = x[layout.rows].reshape(layout.inner_shape) / math.prod(outer)
+        each = np.broadcast_to(inner, outer + layout.inner_shape).transpose(layout.transpose)
+        assert each.shape == table.shape(workload.domain)
+        out.append(each.ravel())
+    return np.concatenate(out)
+
+
+def moment(d, p, pairs=None):
+    """diag(p), or Σ p (e_i − e_j)(e_i − e_j)ᵀ, each averaged over all the cells, or pairs of cells, of its kind."""
+    copies = math.prod(d.sizes)
+    if pairs is None:
+        return np.diag(np.tile(p, copies) / copies)
+    out = np.zeros((copies * d.cells, copies * d.cells))
+    for weight, (agree, first, second) in zip(p, pairs.keys(), strict=True):
+        e = np.eye(d.cells)
+        if second == NOBODY:
+            out += weight * np.diag(np.tile(e[first], copies) / copies)
+            continue
+        factors = [np.eye(n) if agree >> a & 1 or n == 1 else 1 - np.eye(n) for a, n in enumerate(d.sizes)]
+        each = np.kron(kron(factors), np.outer(e[first], e[second]))
+        each *= weight / each.sum()
+        out += np.diag(each.sum(axis=0) + each.sum(axis=1)) - each - each.T
+    return out
+
+
+def dense_bound(plan, evidence, terms):
+    """What evidence proves about a plan's tables, from matrices over all cells and all published numbers."""
+    d = plan.decomposition
+    p, c = terms.factor * evidence.cells / evidence.cells.sum(), workload_variances(plan.publication.workload)
+    if terms.relative is not None:
+        p = np.where(terms.relative > 0, p / np.where(terms.relative > 0, terms.relative, 1), 0)
+    omega = None if terms.weights is None else shared_out(plan, terms.weights)
+    if omega is None:
+        w = shared_out(plan, evidence.numbers / evidence.numbers.sum()) / c
+    elif terms.trade is None:
+        w = omega / (omega @ c)
+    else:
+        w = shared_out(plan, evidence.numbers) / c + terms.trade * omega
+    values, vectors = np.linalg.eigh(moment(d, p, evidence.pairs))
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    nu = np.linalg.svd(np.sqrt(w)[:, None] * merged_matrix(plan) @ root, compute_uv=False).sum()
+    return nu**2 if terms.trade is None else 2 * nu - evidence.numbers.sum()
+
+
+def pair_costs(gram):
+    """Squared distances between the columns of a strategy with this Gram matrix."""
+    own = gram.diagonal()
+    return own[:, None] + own - 2 * gram

@@ -6,81 +6,178 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fitnoise as fn
+import zoo
 from conftest import zoo_plan
-from dense import workload_matrix, workload_variances
-from fitnoise.certificates import Certificate, lower_bound
+from dense import dense_bound
+from fitnoise.certificates import Certificate, Evidence, Pairs, Terms, lower_bound
 from fitnoise.errors import PlanError
+from tolerances import EXACT
 
-ADD = fn.Neighbours.ADD_OR_REMOVE_ONE
 REPLACE = fn.Neighbours.REPLACE_ONE
-NAMES = ["five structured cells", "crossed", "prefix", "reals of low rank", "marginals", "one cell"]
+NAMES = [
+    "five structured cells",
+    "crossed",
+    "prefix",
+    "reals of low rank",
+    "marginals",
+    "all ranges",
+    "attribute of one value",
+    "one cell",
+]
 
 
-@settings(deadline=None, max_examples=60)
-@given(st.sampled_from(NAMES), st.integers(0, 2**32), st.sampled_from([0.1, 1.0, 10.0]))
-def test_any_weights_prove_a_true_bound(name, seed, spread):
-    """Whatever the weights, the bound is below what the integer strategy costs (for either relation)."""
+def random_pairs(d, rng, *, alone):
+    """Some kinds of pairs, and weights for them."""
+    n = int(rng.integers(1, 9))
+    first, second = rng.integers(0, d.cells, n), rng.integers(-1 if alone else 0, d.cells, n)
+    return Pairs.of(zip(rng.integers(0, 2 ** len(d.sizes), n), first, second, strict=True)), rng.dirichlet(np.ones(n))
+
+
+def random_terms(d, goal, rng):
+    omega = rng.random(len(d.variances)) + 0.1
+    if goal == "total error":
+        return Terms(weights=omega, factor=int(rng.integers(1, 4)) ** 2)
+    if goal == "hybrid":
+        return Terms(weights=omega / d.variances, trade=float(rng.uniform(0.01, 3)), factor=4)
+    return Terms(relative=rng.uniform(0.1, 1, d.cells) if goal == "budgets" else None)
+
+
+GOALS = ("targets", "budgets", "total error", "hybrid")
+
+
+def reached(plan, terms, cost, profile):
+    """What a plan's integers reach of what the terms ask, for the cost of the worst pair of neighbours."""
+    d = plan.decomposition
+    if terms.relative is not None:
+        cost = max(x / r for x, r in zip(profile, terms.relative, strict=True))
+    cost *= terms.factor
+    if terms.weights is None:
+        return cost
+    total = float(terms.weights @ plan.variances)
+    if terms.trade is None:
+        return cost * total / float(terms.weights @ d.variances)
+    return cost + terms.trade * total
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.sampled_from(NAMES),
+    st.integers(0, 2**32),
+    st.sampled_from([0.1, 1.0, 10.0]),
+    st.sampled_from(GOALS),
+    st.sampled_from(["cells", "pairs", "pairs or alone"]),
+)
+def test_any_weights_prove_a_true_bound(name, seed, spread, goal, over):
+    """Whatever the weights, the bound is below what the integer strategy costs, for every goal and every relation."""
     plan = zoo_plan(name)
-    rng = np.random.default_rng(seed)
-    p = rng.dirichlet(np.full(plan.decomposition.cells, spread))
-    q = rng.dirichlet(np.full(len(plan.decomposition.variances), spread))
-    assert lower_bound(plan.decomposition, p, q, ADD) <= plan.cost_squared
-    assert lower_bound(plan.decomposition, p, q, REPLACE) <= float(plan.strategy.cost_squared(REPLACE))
+    d, rng = plan.decomposition, np.random.default_rng(seed)
+    terms = random_terms(d, goal if over == "cells" or goal != "budgets" else "targets", rng)
+    q = rng.dirichlet(np.full(len(d.variances), spread)) if goal != "total error" else np.zeros(0)
+    q *= 10.0 ** rng.uniform(-3, 1) if goal == "hybrid" else 1
+    s = plan.strategy
+    cost = float(max(s.profile()))
+    if over == "cells":
+        evidence = Evidence(rng.dirichlet(np.full(d.cells, spread)), q)
+    else:
+        pairs, p = random_pairs(d, rng, alone=over == "pairs or alone")
+        evidence = Evidence(p, q, pairs)
+        swap = float(s.cost_squared(REPLACE))
+        cost = swap if over == "pairs" else max(cost, swap)
+    assert lower_bound(d, evidence, terms) <= reached(plan, terms, cost, plan.profile) * (1 + 1e-12)
 
 
 def test_the_bound_can_be_weak_but_the_best_weights_are_not():
     plan = zoo_plan("prefix")
-    p, q = plan.weights
+    p, q = plan.evidence.cells, plan.evidence.numbers
     n = len(p)
-    uniform = lower_bound(plan.decomposition, np.full(n, 1 / n), np.full(len(q), 1 / len(q)), ADD)
+    uniform = lower_bound(plan.decomposition, Evidence(np.full(n, 1 / n), np.full(len(q), 1 / len(q))), Terms())
     assert uniform < 0.999 * plan.cost_squared
-    assert lower_bound(plan.decomposition, p, q, ADD) > (1 - 1e-6) * plan.cost_squared
+    assert lower_bound(plan.decomposition, plan.evidence, Terms()) > (1 - 1e-6) * plan.cost_squared
 
 
-def test_replace_one_is_the_dense_average_over_pairs(rng):
-    """C = Σ_ij π_ij (e_i − e_j)(e_i − e_j)ᵀ over records that differ in every exchangeable attribute."""
-    plan = zoo_plan("five structured cells")
-    d, w = plan.decomposition, plan.publication.workload
-    p, q = rng.dirichlet(np.ones(d.cells)), rng.dirichlet(np.ones(len(d.variances)))
-    differ = np.ones((1, 1))
-    for n in d.sizes:
-        differ = np.kron(differ, (1 - np.eye(n)) / (n * (n - 1)))
-    pairs = np.kron(differ, np.outer(p, p))
-    assert pairs.sum() == pytest.approx(1)
-    moment = np.diag(pairs.sum(axis=0) + pairs.sum(axis=1)) - pairs - pairs.T
-    values, vectors = np.linalg.eigh(moment)
-    root = vectors * np.sqrt(np.maximum(values, 0))
-    each = np.concatenate(
-        [
-            np.broadcast_to(
-                q[x.rows].reshape(x.inner_shape) / d.table_cells(t), (*(d.sizes[a] for a in x.axes), *x.inner_shape)
-            )
-            .transpose(x.transpose)
-            .ravel()
-            for t, x in enumerate(d.layouts)
-        ]
-    )
-    scaled = np.sqrt(each / workload_variances(w))[:, None] * workload_matrix(w)
-    expected = np.linalg.svd(scaled @ root, compute_uv=False).sum() ** 2
-    assert lower_bound(d, p, q, REPLACE) == pytest.approx(expected, rel=1e-6)
+@pytest.mark.parametrize("goal", GOALS)
+@pytest.mark.parametrize("over", ["cells", "pairs", "pairs or alone"])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_bound_is_the_dense_nuclear_norm(name, over, goal, rng):
+    """diag(p), or Σ p (e_i − e_j)(e_i − e_j)ᵀ over all pairs of cells of each kind, written out over the domain."""
+    plan = zoo_plan(name)
+    d = plan.decomposition
+    if goal == "budgets" and over != "cells":
+        goal = "targets"
+    q = rng.random(len(d.variances)) if goal != "total error" else np.zeros(0)
+    for _ in range(3):
+        pairs, p = (None, rng.random(d.cells)) if over == "cells" else random_pairs(d, rng, alone="alone" in over)
+        evidence, terms = Evidence(p, q, pairs), random_terms(d, goal, rng)
+        expected = dense_bound(plan, evidence, terms)
+        proven = lower_bound(d, evidence, terms)
+        assert proven == pytest.approx(expected, rel=1e-6, abs=1e-10)
+        assert proven <= expected + (1e-6 if d.query_shift else EXACT) * abs(expected) + 1e-10
 
 
-@pytest.mark.parametrize("which", [0, 1])
-@pytest.mark.parametrize("bad", ["negative", "nan", "zero", "short"])
-def test_weights_that_are_no_weights_prove_nothing(which, bad):
+def test_a_budget_of_0_is_no_reason_to_divide():
+    """Cells nobody counts prove nothing, whatever their weight and their budget."""
+    d = zoo_plan("zero and equal columns").decomposition
+    q = np.ones(3)
+    bounds = [
+        lower_bound(d, Evidence(np.array([1, x, 1, 1, 1]) / (4 + x), q), Terms(relative=np.array([1, r, 1, 1, 1])))
+        * (4 + x)
+        for x, r in ((0.0, 1.0), (0.5, 0.0), (0.5, 1.0))
+    ]
+    np.testing.assert_allclose(bounds, bounds[0], rtol=EXACT)
+
+
+def weights_of(kind):
+    """(decomposition, evidence, terms) of plans that prove what they claim."""
     plan = zoo_plan("prefix")
-    weights = [w.copy() for w in plan.weights]
-    w = weights[which]
-    if bad == "negative":
-        w[0] = -1e-9
-    elif bad == "nan":
-        w[0] = np.nan
-    elif bad == "zero":
+    d, evidence = plan.decomposition, plan.evidence
+    if kind == "pairs":
+        return d, dataclasses.replace(evidence, pairs=Pairs.of((0, o, 7 - o) for o in range(8))), Terms()
+    if kind == "hybrid":
+        return d, evidence, Terms(np.ones(8), 0.1)
+    return d, evidence, Terms()
+
+
+@pytest.mark.parametrize("kind", ["cells", "pairs", "hybrid"])
+@pytest.mark.parametrize("which", ["cells", "numbers"])
+@pytest.mark.parametrize("bad", ["negative", "nan", "infinite", "zero", "short"])
+def test_weights_that_are_no_weights_prove_nothing(which, bad, kind):
+    d, evidence, terms = weights_of(kind)
+    w = getattr(evidence, which).copy()
+    if bad == "zero":
         w[:] = 0
+    elif bad == "short":
+        w = w[1:]
     else:
-        weights[which] = w[1:]
-    with pytest.raises(PlanError, match=f"dual weights {'pq'[which]} must be"):
-        lower_bound(plan.decomposition, *weights, ADD)
+        w[0] = {"negative": -1e-9, "nan": np.nan, "infinite": np.inf}[bad]
+    evidence = dataclasses.replace(evidence, **{which: w})
+    if (kind, which, bad) == ("hybrid", "numbers", "zero"):  # no target binds: that proves something
+        assert lower_bound(d, evidence, terms) > 0
+        return
+    with pytest.raises(PlanError, match=f"dual weights {'p' if which == 'cells' else 'q'} must be"):
+        lower_bound(d, evidence, terms)
+
+
+def test_total_error_has_no_weights_of_numbers():
+    plan = zoo_plan("prefix")
+    with pytest.raises(PlanError, match="dual weights q must be 0 numbers"):
+        lower_bound(plan.decomposition, plan.evidence, Terms(np.ones(8)))
+
+
+@pytest.mark.parametrize("pair", [(0, 8, 0), (0, -1, 0), (0, 0, 8), (0, 0, -2)])
+def test_pairs_of_cells_that_do_not_exist_prove_nothing(pair):
+    d, evidence, terms = weights_of("pairs")
+    evidence = Evidence(np.ones(2), evidence.numbers, Pairs.of([(0, 0, 1), pair]))
+    with pytest.raises(PlanError, match="a cell that does not exist"):
+        lower_bound(d, evidence, terms)
+
+
+@pytest.mark.parametrize("pairs", [None, Pairs.of([(0, 0, 1)])])
+def test_evidence_is_about_the_plan_s_own_neighbours(pairs):
+    unit = fn.PrivacyUnit(neighbours=REPLACE if pairs is None else fn.Neighbours.ADD_OR_REMOVE_ONE)
+    plan = fn.plan(zoo.WORKLOADS["prefix"](), unit=unit)
+    other = Evidence(np.ones(8 if pairs is None else 1), plan.evidence.numbers, pairs)
+    with pytest.raises(PlanError, match="goes with replace-one neighbours"):
+        _ = dataclasses.replace(plan, evidence=other).bound
 
 
 def test_a_certificate_cannot_claim_to_beat_its_bound():
@@ -98,4 +195,5 @@ def test_cancellation_does_not_raise_the_bound_for_replace_one():
     d = dataclasses.replace(
         d, layouts=tuple(dataclasses.replace(x, variances=w.tables[0].variances(w.domain, 0.95)) for x in d.layouts)
     )
-    assert lower_bound(d, np.full(3, 1 / 3), np.full(2, 0.5), REPLACE) <= 1e-10
+    pairs = Pairs.of([(0, 0, 1), (0, 0, 2), (0, 1, 2)])
+    assert lower_bound(d, Evidence(np.ones(3), np.full(2, 0.5), pairs), Terms()) <= 1e-10

@@ -173,6 +173,194 @@ def test_a_budget_and_a_matrix_are_told(run, here):
     assert "note       queries are answered to within " in run("plan", "spec.toml")[1]
 
 
+TOLD = {
+    "the usual goal": (
+        "",
+        {"goal": "fit-for-use", "beside": []},
+        ["table  numbers  target  asked ±  achieved ±  share of price", "profile    "],
+    ),
+    "total error": (
+        'objective = { goal = "total-error", weights = "inverse-variance" }',
+        {"goal": "total-error"},
+        [
+            "table  numbers  target on average  asked ±  worst ±  share of price",
+            "targets    met on average of all variances (inverse-variance weights), not by each number",
+            "proof      cost ",
+            "own, to its own target, would cost",
+        ],
+    ),
+    "total error within a budget": (
+        'objective = { goal = "total-error" }\nbudget = { rho = "1/50" }',
+        {"goal": "total-error"},
+        ["times the margins asked for, on average of all variances (uniform weights)"],
+    ),
+    "hybrid": (
+        'objective = { goal = "hybrid", weights = "inverse-std-error", trade = 1e-2 }',
+        {"goal": "hybrid"},
+        ["achieved ±  share of value", " = cost ", " + 0.01 × ", "(inverse-std-error weights)", "be better by more"],
+    ),
+    "cell budgets": (
+        'privacy = { cell_budgets = { attributes = ["area"], values = { North = 0.25 }, default = 1 } }',
+        {"goal": "fit-for-use"},
+        ["budgets    by area: a cell pays at most 0.25 to 1 times ", "proof      cost relative to budgets "],
+    ),
+    "cell budgets of a hybrid": (
+        (
+            'privacy = { max_records = 2, cell_budgets = { attributes = ["area"], values = [1, 0.5] } }\n'
+            'objective = { goal = "hybrid", trade = 1e-4 }'
+        ),
+        {"goal": "hybrid"},
+        [
+            "budgets    by area: a cell pays at most 0.5 to 1 times ",
+            " = cost relative to budgets ",
+            "proof      value ",
+        ],
+    ),
+    "replace one": (
+        'privacy = { neighbours = "replace-one" }',
+        {"goal": "fit-for-use", "profile": None},
+        ["for one record, replace-one", "proof      cost "],
+    ),
+    "beside": (
+        f'privacy = {{ beside = ["{"ab" * 32}"] }}',
+        {"beside": ["ab" * 32]},
+        ["beside     abababababab, on the same records: "],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TOLD)
+def test_every_goal_is_told(run, here, case):
+    head, keys, lines = TOLD[case]
+    (here / "spec.toml").write_text(head + SPEC, encoding="utf-8")
+    code, out, _ = run("plan", "spec.toml", "-o", "plan.json")
+    assert code == 0
+    words = re.sub(r"(?<=\S) {2,}(?=\S)", "  ", out.splitlines()[0]) + "\n" + "\n".join(out.splitlines()[1:])
+    for line in lines:
+        assert line in words
+    plan = fn.Plan.from_json((here / "plan.json").read_text(encoding="utf-8"))
+    shown, bound = map(float, re.search(r"^proof .*? ([\d.]+) ≥ bound ([\d.]+): ", out, re.MULTILINE).groups())
+    assert (shown, bound) == (pytest.approx(plan.value, rel=1e-7), pytest.approx(plan.bound, rel=1e-7))
+    document = json.loads(run("plan", "spec.toml", "--json")[1])
+    assert document["hash"] == plan.hash
+    assert {k: document[k] for k in keys} == keys
+    for key in ("value", "cost_squared", "bound", "rho"):
+        assert document[key] == getattr(plan, key)
+    if "profile" in keys:
+        assert "profile  " not in out
+    else:
+        profile, dearest = document["profile"], float(plan.profile.max())
+        assert (profile["lowest"], profile["highest"]) == (plan.profile.min(), dearest)
+        assert profile["cells_with_slack"] == (plan.profile < dearest * (1 - 1e-6)).sum()
+        factor = plan.publication.unit.cost_factor() / 2
+        assert factor * dearest == pytest.approx(plan.rho)
+        told = (
+            "every record pays" if not profile["cells_with_slack"] else f"rho from {factor * profile['lowest']:.7g} to"
+        )
+        assert f"profile    {told}" in out
+    assert ("budgets  " in out) == ("cell_budgets" in head)
+    assert ("hybrid  " in out) == (document["goal"] == "hybrid")
+
+
+def test_values_that_are_alike_pay_alike(run, here):
+    table = "[[tables]]\nattributes = ['area', 'age']\nmargin = 3\n"
+    (here / "spec.toml").write_text(SPEC.split("[[tables]]")[0] + table, encoding="utf-8")
+    assert "\nprofile    every record pays the same\n" in run("plan", "spec.toml")[1]
+    document = json.loads(run("plan", "spec.toml", "--json")[1])
+    cost = document["cost_squared"]
+    assert document["profile"] == {"lowest": cost, "highest": cost, "cells_with_slack": 0}
+
+
+def test_a_refined_plan_is_cheap_for_every_record(run, here):
+    matrix = '[domain.x]\ntype = "ordered"\nlow = 0\nhigh = 2\n[[tables]]\nname = "q"\nmatrix = {}\nvariance = {}\n'
+    by = '{ by = "query", values = [1, 2, 5] }'
+    (here / "spec.toml").write_text(matrix.format("[[1, 0, 0], [0, 1, 0], [0, 0, 1]]", by), encoding="utf-8")
+    code, out, _ = run("plan", "spec.toml", "--refine", "-o", "plan.json")
+    assert code == 0
+    assert "profile    rho from 0.1" in out
+    assert "by the cell of a record; 2 of 3 cells pay less than the dearest" in out
+    plan = fn.Plan.from_json((here / "plan.json").read_text(encoding="utf-8"))
+    assert plan.profile == pytest.approx([1, 0.5, 0.2], rel=1e-5)
+    profile = json.loads(run("plan", "spec.toml", "--refine", "--json")[1])["profile"]
+    assert profile == {"lowest": plan.profile.min(), "highest": plan.profile.max(), "cells_with_slack": 2}
+
+
+def test_a_refined_plan_is_one_of_single_records(run, here):
+    (here / "spec.toml").write_text('objective = { goal = "total-error" }' + SPEC, encoding="utf-8")
+    code, out, err = run("plan", "spec.toml", "--refine", "--json")
+    assert (code, json.loads(out)["kind"]) == (4, "PlanError")
+    assert "a plan is refined for targets of every number and single records" in err
+
+
+def test_the_device_is_the_one_asked_for(run, monkeypatch):
+    asked = []
+
+    def planned(publication, **options):
+        asked.append((options["refine"], options["device"]))
+        return fn.plan(publication)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cli, "make_plan", planned)
+        for arguments in ([], ["--device", "cuda:1"], ["--refine"]):
+            assert run("plan", "spec.toml", *arguments)[0] == 0
+    assert asked == [(False, None), (False, "cuda:1"), (True, None)]
+    pytest.importorskip("torch")
+    there, here = (json.loads(run("plan", "spec.toml", "--json", *a)[1]) for a in (["--device", "cpu"], []))
+    assert there["rho"] == pytest.approx(here["rho"], rel=1e-6)
+    assert there["gap"] <= 1e-6
+
+
+def test_a_release_beside_another_says_what_it_adds(run, here):
+    """Two plans whose prices peak in different areas."""
+
+    def spec(north, south, beside=()):
+        by = f"{{ by = 'area', values = [{north}, {south}] }}"
+        table = f"[[tables]]\nattributes = ['area']\nprefix = 'age'\nvariance = {by}\n"
+        return f"privacy = {{ beside = {list(beside)} }}\n" + SPEC.split("[[tables]]")[0] + table
+
+    (here / "spec.toml").write_text(spec(9, 1), encoding="utf-8")
+    run("plan", "spec.toml", "-o", "first.json")
+    first = fn.Plan.from_json((here / "first.json").read_text(encoding="utf-8"))
+    (here / "spec.toml").write_text(spec(1, 9, [first.hash]), encoding="utf-8")
+    run("plan", "spec.toml", "-o", "second.json")
+    second = fn.Plan.from_json((here / "second.json").read_text(encoding="utf-8"))
+
+    release = ("people.csv", "--ledger", "budget.db", "-o")
+    code, out, err = run("release", "second.json", *release, "early", "--json")  # it stands beside nothing yet
+    assert (code, json.loads(out)["kind"]) == (7, "LedgerError")
+    assert "no charge of 'people'" in err
+    assert charges(here / "budget.db") == 0
+
+    alone = json.loads(run("release", "first.json", *release, "r1", "--json")[1])
+    assert (alone["increase"], alone["beside"]) == (pytest.approx(first.rho), [])
+    _, out, _ = run("release", "second.json", *release, "r2")
+    both = float((first.profile + second.profile).max()) / 2
+    rise = both - first.rho
+    assert 0 < rise < 0.9 * second.rho
+    assert f"\ncharged    rho = {second.rho:.7f}\n" in out
+    assert f"           composed with what it stands beside: rho spent rose by {rise:.7f}\n" in out
+    third = json.loads(run("release", "second.json", *release, "r3", "--json")[1])
+    assert third["beside"] == [first.hash]
+    assert third["increase"] == pytest.approx(float((first.profile + 2 * second.profile).max()) / 2 - both)
+
+    _, out, _ = run("ledger", "budget.db")
+    assert f"  {first.hash[:12]}\n" in out
+    assert out.count(f"  {second.hash[:12]} beside {first.hash[:12]}\n") == 2
+    ledger = json.loads(run("ledger", "budget.db", "--json")[1])
+    assert [e["beside"] for e in ledger["entries"]] == [[], [first.hash], [first.hash]]
+    assert ledger["balances"] == [third["balance"]]
+
+
+def test_a_balance_may_fall_when_charges_are_composed(run, here, monkeypatch):
+    run("plan", "spec.toml", "-o", "plan.json")
+    plan = fn.Plan.from_json((here / "plan.json").read_text(encoding="utf-8"))
+    (here / "spec.toml").write_text(f'privacy = {{ beside = ["{plan.hash}"] }}' + SPEC, encoding="utf-8")
+    run("plan", "spec.toml", "-o", "plan.json")
+    monkeypatch.setattr(cli, "release", lambda *_, **__: {"area": None})  # charges nothing
+    monkeypatch.setattr(cli, "_spent", lambda *_: fn.spec.Fraction(1, 4))
+    assert "rho spent fell by 0.2500000\n" in run(*RELEASE)[1]
+
+
 def test_caps_are_set_and_enforced(run, here):
     run("plan", "spec.toml", "-o", "plan.json")
     rho = json.loads(run("plan", "spec.toml", "--json")[1])["rho"]
@@ -280,6 +468,12 @@ ERRORS = {
     "no specification": (3, ["plan", "nowhere.toml"], "cannot be read: No such file"),
     "a specification that is none": (3, ["plan", "people.csv"], "not valid TOML"),
     "a gap that is none": (3, ["plan", "spec.toml", "--gap", "nan"], "gap is a relative distance"),
+    "a goal that is none": (
+        3,
+        ["plan", "goal.toml"],
+        "objective.goal must be 'fit-for-use', 'total-error' or 'hybrid'",
+    ),
+    "a device that is not there": (4, ["plan", "spec.toml", "--device", "nowhere"], "PyTorch"),
     "a gap out of reach": (4, ["plan", "spec.toml", "--gap", "1e-10"], "was asked for"),
     "a plan onto something else": (8, ["plan", "spec.toml", "-o", "people.csv"], "is not a plan; choose another name"),
     "a plan onto a folder": (8, ["plan", "spec.toml", "-o", "."], "is not a plan; choose another name"),
@@ -303,6 +497,7 @@ ERRORS = {
 def test_every_error_is_a_sentence_and_a_code(run, here, case):
     code, arguments, message = ERRORS[case]
     (here / "plan.json").write_text(fn.plan(fn.load_spec("spec.toml")).to_json(), encoding="utf-8")
+    (here / "goal.toml").write_text('objective = { goal = "least" }' + SPEC, encoding="utf-8")
     before = {p: p.read_bytes() for p in here.iterdir()}
     found, out, err = run(*arguments)
     assert (found, out) == (code, "")

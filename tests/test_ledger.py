@@ -26,6 +26,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import fitnoise.ledger as room
+from fitnoise.composition import Profile, joint
 from fitnoise.errors import BudgetExceeded, LedgerError
 from fitnoise.ledger import GENESIS, Account, Entry, Ledger, ceil_dyadic
 
@@ -226,6 +227,208 @@ def test_a_refusal_is_recorded_says_why_and_costs_nothing() -> None:
         assert ledger.balance(SURVEY).spent == 0
 
 
+# --- On the same records ----------------------------------------------------------------------------------
+
+P, Q, R, S = (letter * 64 for letter in "pqrs")
+EIGHTH = 2**61  # of the units of a profile
+
+
+def ages(*eighths: int) -> Profile:
+    """A profile over ages, in eighths."""
+    return Profile((("age", len(eighths)),), tuple(e * EIGHTH for e in eighths))
+
+
+def sexes(*eighths: int) -> Profile:
+    return Profile((("sex", len(eighths)),), tuple(e * EIGHTH for e in eighths))
+
+
+def spend(ledger: Ledger, plan: str, profile: Profile, *beside: str, account: Account = SURVEY) -> Entry:
+    return ledger.charge(account, profile.largest, {"plan": plan}, profile=profile, beside=beside)
+
+
+def spent(ledger: Ledger, account: Account = SURVEY) -> Fraction:
+    """In eighths."""
+    return ledger.balance(account).spent * 8
+
+
+YOUNG, OLD, LEVEL = ages(4, 1, 1), ages(1, 1, 4), ages(2, 2, 2)
+
+
+def test_beside_each_other_only_the_dearest_cell_is_paid() -> None:
+    with Ledger(":memory:") as ledger:
+        spend(ledger, P, YOUNG)
+        quote = ledger.quote(SURVEY, OLD.largest, profile=OLD, beside=[P])
+        assert (quote.rho * 8, quote.increase * 8, quote.spent * 8) == (4, 1, 4)
+        entry = spend(ledger, Q, OLD, P)
+        assert (entry.rho, entry.profile, entry.beside) == (OLD.largest, OLD, (P,))
+        assert entry.detail == {"plan": Q, "profile": OLD.document(), "beside": [P]}
+        assert spent(ledger) == 5
+        spend(ledger, R, ages(0, 2, 0), Q)  # beside Q, hence beside P
+        assert spent(ledger) == 5
+        spend(ledger, S, OLD)  # nothing is promised of this one
+        assert spent(ledger) == 9
+
+
+def test_a_charge_joins_every_group_that_holds_a_plan_it_names() -> None:
+    with Ledger(":memory:") as ledger:
+        spend(ledger, P, YOUNG)
+        spend(ledger, Q, OLD)
+        assert spent(ledger) == 8
+        quote = ledger.quote(SURVEY, LEVEL.largest, profile=LEVEL, beside=(P, Q))
+        assert (quote.rho * 8, quote.increase * 8) == (2, -1)  # they were the same records all along: 7, and not 10
+        spend(ledger, R, LEVEL, P, Q)
+        assert spent(ledger) == 7
+        spend(ledger, S, sexes(1, 0), R)
+        assert spent(ledger) == 8  # another attribute: some record lies in the dearest cell of both
+
+
+def test_every_charge_of_a_plan_is_meant_that_was_made_before() -> None:
+    with Ledger(":memory:") as ledger:
+        spend(ledger, P, YOUNG)
+        spend(ledger, P, YOUNG)
+        assert spent(ledger) == 8
+        spend(ledger, Q, OLD, P)
+        assert spent(ledger) == 9  # 4 + 4 + 1, 1 + 1 + 1, 1 + 1 + 4
+        spend(ledger, P, YOUNG)
+        assert spent(ledger) == 13  # measured again, and nothing promised
+        spend(ledger, Q, OLD, P)
+        assert spent(ledger) == 14  # 12 + 2, 5, 3 + 8
+        spend(ledger, Q, OLD, Q, Q)
+        assert spent(ledger) == 15
+
+
+def test_a_level_profile_saves_nothing_and_none_costs_more_than_its_sum() -> None:
+    with Ledger(":memory:") as ledger:
+        spend(ledger, P, YOUNG)
+        spend(ledger, Q, Profile((), (4 * EIGHTH,)), P)
+        assert spent(ledger) == 8
+
+
+plans = st.sampled_from([P, Q, R])
+eighths = st.lists(st.integers(0, 9), min_size=3, max_size=3).filter(any)
+
+
+@given(st.lists(st.tuples(plans, eighths, st.lists(plans, max_size=2)), max_size=9))
+@settings(deadline=None)
+def test_spent_is_the_sum_over_groups_of_their_joint_cost(steps: list[tuple[str, list[int], list[str]]]) -> None:
+    group: dict[int, int] = {}  # of each charge: the first charge of its group
+    made: list[tuple[str, Profile]] = []
+    with Ledger(":memory:") as ledger:
+        for plan, costs, beside in steps:
+            profile = ages(*costs)
+            if not {*beside} <= {p for p, _ in made}:
+                with pytest.raises(LedgerError, match=NOTHING):
+                    spend(ledger, plan, profile, *beside)
+                continue
+            before = ledger.quote(SURVEY, profile.largest, profile=profile, beside=beside)
+            spend(ledger, plan, profile, *beside)
+            united = {group[i] for i, (p, _) in enumerate(made) if p in beside}
+            group = {i: len(made) if g in united else g for i, g in group.items()} | {len(made): len(made)}
+            made.append((plan, profile))
+            total = sum(
+                (joint(p for i, (_, p) in enumerate(made) if group[i] == g) for g in set(group.values())), Fraction(0)
+            )
+            assert ledger.balance(SURVEY).spent == before.spent + before.increase == total
+            assert total <= sum((p.largest for _, p in made), Fraction(0))
+            assert total >= max(p.largest for _, p in made)
+        assert ledger.verify() == len(made)
+
+
+def test_what_fits_beside_others_fits_to_the_last_step() -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(SURVEY, Fraction(5, 8))
+        spend(ledger, P, YOUNG)
+        with pytest.raises(BudgetExceeded):
+            spend(ledger, Q, OLD)  # 8 without the promise
+        above = Profile(OLD.axes, (EIGHTH + 1, *OLD.values[1:]))  # dearer in a cell that is not its own dearest
+        assert above.largest == OLD.largest
+        with pytest.raises(BudgetExceeded, match=r"ρ = 1/2 \(about 0\.125 more beside.*is about 5\.42101e-20 too much"):
+            spend(ledger, Q, above, P)
+        refusal = ledger.entries()[-1]
+        assert (refusal.kind, refusal.rho, refusal.profile, refusal.beside) == ("refusal", above.largest, above, (P,))
+        with pytest.raises(LedgerError, match="no charge of"):
+            spend(ledger, R, LEVEL, Q)  # a refusal is no release
+        spend(ledger, Q, OLD, P)
+        balance = ledger.balance(SURVEY)
+        assert (balance.spent, balance.remaining, balance.fits) == (Fraction(5, 8), 0, True)
+        spend(ledger, R, ages(0, 2, 0), P)  # where there is room, for nothing
+        with pytest.raises(BudgetExceeded, match=r"\(1/8 more beside"):
+            spend(ledger, S, ages(0, 2, 0), P)
+        ledger.set_cap(SURVEY, Fraction(1, 2))
+        with pytest.raises(BudgetExceeded, match=r"\(0 more beside.*it is 1/8 too much"):
+            spend(ledger, S, ages(0, 1, 0), P)
+
+
+def test_a_promise_can_bring_what_is_spent_below_the_cap() -> None:
+    with Ledger(":memory:") as ledger:
+        spend(ledger, P, YOUNG)
+        spend(ledger, Q, OLD)
+        ledger.set_cap(SURVEY, Fraction(3, 4))
+        assert not ledger.balance(SURVEY).fits
+        with pytest.raises(BudgetExceeded, match=r"\(1/8 less beside.*it is 1/8 too much"):
+            spend(ledger, R, LEVEL, P, Q)
+        spend(ledger, R, ages(0, 1, 0), P, Q)
+        assert spent(ledger) == 5
+
+
+def test_what_cannot_stand_beside_is_refused_and_not_recorded() -> None:
+    with Ledger(":memory:") as ledger:
+        spend(ledger, P, YOUNG)
+        spend(ledger, Q, OLD, account=CENSUS)
+        ledger.charge(SURVEY, Fraction(1, 8), {"plan": R})
+        ledger.charge(SURVEY, Fraction(1, 8), {})
+        spend(ledger, R, YOUNG)
+        before = ledger.entries()
+        for beside, words in [
+            ([Q], rf"no charge of 'survey' .* for the plan '{Q}"),  # of another account
+            ([P, S], rf"no charge of 'survey' .* for the plan '{S}"),
+            ([R], r"nothing can stand beside entry 3: it has no profile"),  # one of its charges does not say
+            ([P, R], r"nothing can stand beside entry 3"),
+            ([P[:12]], r"no charge of"),
+            ([""], r"is named by its hash"),
+            ([None], r"is named by its hash"),
+            ([[P]], r"is named by its hash"),
+            (P, r"are a list of their hashes"),
+            (None, r"are a list of their hashes"),
+            ({P: P}, r"are a list of their hashes"),
+        ]:
+            many: Any = beside
+            for ask in (
+                lambda many: ledger.quote(SURVEY, OLD.largest, profile=OLD, beside=many),
+                lambda many: ledger.charge(SURVEY, OLD.largest, {"plan": S}, profile=OLD, beside=many),
+            ):
+                with pytest.raises(LedgerError, match=rf"{words}.*{NOTHING}"):
+                    ask(many)
+        with pytest.raises(LedgerError, match=rf"needs a profile.*{NOTHING}"):
+            ledger.charge(SURVEY, OLD.largest, {"plan": S}, beside=[P])
+        with pytest.raises(LedgerError, match=rf"'age' the sizes.*{NOTHING}"):
+            spend(ledger, S, ages(1, 1), P)
+        assert ledger.entries() == before
+
+
+@pytest.mark.parametrize("rho", [Fraction(1, 2) + UNIT, Fraction(1, 2) - UNIT, Fraction(1, 4), Fraction(1)])
+def test_a_profile_that_is_not_of_its_cost_is_refused(rho: Fraction) -> None:
+    with Ledger(":memory:") as ledger:
+        for ask in (
+            lambda: ledger.quote(SURVEY, rho, profile=YOUNG),
+            lambda: ledger.charge(SURVEY, rho, {}, profile=YOUNG),
+            lambda: ledger.charge(SURVEY, Fraction(1, 2), {}, profile=YOUNG.document()),  # type: ignore[arg-type]
+        ):
+            with pytest.raises(LedgerError, match=rf"the profile of a charge.*{NOTHING}"):
+                ask()
+        assert ledger.entries() == []
+        assert ledger.charge(SURVEY, Fraction(1, 2) - UNIT / 3, {}, profile=YOUNG).rho == Fraction(1, 2)  # rounded up
+
+
+@pytest.mark.parametrize("detail", [{"profile": YOUNG.document()}, {"beside": [P]}, {"beside": None}])
+def test_only_the_ledger_writes_profiles_and_promises(detail: dict[str, Any]) -> None:
+    with Ledger(":memory:") as ledger:
+        spend(ledger, P, YOUNG)
+        with pytest.raises(LedgerError, match=rf"are for the ledger to write.*{NOTHING}"):
+            ledger.charge(SURVEY, Fraction(1, 2), detail)
+        assert ledger.verify() == 1
+
+
 # --- Names and details ------------------------------------------------------------------------------------
 
 
@@ -297,7 +500,7 @@ json_values = st.recursive(
 )
 
 
-@given(st.dictionaries(st.text(), json_values, max_size=3))
+@given(st.dictionaries(st.text().filter(lambda key: key not in {"profile", "beside"}), json_values, max_size=3))
 @settings(deadline=None, max_examples=50)
 def test_a_detail_comes_back_as_it_was_given(detail: dict[str, Any]) -> None:
     with Ledger(":memory:") as ledger:
@@ -619,6 +822,96 @@ def test_a_well_chained_forgery_of_what_no_ledger_writes_is_named(path: Path) ->
         db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     with pytest.raises(LedgerError, match="entry 6 is not what a ledger writes"):
         Ledger(path)
+
+
+def forged(path: Path, kind: str, rho: str, detail: str) -> None:
+    """Append a row that is chained well, whatever it says."""
+    with raw(path) as db:
+        last, digest = db.execute("SELECT sequence, digest FROM entries ORDER BY sequence DESC LIMIT 1").fetchone()
+        columns = (last + 1, kind, SURVEY.source, SURVEY.unit, rho, "2025-01-01T00:00:00+00:00", detail, digest)
+        db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*columns, room._digest(columns)))
+
+
+def written(profile: object = YOUNG.document(), **more: object) -> str:
+    return json.dumps({"plan": Q, "profile": profile, **more})
+
+
+@pytest.mark.parametrize(
+    ("kind", "rho", "detail"),
+    [
+        ("charge", "1/4", written()),  # dearer than it says
+        ("charge", "1", written()),
+        ("refusal", "1/4", written()),
+        ("charge", f"{10**400 * 2**64 + 1}/{2**64}", written()),
+        ("charge", "1/2", written(None)),
+        ("charge", "1/2", written([])),
+        ("charge", "1/2", written({**YOUNG.document(), "values": [4.0 * EIGHTH, 0, 0]})),
+        ("charge", "1/2", written({**YOUNG.document(), "values": [4 * EIGHTH, -1, 0]})),
+        ("charge", "1/2", written({**YOUNG.document(), "values": [4 * EIGHTH]})),
+        ("cap", "1/2", written()),
+        ("cap", "1/2", json.dumps({"beside": []})),
+        ("charge", "1/2", written(beside=[])),
+        ("charge", "1/2", written(beside=None)),
+        ("charge", "1/2", written(beside=P)),
+        ("charge", "1/2", written(beside={P: 1})),
+        ("charge", "1/2", written(beside=[1])),
+        ("charge", "1/2", written(beside=[S])),  # never charged
+        ("refusal", "1/2", written(beside=[S])),
+        ("charge", "1/2", written(beside=[P, "a" * 64])),  # without a profile
+        ("charge", "1/2", json.dumps({"plan": Q, "beside": [P]})),
+        ("charge", "1/2", "[]"),
+        ("charge", "1/2", "7"),
+        ("charge", "1/2", "[" * 100_000),
+    ],
+)
+def test_a_well_chained_profile_or_promise_that_no_ledger_writes_is_named(
+    path: Path, kind: str, rho: str, detail: str
+) -> None:
+    with Ledger(path) as ledger:
+        ledger.set_cap(SURVEY, Fraction(8))
+        spend(ledger, P, YOUNG)
+    forged(path, kind, rho, detail)
+    with pytest.raises(LedgerError, match="entry 8 is not what a ledger writes"):
+        Ledger(path)
+
+
+def test_what_a_ledger_writes_could_have_been_written_by_hand(path: Path) -> None:
+    """The rows above differ from these in nothing but what they are refused for."""
+    with Ledger(path) as ledger:
+        ledger.set_cap(SURVEY, Fraction(8))
+        spend(ledger, P, YOUNG)
+    forged(path, "charge", "1/2", written(beside=[P]))
+    forged(path, "refusal", "1/2", written(beside=[P, Q]))
+    with Ledger(path) as ledger:
+        assert ledger.balance(SURVEY).spent == Fraction(3, 4) + 1
+
+
+@pytest.mark.parametrize("change", ["1152921504606846976,", "2305843009213693953,"])
+def test_a_changed_profile_or_promise_is_named(path: Path, change: str) -> None:
+    with Ledger(path) as ledger:
+        ledger.set_cap(SURVEY, Fraction(8))
+        spend(ledger, P, ages(4, 1, 1))
+        spend(ledger, Q, ages(1, 1, 4), P)
+        assert "2305843009213693952," in json.dumps(ledger.entries()[-1].detail)
+    copy = path.with_name("copy.db")
+    shutil.copy(path, copy)
+    tamper(path, f"UPDATE entries SET detail = replace(detail, '2305843009213693952,', '{change}') WHERE sequence = 8")
+    tamper(copy, f"""UPDATE entries SET detail = replace(detail, '"beside":["{P}"],', '') WHERE sequence = 8""")
+    for file in (path, copy):
+        with pytest.raises(LedgerError, match="entry 8 was changed"):
+            Ledger(file)
+
+
+def test_a_ledger_from_before_profiles_reads_as_it_did(path: Path) -> None:
+    """Its charges have none: they are groups of their own, and nothing can stand beside them."""
+    with Ledger(path) as ledger:
+        assert {(e.profile, e.beside) for e in ledger.entries()} == {(None, ())}
+        assert ledger.balance(SURVEY).spent == Fraction(3, 4)
+        with pytest.raises(LedgerError, match="nothing can stand beside entry 2"):
+            spend(ledger, P, ages(1, 0, 0), "a" * 64)
+        spend(ledger, P, ages(1, 0, 0))
+        spend(ledger, Q, ages(0, 1, 0), P)
+        assert ledger.balance(SURVEY).spent == Fraction(7, 8)
 
 
 @pytest.mark.parametrize(

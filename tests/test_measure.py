@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import json
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from functools import cache
 
@@ -16,12 +16,14 @@ import fitnoise as fn
 from conftest import zoo_plan
 from dense import cell_order, strategy_matrix
 from fitnoise import measure as measuring
-from fitnoise import noise
+from fitnoise import noise, plans
+from fitnoise.composition import joint
 from fitnoise.counting import Counter, DuckCounter, HistogramCounter, duck, sources
 from fitnoise.errors import BudgetExceeded, CapExceeded, DataError, LedgerError, PlanError
 from fitnoise.ledger import Account, Ledger, ceil_dyadic
 from fitnoise.plans import Plan
 from fitnoise.publication import DataSource, OutsideDomain
+from fitnoise.strategy import Strategy
 from laws import Replayed
 
 REPLACE = fn.Neighbours.REPLACE_ONE
@@ -290,18 +292,18 @@ PRICED = [
 def test_the_charge_is_the_exact_cost_rounded_up(name, records, neighbours, monkeypatch):
     quiet(monkeypatch)
     unit = fn.PrivacyUnit("person", records, neighbours)
-    publication = replace(zoo_plan(name).publication, unit=unit, source=DataSource("homes"))
-    plan = replace(zoo_plan(name), publication=publication)
+    plan = for_unit(zoo_plan(name), unit, source=DataSource("homes"))
     add, swap = zoo_cost(name)
     step = add if neighbours is not REPLACE else max(add, swap) if records > 1 else swap
     cost = step * records**2
-    domain = publication.workload.domain
+    domain = plan.publication.workload.domain
     with Ledger(":memory:") as ledger:
         entry = run(plan, HistogramCounter(np.zeros(domain.shape, dtype=int), domain), ledger).charge
         assert ledger.entries() == [entry]
     assert entry.kind == "charge"
     assert entry.rho == Fraction(math.ceil(cost / 2 * 2**64), 2**64)
     assert entry.account == Account("homes", unit.describe())
+    assert (entry.profile is None) == (neighbours is REPLACE)
     assert Fraction(entry.detail["rho"]) == cost / 2
     assert (entry.detail["plan"], entry.detail["mechanism"]) == (plan.hash, "fit-for-use")
     names = plan.decomposition.exchangeable
@@ -309,6 +311,13 @@ def test_the_charge_is_the_exact_cost_rounded_up(name, records, neighbours, monk
         {"attributes": [names[a] for a in s.attributes], "cost_squared": str(c)}
         for s, c in zip(plan.strategy.sectors, plan.strategy.sector_costs(), strict=True)
     ]
+
+
+def for_unit(made, unit, **more):
+    """The same integers, to protect another unit. Their evidence may not be for it; their price is, and that counts."""
+    plan = replace(made, publication=replace(made.publication, unit=unit, **more))
+    vars(plan)["hash"] = made.hash
+    return plan
 
 
 def tampered(plan, change, sector=-1):
@@ -322,7 +331,7 @@ def tampered(plan, change, sector=-1):
     [
         lambda s: replace(s, mixing=s.mixing * 3),
         lambda s: replace(s, mixing=s.mixing.astype(object) * 2**70),
-        lambda s: replace(s, mixing=s.mixing + np.triu(np.full_like(s.mixing, 12345))),
+        lambda s: replace(s, mixing=s.mixing + np.triu(np.full_like(s.mixing, 2**50))),
         lambda s: replace(s, scale=s.scale / 1024),
         lambda s: replace(s, basis=s.basis * 5),
     ],
@@ -426,8 +435,7 @@ def test_replacing_a_record_moves_the_answers_by_at_most_the_cost_and_by_that_so
     name, rng, monkeypatch, one_engine
 ):
     quiet(monkeypatch, 2)
-    made = zoo_plan(name)
-    plan = replace(made, publication=replace(made.publication, unit=fn.PrivacyUnit(neighbours=REPLACE)))
+    plan = for_unit(zoo_plan(name), fn.PrivacyUnit(neighbours=REPLACE))
     domain = plan.publication.workload.domain
     base = random_cells(domain, 5, rng)
     one_more = []
@@ -463,6 +471,198 @@ def test_records_are_measured_as_their_histogram_is(any_plan, rng, monkeypatch, 
     for y, z in zip(records.answers, counts.answers, strict=True):
         assert y.dtype == z.dtype
         np.testing.assert_array_equal(y, z)
+
+
+# --- where the cost falls, and what releases on the same records cost together -----------------------------
+
+STEP = Fraction(1, 2**64)
+
+
+def aged(*tables, **attributes):
+    domain = fn.Domain(
+        {"age": fn.Ordered(0, 3), "sex": fn.Categorical(["f", "m"]), "owner": fn.Categorical([0, 1])} | attributes
+    )
+    return fn.Workload(domain, tables)
+
+
+def cell_costs(plan):
+    """Squared cost of one record in each cell of the domain, from the dense integer strategy alone, in Fractions."""
+    rows, squares = columns_of(plan)
+    rows = rows @ cell_order(plan).astype(object)
+    return [
+        sum((Fraction(int(x) ** 2) / s for x, s in zip(column, squares, strict=True)), Fraction(0)) for column in rows.T
+    ]
+
+
+def two_of_a_kind(records=1):
+    """Plans whose dearest cells differ: the old of whom much is asked, the young, beside them, of both sexes."""
+    unit = fn.PrivacyUnit("person", records)
+    old = aged(fn.table("sex", "owner", recode={"age": {"old": [2, 3]}}, margin=3))
+    young = aged(
+        fn.table("sex", recode={"age": {"young": [0, 1]}}, margin=3),
+        fn.table("owner", prefix="age", variance=fn.By("age", [90, 80, 200, 300])),
+    )
+    return [fn.plan(w, unit=unit, source=DataSource("homes")) for w in (old, young)]
+
+
+def beside(plan, *others):
+    return replace(plan, publication=replace(plan.publication, beside=tuple(o.hash for o in others)))
+
+
+def counted(plan, ledger, counts=None):
+    domain = plan.publication.workload.domain
+    return run(plan, HistogramCounter(np.zeros(domain.shape, dtype=int) if counts is None else counts, domain), ledger)
+
+
+@pytest.mark.parametrize("records", [1, 3])
+def test_the_profile_charged_is_what_a_record_costs_in_each_cell(records, plan, monkeypatch):
+    quiet(monkeypatch)
+    plan = replace(plan, publication=replace(plan.publication, unit=fn.PrivacyUnit("person", records)))
+    domain, d = plan.publication.workload.domain, plan.decomposition
+    with Ledger(":memory:") as ledger:
+        entry = counted(plan, ledger).charge
+    names = [key.rpartition(":")[0] for key, _ in entry.profile.axes]
+    assert (names, [n for _, n in entry.profile.axes]) == (["income", "age"], [3, 4])
+    values = np.array(entry.profile.values, dtype=object).reshape(d.shape)
+    axes = [list(domain).index(a) for a in names]
+    for i, cost in enumerate(cell_costs(plan)):
+        cell = np.unravel_index(i, domain.shape)
+        assert values[tuple(cell[a] for a in axes)] == math.ceil(records**2 * cost / 2 / STEP)
+    assert entry.profile.largest == entry.rho == ceil_dyadic(plan.exact_rho)
+    assert len(set(entry.profile.values)) > 2
+
+
+@pytest.mark.parametrize("records", [1, 3])
+def test_two_releases_on_the_same_records_cost_their_largest_joint_distance(records, rng, monkeypatch):
+    quiet(monkeypatch)
+    first, second = two_of_a_kind(records)
+    second = beside(second, first)
+    domain = first.publication.workload.domain
+    counts = rng.integers(0, 9, size=domain.shape)
+    both = [a + b for a, b in zip(cell_costs(first), cell_costs(second), strict=True)]
+    exact = max(both) * records**2 / 2
+    with Ledger(":memory:") as ledger:
+        made = [counted(p, ledger, counts) for p in (first, second)]
+        spent = ledger.balance(measuring.account(first)).spent
+        assert exact <= spent < exact + 2 * STEP
+        assert spent == joint(m.charge.profile for m in made)
+        assert made[1].charge.beside == (first.hash,)
+        assert spent < Fraction(3, 4) * sum(m.charge.rho for m in made)
+        seen = []
+        for i in range(domain.size):  # and this is what one unit moves, in the answers themselves
+            more = counts.copy()
+            more.flat[i] += records
+            seen.append(
+                sum(distance(p, m, counted(p, None, more)) for p, m in zip((first, beside(second)), made, strict=True))
+            )
+        assert seen == [records**2 * c for c in both]
+
+
+def test_a_cap_that_two_releases_fit_only_together(monkeypatch):
+    quiet(monkeypatch)
+    first, second = two_of_a_kind()
+    with Ledger(":memory:") as ledger:
+        profiles = [counted(p, ledger).charge.profile for p in (first, second)]
+    account = measuring.account(first)
+    for short, makes in [(Fraction(0), contextlib.nullcontext()), (STEP, pytest.raises(BudgetExceeded))]:
+        with Ledger(":memory:") as ledger:
+            ledger.set_cap(account, joint(profiles) - short)
+            counted(first, ledger)
+            with pytest.raises(BudgetExceeded):
+                counted(second, ledger)
+            with makes:
+                counted(beside(second, first), ledger)
+            assert ledger.balance(account).spent == (ceil_dyadic(first.exact_rho) if short else joint(profiles))
+
+
+def test_an_attribute_declared_otherwise_is_another_axis(monkeypatch):
+    """The same name and the same size, but records lie in other cells: nothing is saved."""
+    quiet(monkeypatch)
+    first, _ = two_of_a_kind()
+    shifted = aged(*first.publication.workload.tables, age=fn.Ordered(1, 4))
+    second = beside(fn.plan(shifted, unit=first.publication.unit, source=first.publication.source), first)
+    with Ledger(":memory:") as ledger:
+        entries = [counted(p, ledger).charge for p in (first, second)]
+        assert ledger.balance(measuring.account(first)).spent == sum(e.rho for e in entries)
+    assert {key.rpartition(":")[0] for e in entries for key, _ in e.profile.axes} == {"age"}
+
+
+VARIANTS = [
+    fn.Ordered(0, 2),
+    fn.Ordered(1, 3),
+    fn.Ordered(0, 2, clip=True),
+    fn.Ordered(0, 2, column="years"),
+    fn.Categorical([0, 1, 2]),
+    fn.Categorical([0, 2, 1]),
+    fn.Categorical(["0", "1", "2"]),
+    fn.Categorical({0: "a", 1: "b", 2: "c"}),
+    fn.Categorical([0, 1, 2], column="years"),
+    fn.Categorical([False, True]),
+    fn.Categorical([0, 1]),
+    fn.Binned([1, 2]),
+    fn.Binned([1, 2.5]),
+    fn.Binned([1, 2], column="years"),
+]
+
+
+def test_the_key_of_an_attribute_stands_for_all_that_is_declared_of_it():
+    keys = [plans.axis_key(fn.Domain({name: a}), name) for a in VARIANTS for name in ("age", "age ", "Age:1")]
+    assert len(set(keys)) == len(keys)
+    for kind in {type(a) for a in VARIANTS}:  # a field added later must enter the key, and this list
+        told = {f.name for f in fields(kind) if f.init}
+        assert told == {
+            f
+            for a in VARIANTS
+            for b in VARIANTS
+            if type(a) is type(b) is kind
+            for f in told
+            if vars(a)[f] != vars(b)[f]
+        }
+
+
+def test_of_too_many_cells_the_ledger_keeps_the_dearest_for_all(monkeypatch):
+    quiet(monkeypatch)
+    first, second = two_of_a_kind()
+    monkeypatch.setattr(plans, "PROFILE_CELLS", 3)
+    with Ledger(":memory:") as ledger:
+        entries = [counted(p, ledger).charge for p in (first, beside(second, first))]
+        assert ledger.balance(measuring.account(first)).spent == sum(e.rho for e in entries)
+    assert [e.profile.document() for e in entries] == [{"axes": [], "values": [e.rho / STEP]} for e in entries]
+
+
+def untouched(plan, error, words, ledger):
+    events, domain = [], plan.publication.workload.domain
+    before = ledger.entries()
+    with pytest.raises(error, match=rf"(?s){words}.*[Nn]othing was charged"):
+        run(plan, Watched(HistogramCounter(np.zeros(domain.shape, dtype=int), domain), events), ledger)
+    assert ledger.entries() == before
+    return events
+
+
+def test_a_plan_beside_one_that_was_not_released_draws_no_noise(monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    first, second = two_of_a_kind()
+    with Ledger(":memory:") as ledger:
+        untouched(beside(second, first), LedgerError, "no charge of 'homes'", ledger)
+
+
+def test_replacing_records_stands_beside_nothing(monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    first, second = two_of_a_kind()
+    plan = beside(second, first)
+    object.__setattr__(plan.publication, "unit", fn.PrivacyUnit(neighbours=REPLACE))  # a publication would refuse it
+    with Ledger(":memory:") as ledger:
+        assert untouched(plan, PlanError, "only for add-or-remove-one", ledger) == []
+
+
+def test_cells_that_do_not_cost_what_is_charged_are_refused(monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    first, _ = two_of_a_kind()
+    honest = Strategy.cost_squared
+    for factor in (Fraction(1, 2), Fraction(2), 1 + 2**20 * STEP):
+        monkeypatch.setattr(Strategy, "cost_squared", lambda *args, by=factor: honest(*args) * by)
+        with Ledger(":memory:") as ledger:
+            assert untouched(first, PlanError, "do not cost what it does", ledger) == []
 
 
 # --- integers -------------------------------------------------------------------------------------------

@@ -431,7 +431,7 @@ def test_what_cannot_be_rebuilt_or_written_is_found_out_before_the_charge(tmp_pa
     alike = np.repeat(first.mixing[-1:], len(first.mixing), axis=0)  # every row the same: the charge would buy nothing
     sectors = [type(first)(first.attributes, first.sizes, alike, first.basis, first.scale), *others]
     strategy = type(SMALL.strategy)(SMALL.strategy.sizes, SMALL.strategy.cells, tuple(sectors))
-    lost = Plan(SMALL.publication, strategy, SMALL.weights, SMALL.status)
+    lost = Plan(SMALL.publication, strategy, SMALL.evidence, SMALL.status)
     for directory in (None, tmp_path / "r"):
         with pytest.raises(PlanError, match="singular"):
             fn.release(lost, COUNTS, ledger=ledger, directory=directory)

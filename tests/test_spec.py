@@ -2,8 +2,11 @@
 
 import json
 import math
+import re
 import unicodedata
+from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,15 +111,38 @@ def budgets(draw):
     )
 
 
+weights = st.sampled_from(list(fn.ErrorWeights))
+objectives = {
+    fn.Goal.FIT_FOR_USE: st.just(fn.Objective()),
+    fn.Goal.TOTAL_ERROR: st.builds(fn.Objective, st.just("total-error"), weights),
+    fn.Goal.HYBRID: st.builds(fn.Objective, st.just("hybrid"), weights, positive | st.integers(1, 9)),
+}
+hashes = st.binary(min_size=32, max_size=32).map(bytes.hex)
+
+
+@st.composite
+def cell_budgets(draw, domain):
+    names = draw(st.lists(st.sampled_from(list(domain)), min_size=1, max_size=2, unique=True))
+    cells = math.prod(domain[n].size for n in names)
+    values = draw(st.lists(st.floats(0, 1), min_size=cells, max_size=cells))
+    values[draw(st.integers(0, cells - 1))] = 1
+    return fn.CellBudgets(tuple(names), tuple(values))
+
+
 @st.composite
 def publications(draw):
     domain = draw(domains())
     count = draw(st.integers(1, 3))
     workload = fn.Workload(domain, [draw(tables(domain, i)) for i in range(count)], draw(chances))
     limits = draw(st.fixed_dictionaries({}, optional={"cap": budgets()}) | st.fixed_dictionaries({"budget": budgets()}))
+    neighbours = draw(st.sampled_from(list(fn.Neighbours)))
+    if neighbours is fn.Neighbours.ADD_OR_REMOVE_ONE:
+        limits["cell_budgets"] = draw(st.none() | cell_budgets(domain))
+        limits["beside"] = tuple(draw(st.lists(hashes, max_size=3, unique=True)))
+    goals = [g for g in fn.Goal if "budget" not in limits or g is not fn.Goal.HYBRID]
     return fn.Publication(
         workload,
-        fn.PrivacyUnit(draw(composed), draw(st.integers(1, 99)), draw(st.sampled_from(list(fn.Neighbours)))),
+        fn.PrivacyUnit(draw(composed), draw(st.integers(1, 99)), neighbours),
         fn.DataSource(
             draw(composed),
             draw(st.none() | texts),
@@ -126,6 +152,7 @@ def publications(draw):
         delta=draw(chances),
         gap=draw(st.none() | st.floats(1e-10, 10)),
         title=draw(texts),
+        objective=draw(st.sampled_from(goals).flatmap(objectives.get)),
         **limits,
     )
 
@@ -187,6 +214,57 @@ def test_a_plan_reads_back_its_own_specification():
     )
     plan = fn.plan(publication)
     assert fn.Plan.from_json(plan.to_json()).publication == publication
+
+
+SMALL = fn.Workload(
+    fn.Domain(area=fn.Categorical({1: "North", 2: "South"}), age=fn.Ordered(0, 3)),
+    [fn.table("area", margin=4), fn.table("area", prefix="age", margin=fn.By("age", [9, 9, 9, 8]))],
+)
+SAID = {
+    "total error": {"objective": fn.Objective("total-error", "inverse-variance")},
+    "hybrid": {"objective": fn.Objective("hybrid", "inverse-std-error", 1e-3)},
+    "cell budgets": {"cell_budgets": fn.CellBudgets(("area",), (0.1, 1))},
+    "cell budgets by two": {"cell_budgets": fn.CellBudgets(("age", "area"), (1, 0.5, 0.5, 0.5, 0.5, 0.5, 0.25, 0.3))},
+    "beside": {"beside": ("ab" * 32, "01" * 32)},
+    "a budget in total": {
+        "objective": fn.Objective("total-error", "inverse-std-error"),
+        "budget": fn.Budget(rho=Fraction(1, 50)),
+    },
+}
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_a_plan_file_keeps_all_that_a_publication_says(said):
+    plan = fn.plan(fn.Publication(SMALL, **SAID[said]))
+    again = fn.Plan.from_json(plan.to_json())
+    assert again.publication == plan.publication == Spec.of(plan.publication).publication()
+    assert (again.hash, again.exact_cost, again.value, again.bound) == (
+        plan.hash,
+        plan.exact_cost,
+        plan.value,
+        plan.bound,
+    )
+    assert Spec.of(plan.publication) != Spec.of(fn.Publication(SMALL))  # so the hash knows
+
+
+def test_documents_say_only_what_is_not_usual():
+    document = {
+        "data": {"source": "people"},
+        "privacy": {"max_records": 2},
+        "domain": {"a": {"type": "ordered", "low": 0, "high": 1}},
+        "tables": [{"name": "a", "attributes": ["a"], "margin": 2.0}],
+    }
+    workload = fn.Workload(fn.Domain(a=fn.Ordered(0, 1)), [fn.table("a", margin=2)])
+    usual = fn.Publication(workload, fn.PrivacyUnit(max_records=2), fn.DataSource("people"))
+    assert json.dumps(Spec.of(usual).document()) == json.dumps(document)
+    said = {
+        "objective": ({"goal": "hybrid", "trade": 2.0}, fn.Objective("hybrid", trade=2)),
+        "cell_budgets": ({"attributes": ["a"], "values": [1.0, 0.0]}, fn.CellBudgets(["a"], [1, 0])),
+        "beside": (["ab" * 32], ["ab" * 32]),
+    }
+    for key, (written, meant) in said.items():
+        found = Spec.of(replace(usual, **{key: meant})).document()
+        assert (found if key == "objective" else found["privacy"])[key] == written
 
 
 # --- reading --------------------------------------------------------------------------------------------------
@@ -300,6 +378,39 @@ def test_a_cost_is_exact_as_written():
     assert Spec.of(shared.publication()).document()["privacy"]["cap"] == {"epsilon": 1.0}
 
 
+def test_goals_and_personal_privacy_are_said_in_words():
+    budgets = "[privacy.cell_budgets]\nattributes = [{}]\nvalues = {}\n"
+    half = fn.CellBudgets(("sex",), (0.5, 1))
+    for text, values in (("[0.5, 1]", ""), ("{ f = 0.5 }", "default = 1\n"), ("{ m = 1, f = 0.5 }", "")):
+        assert Spec.from_toml(budgets.format("'sex'", text) + values + REST).publication().cell_budgets == half
+    few = Spec.from_toml(budgets.format("'age'", "{ 3 = 1, 0 = 0 }") + "default = 0.5\n" + REST).publication()
+    assert few.cell_budgets == fn.CellBudgets(("age",), (0, 0.5, 0.5, 1, *[0.5] * 6))
+    labels = TABLE + '[domain.age]\ntype = "categorical"\ncodes = [1, 2]\nlabels = ["one", "two"]\n'
+    shown = Spec.from_toml(budgets.format("'age'", "{ one = 1, two = 0.25 }") + labels).publication()
+    assert shown.cell_budgets == fn.CellBudgets(("age",), (1, 0.25))
+    two = Spec.from_toml(budgets.format("'sex', 'age'", [1, *[0.5] * 19]) + REST).publication()
+    assert two.cell_budgets == fn.CellBudgets(("sex", "age"), (1, *[0.5] * 19))
+    goals = Spec.from_toml("[objective]\ngoal = 'total-error'\nweights = 'inverse-variance'\n" + REST)
+    assert goals.publication().objective == fn.Objective(fn.Goal.TOTAL_ERROR, fn.ErrorWeights.INVERSE_VARIANCE)
+    hybrid = Spec.from_toml("[objective]\ngoal = 'hybrid'\ntrade = 1e-4\n" + REST).publication()
+    assert hybrid.objective == fn.Objective("hybrid", trade=1e-4)
+    beside = Spec.from_toml(f"privacy = {{ beside = ['{'0' * 64}'] }}\n" + REST).publication()
+    assert beside.beside == ("0" * 64,)
+
+
+def test_the_specifications_of_the_readme_are_read(tmp_path):
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    whole, goals = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
+    (tmp_path / "states.csv").write_text("code\nOH\nIA\n", encoding="utf-8")
+    plain = Spec.from_toml(whole).publication(tmp_path)
+    said = Spec.from_toml(whole + goals).publication(tmp_path)
+    assert said == replace(
+        plain,
+        objective=fn.Objective("total-error", "inverse-variance"),
+        cell_budgets=fn.CellBudgets(("status",), (1, 0.5, 1, 1)),
+    )
+
+
 @pytest.mark.parametrize(
     "text", ["", "x", "1/0", "-1", "1e9999", "1e99999999", "nan", "inf", "1/2/3", "½", "9" * 5000, "1 / 2"]
 )
@@ -346,6 +457,18 @@ def test_a_file_that_is_no_specification_is_refused(tmp_path):
 
 def table(lines, domain=DOMAIN):
     return f"{domain}\n[[tables]]\nattributes = ['age']\n{lines}\n"
+
+
+def objective(lines):
+    return f"objective = {{ {lines} }}\n" + REST
+
+
+def budget(attributes, values, more=""):
+    return f"[privacy.cell_budgets]\nattributes = {attributes}\nvalues = {values}\n{more}\n" + REST
+
+
+def beside(plans, more=""):
+    return f"privacy = {{ beside = {plans}{more} }}\n" + REST
 
 
 REST = DOMAIN + TABLE
@@ -492,6 +615,87 @@ REFUSED = {
         f"{DOMAIN}[[tables]]\nmatrix = [['1']]\nmargin = 1",
         r"matrix\[0\]\[0\] must be a whole number or a number",
     ),
+    "an unknown goal": (
+        objective("goal = 'least'"),
+        "objective.goal must be 'fit-for-use', 'total-error' or 'hybrid'; got 'least'",
+    ),
+    "a goal that is no text": (objective("goal = 1"), "objective.goal must be 'fit-for-use', .*; got 1"),
+    "unknown weights": (
+        objective("goal = 'total-error', weights = 'inverse'"),
+        "weights must be 'uniform', 'inverse-variance' or 'inverse-std-error'; got 'inverse'",
+    ),
+    "an unknown key of the objective": (
+        objective("gaol = 'hybrid'"),
+        r"in objective: unknown key 'gaol' \(did you mean 'goal'\?\)",
+    ),
+    "weights without a sum": (objective("weights = 'inverse-variance'"), "in objective: error weights belong to the"),
+    "a hybrid without a trade": (objective("goal = 'hybrid'"), "in objective: the hybrid goal, and only that, needs"),
+    "a trade without a hybrid": (objective("trade = 1"), "in objective: the hybrid goal, and only that, needs a trade"),
+    "a trade of zero": (objective("goal = 'hybrid', trade = 0"), "in objective: a trade is a positive finite number"),
+    "a trade that is infinite": (objective("goal = 'hybrid', trade = inf"), "trade is a positive .*; got inf"),
+    "a trade that is no number": (objective("goal = 'hybrid', trade = nan"), "trade is a positive .*; got nan"),
+    "a trade as true": (objective("goal = 'hybrid', trade = true"), "objective.trade must be a number; got true"),
+    "a trade as text": (objective("goal = 'hybrid', trade = '1'"), "objective.trade must be a number; got '1'"),
+    "a hybrid with a budget": (
+        "budget = { rho = 1 }\n" + objective("goal = 'hybrid', trade = 1"),
+        "a hybrid weighs privacy against error; a budget fixes privacy",
+    ),
+    "budgets by nothing": (budget([], [1]), "in privacy.cell_budgets: cell budgets are given by one or more attr"),
+    "budgets by one attribute twice": (budget(["sex", "sex"], [1, 1, 1, 1]), "one or more attributes, none twice"),
+    "budgets by an unknown attribute": (budget(["sx"], [1]), r"in privacy.cell_budgets: no attribute 'sx'"),
+    "budgets by what is no list": (budget("'sex'", [1, 1]), "cell_budgets.attributes must be a list; got 'sex'"),
+    "budgets without attributes": (
+        "[privacy.cell_budgets]\nvalues = [1]\n" + REST,
+        "privacy.cell_budgets.attributes is missing",
+    ),
+    "budgets without values": (
+        "[privacy.cell_budgets]\nattributes = ['sex']\n" + REST,
+        "privacy.cell_budgets.values is missing",
+    ),
+    "budgets that are a number": (
+        budget(["sex"], 1),
+        "privacy.cell_budgets.values must be a list or a table of keys; got 1",
+    ),
+    "a budget as text": (budget(["sex"], [1, "1"]), r"cell_budgets.values\[1\] must be a number; got '1'"),
+    "a budget as true": (budget(["sex"], "[1, true]"), r"cell_budgets.values\[1\] must be a number; got true"),
+    "a budget above one": (budget(["sex"], [1, 2]), "in privacy.cell_budgets: .* number from 0 to 1; got 2"),
+    "a budget below zero": (budget(["sex"], [1, -1]), "in privacy.cell_budgets: .* number from 0 to 1; got -1"),
+    "a cell budget that is no number": (budget(["sex"], "[1, nan]"), "is a number from 0 to 1; got nan"),
+    "no budget of one": (budget(["sex"], [0.5, 0.5]), "relative to the largest, which must be 1"),
+    "no budgets": (budget(["sex"], []), "relative to the largest, which must be 1"),
+    "too few budgets": (budget(["sex"], [1]), r"\['sex'\] have 2 combinations of values; 1 cell budgets were given"),
+    "budgets by value of two attributes": (
+        budget(["sex", "age"], "{ f = 1 }", "default = 1"),
+        "in privacy.cell_budgets: budgets are given by value for exactly one attribute; for several, list one",
+    ),
+    "a budget of an unknown value": (
+        budget(["sex"], "{ x = 1 }", "default = 1"),
+        "in privacy.cell_budgets: a budget is given for 'x', which is not among the values of 'sex'",
+    ),
+    "a value without a budget": (
+        budget(["age"], "{ 0 = 1 }"),
+        "in privacy.cell_budgets: no budget is given for 1, 2, 3; name them or give a default",
+    ),
+    "a default beside a list": (budget(["sex"], [1, 1], "default = 1"), "a default goes with budgets given by value"),
+    "a default above one": (budget(["sex"], "{ f = 1 }", "default = 2"), "is a number from 0 to 1; got 2"),
+    "an unknown key of budgets": (
+        budget(["sex"], [1, 1], "defualt = 1"),
+        r"in privacy.cell_budgets: unknown key 'defualt' \(did you mean 'default'\?\)",
+    ),
+    "budgets that are no table": ("privacy = { cell_budgets = 1 }\n" + REST, "cell_budgets must be a table of keys"),
+    "budgets for pairs of records": (
+        "privacy.neighbours = 'replace-one'\nprivacy.cell_budgets = { attributes = ['sex'], values = [1, 1] }\n" + REST,
+        "are about single records: they need add-or-remove-one neighbours",
+    ),
+    "plans beside for pairs of records": (
+        beside(["0" * 64], ", neighbours = 'replace-one'"),
+        "are about single records: they need add-or-remove-one neighbours",
+    ),
+    "a plan beside by another name": (beside(["plan"]), "named by its SHA-256, 64 hexadecimal digits; got 'plan'"),
+    "a plan beside in capitals": (beside(["A" * 64]), "named by its SHA-256, 64 hexadecimal digits"),
+    "a plan beside twice": (beside(["0" * 64] * 2), "in the specification: a plan is named twice beside this one"),
+    "a plan beside out of a list": (beside(f"'{'0' * 64}'"), "privacy.beside must be a list; got '000"),
+    "a plan beside as a number": (beside([1]), r"privacy.beside\[0\] must be a text; got 1"),
     "a matrix beyond 64 bits": (f"{DOMAIN}[[tables]]\nmatrix = [[{2**63}]]\nmargin = 1", "does not fit in 64 bits"),
 }
 
@@ -575,6 +779,8 @@ def test_the_schema_accepts_what_is_read_and_refuses_what_is_not():
         "no tables",
     }
     refused |= {"unknown key in a target", "an unknown policy", "an unknown type", "an end as a decimal", "no domain"}
+    refused |= {"an unknown goal", "unknown weights", "an unknown key of the objective", "a trade as text"}
+    refused |= {"budgets without values", "budgets that are a number", "a budget as text", "a plan beside as a number"}
     for case in refused:
         assert not accepts(schema, room.tomllib.loads(REFUSED[case][0]), schema), case
 

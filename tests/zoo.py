@@ -1,9 +1,13 @@
-"""The registered zoo: every operator and every kind of workload that the laws are checked on."""
+"""The registered zoo: every operator, workload and kind of problem that the laws are checked on."""
 
 import numpy as np
+import pytest
 
 import fitnoise as fn
 from fitnoise import operators as op
+from fitnoise import sectors
+from fitnoise.certificates import Evidence, Terms
+from fitnoise.mechanisms.formulation import AllPairs, Formulation
 
 RNG = np.random.default_rng(20)
 
@@ -86,6 +90,20 @@ def crossed():
     )
 
 
+def all_ranges():
+    """So many ranges that their table keeps its structure, beside tables that do not, in sectors of both kinds."""
+    domain = fn.Domain(a=fn.Categorical(["x", "y"]), o=fn.Ordered(0, 22))
+    return fn.Workload(
+        domain,
+        [
+            fn.table("a", ranges="o", variance=9),
+            fn.table("a", prefix="o", variance=fn.By("o", list(range(2, 25)))),
+            fn.table(ranges="o", variance=fn.By("o", list(range(30, 306)))),
+            fn.table("a", variance=2),
+        ],
+    )
+
+
 def matrix(w, c=1.0):
     return lambda: fn.matrix_workload(w, variances=c)
 
@@ -121,6 +139,7 @@ WORKLOADS = {
         ],
     ),
     "crossed": crossed,
+    "all ranges": all_ranges,
     "columns out of order": lambda: fn.Workload(
         fn.Domain(o=fn.Ordered(0, 2), a=fn.Ordered(0, 2), r=fn.Ordered(0, 3)),
         [
@@ -141,3 +160,35 @@ WORKLOADS = {
     "one query": matrix(np.array([[3, 0, -1]])),
     "one cell": matrix(np.array([[1]])),
 }
+
+OBJECTIVES = ("targets", "total error", "hybrid", "budgets", "pairs", "pairs or alone", "structure", "pairs, structure")
+"""Kinds of problem: what is minimised, over which neighbours, with tables as matrices or by structure."""
+
+
+def terms(d, kind):
+    """What a kind of problem minimises, with weights and budgets that tell numbers and cells apart."""
+    m = len(d.variances)
+    if kind == "total error":
+        return Terms(weights=1 + np.arange(m) % 5 / 2)
+    if kind == "hybrid":
+        return Terms(weights=(1 + np.arange(m) % 5 / 2) / d.variances, trade=0.3)
+    return Terms(relative=1 / (1 + np.arange(d.cells) % 3), factor=4) if kind == "budgets" else Terms()
+
+
+def formulation(name, kind="targets"):
+    """A workload of the zoo as a problem of one of the kinds."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "structure" in kind:
+            patch.setattr(sectors, "TALL", 0)
+        d = sectors.decompose(WORKLOADS[name]())
+    return Formulation(d, terms(d, kind), pairs=all_pairs(d, kind))
+
+
+def all_pairs(d, kind):
+    return AllPairs(d, alone="alone" in kind) if "pairs" in kind else None
+
+
+def evidence(d, kind, p, q):
+    """Weights of a problem of one of the kinds, as evidence."""
+    said = q[:0] if kind == "total error" else q
+    return all_pairs(d, kind).evidence(p, said) if "pairs" in kind else Evidence(p, said)

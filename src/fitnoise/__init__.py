@@ -9,9 +9,19 @@ from fitnoise.domain import Binned, Categorical, Domain, Ordered
 from fitnoise.errors import FitnoiseError
 from fitnoise.ledger import Account, Ledger
 from fitnoise.mechanisms.fit_for_use import plan
+from fitnoise.mechanisms.free import free
 from fitnoise.plans import Plan
 from fitnoise.privacy import Neighbours, PrivacyUnit
-from fitnoise.publication import Budget, DataSource, OutsideDomain, Publication
+from fitnoise.publication import (
+    Budget,
+    CellBudgets,
+    DataSource,
+    ErrorWeights,
+    Goal,
+    Objective,
+    OutsideDomain,
+    Publication,
+)
 from fitnoise.releases import Estimate, Release, release
 from fitnoise.spec import Spec, load_spec
 from fitnoise.targets import By
@@ -26,12 +36,16 @@ __all__ = [
     "Budget",
     "By",
     "Categorical",
+    "CellBudgets",
     "DataSource",
     "Domain",
+    "ErrorWeights",
     "Estimate",
     "FitnoiseError",
+    "Goal",
     "Ledger",
     "Neighbours",
+    "Objective",
     "Ordered",
     "OutsideDomain",
     "Plan",
@@ -41,6 +55,7 @@ __all__ = [
     "Spec",
     "Table",
     "Workload",
+    "free",
     "load_spec",
     "matrix_workload",
     "plan",

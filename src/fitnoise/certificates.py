@@ -1,39 +1,53 @@
 """Certificates: a value that is reached and a bound nothing can beat, both recomputed from the problem.
 
-By strong duality, for any p on the cells and q on the published numbers (each summing to one),
+By strong duality, for any p on the cells and any weights w ≥ 0 of the numbers' variances,
 
-    Δ*²  ≥  ( Σ_S mult_S ‖ diag(q/c)^½ R_S diag(p)^½ ‖_* )² ,      ‖·‖_* the sum of singular values,
+    ν(p, w) = Σ_S mult_S ‖ diag(w)^½ R_S diag(p/r)^½ ‖_* ,      ‖·‖_* the sum of singular values,
 
-R_S the stacked queries R_A / n_A of the tables that reach sector S. Whatever p and q are, the bound holds: a solver can
-only make it weak, never wrong. No code is shared with the solvers.
+R_S the stacked queries R_A / n_A of the tables that reach sector S, proves for every mechanism of its kind
 
-For replace-one neighbours diag(p) is replaced, in every sector, by 2 (diag(p) − χ_S p pᵀ): the average of
-(e_i − e_j)(e_i − e_j)ᵀ over pairs of records that differ in every exchangeable attribute and whose structured cells are
-drawn from p independently. No maximum over pairs can be below an average; χ_S = Π_{a∈S} −1/(n_a − 1).
+| asked | weights | proven |
+|---|---|---|
+| every var_j ≤ c_j | w = q/c, Σq = 1 | Δ² ≥ g² ν² |
+| Σ ω var ≤ Σ ω c (total error) | w = ω / Σ ω c | Δ² ≥ g² ν² |
+| Δ² + λ Σ ω var, every var_j ≤ c_j (hybrid) | w = q/c + λω, q ≥ 0 | Δ² + λ Σ ω var ≥ 2 g ν − Σq |
+
+with Σp = 1, Δ² = g² max_o prof_o / r_o for units of g records. Whatever the weights are, the bound holds: a solver can
+only make it weak, never wrong. No code is shared with the solvers but the meaning of a pair.
+
+For replace-one neighbours p weighs pairs of records instead, and diag(p) becomes, in every sector,
+Σ p (e_o e_oᵀ + e_o' e_o'ᵀ − χ_S (e_o e_o'ᵀ + e_o' e_oᵀ)) over pairs with structured cells o, o' that agree on the
+exchangeable attributes T, χ_S = Π_{a∈S} (1 if a ∈ T else −1/(n_a − 1)): the mean of (e_i − e_j)(e_i − e_j)ᵀ over all
+pairs of that kind.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import final
+from typing import Self, final
 
 import numpy as np
 import scipy.linalg as sl
+from numpy.typing import NDArray
 
+from fitnoise import rules
 from fitnoise.errors import PlanError
-from fitnoise.privacy import Neighbours
-from fitnoise.sectors import Decomposition, Floats
+from fitnoise.sectors import Decomposition, Floats, Sector
 
 SLACK = 1e-12
 """Allowance for rounding, relative to a sector's sum of singular values before anything is subtracted: k ε is below
 this to k = 4000."""
 
+NOBODY = -1
+"""In place of a pair's second cell: the neighbour lacks the record."""
+
 
 @final
 @dataclass(frozen=True)
 class Certificate:
-    """Δ² of the plan and a lower bound on Δ² of every unbiased Gaussian linear mechanism with these targets.
+    """What the plan reaches of what it minimises, and a lower bound for every unbiased Gaussian linear mechanism.
 
     value: computed from the integers of the strategy. bound: from the dual weights. gap: value/bound − 1.
     """
@@ -53,50 +67,164 @@ class Certificate:
         return max(self.value / self.bound - 1, 0.0)
 
 
-def lower_bound(decomposition: Decomposition, p: Floats, q: Floats, neighbours: Neighbours) -> float:
-    """The bound on Δ² for neighbours that differ in one record, from any weights.
+@final
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Kinds of pairs of neighbouring records.
+
+    agree: bit a is set where they agree on exchangeable attribute a, one Python integer per pair.
+    first, second: their structured cells (n,); second is NOBODY where one of the two data sets lacks the record.
+    """
+
+    agree: tuple[int, ...]
+    first: NDArray[np.intp]
+    second: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, keys: Iterable[tuple[int, int, int]]) -> Self:
+        """From (agree, first, second)."""
+        listed = [(int(t), int(o), int(u)) for t, o, u in keys]
+        cells = np.array([(o, u) for _, o, u in listed], dtype=np.intp).reshape(-1, 2)
+        return cls(tuple(t for t, _, _ in listed), cells[:, 0].copy(), cells[:, 1].copy())
+
+    def __len__(self) -> int:
+        return len(self.agree)
+
+    def keys(self) -> list[tuple[int, int, int]]:
+        """(agree, first, second) of each."""
+        return [(t, int(o), int(u)) for t, o, u in zip(self.agree, self.first, self.second, strict=True)]
+
+    def chi(self, attributes: tuple[int, ...], sizes: tuple[int, ...]) -> Floats:
+        """χ_S of every pair, (n,)."""
+        known: dict[int, float] = {}
+        for t in set(self.agree):
+            known[t] = math.prod(1.0 if t >> a & 1 else -1 / (n - 1) for a, n in zip(attributes, sizes, strict=True))
+        return np.array([known[t] for t in self.agree])
+
+    def reach(self, p: Floats, cells: int) -> Floats:
+        """Σ p over the pairs that touch each structured cell, (n_o,)."""
+        out = np.bincount(self.first, p, minlength=cells)
+        there = self.second != NOBODY
+        return np.asarray(out + np.bincount(self.second[there], p[there], minlength=cells))
+
+    def moment(self, p: Floats, chi: Floats, cells: int) -> Floats:
+        """Σ p (e eᵀ + u uᵀ − χ (e uᵀ + u eᵀ)), (n_o, n_o); a record that comes or goes alone has no u."""
+        there = self.second != NOBODY
+        cross = np.zeros((cells, cells))
+        np.add.at(cross, (self.first[there], self.second[there]), (p * chi)[there])
+        return np.diag(self.reach(p, cells)) - cross - cross.T
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Dual weights: what proves a bound.
+
+    cells: p, one per structured cell, or per pair. numbers: q, one per number; nothing for total error.
+    pairs: what `cells` weighs, for replace-one neighbours.
+    """
+
+    cells: Floats
+    numbers: Floats
+    pairs: Pairs | None = None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """What is minimised.
+
+    weights: ω of every number, for total error and hybrids; None asks every number for its own target.
+    trade: λ of a hybrid; None without.
+    relative: r of every structured cell; None is 1.
+    factor: g², for units of g records.
+    """
+
+    weights: Floats | None = None
+    trade: float | None = None
+    relative: Floats | None = None
+    factor: int = 1
+
+
+def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Terms) -> float:
+    """The bound that the evidence proves.
 
     Args:
         decomposition: the problem.
-        p: weights of the cells (n_o,), at least 0, not all 0; normalised here.
-        q: weights of the published numbers (M,), likewise.
-        neighbours: the relation.
+        evidence: weights at least 0; p is normalised here, and so is q unless it is that of a hybrid.
+        terms: what is minimised.
 
     Raises:
         PlanError: weights that are negative, not finite, of the wrong shape or all zero.
     """
-    for name, w, n in (("p", p, decomposition.cells), ("q", q, len(decomposition.variances))):
-        if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or w.sum() <= 0:
-            raise PlanError(f"dual weights {name} must be {n} numbers ≥ 0, not all 0; the plan proves nothing.")
-    p, q = p / p.sum(), q / q.sum()
-    share = np.sqrt(q / decomposition.variances)
-    root = np.sqrt(p)
-    pairs = neighbours is Neighbours.REPLACE_ONE
+    d = decomposition
+    cells = d.cells if evidence.pairs is None else len(evidence.pairs)
+    _check("p", evidence.cells, cells, positive=True)
+    total_only = terms.weights is not None and terms.trade is None
+    _check("q", evidence.numbers, 0 if total_only else len(d.variances), positive=terms.weights is None)
+    if evidence.pairs is not None and not all(
+        0 <= o < d.cells and NOBODY <= u < d.cells
+        for _, o, u in evidence.pairs.keys()  # noqa: SIM118 - no dictionary
+    ):
+        raise PlanError("a pair of records names a cell that does not exist; the plan proves nothing.")
+    p = evidence.cells / evidence.cells.sum() * terms.factor
+    if terms.relative is not None:
+        p = np.divide(p, terms.relative, out=np.zeros_like(p), where=terms.relative > 0)
+    if terms.weights is None:
+        w = evidence.numbers / evidence.numbers.sum() / d.variances
+    elif terms.trade is None:
+        w = terms.weights / float(terms.weights @ d.variances)
+    else:
+        w = evidence.numbers / d.variances + terms.trade * terms.weights
+    nu = _nu(d, p, w, evidence.pairs)
+    return nu**2 if terms.trade is None else 2 * nu - float(evidence.numbers.sum())
+
+
+def _check(name: str, w: Floats, n: int, *, positive: bool) -> None:
+    if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or (positive and w.sum() <= 0):
+        raise PlanError(f"dual weights {name} must be {n} numbers ≥ 0, not all 0; the plan proves nothing.")
+
+
+def _nu(d: Decomposition, p: Floats, w: Floats, pairs: Pairs | None) -> float:
+    """ν(p, w), rounded down."""
     nu = 0.0
-    known: dict[tuple[tuple[int, ...], float], float] = {}
-    for sector in decomposition.sectors:
-        agreement = math.prod(-1 / (n - 1) for n in sector.sizes) if pairs else 0.0
-        key = (sector.members, agreement)
+    known: dict[tuple[tuple[int, ...], bytes], float] = {}
+    for sector in d.sectors:
+        chi = None if pairs is None else pairs.chi(sector.attributes, sector.sizes)
+        key = (sector.members, b"" if chi is None else chi.tobytes())
         if key not in known:
-            stacked = np.concatenate(
-                [
-                    share[layout.rows][:, None] * layout.queries / decomposition.table_cells(t)
-                    for t in sector.members
-                    for layout in (decomposition.layouts[t],)
-                ]
-            )
-            weighted = stacked * root
-            known[key] = _nuclear_norm(weighted)
-            slack = SLACK * known[key]
-            if agreement:  # D − χ ppᵀ = G Gᵀ with G = D^½ (I − (1 − √(1 − χ)) √p √pᵀ)
-                known[key] = _nuclear_norm(weighted - (1 - math.sqrt(1 - agreement)) * np.outer(weighted @ root, root))
-            known[key] = max(known[key] - slack, 0.0)
+            known[key] = max(_sector_norm(d, sector, p, w, pairs), 0.0)
         nu += sector.multiplicity * known[key]
-    return nu**2 * (2 if pairs else 1)
+    return nu
+
+
+def _sector_norm(d: Decomposition, sector: Sector, p: Floats, w: Floats, pairs: Pairs | None) -> float:
+    """‖ diag(w)^½ R_S D_S^½ ‖_*, less an allowance for rounding."""
+    parts = [(d.layouts[t], w[d.layouts[t].rows] / d.table_cells(t) ** 2) for t in sector.members]
+    stacked = None
+    if all(isinstance(layout.queries, np.ndarray) for layout, _ in parts):
+        stacked = np.concatenate([np.sqrt(x)[:, None] * layout.queries for layout, x in parts])
+        if pairs is None:
+            return (1 - SLACK) * _nuclear_norm(stacked * np.sqrt(p))
+    # from the Gram matrix N = R_Sᵀ diag(w) R_S: singular values are the roots of the eigenvalues of N^½ D_S N^½
+    if stacked is not None:
+        root = sl.qr(stacked, mode="r")[0][: d.cells]
+    else:
+        gram = np.zeros((d.cells, d.cells))
+        for layout, x in parts:
+            q = layout.queries
+            gram += (q.T * x) @ q if isinstance(q, np.ndarray) else rules.weighted_gram(q, x)
+        own, axes = sl.eigh(gram)
+        root = np.sqrt(np.maximum(own, 0))[:, None] * axes.T
+    reach = p if pairs is None else 2 * pairs.reach(p, d.cells)  # D_S ≼ diag(reach)
+    moment = np.diag(p) if pairs is None else pairs.moment(p, pairs.chi(sector.attributes, sector.sizes), d.cells)
+    values = sl.eigvalsh(root @ moment @ root.T)
+    rounding = 8 * d.cells * np.finfo(np.float64).eps * float((reach * (root**2).sum(axis=0)).sum())
+    return float(np.sqrt(np.maximum(values - rounding, 0)).sum())
 
 
 def _nuclear_norm(a: Floats) -> float:
     if min(a.shape) == 1:
         return float(np.sqrt((a**2).sum()))
     tall = a if len(a) >= a.shape[1] else a.T
-    return float(sl.svdvals(sl.qr(tall, mode="r")[0][: tall.shape[1]]).sum())
+    return float(sl.svdvals(sl.qr(tall, mode="r")[0][: tall.shape[1]] if len(tall) > tall.shape[1] else tall).sum())

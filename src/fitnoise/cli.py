@@ -1,4 +1,4 @@
-"""The command line: plan, release, verify, ledger, demo, schema. Verbs in the order of life."""
+"""The command line: plan, free, release, verify, ledger, demo, schema. Verbs in the order of life."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from fitnoise import __version__, demo
+from fitnoise import __version__, demo, plots
+from fitnoise.composition import Charged
 from fitnoise.console import (
     balance_document,
     balance_line,
@@ -23,9 +24,10 @@ from fitnoise.console import (
     show_plan,
 )
 from fitnoise.errors import FitnoiseError, LedgerError, ReleaseError, SpecError
-from fitnoise.ledger import Account, Ledger
+from fitnoise.ledger import Account, Entry, Ledger, ceil_dyadic
 from fitnoise.measure import account
 from fitnoise.mechanisms.fit_for_use import plan as make_plan
+from fitnoise.mechanisms.free import free
 from fitnoise.plans import Plan
 from fitnoise.releases import read_text, release
 from fitnoise.spec import exact_number, json_schema, load_spec
@@ -86,23 +88,84 @@ def cli() -> None:
 @click.argument("spec", type=_FILE)
 @click.option("-o", "--output", type=_FILE, help="Write the plan here.")
 @click.option("--gap", type=float, help="Relative gap that must be certified (overrides the specification).")
+@click.option(
+    "--refine", is_flag=True, help="Among plans of least cost, make all other cells cheaper too, dearest first."
+)
+@click.option("--device", metavar="NAME", help="PyTorch device for large dense problems, such as cuda.")
+@click.option(
+    "--plot", type=_FILE, help="Draw what other margins would cost, and epsilon against delta (svg, pdf, png)."
+)
 @_AS_JSON
-def plan_command(spec: Path, output: Path | None, gap: float | None, as_json: bool) -> None:
+def plan_command(
+    spec: Path,
+    output: Path | None,
+    gap: float | None,
+    refine: bool,
+    device: str | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
     """Plan the noise for SPEC (TOML). Reads no data."""
     publication = load_spec(spec)
     if gap is not None:
         publication = replace(publication, gap=gap)
     if output is not None:
         _check_replaceable(output)
+    if plot is not None:
+        plots.check_place(plot)
     with progress("planning") as tell:
-        plan = make_plan(publication, progress=lambda i, g: tell(f"step {i}, gap {g:.1e}"))
-    if output is not None:
-        _write_whole(output, plan.to_json())
-        say(f"wrote {output}")
-    if as_json:
-        emit_json(plan_document(plan) | {"plan": None if output is None else str(output)})
+        plan = make_plan(
+            publication, refine=refine, device=device, progress=lambda i, g: tell(f"step {i}, gap {g:.1e}")
+        )
+    if plot is not None:
+        with progress("drawing") as tell:
+            figure = plots.report_figure(
+                plan, progress=lambda k, n, i, g: tell(f"plan {k} of {n}, step {i}, gap {g:.1e}")
+            )
+            plots.save(figure, plot)
+        say(f"wrote {plot}")
+    _hand_out(plan, output, as_json)
+
+
+@cli.command(
+    "free",
+    epilog=_example(
+        "fitnoise free more.toml --beside plan.json -o free.json",
+        "fitnoise free more.toml --ledger budget.sqlite -o free.json",
+    ),
+)
+@click.argument("spec", type=_FILE)
+@click.option("--beside", "files", type=_FILE, multiple=True, help="A plan measured on the same records; repeatable.")
+@click.option("--ledger", "ledger_file", type=_FILE, help="Every plan charged to the account, instead.")
+@click.option("-o", "--output", type=_FILE, help="Write the plan here.")
+@click.option("--refine", is_flag=True, help="Of all best answers, take those that use the least of what is left.")
+@_AS_JSON
+def free_command(
+    spec: Path, files: tuple[Path, ...], ledger_file: Path | None, output: Path | None, refine: bool, as_json: bool
+) -> None:
+    """Plan the most accurate further tables that cost nothing beside plans on the same records. Reads no data.
+
+    The targets of SPEC say how accurate its tables are relative to each other. Release the plan with the same ledger:
+    what is spent does not rise.
+    """
+    if bool(files) == (ledger_file is not None):
+        raise click.UsageError(
+            "give the plans (--beside) or the ledger they were charged to (--ledger), one of the two."
+        )
+    publication = load_spec(spec)
+    beside: list[Plan | Charged]
+    if ledger_file is None:
+        beside = [Plan.from_json(read_text(f)) for f in files]
     else:
-        show_plan(plan)
+        if not ledger_file.exists():
+            raise LedgerError(f"there is no ledger {ledger_file.name!r}. Nothing was planned.")
+        with Ledger(ledger_file) as ledger:
+            beside = [*ledger.charged(Account(publication.source.name, publication.unit.describe()))]
+    if output is not None:
+        _check_replaceable(output)
+    with progress("planning") as tell:
+        plan = free(publication, beside, refine=refine, progress=lambda i, g: tell(f"step {i}, gap {g:.1e}"))
+    _hand_out(plan, output, as_json)
 
 
 @cli.command("release", epilog=_example("fitnoise release plan.json people.parquet --ledger budget.sqlite -o release/"))
@@ -117,10 +180,13 @@ def release_command(
 ) -> None:
     """Measure PLAN on DATA (CSV, Parquet or DuckDB), once, and write the tables."""
     plan = Plan.from_json(read_text(plan_file))
+    price = ceil_dyadic(plan.exact_rho)
+    before = _spent(ledger_file, account(plan)) if plan.publication.beside else None
     with progress("releasing") as tell:
         result = release(plan, data, ledger=ledger_file, directory=output, table=table, progress=tell)
     with Ledger(ledger_file) as ledger:
         balance = ledger.balance(account(plan))
+    rise = price if before is None else balance.spent - before
     say(f"wrote {output}")
     if as_json:
         emit_json(
@@ -131,6 +197,8 @@ def release_command(
                 "epsilon": plan.epsilon(),
                 "delta": plan.publication.delta,
                 "plan": plan.hash,
+                "beside": list(plan.publication.beside),
+                "increase": float(rise),
                 "tables": list(result),
                 "balance": balance_document(balance),
             }
@@ -139,6 +207,9 @@ def release_command(
     emit(f"directory  {output}")
     emit(f"tables     {', '.join(result)}")
     emit(f"charged    rho = {plan.rho:.7f}")
+    if rise != price:
+        turn = "rose" if rise >= 0 else "fell"
+        emit(f"           composed with what it stands beside: rho spent {turn} by {float(abs(rise)):.7f}")
     emit(f"ledger     {balance_line(balance)}")
 
 
@@ -210,6 +281,7 @@ def ledger_command(
                         "rho": float(e.rho),
                         "rho_exact": str(e.rho),
                         "plan": e.detail.get("plan"),
+                        "beside": list(e.beside),
                         "digest": e.digest,
                     }
                     for e in entries
@@ -231,7 +303,7 @@ def ledger_command(
                 e.kind,
                 e.account.source,
                 f"{float(e.rho):.7f}",
-                str(e.detail.get("plan", ""))[:12],
+                _named(e),
             )
             for e in entries
         ],
@@ -255,6 +327,31 @@ def demo_command(output: Path | None, as_json: bool) -> None:
 def schema_command(as_json: bool) -> None:  # accepted like everywhere; the schema is JSON already
     """Print the JSON Schema of a specification."""
     emit_json(json_schema())
+
+
+def _hand_out(plan: Plan, output: Path | None, as_json: bool) -> None:
+    """Write a plan, and show it."""
+    if output is not None:
+        _write_whole(output, plan.to_json())
+        say(f"wrote {output}")
+    if as_json:
+        emit_json(plan_document(plan) | {"plan": None if output is None else str(output)})
+    else:
+        show_plan(plan)
+
+
+def _named(e: Entry) -> str:
+    """The plan of an entry, and those whose charges its own is composed with."""
+    own, others = str(e.detail.get("plan", ""))[:12], ", ".join(plan[:12] for plan in e.beside)
+    return f"{own} beside {others}" if others else own
+
+
+def _spent(file: Path, of: Account) -> Fraction:
+    """What an account has spent; nothing where there is no ledger yet."""
+    if not file.exists():
+        return Fraction(0)
+    with Ledger(file) as ledger:
+        return ledger.balance(of).spent
 
 
 def _set_cap(file: Path, cap: Fraction, source: str | None, unit: str | None, reason: str) -> None:

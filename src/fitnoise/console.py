@@ -15,9 +15,14 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from fitnoise.ledger import Quote
 from fitnoise.plans import Plan
+from fitnoise.privacy import Neighbours
+from fitnoise.publication import Goal
 
 PATIENCE = 5.0
 """Seconds between two lines of progress away from a terminal."""
+
+SLACK = 1e-6
+"""A cell pays less than the dearest where its price is below that by more than this part of it."""
 
 _ASCII = str.maketrans(
     {
@@ -107,7 +112,9 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     """What `fitnoise plan --json` prints."""
     publication = plan.publication
     return {
+        "goal": publication.objective.goal.value,
         "cost_squared": plan.cost_squared,
+        "value": plan.value,
         "bound": plan.bound,
         "gap": plan.gap,
         "rho": plan.rho,
@@ -117,6 +124,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "epsilon_nominal": plan.epsilon(nominal=True),
         "privacy_unit": publication.unit.describe(),
         "source": publication.source.name,
+        "beside": list(publication.beside),
         "status": plan.status,
         "hash": plan.hash,
         "numbers": plan.numbers,
@@ -124,6 +132,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "relaxation": plan.relaxation if publication.budget is not None else 1.0,
         "separate_rho": plan.separate_rho,
         "query_shift": plan.decomposition.query_shift,
+        "profile": _profile(plan),
         "tables": [
             {
                 "name": t.name,
@@ -139,12 +148,29 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     }
 
 
+def _profile(plan: Plan) -> dict[str, Any] | None:
+    """Δ² of one record in the cheapest and the dearest cell; None for replace-one, which prices pairs of records."""
+    if plan.publication.unit.neighbours is Neighbours.REPLACE_ONE:
+        return None
+    costs = plan.profile
+    lowest, highest = float(costs.min()), float(costs.max())
+    return {"lowest": lowest, "highest": highest, "cells_with_slack": int((plan.slack > SLACK * highest).sum())}
+
+
 def show_plan(plan: Plan) -> None:
     """The plan, its price and its proof, for people."""
     publication = plan.publication
-    relative = publication.budget is not None
+    goal = publication.objective.goal
+    total, hybrid = goal is Goal.TOTAL_ERROR, goal is Goal.HYBRID
     emit_table(
-        ("table", "numbers", "target", "asked ±", "achieved ±", "share of price"),
+        (
+            "table",
+            "numbers",
+            "target on average" if total else "target",
+            "asked ±",
+            "worst ±" if total else "achieved ±",
+            "share of value" if hybrid else "share of price",
+        ),
         [
             (
                 t.name,
@@ -159,21 +185,69 @@ def show_plan(plan: Plan) -> None:
         numeric=(1, 3, 4, 5),
     )
     emit()
-    if relative:
-        emit(f"targets    relative: the budget buys {plan.relaxation**0.5:.4g} times the margins asked for")
-    emit(f"price      rho = {plan.rho:.7f}   mu = {plan.mu:.6f}   for {publication.unit.describe()}")
-    emit(
+    for line in (*_targets(plan), *_price(plan), *_proof(plan)):
+        emit(line)
+    own = ", to its own target," if total else ""
+    emit(f"otherwise  noise added to each number on its own{own} would cost rho = {plan.separate_rho:.4f}")
+    if plan.decomposition.query_shift > 1e-12:  # below, it is the rounding of any sum
+        emit(f"note       queries are answered to within {plan.decomposition.query_shift:.1e} per record")
+
+
+def _targets(plan: Plan) -> Iterator[str]:
+    """What the targets mean, where they are not simply met one by one."""
+    objective = plan.publication.objective
+    average = f"on average of all variances ({objective.weights} weights)"
+    total = objective.goal is Goal.TOTAL_ERROR
+    if plan.publication.budget is not None:
+        bought = f"the budget buys {plan.relaxation**0.5:.4g} times the margins asked for"
+        yield f"targets    relative: {bought}{f', {average}' if total else ''}"
+    elif total:
+        yield f"targets    met {average}, not by each number"
+
+
+def _price(plan: Plan) -> Iterator[str]:
+    publication, paid = plan.publication, _profile(plan)
+    yield f"price      rho = {plan.rho:.7f}   mu = {plan.mu:.6f}   for {publication.unit.describe()}"
+    yield (
         f"           epsilon = {plan.epsilon():.4f} guaranteed, {plan.epsilon(nominal=True):.4f} nominal, "
         f"at delta = {publication.delta:g}"
     )
-    emit(
-        f"proof      cost {plan.cost_squared:.8g} ≥ bound {plan.bound:.8g}: no mechanism of its kind can be cheaper "
+    if paid is not None and not paid["cells_with_slack"]:
+        yield "profile    every record pays the same"
+    elif paid is not None:
+        low, high = (paid[end] * publication.unit.cost_factor() / 2 for end in ("lowest", "highest"))
+        yield (
+            f"profile    rho from {low:.7g} to {high:.7g} by the cell of a record; "
+            f"{paid['cells_with_slack']:,} of {plan.strategy.cells:,} cells pay less than the dearest"
+        )
+    if publication.beside:
+        names = ", ".join(name[:12] for name in publication.beside)
+        yield f"beside     {names}, on the same records: costs add up cell by cell, so the balance may rise by less"
+
+
+def _proof(plan: Plan) -> Iterator[str]:
+    """What was minimised, what was reached of it, and what nothing can beat."""
+    publication = plan.publication
+    objective, budgets = publication.objective, publication.cell_budgets
+    cost, what, less = float(plan.exact_weighted_cost), "cost", "cheaper"
+    if budgets is not None:
+        what = "cost relative to budgets"
+        yield (
+            f"budgets    by {', '.join(budgets.attributes)}: a cell pays at most {min(budgets.values):g} to 1 times "
+            f"{cost:.8g}; the dearest pays {plan.cost_squared:.8g}"
+        )
+    if objective.trade is not None and plan.terms.weights is not None:
+        error = float(plan.terms.weights @ plan.variances)
+        yield (
+            f"hybrid     value {plan.value:.8g} = {what} {cost:.8g} + {objective.trade:g} × {error:.6g}, the total of "
+            f"all variances ({objective.weights} weights)"
+        )
+        what, less = "value", "better"
+    yield (
+        f"proof      {what} {plan.value:.8g} ≥ bound {plan.bound:.8g}: no mechanism of its kind can be {less} "
         f"by more than {plan.gap:.1e}"
     )
-    emit(f"           ({plan.status}; {plan.answers:,} noisy answers for {plan.numbers:,} numbers)")
-    emit(f"otherwise  noise added to each number on its own would cost rho = {plan.separate_rho:.4f}")
-    if plan.decomposition.query_shift > 1e-12:  # below, it is the rounding of any sum
-        emit(f"note       queries are answered to within {plan.decomposition.query_shift:.1e} per record")
+    yield f"           ({plan.status}; {plan.answers:,} noisy answers for {plan.numbers:,} numbers)"
 
 
 def balance_document(balance: Quote) -> dict[str, Any]:

@@ -9,11 +9,21 @@
 5. **An unknown cost is infinite.** What cannot be priced, read or verified is refused.
 6. **Nobody's data inside.** Only names, costs, times and what a plan says, which is made without data. The
    file is private to the publisher all the same, and made for its owner's eyes: it tells what was planned.
+7. **Costs add, unless the same records are promised.** A charge `beside` some plans is the publisher's promise
+   that it is measured on the very records, unchanged, of *every* earlier charge of these plans, and of all that
+   those stand beside: one record, one cell. Nobody can check it; the ledger keeps it. Without it, ρ adds.
 
-Costs are ρ of zero-concentrated differential privacy, which adds under composition (Bun and Steinke 2016):
-an account has spent Σ ρ over its charges, and a charge fits when spent + ρ ≤ cap. That keeps the whole within
-the cap even when each cost is chosen after seeing the releases before it (Feldman and Zrnic 2021, a privacy
-filter). Whoever raises the cap makes a new promise, and the ledger keeps both.
+Costs are ρ of zero-concentrated differential privacy, which adds under composition (Bun and Steinke 2016). A
+charge without `beside` is a group of its own; one with it unites the groups of all charges of the plans it names
+in its account. An account has spent Σ over its groups of their joint cost: ρ of a group of one, and the dearest
+joint cell of the summed profiles of a larger one (:func:`fitnoise.composition.joint`). A charge fits when what is
+spent with it is at most the cap. What is spent may grow by less than ρ, by 0 where no cell gets dearer than the
+dearest, and fall where groups unite that were counted apart. A charge without a profile stands in no larger
+group: its ρ may be for another relation than add-or-remove-one, for which no sum over cells is known to hold.
+
+All this keeps each pair of neighbours, and so the whole, within the cap even when each cost is chosen after
+seeing the releases before it (Feldman and Zrnic 2021, a privacy filter). Whoever raises the cap makes a new
+promise, and the ledger keeps both.
 
 **What a chain cannot tell.** It is no signature: who can write to the file can cut its tail, put back an old
 copy or forge a new chain from the beginning. So write :meth:`Ledger.head` down elsewhere with each release,
@@ -32,17 +42,20 @@ import sqlite3
 import tempfile
 import threading
 import unicodedata
+from collections.abc import Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, final
 
+from fitnoise.composition import Charged, Profile, joint
 from fitnoise.errors import BudgetExceeded, LedgerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Sequence
 
 GENESIS = "0" * 64  # the digest before the first entry
 _APPLICATION = int.from_bytes(b"fitn")  # PRAGMA application_id: how the file is known
@@ -63,6 +76,7 @@ _SCHEMA = (
     WHEN NEW.sequence IS NOT 1 + (SELECT coalesce(max(sequence), 0) FROM entries)
     BEGIN SELECT RAISE(ABORT, 'a ledger entry follows the last one'); END""",
 )
+_OWN = {"profile", "beside"}  # what the ledger itself writes into the detail of a charge or refusal
 _COLUMNS = ("sequence", "kind", "source", "unit", "rho", "time", "detail", "previous")  # then "digest"
 
 _ADVICE = {
@@ -127,12 +141,13 @@ class Entry:
         account: what is protected.
         rho: the cap, any ρ ≥ 0; or the cost charged or refused, a positive multiple of 2⁻⁶⁴.
         time: UTC, ISO 8601, to the second, by the machine's clock: information, not evidence.
-        detail: a JSON object without floats.
+        detail: a JSON object without floats; the ledger itself writes "profile" and "beside" into it.
         previous: digest of the entry before; :data:`GENESIS` for the first.
         digest: SHA-256 (hex) of the other columns as canonical JSON: sorted keys, no spaces, ASCII.
 
     Raises:
-        LedgerError: the kind is unknown, or ρ is not what the kind allows.
+        LedgerError: the kind is unknown, ρ is not what the kind allows or what the profile says, or there are
+            plans to stand beside but no profile.
     """
 
     sequence: int
@@ -148,6 +163,21 @@ class Entry:
         sound = self.rho >= 0 if self.kind == "cap" else self.rho > 0 and ceil_dyadic(self.rho) == self.rho
         if self.kind not in {"cap", "charge", "refusal"} or not sound:
             raise _error(f"there is no entry of kind {self.kind!r} with ρ = {self.rho}")
+        if not isinstance(self.detail, Mapping) or (self.kind == "cap" and self.detail.keys() & _OWN):
+            raise _error("the detail of an entry is a JSON object, and a cap has no profile and stands beside nothing")
+        if "beside" in self.detail and not (type(self.detail["beside"]) is list and self.beside):
+            raise _error("the plans an entry stands beside are written as a list of them, or not at all")
+        _fits_together(self.rho, self.profile, self.beside)
+
+    @cached_property
+    def profile(self) -> Profile | None:
+        """Where the cost falls, as the detail says; None when it does not."""
+        return Profile.parse(self.detail["profile"]) if "profile" in self.detail else None
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Hashes of the plans on whose records this was measured."""
+        return tuple(self.detail.get("beside", ()))
 
 
 @final
@@ -157,12 +187,13 @@ class Quote:
 
     Args:
         account: what is protected.
-        rho: what would be charged: the cost rounded up to a multiple of 2⁻⁶⁴.
-        spent: the sum of the charges so far.
+        rho: what the charge costs on its own, rounded up to a multiple of 2⁻⁶⁴: ρ of its entry.
+        spent: by the charges so far, those on the same records taken together.
         cap: the cap in force, the last one set; None when there is none.
-        remaining: max(cap − spent, 0), exactly; None when there is no cap. The largest charge that fits is
-            ``remaining`` rounded *down* to a multiple of 2⁻⁶⁴.
-        fits: there is no cap, or spent + rho ≤ cap.
+        remaining: max(cap − spent, 0), exactly; None when there is no cap. The largest charge beside nothing that
+            fits is ``remaining`` rounded *down* to a multiple of 2⁻⁶⁴.
+        fits: there is no cap, or spent + increase ≤ cap.
+        increase: by how much spent would grow: rho beside nothing; often less beside other plans, even 0 or negative.
     """
 
     account: Account
@@ -171,6 +202,7 @@ class Quote:
     cap: Fraction | None
     remaining: Fraction | None
     fits: bool
+    increase: Fraction
 
 
 @final
@@ -178,7 +210,7 @@ class Ledger:
     """An append-only file of caps, charges and refusals, shared safely between processes.
 
     A ledger is used by the thread that opened it; other threads and processes open the same path. Each call
-    is one transaction that reads and verifies the whole chain (about 0.1 ms an entry).
+    is one transaction that reads and verifies the whole chain (about 0.1 ms an entry, 1 ms with the largest profile).
 
     Args:
         path: the file, made if there is none (its folder must exist); ``":memory:"`` for a ledger that is
@@ -190,7 +222,8 @@ class Ledger:
 
     **Guarantees**
 
-    * spent = Σ charges, exactly: in any order, over re-opening, over processes.
+    * spent = Σ over groups of their joint cost, exactly (rounded up where a joint cost is itself a bound): over
+      re-opening, over processes; without ``beside`` it is Σ charges, in any order.
     * No charge takes spent above the cap in force, however many processes race for it.
     * When ``charge`` returns, the entry is on the disk; when it raises a LedgerError, nothing was charged,
       unless the error says that this is unknown (the disk failed while committing).
@@ -221,29 +254,56 @@ class Ledger:
         except _FILE_ERRORS as error:
             raise self._failure(error) from error
 
-    def quote(self, account: Account, rho: Fraction) -> Quote:
+    def quote(
+        self, account: Account, rho: Fraction, *, profile: Profile | None = None, beside: Sequence[str] = ()
+    ) -> Quote:
         """What charging ρ ≥ 0 to the account would do now. Another process may charge before you do."""
-        cost = _checked(account, rho)
+        cost, plans = _checked(account, rho), _plans(beside)
+        _fits_together(cost, profile, plans)
         with self._transaction("BEGIN") as chain:
-            return _quote(chain, account, cost)
+            return _quote(chain, account, cost, profile, plans)
 
     def balance(self, account: Account) -> Quote:
         """The quote of a zero charge."""
         return self.quote(account, Fraction(0))
 
-    def charge(self, account: Account, rho: Fraction, detail: Mapping[str, Any]) -> Entry:
+    def charge(
+        self,
+        account: Account,
+        rho: Fraction,
+        detail: Mapping[str, Any],
+        *,
+        profile: Profile | None = None,
+        beside: Sequence[str] = (),
+    ) -> Entry:
         """Spend ρ > 0, rounded up to a multiple of 2⁻⁶⁴: on the disk before this returns.
+
+        Args:
+            account: what is protected.
+            rho: what the release costs on its own.
+            detail: a JSON object without floats; under "plan" the hash by which later charges can name this one.
+            profile: where the cost falls, for add-or-remove-one neighbours; kept in the detail.
+            beside: hashes of plans charged to the same account: the promise that this is measured on the same
+                records, unchanged, as every charge of these plans. Kept in the detail; needs a profile.
 
         Raises:
             BudgetExceeded: it does not fit. That is recorded as a refusal; nothing was charged.
-            LedgerError: ρ is not a positive ``Fraction``; ``detail`` is not a JSON object without floats.
+            LedgerError: ρ is not a positive ``Fraction`` or not what the profile says; ``detail`` is not a JSON object
+                without floats, or has a key of the ledger's own; a plan to stand beside was not charged to this
+                account, or a charge of it has no profile.
         """
-        cost = _checked(account, rho)
+        cost, plans = _checked(account, rho), _plans(beside)
         if not cost:
             raise _error("a charge must be positive, not 0: no release is free, and an unknown cost is infinite")
+        _fits_together(cost, profile, plans)
+        words = json.loads(_object(detail))
+        if words.keys() & _OWN:
+            raise _error('"profile" and "beside" in a detail are for the ledger to write: give them as arguments')
+        words |= {"profile": profile.document()} if profile else {}
+        words |= {"beside": list(plans)} if plans else {}
         with self._transaction("BEGIN IMMEDIATE") as chain:
-            quote = _quote(chain, account, cost)
-            entry = self._append(chain, "charge" if quote.fits else "refusal", account, cost, detail)
+            quote = _quote(chain, account, cost, profile, plans)
+            entry = self._append(chain, "charge" if quote.fits else "refusal", account, cost, words)
         if entry.kind == "refusal":
             raise BudgetExceeded(_refusal(quote, entry))
         return entry
@@ -265,6 +325,24 @@ class Ledger:
         """Every entry, or every entry of one account, oldest first."""
         with self._transaction("BEGIN") as chain:
             return [entry for entry in chain if account is None or entry.account == account]
+
+    def charged(self, account: Account) -> list[Charged]:
+        """Every plan charged to an account, with what it cost in each cell; one charged twice counts twice.
+
+        Raises:
+            LedgerError: a charge has no profile or names no plan, so that nothing can stand beside it.
+        """
+        profiles: dict[str, list[Profile]] = {}
+        for entry in self.entries(account):
+            if entry.kind != "charge":
+                continue
+            if entry.profile is None or not isinstance(entry.detail.get("plan"), str):
+                raise _error(f"entry {entry.sequence} does not say what each cell paid: nothing can stand beside it")
+            profiles.setdefault(entry.detail["plan"], []).append(entry.profile)
+        return [
+            Charged(plan, Profile(same[0].axes, tuple(map(sum, zip(*(p.values for p in same), strict=True)))))
+            for plan, same in profiles.items()
+        ]
 
     def head(self) -> tuple[int, str]:
         """Sequence and digest of the last entry; (0, :data:`GENESIS`) of an empty ledger. Write it down."""
@@ -337,7 +415,8 @@ class Ledger:
             raise self._altered(f"entry {last + 1} does not follow the entry before it")
         try:
             entry, recomputed = _entry(row), _digest(row[:-1])
-        except (LedgerError, TypeError, ValueError, ZeroDivisionError) as error:
+            _named(chain, entry.account, entry.beside)
+        except (LedgerError, TypeError, ValueError, ZeroDivisionError, RecursionError) as error:
             raise self._altered(f"entry {last + 1} is not what a ledger writes") from error
         if entry.digest != recomputed:
             raise self._altered(f"entry {last + 1} was changed after it was written")
@@ -457,23 +536,100 @@ def _checked(account: Account, rho: Fraction, *, rounded: bool = True) -> Fracti
     return amount
 
 
-def _quote(chain: list[Entry], account: Account, cost: Fraction) -> Quote:
-    """The arithmetic: spent = Σ charges; cap = the last one; fits ⟺ spent + cost ≤ cap."""
-    own = [entry for entry in chain if entry.account == account]
-    spent = sum((entry.rho for entry in own if entry.kind == "charge"), Fraction(0))
-    cap = next((entry.rho for entry in reversed(own) if entry.kind == "cap"), None)
-    if cap is None:
-        return Quote(account, cost, spent, None, None, fits=True)
-    return Quote(account, cost, spent, cap, max(cap - spent, Fraction(0)), fits=spent + cost <= cap)
+def _plans(beside: Sequence[str]) -> tuple[str, ...]:
+    """The plans to stand beside, if they are a list or tuple of names; the text of one plan is neither."""
+    if not isinstance(beside, list | tuple):
+        raise _error(f"the plans to stand beside are a list of their hashes, not {reprlib.repr(beside)}")
+    return tuple(beside)
+
+
+def _fits_together(cost: Fraction, profile: Profile | None, beside: tuple[str, ...]) -> None:
+    """Raise unless a profile is one of this cost, and what stands beside something has a profile."""
+    if not all(isinstance(plan, str) and plan for plan in beside):
+        raise _error(f"a plan to stand beside is named by its hash, not as in {reprlib.repr(beside)}")
+    if profile is not None and (not isinstance(profile, Profile) or profile.largest != cost):
+        raise _error(
+            "the profile of a charge must be a Profile, and its largest value ρ rounded up to a multiple of 2⁻⁶⁴"
+        )
+    if beside and profile is None:
+        raise _error("a charge beside other plans needs a profile: where its cost falls is unknown")
+
+
+def _named(chain: list[Entry], account: Account, beside: tuple[str, ...]) -> None:
+    """Raise unless every plan was charged to the account before, each time with a profile.
+
+    Then every charge of the groups to unite has one: a group of more than one was united under this rule.
+    """
+    for plan in beside:
+        charges = [entry for entry in _charges(chain, account) if entry.detail.get("plan") == plan]
+        if not charges:
+            raise _error(
+                f"no charge of {account.source!r} ({account.unit}) is for the plan {plan[:64]!r}: a release "
+                "stands beside plans released before it, from the same source for the same unit"
+            )
+        for entry in charges:
+            _known(entry)
+
+
+def _known(entry: Entry) -> Profile:
+    if entry.profile is None:
+        raise _error(f"nothing can stand beside entry {entry.sequence}: it has no profile, its cost may fall anywhere")
+    return entry.profile
+
+
+def _charges(chain: list[Entry], account: Account) -> list[Entry]:
+    return [entry for entry in chain if entry.kind == "charge" and entry.account == account]
+
+
+def _holding(groups: list[list[Entry]], plans: tuple[str, ...]) -> list[list[Entry]]:
+    """The groups that hold a charge of one of these plans."""
+    return [group for group in groups if any(e.detail.get("plan") in plans for e in group)] if plans else []
+
+
+def _groups(charges: list[Entry]) -> list[list[Entry]]:
+    """Charges on the same records together, as far as that was promised."""
+    groups: list[list[Entry]] = []
+    for entry in charges:
+        united = _holding(groups, entry.beside)
+        apart = [group for group in groups if group not in united] if united else groups
+        groups = [*apart, [*(e for group in united for e in group), entry]]
+    return groups
+
+
+def _together(group: list[Entry], *more: Profile) -> Fraction:
+    """The joint cost of the charges of a group, and of more profiles on the same records."""
+    alone = len(group) == 1 and not more
+    return group[0].rho if alone else joint([*map(_known, group), *more])
+
+
+def _quote(
+    chain: list[Entry], account: Account, cost: Fraction, profile: Profile | None, beside: tuple[str, ...]
+) -> Quote:
+    """The arithmetic: spent = Σ groups; cap = the last one; fits ⟺ spent + increase ≤ cap."""
+    _named(chain, account, beside)
+    groups = _groups(_charges(chain, account))
+    spent = sum((_together(group) for group in groups), Fraction(0))
+    increase = cost
+    if beside and profile is not None:  # the second follows from the first
+        united = _holding(groups, beside)
+        then = _together([entry for group in united for entry in group], profile)
+        increase = then - sum((_together(group) for group in united), Fraction(0))
+    caps = [entry.rho for entry in chain if entry.kind == "cap" and entry.account == account]
+    if not caps:
+        return Quote(account, cost, spent, None, None, fits=True, increase=increase)
+    left = max(caps[-1] - spent, Fraction(0))
+    return Quote(account, cost, spent, caps[-1], left, fits=spent + increase <= caps[-1], increase=increase)
 
 
 def _refusal(quote: Quote, entry: Entry) -> str:
     cost, spent, left, cap = quote.rho, quote.spent, quote.remaining or Fraction(0), quote.cap or Fraction(0)
+    change = f"{_words(abs(quote.increase))} {'less' if quote.increase < 0 else 'more'}"
+    beside = f" ({change} beside what it is measured with)" if entry.beside else ""
     return (
-        f"a cost of ρ = {_words(cost)} does not fit into the ρ = {_words(left)} that is left for "
+        f"a cost of ρ = {_words(cost)}{beside} does not fit into the ρ = {_words(left)} that is left for "
         f"{quote.account.source!r} ({quote.account.unit}), with {_words(spent)} of {_words(cap)} spent: "
-        f"it is {_words(cost - left)} too much (costs are rounded up to multiples of 2⁻⁶⁴); ask for less "
-        f"accuracy or raise the cap; entry {entry.sequence} remembers it; nothing was charged, draw no noise"
+        f"it is {_words(spent + quote.increase - cap)} too much (costs are rounded up to multiples of 2⁻⁶⁴); ask for "
+        f"less accuracy or raise the cap; entry {entry.sequence} remembers it; nothing was charged, draw no noise"
     )
 
 

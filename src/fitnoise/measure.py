@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from fitnoise import noise, privacy
 from fitnoise.counting import Counter, Margins, sum_down
 from fitnoise.errors import CapExceeded, DataError, PlanError
-from fitnoise.ledger import Account, Entry, Ledger
-from fitnoise.plans import MECHANISM, Plan
+from fitnoise.ledger import Account, Entry, Ledger, ceil_dyadic
+from fitnoise.plans import MECHANISM, Plan, unit_profile
 from fitnoise.strategy import Integers, SectorStrategy, Strategy, centre, exact_matmul
 
 WRAP = 2**62
@@ -65,10 +65,14 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger) -> Measurement:
     Raises:
         DataError: the data do not fit the domain or the plan's policy; nothing was charged.
         CapExceeded: the strategy costs more than the plan's own cap or budget; nothing was read.
+        PlanError: the plan is free, or stands beside others for replace-one neighbours; nothing was read.
+        LedgerError: the ledger cannot be used, or the plan cannot stand beside those it names; nothing was measured.
         BudgetExceeded: the charge does not fit; nothing was measured.
 
     **Guarantees**
         * for neighbouring data, Σ_S ‖difference of the answers before noise‖²/σ_S² is at most the cost charged;
+        * for add-or-remove-one, half of it is at most what the charge's profile says of the cell where a unit's records
+          lie, and at most the largest of what it says of their cells where they lie in several;
         * every answer is an exact integer plus one independent draw of N_Z(0, σ_S²);
         * nothing else in the result, nor which integer width is used, depends on the data;
         * whatever happens after the charge, the charge stays.
@@ -89,6 +93,14 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger) -> Measurement:
             raise CapExceeded(
                 f"the plan costs more than the {what} it declares. Nothing was read and nothing was charged."
             )
+    profile = unit_profile(publication, plan.decomposition, strategy)
+    if profile is not None and profile.largest != ceil_dyadic(rho):
+        raise PlanError("the cells of a strategy do not cost what it does. Nothing was read and nothing was charged.")
+    if publication.beside and profile is None:
+        raise PlanError(
+            "a plan stands beside others only for add-or-remove-one neighbours: what replacing a record costs is no "
+            "sum over cells. Nothing was read and nothing was charged."
+        )
     parts = [_parts(plan, s) for s in strategy.sectors]
     needed = {part.margin for sector in parts for part in sector}
     counter.check(sorted({a for m in needed for a in m}))
@@ -97,7 +109,8 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger) -> Measurement:
     if any(counts.shape != tuple(domain[a].size for a in m) for m, counts in margins.items()):
         raise DataError("the counts are of another domain than the plan's. Nothing was measured, nothing was charged.")
     exact = [_transform(plan, s, p, margins) for s, p in zip(strategy.sectors, parts, strict=True)]
-    entry = ledger.charge(account(plan), rho, _detail(plan, strategy, rho))
+    detail = _detail(plan, strategy, rho)
+    entry = ledger.charge(account(plan), rho, detail, profile=profile, beside=publication.beside)
     answers = tuple(
         _add(values.ravel(), noise.discrete_gaussian(s.scale, values.size))
         for s, values in zip(strategy.sectors, exact, strict=True)

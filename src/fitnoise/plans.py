@@ -18,13 +18,15 @@ from typing import Any, Self, final
 
 import numpy as np
 
-from fitnoise import privacy
-from fitnoise.certificates import Certificate, lower_bound
+from fitnoise import privacy, rules
+from fitnoise.certificates import Certificate, Evidence, Pairs, Terms, lower_bound
+from fitnoise.composition import Profile
+from fitnoise.domain import Domain
 from fitnoise.errors import FitnoiseError, PlanError
-from fitnoise.publication import Publication
+from fitnoise.publication import Goal, Publication
 from fitnoise.rounding import variances
 from fitnoise.sectors import Decomposition, Floats, decompose, exchangeable_attributes
-from fitnoise.spec import Spec
+from fitnoise.spec import Spec, attribute_document
 from fitnoise.strategy import SAFE, SectorStrategy, Strategy, largest_entry
 from fitnoise.targets import Kind, z_score
 
@@ -32,6 +34,9 @@ FORMAT = 1
 """Version of the plan document. A reader refuses a version it does not know."""
 
 MECHANISM = "fit-for-use"
+
+PROFILE_CELLS = 4096
+"""Structured cells up to which the ledger keeps what each costs (about 80 kB); beyond, the largest stands for all."""
 
 
 @final
@@ -42,7 +47,8 @@ class TableSummary:
     target: the numbers asked for, in the user's own kind of target: one number, or smallest and largest.
     target_moe, achieved_moe: margins of error at the confidence, in people, of the number closest to its limit.
     price: this table's share of the privacy cost at the margin, from the dual weights: making all its variances 1 %
-        larger saves price × 1 % of ρ; making its margins 1 % larger saves twice that. Shares add to 1.
+        larger saves price × 1 % of ρ; making its margins 1 % larger saves twice that. Shares add to 1. (Of a hybrid:
+        of its whole objective, and then they add to less.)
     """
 
     name: str
@@ -62,20 +68,21 @@ class Plan:
     Attributes:
         publication: what was asked for.
         strategy: the integers that will be measured, with their noise scales.
-        weights: dual weights (p, q), the evidence of optimality.
+        evidence: dual weights, which prove the bound.
         status: how the optimisation ended, as a sentence.
 
     **Guarantees**
         * `cost_squared` is the exact cost of `strategy` for one protected unit, rounded up to a float;
-        * `bound` ≤ Δ² of every unbiased Gaussian linear mechanism that meets the targets (under a budget: the targets
-          times `relaxation`), recomputed from the problem and `weights`;
-        * `variances` ≤ the targets (times `relaxation`, which is 1 unless a budget was given);
+        * `bound` ≤ the `value` of every unbiased Gaussian linear mechanism that meets the targets (under a budget: the
+          targets times `relaxation`), recomputed from the problem and `evidence`;
+        * `variances` ≤ the targets (times `relaxation`, which is 1 unless a budget was given); for total error this is
+          said of the weighted total;
         * `from_json(to_json())` is the same plan with the same `hash`.
     """
 
     publication: Publication
     strategy: Strategy
-    weights: tuple[Floats, Floats]
+    evidence: Evidence
     status: str
 
     def __post_init__(self) -> None:
@@ -89,7 +96,17 @@ class Plan:
     @cached_property
     def decomposition(self) -> Decomposition:
         """The workload in sectors, over the strategy's own bases."""
-        return decompose(self.publication.workload, [s.basis for s in self.strategy.sectors])
+        budgets = self.publication.cell_budgets
+        return decompose(
+            self.publication.workload,
+            [s.basis for s in self.strategy.sectors],
+            apart=() if budgets is None else budgets.attributes,
+        )
+
+    @cached_property
+    def terms(self) -> Terms:
+        """What was minimised, in the letters of certificates."""
+        return terms(self.publication, self.decomposition)
 
     # --- price --------------------------------------------------------------------------------------
 
@@ -134,6 +151,33 @@ class Plan:
         """Squared cost of one record in each structured cell (n_o,): the cells of a matrix workload, in C order."""
         return np.array([_up(x) for x in self.strategy.profile()])
 
+    @property
+    def slack(self) -> Floats:
+        """How much less than the dearest one record in each structured cell costs, (n_o,): paid for and not used."""
+        prices = self.strategy.profile()
+        return np.array([float(max(prices) - x) for x in prices])
+
+    @cached_property
+    def exact_weighted_cost(self) -> Fraction:
+        """Max_o prof_o/r_o for one protected unit, exact: Δ² where all cells have the same budget, as r ≤ 1."""
+        r = self.terms.relative
+        if r is None:
+            return self.exact_cost
+        shares = zip(self.strategy.profile(), r, strict=True)
+        if any(prof > 0 and budget == 0 for prof, budget in zip(self.strategy.profile(), r, strict=True)):
+            raise PlanError("the strategy measures records whose relative budget is 0.")
+        own = max(prof / Fraction(float(budget)) for prof, budget in shares if budget > 0)
+        return own * self.publication.unit.cost_factor()
+
+    @cached_property
+    def value(self) -> float:
+        """What the integers reach of what was minimised: Δ² (relative to cell budgets), plus λ Σ ω var of a hybrid."""
+        cost = _up(self.exact_weighted_cost)
+        t = self.terms
+        if t.trade is None or t.weights is None:
+            return cost
+        return cost + t.trade * float(t.weights @ self.variances)
+
     # --- accuracy -----------------------------------------------------------------------------------
 
     @cached_property
@@ -147,8 +191,11 @@ class Plan:
 
     @cached_property
     def relaxation(self) -> float:
-        """Largest achieved variance over target: at most 1, or, under a budget, what the budget buys."""
-        return float((self.variances / self.decomposition.variances).max())
+        """Largest achieved variance over target: at most 1, or, under a budget, what the budget buys.
+
+        For total error the weighted totals are compared.
+        """
+        return relaxation(self.decomposition, self.terms, self.variances)
 
     def table_variances(self, name: str) -> Floats:
         """Achieved variances of one table, in the table's shape."""
@@ -174,7 +221,7 @@ class Plan:
     def tables(self) -> tuple[TableSummary, ...]:
         """One summary per table."""
         w = self.publication.workload
-        q = self.weights[1] / self.weights[1].sum()
+        q = self._prices
         out = []
         for t, layout in zip(w.tables, self.decomposition.layouts, strict=True):
             wanted, achieved = layout.variances, self.variances[layout.rows]
@@ -194,20 +241,39 @@ class Plan:
             )
         return tuple(out)
 
+    @property
+    def _prices(self) -> Floats:
+        """−d log(value) / d log c_j of every number."""
+        t, q = self.terms, self.evidence.numbers
+        if t.weights is None:
+            return np.asarray(q / q.sum())
+        if t.trade is None:
+            shares = t.weights * self.decomposition.variances
+            return np.asarray(shares / shares.sum())
+        return np.asarray(q / self.value)
+
     @cached_property
     def separate_rho(self) -> float:
         """ρ of the usual alternative: independent noise on every published number, each table on its own."""
         total = 0.0
         unit = self.publication.unit
         for layout in self.decomposition.layouts:
-            scaled = np.unique(layout.queries / np.sqrt(layout.variances * self.relaxation)[:, None], axis=1)
-            own = (scaled**2).sum(axis=0)
-            if unit.neighbours is privacy.Neighbours.ADD_OR_REMOVE_ONE:
+            precision = 1 / (layout.variances * self.relaxation)
+            pairwise = unit.neighbours is privacy.Neighbours.REPLACE_ONE
+            alone = not any(self.decomposition.sizes[a] > 1 for a in layout.axes)
+            if isinstance(layout.queries, np.ndarray):
+                scaled = np.unique(layout.queries * np.sqrt(precision)[:, None], axis=1)
+                own = (scaled**2).sum(axis=0)
+                gram = scaled.T @ scaled if pairwise and alone else None
+            else:
+                gram = rules.weighted_gram(layout.queries, precision)
+                own = gram.diagonal()
+            if not pairwise:
                 total += float(own.max())
-            elif any(self.decomposition.sizes[a] > 1 for a in layout.axes):
+            elif gram is None or not alone:
                 total += 2 * float(own.max())  # two records in different rows of the table
             else:
-                total += float((own[:, None] + own - 2 * scaled.T @ scaled).max())
+                total += float((own[:, None] + own - 2 * gram).max())
         return total / 2 * unit.cost_factor()
 
     # --- proof --------------------------------------------------------------------------------------
@@ -215,19 +281,20 @@ class Plan:
     @cached_property
     def certificate(self) -> Certificate:
         """Value and bound, recomputed from the integers and from the problem."""
-        unit = self.publication.unit
-        bound = lower_bound(self.decomposition, *self.weights, unit.neighbours) * unit.cost_factor()
+        if (self.evidence.pairs is not None) != (self.publication.unit.neighbours is privacy.Neighbours.REPLACE_ONE):
+            raise PlanError("evidence about pairs of records goes with replace-one neighbours, and only with them.")
+        bound = lower_bound(self.decomposition, self.evidence, self.terms)
         bought = 1.0 if self.publication.budget is None else self.relaxation
-        return Certificate(value=self.cost_squared, bound=bound / bought)
+        return Certificate(value=self.value, bound=bound / bought)
 
     @property
     def bound(self) -> float:
-        """Certified lower bound on Δ²."""
+        """Certified lower bound on the value: Δ², unless there are cell budgets or a hybrid objective."""
         return self.certificate.bound
 
     @property
     def gap(self) -> float:
-        """cost_squared / bound − 1."""
+        """Value / bound − 1."""
         return self.certificate.gap
 
     # --- document -----------------------------------------------------------------------------------
@@ -250,7 +317,7 @@ class Plan:
                 }
                 for s in self.strategy.sectors
             ],
-            "weights": {"cells": self.weights[0].tolist(), "numbers": self.weights[1].tolist()},
+            "weights": _evidence_document(self.evidence),
             "status": self.status,
             "cost": {"cost_squared": str(self.exact_cost), "bound": float(f"{self.bound:.9e}")},
         }
@@ -303,7 +370,8 @@ class Plan:
     def _read(cls, document: Mapping[str, Any]) -> Self:
         publication = Spec.parse(document["spec"]).publication()
         domain = publication.workload.domain
-        free, bound = exchangeable_attributes(publication.workload)
+        budgets = publication.cell_budgets
+        free, bound = exchangeable_attributes(publication.workload, () if budgets is None else budgets.attributes)
         sectors = []
         for s in document["strategy"]:
             attributes = tuple(free.index(a) for a in s["attributes"])
@@ -314,13 +382,70 @@ class Plan:
             basis = _integers(s["basis"])
             sectors.append(SectorStrategy(attributes, sizes, _integers(s["mixing"]), basis, float(scale)))
         cells = math.prod(domain[a].size for a in bound)
-        w = document["weights"]
         return cls(
             publication=publication,
             strategy=Strategy(tuple(domain[a].size for a in free), cells, tuple(sectors)),
-            weights=(np.array(w["cells"], dtype=np.float64), np.array(w["numbers"], dtype=np.float64)),
+            evidence=_evidence(document["weights"]),
             status=str(document["status"]),
         )
+
+
+def terms(publication: Publication, decomposition: Decomposition) -> Terms:
+    """What a publication minimises, in the letters of certificates."""
+    objective, budgets = publication.objective, publication.cell_budgets
+    weights = relative = None
+    if objective.goal is not Goal.FIT_FOR_USE:
+        weights = objective.weights.of(decomposition.variances)
+        for t, layout in enumerate(decomposition.layouts):
+            weights[layout.rows] *= decomposition.table_cells(t)
+    if budgets is not None:
+        relative = budgets.along(publication.workload.domain, decomposition.structured)
+    return Terms(weights, objective.trade, relative, publication.unit.cost_factor())
+
+
+def unit_profile(publication: Publication, decomposition: Decomposition, strategy: Strategy) -> Profile | None:
+    """What one unit costs where its records lie: ρ_o = g² prof(o)/2 in structured cell o. None for replace-one.
+
+    A unit with records in several cells costs no more than the dearest of them (see :mod:`fitnoise.composition`); with
+    more than `PROFILE_CELLS` cells the largest value is taken for all, which is no less anywhere.
+    """
+    if publication.unit.neighbours is not privacy.Neighbours.ADD_OR_REMOVE_ONE:
+        return None
+    domain = publication.workload.domain
+    axes = [(axis_key(domain, name), n) for name, n in zip(decomposition.structured, decomposition.shape, strict=True)]
+    costs = [privacy.rho(c * publication.unit.cost_factor()) for c in strategy.profile()]
+    return Profile.of([], [max(costs)]) if len(costs) > PROFILE_CELLS else Profile.of(axes, costs)
+
+
+def axis_key(domain: Domain, name: str) -> str:
+    """An attribute's name with the SHA-256 of its whole definition: in two plans the same key, the same cells."""
+    document = json.dumps(attribute_document(domain[name]), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return f"{name}:{hashlib.sha256(document.encode('ascii')).hexdigest()}"
+
+
+def relaxation(decomposition: Decomposition, asked: Terms, achieved: Floats) -> float:
+    """What achieved variances are of what was asked: of the worst target, or of the weighted total for total error."""
+    if asked.weights is not None and asked.trade is None:
+        return float(asked.weights @ achieved) / float(asked.weights @ decomposition.variances)
+    return float((achieved / decomposition.variances).max())
+
+
+def _evidence_document(e: Evidence) -> dict[str, Any]:
+    document: dict[str, Any] = {"cells": e.cells.tolist(), "numbers": e.numbers.tolist()}
+    if e.pairs is not None:
+        document["pairs"] = [list(key) for key in e.pairs.keys()]  # noqa: SIM118 - no dictionary
+    return document
+
+
+def _evidence(document: Mapping[str, Any]) -> Evidence:
+    pairs = document.get("pairs")
+    if pairs is not None and not all(len(key) == 3 and all(type(x) is int for x in key) for key in pairs):
+        raise PlanError("a pair of the plan's evidence is three whole numbers.")
+    return Evidence(
+        np.array(document["cells"], dtype=np.float64),
+        np.array(document["numbers"], dtype=np.float64),
+        None if pairs is None else Pairs.of(pairs),
+    )
 
 
 def _integers(rows: Any) -> Any:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from typing import final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.domain import Domain
 from fitnoise.errors import SpecError
-from fitnoise.privacy import PrivacyUnit, zcdp_rho
+from fitnoise.privacy import Neighbours, PrivacyUnit, zcdp_rho
 from fitnoise.workloads import Workload
 
 MAX_RECORDS = 2**40
@@ -108,6 +114,98 @@ class DataSource:
         return self.outside_domain is OutsideDomain.DROP
 
 
+class Goal(StrEnum):
+    """What a plan minimises."""
+
+    FIT_FOR_USE = "fit-for-use"
+    TOTAL_ERROR = "total-error"
+    HYBRID = "hybrid"
+
+
+class ErrorWeights(StrEnum):
+    """ω_j, how much the variance of a number counts in a total: 1, 1/c_j or 1/√c_j for its target c_j."""
+
+    UNIFORM = "uniform"
+    INVERSE_VARIANCE = "inverse-variance"
+    INVERSE_STD_ERROR = "inverse-std-error"
+
+    def of(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
+        """ω for target variances c, elementwise."""
+        power = {ErrorWeights.UNIFORM: 0.0, ErrorWeights.INVERSE_VARIANCE: -1.0}.get(self, -0.5)
+        return np.asarray(targets**power)
+
+
+@final
+@dataclass(frozen=True)
+class Objective:
+    """What a plan minimises.
+
+    goal: the privacy cost Δ² at which every number meets its own target (fit-for-use, default); the cost at which only
+        the weighted total does, Σ ω var ≤ Σ ω c (total error, as in the matrix mechanism: CA, wCA-I and wCA-II are the
+        three weights); or Δ² + λ Σ ω var while every number meets its target (hybrid).
+    weights: ω; every published number counts.
+    trade: λ > 0, for a hybrid and only for it: how much Δ² a unit of weighted variance, in people², is worth.
+
+    Raises:
+        SpecError: a λ without a hybrid, a hybrid without a λ, or weights where nothing is summed.
+
+    Source: fit-for-use (Xiao et al. 2021), sections 4 and 7 for the baselines, section 6 for the hybrid.
+    """
+
+    goal: Goal = Goal.FIT_FOR_USE
+    weights: ErrorWeights = ErrorWeights.UNIFORM
+    trade: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "goal", Goal(self.goal))
+        object.__setattr__(self, "weights", ErrorWeights(self.weights))
+        if self.goal is Goal.FIT_FOR_USE and self.weights is not ErrorWeights.UNIFORM:
+            raise SpecError("error weights belong to the total-error and hybrid goals; fit-for-use sums no errors.")
+        if (self.goal is Goal.HYBRID) != (self.trade is not None):
+            raise SpecError("the hybrid goal, and only that, needs a trade: what a unit of variance costs in Δ².")
+        if self.trade is not None and not (
+            not isinstance(self.trade, bool) and isinstance(self.trade, (int, float)) and 0 < self.trade < math.inf
+        ):
+            raise SpecError(f"a trade is a positive finite number; got {self.trade!r}.")
+
+
+@final
+@dataclass(frozen=True)
+class CellBudgets:
+    """Personal privacy: relative budgets r of records, by their values of some attributes.
+
+    attributes: their names; they become structured.
+    values: one number from 0 to 1 for every combination of their values, in C order; the largest is 1. A unit whose
+        records lie in cells of budget r pays r times the cost of the dearest at most. 0 lets no query count the cell.
+
+    Raises:
+        SpecError: numbers outside [0, 1], no 1 among them, no attribute or one twice.
+    """
+
+    attributes: tuple[str, ...]
+    values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", tuple(self.attributes))
+        object.__setattr__(self, "values", tuple(self.values))
+        if not self.attributes or len(set(self.attributes)) != len(self.attributes):
+            raise SpecError("cell budgets are given by one or more attributes, none twice.")
+        for x in self.values:
+            if isinstance(x, bool) or not isinstance(x, (int, float, np.number)) or not 0 <= x <= 1:
+                raise SpecError(f"a cell's relative budget is a number from 0 to 1; got {x!r}.")
+        if not self.values or max(self.values) != 1:
+            raise SpecError("cell budgets are relative to the largest, which must be 1.")
+        object.__setattr__(self, "values", tuple(float(x) for x in self.values))
+
+    def along(self, domain: Domain, structured: Sequence[str]) -> NDArray[np.float64]:
+        """R of every joint cell of the structured attributes, (n_o,), in C order."""
+        sizes = [domain[a].size for a in self.attributes]
+        order = [self.attributes.index(a) for a in structured if a in self.attributes]
+        table = np.array(self.values).reshape(sizes).transpose(order)
+        kept = [domain[a].size if a in self.attributes else 1 for a in structured]
+        return np.broadcast_to(table.reshape(kept), [domain[a].size for a in structured]).ravel()
+
+
 @final
 @dataclass(frozen=True)
 class Publication:
@@ -121,6 +219,9 @@ class Publication:
     cap: refuse a plan that costs more.
     budget: spend exactly this instead; the targets then only say how accurate tables are relative to each other.
     title: shown in reports.
+    objective: what is minimised.
+    cell_budgets: relative budgets of records, by cell; None gives all the same.
+    beside: hashes of plans measured on the same records, whose charges this one's is composed with cell by cell.
     """
 
     workload: Workload
@@ -131,14 +232,42 @@ class Publication:
     cap: Budget | None = None
     budget: Budget | None = None
     title: str = ""
+    objective: Objective = field(default_factory=Objective)
+    cell_budgets: CellBudgets | None = None
+    beside: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        self._check_privacy()
         if not 0 < self.delta < 1:
             raise SpecError(f"delta lies strictly between 0 and 1, such as 1e-6; got {self.delta!r}.")
         if isinstance(self.gap, bool) or (self.gap is not None and not 1e-10 <= self.gap <= 10):
             raise SpecError(f"gap is a relative distance to the proven bound, from 1e-10 to 10; got {self.gap!r}.")
         if self.cap is not None and self.budget is not None:
             raise SpecError("a budget is spent exactly, so a cap beside it says nothing; give one of the two.")
+
+    def _check_privacy(self) -> None:
+        pairwise = self.unit.neighbours is Neighbours.REPLACE_ONE
+        if pairwise and (self.cell_budgets is not None or self.beside):
+            raise SpecError(
+                "cell budgets, and charges beside other plans, are about single records: they need add-or-remove-one "
+                "neighbours."
+            )
+        if self.budget is not None and self.objective.goal is Goal.HYBRID:
+            raise SpecError("a hybrid weighs privacy against error; a budget fixes privacy: use the total-error goal.")
+        if self.cell_budgets is not None:
+            domain = self.workload.domain
+            cells = math.prod(domain[a].size for a in self.cell_budgets.attributes)
+            if len(self.cell_budgets.values) != cells:
+                raise SpecError(
+                    f"the attributes {list(self.cell_budgets.attributes)} have {cells} combinations of values; "
+                    f"{len(self.cell_budgets.values)} cell budgets were given."
+                )
+        object.__setattr__(self, "beside", tuple(self.beside))
+        for name in self.beside:
+            if not isinstance(name, str) or re.fullmatch("[0-9a-f]{64}", name) is None:
+                raise SpecError(f"a plan is named by its SHA-256, 64 hexadecimal digits; got {name!r}.")
+        if len(set(self.beside)) != len(self.beside):
+            raise SpecError("a plan is named twice beside this one.")
 
     @property
     def limits(self) -> tuple[tuple[str, Fraction], ...]:

@@ -17,7 +17,7 @@ import numpy as np
 from fitnoise.errors import ReleaseError
 from fitnoise.plans import Plan
 from fitnoise.sectors import Floats
-from fitnoise.strategy import Integers, axis_rows, uncentre, whitened_lift
+from fitnoise.strategy import Integers, axis_rows, uncentre, whitener
 
 
 def estimates(plan: Plan, answers: Sequence[Integers]) -> list[Floats]:
@@ -56,7 +56,7 @@ def tables(plan: Plan, answers: Sequence[Integers]) -> dict[str, Floats]:
         for sector, estimate in zip(d.sectors, theta, strict=True):
             if t not in sector.members:
                 continue
-            inner = estimate @ sector.lifts[sector.members.index(t)].T
+            inner = sector.answers(t, estimate)
             total += _lift(inner, sector.attributes, layout.axes, shape)
         full = total.reshape(shape + layout.inner_shape)
         out[table.name] = full.transpose(layout.transpose)
@@ -113,8 +113,7 @@ def pull_back(plan: Plan, combination: Mapping[str, Floats]) -> list[Floats]:
             summed = arranged[t].sum(axis=away) / math.prod(d.sizes[axes[i]] for i in away)
             present = [a for a in axes if a in sector.attributes]
             ordered = summed.transpose([*(present.index(a) for a in sector.attributes), summed.ndim - 1])
-            lift = sector.lifts[sector.members.index(t)]
-            total += ordered @ whitened_lift(measured, lift)
+            total += sector.pulled(t, ordered) @ whitener(measured)
         for axis in range(len(sector.sizes)):
             total = total - total.mean(axis=axis, keepdims=True)
         out.append(total)

@@ -14,9 +14,10 @@ from dataclasses import replace
 import numpy as np
 import scipy.linalg as sl
 
+from fitnoise import rules
 from fitnoise.errors import PlanError
 from fitnoise.sectors import Decomposition, Floats
-from fitnoise.strategy import MAX_SCALE, SectorStrategy, Strategy, axis_gain, whitened_lift
+from fitnoise.strategy import MAX_SCALE, SectorStrategy, Strategy, axis_gain, whitener
 
 LEAST_SCALE = 2.0**10
 """Noise on a coarse lattice misses its margins: an interval of ±1.96 σ holds 93.5 % at σ = 4, and 95 % less 0.06/σ in
@@ -55,14 +56,13 @@ def variances(decomposition: Decomposition, strategy: Strategy) -> Floats:
         inside = math.prod(sector.sizes)
         for t, lift in zip(sector.members, sector.lifts, strict=True):
             rest = decomposition.table_cells(t) // inside
-            w = whitened_lift(measured, lift)
-            out[decomposition.layouts[t].rows] += share / rest**2 * (w**2).sum(axis=1)
+            own = (
+                ((lift @ whitener(measured)) ** 2).sum(axis=1)
+                if isinstance(lift, np.ndarray)
+                else rules.row_variances(lift, whitener(measured) @ whitener(measured).T)
+            )
+            out[decomposition.layouts[t].rows] += share / rest**2 * own
     return out
-
-
-def relaxation(decomposition: Decomposition, strategy: Strategy) -> float:
-    """The largest achieved variance over its target."""
-    return float((variances(decomposition, strategy) / decomposition.variances).max())
 
 
 def rescale(strategy: Strategy, factor: float, *, up: bool) -> Strategy:

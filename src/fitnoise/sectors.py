@@ -10,9 +10,11 @@ sector. See docs/notation.md.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -32,6 +34,10 @@ Floats = NDArray[np.float64]
 MAX_STRUCTURED_CELLS = 20_000
 """Joint cells of the structured attributes are dense: k × n_o arrays and k × k decompositions per step."""
 
+TALL = 4
+"""A table with more than this many rows per structured cell is kept by structure where its operator has one: its matrix
+would be larger than all that planning needs."""
+
 _BASIS_BITS = 26
 """Entries of an integer basis stay below 2^26, so that strategy rows (another 20–40 bits) stay exact and small."""
 
@@ -42,7 +48,7 @@ class Layout:
     """Where a table sits: its exchangeable axes and its queries on the structured cells.
 
     axes: positions among the exchangeable attributes, in the table's own order.
-    queries: R_A, shape (m_A, n_o).
+    queries: R_A, (m_A, n_o): a matrix, or an operator where that would be needlessly tall.
     variances: c_A, shape (m_A,).
     rows: its slice of all tables' rows put one after the other.
     inner_shape: the rows' shape along the structured attributes the table shows, in domain order.
@@ -50,7 +56,7 @@ class Layout:
     """
 
     axes: tuple[int, ...]
-    queries: Array
+    queries: Array | op.Operator
     variances: Floats
     rows: slice
     inner_shape: tuple[int, ...]
@@ -66,14 +72,33 @@ class Sector:
     sizes: n_a of each.
     basis: B_S, integers, shape (k, n_o), of full row rank.
     members: the tables A ⊇ S.
-    lifts: L_{A,S} for each member, shape (m_A, k): R_A = L B.
+    lifts: L_{A,S} for each member, (m_A, k): R_A = L B. The table's own operator where the basis is the identity.
     """
 
     attributes: tuple[int, ...]
     sizes: tuple[int, ...]
     basis: NDArray[np.int64]
     members: tuple[int, ...]
-    lifts: tuple[Floats, ...]
+    lifts: tuple[Floats | op.Operator, ...]
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether B is the identity: every structured cell on its own."""
+        return is_identity(self.basis)
+
+    def answers(self, t: int, x: Floats) -> Floats:
+        """L_{A,S} along the last axis of `x`, for table t: (…, k) → (…, m_A)."""
+        lift = self.lifts[self.members.index(t)]
+        if isinstance(lift, np.ndarray):
+            return np.asarray(x @ lift.T)
+        return np.asarray(np.moveaxis(lift.mv(np.moveaxis(x, -1, 0)), 0, -1))
+
+    def pulled(self, t: int, y: Floats) -> Floats:
+        """L_{A,S}ᵀ along the last axis of `y`, for table t: (…, m_A) → (…, k)."""
+        lift = self.lifts[self.members.index(t)]
+        if isinstance(lift, np.ndarray):
+            return np.asarray(y @ lift)
+        return np.asarray(np.moveaxis(lift.rmv(np.moveaxis(y, -1, 0)), 0, -1))
 
     @property
     def multiplicity(self) -> int:
@@ -116,22 +141,26 @@ class Decomposition:
         return math.prod(self.sizes[a] for a in self.layouts[t].axes)
 
 
-def exchangeable_attributes(workload: Workload) -> tuple[list[str], list[str]]:
-    """(exchangeable, structured) attributes that some table uses, in domain order."""
+def exchangeable_attributes(workload: Workload, apart: Iterable[str] = ()) -> tuple[list[str], list[str]]:
+    """(exchangeable, structured) attributes that some table uses, in domain order; those `apart` are structured."""
     if any(t.matrix is not None for t in workload.tables):
         return [], list(workload.domain)
-    used = {a for t in workload.tables for a in t.attributes}
-    structured = {a for t in workload.tables for a in t.attributes if t.view(a) is not EACH}
+    used = {a for t in workload.tables for a in t.attributes} | set(apart)
+    structured = set(apart)
+    structured |= {a for t in workload.tables for a in t.attributes if t.view(a) is not EACH}
     structured |= {t.target.number.attribute for t in workload.tables if isinstance(t.target.number, By)}
     names = [a for a in workload.domain if a in used]
     return [a for a in names if a not in structured], [a for a in names if a in structured]
 
 
-def decompose(workload: Workload, bases: Sequence[NDArray[np.int64]] | None = None) -> Decomposition:
+def decompose(
+    workload: Workload, bases: Sequence[NDArray[np.int64]] | None = None, *, apart: Iterable[str] = ()
+) -> Decomposition:
     """Put a workload in sectors.
 
     Args:
         workload: the tables.
+        apart: attributes whose values are not alike for another reason, such as budgets of their own.
         bases: one integer basis per sector, as a plan has stored them; None chooses them.
 
     Raises:
@@ -143,7 +172,7 @@ def decompose(workload: Workload, bases: Sequence[NDArray[np.int64]] | None = No
         * every basis is integer and of full row rank;
         * the rows of different sectors, as released, are orthogonal.
     """
-    free, bound = exchangeable_attributes(workload)
+    free, bound = exchangeable_attributes(workload, apart)
     domain = workload.domain
     shape = tuple(domain[a].size for a in bound)
     if math.prod(shape) > MAX_STRUCTURED_CELLS:
@@ -152,7 +181,7 @@ def decompose(workload: Workload, bases: Sequence[NDArray[np.int64]] | None = No
             f"{math.prod(shape):,} joint cells; at most {MAX_STRUCTURED_CELLS:,} can be planned exactly. "
             "Coarsen one of them, or ask for it value by value with one target. Nothing was planned."
         )
-    queries: dict[op.Operator, Array] = {}
+    queries: dict[op.Operator, Array | op.Operator] = {}
     layouts: list[Layout] = []
     start = 0
     for t in workload.tables:
@@ -160,11 +189,43 @@ def decompose(workload: Workload, bases: Sequence[NDArray[np.int64]] | None = No
         layouts.append(layout)
         start = layout.rows.stop
     sizes = tuple(domain[a].size for a in free)
+    _afford(_least_memory(layouts), f"planning {math.prod(shape):,} joint cells of {bound}")
     sectors, shift = _sectors(layouts, sizes, bases)
-    if any(x.queries.dtype.kind == "f" for x in layouts) and shift > 0:
+    if shift > 0 and any(isinstance(x.queries, np.ndarray) and x.queries.dtype.kind == "f" for x in layouts):
         (only,) = sectors  # a matrix makes everything structured. Its queries are L B exactly from here on
-        layouts = [replace(x, queries=lift @ only.basis) for x, lift in zip(layouts, only.lifts, strict=True)]
+        layouts = [
+            replace(x, queries=lift @ only.basis) if isinstance(lift, np.ndarray) else x
+            for x, lift in zip(layouts, only.lifts, strict=True)
+        ]
     return Decomposition(tuple(free), sizes, tuple(bound), shape, tuple(layouts), sectors, shift)
+
+
+def _afford(needed: float, what: str) -> None:
+    """Raise WorkloadError where arrays of so many bytes cannot fit."""
+    there = physical_memory()
+    if needed > there:
+        raise WorkloadError(
+            f"{what} needs at least {needed / 2**30:,.1f} GiB of memory; this machine has {there / 2**30:,.1f}. "
+            "Coarsen an attribute that is asked for by ranges, recodes or per-value targets, publish it in tables that "
+            "share fewer of these attributes, or plan on a larger machine. Nothing was planned."
+        )
+
+
+def physical_memory() -> int:
+    """Bytes of this machine's memory; what cannot be told counts as 16 GiB."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 2**34
+
+
+def _least_memory(layouts: Sequence[Layout]) -> float:
+    """Bytes an evaluation takes for the largest sector: its matrices, their decompositions and their images."""
+    given = [x.queries for x in layouts if isinstance(x.queries, np.ndarray)]
+    n = layouts[0].queries.shape[1]
+    rows = sum(len(x) for x in {id(q): q for q in given}.values())
+    k = min(n, max(x.queries.shape[0] for x in layouts) if len(layouts) == 1 else n)
+    return float(8 * (14 * k * k + 3 * k * n + 3 * k * rows))
 
 
 def _layout(
@@ -172,7 +233,7 @@ def _layout(
     workload: Workload,
     free: Sequence[str],
     bound: Sequence[str],
-    queries: dict[op.Operator, Array],
+    queries: dict[op.Operator, Array | op.Operator],
     start: int,
 ) -> Layout:
     domain = workload.domain
@@ -185,7 +246,11 @@ def _layout(
     factors = [t.view(a).operator(domain[a]) if a in t.attributes else op.Total(domain[a].size) for a in bound]
     asked = op.Kronecker(tuple(factors)) if factors else op.Identity(1)
     if asked not in queries:
-        queries[asked] = rules.dense(asked)
+        tall = asked.shape[0] > TALL * max(asked.shape[1], 64)
+        if not tall:
+            m, n = asked.shape
+            _afford(8 * m * n, f"the matrix of the {m:,} × {n:,} queries of table {t.name!r}")
+        queries[asked] = asked if tall else rules.dense(asked)
     order = [*outer, *inner]
     transpose = tuple(order.index(a) for a in t.attributes)
     rows = wanted.transpose([t.attributes.index(a) for a in order])[(0,) * len(outer)]
@@ -216,7 +281,7 @@ def _sectors(
         number.setdefault(id(layout.queries), len(number))
     distinct = {number[id(x.queries)]: x.queries for x in layouts}
     chosen: dict[tuple[int, ...], NDArray[np.int64]] = {}
-    known: dict[tuple[tuple[int, ...], bytes], tuple[NDArray[np.int64], dict[int, Floats], float]] = {}
+    known: dict[tuple[tuple[int, ...], bytes], tuple[NDArray[np.int64], dict[int, Floats | op.Operator], float]] = {}
     sectors: list[Sector] = []
     worst = 0.0
     for i, subset in enumerate(subsets):
@@ -224,13 +289,13 @@ def _sectors(
         key = tuple(sorted({number[id(layouts[t].queries)] for t in members}))
         if bases is None:
             if key not in chosen:
-                chosen[key] = integer_basis(np.concatenate([distinct[k] for k in key]))
+                chosen[key] = _basis_of([distinct[k] for k in key])
             basis = chosen[key]
         else:
             basis = np.ascontiguousarray(bases[i])
         tag = (key, basis.tobytes())
         if tag not in known:
-            lifted = {k: lift(distinct[k], basis) for k in key}
+            lifted = {k: _lift(distinct[k], basis) for k in key}
             known[tag] = basis, {k: x for k, (x, _) in lifted.items()}, max(shift for _, shift in lifted.values())
         basis, lifts, shift = known[tag]
         worst = max(worst, shift)
@@ -246,12 +311,41 @@ def _sectors(
     return tuple(sectors), worst
 
 
+def is_identity(basis: NDArray[np.int64]) -> bool:
+    """Whether a basis is the identity matrix."""
+    k, n = basis.shape
+    return k == n and bool((basis.diagonal() == 1).all()) and int(np.abs(basis).sum()) == k
+
+
+def _basis_of(queries: Sequence[Array | op.Operator]) -> NDArray[np.int64]:
+    """An integer basis of what all these queries span."""
+    written = [x for x in queries if isinstance(x, np.ndarray)]
+    if len(written) == len(queries):
+        return integer_basis(np.concatenate(written))
+    # WᵀW has the rows' span and its equal columns; when its rank is full, so is W's
+    grams = [x if isinstance(x, np.ndarray) else rules.gram(x) for x in queries]
+    basis = integer_basis(np.concatenate(grams))
+    return basis if is_identity(basis) else integer_basis(np.concatenate([_matrix(x) for x in queries]))
+
+
+def _matrix(queries: Array | op.Operator) -> Array:
+    return queries if isinstance(queries, np.ndarray) else rules.dense(queries)
+
+
+def _lift(queries: Array | op.Operator, basis: NDArray[np.int64]) -> tuple[Floats | op.Operator, float]:
+    """The table's own operator over the identity; otherwise L and its shift, as :func:`lift` has them."""
+    if isinstance(queries, op.Operator) and is_identity(basis):
+        return queries, 0.0
+    return lift(_matrix(queries), basis)
+
+
 def integer_basis(rows: Array) -> NDArray[np.int64]:
     """An integer basis B of the row space, shape (rank, n_o).
 
     Equal columns are merged first. If the distinct non-zero columns are as many as the rank, B is their 0/1
-    indicators; otherwise k pivoted rows, scaled to integers (exactly where their binary fractions allow 26 bits).
-    Rounding a strategy entrywise without an integer basis would move the row space and bias the answers.
+    indicators, in the order in which they appear (the identity where all differ); otherwise k pivoted rows, scaled to
+    integers (exactly where their binary fractions allow 26 bits). Rounding a strategy entrywise without an integer
+    basis would move the row space and bias the answers.
     """
     unique, where = np.unique(rows, axis=1, return_inverse=True)
     where = where.ravel()
@@ -265,7 +359,10 @@ def integer_basis(rows: Array) -> NDArray[np.int64]:
         merged = _to_integers(distinct[np.sort(pivots)])
     full = np.zeros((rank, unique.shape[1]), dtype=np.int64)
     full[:, ~zero] = merged
-    return np.ascontiguousarray(full[:, where])
+    spread = full[:, where]
+    if rank == distinct.shape[1]:
+        spread = spread[np.argsort(spread.argmax(axis=1))]
+    return np.ascontiguousarray(spread)
 
 
 def lift(rows: Array, basis: NDArray[np.int64]) -> tuple[Floats, float]:
@@ -291,6 +388,14 @@ def lift(rows: Array, basis: NDArray[np.int64]) -> tuple[Floats, float]:
 
 
 def _rank(a: Array) -> int:
+    """Numerical rank: the singular values above rounding. A Cholesky factor is quicker where it shows that all are."""
+    m, n = a.shape
+    if m >= n:
+        gram = a.astype(np.float64).T @ a.astype(np.float64)
+        gram[np.diag_indices(n)] -= 1e-10 * gram.trace()
+        with contextlib.suppress(sl.LinAlgError):
+            sl.cholesky(gram, overwrite_a=True)
+            return int(n)  # every singular value is above 1e-5 of the largest
     s = sl.svdvals(a.astype(np.float64))
     return int((s > s[0] * max(a.shape) * np.finfo(np.float64).eps).sum())
 

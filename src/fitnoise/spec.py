@@ -29,7 +29,17 @@ from fitnoise import operators as op
 from fitnoise.domain import Attribute, Binned, Categorical, Domain, Ordered, plain
 from fitnoise.errors import FitnoiseError, SpecError
 from fitnoise.privacy import Neighbours, PrivacyUnit
-from fitnoise.publication import MAX_RECORDS, Budget, DataSource, OutsideDomain, Publication
+from fitnoise.publication import (
+    MAX_RECORDS,
+    Budget,
+    CellBudgets,
+    DataSource,
+    ErrorWeights,
+    Goal,
+    Objective,
+    OutsideDomain,
+    Publication,
+)
 from fitnoise.targets import By, Kind, check_confidence
 from fitnoise.workloads import AtMost, Ranges, Recode, Table, Workload, table
 
@@ -251,6 +261,38 @@ class DataSpec(_Part):
     max_records: int = Field(MAX_RECORDS, description="public bound on the number of records")
 
 
+class CellBudgetsSpec(_Part):
+    """Personal privacy: relative budgets of records, from 0 to 1, by the values of some attributes."""
+
+    attributes: list[str]
+    values: list[float] | dict[str, float] = Field(
+        description="one for every combination of values, in C order; of one attribute also by value"
+    )
+    default: float | None = Field(None, description="of the values not named")
+
+    def build(self, domain: Domain) -> CellBudgets:
+        """The budgets of every cell."""
+        known = {a: [str(v) for v in domain[a].values] for a in self.attributes}
+        if not isinstance(self.values, dict):
+            if self.default is not None:
+                raise SpecError("a default goes with budgets given by value; a list has one for every combination.")
+            return CellBudgets(tuple(self.attributes), tuple(self.values))
+        if len(self.attributes) != 1:
+            raise SpecError(
+                "budgets are given by value for exactly one attribute; for several, list one for every combination of "
+                "their values, in C order."
+            )
+        ((name, labels),) = known.items()
+        unknown = [v for v in self.values if v not in labels]
+        missing = [v for v in labels if v not in self.values] if self.default is None else []
+        if unknown:
+            raise SpecError(f"a budget is given for {unknown[0]!r}, which is not among the values of {name!r}.")
+        if missing:
+            raise SpecError(f"no budget is given for {', '.join(missing[:3])}; name them or give a default.")
+        rest = 1.0 if self.default is None else self.default
+        return CellBudgets((name,), tuple(self.values.get(v, rest) for v in labels))
+
+
 class PrivacySpec(_Part):
     """Who is protected."""
 
@@ -259,6 +301,10 @@ class PrivacySpec(_Part):
     neighbours: Neighbours = Field(Neighbours.ADD_OR_REMOVE_ONE, strict=False)
     delta: float = Field(1e-6, description="at which ε is reported")
     cap: CostSpec | None = Field(None, description="refuse a plan that costs more")
+    cell_budgets: CellBudgetsSpec | None = Field(None, description="relative budgets by cell; default all the same")
+    beside: list[str] = Field(
+        [], description="SHA-256 of plans measured on the very same records, with which the ledger composes this one"
+    )
 
 
 class AccuracySpec(_Part):
@@ -266,6 +312,21 @@ class AccuracySpec(_Part):
 
     confidence: float = 0.95
     gap: float | None = Field(None, description="relative gap that must be certified")
+
+
+class ObjectiveSpec(_Part):
+    """What a plan minimises."""
+
+    goal: Goal = Field(
+        Goal.FIT_FOR_USE,
+        strict=False,
+        description="every number meets its target at the least cost; or only the weighted total of variances does; or "
+        "a hybrid of cost and total",
+    )
+    weights: ErrorWeights = Field(
+        ErrorWeights.UNIFORM, strict=False, description="what a variance counts in the total: 1, or by its target"
+    )
+    trade: float | None = Field(None, description="of a hybrid: what a unit of the weighted total is worth in Δ²")
 
 
 _AttributeSpec = Annotated[CategoricalSpec | OrderedSpec | BinnedSpec, Field(discriminator="type")]
@@ -278,6 +339,7 @@ class Spec(_Part):
     data: DataSpec = DataSpec()
     privacy: PrivacySpec = PrivacySpec()
     accuracy: AccuracySpec = AccuracySpec()
+    objective: ObjectiveSpec = ObjectiveSpec()
     budget: CostSpec | None = Field(None, description="spend exactly this; targets are then relative")
     domain: dict[str, _AttributeSpec] = Field(min_length=1)
     tables: list[TableSpec] = Field(min_length=1)
@@ -364,15 +426,31 @@ class Spec(_Part):
             source = DataSource(d.source, d.table, d.outside_domain, d.max_records)
         with _place("privacy.cap"):
             cap = None if p.cap is None else p.cap.build(p.delta)
+        with _place("privacy.cell_budgets"):
+            cells = None if p.cell_budgets is None else p.cell_budgets.build(domain)
+        with _place("objective"):
+            objective = Objective(self.objective.goal, self.objective.weights, self.objective.trade)
         with _place("budget"):
             budget = None if self.budget is None else self.budget.build(p.delta)
         with _place("the specification"):
-            return Publication(workload, unit, source, p.delta, self.accuracy.gap, cap, budget, self.title)
+            return Publication(
+                workload,
+                unit,
+                source,
+                delta=p.delta,
+                gap=self.accuracy.gap,
+                cap=cap,
+                budget=budget,
+                title=self.title,
+                objective=objective,
+                cell_budgets=cells,
+                beside=tuple(p.beside),
+            )
 
     @classmethod
     def of(cls, publication: Publication) -> Spec:
         """The document that says what these objects say."""
-        w, s, u = publication.workload, publication.source, publication.unit
+        w, s, u, o = publication.workload, publication.source, publication.unit, publication.objective
         document: dict[str, Any] = {
             "title": publication.title,
             "data": {
@@ -387,10 +465,13 @@ class Spec(_Part):
                 "neighbours": u.neighbours,
                 "delta": publication.delta,
                 "cap": _cost_document(publication.cap, publication.delta),
+                "cell_budgets": _cell_budgets_document(publication.cell_budgets),
+                "beside": list(publication.beside),
             },
             "accuracy": {"confidence": w.confidence, "gap": publication.gap},
+            "objective": {"goal": o.goal, "weights": o.weights, "trade": None if o.trade is None else float(o.trade)},
             "budget": _cost_document(publication.budget, publication.delta),
-            "domain": {name: _attribute_document(a) for name, a in w.domain.items()},
+            "domain": {name: attribute_document(a) for name, a in w.domain.items()},
             "tables": [_table_document(t) for t in w.tables],
         }
         return cls.parse(document)
@@ -505,7 +586,12 @@ def _cost_document(b: Budget | None, delta: float) -> dict[str, Any] | None:
     }
 
 
-def _attribute_document(a: Attribute) -> dict[str, Any]:
+def _cell_budgets_document(b: CellBudgets | None) -> dict[str, Any] | None:
+    return None if b is None else {"attributes": list(b.attributes), "values": list(b.values)}
+
+
+def attribute_document(a: Attribute) -> dict[str, Any]:
+    """All that is declared of an attribute, as plain JSON values: equal for equal attributes, and only for them."""
     if isinstance(a, Categorical):
         labels = None if a.labels is None else list(a.labels)
         return {"type": "categorical", "codes": list(a.codes), "labels": labels, "column": a.column}

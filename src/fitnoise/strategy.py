@@ -45,10 +45,16 @@ def largest_entry(a: Integers) -> int:
 
 
 def exact_matmul(a: Integers, b: Integers) -> Integers:
-    """A b over the integers, int64 where no entry and no partial sum can reach 2⁶², Python integers otherwise."""
+    """A b over the integers, int64 where no entry and no partial sum can reach 2⁶², Python integers otherwise.
+
+    Below 2⁵⁰ every product and every partial sum, in whatever order, is a whole number that a double holds: then
+    doubles are used, which are many times faster.
+    """
     if a.size == 0 or b.size == 0:
         return np.zeros((a.shape[0], b.shape[1]), dtype=np.int64)
     largest = max(1, largest_entry(a)) * max(1, largest_entry(b)) * a.shape[1]
+    if largest < 2**50:
+        return np.asarray(np.rint(a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64))
     if largest < SAFE:
         return np.asarray(a.astype(np.int64) @ b.astype(np.int64))
     return np.asarray(a.astype(object) @ b.astype(object))
@@ -258,7 +264,7 @@ class Strategy:
         return Fraction(best, unit)
 
 
-def whitened_lift(sector: SectorStrategy, lift: NDArray[np.float64]) -> NDArray[np.float64]:
-    """σ_S Π g_a^(−½) L A_S⁻¹: rows whose squared norms are a sector's share of the variances, (m, k)."""
+def whitener(sector: SectorStrategy) -> NDArray[np.float64]:
+    """σ_S Π g_a^(−½) A_S⁻¹, (k, k): L times it has rows whose squared norms are a sector's share of the variances."""
     gain = math.sqrt(math.prod(axis_gain(n) for n in sector.sizes))
-    return np.asarray(lift @ sector.inverse * (sector.scale / gain))
+    return np.asarray(sector.inverse * (sector.scale / gain))

@@ -7,26 +7,24 @@ budget, the smallest factor k with every variance ≤ k times its target; the sa
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
+from fitnoise.backends import NUMPY, torch_backend
+from fitnoise.certificates import Evidence
 from fitnoise.errors import CapExceeded, GapNotReached, PlanError, SingularStrategy
-from fitnoise.plans import Plan
-from fitnoise.privacy import Neighbours, PrivacyUnit, rho
-from fitnoise.problems import FitForUse
-from fitnoise.publication import Budget, DataSource, Publication
-from fitnoise.rounding import relaxation, rescale, round_strategy
+from fitnoise.mechanisms.formulation import AllPairs, Formulation
+from fitnoise.plans import Plan, terms
+from fitnoise.privacy import Neighbours, PrivacyUnit
+from fitnoise.publication import Budget, CellBudgets, DataSource, Objective, Publication
+from fitnoise.rounding import rescale, round_strategy
 from fitnoise.sectors import Decomposition, Floats, decompose
-from fitnoise.solvers import combined
-from fitnoise.strategy import Strategy
+from fitnoise.solvers import combined, lexicographic
 from fitnoise.workloads import Workload
 
 DEFAULT_GAP = 1e-6
 BITS = (20, 24, 28, 32, 36)
 """Bits of the integer strategy, tried in turn until rounding takes no more than its part of the gap: b bits cost about
 3·2⁻ᵇ to 7·2⁻ᵇ of Δ²."""
-REPLACE_ONE_STATUS = (
-    "the noise is the best for add-or-remove-one neighbours, charged for replace-one; the gap is to a bound for "
-    "replace-one and may be wide"
-)
 
 
 def plan(
@@ -39,33 +37,44 @@ def plan(
     budget: Budget | None = None,
     cap: Budget | None = None,
     title: str = "",
+    objective: Objective | None = None,
+    cell_budgets: CellBudgets | None = None,
+    refine: bool = False,
+    start: Plan | None = None,
+    device: str | None = None,
     max_iterations: int = 2000,
     progress: Callable[[int, float], None] | None = None,
 ) -> Plan:
     """Find the noise that meets every target at the least privacy cost, with proof. Data-free.
 
     Args:
-        workload: the tables and their targets; or a whole :class:`Publication`, and then nothing but `gap`,
-            `max_iterations` and `progress` beside it.
-        gap: relative distance cost_squared/bound − 1 that must be certified. Default: aim at 1e-6 and report what was
-            reached.
+        workload: the tables and their targets; or a whole :class:`Publication`, and then nothing that it says beside
+            it.
+        gap: relative distance value/bound − 1 that must be certified. Default: aim at 1e-6 and report what was reached.
         unit: who is protected; default one record, add-or-remove-one.
         source: what is publicly known of the data.
         delta: at which ε is reported by default.
         budget: spend exactly this; the targets are then relative to each other (Problem 2).
         cap: refuse a plan that costs more.
         title: shown in reports.
+        objective: what is minimised; default every target at the least cost.
+        cell_budgets: relative budgets of records (personal privacy).
+        refine: of all plans of the least cost, take the one whose privacy profile is lexicographically least (Theorem
+            11): every record as private as the targets allow. Worth it where `slack` is not 0; costs some solves more.
+        start: a plan for tables like these, whose weights to start from. Changes the time taken, not the result.
+        device: where dense matrices live: None for NumPy, otherwise a PyTorch device such as "cuda".
         max_iterations: of the solver.
         progress: called with the iteration and the relative gap so far.
 
     Returns:
-        A plan whose integer strategy meets all targets (relaxed by one common factor under a budget).
+        A plan whose integer strategy meets all targets (relaxed by one common factor under a budget; in total, for the
+        total-error objective).
 
     Raises:
         GapNotReached: the certified gap is above the one asked for.
         CapExceeded: the plan costs more than the cap.
         WorkloadError, SpecError: the request cannot be planned.
-        PlanError: the targets are out of reach of exact 64-bit noise.
+        PlanError: the targets are out of reach of exact 64-bit noise, or the device is not there.
 
     **Guarantees**
         * no data are read;
@@ -75,7 +84,8 @@ def plan(
     Source: Problems 1 and 2, section 3; the solver and the certificate are ours.
     """
     if isinstance(workload, Publication):
-        if any(x is not None for x in (unit, source, budget, cap)) or title or delta != 1e-6:
+        said = (unit, source, budget, cap, objective, cell_budgets)
+        if any(x is not None for x in said) or title or delta != 1e-6:
             raise PlanError("a Publication already says all this; change it there. Nothing was planned.")
         publication = workload
         gap = publication.gap if gap is None else gap
@@ -89,21 +99,21 @@ def plan(
             cap=cap,
             budget=budget,
             title=title,
+            objective=objective or Objective(),
+            cell_budgets=cell_budgets,
         )
     goal = DEFAULT_GAP if gap is None else gap
-    decomposition = decompose(publication.workload)
-    problem = FitForUse(decomposition)
-    solution = combined.solve(problem, gap=goal / 2, max_iterations=max_iterations, progress=progress)
-    strategy = _rounded(decomposition, problem.precision_factors(*solution.primal), publication, solution.lower, goal)
-    status = str(solution.status)
-    if publication.unit.neighbours is Neighbours.REPLACE_ONE:
-        status = f"{REPLACE_ONE_STATUS}; {status}"
-    made = Plan(publication=publication, strategy=strategy, weights=solution.dual, status=status)
+    budgets = publication.cell_budgets
+    decomposition = decompose(publication.workload, apart=() if budgets is None else budgets.attributes)
+    ideal = _ideal(decomposition, publication, goal, refine, start, device, max_iterations, progress)
+    made = _rounded(decomposition, ideal, publication, goal)
     if made.exact_cost == 0:
         raise PlanError(
             "replace-one neighbours protect nothing that these tables show: the number of records is public there, and "
             "so is every number asked for. Publish it without noise, or ask for add-or-remove-one. No plan was made."
         )
+    if made.gap > goal and ideal.gap <= goal:
+        made = replace(made, status=f"{made.status}, but not by the integers: theirs is the one stated")
     if gap is not None and made.gap > gap:
         raise GapNotReached(
             f"a certified gap of {gap:.1e} was asked for; {made.gap:.1e} was reached ({made.status}). "
@@ -120,18 +130,77 @@ def plan(
     return made
 
 
-def _rounded(
-    decomposition: Decomposition, factors: list[Floats], publication: Publication, lower: float, goal: float
-) -> Strategy:
-    """The integer strategy of the fewest bits that costs at most 1 + goal times the bound, or of the most bits."""
-    found: Strategy | None = None
+@dataclass(frozen=True, eq=False)
+class _Ideal:
+    """What the solver found.
+
+    factors: F_S with F_SᵀF_S = Σ_S⁻¹ in the integer bases. evidence: weights. gap: of the solver. status: how it
+        ended.
+    """
+
+    factors: list[Floats]
+    evidence: Evidence
+    gap: float
+    status: str
+
+
+def _ideal(
+    decomposition: Decomposition,
+    publication: Publication,
+    goal: float,
+    refine: bool,
+    start: Plan | None,
+    device: str | None,
+    max_iterations: int,
+    progress: Callable[[int, float], None] | None,
+) -> _Ideal:
+    asked = terms(publication, decomposition)
+    backend = NUMPY if device is None else torch_backend(device)
+    pairs = None
+    if publication.unit.neighbours is Neighbours.REPLACE_ONE:
+        pairs = AllPairs(decomposition, alone=publication.source.drops or publication.unit.max_records > 1)
+    if refine and (asked.weights is not None or pairs is not None):
+        raise PlanError(
+            "a plan is refined for targets of every number and single records: with the fit-for-use goal and "
+            "add-or-remove-one neighbours. No plan was made."
+        )
+    form = Formulation(decomposition, asked, pairs=pairs, backend=backend)
+    solution = combined.solve(
+        form.problem,
+        start=_weights_of(start, form),
+        gap=goal / 2,
+        max_iterations=max_iterations,
+        progress=progress,
+    )
+    p, q = solution.dual
+    said = q if asked.weights is None or asked.trade is not None else q[:0]
+    evidence = Evidence(p, said) if pairs is None else pairs.evidence(p, said)
+    personal = asked.relative is not None and asked.weights is None  # what is charged would not be settled
+    if refine or (personal and lexicographic.affordable(form.problem)):
+        refined = lexicographic.refine(form.problem, solution, progress=progress)
+        return _Ideal(form.in_basis(refined.factors), evidence, solution.gap, f"{solution.status}; {refined.status}")
+    return _Ideal(form.precision_factors(*solution.primal), evidence, solution.gap, str(solution.status))
+
+
+def _weights_of(plan: Plan | None, form: Formulation) -> tuple[Floats, Floats] | None:
+    """Weights to start from, if the plan's fit this problem."""
+    if plan is None or plan.evidence.pairs is not None:
+        return None
+    p, q = plan.evidence.cells, plan.evidence.numbers
+    fits = p.shape == (form.problem.cells,) and q.shape == (form.problem.constraints,)
+    return (p, q) if fits else None
+
+
+def _rounded(decomposition: Decomposition, ideal: _Ideal, publication: Publication, goal: float) -> Plan:
+    """The plan of the fewest bits that reaches at most 1 + goal times the bound, or of the most bits."""
+    found: Plan | None = None
     for bits in BITS:
         try:
-            found = _scaled(decomposition, round_strategy(decomposition, factors, bits), publication)
-            relaxed = relaxation(decomposition, found)
+            rough = Plan(publication, round_strategy(decomposition, ideal.factors, bits), ideal.evidence, ideal.status)
+            found = _scaled(rough)
         except SingularStrategy:
             continue  # too few bits for the smallest direction
-        if float(max(found.profile())) * relaxed <= lower * (1 + goal):
+        if found.exact_cost == 0 or found.gap <= goal:
             break
     if found is None:
         raise PlanError(
@@ -141,15 +210,19 @@ def _rounded(
     return found
 
 
-def _scaled(decomposition: Decomposition, strategy: Strategy, publication: Publication) -> Strategy:
-    """Scale all noise so that the worst target holds, or the budget does."""
-    if publication.budget is None:
-        return rescale(strategy, relaxation(decomposition, strategy) ** -0.5 * (1 - 1e-12), up=False)
-    allowed = publication.budget.as_rho()
-    drops = publication.source.drops
-    spent = rho(strategy.unit_cost(publication.unit, drops=drops))
-    scaled = rescale(strategy, float(spent / allowed) ** 0.5 * (1 + 1e-12), up=True)
-    if rho(scaled.unit_cost(publication.unit, drops=drops)) > allowed:
+def _scaled(plan: Plan) -> Plan:
+    """Scale all noise so that the worst target holds, or the budget does, or a hybrid is at its best."""
+    budget = plan.publication.budget
+    if budget is None:
+        stretch = 1 / plan.relaxation
+        if plan.terms.trade is not None:
+            cost = float(plan.exact_weighted_cost)
+            stretch = min(stretch, (cost / (plan.value - cost)) ** 0.5)
+        return replace(plan, strategy=rescale(plan.strategy, stretch**0.5 * (1 - 1e-12), up=False))
+    allowed = budget.as_rho()
+    spent = plan.exact_weighted_cost / 2
+    scaled = replace(plan, strategy=rescale(plan.strategy, float(spent / allowed) ** 0.5 * (1 + 1e-12), up=True))
+    if scaled.exact_weighted_cost / 2 > allowed:
         raise PlanError("rounding left the plan above its budget; this is a defect, please report it.")
     return scaled
 

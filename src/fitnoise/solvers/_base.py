@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import final
 
 import numpy as np
 
 from fitnoise.sectors import Floats
+
+Weights = tuple[Floats, Floats]
+"""(p, q): weights of the cells, summing to 1, and of the constraints."""
 
 Progress = Callable[[int, float], None]
 """Called after each iteration with its number and the relative gap certified so far."""
@@ -32,8 +35,8 @@ class Solution:
     primal: (p, q) whose covariance was cheapest. dual: (p, q) whose lower bound was highest.
     """
 
-    primal: tuple[Floats, Floats]
-    dual: tuple[Floats, Floats]
+    primal: Weights
+    dual: Weights
     upper: float
     lower: float
     iterations: int
@@ -42,7 +45,16 @@ class Solution:
     @property
     def gap(self) -> float:
         """Upper / lower − 1."""
-        return self.upper / self.lower - 1
+        return relative_gap(self.upper, self.lower)
+
+    def raised(self, upper: float, status: Status) -> Solution:
+        """The same with a larger upper bound, and why."""
+        return replace(self, upper=upper, status=status)
+
+
+def relative_gap(upper: float, lower: float) -> float:
+    """Upper/lower − 1; infinite while nothing is proven."""
+    return upper / lower - 1 if lower > 0 else math.inf
 
 
 class Incumbent:
@@ -62,7 +74,7 @@ class Incumbent:
     @property
     def gap(self) -> float:
         """Best upper over best lower bound, less one."""
-        return self.upper / self.lower - 1
+        return relative_gap(self.upper, self.lower)
 
     def solution(self, cells: int, iterations: int, status: Status) -> Solution:
         """What a solver returns; the first `cells` weights are p."""

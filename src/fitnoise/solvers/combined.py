@@ -8,25 +8,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fitnoise.problems import FitForUse
+from fitnoise.problems import Problem
 from fitnoise.solvers import geometric_mean, interior_point
-from fitnoise.solvers._base import Progress, Solution, Status
+from fitnoise.solvers._base import Progress, Solution, Status, Weights
 
 PLAIN = 25
 """Evaluations the fixed point may take first: enough for workloads whose weights all stay positive."""
 
 
 def solve(
-    problem: FitForUse,
+    problem: Problem,
     *,
+    start: Weights | None = None,
     gap: float = 1e-6,
     max_iterations: int = 2000,
     progress: Progress | None = None,
 ) -> Solution:
-    """Minimise Δ² under the targets until upper/lower − 1 ≤ gap.
+    """Minimise the problem until upper/lower − 1 ≤ gap.
 
     Args:
         problem: the problem.
+        start: (p, q) of a problem like it; equal weights when not given.
         gap: relative gap at which to stop.
         max_iterations: evaluations and Newton steps allowed together.
         progress: told the iteration and the gap so far.
@@ -37,16 +39,19 @@ def solve(
     Raises:
         PlanError: the problem cannot be evaluated in floating point at all.
     """
-    near = geometric_mean.solve(problem, gap=gap, max_iterations=min(PLAIN, max_iterations), progress=progress)
-    left = max_iterations - near.iterations
-    if near.gap <= gap or left < 1:
-        return near
-    steps = min(interior_point.STEPS, left)
-    found = _best(near, interior_point.solve(problem, near.dual, gap=gap, max_steps=steps, progress=progress), gap)
-    left -= steps
-    if found.gap <= gap or left < 1:
-        return found
-    return _best(found, geometric_mean.solve(problem, gap=gap, max_iterations=left, progress=progress), gap)
+    found = geometric_mean.solve(
+        problem, start=start, gap=gap, max_iterations=min(PLAIN, max_iterations), progress=progress
+    )
+    left = max_iterations - found.iterations
+    if found.gap > gap and left > 0:
+        steps = min(interior_point.STEPS, left)
+        found = _best(
+            found, interior_point.solve(problem, found.dual, gap=gap, max_steps=steps, progress=progress), gap
+        )
+        left = max_iterations - found.iterations
+    if found.gap > gap and left > 0:
+        found = _best(found, geometric_mean.solve(problem, gap=gap, max_iterations=left, progress=progress), gap)
+    return found
 
 
 def _best(a: Solution, b: Solution, gap: float) -> Solution:

@@ -1,8 +1,10 @@
 """The fixed point of matrix geometric means, with guarded Anderson acceleration.
 
-Plain step: p_i ← p_i (prof_i/ν)^θ, q_j ← q_j (var_j/(c_j ν))^θ, renormalised. With θ = 1 it is a minorise–maximise step
-(ν never falls); θ = 1.9 is about twice as fast. Anderson acceleration works on the weights themselves: on their
-logarithms, inactive weights run to −∞ and drag the extrapolation with them.
+Plain step: p_i ← p_i ((a_i + prof_i)/mean)^θ, renormalised, and q_j ← q_j (var_j)^θ, both slopes taken at the best
+scale of q. With θ = 1 and without offsets it is a minorise–maximise step (ν never falls); θ = 1.9 is about twice as
+fast. Anderson
+acceleration works on the weights themselves: on their logarithms, inactive weights run to −∞ and drag the extrapolation
+with them.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ from collections import deque
 import numpy as np
 
 from fitnoise.errors import PlanError
-from fitnoise.problems import Evaluation, FitForUse
+from fitnoise.problems import Evaluation, Problem
 from fitnoise.sectors import Floats
-from fitnoise.solvers._base import Incumbent, Progress, Solution, Status
+from fitnoise.solvers._base import Incumbent, Progress, Solution, Status, Weights
 
 THETA = 1.9
 MEMORY = 20
@@ -56,37 +58,57 @@ class _Memory:
 class _Search:
     """Where the iteration stands: the current weights, the best seen, and the floor in force."""
 
-    def __init__(self, problem: FitForUse) -> None:
+    def __init__(self, problem: Problem, start: Weights | None) -> None:
         self.problem = problem
-        n, m = problem.cells, problem.numbers
-        self.weights = np.concatenate([np.full(n, 1 / n), np.full(m, 1 / m)])
-        start = _evaluate(problem, self.weights)
+        self.scaled = problem.trade is None  # then only the shape of q matters, and its sum is kept at 1
+        n, m = problem.cells, problem.constraints
+        self.floors = list(FLOORS)
         if start is None:
+            self.weights = np.concatenate([np.full(n, 1 / n), np.full(m, 1 / m if self.scaled else problem.trade_size)])
+        else:
+            self.weights = self._normalise(np.concatenate(start))
+        value = _evaluate(problem, self.weights)
+        if value is None:
             raise PlanError(
                 "the problem cannot be evaluated in floating point even at equal weights: the targets or the queries "
                 "differ too much in size. Bring them closer together. Nothing was planned."
             )
         self.best = Incumbent()
-        self._accept(self.weights, start)
+        self._accept(self.weights, value)
         self.evaluations = 1
         self.memory = _Memory()
-        self.floors = list(FLOORS)
         self.mark = (1, self.best.gap)
+
+    def _normalise(self, w: Floats) -> Floats:
+        n, floor = self.problem.cells, self.floors[0]
+        p, q = w[:n] / w[:n].sum(), w[n:]
+        p = np.maximum(p, floor)
+        if self.scaled:
+            q = np.maximum(q / q.sum(), floor)
+            q = q / q.sum()
+        else:
+            q = np.maximum(q, floor * self.problem.trade_size)
+        return np.concatenate([p / p.sum(), q])
+
+    def _plain(self) -> Floats:
+        n, w = self.problem.cells, self.weights
+        slopes = self.problem.natural(w[n:], self.value)[1]
+        slopes[:n] /= float(w[:n] @ slopes[:n])
+        return self._normalise(w * np.maximum(slopes, 1e-6) ** THETA)
 
     def _accept(self, weights: Floats, value: Evaluation) -> None:
         self.weights, self.value = weights, value
         self.best.see(weights, value.upper, value.lower)
 
     def advance(self) -> bool:
-        """One step: the extrapolated one unless ν falls, else the plain one. False when neither can be evaluated."""
-        n, floor = self.problem.cells, self.floors[0]
-        plain = _normalise(self.weights * np.maximum(_ratios(self.value), 1e-6) ** THETA, n, floor)
+        """One step: the extrapolated one unless the bound falls, else the plain one. False when neither works."""
+        plain = self._plain()
         jump = self.memory.extrapolate(self.weights, plain) if self.evaluations >= WARM_UP else None
         if jump is not None:
-            jump = _normalise(jump, n, floor)
+            jump = self._normalise(jump)
             trial = _evaluate(self.problem, jump)
             self.evaluations += 1
-            if trial is not None and trial.lower >= self.value.lower * (1 - 1e-12):
+            if trial is not None and trial.lower >= self.value.lower - 1e-12 * abs(self.value.lower):
                 self._accept(jump, trial)
                 return True
             self.memory.clear()
@@ -117,16 +139,18 @@ class _Search:
 
 
 def solve(
-    problem: FitForUse,
+    problem: Problem,
     *,
+    start: Weights | None = None,
     gap: float = 1e-6,
     max_iterations: int = 2000,
     progress: Progress | None = None,
 ) -> Solution:
-    """Minimise Δ² under the targets until upper/lower − 1 ≤ gap.
+    """Minimise the problem until upper/lower − 1 ≤ gap.
 
     Args:
         problem: the problem.
+        start: (p, q) to start from; equal weights when not given.
         gap: relative gap at which to stop.
         max_iterations: evaluations allowed; each costs one SVD per sector of rank > 1.
         progress: told the number of evaluations and the gap so far.
@@ -137,7 +161,7 @@ def solve(
     Raises:
         PlanError: the problem cannot be evaluated in floating point at all.
     """
-    search = _Search(problem)
+    search = _Search(problem, start)
     status = Status.CONVERGED
     while search.best.gap > gap:
         if search.evaluations >= max_iterations:
@@ -151,19 +175,9 @@ def solve(
     return search.best.solution(problem.cells, search.evaluations, status)
 
 
-def _evaluate(problem: FitForUse, w: Floats) -> Evaluation | None:
+def _evaluate(problem: Problem, w: Floats) -> Evaluation | None:
     try:
         value = problem.evaluate(w[: problem.cells], w[problem.cells :])
     except np.linalg.LinAlgError:
         return None
     return value if value.finite else None
-
-
-def _ratios(value: Evaluation) -> Floats:
-    return np.concatenate([value.profile, value.ratios]) / value.nu
-
-
-def _normalise(w: Floats, n: int, floor: float) -> Floats:
-    p = np.maximum(w[:n] / w[:n].sum(), floor)
-    q = np.maximum(w[n:] / w[n:].sum(), floor)
-    return np.concatenate([p / p.sum(), q / q.sum()])

@@ -1,16 +1,15 @@
 """A primal–dual interior point on the dual problem: the second-order finish.
 
-Over w = (p, q) > 0 the function φ(w) = Σw − 2 log ν(w) is convex (ν is a minimum of functions linear in w, so it is
-concave) and, because ν is homogeneous of degree ½ in p and in q, its minimiser has Σp = Σq = 1 by itself: the dual
-problem with bounds as its only constraints. Newton's method on ∇φ(w) = z, w∘z = τ, with τ falling tenfold once a
-step is centred,
+Over w = (p, q) > 0 with Σp = 1 the function f(w) = (Σq − a·p − 2ν(w)) / u is convex: ν, a minimum of linear functions,
+is concave; u, the bound at the start, makes f of size 1. Newton's method on ∇f(w) = z + κ 1_p, w∘z = τ, with τ
+falling tenfold once a step is centred,
 
-    (∇²φ + diag(z/w)) dw = τ/w − ∇φ,      dz = τ/w − z − (z/w)∘dw,
+    (∇²f + diag(z/w)) dw = τ/w − ∇f + κ 1_p,   Σdp = 0,      dz = τ/w − z − (z/w)∘dw,
 
 keeps every weight positive, where ν is smooth: a weight at zero can take the rank of C or N with it, and the slope of
-ν is infinite there. The linear system is solved by conjugate gradients, preconditioned by its diagonal, from products
-of the Hessian with vectors alone. Where the fixed point needs hundreds of evaluations because weights die out slowly,
-this needs about twenty, and a hundred products.
+ν is infinite there. The linear system is solved by conjugate gradients within Σdp = 0, preconditioned by its diagonal,
+from products of the Hessian with vectors alone. Where the fixed point needs hundreds of evaluations because weights
+die out slowly, this needs about twenty, and a hundred products.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from __future__ import annotations
 import numpy as np
 
 from fitnoise.errors import PlanError
-from fitnoise.problems import FitForUse, Linearisation
+from fitnoise.problems import Linearisation, Problem
 from fitnoise.sectors import Floats
-from fitnoise.solvers._base import Incumbent, Progress, Solution, Status
+from fitnoise.solvers._base import Incumbent, Progress, Solution, Status, Weights
 
 STEPS = 80
 """Newton steps allowed; twenty are usual."""
@@ -38,14 +37,14 @@ SHORTEST = 1e-6
 
 
 def solve(
-    problem: FitForUse,
-    start: tuple[Floats, Floats],
+    problem: Problem,
+    start: Weights,
     *,
     gap: float = 1e-8,
     max_steps: int = STEPS,
     progress: Progress | None = None,
 ) -> Solution:
-    """Minimise Δ² under the targets from given weights, until upper/lower − 1 ≤ gap.
+    """Minimise the problem from given weights, until upper/lower − 1 ≤ gap.
 
     Args:
         problem: the problem.
@@ -60,42 +59,52 @@ def solve(
     Raises:
         PlanError: the start cannot be evaluated in floating point.
     """
-    search = _Search(problem, start)
-    status = Status.CONVERGED
-    while search.best.gap > gap:
-        if search.steps >= max_steps:
-            status = Status.ITERATIONS
-            break
-        if not search.advance():
-            status = Status.STALLED
-            break
-        if progress is not None:
-            progress(search.steps, search.best.gap)
+    search = Search(problem, start)
+    status = search.run(gap, max_steps, progress)
     return search.best.solution(problem.cells, search.steps, status)
 
 
-class _Search:
+class Search:
     """Where the iteration stands: weights w, their slopes' slacks z, and the best bounds seen."""
 
-    def __init__(self, problem: FitForUse, start: tuple[Floats, Floats]) -> None:
+    def __init__(self, problem: Problem, start: Weights) -> None:
         self.problem = problem
-        w = np.concatenate([x / x.sum() for x in start])
-        w = np.maximum(w, NEAREST / len(w))
-        at = _linearise(problem, w)
+        p, q = (np.maximum(x, NEAREST / x.size * x.sum() / 2) for x in start)
+        p = p / p.sum()
+        at = _linearise(problem, np.concatenate([p, q]))
+        if at is not None:
+            q = q * problem.natural(q, at.value)[0]
+            at = _linearise(problem, np.concatenate([p, q]))
         if at is None:
             raise PlanError("the weights to start from cannot be evaluated in floating point. Nothing was planned.")
         self.steps = 0
         self.best = Incumbent()
+        self.unit = max(at.value.lower, 1e-3 * at.value.upper)
+        w = np.concatenate([p, q])
+        self.z = np.zeros_like(w)
         self._stand(w, at)
-        tau = max(0.5 * self.best.gap / len(w), 1e-14)
+        tau = max(0.5 * min(self.best.gap, 10.0) / len(w), 1e-14)
         self.z = np.maximum(self.gradient, tau / w)
+        self._stand(w, at)
+
+    def run(self, gap: float, max_steps: int, progress: Progress | None = None) -> Status:
+        """Go on until the gap, the limit or the end of floating point."""
+        while self.best.gap > gap:
+            if self.steps >= max_steps:
+                return Status.ITERATIONS
+            if not self.advance():
+                return Status.STALLED
+            if progress is not None:
+                progress(self.steps, self.best.gap)
+        return Status.CONVERGED
 
     def _stand(self, w: Floats, at: Linearisation) -> None:
         self.w, self.at = w, at
-        self.gradient = 1 - at.slopes / at.value.nu
-        n = self.problem.cells
-        lower = at.value.lower / float(w[:n].sum() * w[n:].sum())  # ν is homogeneous of degree ½ in each
-        self.best.see(w, at.value.upper, lower)
+        n, v = self.problem.cells, at.value
+        rise = (self.problem.offsets + v.profile) / self.unit
+        level = float(w[:n] @ (rise + self.z[:n]))  # κ: what z would be complementary to
+        self.gradient = np.concatenate([level - rise, (1 - v.ratios) / self.unit])
+        self.best.see(w, v.upper, v.lower)
 
     def advance(self) -> bool:
         """One Newton step; False when none of it lowers the barrier function in floating point."""
@@ -107,50 +116,61 @@ class _Search:
         dw = self._newton(tau / w - self.gradient, z / w)
         dz = tau / w - z - z / w * dw
         length = _to_border(w, dw)
-        before = _barrier(self.at, w, tau)
+        before = self._barrier(self.at, w, tau)
         slope = float((self.gradient - tau / w) @ dw)
         while length >= SHORTEST:
             trial = w + length * dw
+            trial[: self.problem.cells] /= trial[: self.problem.cells].sum()
             there = _linearise(self.problem, trial)
-            if there is not None and _barrier(there, trial, tau) <= before + 1e-4 * length * slope + 1e-13:
-                self._stand(trial, there)
+            if there is not None and self._barrier(there, trial, tau) <= before + 1e-4 * length * slope + 1e-13:
                 self.z = np.clip(z + _to_border(z, dz) * dz, 0.01 * tau / trial, 100 * tau / trial)
+                self._stand(trial, there)
                 return True
             length /= 2
         return False
 
     def _newton(self, right: Floats, shift: Floats) -> Floats:
-        """Solve (∇²φ + diag(shift)) x = right by preconditioned conjugate gradients."""
-        diagonal = self.at.diagonal() + shift
+        """Solve (∇²f + diag(shift)) x = right + κ 1_p within Σx_p = 0 by preconditioned conjugate gradients."""
+        n = self.problem.cells
+        diagonal = self.at.diagonal() / self.unit + shift
+        inverse = 1 / diagonal[:n]
+        inverse_sum = float(inverse.sum())
+
+        def precondition(r: Floats) -> Floats:
+            y = r / diagonal
+            y[:n] -= inverse * (float(y[:n].sum()) / inverse_sum)
+            return np.asarray(y)
+
         x = np.zeros_like(right)
         r = right.copy()
-        y = r / diagonal
+        y = precondition(r)
         direction = y.copy()
         size = start = float(r @ y)
         for _ in range(PRODUCTS):
             if size <= RESIDUAL**2 * start:
                 break
-            image = self.at.hessian_times(direction) + shift * direction
+            image = self.at.hessian_times(direction) / self.unit + shift * direction
             step = size / float(direction @ image)
             x += step * direction
             r -= step * image
-            y = r / diagonal
+            y = precondition(r)
             size, last = float(r @ y), size
             direction = y + size / last * direction
         return x
 
+    def _barrier(self, at: Linearisation, w: Floats, tau: float) -> float:
+        """f(w) − τ Σ log w."""
+        n = self.problem.cells
+        f = float(w[n:].sum()) - float(self.problem.offsets @ w[:n]) - 2 * at.value.nu
+        return f / self.unit - tau * float(np.log(w).sum())
 
-def _linearise(problem: FitForUse, w: Floats) -> Linearisation | None:
+
+def _linearise(problem: Problem, w: Floats) -> Linearisation | None:
     try:
         at = problem.linearise(w[: problem.cells], w[problem.cells :])
     except np.linalg.LinAlgError:
         return None
-    return at if at.value.finite and at.value.nu > 0 else None
-
-
-def _barrier(at: Linearisation, w: Floats, tau: float) -> float:
-    """φ(w) − τ Σ log w."""
-    return float(w.sum() - 2 * np.log(at.value.nu) - tau * np.log(w).sum())
+    return at if at.value.finite else None
 
 
 def _to_border(x: Floats, dx: Floats) -> float:

@@ -1,0 +1,77 @@
+"""Does a failing solver admit it? Every solver is starved on hard problems; what it says must be what it reached.
+
+Run: python benchmarks/does_it_admit.py. A line is printed per solver and allowance: how often it claimed convergence,
+how often that was true (recomputed from the problem by the certificate, which shares no code with the solvers), the
+worst gap it admitted to, and the worst discrepancy between the gap it stated and the gap recomputed. Exits 1 if any
+claim is false.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+import fitnoise as fn
+import reference as ref
+import zoo
+from fitnoise.certificates import Evidence, Terms, lower_bound
+from fitnoise.mechanisms.formulation import Formulation
+from fitnoise.sectors import decompose
+from fitnoise.solvers import combined, geometric_mean, interior_point
+from fitnoise.solvers._base import Status
+
+GAP = 1e-8
+
+
+def problems():
+    """Forty problems with wide targets, seeds 900 to 907."""
+    for seed in range(900, 908):
+        rng = np.random.default_rng(seed)
+        for w in (zoo.lower(32), ref.ranges(32, seed), ref.signs(32, seed), ref.low_rank(32, seed), ref.marginals(3)):
+            d = decompose(fn.matrix_workload(w, variances=rng.uniform(1, 1000, len(w))))
+            yield d, Formulation(d, Terms()).problem
+
+
+def fixed_point(problem, allowed):
+    return geometric_mean.solve(problem, gap=GAP, max_iterations=allowed)
+
+
+def newton(problem, allowed):
+    near = geometric_mean.solve(problem, gap=0.3, max_iterations=25)
+    return interior_point.solve(problem, near.dual, gap=GAP, max_steps=allowed)
+
+
+def together(problem, allowed):
+    return combined.solve(problem, gap=GAP, max_iterations=allowed)
+
+
+def main():
+    print(f"Gap asked for: {GAP:g}; 40 problems.\n")
+    print("| solver | allowance | claimed | claimed and true | worst gap admitted | stated − recomputed, worst |")
+    print("|---|---|---|---|---|---|")
+    honest = True
+    for solver in (fixed_point, newton, together):
+        for allowed in (1, 3, 10, 30, 100, 1000):
+            claimed = true = 0
+            admitted = wrong = 0.0
+            for d, problem in problems():
+                found = solver(problem, allowed)
+                bound = lower_bound(d, Evidence(*found.dual), Terms())
+                value = problem.evaluate(*found.primal).upper
+                gap = value / bound - 1
+                wrong = max(wrong, abs(gap - found.gap))
+                says = found.status is Status.CONVERGED
+                claimed += says
+                true += says and gap <= GAP + 1e-10
+                admitted = max(admitted, 0.0 if says else found.gap)
+                honest &= says == (found.gap <= GAP)
+            honest &= claimed == true and wrong < 1e-9
+            print(f"| {solver.__name__} | {allowed} | {claimed} | {true} | {admitted:.1e} | {wrong:.1e} |", flush=True)
+    print("\nEvery claim is true." if honest else "\nA CLAIM IS FALSE.")
+    return 0 if honest else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""Where dense matrices live: NumPy arrays by default, PyTorch tensors on an accelerator on request.
+
+Solvers see NumPy vectors of weights; only the k × k and k × n_o matrices of a sector live here, handled through the
+array API standard, so that one code serves both. The extra `fitnoise[gpu]` brings PyTorch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+
+from fitnoise.errors import PlanError
+
+Matrix = Any
+"""An array of the backend's own kind, float64."""
+
+
+@final
+@dataclass(frozen=True)
+class Backend:
+    """A namespace of the array API and the device its arrays live on.
+
+    **Guarantees**: results differ from NumPy's by rounding only; every array is float64.
+    """
+
+    xp: Any
+    device: Any = None
+
+    def put(self, a: NDArray[Any]) -> Matrix:
+        """A NumPy array, moved here as float64."""
+        if self.xp is np:
+            return np.asarray(a, dtype=np.float64)
+        return self.xp.asarray(np.ascontiguousarray(a, dtype=np.float64), device=self.device)
+
+    def get(self, a: Matrix) -> NDArray[np.float64]:
+        """An array of this backend, as NumPy's."""
+        return np.asarray(a if self.xp is np else a.cpu(), dtype=np.float64)
+
+    def triangle(self, a: Matrix) -> Matrix:
+        """T with TᵀT = aᵀa and no more rows than columns: R of a = QR where there are more, `a` itself otherwise."""
+        rows, k = a.shape
+        if rows <= k:
+            return a
+        if self.xp is np:
+            return np.asarray(sl.qr(a, mode="r", check_finite=False)[0][:k])
+        return self.xp.linalg.qr(a, mode="reduced")[1]
+
+    def root(self, gram: Matrix) -> Matrix:
+        """T with TᵀT = the positive semidefinite part of a symmetric matrix (k, k)."""
+        values, vectors = self.xp.linalg.eigh(gram)
+        zero = self.xp.zeros_like(values)
+        return self.xp.sqrt(self.xp.maximum(values, zero))[:, None] * vectors.T
+
+    def svd(self, a: Matrix) -> tuple[Matrix, Matrix, Matrix]:
+        """(U, s, Vᵀ), thin."""
+        u, s, vt = self.xp.linalg.svd(a, full_matrices=False)
+        return u, s, vt
+
+
+NUMPY = Backend(np)
+
+
+def torch_backend(device: str = "cuda") -> Backend:
+    """PyTorch on a device such as "cuda", "cuda:1" or "cpu".
+
+    Raises:
+        PlanError: the extra is not installed, or there is no such device.
+    """
+    try:
+        import torch
+        from array_api_compat import torch as xp
+    except ImportError:
+        raise PlanError(
+            "planning on an accelerator needs PyTorch: pip install 'fitnoise[gpu]'. Nothing was planned."
+        ) from None
+    try:
+        place = torch.device(device)
+        torch.zeros(1, device=place)
+    except (RuntimeError, AssertionError) as error:
+        raise PlanError(
+            f"PyTorch cannot use the device {device!r} here ({str(error).splitlines()[0]}). Nothing was planned."
+        ) from None
+    return Backend(xp, place)

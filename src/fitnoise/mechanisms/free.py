@@ -1,0 +1,187 @@
+"""Queries for free: further answers that cost no privacy beyond what earlier releases on the same records already cost.
+
+What releases cost together is the dearest joint cell of their summed profiles. A cell whose records pay less has slack,
+paid for by others and not used. A further release with prof_i ≤ slack_i everywhere leaves the joint cost as it is; the
+most accurate one is a plan with the slack as cell budgets.
+
+Source: fit-for-use (Xiao et al. 2021), section 5.3; composing profiles cell by cell is ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from fitnoise.composition import Charged, joint
+from fitnoise.domain import Domain
+from fitnoise.errors import PlanError
+from fitnoise.mechanisms.fit_for_use import plan as make_plan
+from fitnoise.plans import Plan, axis_key, unit_profile
+from fitnoise.privacy import Neighbours
+from fitnoise.publication import Budget, CellBudgets, Publication
+from fitnoise.sectors import MAX_STRUCTURED_CELLS
+from fitnoise.workloads import Workload
+
+FAINT = 1e-4
+"""Slack below this part of the joint cost counts as none: it would buy answers of a hundred times the noise."""
+MARGIN = Fraction(1, 2**56)
+"""Kept back of every cell's slack: more than the ledger's rounding up to multiples of 2⁻⁶⁴ can add."""
+
+
+def free(
+    workload: Workload | Publication,
+    beside: Plan | Iterable[Plan | Charged],
+    *,
+    gap: float | None = None,
+    refine: bool = False,
+    max_iterations: int = 2000,
+    progress: Callable[[int, float], None] | None = None,
+) -> Plan:
+    """The most accurate answers to further queries that leave the joint cost of earlier releases as it is.
+
+    Args:
+        workload: the further tables; their targets say how accurate they are relative to each other. Or a whole
+            publication, with the plans' own unit and source, and neither budget nor cell budgets.
+        beside: the plans already measured, on the same records, or their charges in a ledger
+            (:func:`fitnoise.ledger.charged`), which need a publication.
+        gap: relative gap that must be certified; None aims at 1e-6.
+        refine: of all best answers, those that use the least slack (see :func:`fitnoise.plan`).
+        max_iterations: of the solver.
+        progress: called with the iteration and the relative gap so far.
+
+    Returns:
+        A plan beside those given. Released with the same ledger it raises what is spent by nothing. Its own ρ is what
+        it would cost alone.
+
+    Raises:
+        PlanError: nothing is left, a query counts records whose cells have no slack, the plans are not about the same
+            unit, source and attributes, or replace-one neighbours.
+
+    **Guarantees**
+        * no data are read;
+        * the largest sum of all profiles is that of `beside` alone, exactly, also after rounding up to multiples of
+          2⁻⁶⁴;
+        * the relaxation is within the certified gap of the least possible for independent noise.
+    """
+    given: list[Plan | Charged] = [beside] if isinstance(beside, Plan) else list(beside)
+    publication = _publication(workload, given)
+    charges = [_charged(x, publication) for x in given]
+    if len({c.plan for c in charges}) != len(charges):
+        raise PlanError("a plan is given twice; each charge counts once. Nothing was planned.")
+    domain = publication.workload.domain
+    names, slack = _slack(domain, charges)
+    largest = max(slack)
+    whole = joint([c.profile for c in charges])
+    if largest <= FAINT * whole:
+        raise PlanError(
+            "nothing is left to use: records in every cell already pay the full price of these plans. "
+            "A refined plan (refine) leaves as much as it can. Nothing was planned."
+        )
+    kept = [x if x > FAINT * whole else Fraction(0) for x in slack]
+    shares = [1.0 if x == largest else float(x / largest) * (1 - 1e-12) for x in kept]
+    wanted = replace(
+        publication,
+        gap=publication.gap if gap is None else gap,
+        budget=Budget(rho=largest),
+        cell_budgets=CellBudgets(tuple(names), tuple(shares)),
+        beside=tuple(c.plan for c in charges),
+    )
+    _check_cells(wanted)
+    return make_plan(wanted, refine=refine, max_iterations=max_iterations, progress=progress)
+
+
+def _publication(workload: Workload | Publication, given: list[Plan | Charged]) -> Publication:
+    if not given:
+        raise PlanError("free queries are asked beside one plan at least; none was given. Nothing was planned.")
+    plans = [x.publication for x in given if isinstance(x, Plan)]
+    if isinstance(workload, Publication):
+        publication = workload
+    elif plans:
+        first = plans[0]
+        publication = Publication(workload, first.unit, first.source, first.delta, title=first.title)
+    else:
+        raise PlanError(
+            "charges of a ledger say nothing of the privacy unit and the source; give a publication. "
+            "Nothing was planned."
+        )
+    if publication.budget is not None or publication.cell_budgets is not None or publication.beside:
+        raise PlanError(
+            "what free queries may cost is what the other plans leave: give neither budget, cell budgets nor beside. "
+            "Nothing was planned."
+        )
+    if publication.unit.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
+        raise PlanError("free queries need add-or-remove-one neighbours: costs of pairs do not add by cell.")
+    for other in plans:
+        if (other.unit, other.source.name) != (publication.unit, publication.source.name):
+            raise PlanError(
+                "free queries are about the same privacy unit and data source as the plans beside them. "
+                "Nothing was planned."
+            )
+    return publication
+
+
+def _charged(x: Plan | Charged, publication: Publication) -> Charged:
+    if isinstance(x, Charged):
+        return x
+    profile = unit_profile(x.publication, x.decomposition, x.strategy)
+    if profile is None:
+        raise PlanError("a plan for replace-one neighbours has no profile of cells. Nothing was planned.")
+    return Charged(x.hash, profile)
+
+
+def _slack(domain: Domain, charges: list[Charged]) -> tuple[list[str], list[Fraction]]:
+    """The attributes on which the charges' profiles depend, and what is left of ρ in their joint cells, in C order."""
+    keys = {axis_key(domain, a): a for a in domain}
+    used = {key for c in charges for key, _ in c.profile.axes}
+    if not used <= set(keys):
+        odd = sorted(key.split(":")[0] for key in used - set(keys))
+        raise PlanError(
+            f"the attributes {odd} of the plans beside are not, or not defined alike, in this domain. "
+            "Nothing was planned."
+        )
+    names = [a for a in domain if axis_key(domain, a) in used]
+    shape = [domain[a].size for a in names]
+    if math.prod(shape) > MAX_STRUCTURED_CELLS:
+        raise PlanError(
+            f"the profiles of the plans beside depend on {math.prod(shape):,} joint cells of {names}; at most "
+            f"{MAX_STRUCTURED_CELLS:,} can be planned. Nothing was planned."
+        )
+    total = np.zeros(shape, dtype=object)
+    for c in charges:
+        own = [keys[key] for key, _ in c.profile.axes]
+        table = np.array(c.profile.values, dtype=object).reshape([n for _, n in c.profile.axes])
+        order = [own.index(a) for a in names if a in own]
+        total = total + table.transpose(order).reshape([domain[a].size if a in own else 1 for a in names])
+    most = max(total.flat)
+    return names, [max(Fraction(int(most - x), 2**64) - MARGIN, Fraction(0)) for x in total.flat]
+
+
+def _check_cells(publication: Publication) -> None:
+    """Refuse tables that count records of cells without slack, by name."""
+    budgets = publication.cell_budgets
+    if budgets is None:
+        return
+    domain = publication.workload.domain
+    spent = np.array(budgets.values).reshape([domain[a].size for a in budgets.attributes]) == 0
+    for t in publication.workload.tables:
+        if t.matrix is not None:
+            counted = t.matrix.matrix.any(axis=0).reshape(domain.shape)
+            away = tuple(i for i, a in enumerate(domain) if a not in budgets.attributes)
+            seen = np.asarray(counted).any(axis=away)
+        else:
+            seen = np.ones(spent.shape, dtype=bool)
+            for axis, a in enumerate(budgets.attributes):
+                if a in t.attributes:
+                    cells = t.view(a).operator(domain[a]).rmv(np.ones(t.view(a).operator(domain[a]).shape[0])) > 0
+                    seen &= cells.reshape([-1 if i == axis else 1 for i in range(spent.ndim)])
+        bad = np.argwhere(seen & spent)
+        if len(bad):
+            where = ", ".join(f"{a} = {domain[a].values[i]}" for a, i in zip(budgets.attributes, bad[0], strict=True))
+            raise PlanError(
+                f"table {t.name!r} counts records that already pay the full price ({where}; {len(bad)} of {spent.size} "
+                "cells): nothing about them is free. Ask about the other cells only. Nothing was planned."
+            )

@@ -1,0 +1,237 @@
+"""Joint costs of releases on the same records: against brute force, and the laws that hold beyond it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fitnoise.composition import MAX_CELLS, Profile, joint
+from fitnoise.errors import LedgerError
+
+UNIT = Fraction(1, 2**64)
+SIZES = {"age": 3, "sex": 2, "region": 4, "one": 1, "owner": 2}
+
+
+@st.composite
+def profiles(draw: st.DrawFn, largest: int = 2**70) -> Profile:
+    keys = draw(st.permutations(sorted(SIZES)))[: draw(st.integers(0, 3))]
+    cells = math.prod(SIZES[k] for k in keys)
+    values = draw(st.lists(st.integers(0, largest) | st.integers(0, 5), min_size=cells, max_size=cells))
+    return Profile(tuple((k, SIZES[k]) for k in keys), tuple(values))
+
+
+several = st.lists(profiles(), max_size=5)
+limits = st.sampled_from([1, 2, 5, 12, MAX_CELLS])  # the first ones force upper bounds
+
+
+def value(profile: Profile, cell: dict[str, int]) -> int:
+    position = 0
+    for key, n in profile.axes:
+        position = position * n + cell[key]
+    return profile.values[position]
+
+
+def brute(given: list[Profile]) -> Fraction:
+    cells = (dict(zip(SIZES, c, strict=True)) for c in itertools.product(*map(range, SIZES.values())))
+    return max(sum(value(p, cell) for p in given) for cell in cells) * UNIT
+
+
+def reordered(p: Profile, order: list[int]) -> Profile:
+    """The same function of the same axes, written in another order."""
+    axes = [p.axes[i] for i in order]
+    values = [
+        value(p, dict(zip((k for k, _ in axes), cell, strict=True)))
+        for cell in itertools.product(*(range(n) for _, n in axes))
+    ]
+    return Profile(tuple(axes), tuple(values))
+
+
+# --- The joint cost ---------------------------------------------------------------------------------------
+
+
+@given(several)
+@settings(deadline=None)
+def test_the_joint_cost_is_the_largest_sum_over_all_joint_cells(given: list[Profile]) -> None:
+    assert joint(given) == brute(given)
+
+
+@given(several, limits)
+@settings(deadline=None)
+def test_it_lies_between_the_truth_and_the_sum_and_never_below_one_of_them(given: list[Profile], cells: int) -> None:
+    cost = joint(given, max_cells=cells)
+    assert brute(given) <= cost <= sum((p.largest for p in given), Fraction(0))
+    assert all(p.largest <= cost for p in given)
+
+
+@given(several, limits, st.data())
+@settings(deadline=None)
+def test_it_does_not_depend_on_the_order_of_profiles_or_axes(given: list[Profile], cells: int, data: Any) -> None:
+    other = [reordered(p, data.draw(st.permutations(range(len(p.axes))))) for p in data.draw(st.permutations(given))]
+    assert joint(other, max_cells=cells) == joint(given, max_cells=cells)
+
+
+@given(several, limits, st.data())
+@settings(deadline=None)
+def test_it_does_not_fall_where_no_value_falls(given: list[Profile], cells: int, data: Any) -> None:
+    more = [Profile(p.axes, tuple(v + data.draw(st.integers(0, 2**66)) for v in p.values)) for p in given]
+    assert joint(more, max_cells=cells) >= joint(given, max_cells=cells)
+
+
+@given(several, profiles())
+@settings(deadline=None)
+def test_one_release_more_costs_from_nothing_to_its_own_price(given: list[Profile], more: Profile) -> None:
+    assert joint(given) <= joint([*given, more]) <= joint(given) + more.largest
+
+
+@given(profiles(), st.integers(1, 4))
+@settings(deadline=None)
+def test_the_same_release_again_costs_the_same_again(p: Profile, times: int) -> None:
+    assert joint([p] * times) == times * p.largest
+
+
+def test_releases_that_peak_in_different_cells_cost_less_than_their_sum() -> None:
+    young = Profile((("age", 3),), (8, 1, 1))
+    old = Profile((("age", 3),), (1, 1, 8))
+    assert joint([young, old]) == 9 * UNIT
+    assert joint([young, Profile((("years", 3),), old.values)]) == 16 * UNIT  # another key: any pair of cells
+    assert joint([young, Profile((), (8,))]) == 16 * UNIT
+    assert joint([]) == 0
+
+
+def test_a_bound_is_taken_part_by_part_and_only_where_it_must_be() -> None:
+    """Three cells of two values: two of the three pairs can be equal while the third differs, but not all at once."""
+    equal, unequal = (1, 0, 0, 1), (0, 1, 1, 0)
+    circle = [
+        Profile(((a, 2), (b, 2)), values)
+        for a, b, values in [("a", "b", equal), ("b", "c", equal), ("c", "a", unequal)]
+    ]
+    assert joint(circle, max_cells=8) == brute_circle(circle) == 2 * UNIT
+    assert joint(circle, max_cells=7) == 3 * UNIT
+    assert joint(circle[:2], max_cells=1) == 2 * UNIT  # an open chain needs no more than its links
+
+
+def brute_circle(circle: list[Profile]) -> Fraction:
+    cells = (dict(zip("abc", c, strict=True)) for c in itertools.product(range(2), repeat=3))
+    return max(sum(value(p, cell) for p in circle) for cell in cells) * UNIT
+
+
+def test_long_chains_are_exact_and_wide_ones_bounded_in_time() -> None:
+    chain = [Profile(((f"a{i}", 40), (f"a{i + 1}", 40)), tuple(range(1600))) for i in range(30)]
+    assert joint(chain) == 30 * 1599 * UNIT  # of 40^31 joint cells
+    rng = np.random.default_rng(3)
+    pairs = list(itertools.combinations(range(6), 2))
+    dense = [
+        Profile(((f"b{i}", 60), (f"b{j}", 60)), tuple(int(x) << 40 for x in rng.integers(0, 2**30, 3600)))
+        for i, j in pairs
+    ]
+    cells = rng.integers(0, 60, (2000, 6))
+    seen = max(sum(p.values[c[i] * 60 + c[j]] for p, (i, j) in zip(dense, pairs, strict=True)) for c in cells)
+    assert seen * UNIT <= joint(dense) <= sum(p.largest for p in dense)
+
+
+def test_more_attributes_of_one_value_than_an_array_has_axes() -> None:
+    axes = tuple((f"a{i}", 1) for i in range(100))
+    assert joint([Profile(axes, (3,)), Profile(axes[::-1], (4,))]) == 7 * UNIT
+
+
+@pytest.mark.parametrize("sizes", [(3, 2), (1, 2)])
+def test_one_key_of_two_sizes_is_refused(sizes: tuple[int, int]) -> None:
+    with pytest.raises(LedgerError, match=r"'age' the sizes .*nothing was charged"):
+        joint([Profile((("age", n),), (1,) * n) for n in sizes])
+
+
+# --- A profile --------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.builds(Fraction, st.integers(0, 10**30), st.integers(1, 10**30)), min_size=1, max_size=6))
+def test_every_cost_is_rounded_up_by_less_than_one_step(costs: list[Fraction]) -> None:
+    p = Profile.of([("age", len(costs))], iter(costs))
+    assert all(c <= v * UNIT < c + UNIT for v, c in zip(p.values, costs, strict=True))
+    assert p.largest == math.ceil(max(costs) / UNIT) * UNIT
+
+
+@given(profiles())
+def test_a_profile_comes_back_from_its_document(p: Profile) -> None:
+    text = json.dumps(p.document(), allow_nan=False)
+    assert "." not in text
+    assert Profile.parse(json.loads(text)) == p
+    assert joint([p]) == p.largest
+
+
+@pytest.mark.parametrize(
+    ("axes", "values"),
+    [
+        ([("age", 1)], (1,)),
+        ((["age", 1],), (1,)),
+        ((("age",),), (1,)),
+        ((("age", 1, 1),), (1,)),
+        (((b"age", 1),), (1,)),
+        ((("age", 1.0),), (1,)),
+        ((("age", True),), (1,)),
+        ((("age", 0),), ()),
+        ((("age", -1), ("sex", -1)), (1,)),
+        ((("age", 1), ("age", 1)), (1,)),
+        ((("age", 2),), (1,)),
+        ((("age", 2),), (1, 1, 1)),
+        ((("age", 10**30), ("sex", 10**30)), (1,)),
+        ((), ()),
+        ((), [1]),
+        ((), (1.0,)),
+        ((), (True,)),
+        ((), (np.int64(1),)),
+        ((), (-1,)),
+        ((), ("1",)),
+        ((), (None,)),
+        (None, (1,)),
+        ((), None),
+    ],
+)
+def test_what_is_no_profile_is_refused(axes: Any, values: Any) -> None:
+    with pytest.raises(LedgerError, match="nothing was charged"):
+        Profile(axes, values)
+
+
+@pytest.mark.parametrize("cost", [0.5, 1, True, "1/2", None, Fraction(-1, 2), -UNIT / 2])
+def test_only_fractions_of_at_least_0_make_a_profile(cost: Any) -> None:
+    with pytest.raises(LedgerError, match="nothing was charged"):
+        Profile.of([("age", 2)], [Fraction(1), cost])
+
+
+GOOD: dict[str, Any] = {"axes": [["age", 2]], "values": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        [],
+        "profile",
+        {},
+        {"axes": GOOD["axes"]},
+        {**GOOD, "more": 1},
+        {**GOOD, "axes": None},
+        {**GOOD, "axes": {"age": 2}},
+        {**GOOD, "axes": [("age", 2)]},
+        {**GOOD, "axes": ["a2"]},
+        {**GOOD, "axes": [[["age"], 2]]},
+        {**GOOD, "axes": [["age", 2.0]]},
+        {**GOOD, "values": (1, 2)},
+        {**GOOD, "values": "12"},
+        {**GOOD, "values": [1, 2.0]},
+        {**GOOD, "values": [1, True]},
+        {**GOOD, "values": [1]},
+        {**GOOD, "values": {"0": 1, "1": 2}},
+    ],
+)
+def test_what_no_profile_writes_is_not_read(document: Any) -> None:
+    assert Profile.parse(GOOD).document() == GOOD
+    with pytest.raises(LedgerError, match="nothing was charged"):
+        Profile.parse(document)

@@ -1,0 +1,249 @@
+"""Sweeps are plans: their numbers are those of the plans one would make by hand."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import fitnoise as fn
+import reference as ref
+import zoo
+from conftest import zoo_plan
+from fitnoise import what_if
+from fitnoise.errors import GapNotReached, SpecError, WorkloadError
+from fitnoise.publication import CellBudgets, ErrorWeights, Goal, Objective
+from fitnoise.targets import z_score
+from tolerances import EXACT, GAP
+
+AGREE = 2 * GAP
+"""Two plans certified to the gap differ by no more."""
+TABLES = ["marginals", "by value", "five structured cells", "crossed", "columns out of order", "wide targets"]
+
+
+def test_factor_one_is_the_plan_itself():
+    plan = zoo_plan("crossed")
+    sweep = what_if.sweep(plan, "sex by age prefix", [2, 1])
+    assert [p.factor for p in sweep.points] == [1, 2]
+    assert sweep.points[0] == sweep.current
+    now = sweep.current
+    assert (now.rho, now.gap, now.epsilon) == (plan.rho, plan.gap, plan.epsilon())
+    assert (now.value, now.bound) == (plan.rho, plan.bound / 2)
+    assert now.target_moe == pytest.approx(1.5 * z_score(0.9))
+    assert (sweep.table, sweep.confidence, sweep.delta) == ("sex by age prefix", 0.9, 1e-6)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_looser_is_never_dearer(name):
+    for sweep in what_if.sweeps(zoo.WORKLOADS[name](), factors=[0.25, 0.5, 1, 1.5, 4]):
+        for p in sweep.points:
+            assert p.bound <= p.rho <= p.bound * (1 + GAP)
+            assert p.value == p.rho
+            assert p.gap <= GAP
+            assert p.target_moe == pytest.approx(p.factor * sweep.current.target_moe)
+        for tight, loose in zip(sweep.points, sweep.points[1:], strict=False):
+            assert loose.rho <= tight.rho * (1 + GAP)
+            assert loose.epsilon <= tight.epsilon * (1 + GAP)
+
+
+@pytest.mark.parametrize("name", ["total", "one table", "prefix", "one query"])
+def test_the_price_of_one_table_alone_falls_with_the_square(name):
+    w = zoo.WORKLOADS[name]()
+    sweep = what_if.sweep(w, w.tables[0].name, [0.1, 0.7, 3, 100])
+    assert [p.rho * p.factor**2 for p in sweep.points] == pytest.approx([sweep.current.rho] * 4, rel=AGREE)
+    assert 1 not in [p.factor for p in sweep.points]
+
+
+def every_kind():
+    return fn.Workload(
+        fn.Domain(a=fn.Ordered(0, 2), b=fn.Ordered(0, 3)),
+        [
+            fn.table("a", margin=fn.By("a", [3, 4, 5]), confidence=0.9),
+            fn.table("b", std_error=2),
+            fn.table("a", "b", variance=fn.By("b", {"0": 9, 2: 30}, default=20)),
+            fn.table(prefix="b", max_deviation=15),
+            fn.table(cv=0.1, reference=40),
+        ],
+    )
+
+
+@pytest.mark.parametrize("name", [t.name for t in every_kind().tables])
+def test_every_kind_of_target_is_a_margin_times_the_factor(name):
+    """Variances are multiplied by the square of the factor in that table, and by nothing in the others."""
+    w = every_kind()
+    eased = what_if.scaled(fn.Publication(w), {name: 1.7}).workload
+    for before, after in zip(w.tables, eased.tables, strict=True):
+        ratio = after.variances(w.domain, 0.95) / before.variances(w.domain, 0.95)
+        assert ratio == pytest.approx(np.full(ratio.shape, 1.7**2 if before.name == name else 1), rel=EXACT)
+        assert replace(after, target=before.target) == before
+
+
+def test_the_rest_of_a_publication_stays():
+    publication = fn.Publication(
+        every_kind(),
+        unit=fn.PrivacyUnit("person", 2, fn.Neighbours.REPLACE_ONE),
+        source=fn.DataSource("people"),
+        delta=1e-9,
+        title="t",
+        objective=Objective(Goal.TOTAL_ERROR, ErrorWeights.INVERSE_VARIANCE),
+    )
+    both = what_if.scaled(publication, {"a": 2, "b": 0.5})
+    assert replace(both, workload=publication.workload) == publication
+    sweep = what_if.sweep(publication, "b", [2.0])
+    assert sweep.current.rho == pytest.approx(fn.plan(publication).rho, rel=AGREE)
+    by_hand = fn.plan(what_if.scaled(publication, {"b": 2}))
+    assert sweep.points[0].rho == pytest.approx(by_hand.rho, rel=AGREE)
+    assert sweep.points[0].epsilon == pytest.approx(by_hand.epsilon(1e-9), rel=AGREE)
+    assert sweep.delta == 1e-9
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"objective": Objective(Goal.HYBRID, trade=0.01)},
+        {"cell_budgets": CellBudgets(("b",), (1, 0.5, 0.25, 1))},
+    ],
+    ids=["hybrid", "cell budgets"],
+)
+def test_where_the_price_is_not_what_is_minimised_the_bound_is_of_what_is(change):
+    publication = fn.Publication(every_kind(), **change)
+    points = what_if.sweep(publication, "b", [0.5, 1, 2]).points
+    for p in points:
+        by_hand = fn.plan(what_if.scaled(publication, {"b": p.factor}), gap=GAP)
+        assert p.bound <= p.value <= p.bound * (1 + GAP)
+        assert p.value == pytest.approx(by_hand.value / 2, rel=AGREE)
+        assert p.rho <= p.value
+    assert points[0].value > points[1].value > points[2].value
+
+
+def test_plans_of_a_walk_cost_what_cold_ones_do_and_less_work():
+    """Counted in iterations of the solver, told by the callback."""
+    w = ref.cps()
+    factors = [2.0 ** (k / 3) for k in range(-3, 4)]
+    told = []
+    sweep = what_if.sweep(w, "status by age prefix", factors, progress=lambda *a: told.append(a))
+    cold = []
+    for p in sweep.points:
+        publication = what_if.scaled(fn.Publication(w), {sweep.table: p.factor})
+        plan = fn.plan(publication, gap=GAP, progress=lambda *a: cold.append(a))
+        assert p.rho == pytest.approx(plan.rho, rel=AGREE)
+        assert p.bound == pytest.approx(plan.bound / 2, rel=AGREE)
+    assert len(told) < 0.85 * len(cold)
+    assert {(k, n) for k, n, _, _ in told} == {(k, 7) for k in range(1, 8)}
+    assert all(i >= 1 and g >= 0 for _, _, i, g in told)
+
+
+def test_prices_are_slopes():
+    """d log ρ / d log margin = −2 × the table's price."""
+    plan = fn.plan(ref.cps(), gap=1e-7)
+    for summary in plan.tables:
+        tight, loose = what_if.sweep(plan, summary.name, [0.99, 1.01], gap=1e-7).points
+        slope = math.log(loose.rho / tight.rho) / math.log(loose.factor / tight.factor)
+        assert slope == pytest.approx(-2 * summary.price, rel=0.02)
+
+
+def test_several_tables_share_the_plan_they_start_from():
+    told = []
+    plan = zoo_plan("marginals")
+    found = what_if.sweeps(plan, ["c by a", "a by b"], [0.9, 1, 1.2], progress=lambda *a: told.append(a))
+    assert [s.table for s in found] == ["c by a", "a by b"]
+    assert found[0].current.rho == found[1].current.rho == plan.rho
+    assert {n for _, n, _, _ in told} == {4}
+    assert [s.table for s in what_if.sweeps(plan, factors=[1])] == ["a by b", "b by c", "c by a"]
+    assert what_if.sweeps(plan, "c by a", [0.9, 1, 1.2])[0] == found[0]
+
+
+def test_a_plan_that_is_not_certified_well_enough_is_made_again():
+    rough = fn.plan(zoo.five_cells(), gap=0.05)
+    assert rough.gap > GAP
+    again = what_if.sweep(rough, "b", [1]).current
+    assert again.gap <= GAP
+    assert again.rho <= rough.rho
+    assert what_if.sweep(rough, "b", [1], gap=None).current.rho == rough.rho
+
+
+def test_a_cap_does_not_end_the_curve():
+    w = zoo.WORKLOADS["marginals"]()
+    cap = fn.Budget(rho=Fraction(zoo_plan("marginals").rho) * Fraction(11, 10))
+    plan = fn.plan(w, cap=cap)
+    for what in (plan, plan.publication):
+        assert what_if.sweep(what, "a by b", [0.5]).points[0].rho > cap.rho
+
+
+def test_frames():
+    sweep = what_if.sweep(zoo_plan("marginals"), "a by b", [1, 2])
+    frame = sweep.to_frame()
+    assert list(frame.columns) == ["table", "factor", "target_moe", "rho", "value", "bound", "gap", "epsilon"]
+    assert frame["rho"].tolist() == [p.rho for p in sweep.points]
+    assert set(frame["table"]) == {"a by b"}
+
+
+def test_a_budget_fixes_the_price():
+    publication = fn.Publication(zoo.crossed(), budget=fn.Budget(mu=1))
+    with pytest.raises(SpecError, match=r"a budget fixes the price.*margins of all tables move.*Nothing was planned"):
+        what_if.sweep(publication, "age")
+
+
+@pytest.mark.parametrize(
+    ("factors", "message"),
+    [
+        ([], "one or more"),
+        ([1, 2, 1.0], "none twice"),
+        ([0], "positive number from 1e-09 to 1e\\+09; got 0"),
+        ([-1.0], "got -1"),
+        ([math.inf], "got inf"),
+        ([math.nan], "got nan"),
+        ([True], "got True"),
+        (["2"], "got '2'"),
+        ("2", "got '2'"),
+        (None, "got None"),
+        ([1j], "got 1j"),
+        ([1e10], "got 10000000000"),
+        ([1e-10], "got 1e-10"),
+    ],
+)
+def test_bad_factors(factors, message):
+    with pytest.raises(WorkloadError, match=message):
+        what_if.sweep(zoo_plan("crossed"), "sex by age prefix", factors)
+
+
+def test_factors_of_any_real_type():
+    plan = zoo_plan("one table")
+    name = plan.publication.workload.tables[0].name
+    points = what_if.sweep(plan, name, np.array([2, 1])).points + what_if.sweep(plan, name, {Fraction(1, 2)}).points
+    assert [p.factor for p in points] == [1, 2, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"), [(["x"], "no table 'x'"), ([], "one or more"), (["age", "age"], "none twice")]
+)
+def test_bad_tables(tables, message):
+    with pytest.raises(WorkloadError, match=message):
+        what_if.sweeps(zoo_plan("crossed"), tables, [1])
+
+
+def test_a_gap_out_of_reach_is_refused():
+    with pytest.raises(GapNotReached):
+        what_if.sweep(ref.cps(), "state by wages", [1], gap=1e-10, max_iterations=5)
+
+
+@pytest.mark.parametrize("delta", [1e-20, 1e-6, 0.6, 1 - 1e-9])
+def test_privacy_curves_are_the_plan_s_own_epsilons(delta):
+    plan = replace(zoo_plan("prefix"), publication=replace(zoo_plan("prefix").publication, delta=delta))
+    curve = what_if.privacy_curve(plan)
+    assert delta in curve.delta
+    assert ((curve.delta > 0) & (curve.delta < 1)).all()
+    assert (np.diff(curve.delta) > 0).all()
+    assert (np.diff(curve.guaranteed) <= 0).all()
+    assert (curve.nominal <= curve.guaranteed).all()
+    assert curve.guaranteed[curve.delta == delta] == plan.epsilon()
+    assert curve.nominal[curve.delta == delta] == plan.epsilon(nominal=True)
+    few = what_if.privacy_curve(plan, [1e-5, 1e-9])
+    assert few.guaranteed.tolist() == [plan.epsilon(1e-5), plan.epsilon(1e-9)]
+
+
+@pytest.mark.parametrize("deltas", [[], [0], [1], [math.nan], [[0.1]], 0.1, ["a"], [True]])
+def test_bad_deltas(deltas):
+    with pytest.raises(SpecError, match="strictly between 0 and 1"):
+        what_if.privacy_curve(zoo_plan("prefix"), deltas)
