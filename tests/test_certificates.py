@@ -9,8 +9,10 @@ import fitnoise as fn
 import zoo
 from conftest import zoo_plan
 from dense import dense_bound
-from fitnoise.certificates import Certificate, Evidence, Pairs, Terms, lower_bound
+from fitnoise import sectors
+from fitnoise.certificates import NOBODY, Certificate, Evidence, Pairs, Terms, lower_bound
 from fitnoise.errors import PlanError
+from fitnoise.sectors import decompose
 from tolerances import EXACT
 
 REPLACE = fn.Neighbours.REPLACE_ONE
@@ -36,10 +38,10 @@ def random_pairs(d, rng, *, alone):
 def random_terms(d, goal, rng):
     omega = rng.random(len(d.variances)) + 0.1
     if goal == "total error":
-        return Terms(weights=omega, factor=int(rng.integers(1, 4)) ** 2)
+        return Terms(weights=omega, factor=int(rng.integers(1, 4)) ** 2, alone=True)
     if goal == "hybrid":
-        return Terms(weights=omega / d.variances, trade=float(rng.uniform(0.01, 3)), factor=4)
-    return Terms(relative=rng.uniform(0.1, 1, d.cells) if goal == "budgets" else None)
+        return Terms(weights=omega / d.variances, trade=float(rng.uniform(0.01, 3)), factor=4, alone=True)
+    return Terms(relative=rng.uniform(0.1, 1, d.cells) if goal == "budgets" else None, alone=True)
 
 
 GOALS = ("targets", "budgets", "total error", "hybrid")
@@ -197,3 +199,32 @@ def test_cancellation_does_not_raise_the_bound_for_replace_one():
     )
     pairs = Pairs.of([(0, 0, 1), (0, 0, 2), (0, 1, 2)])
     assert lower_bound(d, Evidence(np.ones(3), np.full(2, 0.5), pairs), Terms()) <= 1e-10
+
+
+def test_records_that_cannot_come_or_go_prove_nothing():
+    """Else a total with a tight target would "cost" what it does not: replacing a record leaves the total as it is."""
+    w = fn.matrix_workload([[1, 1, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1]], variances=[1e-3, 1, 1, 1])
+    plan = fn.plan(w, unit=fn.PrivacyUnit(neighbours=REPLACE))
+    add = fn.plan(w)
+    forged = Evidence(add.evidence.cells, add.evidence.numbers, Pairs.of((0, o, NOBODY) for o in range(3)))
+    with pytest.raises(PlanError, match="no record comes or goes alone"):
+        lower_bound(plan.decomposition, forged, plan.terms)
+    assert lower_bound(plan.decomposition, forged, Terms(alone=True)) > 100 * plan.cost_squared
+
+
+def test_tiny_budgets_of_some_cells_do_not_raise_the_bound_of_tables_by_structure(monkeypatch):
+    """Ranges of two halves and some between them: the bound by structure stays at or below that of the matrix."""
+    n = 48
+    bounds = [(i, j) for i in range(n) for j in range(i, n)]
+    w = fn.Workload(fn.Domain(o=fn.Ordered(0, n - 1)), [fn.table(ranges={"o": bounds}, variance=1)])
+    tall = decompose(w)
+    monkeypatch.setattr(sectors, "TALL", 10**9)
+    flat = decompose(w)
+    rng = np.random.default_rng(1)
+    for share in (1e-2, 1e-4, 1e-6):
+        r = np.where(np.arange(n) < n // 2, share, 1.0)
+        p, q = rng.dirichlet(np.ones(n)), rng.dirichlet(np.ones(len(bounds)))
+        q *= np.where([i < n // 2 for i, _ in bounds], share, 1.0)
+        by_structure = lower_bound(tall, Evidence(p, q), Terms(relative=r))
+        by_matrix = lower_bound(flat, Evidence(p, q), Terms(relative=r))
+        assert by_matrix * (1 - 1e-5) <= by_structure <= by_matrix * (1 + EXACT)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree as ET
 
 import pytest
 
@@ -788,3 +789,154 @@ def test_colour_forced_on_never_reaches_stdout(here):
     done = process("plan", "spec.toml", "--json", check=0, FORCE_COLOR="1", TTY_COMPATIBLE="1")
     assert ESCAPE.encode() not in done.stdout
     json.loads(done.stdout)
+
+
+# --- queries for free, and pictures ---------------------------------------------------------------------------
+
+DOMAIN = SPEC.split("[[tables]]")[0]
+
+
+def about(area, margin):
+    recode = f'recode = {{ area = {{ one = ["{area}"] }} }}'
+    return f'{DOMAIN}[[tables]]\nattributes = ["age"]\n{recode}\nmargin = {margin}\n'
+
+
+@pytest.fixture
+def south(run, here):
+    """A plan of which the south pays the price, as first.json, and a specification about the north, as more.toml."""
+    by = "{ by = 'area', values = [9, 1] }"
+    table = f"[[tables]]\nattributes = ['area']\nprefix = 'age'\nvariance = {by}\n"
+    (here / "spec.toml").write_text(DOMAIN + table, encoding="utf-8")
+    (here / "more.toml").write_text(about("North", 2), encoding="utf-8")
+    assert run("plan", "spec.toml", "-o", "first.json")[0] == 0
+    return read_plan("first.json")
+
+
+def read_plan(name):
+    with open(name, encoding="utf-8") as file:  # noqa: PTH123
+        return fn.Plan.from_json(file.read())
+
+
+def test_free_queries_from_plans_and_from_the_ledger_are_the_same(run, here, south):
+    code, out, err = run("free", "more.toml", "--beside", "first.json", "-o", "free.json")
+    assert (code, err.splitlines()[0], err.splitlines()[-1]) == (0, "planning …", "wrote free.json")
+    assert f"beside     {south.hash[:12]}, on the same records: " in out
+    plan = read_plan("free.json")
+    assert plan.publication.beside == (south.hash,)
+    assert fn.verify("free.json").ok
+
+    release = ("people.csv", "--ledger", "budget.db", "-o")
+    alone = json.loads(run("release", "first.json", *release, "r1", "--json")[1])
+    code, out, _ = run("free", "more.toml", "--ledger", "budget.db", "--json")
+    document = json.loads(out)
+    assert (code, document["hash"], document["plan"], document["beside"]) == (0, plan.hash, None, [south.hash])
+    with fn.Ledger("budget.db") as ledger:
+        (account,) = ledger.accounts()
+        spent = ledger.balance(account).spent
+    assert float(spent) == alone["balance"]["spent"]
+    assert run("ledger", "budget.db", "--source", "people", "--cap", spent)[0] == 0
+    code, out, _ = run("release", "free.json", *release, "r2")
+    assert code == 0
+    assert f"\ncharged    rho = {plan.rho:.7f}\n" in out
+    assert "composed with what it stands beside: rho spent did not rise\n" in out
+    assert run("verify", "r2")[0] == 0
+    with fn.Ledger("budget.db") as ledger:
+        assert ledger.balance(account).spent == spent
+    code, _, err = run("release", "free.json", *release, "r3")  # once is free, twice is not
+    assert (code, "what is spent would grow" in err) == (7, True)
+    code, _, err = run("free", "more.toml", "--ledger", "budget.db")
+    assert (code, "already pay the full price" in err) == (4, True)
+
+
+def test_several_plans_may_stand_beside(run, here, south):
+    (here / "second.toml").write_text(about("South", 40), encoding="utf-8")
+    run("plan", "second.toml", "-o", "second.json")
+    code, out, _ = run("free", "more.toml", "--beside", "first.json", "--beside", "second.json", "--json")
+    assert (code, json.loads(out)["beside"]) == (0, [south.hash, read_plan("second.json").hash])
+    assert json.loads(out)["rho"] > json.loads(run("free", "more.toml", "--beside", "first.json", "--json")[1])["rho"]
+
+
+FREE_ERRORS = {
+    "neither": (2, [], "give the plans (--beside) or the ledger"),
+    "both": (2, ["--beside", "first.json", "--ledger", "budget.db"], "one of the two"),
+    "no ledger": (7, ["--ledger", "nowhere.db"], "there is no ledger 'nowhere.db'. Nothing was planned"),
+    "no charge": (7, ["--ledger", "empty.db"], "has 0 releases"),
+    "no plan": (8, ["--beside", "nowhere.json"], "'nowhere.json' is missing or unreadable"),
+    "no JSON": (4, ["--beside", "people.csv"], "this is not a plan"),
+    "a plan twice": (4, ["--beside", "first.json", "--beside", "first.json"], "a plan is given twice"),
+    "onto something else": (8, ["--beside", "first.json", "-o", "people.csv"], "is not a plan; choose another name"),
+    "into nowhere": (8, ["--beside", "first.json", "-o", "nowhere/free.json"], "no folder 'nowhere'"),
+}
+
+
+@pytest.mark.parametrize("case", FREE_ERRORS)
+def test_what_is_no_free_plan_is_one_sentence_and_a_code(run, here, south, case):
+    code, arguments, message = FREE_ERRORS[case]
+    with fn.Ledger("empty.db"):
+        pass
+    before = {p: p.read_bytes() for p in here.iterdir()}
+    found, out, err = run("free", "more.toml", *arguments)
+    assert (found, out) == (code, "")
+    assert message in " ".join(err.split())
+    found, out, _ = run("free", "more.toml", *arguments, "--json")
+    assert (found, json.loads(out)["exit_code"]) == (code, code)
+    assert message in json.loads(out)["error"]
+    assert {p: p.read_bytes() for p in here.iterdir()} == before
+
+
+def test_queries_of_those_who_pay_the_price_are_refused(run, here, south):
+    (here / "more.toml").write_text(DOMAIN + '[[tables]]\nattributes = ["age"]\nmargin = 2\n', encoding="utf-8")
+    code, _, err = run("free", "more.toml", "--beside", "first.json", "-o", "free.json")
+    assert code == 4
+    assert "(area = South, age = " in err
+    assert not (here / "free.json").exists()
+
+
+def test_free_queries_have_help_with_an_example(run):
+    code, out, err = run("free", "--help")
+    assert (code, err) == (0, "")
+    assert re.search(r"\n  Example\n    fitnoise free more\.toml --beside plan\.json -o free\.json\n", out)
+    assert "--json" in out
+    assert "\n  free " in run("--help")[1]
+    out.encode("ascii")
+
+
+@pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
+def test_a_plan_is_drawn(run, here, ending):
+    code, out, err = run("plan", "spec.toml", "-o", "plan.json", "--plot", f"price.{ending}", "--json")
+    assert code == 0
+    assert [line for line in err.splitlines() if line.startswith("wrote")] == [
+        f"wrote price.{ending}",
+        "wrote plan.json",
+    ]
+    assert json.loads(out)["plan"] == "plan.json"
+    assert read_plan("plan.json").hash == json.loads(run("plan", "spec.toml", "--json")[1])["hash"]
+    drawn = (here / f"price.{ending}").read_bytes()
+    if ending == "svg":
+        root = ET.fromstring(drawn)  # noqa: S314 - our own
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        said = " ".join(root.itertext())
+        for words in ("area by age prefix", "target now", "guaranteed", "People"):
+            assert words in said
+    else:
+        assert drawn.startswith({"pdf": b"%PDF-", "png": b"\x89PNG\r\n"}[ending])
+    assert sorted(p.name for p in here.iterdir()) == ["people.csv", "plan.json", f"price.{ending}", "spec.toml"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("x.txt", "written as .png, .svg or .pdf, by the ending of its name; got 'x.txt'"),
+        ("x", "got 'x'"),
+        ("old.svg", "'old.svg' exists; choose another name"),
+        ("nowhere/x.svg", "there is no folder 'nowhere'"),
+    ],
+)
+def test_a_picture_that_cannot_be_written_is_refused_before_planning(run, here, monkeypatch, name, message):
+    (here / "old.svg").write_text("mine", encoding="utf-8")
+    monkeypatch.setattr(cli, "make_plan", lambda *_, **__: pytest.fail("planned"))
+    code, out, err = run("plan", "spec.toml", "-o", "plan.json", "--plot", name)
+    assert (code, out) == (8, "")
+    assert message in err.splitlines()[-1]
+    assert sorted(p.name for p in here.iterdir()) == ["old.svg", "people.csv", "spec.toml"]
+    assert (here / "old.svg").read_text(encoding="utf-8") == "mine"

@@ -264,6 +264,17 @@ def test_cell_budgets_of_sectors_are_those_of_the_matrix(name):
     assert fn.plan(workload, cell_budgets=swapped).exact_cost == fn.plan(workload, cell_budgets=budgets).exact_cost
 
 
+@pytest.mark.parametrize("objective", [EACH_GOAL[0], EACH_GOAL[1]], ids=lambda o: o.goal)
+def test_cell_budgets_for_units_of_several_records(objective):
+    budgets = CellBudgets(("o",), (1, 0.5, 0.1, 1, 0.3))
+    plans = [
+        fn.plan(zoo.five_cells(), unit=fn.PrivacyUnit("home", g), cell_budgets=budgets, objective=objective)
+        for g in (1, 3)
+    ]
+    check_plan(plans[1])
+    same(plans[1], plans[0], 9)
+
+
 @pytest.mark.parametrize("name", ["five structured cells", "prefix", "marginals"])
 def test_equal_budgets_are_none(name):
     workload = zoo.WORKLOADS[name]()

@@ -124,7 +124,7 @@ hashes = st.binary(min_size=32, max_size=32).map(bytes.hex)
 def cell_budgets(draw, domain):
     names = draw(st.lists(st.sampled_from(list(domain)), min_size=1, max_size=2, unique=True))
     cells = math.prod(domain[n].size for n in names)
-    values = draw(st.lists(st.floats(0, 1), min_size=cells, max_size=cells))
+    values = draw(st.lists(st.just(0.0) | st.floats(1e-6, 1), min_size=cells, max_size=cells))
     values[draw(st.integers(0, cells - 1))] = 1
     return fn.CellBudgets(tuple(names), tuple(values))
 

@@ -172,7 +172,9 @@ def terms(d, kind):
         return Terms(weights=1 + np.arange(m) % 5 / 2)
     if kind == "hybrid":
         return Terms(weights=(1 + np.arange(m) % 5 / 2) / d.variances, trade=0.3)
-    return Terms(relative=1 / (1 + np.arange(d.cells) % 3), factor=4) if kind == "budgets" else Terms()
+    if kind == "budgets":
+        return Terms(relative=1 / (1 + np.arange(d.cells) % 3), factor=4)
+    return Terms(alone=kind == "pairs or alone")
 
 
 def formulation(name, kind="targets"):

@@ -79,9 +79,11 @@ def torch_backend(device: str = "cuda") -> Backend:
         ) from None
     try:
         place = torch.device(device)
-        torch.zeros(1, device=place)
-    except (RuntimeError, AssertionError) as error:
+        torch.linalg.svd(torch.eye(2, dtype=torch.float64, device=place))[1].cpu().numpy()
+    except Exception as error:  # each device has its own way to be absent
+        why = (str(error).splitlines() or [type(error).__name__])[0][:120]
         raise PlanError(
-            f"PyTorch cannot use the device {device!r} here ({str(error).splitlines()[0]}). Nothing was planned."
+            f"PyTorch cannot use the device {device!r} here ({why}). Name one that it can, such as 'cuda' or 'cpu', or "
+            "leave it out to plan with NumPy. Nothing was planned."
         ) from None
     return Backend(xp, place)

@@ -36,9 +36,9 @@ from fitnoise import rules
 from fitnoise.errors import PlanError
 from fitnoise.sectors import Decomposition, Floats, Sector
 
+EPS = float(np.finfo(np.float64).eps)
 SLACK = 1e-12
-"""Allowance for rounding, relative to a sector's sum of singular values before anything is subtracted: k ε is below
-this to k = 4000."""
+"""Allowance for rounding, relative to a sector's sum of singular values, beside 2 k ε."""
 
 NOBODY = -1
 """In place of a pair's second cell: the neighbour lacks the record."""
@@ -138,12 +138,14 @@ class Terms:
     trade: λ of a hybrid; None without.
     relative: r of every structured cell; None is 1.
     factor: g², for units of g records.
+    alone: for replace-one neighbours, whether a single record may also come or go.
     """
 
     weights: Floats | None = None
     trade: float | None = None
     relative: Floats | None = None
     factor: int = 1
+    alone: bool = False
 
 
 def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Terms) -> float:
@@ -167,6 +169,8 @@ def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Terms) 
         for _, o, u in evidence.pairs.keys()  # noqa: SIM118 - no dictionary
     ):
         raise PlanError("a pair of records names a cell that does not exist; the plan proves nothing.")
+    if evidence.pairs is not None and not terms.alone and (evidence.pairs.second == NOBODY).any():
+        raise PlanError("no record comes or goes alone here, as the evidence would have it; the plan proves nothing.")
     p = evidence.cells / evidence.cells.sum() * terms.factor
     if terms.relative is not None:
         p = np.divide(p, terms.relative, out=np.zeros_like(p), where=terms.relative > 0)
@@ -199,27 +203,37 @@ def _nu(d: Decomposition, p: Floats, w: Floats, pairs: Pairs | None) -> float:
 
 
 def _sector_norm(d: Decomposition, sector: Sector, p: Floats, w: Floats, pairs: Pairs | None) -> float:
-    """‖ diag(w)^½ R_S D_S^½ ‖_*, less an allowance for rounding."""
+    """‖ diag(w)^½ R_S D_S^½ ‖_*, less an allowance for rounding.
+
+    From the matrix itself where there is one and D_S is diagonal. Otherwise from the eigenvalues of N^½ D_S N^½,
+    N = R_Sᵀ diag(w) R_S, after both were scaled by what weighs on each cell, so that no cell hides another's rounding.
+    """
     parts = [(d.layouts[t], w[d.layouts[t].rows] / d.table_cells(t) ** 2) for t in sector.members]
+    reach = p if pairs is None else pairs.reach(p, d.cells)  # D_S ≼ 2 diag(reach)
+    scale = np.sqrt(reach)
     stacked = None
     if all(isinstance(layout.queries, np.ndarray) for layout, _ in parts):
-        stacked = np.concatenate([np.sqrt(x)[:, None] * layout.queries for layout, x in parts])
+        stacked = np.concatenate([np.sqrt(x)[:, None] * layout.queries for layout, x in parts]) * scale
         if pairs is None:
-            return (1 - SLACK) * _nuclear_norm(stacked * np.sqrt(p))
-    # from the Gram matrix N = R_Sᵀ diag(w) R_S: singular values are the roots of the eigenvalues of N^½ D_S N^½
-    if stacked is not None:
+            return float((1 - SLACK - 2 * EPS * min(stacked.shape)) * _nuclear_norm(stacked))
         root = sl.qr(stacked, mode="r")[0][: d.cells]
     else:
         gram = np.zeros((d.cells, d.cells))
         for layout, x in parts:
             q = layout.queries
             gram += (q.T * x) @ q if isinstance(q, np.ndarray) else rules.weighted_gram(q, x)
+        gram *= scale[:, None] * scale
         own, axes = sl.eigh(gram)
         root = np.sqrt(np.maximum(own, 0))[:, None] * axes.T
-    reach = p if pairs is None else 2 * pairs.reach(p, d.cells)  # D_S ≼ diag(reach)
-    moment = np.diag(p) if pairs is None else pairs.moment(p, pairs.chi(sector.attributes, sector.sizes), d.cells)
+    if pairs is None:
+        moment, terms = np.eye(d.cells), 0
+    else:
+        moment = pairs.moment(p, pairs.chi(sector.attributes, sector.sizes), d.cells)
+        inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
+        moment *= inverse[:, None] * inverse
+        terms = len(pairs)
     values = sl.eigvalsh(root @ moment @ root.T)
-    rounding = 8 * d.cells * np.finfo(np.float64).eps * float((reach * (root**2).sum(axis=0)).sum())
+    rounding = (16 * d.cells + terms) * EPS * float((root**2).sum())
     return float(np.sqrt(np.maximum(values - rounding, 0)).sum())
 
 

@@ -138,10 +138,9 @@ def plan_command(
 @click.option("--beside", "files", type=_FILE, multiple=True, help="A plan measured on the same records; repeatable.")
 @click.option("--ledger", "ledger_file", type=_FILE, help="Every plan charged to the account, instead.")
 @click.option("-o", "--output", type=_FILE, help="Write the plan here.")
-@click.option("--refine", is_flag=True, help="Of all best answers, take those that use the least of what is left.")
 @_AS_JSON
 def free_command(
-    spec: Path, files: tuple[Path, ...], ledger_file: Path | None, output: Path | None, refine: bool, as_json: bool
+    spec: Path, files: tuple[Path, ...], ledger_file: Path | None, output: Path | None, as_json: bool
 ) -> None:
     """Plan the most accurate further tables that cost nothing beside plans on the same records. Reads no data.
 
@@ -164,7 +163,7 @@ def free_command(
     if output is not None:
         _check_replaceable(output)
     with progress("planning") as tell:
-        plan = free(publication, beside, refine=refine, progress=lambda i, g: tell(f"step {i}, gap {g:.1e}"))
+        plan = free(publication, beside, progress=lambda i, g: tell(f"step {i}, gap {g:.1e}"))
     _hand_out(plan, output, as_json)
 
 
@@ -208,8 +207,8 @@ def release_command(
     emit(f"tables     {', '.join(result)}")
     emit(f"charged    rho = {plan.rho:.7f}")
     if rise != price:
-        turn = "rose" if rise >= 0 else "fell"
-        emit(f"           composed with what it stands beside: rho spent {turn} by {float(abs(rise)):.7f}")
+        turn = f"{'rose' if rise > 0 else 'fell'} by {float(abs(rise)):.7f}" if rise else "did not rise"
+        emit(f"           composed with what it stands beside: rho spent {turn}")
     emit(f"ledger     {balance_line(balance)}")
 
 

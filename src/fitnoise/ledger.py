@@ -9,8 +9,8 @@
 5. **An unknown cost is infinite.** What cannot be priced, read or verified is refused.
 6. **Nobody's data inside.** Only names, costs, times and what a plan says, which is made without data. The
    file is private to the publisher all the same, and made for its owner's eyes: it tells what was planned.
-7. **Costs add, unless the same records are promised.** A charge `beside` some plans is the publisher's promise
-   that it is measured on the very records, unchanged, of *every* earlier charge of these plans, and of all that
+7. **Costs add, unless the same records are promised.** A charge `beside` some plans, each released once, is the
+   publisher's promise that it is measured on the very records, unchanged, of their releases, and of all that
    those stand beside: one record, one cell. Nobody can check it; the ledger keeps it. Without it, ρ adds.
 
 Costs are ρ of zero-concentrated differential privacy, which adds under composition (Bun and Steinke 2016). A
@@ -275,6 +275,7 @@ class Ledger:
         *,
         profile: Profile | None = None,
         beside: Sequence[str] = (),
+        at_most: Fraction | None = None,
     ) -> Entry:
         """Spend ρ > 0, rounded up to a multiple of 2⁻⁶⁴: on the disk before this returns.
 
@@ -284,13 +285,14 @@ class Ledger:
             detail: a JSON object without floats; under "plan" the hash by which later charges can name this one.
             profile: where the cost falls, for add-or-remove-one neighbours; kept in the detail.
             beside: hashes of plans charged to the same account: the promise that this is measured on the same
-                records, unchanged, as every charge of these plans. Kept in the detail; needs a profile.
+                records, unchanged, as the charge of each of these plans. Kept in the detail; needs a profile.
+            at_most: by how much what is spent may grow; None sets no such limit.
 
         Raises:
             BudgetExceeded: it does not fit. That is recorded as a refusal; nothing was charged.
             LedgerError: ρ is not a positive ``Fraction`` or not what the profile says; ``detail`` is not a JSON object
                 without floats, or has a key of the ledger's own; a plan to stand beside was not charged to this
-                account, or a charge of it has no profile.
+                account, or more than once, or without a profile; what is spent would grow by more than `at_most`.
         """
         cost, plans = _checked(account, rho), _plans(beside)
         if not cost:
@@ -303,6 +305,11 @@ class Ledger:
         words |= {"beside": list(plans)} if plans else {}
         with self._transaction("BEGIN IMMEDIATE") as chain:
             quote = _quote(chain, account, cost, profile, plans)
+            if at_most is not None and quote.increase > at_most:
+                raise _error(
+                    f"what is spent would grow by ρ = {_words(quote.increase)}, not by {_words(at_most)} at most: the "
+                    "plan does not name all that its releases stand beside, or more was charged since; plan again"
+                )
             entry = self._append(chain, "charge" if quote.fits else "refusal", account, cost, words)
         if entry.kind == "refusal":
             raise BudgetExceeded(_refusal(quote, entry))
@@ -327,22 +334,23 @@ class Ledger:
             return [entry for entry in chain if account is None or entry.account == account]
 
     def charged(self, account: Account) -> list[Charged]:
-        """Every plan charged to an account, with what it cost in each cell; one charged twice counts twice.
+        """The plans charged to an account, with what each cost in every cell, where all are on the same records.
 
         Raises:
-            LedgerError: a charge has no profile or names no plan, so that nothing can stand beside it.
+            LedgerError: there is none, or a charge has no profile or names no plan; or there are several that were not
+                promised to be on the same records, which nobody but the publisher can tell.
         """
-        profiles: dict[str, list[Profile]] = {}
-        for entry in self.entries(account):
-            if entry.kind != "charge":
-                continue
-            if entry.profile is None or not isinstance(entry.detail.get("plan"), str):
-                raise _error(f"entry {entry.sequence} does not say what each cell paid: nothing can stand beside it")
-            profiles.setdefault(entry.detail["plan"], []).append(entry.profile)
-        return [
-            Charged(plan, Profile(same[0].axes, tuple(map(sum, zip(*(p.values for p in same), strict=True)))))
-            for plan, same in profiles.items()
-        ]
+        with self._transaction("BEGIN") as chain:
+            groups = _groups(_charges(chain, account))
+        if len(groups) != 1:
+            raise _error(
+                f"{account.source!r} ({account.unit}) has {len(groups)} releases, or groups of them, not promised "
+                "to be measured on the same records: give the plans that were"
+            )
+        for entry in groups[0]:
+            if not isinstance(entry.detail.get("plan"), str):
+                raise _error(f"entry {entry.sequence} names no plan: nothing can stand beside it")
+        return [Charged(entry.detail["plan"], _known(entry)) for entry in groups[0]]
 
     def head(self) -> tuple[int, str]:
         """Sequence and digest of the last entry; (0, :data:`GENESIS`) of an empty ledger. Write it down."""
@@ -556,12 +564,17 @@ def _fits_together(cost: Fraction, profile: Profile | None, beside: tuple[str, .
 
 
 def _named(chain: list[Entry], account: Account, beside: tuple[str, ...]) -> None:
-    """Raise unless every plan was charged to the account before, each time with a profile.
+    """Raise unless every plan was charged to the account before, once, with a profile.
 
     Then every charge of the groups to unite has one: a group of more than one was united under this rule.
     """
     for plan in beside:
         charges = [entry for entry in _charges(chain, account) if entry.detail.get("plan") == plan]
+        if len(charges) > 1:
+            raise _error(
+                f"the plan {plan[:64]!r} was released {len(charges)} times: whether on the same records is not known, "
+                "so nothing can stand beside it"
+            )
         if not charges:
             raise _error(
                 f"no charge of {account.source!r} ({account.unit}) is for the plan {plan[:64]!r}: a release "

@@ -18,7 +18,7 @@ from fitnoise import noise, privacy
 from fitnoise.counting import Counter, Margins, sum_down
 from fitnoise.errors import CapExceeded, DataError, PlanError
 from fitnoise.ledger import Account, Entry, Ledger, ceil_dyadic
-from fitnoise.plans import MECHANISM, Plan, unit_profile
+from fitnoise.plans import MECHANISM, Plan, unit_profile, weighted_cost
 from fitnoise.strategy import Integers, SectorStrategy, Strategy, centre, exact_matmul
 
 WRAP = 2**62
@@ -66,7 +66,8 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger) -> Measurement:
         DataError: the data do not fit the domain or the plan's policy; nothing was charged.
         CapExceeded: the strategy costs more than the plan's own cap or budget; nothing was read.
         PlanError: the plan is free, or stands beside others for replace-one neighbours; nothing was read.
-        LedgerError: the ledger cannot be used, or the plan cannot stand beside those it names; nothing was measured.
+        LedgerError: the ledger cannot be used, the plan cannot stand beside those it names, or it is meant to be free
+            and would not be; nothing was measured.
         BudgetExceeded: the charge does not fit; nothing was measured.
 
     **Guarantees**
@@ -88,8 +89,9 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger) -> Measurement:
     rho = privacy.rho(strategy.unit_cost(publication.unit, drops=drops))
     if rho <= 0:
         raise PlanError("a strategy that measures something costs something; this one claims to be free.")
+    weighted = privacy.rho(weighted_cost(publication, plan.decomposition, strategy))
     for what, limit in publication.limits:
-        if rho > limit:
+        if max(rho, weighted if what == "budget" else rho) > limit:
             raise CapExceeded(
                 f"the plan costs more than the {what} it declares. Nothing was read and nothing was charged."
             )
@@ -110,7 +112,8 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger) -> Measurement:
         raise DataError("the counts are of another domain than the plan's. Nothing was measured, nothing was charged.")
     exact = [_transform(plan, s, p, margins) for s, p in zip(strategy.sectors, parts, strict=True)]
     detail = _detail(plan, strategy, rho)
-    entry = ledger.charge(account(plan), rho, detail, profile=profile, beside=publication.beside)
+    rise = Fraction(0) if publication.free else None
+    entry = ledger.charge(account(plan), rho, detail, profile=profile, beside=publication.beside, at_most=rise)
     answers = tuple(
         _add(values.ravel(), noise.discrete_gaussian(s.scale, values.size))
         for s, values in zip(strategy.sectors, exact, strict=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -92,6 +93,8 @@ class Plan:
         expected = [s.attributes for s in d.sectors]
         if [s.attributes for s in self.strategy.sectors] != expected:
             raise PlanError("the strategy does not measure the sectors that the tables need.")
+        if not self.status.isprintable():
+            raise PlanError("a plan's status is one line of text.")
 
     @cached_property
     def decomposition(self) -> Decomposition:
@@ -160,14 +163,7 @@ class Plan:
     @cached_property
     def exact_weighted_cost(self) -> Fraction:
         """Max_o prof_o/r_o for one protected unit, exact: Δ² where all cells have the same budget, as r ≤ 1."""
-        r = self.terms.relative
-        if r is None:
-            return self.exact_cost
-        shares = zip(self.strategy.profile(), r, strict=True)
-        if any(prof > 0 and budget == 0 for prof, budget in zip(self.strategy.profile(), r, strict=True)):
-            raise PlanError("the strategy measures records whose relative budget is 0.")
-        own = max(prof / Fraction(float(budget)) for prof, budget in shares if budget > 0)
-        return own * self.publication.unit.cost_factor()
+        return weighted_cost(self.publication, self.decomposition, self.strategy)
 
     @cached_property
     def value(self) -> float:
@@ -273,7 +269,8 @@ class Plan:
             elif gram is None or not alone:
                 total += 2 * float(own.max())  # two records in different rows of the table
             else:
-                total += float((own[:, None] + own - 2 * gram).max())
+                single = float(own.max()) if self.terms.alone else 0.0
+                total += max(single, float((own[:, None] + own - 2 * gram).max()))
         return total / 2 * unit.cost_factor()
 
     # --- proof --------------------------------------------------------------------------------------
@@ -376,6 +373,8 @@ class Plan:
         for s in document["strategy"]:
             attributes = tuple(free.index(a) for a in s["attributes"])
             sizes = tuple(domain[a].size for a in s["attributes"])
+            if re.fullmatch(r"\d{1,400}(/\d{1,400})?", s["scale"], re.ASCII) is None:
+                raise PlanError("a noise scale of the plan is not a positive number.")
             scale = Fraction(s["scale"])
             if Fraction(float(scale)) != scale:
                 raise PlanError("a noise scale of the plan is not a floating-point number.")
@@ -400,7 +399,24 @@ def terms(publication: Publication, decomposition: Decomposition) -> Terms:
             weights[layout.rows] *= decomposition.table_cells(t)
     if budgets is not None:
         relative = budgets.along(publication.workload.domain, decomposition.structured)
-    return Terms(weights, objective.trade, relative, publication.unit.cost_factor())
+    alone = publication.source.drops or publication.unit.max_records > 1
+    return Terms(weights, objective.trade, relative, publication.unit.cost_factor(), alone)
+
+
+def weighted_cost(publication: Publication, decomposition: Decomposition, strategy: Strategy) -> Fraction:
+    """Max_o g² prof_o / r_o, exact, for cell budgets r: what a budget limits. Without them, Δ² of the unit.
+
+    Raises:
+        PlanError: the strategy measures records whose budget is 0.
+    """
+    budgets = publication.cell_budgets
+    if budgets is None:
+        return strategy.unit_cost(publication.unit, drops=publication.source.drops)
+    r = budgets.along(publication.workload.domain, decomposition.structured)
+    shares = list(zip(strategy.profile(), r.tolist(), strict=True))
+    if any(prof > 0 and share == 0 for prof, share in shares):
+        raise PlanError("the strategy measures records whose relative budget is 0.")
+    return max(prof / Fraction(share) for prof, share in shares if share > 0) * publication.unit.cost_factor()
 
 
 def unit_profile(publication: Publication, decomposition: Decomposition, strategy: Strategy) -> Profile | None:
@@ -458,7 +474,10 @@ def _integers(rows: Any) -> Any:
 
 
 def _up(x: Fraction) -> float:
-    f = float(x)
+    try:
+        f = float(x)
+    except OverflowError:
+        raise PlanError("the plan costs more than a number can say; nothing of it can be used.") from None
     return f if Fraction(f) >= x else math.nextafter(f, math.inf)
 
 

@@ -19,6 +19,9 @@ from fitnoise.errors import SpecError
 from fitnoise.privacy import Neighbours, PrivacyUnit, zcdp_rho
 from fitnoise.workloads import Workload
 
+LEAST_SHARE = 1e-6
+"""Least relative budget of a cell that may be counted at all."""
+
 MAX_RECORDS = 2**40
 """Default public bound on the number of records: decides the width of integers, never refuses data."""
 
@@ -95,6 +98,10 @@ class DataSource:
     max_records: int = MAX_RECORDS
 
     def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "outside_domain", OutsideDomain(self.outside_domain))
+        except ValueError:
+            raise SpecError(f"outside_domain is 'refuse' or 'drop'; got {self.outside_domain!r}.") from None
         if (
             not self.name
             or self.name != self.name.strip()
@@ -175,8 +182,10 @@ class CellBudgets:
     """Personal privacy: relative budgets r of records, by their values of some attributes.
 
     attributes: their names; they become structured.
-    values: one number from 0 to 1 for every combination of their values, in C order; the largest is 1. A unit whose
-        records lie in cells of budget r pays r times the cost of the dearest at most. 0 lets no query count the cell.
+    values: one number from 0 to 1 for every combination of their values, in C order; the largest is 1. What is
+    minimised
+        is max_o prof_o / r_o: a unit whose records lie in cells of budget r pays at most r times that. 0 lets no query
+        count the cell.
 
     Raises:
         SpecError: numbers outside [0, 1], no 1 among them, no attribute or one twice.
@@ -193,6 +202,8 @@ class CellBudgets:
         for x in self.values:
             if isinstance(x, bool) or not isinstance(x, (int, float, np.number)) or not 0 <= x <= 1:
                 raise SpecError(f"a cell's relative budget is a number from 0 to 1; got {x!r}.")
+            if 0 < x < LEAST_SHARE:
+                raise SpecError(f"a cell's relative budget is 0, or at least {LEAST_SHARE:g}; got {x!r}.")
         if not self.values or max(self.values) != 1:
             raise SpecError("cell budgets are relative to the largest, which must be 1.")
         object.__setattr__(self, "values", tuple(float(x) for x in self.values))
@@ -222,6 +233,7 @@ class Publication:
     objective: what is minimised.
     cell_budgets: relative budgets of records, by cell; None gives all the same.
     beside: hashes of plans measured on the same records, whose charges this one's is composed with cell by cell.
+    free: whether the release must not raise what is spent: it is refused otherwise. Needs `beside`.
     """
 
     workload: Workload
@@ -235,6 +247,7 @@ class Publication:
     objective: Objective = field(default_factory=Objective)
     cell_budgets: CellBudgets | None = None
     beside: tuple[str, ...] = ()
+    free: bool = False
 
     def __post_init__(self) -> None:
         self._check_privacy()
@@ -266,6 +279,8 @@ class Publication:
         for name in self.beside:
             if not isinstance(name, str) or re.fullmatch("[0-9a-f]{64}", name) is None:
                 raise SpecError(f"a plan is named by its SHA-256, 64 hexadecimal digits; got {name!r}.")
+        if self.free and not self.beside:
+            raise SpecError("only what stands beside other plans can be free; name them.")
         if len(set(self.beside)) != len(self.beside):
             raise SpecError("a plan is named twice beside this one.")
 

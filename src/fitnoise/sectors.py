@@ -168,7 +168,7 @@ def decompose(
             written over the bases given.
 
     **Guarantees**
-        * R_A = L_{A,S} B_S for every table and every sector it reaches, to 1e-9 of the largest entry;
+        * R_A = L_{A,S} B_S for every table and every sector it reaches, to 1e-7 of each row's largest entry;
         * every basis is integer and of full row rank;
         * the rows of different sectors, as released, are orthogonal.
     """
@@ -351,11 +351,13 @@ def integer_basis(rows: Array) -> NDArray[np.int64]:
     where = where.ravel()
     zero = np.asarray(~unique.any(axis=0))
     distinct = np.unique(unique[:, ~zero], axis=0)
-    rank = _rank(distinct)
+    distinct = distinct[distinct.any(axis=1)]
+    even = distinct / np.abs(distinct).max(axis=1, keepdims=True)  # how queries are scaled must not matter
+    rank = _rank(even)
     if rank == distinct.shape[1]:
         merged = np.eye(rank, dtype=np.int64)
     else:
-        pivots = sl.qr(distinct.T.astype(np.float64), mode="r", pivoting=True)[1][:rank]
+        pivots = sl.qr(even.T, mode="r", pivoting=True)[1][:rank]
         merged = _to_integers(distinct[np.sort(pivots)])
     full = np.zeros((rank, unique.shape[1]), dtype=np.int64)
     full[:, ~zero] = merged
@@ -369,7 +371,7 @@ def lift(rows: Array, basis: NDArray[np.int64]) -> tuple[Floats, float]:
     """(L, shift): L with rows = L B as nearly as possible, and max|rows − L B|, which is 0 for a basis of indicators.
 
     Raises:
-        WorkloadError: the rows are not over the basis to 1e-7 of the largest entry.
+        WorkloadError: a row is not over the basis to 1e-7 of its largest entry.
     """
     if basis.ndim != 2 or basis.shape[1] != rows.shape[1]:
         raise WorkloadError("a basis does not have one column per cell.")
@@ -377,14 +379,13 @@ def lift(rows: Array, basis: NDArray[np.int64]) -> tuple[Floats, float]:
         out = rows[:, basis.argmax(axis=1)].astype(np.float64)  # disjoint groups of equal columns
     else:
         out = sl.lstsq(basis.T.astype(np.float64), rows.T.astype(np.float64))[0].T
-    largest = float(np.abs(rows).max())
-    shift = float(np.abs(out @ basis - rows).max())
-    if shift > 1e-7 * largest:
+    off = np.abs(out @ basis - rows).max(axis=1)
+    if (off > 1e-7 * np.abs(rows).max(axis=1)).any():
         raise WorkloadError(
             "the queries cannot be written over the basis of their sector: they are too nearly dependent, or the basis "
             "belongs to other queries. Drop queries that are almost combinations of others. Nothing was planned."
         )
-    return np.ascontiguousarray(out), shift
+    return np.ascontiguousarray(out), float(off.max())
 
 
 def _rank(a: Array) -> int:
@@ -401,10 +402,10 @@ def _rank(a: Array) -> int:
 
 
 def _to_integers(a: Array) -> NDArray[np.int64]:
-    """The rows times a power of two, as integers: exact where 26 bits allow it, rounded otherwise."""
+    """Each row times a power of two, as integers: exact where 26 bits allow it, rounded otherwise."""
     if a.dtype.kind == "i":
         return a.astype(np.int64)
-    exponent = _BASIS_BITS - int(math.frexp(float(np.abs(a).max()))[1])
-    whole = np.rint(np.ldexp(a, exponent)).astype(np.int64)
-    common = int(np.gcd.reduce(np.abs(whole).ravel()))
-    return np.asarray(whole >> ((common & -common).bit_length() - 1))
+    exponents = _BASIS_BITS - np.frexp(np.abs(a).max(axis=1))[1]
+    whole = np.rint(np.ldexp(a, exponents[:, None])).astype(np.int64)
+    common = np.gcd.reduce(np.abs(whole), axis=1)
+    return np.asarray(whole // (common & -common)[:, None])

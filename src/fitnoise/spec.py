@@ -305,6 +305,7 @@ class PrivacySpec(_Part):
     beside: list[str] = Field(
         [], description="SHA-256 of plans measured on the very same records, with which the ledger composes this one"
     )
+    free: bool = Field(False, description="refuse the release if it would raise what is spent; needs beside")
 
 
 class AccuracySpec(_Part):
@@ -445,6 +446,7 @@ class Spec(_Part):
                 objective=objective,
                 cell_budgets=cells,
                 beside=tuple(p.beside),
+                free=p.free,
             )
 
     @classmethod
@@ -467,6 +469,7 @@ class Spec(_Part):
                 "cap": _cost_document(publication.cap, publication.delta),
                 "cell_budgets": _cell_budgets_document(publication.cell_budgets),
                 "beside": list(publication.beside),
+                "free": publication.free,
             },
             "accuracy": {"confidence": w.confidence, "gap": publication.gap},
             "objective": {"goal": o.goal, "weights": o.weights, "trade": None if o.trade is None else float(o.trade)},

@@ -220,13 +220,11 @@ class Strategy:
 
         Add or remove one: max_o prof(o). Replace one: the maximum over pairs of cells of prof(o) + prof(o')
         − 2 Σ_S weight_S(T) ⟨(A B)_o, (A B)_o'⟩/σ_S², T the exchangeable attributes on which the two agree; with more
-        than 14 exchangeable attributes of two values or more the upper bound 4 max_o prof(o) is used instead.
+        than 14 exchangeable attributes of two values or more, the upper bound in which T is the worst in each sector.
         """
         largest = max(self.profile())
         if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
             return largest
-        if 2 ** sum(n > 1 for n in self.sizes) > MAX_REPLACE_PATTERNS:
-            return 4 * largest
         return self._replace_one()
 
     def unit_cost(self, unit: PrivacyUnit, *, drops: bool) -> Fraction:
@@ -251,6 +249,14 @@ class Strategy:
         own = np.array([int(x * unit) for x in self.profile()], dtype=object)
         base = own[:, None] + own[None, :]
         best = 0
+        if 2 ** sum(n > 1 for n in self.sizes) > MAX_REPLACE_PATTERNS:
+            # weight_S(T) lies between that of full agreement and that of disagreement on one attribute
+            worst = np.zeros((self.cells, self.cells), dtype=object)
+            for s, g in zip(self.sectors, grams, strict=True):
+                weights = [s.weight(s.attributes)]
+                weights += [s.weight(b for b in s.attributes if b != a) for a in s.attributes]
+                worst = worst + np.maximum(-max(weights) * g, -min(weights) * g)
+            return Fraction(max(int((base + 2 * worst).max()), 0), unit)
         free = [a for a, n in enumerate(self.sizes) if n > 1]
         always = [a for a, n in enumerate(self.sizes) if n == 1]
         for k in range(len(free) + 1):

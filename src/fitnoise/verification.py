@@ -13,6 +13,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, final
 
@@ -148,7 +149,7 @@ def _check_gap(plan: Plan) -> str | None:
 
 
 def _check_targets(plan: Plan) -> str | None:
-    if plan.publication.budget is None and plan.relaxation > 1 + ROUNDING:
+    if plan.publication.budget is None and not plan.relaxation <= 1 + ROUNDING:
         return f"a variance is {plan.relaxation:.6f} times its target"
     return None
 
@@ -166,6 +167,8 @@ def _check_price(plan: Plan) -> str | None:
         spent = plan.exact_weighted_cost / 2 if what == "budget" else plan.exact_rho  # cell budgets are shares of it
         if spent > limit:
             return f"rho = {float(spent):.9g} exceeds the {what} {float(limit):.9g}"
+        if what == "budget" and spent < limit * (1 - Fraction(1, 10**6)):
+            return f"rho = {float(spent):.9g} leaves a part of the budget {float(limit):.9g} unspent"
     return None
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from fitnoise.backends import NUMPY, torch_backend
 from fitnoise.certificates import Evidence
 from fitnoise.errors import CapExceeded, GapNotReached, PlanError, SingularStrategy
@@ -113,7 +115,7 @@ def plan(
             "so is every number asked for. Publish it without noise, or ask for add-or-remove-one. No plan was made."
         )
     if made.gap > goal and ideal.gap <= goal:
-        made = replace(made, status=f"{made.status}, but not by the integers: theirs is the one stated")
+        made = replace(made, status=f"{made.status} by the solver; the plan's own is the one stated")
     if gap is not None and made.gap > gap:
         raise GapNotReached(
             f"a certified gap of {gap:.1e} was asked for; {made.gap:.1e} was reached ({made.status}). "
@@ -123,9 +125,8 @@ def plan(
     limit = None if publication.cap is None else publication.cap.as_rho()
     if limit is not None and made.exact_rho > limit:
         raise CapExceeded(
-            f"the plan costs ρ = {made.rho:.6g}, the cap is ρ = {float(limit):.6g}; no mechanism of its kind meets "
-            f"the targets below ρ = {made.bound / 2:.6g}. Loosen the most expensive targets ({_dearest(made)}) or "
-            "raise the cap. No plan was made."
+            f"the plan costs ρ = {made.rho:.6g}, the cap is ρ = {float(limit):.6g}{_least(made)}. "
+            f"Loosen the most expensive targets ({_dearest(made)}) or raise the cap. No plan was made."
         )
     return made
 
@@ -179,7 +180,10 @@ def _ideal(
     if refine or (personal and lexicographic.affordable(form.problem)):
         refined = lexicographic.refine(form.problem, solution, progress=progress)
         return _Ideal(form.in_basis(refined.factors), evidence, solution.gap, f"{solution.status}; {refined.status}")
-    return _Ideal(form.precision_factors(*solution.primal), evidence, solution.gap, str(solution.status))
+    status = str(solution.status)
+    if pairs is not None and not pairs.complete:
+        status += " among the kinds of pairs considered, which are not all"
+    return _Ideal(form.precision_factors(*solution.primal), evidence, solution.gap, status)
 
 
 def _weights_of(plan: Plan | None, form: Formulation) -> tuple[Floats, Floats] | None:
@@ -187,6 +191,8 @@ def _weights_of(plan: Plan | None, form: Formulation) -> tuple[Floats, Floats] |
     if plan is None or plan.evidence.pairs is not None:
         return None
     p, q = plan.evidence.cells, plan.evidence.numbers
+    if not q.size:  # total error: one constraint, whose weight is no choice
+        q = np.ones(1)
     fits = p.shape == (form.problem.cells,) and q.shape == (form.problem.constraints,)
     return (p, q) if fits else None
 
@@ -217,7 +223,8 @@ def _scaled(plan: Plan) -> Plan:
         stretch = 1 / plan.relaxation
         if plan.terms.trade is not None:
             cost = float(plan.exact_weighted_cost)
-            stretch = min(stretch, (cost / (plan.value - cost)) ** 0.5)
+            if plan.value > cost:  # else the total weighs nothing in double precision
+                stretch = min(stretch, (cost / (plan.value - cost)) ** 0.5)
         return replace(plan, strategy=rescale(plan.strategy, stretch**0.5 * (1 - 1e-12), up=False))
     allowed = budget.as_rho()
     spent = plan.exact_weighted_cost / 2
@@ -225,6 +232,13 @@ def _scaled(plan: Plan) -> Plan:
     if scaled.exact_weighted_cost / 2 > allowed:
         raise PlanError("rounding left the plan above its budget; this is a defect, please report it.")
     return scaled
+
+
+def _least(plan: Plan) -> str:
+    """What is proven about cheaper mechanisms, where the bound is about cost alone."""
+    if plan.terms.relative is not None or plan.terms.trade is not None:
+        return ""
+    return f"; no mechanism of its kind meets the targets below ρ = {plan.bound / 2:.6g}"
 
 
 def _dearest(plan: Plan) -> str:

@@ -35,16 +35,16 @@ class AllPairs:
         d: the decomposition.
         alone: whether a single record may also come or go.
 
-    With more than MAX_KINDS kinds only pairs that differ in every exchangeable attribute, or in all but one, are kept;
-    beyond
-    that, only the former: the plan is then the best for those, and its gap says what that is worth.
+    complete: whether these are all. With more than MAX_KINDS only pairs that differ in every exchangeable attribute, or
+        in all but one, are kept; beyond that, only the former: the plan is then the best for those.
     """
 
     def __init__(self, d: Decomposition, *, alone: bool) -> None:
         free = [a for a, n in enumerate(d.sizes) if n > 1]
         always = sum(1 << a for a, n in enumerate(d.sizes) if n == 1)
         half = d.cells * (d.cells + 1) // 2
-        if 2 ** len(free) * half <= MAX_KINDS:
+        self.complete = 2 ** len(free) * half <= MAX_KINDS
+        if self.complete:
             codes = [sum(1 << a for i, a in enumerate(free) if x >> i & 1) for x in range(2 ** len(free))]
         else:
             codes = [0, *(1 << a for a in free)] if (1 + len(free)) * half <= MAX_KINDS else [0]
@@ -162,7 +162,9 @@ def _orthonormal(sector: Sector) -> tuple[Floats, Floats]:
         eye = np.eye(len(sector.basis))
         return eye, eye
     q, r = sl.qr(sector.basis.T.astype(np.float64), mode="economic")
-    return np.asarray(r, dtype=np.float64), np.ascontiguousarray(q.T)
+    rows = np.ascontiguousarray(q.T, dtype=np.float64)
+    rows[:, ~sector.basis.any(axis=0)] = 0  # cells no row reaches: not even rounding does
+    return np.asarray(r, dtype=np.float64), rows
 
 
 def _free_first(columns: Floats, triangle: Floats) -> tuple[Floats, Floats, bool]:

@@ -37,7 +37,6 @@ def free(
     beside: Plan | Iterable[Plan | Charged],
     *,
     gap: float | None = None,
-    refine: bool = False,
     max_iterations: int = 2000,
     progress: Callable[[int, float], None] | None = None,
 ) -> Plan:
@@ -49,7 +48,6 @@ def free(
         beside: the plans already measured, on the same records, or their charges in a ledger
             (:func:`fitnoise.ledger.charged`), which need a publication.
         gap: relative gap that must be certified; None aims at 1e-6.
-        refine: of all best answers, those that use the least slack (see :func:`fitnoise.plan`).
         max_iterations: of the solver.
         progress: called with the iteration and the relative gap so far.
 
@@ -89,9 +87,17 @@ def free(
         budget=Budget(rho=largest),
         cell_budgets=CellBudgets(tuple(names), tuple(shares)),
         beside=tuple(c.plan for c in charges),
+        free=True,
     )
     _check_cells(wanted)
-    return make_plan(wanted, refine=refine, max_iterations=max_iterations, progress=progress)
+    made = make_plan(wanted, max_iterations=max_iterations, progress=progress)
+    own = unit_profile(made.publication, made.decomposition, made.strategy)
+    if own is None or joint([*(c.profile for c in charges), own]) > whole:
+        raise PlanError(
+            f"the further tables depend on too many joint cells ({made.decomposition.cells:,}) for the ledger to tell "
+            "that they are free. Ask them in tables of fewer structured attributes. No plan was made."
+        )
+    return made
 
 
 def _publication(workload: Workload | Publication, given: list[Plan | Charged]) -> Publication:
@@ -108,15 +114,19 @@ def _publication(workload: Workload | Publication, given: list[Plan | Charged]) 
             "charges of a ledger say nothing of the privacy unit and the source; give a publication. "
             "Nothing was planned."
         )
-    if publication.budget is not None or publication.cell_budgets is not None or publication.beside:
+    given_limits = (publication.budget, publication.cap, publication.cell_budgets)
+    if any(x is not None for x in given_limits) or publication.beside:
         raise PlanError(
-            "what free queries may cost is what the other plans leave: give neither budget, cell budgets nor beside. "
-            "Nothing was planned."
+            "what free queries may cost is what the other plans leave: give neither budget, cap, cell budgets nor "
+            "beside. Nothing was planned."
         )
     if publication.unit.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
-        raise PlanError("free queries need add-or-remove-one neighbours: costs of pairs do not add by cell.")
+        raise PlanError(
+            "free queries need add-or-remove-one neighbours: what pairs of records cost does not add by cell. "
+            "Nothing was planned."
+        )
     for other in plans:
-        if (other.unit, other.source.name) != (publication.unit, publication.source.name):
+        if (other.unit, _records(other)) != (publication.unit, _records(publication)):
             raise PlanError(
                 "free queries are about the same privacy unit and data source as the plans beside them. "
                 "Nothing was planned."
@@ -124,11 +134,16 @@ def _publication(workload: Workload | Publication, given: list[Plan | Charged]) 
     return publication
 
 
+def _records(publication: Publication) -> tuple[str, str | None, bool]:
+    """What says which records are meant."""
+    return publication.source.name, publication.source.table, publication.source.drops
+
+
 def _charged(x: Plan | Charged, publication: Publication) -> Charged:
     if isinstance(x, Charged):
         return x
     profile = unit_profile(x.publication, x.decomposition, x.strategy)
-    if profile is None:
+    if profile is None:  # the unit is the publication's
         raise PlanError("a plan for replace-one neighbours has no profile of cells. Nothing was planned.")
     return Charged(x.hash, profile)
 
@@ -138,7 +153,7 @@ def _slack(domain: Domain, charges: list[Charged]) -> tuple[list[str], list[Frac
     keys = {axis_key(domain, a): a for a in domain}
     used = {key for c in charges for key, _ in c.profile.axes}
     if not used <= set(keys):
-        odd = sorted(key.split(":")[0] for key in used - set(keys))
+        odd = sorted(key.rpartition(":")[0] for key in used - set(keys))
         raise PlanError(
             f"the attributes {odd} of the plans beside are not, or not defined alike, in this domain. "
             "Nothing was planned."
@@ -150,12 +165,13 @@ def _slack(domain: Domain, charges: list[Charged]) -> tuple[list[str], list[Frac
             f"the profiles of the plans beside depend on {math.prod(shape):,} joint cells of {names}; at most "
             f"{MAX_STRUCTURED_CELLS:,} can be planned. Nothing was planned."
         )
-    total = np.zeros(shape, dtype=object)
+    total = np.full(shape, 0, dtype=object)
     for c in charges:
         own = [keys[key] for key, _ in c.profile.axes]
         table = np.array(c.profile.values, dtype=object).reshape([n for _, n in c.profile.axes])
         order = [own.index(a) for a in names if a in own]
-        total = total + table.transpose(order).reshape([domain[a].size if a in own else 1 for a in names])
+        spread = table.transpose(order).reshape([domain[a].size if a in own else 1 for a in names])
+        total = np.asarray(total + spread, dtype=object)
     most = max(total.flat)
     return names, [max(Fraction(int(most - x), 2**64) - MARGIN, Fraction(0)) for x in total.flat]
 

@@ -303,7 +303,7 @@ def _reduce_sector(s: _Sector, y: Floats, z: Floats, stretch: float) -> None:
         return
     if r == 0:
         return
-    free, against = sl.null_space(z, rcond=SAME), sl.null_space(y, rcond=SAME)
+    free, against = sl.svd(z)[2][r:].T, sl.svd(y)[2][r:].T
     against = against @ np.linalg.inv(free.T @ against)
     columns, lifts = against.T @ s.columns, s.lifts @ free
     grown = np.linalg.norm(against, 2)

@@ -1,0 +1,494 @@
+"""Queries for free: further answers, and nobody pays more than the dearest record already does."""
+
+import itertools
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import pytest
+
+import fitnoise as fn
+import zoo
+from conftest import zoo_plan
+from dense import cell_order, strategy_matrix
+from fitnoise import measure as measuring
+from fitnoise import noise
+from fitnoise.composition import Charged, Profile, joint
+from fitnoise.counting import HistogramCounter
+from fitnoise.errors import BudgetExceeded, GapNotReached, LedgerError, PlanError, SpecError
+from fitnoise.ledger import Ledger
+from fitnoise.mechanisms import free as room
+from fitnoise.plans import Plan, unit_profile
+from laws import Replayed, check_mechanism, check_plan
+from tolerances import EXACT, GAP
+
+STEP = Fraction(1, 2**64)
+HOMES = {"unit": fn.PrivacyUnit("person"), "source": fn.DataSource("homes")}
+
+
+def homes(*tables, **attributes):
+    domain = {"area": fn.Categorical(["n", "e", "s"]), "age": fn.Ordered(0, 3), "sex": fn.Categorical(["f", "m"])}
+    return fn.Workload(fn.Domain(domain | attributes), tables)
+
+
+YOUNG, OLD = {"young": [0, 1]}, {"old": [2, 3]}
+
+
+def two_of_a_kind():
+    """Plans of different structure: much is asked of the old, and of women; young men pay nothing."""
+    old = homes(fn.table("area", "sex", recode={"age": OLD}, margin=3), fn.table("area", recode={"age": OLD}, margin=2))
+    women = homes(fn.table("area", recode={"sex": {"women": ["f"]}}, margin=4))
+    first, second = (fn.plan(w, **HOMES) for w in (old, women))
+    return [first, alongside(second, first.hash)]
+
+
+def alongside(plan, *hashes):
+    """The same measurements, promised to be on the records of other plans, and at any price."""
+    return replace(plan, publication=replace(plan.publication, beside=hashes, free=False))
+
+
+def three_sets():
+    w = np.array([[1, 1, 0, 0, 0], [0, 0, 1, 1, 0], [0, 0, 1, 0, 0], [0, 0, 0, 0, 1]])
+    return [fn.plan(fn.matrix_workload(w, variances=[1, 4, 9, 30]), refine=True)]
+
+
+def out_of_order():
+    return [fn.plan(zoo.WORKLOADS["columns out of order"](), refine=True, unit=fn.PrivacyUnit("home", 2))]
+
+
+def wide():
+    return [fn.plan(zoo.WORKLOADS["wide targets"](), refine=True)]
+
+
+CASES = {
+    "matrix": (
+        three_sets,
+        lambda: fn.matrix_workload(np.array([[0, 0, 1, 1, 1], [0, 0, 0, 2, 1], [0, 0, 0, 0, 1]]), variances=[1, 2, 1]),
+    ),
+    "wide targets": (wide, lambda: fn.matrix_workload(np.eye(6)[2:] + np.eye(6)[1:5], variances=[1, 2, 3, 4])),
+    "columns out of order": (
+        out_of_order,
+        lambda: fn.Workload(
+            zoo.WORKLOADS["columns out of order"]().domain,
+            [
+                fn.table("a", recode={"o": {"high": [1, 2]}}, prefix="r", variance=fn.By("r", [3, 2, 2, 1])),
+                fn.table("a", ranges={"o": [(2, 2)]}, margin=2),
+            ],
+        ),
+    ),
+    "two of different structure": (
+        two_of_a_kind,
+        lambda: homes(
+            fn.table("area", "sex", recode={"age": YOUNG}, margin=1),
+            fn.table("age", recode={"sex": {"men": ["m"]}, "age": YOUNG}, margin=2, name="young men"),
+        ),
+    ),
+}
+
+
+@cache
+def bases(case):
+    return tuple(CASES[case][0]())
+
+
+def more(case):
+    return CASES[case][1]()
+
+
+@cache
+def made(case):
+    return fn.free(more(case), bases(case), gap=GAP)
+
+
+def cell_costs(plan):
+    """ρ of one unit in each cell of the domain, from the dense integer strategy alone, in Fractions."""
+    rows, scales = strategy_matrix(plan)
+    rows = rows @ cell_order(plan).astype(object)
+    squares = [Fraction(s) ** 2 for s in scales]
+    factor = Fraction(plan.publication.unit.cost_factor()) / 2
+    return np.array(
+        [factor * sum(Fraction(int(x) ** 2) / s for x, s in zip(column, squares, strict=True)) for column in rows.T]
+    )
+
+
+def profile_of(plan):
+    return unit_profile(plan.publication, plan.decomposition, plan.strategy)
+
+
+def counted(plan, ledger):
+    domain = plan.publication.workload.domain
+    return measuring.measure(plan, HistogramCounter(np.zeros(domain.shape, dtype=int), domain), ledger)
+
+
+def spent(ledger, plan):
+    return ledger.balance(measuring.account(plan)).spent
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussian", Replayed())
+
+
+# --- nobody pays more -----------------------------------------------------------------------------------------
+
+
+def check_free(plan, *others):
+    """Exactly, from the integers: the dearest record pays what it paid; and what is left is used up somewhere."""
+    before, own = sum(map(cell_costs, others)), cell_costs(plan)
+    assert max(before + own) == max(before)
+    profiles = list(map(profile_of, others))
+    assert joint([*profiles, profile_of(plan)]) == joint(profiles)  # also rounded up, as the ledger adds
+    left = max(before) - before
+    assert max(x / y for x, y in zip(own, left, strict=True) if y) == pytest.approx(1, rel=1e-7)
+    assert plan.publication.beside == tuple(p.hash for p in others)
+    check_plan(plan)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_dearest_record_pays_what_it_paid(case):
+    check_free(made(case), *bases(case))
+    assert "profile lexicographically least" in made(case).status
+    assert 2 * max(cell_costs(made(case))) > max(sum(map(cell_costs, bases(case))))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_queries_of_cells_with_slack_are_free(seed):
+    rng = np.random.default_rng(seed)
+    w = rng.integers(0, 2, (5, 6))
+    others = [fn.plan(fn.matrix_workload(w[w.any(axis=1)], variances=1 + seed % 3), refine=seed % 2 == 0)]
+    others += [fn.plan(fn.matrix_workload(np.eye(6)[:2], variances=[2, 3]), unit=others[0].publication.unit)]
+    before = sum(map(cell_costs, others))
+    queries = rng.integers(-2, 3, (4, 6)) * (max(before) - before > max(before) * room.FAINT)
+    check_free(fn.free(fn.matrix_workload(queries[queries.any(axis=1)], variances=rng.uniform(1, 9)), others), *others)
+
+
+def refused(plan, ledger, error=LedgerError, words="what is spent would grow"):
+    before = spent(ledger, plan)
+    with pytest.raises(error, match=rf"{words}.*nothing was charged"):
+        counted(plan, ledger)
+    assert spent(ledger, plan) == before
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_ledger_agrees(case):
+    """Beside the others nothing more is spent, even where the cap is what was spent; apart, or twice, it is refused."""
+    plan = made(case)
+    with Ledger(":memory:") as ledger:
+        for base in bases(case):
+            counted(base, ledger)
+        before, account = spent(ledger, plan), measuring.account(plan)
+        assert before == joint(map(profile_of, bases(case)))
+        ledger.set_cap(account, before)
+        refused(alongside(plan), ledger, BudgetExceeded, "does not fit")
+        entry = counted(plan, ledger).charge
+        assert (entry.rho, entry.beside) == (profile_of(plan).largest, plan.publication.beside)
+        assert spent(ledger, plan) == before
+        ledger.set_cap(account, 9 * before)  # free is free, whatever could be paid
+        refused(plan, ledger)
+
+
+def test_plans_that_were_counted_apart_are_composed():
+    """Then what is spent falls."""
+    tables = [fn.table("area", recode={"age": ages}, margin=2) for ages in (OLD, {"young": [0]})]
+    apart = [fn.plan(homes(t), **HOMES) for t in tables]
+    plan = fn.free(homes(fn.table("area", recode={"age": {"late": [1]}}, margin=1)), apart)
+    with Ledger(":memory:") as ledger:
+        each = sum(counted(p, ledger).charge.rho for p in apart)
+        assert spent(ledger, plan) == each
+        with pytest.raises(LedgerError, match=r"has 2 releases, or groups of them, .* give the plans that were"):
+            ledger.charged(measuring.account(plan))
+        counted(plan, ledger)
+        assert spent(ledger, plan) == joint(map(profile_of, apart)) < each
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_without_the_charges_it_stands_beside_nothing_is_charged(case, monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussian", lambda *_: pytest.fail("noise was drawn"))
+    plan = made(case)
+    with Ledger(":memory:") as ledger:
+        with pytest.raises(LedgerError, match=r"no charge of .* is for the plan .*nothing was charged"):
+            counted(plan, ledger)
+        assert ledger.entries() == []
+
+
+def test_a_plan_that_was_left_out_is_noticed_by_the_ledger():
+    """What another has used is not free again: the ledger composes with all that its plans stand beside."""
+    case = "two of different structure"
+    plan, again = made(case), fn.free(homes(fn.table("sex", recode={"age": YOUNG}, margin=1)), bases(case))
+    with Ledger(":memory:") as ledger:
+        for p in (*bases(case), plan):
+            counted(p, ledger)
+        refused(again, ledger)
+
+
+def test_what_one_leaves_is_free_for_the_next():
+    """Each measured beside all before it: nothing is spent; and what was used up is told."""
+    base = three_sets()
+    queries = [[[0, 0, 0, 0, 1]], [[0, 0, 0, 1, 0]], [[0, 0, 1, 0, 0]]]
+    with Ledger(":memory:") as ledger:
+        counted(base[0], ledger)
+        before, account = spent(ledger, base[0]), measuring.account(base[0])
+        for w in queries:
+            workload = fn.matrix_workload(np.array(w), variances=1)
+            plan = fn.free(workload, base)
+            same = fn.free(fn.Publication(workload), ledger.charged(account))
+            assert same.hash == plan.hash
+            counted(plan, ledger)
+            assert spent(ledger, plan) == before
+            base.append(plan)
+            total = sum(map(cell_costs, base))
+            assert max(total) <= before < max(total) + STEP
+        assert float(min(total) / max(total)) == pytest.approx(1, rel=1e-7)
+        with pytest.raises(PlanError, match="nothing is left to use"):
+            fn.free(workload, base)
+
+
+def test_nothing_is_free_beside_a_plan_measured_twice():
+    """It is not known which of the two is meant."""
+    (base,) = three_sets()
+    with Ledger(":memory:") as ledger:
+        counted(base, ledger)
+        plan = fn.free(more("matrix"), base)
+        for _ in range(2):
+            counted(alongside(plan, base.hash), ledger)
+        with pytest.raises(PlanError, match="a plan is given twice"):
+            fn.free(fn.Publication(more("matrix")), ledger.charged(measuring.account(base)))
+
+
+# --- the most accurate answers --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_independent_noise_is_more_accurate_by_a_conic_solver(seed):
+    """The least k with var ≤ k c and prof ≤ what is left, as a semidefinite program."""
+    rng = np.random.default_rng(seed)
+    base = fn.plan(fn.matrix_workload(np.eye(4), variances=[1, 2, 3, 8]), refine=True)
+    w = np.hstack([np.zeros((3, 1)), np.eye(3) if seed == 0 else rng.integers(-1, 3, (3, 3))])
+    c = rng.uniform(1, 9, 3)
+    w, c = w[w.any(axis=1)], c[w.any(axis=1)]
+    plan = fn.free(fn.matrix_workload(w, variances=c), base, gap=GAP)
+    left = 1 - 1 / np.array([1.0, 2, 3, 8])
+    basis = np.linalg.svd(w)[2][: np.linalg.matrix_rank(w)]
+    precision, k = cp.Variable((len(basis), len(basis)), PSD=True), cp.Variable()
+    constraints = [
+        cp.sum(cp.multiply(precision, np.outer(b, b))) <= x for b, x in zip(basis.T, left, strict=True) if b.any()
+    ]
+    constraints += [cp.matrix_frac(row, precision) <= k * x for row, x in zip(w @ basis.T, c, strict=True)]
+    optimum = cp.Problem(cp.Minimize(k), constraints).solve(solver="CLARABEL")
+    assert plan.gap <= GAP
+    assert plan.relaxation == pytest.approx(optimum, rel=3e-6)
+    assert plan.bound * (1 - EXACT) <= plan.value
+
+
+def test_twice_the_accuracy_beside_leaves_twice_as_much():
+    w, c, queries = np.eye(3), np.array([1.0, 2, 5]), np.array([[0, 1, 1], [0, 0, 1]])
+    relaxed = [
+        fn.free(
+            fn.matrix_workload(queries, variances=scale), fn.plan(fn.matrix_workload(w, variances=c / by), refine=True)
+        ).relaxation
+        for scale, by in ((1, 1), (1, 2), (8, 1))
+    ]
+    assert relaxed[0] == pytest.approx(2 * relaxed[1], rel=1e-5) == pytest.approx(8 * relaxed[2], rel=1e-5)
+
+
+def test_the_order_of_attributes_and_new_attributes_do_not_matter():
+    case = "two of different structure"
+    workload, plan = more(case), made(case)
+    names = ["sex", "age", "area"]
+    turned = fn.Workload(fn.Domain({a: workload.domain[a] for a in names}), workload.tables)
+    wider = fn.Workload(
+        fn.Domain({"owner": fn.Categorical([0, 1])} | {a: workload.domain[a] for a in names}), workload.tables
+    )
+    for other in (turned, wider):
+        again = fn.free(other, bases(case))
+        assert again.relaxation == pytest.approx(plan.relaxation, rel=2 * GAP)
+        total = joint([*map(profile_of, bases(case)), profile_of(again)])
+        assert total == joint(map(profile_of, bases(case)))
+
+
+def test_its_mechanism_is_one_like_all_others(rng, monkeypatch):
+    for case in ("columns out of order", "two of different structure"):
+        check_mechanism(alongside(made(case)), rng, monkeypatch)
+
+
+# --- documents, releases --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_file_keeps_it(case, tmp_path):
+    plan = made(case)
+    again = Plan.from_json(plan.to_json())
+    assert (again.hash, again.publication.beside) == (plan.hash, tuple(p.hash for p in bases(case)))
+    (tmp_path / "free.json").write_text(plan.to_json(), encoding="utf-8")
+    checked = fn.verify(tmp_path / "free.json")
+    assert checked.ok, [c for c in checked.checks if not c.holds]
+    with Ledger(":memory:") as ledger:
+        for base in bases(case):
+            counted(base, ledger)
+        charges = ledger.charged(measuring.account(plan))
+    assert charges == [Charged(p.hash, profile_of(p)) for p in bases(case)]
+    first = bases(case)[0].publication
+    asked = fn.Publication(more(case), first.unit, first.source)
+    for beside in (charges, bases(case), [charges[0], *bases(case)[1:]]):
+        assert fn.free(asked, beside, gap=GAP).hash == plan.hash
+
+
+def test_its_release_is_verified(tmp_path):
+    case = "two of different structure"
+    plan = made(case)
+    cells = itertools.product("nes", range(4), "fm")
+    people = pd.DataFrame([c for c in cells for _ in range(3)], columns=["area", "age", "sex"])
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        for i, p in enumerate((*bases(case), plan)):
+            before = spent(ledger, plan)
+            fn.release(p, people, ledger=ledger, directory=tmp_path / f"{i}")
+        assert spent(ledger, plan) == before
+    checked = fn.verify(tmp_path / "2")
+    assert checked.ok, [c for c in checked.checks if not c.holds]
+    released = fn.Release.read(tmp_path / "2")
+    assert released.plan.hash == plan.hash
+    assert list(released) == [t.name for t in plan.publication.workload.tables]
+
+
+# --- refused --------------------------------------------------------------------------------------------------
+
+EYE = np.eye(3)
+LATER = EYE[1:]
+
+
+@cache
+def steps():
+    return fn.plan(fn.matrix_workload(EYE, variances=[1, 2, 5]), refine=True)
+
+
+def later(**publication):
+    return fn.Publication(fn.matrix_workload(LATER, variances=1), **publication)
+
+
+def charge(plan):
+    return Charged(plan.hash, profile_of(plan))
+
+
+def old():
+    return bases("two of different structure")[0]
+
+
+DROP = fn.DataSource(outside_domain=fn.OutsideDomain.DROP)
+SWAP = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
+REFUSED = {
+    "nothing beside": (lambda: ([later(), []]), "beside one plan at least; none was given"),
+    "charges alone": (lambda: (later().workload, [charge(steps())]), "charges of a ledger say nothing of the privacy"),
+    "a plan twice": (lambda: (later(), [steps(), steps()]), "a plan is given twice"),
+    "a plan and its charge": (lambda: (later(), [steps(), charge(steps())]), "a plan is given twice"),
+    "a flat profile": (
+        lambda: (later(), fn.plan(fn.matrix_workload(np.ones((1, 3)), variances=1))),
+        r"nothing is left to use: records in every cell already pay the full price.*refined plan",
+    ),
+    "a plan without structure": (lambda: (zoo.WORKLOADS["total"](), zoo_plan("total")), "nothing is left to use"),
+    "hardly a slope": (
+        lambda: (later(), fn.plan(fn.matrix_workload(EYE, variances=[1, 1.00005, 1.00009]), refine=True)),
+        "nothing is left to use",
+    ),
+    "an exhausted cell of a matrix": (
+        lambda: (fn.matrix_workload(EYE[:2], variances=1), steps()),
+        r"table 'queries' counts records that already pay the full price \(cell = 0; 1 of 3 cells\).*other cells only",
+    ),
+    "exhausted cells of a table": (
+        lambda: (homes(fn.table("area", recode={"age": {"late": [1, 2]}}, margin=3)), old()),
+        r"table 'area by age recode' counts records that already pay the full price \(age = 2; 1 of 4 cells\)",
+    ),
+    "exhausted cells a table does not show": (
+        lambda: (homes(fn.table("area", margin=3)), bases("two of different structure")),
+        r"table 'area' counts records that already pay the full price \(age = 2, sex = f; 2 of 8 cells\)",
+    ),
+    "replace one": (lambda: (later(unit=SWAP), steps()), "need add-or-remove-one neighbours"),
+    "plans to replace one": (
+        lambda: (later().workload, fn.plan(later().workload, unit=SWAP)),
+        "need add-or-remove-one neighbours",
+    ),
+    "another unit": (lambda: (later(unit=fn.PrivacyUnit("home", 2)), steps()), "the same privacy unit and data source"),
+    "another source": (lambda: (later(source=fn.DataSource("b")), steps()), "the same privacy unit and data source"),
+    "another table": (lambda: (later(source=fn.DataSource(table="b")), steps()), "the same privacy unit and data"),
+    "records left out": (lambda: (later(source=DROP), steps()), "the same privacy unit and data source"),
+    "plans of two sources": (
+        lambda: (later().workload, [steps(), fn.plan(later().workload, source=fn.DataSource("b"))]),
+        "the same privacy unit and data source",
+    ),
+    "an attribute declared otherwise": (
+        lambda: (homes(fn.table("area", recode={"age": YOUNG}, margin=3), age=fn.Ordered(0, 4)), old()),
+        r"the attributes \['age'\] of the plans beside are not, or not defined alike, in this domain",
+    ),
+    "another domain": (
+        lambda: (fn.matrix_workload(np.eye(4)[1:], variances=1), steps()),
+        r"the attributes \['cell'\] of the plans beside are not",
+    ),
+    "a budget": (lambda: (later(budget=fn.Budget(rho=1)), steps()), "give neither budget, cap, cell budgets nor beside"),
+    "cell budgets": (lambda: (later(cell_budgets=fn.CellBudgets(("cell",), (0, 1, 1))), steps()), "give neither"),
+    "beside": (lambda: (later(beside=(steps().hash,)), steps()), "give neither budget"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_free_is_refused(case):
+    arguments, words = REFUSED[case]
+    with pytest.raises(PlanError, match=f"{words}(?s:.*)[Nn]othing was planned"):
+        fn.free(*arguments())
+
+
+def test_profiles_of_too_many_joint_cells_are_refused(monkeypatch):
+    monkeypatch.setattr(room, "MAX_STRUCTURED_CELLS", 7)
+    with pytest.raises(PlanError, match=r"depend on 8 joint cells of \['age', 'sex'\]; at most 7.*Nothing was planned"):
+        fn.free(more("two of different structure"), bases("two of different structure"))
+
+
+def test_what_the_ledger_could_not_tell_is_not_promised(monkeypatch):
+    """With too many joint cells it takes an upper bound of the joint cost."""
+    monkeypatch.setattr(room, "joint", lambda profiles: Fraction(len(list(profiles))))
+    with pytest.raises(PlanError, match=r"too many joint cells \(3\) for the ledger to tell.*No plan was made"):
+        fn.free(later(), steps())
+
+
+def test_what_a_publication_cannot_mean_is_refused():
+    with pytest.raises(SpecError, match="a hybrid weighs privacy against error"):
+        fn.free(later(objective=fn.Objective(fn.Goal.HYBRID, trade=0.1)), steps())
+    with pytest.raises(GapNotReached):
+        fn.free(later(), steps(), gap=1e-10, max_iterations=1)
+
+
+def test_the_least_total_error_is_free_too():
+    plan = fn.free(later(objective=fn.Objective(fn.Goal.TOTAL_ERROR)), steps())
+    check_plan(plan)
+    assert joint([profile_of(steps()), profile_of(plan)]) == profile_of(steps()).largest
+
+
+@pytest.mark.parametrize("gap", [None, 1e-3])
+def test_the_gap_asked_for_is_the_publications_or_ones_own(gap):
+    plan = fn.free(later(gap=1e-2), steps(), gap=gap)
+    assert plan.publication.gap == (gap or 1e-2)
+    seen = []
+    fn.free(later(), [steps()], progress=lambda i, g: seen.append((i, g)))
+    assert seen
+
+
+def test_charges_without_profiles_are_refused():
+    """Of a plan for replace-one neighbours the ledger knows no cells, and of a charge by hand no plan."""
+    plan = fn.plan(later().workload, unit=SWAP)
+    with Ledger(":memory:") as ledger:
+        counted(plan, ledger)
+        account = measuring.account(steps())
+        for of, words in ((account, "has 0 releases"), (measuring.account(plan), "entry 1: it has no profile")):
+            with pytest.raises(LedgerError, match=words):
+                ledger.charged(of)
+        ledger.charge(account, profile_of(steps()).largest, {}, profile=profile_of(steps()))
+        with pytest.raises(LedgerError, match="entry 2 names no plan"):
+            ledger.charged(account)
+
+
+def test_charges_whose_cells_are_not_kept_leave_nothing():
+    """Of a plan with too many cells the ledger keeps the dearest for all."""
+    flat = Charged(steps().hash, Profile.of([], [steps().exact_rho]))
+    with pytest.raises(PlanError, match="nothing is left to use"):
+        fn.free(later(), [flat])

@@ -1,0 +1,446 @@
+"""The refined solution: closed forms, a semidefinite program, and laws that only the unique optimum obeys."""
+
+from fractions import Fraction
+from types import SimpleNamespace
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.linalg as sl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fitnoise as fn
+import reference as ref
+import zoo
+from conftest import zoo_plan
+from dense import cell_order, workload_matrix, workload_variances
+from fitnoise import sectors
+from fitnoise.certificates import Terms
+from fitnoise.errors import PlanError
+from fitnoise.mechanisms.formulation import Formulation
+from fitnoise.plans import Plan
+from fitnoise.publication import CellBudgets, ErrorWeights, Goal, Objective
+from fitnoise.sectors import decompose
+from fitnoise.solvers import combined, lexicographic
+from laws import check_mechanism, check_plan
+from tolerances import EXACT, GAP
+
+UNIQUE = 1e-8
+"""Relative difference between two computations of one refined profile."""
+TIED = 1e-6
+"""The same where cells tie or weights almost vanish by chance: a gap of 1e-13 leaves their square root."""
+
+
+def refined(workload):
+    """(formulation, solution, refined) of a workload."""
+    form = Formulation(decompose(workload), Terms())
+    solution = combined.solve(form.problem, gap=EXACT)
+    return form, solution, lexicographic.refine(form.problem, solution)
+
+
+def of(w, c=1.0):
+    return refined(fn.matrix_workload(w, variances=c))[2]
+
+
+def recomputed(w, form, found):
+    """(profile, variances) of a matrix workload in one sector, from the factors as a dense strategy."""
+    (sector,), (factor,) = form.decomposition.sectors, form.in_basis(found.factors)
+    rows = factor @ sector.basis
+    return (rows**2).sum(axis=0), ((w @ np.linalg.pinv(rows)) ** 2).sum(axis=1)
+
+
+def check_levels(found):
+    """Of stages that end in a complete profile: they fall from its largest value to that of some cell."""
+    assert found.complete
+    n = len(found.levels)
+    assert found.status == f"profile lexicographically least ({n} level{'s' if n > 1 else ''})"
+    assert found.levels[0] == pytest.approx(found.profile.max(), rel=lexicographic.RISE)
+    assert all(
+        after <= before * (1 + lexicographic.RISE)
+        for before, after in zip(found.levels, found.levels[1:], strict=False)
+    )
+    for level in found.levels:
+        assert np.abs(found.profile - level).min() <= TIED * found.profile.max()
+
+
+def lexicographic_order(a, b, tolerance):
+    """−1, 0 or 1: how two profiles compare, dearest cells first."""
+    difference = np.sort(a)[::-1] - np.sort(b)[::-1]
+    told = difference[np.abs(difference) > tolerance * max(a.max(), b.max())]
+    return int(np.sign(told[0])) if len(told) else 0
+
+
+# --- closed forms ---------------------------------------------------------------------------------------------
+
+PREFIX_3 = 1.5705033843573  # a conic solver finds 1.57050338
+KNOWN = {
+    "every cell its own target": (np.eye(3), [1, 2, 5], [1, 0.5, 0.2], 3),
+    "two blocks": (sl.block_diag(zoo.lower(3), np.eye(2)), 1, [PREFIX_3] * 3 + [1, 1], 2),
+    "a cell nobody counts": (np.eye(3, 4), [1, 2, 4], [1, 0.5, 0.25, 0], 3),
+    "prefixes and a cell nobody counts": (np.tri(3, 4), [1, 2, 4], [1, 1, 0.5, 0], 3),
+    "targets that grow tenfold": (zoo.lower(4), [1, 10, 100, 1000], [1, 1 / 9, 1 / 90, 1 / 900], 4),
+    "identity and sum": (np.vstack([np.eye(5), np.ones(5)]), 1, [5 / 3] * 5, 1),
+    "cells alike": (np.ones((1, 3)), 4, [1 / 4] * 3, 1),
+    "weighted cells": (np.array([[3, 0, -1]]), 1, [9, 0, 1], 1),
+    "one cell": (np.array([[2]]), 8, [1 / 2], 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_closed_forms(name):
+    w, c, profile, levels = KNOWN[name]
+    found = of(w, c)
+    np.testing.assert_allclose(found.profile, profile, rtol=EXACT, atol=EXACT)
+    assert len(found.levels) == levels
+    check_levels(found)
+    plan = fn.plan(fn.matrix_workload(w, variances=c), refine=True)
+    np.testing.assert_allclose(plan.profile, profile, rtol=1e-5, atol=1e-9)
+    assert plan.status.endswith(found.status)
+
+
+def test_a_block_keeps_the_optimum_it_has_alone():
+    alone = combined.solve(
+        Formulation(decompose(fn.matrix_workload(zoo.lower(3), variances=1)), Terms()).problem, gap=1e-10
+    )
+    both = of(*KNOWN["two blocks"][:2])
+    assert both.levels == pytest.approx((alone.upper, 1), rel=EXACT)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.integers(-30, 30), min_size=1, max_size=7))
+def test_of_the_identity_every_cell_pays_for_its_own_target(exponents):
+    c = 10 ** (np.array(exponents) / 10)
+    found = of(np.eye(len(c)), c)
+    np.testing.assert_allclose(found.profile, 1 / c, rtol=EXACT)
+    check_levels(found)
+
+
+def blocks():
+    """A small matrix and its targets."""
+    binary = st.tuples(st.integers(1, 3), st.integers(1, 3)).flatmap(
+        lambda s: st.lists(
+            st.lists(st.integers(0, 1), min_size=s[1], max_size=s[1]).filter(any), min_size=s[0], max_size=s[0]
+        )
+    )
+    known = (
+        st.integers(1, 3).map(zoo.lower)
+        | st.integers(1, 3).map(np.eye)
+        | st.integers(1, 3).map(lambda n: np.ones((1, n)))
+    )
+    matrix = known | binary.map(np.array)
+    targets = st.sampled_from([1.0, 2.0, 5.0, 40.0])
+    return matrix.flatmap(lambda w: st.tuples(st.just(w), st.lists(targets, min_size=len(w), max_size=len(w))))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(blocks(), min_size=2, max_size=3))
+def test_blocks_are_refined_as_if_they_were_alone(parts):
+    together = of(sl.block_diag(*(w for w, _ in parts)), np.concatenate([c for _, c in parts]))
+    alone = [of(w, c) for w, c in parts]
+    np.testing.assert_allclose(
+        together.profile, np.concatenate([r.profile for r in alone]), rtol=TIED, atol=TIED * together.profile.max()
+    )
+    assert together.complete
+    assert all(r.complete for r in alone)
+
+
+# --- an independent solver ------------------------------------------------------------------------------------
+
+
+def conic(w, c, slack=1e-7, tied=2e-3):
+    """The lexicographically least profile by semidefinite programs.
+
+    One program for the largest profile left, then one for every cell that pays it: what cannot be lowered alone is
+    frozen. Frozen levels are relaxed by `slack`, which lowers what comes later by about its square root.
+    """
+    basis = np.linalg.svd(w)[2][: np.linalg.matrix_rank(w)]
+    seen = np.abs(basis).max(axis=0) > EXACT
+    sigma, level = cp.Variable((len(basis), len(basis)), PSD=True), cp.Variable()
+    most, free = cp.Parameter(len(seen), nonneg=True), cp.Parameter(len(seen), nonneg=True)
+    constraints = [cp.matrix_frac(basis[:, i], sigma) <= most[i] + free[i] * level for i in np.flatnonzero(seen)]
+    constraints += [cp.sum(cp.multiply(sigma, np.outer(v, v))) <= x for v, x in zip(w @ basis.T, c, strict=True)]
+    program = cp.Problem(cp.Minimize(level), constraints)
+
+    def least(among, others):
+        free.value, most.value = among * 1.0, np.where(among, 0, others * (1 + slack))
+        return program.solve(solver="CLARABEL")
+
+    profile, left = np.zeros(len(seen)), seen.copy()
+    while left.any():
+        top = least(left, profile)
+        limits = np.where(left, top, profile)
+        lowest = np.array([least(np.arange(len(left)) == i, limits) if left[i] else 0 for i in range(len(left))])
+        fixed = left & (lowest > top * (1 - tied))
+        assert fixed.any()
+        profile[fixed], left = top, left & ~fixed
+    return profile
+
+
+@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
+@pytest.mark.parametrize("seed", range(40))
+def test_no_cell_can_be_cheaper_by_a_conic_solver(seed):
+    """Its relaxation makes its later levels lower, never higher."""
+    rng = np.random.default_rng(seed)
+    m, n = rng.integers(1, 6), rng.integers(2, 5)
+    nested = sl.block_diag(zoo.lower(rng.integers(1, 3)), np.eye(2))
+    w = [rng.integers(0, 2, (m, n)), rng.integers(-1, 2, (m, n)), nested][seed % 3]
+    w = w[w.any(axis=1)] if w.any() else np.ones((1, n))
+    c = rng.choice([1.0, 2.0, 5.0], len(w)) if seed % 2 else rng.uniform(1, 5, len(w))
+    found, expected = of(w, c), conic(w, c)
+    check_levels(found)
+    largest = found.profile.max()
+    first = found.profile >= found.levels[:2][-1] - TIED * largest
+    np.testing.assert_allclose(expected[first], found.profile[first], atol=2e-3 * largest)
+    np.testing.assert_allclose(expected, found.profile, atol=2e-2 * largest)
+    assert (expected <= found.profile + TIED * largest).all()
+
+
+# --- laws -----------------------------------------------------------------------------------------------------
+
+
+def layered(seed):
+    """Prefixes, random sets and single cells side by side, every other time below two queries about all of them."""
+    rng = np.random.default_rng(seed)
+    h, single = rng.integers(3, 9, 2)
+    w = sl.block_diag(zoo.lower(h), rng.random((h, h)) < 0.4, np.eye(single)).astype(int)
+    if seed % 2:
+        w = np.vstack([w, rng.random((2, w.shape[1])) < 0.3])
+    w = w[w.any(axis=1)]
+    return w, np.exp(rng.uniform(0, [1, 4, 7][seed % 3], len(w))), rng
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_refinement_laws(seed):
+    w, c, rng = layered(seed)
+    form, solution, found = refined(fn.matrix_workload(w, variances=c))
+    check_levels(found)
+    profile, variances = recomputed(w, form, found)
+    np.testing.assert_allclose(profile, found.profile, rtol=EXACT, atol=EXACT * profile.max())
+    assert (variances <= c * (1 + EXACT)).all()
+    assert solution.lower * (1 - EXACT) <= profile.max() <= solution.upper * (1 + 1e-7)
+    ((_, plain),) = form.problem.covariance_factors(*solution.primal)
+    assert lexicographic_order(profile, ((plain @ form.problem.blocks[0].columns) ** 2).sum(axis=0), 1e-4) <= 0
+
+    cells, rows = rng.permutation(w.shape[1]), rng.permutation(len(w))
+    again = of(w[rows][:, cells], c[rows])
+    assert again.complete
+    np.testing.assert_allclose(again.profile, found.profile[cells], rtol=0, atol=UNIQUE * profile.max())
+
+
+@pytest.mark.parametrize("seed", range(0, 40, 5))
+def test_nothing_hangs_on_how_queries_are_written(seed):
+    """Multiples, signs and copies of queries, sums of cells nobody asks for, another unit of people, another basis."""
+    w, c, rng = layered(seed)
+    found = of(w, c)
+    factors = rng.choice([-3, -1, 1, 2], len(w))
+    more = np.concatenate([w * factors[:, None], w[:3], w[:1]])
+    targets = np.concatenate([c * factors**2, c[:3], 9 * c[:1]])
+    same = [of(more, targets).profile, 4 * of(2 * w, 16 * c).profile, of(np.hstack([w, w[:, :2]]), c).profile]
+    for profile in same:
+        np.testing.assert_allclose(profile[: w.shape[1]], found.profile, rtol=0, atol=UNIQUE * found.profile.max())
+    np.testing.assert_allclose(same[2][-2:], same[2][:2], rtol=EXACT)
+
+    d = decompose(fn.matrix_workload(w, variances=c))
+    (sector,) = d.sectors
+    k = len(sector.basis)
+    mixed = (np.eye(k, dtype=np.int64) + np.tril(rng.integers(-1, 2, (k, k)), -1)) @ sector.basis
+    other = Formulation(decompose(fn.matrix_workload(w, variances=c), [mixed]), Terms())
+    profile = lexicographic.refine(other.problem, combined.solve(other.problem, gap=EXACT)).profile
+    np.testing.assert_allclose(profile, found.profile, rtol=0, atol=UNIQUE * found.profile.max())
+
+
+def test_where_it_starts_does_not_matter():
+    w, c, _ = layered(4)
+    form = Formulation(decompose(fn.matrix_workload(w, variances=c)), Terms())
+    rough, fine = (lexicographic.refine(form.problem, combined.solve(form.problem, gap=gap)) for gap in (1e-2, 1e-9))
+    np.testing.assert_allclose(rough.profile, fine.profile, rtol=0, atol=UNIQUE * fine.profile.max())
+
+
+def test_every_stage_tells_its_progress():
+    form, solution, _ = refined(fn.matrix_workload(zoo.lower(4), variances=[1, 10, 100, 1000]))
+    seen = []
+    lexicographic.refine(form.problem, solution, progress=lambda i, gap: seen.append((i, gap)))
+    assert [i for i, _ in seen].count(1) >= 2
+    assert all(gap >= 0 for _, gap in seen)
+
+
+# --- sectors --------------------------------------------------------------------------------------------------
+
+
+def steps():
+    """Parts of the cells at targets far apart, in several sectors: a level for each."""
+    domain = fn.Domain(a=fn.Categorical(["x", "y", "z"]), b=fn.Categorical([1, 2]), o=fn.Ordered(0, 6))
+    return fn.Workload(
+        domain,
+        [
+            fn.table("a", ranges={"o": [(0, 1), (1, 1)]}, variance=1),
+            fn.table("a", "b", ranges={"o": [(2, 3)]}, variance=8),
+            fn.table("b", ranges={"o": [(3, 4)]}, variance=30),
+            fn.table(ranges={"o": [(5, 5)]}, variance=100),
+        ],
+    )
+
+
+SECTORS = {name: zoo.WORKLOADS[name] for name in ("columns out of order", "by value", "pivoted basis", "marginals")} | {
+    "crossed": zoo.crossed,
+    "steps": steps,
+    "five structured cells": zoo.five_cells,
+}
+
+
+@pytest.mark.parametrize("name", SECTORS)
+def test_sectors_are_refined_as_the_matrix_of_all_cells(name):
+    workload = SECTORS[name]()
+    form, _, found = refined(workload)
+    check_levels(found)
+    d = form.decomposition
+    merged = cell_order(SimpleNamespace(decomposition=d, publication=SimpleNamespace(workload=workload)))
+    whole = of(workload_matrix(workload), workload_variances(workload))
+    assert whole.complete
+    place = np.argmax(merged, axis=0) % d.cells  # of every cell among the structured ones
+    np.testing.assert_allclose(whole.profile, found.profile[place], rtol=0, atol=UNIQUE * found.profile.max())
+    assert (len(np.unique(found.profile.round(6))) >= 4) == (name == "steps")
+    assert (len(found.levels) > 1) == (name in ("columns out of order", "steps"))
+
+
+@pytest.mark.parametrize("name", ["columns out of order", "all ranges", "seven structured cells"])
+def test_structure_is_refined_as_its_matrix(name, monkeypatch):
+    workload = zoo.WORKLOADS[name]()
+    plain = refined(workload)[2]
+    monkeypatch.setattr(sectors, "TALL", 0)
+    form, solution, found = refined(workload)
+    assert any(b.rows for b in form.problem.blocks)
+    np.testing.assert_allclose(found.profile, plain.profile, rtol=0, atol=UNIQUE * plain.profile.max())
+    monkeypatch.setattr(lexicographic, "MAX_ENTRIES", 3)
+    with pytest.raises(PlanError, match="too tall for its matrix to be written out; plan without refinement"):
+        lexicographic.refine(form.problem, solution)
+
+
+# --- plans ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", zoo.WORKLOADS)
+def test_refined_plan_laws(name):
+    plain, plan = zoo_plan(name), fn.plan(zoo.WORKLOADS[name](), gap=GAP, refine=True)
+    check_plan(plan)
+    assert "profile lexicographically least (" in plan.status
+    assert plan.value == pytest.approx(plain.value, rel=2 * GAP)
+    assert lexicographic_order(plan.profile, plain.profile, 1e-3) <= 0
+    assert (plan.slack >= 0).all()
+    assert plan.slack == pytest.approx(max(plan.profile) - plan.profile, abs=1e-9 * max(plan.profile))
+    assert Plan.from_json(plan.to_json()).hash == plan.hash
+
+
+@pytest.mark.parametrize("name", ["columns out of order", "wide targets"])
+def test_refined_mechanism_laws(name, rng, monkeypatch):
+    check_mechanism(fn.plan(zoo.WORKLOADS[name](), refine=True), rng, monkeypatch)
+
+
+def test_a_budget_and_a_unit_scale_the_refined_profile():
+    workload = zoo.WORKLOADS["columns out of order"]
+    plan = fn.plan(workload(), refine=True)
+    bought = fn.plan(workload(), refine=True, budget=fn.Budget(rho=plan.exact_rho / 3))
+    assert bought.relaxation == pytest.approx(3, rel=1e-5)
+    np.testing.assert_allclose(3 * bought.profile, plan.profile, rtol=1e-5)
+    several = fn.plan(workload(), refine=True, unit=fn.PrivacyUnit("person", 3))
+    np.testing.assert_allclose(several.profile, plan.profile, rtol=1e-5)
+
+
+REFUSED = {
+    "replace one": {"unit": fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)},
+    "total error": {"objective": Objective(Goal.TOTAL_ERROR)},
+    "weighted total error": {"objective": Objective(Goal.TOTAL_ERROR, ErrorWeights.INVERSE_VARIANCE)},
+    "hybrid": {"objective": Objective(Goal.HYBRID, trade=0.1)},
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_refined_is_refused(case):
+    words = r"refined for targets of every number and single records.*fit-for-use.*add-or-remove-one.*No plan was made"
+    with pytest.raises(PlanError, match=words):
+        fn.plan(zoo.five_cells(), refine=True, **REFUSED[case])
+
+
+@pytest.mark.parametrize("name", ["seven structured cells", "prefix", "columns out of order", "identity and sum"])
+def test_under_cell_budgets_the_price_does_not_depend_on_the_start(name):
+    """What the cells of low budgets pay is then unique, so that the price, the dearest of all cells, is."""
+    workload = zoo.WORKLOADS[name]()
+    attribute = next(iter(workload.domain))
+    shares = tuple(float(x) for x in 1 / (1 + np.arange(workload.domain[attribute].size)))
+    cold = fn.plan(workload, cell_budgets=CellBudgets((attribute,), shares))
+    even = fn.plan(workload, cell_budgets=CellBudgets((attribute,), (1.0,) * len(shares)))
+    warm = fn.plan(workload, cell_budgets=CellBudgets((attribute,), shares), start=even)
+    for plan in (cold, warm):
+        assert "profile lexicographically least (" in plan.status
+        assert plan.exact_weighted_cost == max(
+            x / Fraction(float(r)) for x, r in zip(plan.strategy.profile(), plan.terms.relative, strict=True)
+        )
+    assert warm.rho == pytest.approx(cold.rho, rel=GAP)
+
+
+# --- an end before the end ------------------------------------------------------------------------------------
+
+
+def check_stopped(workload, why):
+    """Whatever stops it: the targets are met at the least cost, and the plan says where the order ends."""
+    plan = fn.plan(workload, gap=GAP, refine=True)
+    assert plan.status.endswith(f"then any: {why}")
+    assert "profile lexicographically least to level " in plan.status
+    assert plan.relaxation <= 1
+    return plan
+
+
+def test_what_cannot_be_told_in_floating_point_is_said():
+    w = ref.ranges(64)
+    c = np.random.default_rng(7).uniform(1, 1000, 128)
+    form, solution, found = refined(fn.matrix_workload(w, variances=c))
+    why = "what is active cannot be told in floating point"
+    assert not found.complete
+    assert found.status == f"profile lexicographically least to level {len(found.levels)}, then any: {why}"
+    profile, variances = recomputed(w, form, found)
+    assert (variances <= c * (1 + EXACT)).all()
+    assert profile.max() == pytest.approx(found.levels[0], rel=lexicographic.RISE)
+    assert profile.max() <= solution.lower * (1 + lexicographic.RISE)
+    check_stopped(fn.matrix_workload(w, variances=c), why)
+
+
+STEEP = KNOWN["targets that grow tenfold"][:2]
+
+
+def test_stages_are_limited(monkeypatch):
+    for stages in (1, 2, 3):
+        monkeypatch.setattr(lexicographic, "STAGES", stages)
+        found = of(*STEEP)
+        assert (found.complete, len(found.levels)) == (False, stages)
+        assert found.status.endswith(f"to level {stages}, then any: stopped after {stages} stages")
+        np.testing.assert_allclose(found.profile[:stages], KNOWN["targets that grow tenfold"][2][:stages])
+        check_plan(check_stopped(fn.matrix_workload(STEEP[0], variances=STEEP[1]), f"stopped after {stages} stages"))
+    monkeypatch.setattr(lexicographic, "STAGES", 4)
+    assert of(*STEEP).complete
+
+
+def test_a_level_that_rises_is_not_believed(monkeypatch):
+    class Rising(lexicographic._Stage):
+        def __init__(self, of, start):
+            super().__init__(of, start)
+            self.level *= 100 ** len(of.levels)
+
+    monkeypatch.setattr(lexicographic, "_Stage", Rising)
+    check_plan(check_stopped(fn.matrix_workload(STEEP[0], variances=STEEP[1]), "a level rose"))
+
+
+def test_precision_that_is_lost_is_noticed(monkeypatch):
+    """A later stage that costs more than the optimum is not taken; if the first does, there is no plan."""
+    good = 1
+
+    class Careless(lexicographic._Stage):
+        def covariances(self):
+            found = super().covariances()
+            return found if len(self.of.levels) <= good else [m + 9 * np.eye(len(m)) for m in found]
+
+    monkeypatch.setattr(lexicographic, "_Stage", Careless)
+    check_plan(check_stopped(fn.matrix_workload(STEEP[0], variances=STEEP[1]), "precision was lost"))
+    good = 0
+    with pytest.raises(PlanError, match=r"cannot be refined in floating point; plan without it\. No plan was made"):
+        fn.plan(fn.matrix_workload(zoo.lower(4), variances=1), refine=True)
