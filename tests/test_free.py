@@ -425,7 +425,8 @@ REFUSED = {
         lambda: (fn.matrix_workload(np.eye(4)[1:], variances=1), steps()),
         r"the attributes \['cell'\] of the plans beside are not",
     ),
-    "a budget": (lambda: (later(budget=fn.Budget(rho=1)), steps()), "give neither budget, cap, cell budgets nor beside"),
+    "a budget": (lambda: (later(budget=fn.Budget(rho=1)), steps()), "give neither budget, cap, cell budgets nor"),
+    "a cap": (lambda: (later(cap=fn.Budget(rho=1)), steps()), "give neither budget, cap"),
     "cell budgets": (lambda: (later(cell_budgets=fn.CellBudgets(("cell",), (0, 1, 1))), steps()), "give neither"),
     "beside": (lambda: (later(beside=(steps().hash,)), steps()), "give neither budget"),
 }  # fmt: skip

@@ -884,6 +884,22 @@ def test_an_edited_plan_above_its_own_limit_is_refused(limit, monkeypatch):
         assert ledger.entries() == []
 
 
+def test_a_budget_is_one_relative_to_cell_budgets(monkeypatch):
+    """Within the budget by what it costs, beyond it by what records of a small budget would pay."""
+    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    personal = fn.CellBudgets(("cell",), (0.1, 1))
+    plan = fn.plan(
+        fn.matrix_workload(np.eye(2), variances=[1, 10]), budget=fn.Budget(rho=Fraction(1)), cell_budgets=personal
+    )
+    assert plan.exact_rho <= Fraction(1) * Fraction(11, 10)
+    louder = tampered(plan, lambda s: replace(s, scale=s.scale / 2))
+    assert louder.exact_rho < 1 < louder.exact_weighted_cost / 2
+    with Ledger(":memory:") as ledger:
+        with pytest.raises(CapExceeded, match="more than the budget it declares"):
+            run(louder, HistogramCounter(np.zeros(2, dtype=int), plan.publication.workload.domain), ledger)
+        assert ledger.entries() == []
+
+
 def test_integers_changed_after_the_price_was_asked_for_are_priced_again(monkeypatch):
     """Even someone who forces the frozen arrays open pays for what is measured."""
     quiet(monkeypatch)

@@ -11,6 +11,7 @@ import fitnoise as fn
 import reference as ref
 import zoo
 from fitnoise.errors import CapExceeded, GapNotReached, PlanError, SpecError
+from fitnoise.mechanisms import formulation
 from fitnoise.plans import Plan
 from fitnoise.targets import Target
 from laws import check_plan
@@ -211,3 +212,43 @@ def test_a_plan_with_a_damaged_cost_is_refused(cost):
         Plan.from_json(json.dumps(document))
     with pytest.raises(PlanError, match="not a plan"):
         Plan.from_json("[" * 100_000)
+
+
+def test_what_is_proven_of_a_cap_is_about_cost_alone():
+    """The bound of a hybrid, or relative to cell budgets, is none on ρ: it is not told as one."""
+    cap = fn.Budget(rho=Fraction(1, 100))
+    for more in (
+        {"objective": fn.Objective("hybrid", trade=1.0)},
+        {"cell_budgets": fn.CellBudgets(("o",), (1, 0.5, 0.5, 0.5, 0.5))},
+    ):
+        with pytest.raises(CapExceeded, match=r"the cap is ρ = 0\.01\. Loosen") as told:
+            fn.plan(zoo.five_cells(), cap=cap, **more)
+        assert "no mechanism" not in str(told.value)
+    with pytest.raises(CapExceeded, match=r"no mechanism of its kind meets the targets below ρ"):
+        fn.plan(zoo.five_cells(), cap=cap)
+
+
+def test_separate_noise_counts_records_that_come_and_go():
+    unit = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
+    plan = fn.plan(zoo.WORKLOADS["one cell"](), unit=unit, source=fn.DataSource(outside_domain="drop"))
+    assert plan.separate_rho == pytest.approx(plan.rho)
+    assert Plan.from_json(plan.to_json()).hash == plan.hash
+
+
+def test_a_plan_that_leaves_kinds_of_pairs_out_says_so(monkeypatch):
+    unit = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
+    monkeypatch.setattr(formulation, "MAX_KINDS", 60)
+    some = fn.plan(zoo.five_cells(), unit=unit)
+    monkeypatch.setattr(formulation, "MAX_KINDS", 1)
+    fewest = fn.plan(zoo.five_cells(), unit=unit)
+    for plan in (some, fewest):
+        assert "among the kinds of pairs considered, which are not all" in plan.status
+        assert plan.bound <= 3.748738 <= plan.cost_squared
+
+
+def test_many_exchangeable_attributes_are_planned_for_replacing_too():
+    """Binary attributes one by one: the worst pair differs everywhere, which is the bound that needs no search."""
+    domain = fn.Domain({f"a{i}": fn.Ordered(0, 1) for i in range(15)})
+    workload = fn.Workload(domain, [fn.table(a, variance=1) for a in domain])
+    plan = fn.plan(workload, gap=1e-6, unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE))
+    assert plan.cost_squared == pytest.approx(15, rel=1e-6)  # each table alone: 4 · (1/4) / 1

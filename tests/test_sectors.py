@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import fitnoise as fn
 import zoo
 from dense import kron, workload_matrix
-from fitnoise import rules
+from fitnoise import rules, sectors
 from fitnoise.errors import WorkloadError
 from fitnoise.sectors import decompose, exchangeable_attributes, integer_basis, lift
 from laws import check_mechanism, check_plan
@@ -176,3 +176,45 @@ def test_the_dense_helper_is_right():
     w = fn.Workload(domain, [fn.table("b", prefix="a", margin=1)])
     assert workload_matrix(w).tolist() == [[1, 0, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 1]]
     assert kron([np.eye(2), np.ones((1, 2))]).tolist() == [[1, 1, 0, 0], [0, 0, 1, 1]]
+
+
+@pytest.mark.parametrize("small", [1, 0.5])
+def test_a_small_query_is_not_rounding_of_a_large_one(small):
+    """Every row has to be over the basis to its own size; a basis without it is refused, however large others are."""
+    w = np.array([[1e8, 0], [0, small]])
+    assert len(integer_basis(w)) == 2
+    plan = fn.plan(fn.matrix_workload(w, variances=[1e16, small**2]))
+    check_plan(plan)
+    with pytest.raises(WorkloadError, match="cannot be written over the basis"):
+        lift(w, np.array([[1, 0]]))
+    with pytest.raises(WorkloadError, match="cannot be written over the basis"):
+        decompose(plan.publication.workload, [np.array([[1, 0]])])
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 2**32))
+def test_a_basis_does_not_depend_on_how_queries_are_scaled(rows, cells, seed):
+    rng = np.random.default_rng(seed)
+    w = rng.integers(-3, 4, size=(rows, cells))
+    w = w[w.any(axis=1)] if w.any() else np.ones((1, cells), dtype=int)
+    scales = 2.0 ** rng.integers(-30, 30, size=len(w))
+    rank = np.linalg.matrix_rank(w)
+    for queries in (w, w * scales[:, None]):
+        basis = integer_basis(queries)
+        assert len(basis) == rank
+        lifted, shift = lift(queries, basis)
+        assert (np.abs(lifted @ basis - queries) <= 1e-7 * np.abs(queries).max(axis=1, keepdims=True)).all()
+        assert shift <= 1e-7 * np.abs(queries).max()
+
+
+def test_a_problem_too_large_for_memory_says_its_size_and_what_to_do(monkeypatch):
+    prefix = fn.Workload(fn.Domain(o=fn.Ordered(0, 399)), [fn.table(prefix="o", variance=1)])
+    monkeypatch.setattr(sectors, "physical_memory", lambda: 10**6)
+    with pytest.raises(
+        WorkloadError, match=r"400 × 400 queries of table .* needs at least 0\.0 GiB.*Nothing was planned"
+    ):
+        decompose(prefix)
+    monkeypatch.setattr(sectors, "physical_memory", lambda: 10**7)
+    with pytest.raises(WorkloadError, match=r"planning 400 joint cells.*needs at least.*Coarsen an attribute"):
+        fn.plan(prefix)
+    monkeypatch.undo()
+    assert sectors.physical_memory() > 2**28

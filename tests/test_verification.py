@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fitnoise as fn
+import zoo
 from fitnoise import noise, releases
 from fitnoise.errors import ReleaseError
 from fitnoise.plans import Plan
@@ -416,6 +417,7 @@ def test_a_changed_plan_file_is_reported_or_is_another_plan_that_keeps_its_word(
         ),
         (("spec", "accuracy", "gap"), 1e-10, "the dual weights prove the bound and the gap", "1.0e-10 was asked for"),
         (("spec", "tables", 0, "margin"), 3.9, "the targets are met", "times its target"),
+        (("status",), "fine\x1b[2J", "the plan is whole, and its integers cost what it says", "one line of text"),
         (("cost", "bound"), 1e-3, "the document says what its parts imply", "otherwise on cost.bound"),
         (("cost", "cost_squared"), "1/3", "the plan is whole, and its integers cost what it says", "do not cost what"),
         (("weights", "cells"), [1.0, 0.0, 0.0, 0.0], "the document says what its parts imply", "cost.bound"),
@@ -433,3 +435,10 @@ def test_a_plan_above_its_budget_is_reported(tmp_path):
     document["spec"]["budget"]["rho"] = "1/101"
     (tmp_path / "plan.json").write_text(written("plan.json", document), encoding="utf-8")
     assert "exceeds the budget" in failing(tmp_path / "plan.json")["the price is within budget and cap"]
+
+
+def test_a_budget_left_unspent_is_reported(tmp_path):
+    plan = fn.plan(zoo.crossed(), budget=fn.Budget(rho=1))
+    document = changed(plan.document(), ("spec", "budget", "rho"), "2")
+    (tmp_path / "plan.json").write_text(written("plan.json", document), encoding="utf-8")
+    assert "unspent" in failing(tmp_path / "plan.json")["the price is within budget and cap"]

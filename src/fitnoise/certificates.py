@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self, final
+from typing import Any, Self, final
 
 import numpy as np
 import scipy.linalg as sl
@@ -211,7 +211,6 @@ def _sector_norm(d: Decomposition, sector: Sector, p: Floats, w: Floats, pairs: 
     parts = [(d.layouts[t], w[d.layouts[t].rows] / d.table_cells(t) ** 2) for t in sector.members]
     reach = p if pairs is None else pairs.reach(p, d.cells)  # D_S ≼ 2 diag(reach)
     scale = np.sqrt(reach)
-    stacked = None
     if all(isinstance(layout.queries, np.ndarray) for layout, _ in parts):
         stacked = np.concatenate([np.sqrt(x)[:, None] * layout.queries for layout, x in parts]) * scale
         if pairs is None:
@@ -223,18 +222,24 @@ def _sector_norm(d: Decomposition, sector: Sector, p: Floats, w: Floats, pairs: 
             q = layout.queries
             gram += (q.T * x) @ q if isinstance(q, np.ndarray) else rules.weighted_gram(q, x)
         gram *= scale[:, None] * scale
+        if pairs is None:
+            return _sum_of_roots(sl.eigvalsh(gram), 8 * d.cells)
         own, axes = sl.eigh(gram)
         root = np.sqrt(np.maximum(own, 0))[:, None] * axes.T
-    if pairs is None:
-        moment, terms = np.eye(d.cells), 0
-    else:
-        moment = pairs.moment(p, pairs.chi(sector.attributes, sector.sizes), d.cells)
-        inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
-        moment *= inverse[:, None] * inverse
-        terms = len(pairs)
-    values = sl.eigvalsh(root @ moment @ root.T)
-    rounding = (16 * d.cells + terms) * EPS * float((root**2).sum())
-    return float(np.sqrt(np.maximum(values - rounding, 0)).sum())
+    moment = pairs.moment(p, pairs.chi(sector.attributes, sector.sizes), d.cells)
+    inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
+    moment *= inverse[:, None] * inverse
+    size = float((root**2).sum())  # at least the norm of N, which cancellation may leave none of
+    return _sum_of_roots(sl.eigvalsh(root @ moment @ root.T), 16 * d.cells + len(pairs), size)
+
+
+def _sum_of_roots(values: NDArray[Any], steps: int, size: float = 0.0) -> float:
+    """Σ √λ of a positive semidefinite matrix, rounded down: its eigenvalues are off by `steps` ε of its norm at most.
+
+    Sums of terms ≥ 0 are off by an ε a term, and a symmetric eigenproblem by about n ε of the norm.
+    """
+    off = steps * EPS * max(size, float(values.max()))
+    return float(np.sqrt(np.maximum(values - off, 0)).sum())
 
 
 def _nuclear_norm(a: Floats) -> float:

@@ -159,7 +159,7 @@ def _ideal(
     backend = NUMPY if device is None else torch_backend(device)
     pairs = None
     if publication.unit.neighbours is Neighbours.REPLACE_ONE:
-        pairs = AllPairs(decomposition, alone=publication.source.drops or publication.unit.max_records > 1)
+        pairs = AllPairs(decomposition, alone=asked.alone)
     if refine and (asked.weights is not None or pairs is not None):
         raise PlanError(
             "a plan is refined for targets of every number and single records: with the fit-for-use goal and "
