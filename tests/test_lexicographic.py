@@ -191,7 +191,7 @@ def test_no_cell_can_be_cheaper_by_a_conic_solver(seed):
     check_levels(found)
     largest = found.profile.max()
     first = found.profile >= found.levels[:2][-1] - TIED * largest
-    np.testing.assert_allclose(expected[first], found.profile[first], atol=2e-3 * largest)
+    np.testing.assert_allclose(expected[first], found.profile[first], atol=1e-3 * largest)
     np.testing.assert_allclose(expected, found.profile, atol=2e-2 * largest)
     assert (expected <= found.profile + TIED * largest).all()
 
@@ -391,9 +391,11 @@ def check_stopped(workload, why):
     return plan
 
 
-def test_what_cannot_be_told_in_floating_point_is_said():
-    w = ref.ranges(64)
-    c = np.random.default_rng(7).uniform(1, 1000, 128)
+def test_what_cannot_be_told_in_floating_point_is_said(monkeypatch):
+    """No threshold makes the ranks of both sides agree: what was decided so far stands."""
+    monkeypatch.setattr(lexicographic, "THRESHOLDS", (1e300,))
+    w = ref.ranges(32)
+    c = np.random.default_rng(7).uniform(1, 1000, 64)
     form, solution, found = refined(fn.matrix_workload(w, variances=c))
     why = "what is active cannot be told in floating point"
     assert not found.complete

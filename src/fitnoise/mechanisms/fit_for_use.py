@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fitnoise.backends import NUMPY, torch_backend
-from fitnoise.certificates import Evidence
+from fitnoise.certificates import Evidence, Terms, lower_bound
 from fitnoise.errors import CapExceeded, GapNotReached, PlanError, SingularStrategy
 from fitnoise.mechanisms.formulation import AllPairs, Formulation
-from fitnoise.plans import Plan, terms
+from fitnoise.plans import Plan, relaxation, terms, weighted_cost
 from fitnoise.privacy import Neighbours, PrivacyUnit
 from fitnoise.publication import Budget, CellBudgets, DataSource, Objective, Publication
-from fitnoise.rounding import rescale, round_strategy
+from fitnoise.rounding import rescale, round_strategy, variances
 from fitnoise.sectors import Decomposition, Floats, decompose
 from fitnoise.solvers import combined, lexicographic
+from fitnoise.strategy import Strategy
 from fitnoise.workloads import Workload
 
 DEFAULT_GAP = 1e-6
@@ -108,7 +109,8 @@ def plan(
     budgets = publication.cell_budgets
     decomposition = decompose(publication.workload, apart=() if budgets is None else budgets.attributes)
     ideal = _ideal(decomposition, publication, goal, refine, start, device, max_iterations, progress)
-    made = _rounded(decomposition, ideal, publication, goal)
+    strategy = _rounded(decomposition, ideal, publication, goal)
+    made = Plan(publication, strategy, ideal.evidence, ideal.status)
     if made.exact_cost == 0:
         raise PlanError(
             "replace-one neighbours protect nothing that these tables show: the number of records is public there, and "
@@ -197,16 +199,20 @@ def _weights_of(plan: Plan | None, form: Formulation) -> tuple[Floats, Floats] |
     return (p, q) if fits else None
 
 
-def _rounded(decomposition: Decomposition, ideal: _Ideal, publication: Publication, goal: float) -> Plan:
-    """The plan of the fewest bits that reaches at most 1 + goal times the bound, or of the most bits."""
-    found: Plan | None = None
+def _rounded(decomposition: Decomposition, ideal: _Ideal, publication: Publication, goal: float) -> Strategy:
+    """The integer strategy of the fewest bits that reaches at most 1 + goal times the bound, or of the most bits."""
+    asked = terms(publication, decomposition)
+    bound = lower_bound(decomposition, ideal.evidence, asked)
+    found: Strategy | None = None
     for bits in BITS:
         try:
-            rough = Plan(publication, round_strategy(decomposition, ideal.factors, bits), ideal.evidence, ideal.status)
-            found = _scaled(rough)
+            found = _scaled(decomposition, round_strategy(decomposition, ideal.factors, bits), publication, asked)
+            achieved = variances(decomposition, found)
         except SingularStrategy:
             continue  # too few bits for the smallest direction
-        if found.exact_cost == 0 or found.gap <= goal:
+        cost = float(weighted_cost(publication, decomposition, found))
+        bought = 1.0 if publication.budget is None else relaxation(decomposition, asked, achieved)
+        if cost == 0 or (cost + _traded(asked, achieved)) * bought <= bound * (1 + goal):
             break
     if found is None:
         raise PlanError(
@@ -216,20 +222,24 @@ def _rounded(decomposition: Decomposition, ideal: _Ideal, publication: Publicati
     return found
 
 
-def _scaled(plan: Plan) -> Plan:
+def _traded(asked: Terms, achieved: Floats) -> float:
+    """λ Σ ω var of a hybrid, otherwise 0."""
+    return 0.0 if asked.trade is None or asked.weights is None else asked.trade * float(asked.weights @ achieved)
+
+
+def _scaled(decomposition: Decomposition, strategy: Strategy, publication: Publication, asked: Terms) -> Strategy:
     """Scale all noise so that the worst target holds, or the budget does, or a hybrid is at its best."""
-    budget = plan.publication.budget
-    if budget is None:
-        stretch = 1 / plan.relaxation
-        if plan.terms.trade is not None:
-            cost = float(plan.exact_weighted_cost)
-            if plan.value > cost:  # else the total weighs nothing in double precision
-                stretch = min(stretch, (cost / (plan.value - cost)) ** 0.5)
-        return replace(plan, strategy=rescale(plan.strategy, stretch**0.5 * (1 - 1e-12), up=False))
-    allowed = budget.as_rho()
-    spent = plan.exact_weighted_cost / 2
-    scaled = replace(plan, strategy=rescale(plan.strategy, float(spent / allowed) ** 0.5 * (1 + 1e-12), up=True))
-    if scaled.exact_weighted_cost / 2 > allowed:
+    cost = weighted_cost(publication, decomposition, strategy)
+    if publication.budget is None:
+        achieved = variances(decomposition, strategy)
+        stretch = 1 / relaxation(decomposition, asked, achieved)
+        traded = _traded(asked, achieved)
+        if traded > 0:
+            stretch = min(stretch, (float(cost) / traded) ** 0.5)
+        return rescale(strategy, stretch**0.5 * (1 - 1e-12), up=False)
+    allowed = publication.budget.as_rho()
+    scaled = rescale(strategy, float(cost / 2 / allowed) ** 0.5 * (1 + 1e-12), up=True)
+    if weighted_cost(publication, decomposition, scaled) / 2 > allowed:
         raise PlanError("rounding left the plan above its budget; this is a defect, please report it.")
     return scaled
 
