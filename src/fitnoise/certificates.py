@@ -164,13 +164,14 @@ def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Terms) 
     _check("p", evidence.cells, cells, positive=True)
     total_only = terms.weights is not None and terms.trade is None
     _check("q", evidence.numbers, 0 if total_only else len(d.variances), positive=terms.weights is None)
-    if evidence.pairs is not None and not all(
-        0 <= o < d.cells and NOBODY <= u < d.cells
-        for _, o, u in evidence.pairs.keys()  # noqa: SIM118 - no dictionary
-    ):
-        raise PlanError("a pair of records names a cell that does not exist; the plan proves nothing.")
-    if evidence.pairs is not None and not terms.alone and (evidence.pairs.second == NOBODY).any():
-        raise PlanError("no record comes or goes alone here, as the evidence would have it; the plan proves nothing.")
+    if evidence.pairs is not None:
+        first, second = evidence.pairs.first, evidence.pairs.second
+        if min(first.min(), second.min() - NOBODY) < 0 or max(first.max(), second.max()) >= d.cells:
+            raise PlanError("a pair of records names a cell that does not exist; the plan proves nothing.")
+        if not terms.alone and (second == NOBODY).any():
+            raise PlanError(
+                "no record comes or goes alone here, as the evidence would have it; the plan proves nothing."
+            )
     p = evidence.cells / evidence.cells.sum() * terms.factor
     if terms.relative is not None:
         p = np.divide(p, terms.relative, out=np.zeros_like(p), where=terms.relative > 0)
@@ -197,23 +198,27 @@ def _nu(d: Decomposition, p: Floats, w: Floats, pairs: Pairs | None) -> float:
         chi = None if pairs is None else pairs.chi(sector.attributes, sector.sizes)
         key = (sector.members, b"" if chi is None else chi.tobytes())
         if key not in known:
-            known[key] = max(_sector_norm(d, sector, p, w, pairs), 0.0)
+            moment = None if pairs is None or chi is None else pairs.moment(p, chi, d.cells)
+            reach = p if pairs is None else pairs.reach(p, d.cells)
+            known[key] = max(_sector_norm(d, sector, w, reach, moment, 0 if pairs is None else len(pairs)), 0.0)
         nu += sector.multiplicity * known[key]
     return nu
 
 
-def _sector_norm(d: Decomposition, sector: Sector, p: Floats, w: Floats, pairs: Pairs | None) -> float:
+def _sector_norm(
+    d: Decomposition, sector: Sector, w: Floats, reach: Floats, moment: Floats | None, summed: int
+) -> float:
     """‖ diag(w)^½ R_S D_S^½ ‖_*, less an allowance for rounding.
 
+    D_S is `moment`, the sum of that many terms, with D_S ≼ 2 diag(reach); without one it is diag(reach) itself.
     From the matrix itself where there is one and D_S is diagonal. Otherwise from the eigenvalues of N^½ D_S N^½,
     N = R_Sᵀ diag(w) R_S, after both were scaled by what weighs on each cell, so that no cell hides another's rounding.
     """
     parts = [(d.layouts[t], w[d.layouts[t].rows] / d.table_cells(t) ** 2) for t in sector.members]
-    reach = p if pairs is None else pairs.reach(p, d.cells)  # D_S ≼ 2 diag(reach)
     scale = np.sqrt(reach)
     if all(isinstance(layout.queries, np.ndarray) for layout, _ in parts):
         stacked = np.concatenate([np.sqrt(x)[:, None] * layout.queries for layout, x in parts]) * scale
-        if pairs is None:
+        if moment is None:
             return float((1 - SLACK - 2 * EPS * min(stacked.shape)) * _nuclear_norm(stacked))
         root = sl.qr(stacked, mode="r")[0][: d.cells]
     else:
@@ -222,15 +227,14 @@ def _sector_norm(d: Decomposition, sector: Sector, p: Floats, w: Floats, pairs: 
             q = layout.queries
             gram += (q.T * x) @ q if isinstance(q, np.ndarray) else rules.weighted_gram(q, x)
         gram *= scale[:, None] * scale
-        if pairs is None:
+        if moment is None:
             return _sum_of_roots(sl.eigvalsh(gram), 8 * d.cells)
         own, axes = sl.eigh(gram)
         root = np.sqrt(np.maximum(own, 0))[:, None] * axes.T
-    moment = pairs.moment(p, pairs.chi(sector.attributes, sector.sizes), d.cells)
     inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
-    moment *= inverse[:, None] * inverse
+    even = moment * inverse[:, None] * inverse
     size = float((root**2).sum())  # at least the norm of N, which cancellation may leave none of
-    return _sum_of_roots(sl.eigvalsh(root @ moment @ root.T), 16 * d.cells + len(pairs), size)
+    return _sum_of_roots(sl.eigvalsh(root @ even @ root.T), 16 * d.cells + summed, size)
 
 
 def _sum_of_roots(values: NDArray[Any], steps: int, size: float = 0.0) -> float:

@@ -159,7 +159,7 @@ def free_command(
         if not ledger_file.exists():
             raise LedgerError(f"there is no ledger {ledger_file.name!r}. Nothing was planned.")
         with Ledger(ledger_file) as ledger:
-            beside = [*ledger.charged(Account(publication.source.name, publication.unit.describe()))]
+            beside = [*ledger.charged(account(publication))]
     if output is not None:
         _check_replaceable(output)
     with progress("planning") as tell:

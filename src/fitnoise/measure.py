@@ -18,7 +18,8 @@ from fitnoise import noise, privacy
 from fitnoise.counting import Counter, Margins, sum_down
 from fitnoise.errors import CapExceeded, DataError, PlanError
 from fitnoise.ledger import Account, Entry, Ledger, ceil_dyadic
-from fitnoise.plans import MECHANISM, Plan, unit_profile, weighted_cost
+from fitnoise.plans import MECHANISM, Plan, against_limits, unit_profile
+from fitnoise.publication import Publication
 from fitnoise.strategy import Integers, SectorStrategy, Strategy, centre, exact_matmul
 
 WRAP = 2**62
@@ -49,9 +50,10 @@ class _Part:
     basis: Integers  # (rows, joint cells of those structured attributes)
 
 
-def account(plan: Plan) -> Account:
-    """The ledger account a plan charges: its data source and its privacy unit."""
-    return Account(plan.publication.source.name, plan.publication.unit.describe())
+def account(of: Plan | Publication) -> Account:
+    """The ledger account a plan or publication charges: its data source and its privacy unit."""
+    publication = of.publication if isinstance(of, Plan) else of
+    return Account(publication.source.name, publication.unit.describe())
 
 
 def measure(plan: Plan, counter: Counter, ledger: Ledger) -> Measurement:
@@ -89,9 +91,8 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger) -> Measurement:
     rho = privacy.rho(strategy.unit_cost(publication.unit, drops=drops))
     if rho <= 0:
         raise PlanError("a strategy that measures something costs something; this one claims to be free.")
-    weighted = privacy.rho(weighted_cost(publication, plan.decomposition, strategy))
-    for what, limit in publication.limits:
-        if max(rho, weighted if what == "budget" else rho) > limit:
+    for what, spent, limit in against_limits(publication, plan.decomposition, strategy, rho):
+        if spent > limit:
             raise CapExceeded(
                 f"the plan costs more than the {what} it declares. Nothing was read and nothing was charged."
             )

@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -99,12 +99,8 @@ class Plan:
     @cached_property
     def decomposition(self) -> Decomposition:
         """The workload in sectors, over the strategy's own bases."""
-        budgets = self.publication.cell_budgets
-        return decompose(
-            self.publication.workload,
-            [s.basis for s in self.strategy.sectors],
-            apart=() if budgets is None else budgets.attributes,
-        )
+        bases = [s.basis for s in self.strategy.sectors]
+        return decompose(self.publication.workload, bases, apart=self.publication.apart)
 
     @cached_property
     def terms(self) -> Terms:
@@ -158,21 +154,21 @@ class Plan:
     def slack(self) -> Floats:
         """How much less than the dearest one record in each structured cell costs, (n_o,): paid for and not used."""
         prices = self.strategy.profile()
-        return np.array([float(max(prices) - x) for x in prices])
+        dearest = max(prices)
+        return np.array([float(dearest - x) for x in prices])
 
     @cached_property
     def exact_weighted_cost(self) -> Fraction:
         """Max_o prof_o/r_o for one protected unit, exact: Δ² where all cells have the same budget, as r ≤ 1."""
+        if self.publication.cell_budgets is None:
+            return self.exact_cost
         return weighted_cost(self.publication, self.decomposition, self.strategy)
 
     @cached_property
     def value(self) -> float:
         """What the integers reach of what was minimised: Δ² (relative to cell budgets), plus λ Σ ω var of a hybrid."""
         cost = _up(self.exact_weighted_cost)
-        t = self.terms
-        if t.trade is None or t.weights is None:
-            return cost
-        return cost + t.trade * float(t.weights @ self.variances)
+        return cost if self.terms.trade is None else cost + traded(self.terms, self.variances)
 
     # --- accuracy -----------------------------------------------------------------------------------
 
@@ -367,8 +363,7 @@ class Plan:
     def _read(cls, document: Mapping[str, Any]) -> Self:
         publication = Spec.parse(document["spec"]).publication()
         domain = publication.workload.domain
-        budgets = publication.cell_budgets
-        free, bound = exchangeable_attributes(publication.workload, () if budgets is None else budgets.attributes)
+        free, bound = exchangeable_attributes(publication.workload, publication.apart)
         sectors = []
         for s in document["strategy"]:
             attributes = tuple(free.index(a) for a in s["attributes"])
@@ -437,6 +432,20 @@ def axis_key(domain: Domain, name: str) -> str:
     """An attribute's name with the SHA-256 of its whole definition: in two plans the same key, the same cells."""
     document = json.dumps(attribute_document(domain[name]), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"{name}:{hashlib.sha256(document.encode('ascii')).hexdigest()}"
+
+
+def against_limits(
+    publication: Publication, decomposition: Decomposition, strategy: Strategy, rho: Fraction
+) -> Iterator[tuple[str, Fraction, Fraction]]:
+    """(what, ρ that counts, ρ allowed): a cap limits what is charged, a budget that relative to cell budgets."""
+    for what, limit in publication.limits:
+        relative = what == "budget" and publication.cell_budgets is not None
+        yield what, privacy.rho(weighted_cost(publication, decomposition, strategy)) if relative else rho, limit
+
+
+def traded(asked: Terms, achieved: Floats) -> float:
+    """λ Σ ω var of a hybrid, otherwise 0."""
+    return 0.0 if asked.trade is None or asked.weights is None else asked.trade * float(asked.weights @ achieved)
 
 
 def relaxation(decomposition: Decomposition, asked: Terms, achieved: Floats) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -210,11 +210,15 @@ class CellBudgets:
 
     def along(self, domain: Domain, structured: Sequence[str]) -> NDArray[np.float64]:
         """R of every joint cell of the structured attributes, (n_o,), in C order."""
-        sizes = [domain[a].size for a in self.attributes]
-        order = [self.attributes.index(a) for a in structured if a in self.attributes]
-        table = np.array(self.values).reshape(sizes).transpose(order)
-        kept = [domain[a].size if a in self.attributes else 1 for a in structured]
-        return np.broadcast_to(table.reshape(kept), [domain[a].size for a in structured]).ravel()
+        table = aligned(domain, np.array(self.values), self.attributes, structured)
+        return np.broadcast_to(table, [domain[a].size for a in structured]).ravel()
+
+
+def aligned(domain: Domain, values: NDArray[Any], own: Sequence[str], onto: Sequence[str]) -> NDArray[Any]:
+    """Values in C order over some attributes, as an array along `onto`: of size 1 along those that are not its own."""
+    table = values.reshape([domain[a].size for a in own])
+    ordered = table.transpose([own.index(a) for a in onto if a in own])
+    return ordered.reshape([domain[a].size if a in own else 1 for a in onto])
 
 
 @final
@@ -283,6 +287,11 @@ class Publication:
             raise SpecError("only what stands beside other plans can be free; name them.")
         if len(set(self.beside)) != len(self.beside):
             raise SpecError("a plan is named twice beside this one.")
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """Attributes whose values are not alike because records have budgets by them."""
+        return () if self.cell_budgets is None else self.cell_budgets.attributes
 
     @property
     def limits(self) -> tuple[tuple[str, Fraction], ...]:

@@ -56,19 +56,17 @@ def variances(decomposition: Decomposition, strategy: Strategy) -> Floats:
     for sector, measured in zip(decomposition.sectors, strategy.sectors, strict=True):
         share = math.prod(1 - 1 / n for n in sector.sizes)
         inside = math.prod(sector.sizes)
+        whitened = whitener(measured)
         for t, lift in zip(sector.members, sector.lifts, strict=True):
             rest = decomposition.table_cells(t) // inside
-            own = (
-                ((lift @ whitener(measured)) ** 2).sum(axis=1)
-                if isinstance(lift, np.ndarray)
-                else _row_squares(lift, whitener(measured))
-            )
-            out[decomposition.layouts[t].rows] += share / rest**2 * own
+            out[decomposition.layouts[t].rows] += share / rest**2 * _row_squares(lift, whitened)
     return out
 
 
-def _row_squares(a: Operator, b: Floats) -> Floats:
-    """Σ_c (A B)_jc² for every row j, some columns of B at a time."""
+def _row_squares(a: Floats | Operator, b: Floats) -> Floats:
+    """Σ_c (A B)_jc² for every row j; of an operator, some columns of B at a time."""
+    if isinstance(a, np.ndarray):
+        return np.asarray(((a @ b) ** 2).sum(axis=1))
     step = max(1, CHUNK // a.shape[0])
     return np.asarray(sum((a.mv(b[:, c : c + step]) ** 2).sum(axis=1) for c in range(0, b.shape[1], step)))
 

@@ -22,7 +22,7 @@ import pandas as pd
 
 from fitnoise.domain import RESERVED
 from fitnoise.errors import FitnoiseError, ReleaseError
-from fitnoise.plans import Plan
+from fitnoise.plans import Plan, against_limits
 from fitnoise.publication import Goal
 from fitnoise.releases import MEASUREMENTS, Release, csv_text, describe, engine, read_parquet, read_text, to_json
 from fitnoise.workloads import slug
@@ -163,8 +163,8 @@ def _told_targets(plan: Plan) -> str:
 
 
 def _check_price(plan: Plan) -> str | None:
-    for what, limit in plan.publication.limits:
-        spent = plan.exact_weighted_cost / 2 if what == "budget" else plan.exact_rho  # cell budgets are shares of it
+    limits = against_limits(plan.publication, plan.decomposition, plan.strategy, plan.exact_rho)
+    for what, spent, limit in limits:
         if spent > limit:
             return f"rho = {float(spent):.9g} exceeds the {what} {float(limit):.9g}"
         if what == "budget" and spent < limit * (1 - Fraction(1, 10**6)):

@@ -15,7 +15,7 @@ from fitnoise.backends import NUMPY, torch_backend
 from fitnoise.certificates import Evidence, Terms, lower_bound
 from fitnoise.errors import CapExceeded, GapNotReached, PlanError, SingularStrategy
 from fitnoise.mechanisms.formulation import AllPairs, Formulation
-from fitnoise.plans import Plan, relaxation, terms, weighted_cost
+from fitnoise.plans import Plan, relaxation, terms, traded, weighted_cost
 from fitnoise.privacy import Neighbours, PrivacyUnit
 from fitnoise.publication import Budget, CellBudgets, DataSource, Objective, Publication
 from fitnoise.rounding import rescale, round_strategy, variances
@@ -106,10 +106,10 @@ def plan(
             cell_budgets=cell_budgets,
         )
     goal = DEFAULT_GAP if gap is None else gap
-    budgets = publication.cell_budgets
-    decomposition = decompose(publication.workload, apart=() if budgets is None else budgets.attributes)
-    ideal = _ideal(decomposition, publication, goal, refine, start, device, max_iterations, progress)
-    strategy = _rounded(decomposition, ideal, publication, goal)
+    decomposition = decompose(publication.workload, apart=publication.apart)
+    asked = terms(publication, decomposition)
+    ideal = _ideal(decomposition, asked, publication, goal, refine, start, device, max_iterations, progress)
+    strategy = _rounded(decomposition, asked, ideal, publication, goal)
     made = Plan(publication, strategy, ideal.evidence, ideal.status)
     if made.exact_cost == 0:
         raise PlanError(
@@ -149,6 +149,7 @@ class _Ideal:
 
 def _ideal(
     decomposition: Decomposition,
+    asked: Terms,
     publication: Publication,
     goal: float,
     refine: bool,
@@ -157,7 +158,6 @@ def _ideal(
     max_iterations: int,
     progress: Callable[[int, float], None] | None,
 ) -> _Ideal:
-    asked = terms(publication, decomposition)
     backend = NUMPY if device is None else torch_backend(device)
     pairs = None
     if publication.unit.neighbours is Neighbours.REPLACE_ONE:
@@ -199,20 +199,19 @@ def _weights_of(plan: Plan | None, form: Formulation) -> tuple[Floats, Floats] |
     return (p, q) if fits else None
 
 
-def _rounded(decomposition: Decomposition, ideal: _Ideal, publication: Publication, goal: float) -> Strategy:
+def _rounded(
+    decomposition: Decomposition, asked: Terms, ideal: _Ideal, publication: Publication, goal: float
+) -> Strategy:
     """The integer strategy of the fewest bits that reaches at most 1 + goal times the bound, or of the most bits."""
-    asked = terms(publication, decomposition)
     bound = lower_bound(decomposition, ideal.evidence, asked)
     found: Strategy | None = None
     for bits in BITS:
         try:
-            found = _scaled(decomposition, round_strategy(decomposition, ideal.factors, bits), publication, asked)
-            achieved = variances(decomposition, found)
+            found = _scaled(decomposition, asked, round_strategy(decomposition, ideal.factors, bits), publication)
+            reached = _reached(decomposition, asked, found, publication)
         except SingularStrategy:
             continue  # too few bits for the smallest direction
-        cost = float(weighted_cost(publication, decomposition, found))
-        bought = 1.0 if publication.budget is None else relaxation(decomposition, asked, achieved)
-        if cost == 0 or (cost + _traded(asked, achieved)) * bought <= bound * (1 + goal):
+        if reached <= bound * (1 + goal):
             break
     if found is None:
         raise PlanError(
@@ -222,23 +221,29 @@ def _rounded(decomposition: Decomposition, ideal: _Ideal, publication: Publicati
     return found
 
 
-def _traded(asked: Terms, achieved: Floats) -> float:
-    """λ Σ ω var of a hybrid, otherwise 0."""
-    return 0.0 if asked.trade is None or asked.weights is None else asked.trade * float(asked.weights @ achieved)
+def _reached(decomposition: Decomposition, asked: Terms, strategy: Strategy, publication: Publication) -> float:
+    """What a strategy reaches of what is minimised, at the targets as they were asked; 0 where it costs nothing."""
+    cost = float(weighted_cost(publication, decomposition, strategy))
+    if asked.trade is None and publication.budget is None:
+        return cost
+    achieved = variances(decomposition, strategy)
+    bought = 1.0 if publication.budget is None else relaxation(decomposition, asked, achieved)
+    return (cost + traded(asked, achieved)) * bought if cost > 0 else 0.0
 
 
-def _scaled(decomposition: Decomposition, strategy: Strategy, publication: Publication, asked: Terms) -> Strategy:
+def _scaled(decomposition: Decomposition, asked: Terms, strategy: Strategy, publication: Publication) -> Strategy:
     """Scale all noise so that the worst target holds, or the budget does, or a hybrid is at its best."""
-    cost = weighted_cost(publication, decomposition, strategy)
     if publication.budget is None:
         achieved = variances(decomposition, strategy)
         stretch = 1 / relaxation(decomposition, asked, achieved)
-        traded = _traded(asked, achieved)
-        if traded > 0:
-            stretch = min(stretch, (float(cost) / traded) ** 0.5)
+        error = traded(asked, achieved)
+        if error > 0:
+            cost = float(weighted_cost(publication, decomposition, strategy))
+            stretch = min(stretch, (cost / error) ** 0.5)
         return rescale(strategy, stretch**0.5 * (1 - 1e-12), up=False)
     allowed = publication.budget.as_rho()
-    scaled = rescale(strategy, float(cost / 2 / allowed) ** 0.5 * (1 + 1e-12), up=True)
+    spent = weighted_cost(publication, decomposition, strategy) / 2
+    scaled = rescale(strategy, float(spent / allowed) ** 0.5 * (1 + 1e-12), up=True)
     if weighted_cost(publication, decomposition, scaled) / 2 > allowed:
         raise PlanError("rounding left the plan above its budget; this is a defect, please report it.")
     return scaled

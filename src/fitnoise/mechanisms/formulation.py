@@ -50,11 +50,11 @@ class AllPairs:
             codes = [0, *(1 << a for a in free)] if (1 + len(free)) * half <= MAX_KINDS else [0]
         self.patterns = [always | code for code in codes]
         self.kinds = Kinds(len(self.patterns), d.cells, alone)
-        self._shapes = {t: Pairs.of([(t, 0, 0)]) for t in self.patterns}
+        self._shapes = Pairs.of((t, 0, 0) for t in self.patterns)
 
     def chi(self, sector: Sector) -> Floats:
         """χ_S of every pattern."""
-        return np.array([self._shapes[t].chi(sector.attributes, sector.sizes)[0] for t in self.patterns])
+        return self._shapes.chi(sector.attributes, sector.sizes)
 
     def evidence(self, p: Floats, q: Floats) -> Evidence:
         """The weights of the pairs that matter."""

@@ -10,19 +10,21 @@ Source: fit-for-use (Xiao et al. 2021), section 5.3; composing profiles cell by 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fitnoise import rules
 from fitnoise.composition import Charged, joint
 from fitnoise.domain import Domain
 from fitnoise.errors import PlanError
 from fitnoise.mechanisms.fit_for_use import plan as make_plan
 from fitnoise.plans import Plan, axis_key, unit_profile
 from fitnoise.privacy import Neighbours
-from fitnoise.publication import Budget, CellBudgets, Publication
+from fitnoise.publication import Budget, CellBudgets, Publication, aligned
 from fitnoise.sectors import MAX_STRUCTURED_CELLS
 from fitnoise.workloads import Workload
 
@@ -89,7 +91,7 @@ def free(
         beside=tuple(c.plan for c in charges),
         free=True,
     )
-    _check_cells(wanted)
+    _check_cells(publication.workload, names, np.array(shares) == 0)
     made = make_plan(wanted, max_iterations=max_iterations, progress=progress)
     own = unit_profile(made.publication, made.decomposition, made.strategy)
     if own is None or joint([*(c.profile for c in charges), own]) > whole:
@@ -168,35 +170,29 @@ def _slack(domain: Domain, charges: list[Charged]) -> tuple[list[str], list[Frac
     total = np.full(shape, 0, dtype=object)
     for c in charges:
         own = [keys[key] for key, _ in c.profile.axes]
-        table = np.array(c.profile.values, dtype=object).reshape([n for _, n in c.profile.axes])
-        order = [own.index(a) for a in names if a in own]
-        spread = table.transpose(order).reshape([domain[a].size if a in own else 1 for a in names])
+        spread = aligned(domain, np.array(c.profile.values, dtype=object), own, names)
         total = np.asarray(total + spread, dtype=object)
     most = max(total.flat)
     return names, [max(Fraction(int(most - x), 2**64) - MARGIN, Fraction(0)) for x in total.flat]
 
 
-def _check_cells(publication: Publication) -> None:
+def _check_cells(workload: Workload, names: Sequence[str], exhausted: NDArray[np.bool_]) -> None:
     """Refuse tables that count records of cells without slack, by name."""
-    budgets = publication.cell_budgets
-    if budgets is None:
-        return
-    domain = publication.workload.domain
-    spent = np.array(budgets.values).reshape([domain[a].size for a in budgets.attributes]) == 0
-    for t in publication.workload.tables:
+    domain = workload.domain
+    spent = aligned(domain, exhausted, names, names)
+    for t in workload.tables:
         if t.matrix is not None:
             counted = t.matrix.matrix.any(axis=0).reshape(domain.shape)
-            away = tuple(i for i, a in enumerate(domain) if a not in budgets.attributes)
+            away = tuple(i for i, a in enumerate(domain) if a not in names)
             seen = np.asarray(counted).any(axis=away)
         else:
             seen = np.ones(spent.shape, dtype=bool)
-            for axis, a in enumerate(budgets.attributes):
+            for a in names:
                 if a in t.attributes:
-                    cells = t.view(a).operator(domain[a]).rmv(np.ones(t.view(a).operator(domain[a]).shape[0])) > 0
-                    seen &= cells.reshape([-1 if i == axis else 1 for i in range(spent.ndim)])
+                    seen &= aligned(domain, rules.column_norms(t.view(a).operator(domain[a])) > 0, [a], names)
         bad = np.argwhere(seen & spent)
         if len(bad):
-            where = ", ".join(f"{a} = {domain[a].values[i]}" for a, i in zip(budgets.attributes, bad[0], strict=True))
+            where = ", ".join(f"{a} = {domain[a].values[i]}" for a, i in zip(names, bad[0], strict=True))
             raise PlanError(
                 f"table {t.name!r} counts records that already pay the full price ({where}; {len(bad)} of {spent.size} "
                 "cells): nothing about them is free. Ask about the other cells only. Nothing was planned."

@@ -10,6 +10,7 @@ from typing import final
 
 import numpy as np
 
+from fitnoise.problems import Linearisation, Problem
 from fitnoise.sectors import Floats
 
 Weights = tuple[Floats, Floats]
@@ -55,6 +56,15 @@ class Solution:
 def relative_gap(upper: float, lower: float) -> float:
     """Upper/lower − 1; infinite while nothing is proven."""
     return upper / lower - 1 if lower > 0 else math.inf
+
+
+def attempt(problem: Problem, w: Floats) -> Linearisation | None:
+    """The problem at w = (p, q); None where it cannot be evaluated in floating point."""
+    try:
+        at = problem.linearise(w[: problem.cells], w[problem.cells :])
+    except np.linalg.LinAlgError:
+        return None
+    return at if at.value.finite else None
 
 
 class Incumbent:

@@ -16,7 +16,7 @@ import numpy as np
 from fitnoise.errors import PlanError
 from fitnoise.problems import Evaluation, Problem
 from fitnoise.sectors import Floats
-from fitnoise.solvers._base import Incumbent, Progress, Solution, Status, Weights
+from fitnoise.solvers._base import Incumbent, Progress, Solution, Status, Weights, attempt
 
 THETA = 1.9
 MEMORY = 20
@@ -67,14 +67,14 @@ class _Search:
             self.weights = np.concatenate([np.full(n, 1 / n), np.full(m, 1 / m if self.scaled else problem.trade_size)])
         else:
             self.weights = self._normalise(np.concatenate(start))
-        value = _evaluate(problem, self.weights)
-        if value is None:
+        at = attempt(problem, self.weights)
+        if at is None:
             raise PlanError(
                 "the problem cannot be evaluated in floating point even at equal weights: the targets or the queries "
                 "differ too much in size. Bring them closer together. Nothing was planned."
             )
         self.best = Incumbent()
-        self._accept(self.weights, value)
+        self._accept(self.weights, at.value)
         self.evaluations = 1
         self.memory = _Memory()
         self.mark = (1, self.best.gap)
@@ -106,17 +106,17 @@ class _Search:
         jump = self.memory.extrapolate(self.weights, plain) if self.evaluations >= WARM_UP else None
         if jump is not None:
             jump = self._normalise(jump)
-            trial = _evaluate(self.problem, jump)
+            trial = attempt(self.problem, jump)
             self.evaluations += 1
-            if trial is not None and trial.lower >= self.value.lower - 1e-12 * abs(self.value.lower):
-                self._accept(jump, trial)
+            if trial is not None and trial.value.lower >= self.value.lower - 1e-12 * abs(self.value.lower):
+                self._accept(jump, trial.value)
                 return True
             self.memory.clear()
-        step = _evaluate(self.problem, plain)
+        step = attempt(self.problem, plain)
         self.evaluations += 1
         if step is None:
             return False
-        self._accept(plain, step)
+        self._accept(plain, step.value)
         return True
 
     def stuck(self) -> bool:
@@ -132,9 +132,9 @@ class _Search:
                 return True
             self.mark = (self.evaluations, self.best.gap)
             self.memory.clear()
-            again = _evaluate(self.problem, self.best.dual)
+            again = attempt(self.problem, self.best.dual)
             if again is not None:
-                self.weights, self.value = self.best.dual, again
+                self.weights, self.value = self.best.dual, again.value
         return False
 
 
@@ -173,11 +173,3 @@ def solve(
         if progress is not None:
             progress(search.evaluations, search.best.gap)
     return search.best.solution(problem.cells, search.evaluations, status)
-
-
-def _evaluate(problem: Problem, w: Floats) -> Evaluation | None:
-    try:
-        value = problem.evaluate(w[: problem.cells], w[problem.cells :])
-    except np.linalg.LinAlgError:
-        return None
-    return value if value.finite else None

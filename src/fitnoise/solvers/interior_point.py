@@ -19,7 +19,7 @@ import numpy as np
 from fitnoise.errors import PlanError
 from fitnoise.problems import Linearisation, Problem
 from fitnoise.sectors import Floats
-from fitnoise.solvers._base import Incumbent, Progress, Solution, Status, Weights
+from fitnoise.solvers._base import Incumbent, Progress, Solution, Status, Weights, attempt
 
 STEPS = 80
 """Newton steps allowed; twenty are usual."""
@@ -71,10 +71,10 @@ class Search:
         self.problem = problem
         p, q = (np.maximum(x, NEAREST / x.size * x.sum() / 2) for x in start)
         p = p / p.sum()
-        at = _linearise(problem, np.concatenate([p, q]))
+        at = attempt(problem, np.concatenate([p, q]))
         if at is not None:
             q = q * problem.natural(q, at.value)[0]
-            at = _linearise(problem, np.concatenate([p, q]))
+            at = attempt(problem, np.concatenate([p, q]))
         if at is None:
             raise PlanError("the weights to start from cannot be evaluated in floating point. Nothing was planned.")
         self.steps = 0
@@ -121,7 +121,7 @@ class Search:
         while length >= SHORTEST:
             trial = w + length * dw
             trial[: self.problem.cells] /= trial[: self.problem.cells].sum()
-            there = _linearise(self.problem, trial)
+            there = attempt(self.problem, trial)
             if there is not None and self._barrier(there, trial, tau) <= before + 1e-4 * length * slope + 1e-13:
                 self.z = np.clip(z + _to_border(z, dz) * dz, 0.01 * tau / trial, 100 * tau / trial)
                 self._stand(trial, there)
@@ -163,14 +163,6 @@ class Search:
         n = self.problem.cells
         f = float(w[n:].sum()) - float(self.problem.offsets @ w[:n]) - 2 * at.value.nu
         return f / self.unit - tau * float(np.log(w).sum())
-
-
-def _linearise(problem: Problem, w: Floats) -> Linearisation | None:
-    try:
-        at = problem.linearise(w[: problem.cells], w[problem.cells :])
-    except np.linalg.LinAlgError:
-        return None
-    return at if at.value.finite else None
 
 
 def _to_border(x: Floats, dx: Floats) -> float:

@@ -22,6 +22,7 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from fitnoise import rules
+from fitnoise.backends import NUMPY
 from fitnoise.errors import PlanError
 from fitnoise.problems import Block, Problem
 from fitnoise.sectors import Floats
@@ -113,12 +114,11 @@ class _Recursion:
             raise PlanError("a table is too tall for its matrix to be written out; plan without refinement.")
         self.progress = progress
         scale = np.sqrt(problem.spread(np.ones(problem.cells + problem.constraints))[0])
-        self.original = [_written_out(b) for b in problem.blocks]
+        self.original = [_written_out(replace(b, columns=b.columns * scale)) for b in problem.blocks]
         self.sectors = [
-            _Sector(b.multiplicity, b.columns * scale, b.lifts, b.numbers, np.eye(b.rank), np.zeros((b.rank, b.rank)))
+            _Sector(b.multiplicity, b.columns, b.lifts, b.numbers, np.eye(b.rank), np.zeros((b.rank, b.rank)))
             for b in self.original
         ]
-        self.scale = scale
         self.left = np.ones(problem.numbers)
         self.offsets = np.zeros(problem.columns)
         self.levels: list[float] = []
@@ -155,12 +155,20 @@ class _Recursion:
         told = f"profile lexicographically least to level {len(best.levels)}, then any: {why}"
         return replace(best, complete=False, status=told)
 
+    def reached(self) -> Floats:
+        """Σ ‖l_j‖² over what is free: 0 for numbers that are finished, (M,)."""
+        out = np.zeros(len(self.left))
+        for s in self.sectors:
+            if s.rank:
+                np.add.at(out, s.numbers, (s.lifts**2).sum(axis=1))
+        return out
+
     def _outcome(self, sigmas: list[Floats]) -> Refined | None:
         """What these covariances amount to; None when they cost more than the optimum."""
         factors = [np.asarray(sl.solve_triangular(np.linalg.cholesky(x), np.eye(len(x)), lower=True)) for x in sigmas]
         profile, used = np.zeros_like(self.offsets), np.zeros_like(self.left)
         for b, z, sigma in zip(self.original, factors, sigmas, strict=True):
-            profile += b.multiplicity * ((z @ (b.columns * self.scale)) ** 2).sum(axis=0)
+            profile += b.multiplicity * ((z @ b.columns) ** 2).sum(axis=0)
             used[b.numbers] += b.multiplicity * ((b.lifts @ sigma) * b.lifts).sum(axis=1)
         profile *= used.max()
         if profile.max() > self.levels[0] * (1 + RISE):
@@ -191,10 +199,7 @@ class _Stage:
         self.of = of
         self.open = [s for s in of.sectors if s.rank]
         self.cells = np.flatnonzero(sum(s.multiplicity * (s.columns**2).sum(axis=0) for s in self.open))
-        reached = np.zeros(len(of.left))
-        for s in self.open:
-            np.add.at(reached, s.numbers, (s.lifts**2).sum(axis=1))
-        self.numbers = np.flatnonzero(reached)
+        self.numbers = np.flatnonzero(of.reached())
         place = np.full(len(of.left), -1)
         place[self.numbers] = np.arange(len(self.numbers))
         self.blocks = []
@@ -209,10 +214,9 @@ class _Stage:
             first = start[0][self.cells], start[1][self.numbers]
         search = interior_point.Search(problem, first)
         search.run(CLOSE, 2 * interior_point.STEPS, of.progress)
-        w, v = search.w, search.at.value
         n = len(self.cells)
-        self.p, self.q = w[:n], w[n:]
-        self.problem, self.value = problem, v
+        self.p, self.q = search.w[:n], search.w[n:]
+        self.problem = problem
         self.level = search.best.upper
         self.primal = search.best.primal
         slack = np.maximum(search.gradient, search.z)
@@ -238,7 +242,7 @@ class _Stage:
 
     def covariances(self) -> list[Floats | None]:
         """Σ of what was free, scaled to meet the targets left; None for sectors that were finished before."""
-        factors = iter(self.problem.covariance_factors(self.primal[: len(self.cells)], self.primal[len(self.cells) :]))
+        factors = iter(self.problem.covariance_factors(*np.split(self.primal, [len(self.cells)])))
         return [(lambda y: y.T @ y)(next(factors)[0]) if s.rank else None for s in self.of.sectors]
 
     def _polished(self, cells: Mask, numbers: Mask) -> tuple[Floats, Floats]:
@@ -267,10 +271,11 @@ class _Stage:
         decided = []
         used, paid = np.zeros(len(self.numbers)), np.zeros(len(self.cells))
         for b in self.blocks:
-            rn, rc = np.sqrt(q[b.numbers])[:, None] * b.lifts, np.sqrt(p)[:, None] * b.columns.T
+            rn = NUMPY.triangle(np.sqrt(q[b.numbers])[:, None] * b.lifts)
+            rc = NUMPY.triangle(np.sqrt(p)[:, None] * b.columns.T)
             r = _rank(b.columns[:, self.active[0]].T)
-            u, s, vt = sl.svd(_square(rn) @ _square(rc).T)
-            y, z = (vt[:r] @ _square(rc)) / np.sqrt(s[:r, None]), (u[:, :r].T @ _square(rn)) / np.sqrt(s[:r, None])
+            u, s, vt = NUMPY.svd(rn @ rc.T)
+            y, z = (vt[:r] @ rc) / np.sqrt(s[:r, None]), (u[:, :r].T @ rn) / np.sqrt(s[:r, None])
             decided.append((y, z))
             used[b.numbers] += b.multiplicity * ((b.lifts @ y.T) ** 2).sum(axis=1)
             paid += b.multiplicity * ((z @ b.columns) ** 2).sum(axis=0)
@@ -282,12 +287,8 @@ class _Stage:
         for sector, (y, z) in zip(self.open, decided, strict=True):
             _reduce_sector(sector, y, z, stretch)
         of.offsets[self.cells] += paid
-        reached = np.zeros(len(of.left))
-        for sector in of.sectors:
-            if sector.rank:
-                np.add.at(reached, sector.numbers, (sector.lifts**2).sum(axis=1))
         room = 1 - used  # as shares of what was left
-        still = reached[self.numbers] > 0
+        still = of.reached()[self.numbers] > 0
         if (room[still] <= SAME).any():
             return False
         of.left[self.numbers] *= np.where(still, room, 1.0)
@@ -312,20 +313,11 @@ def _reduce_sector(s: _Sector, y: Floats, z: Floats, stretch: float) -> None:
     s.columns, s.lifts, s.embedding = columns, lifts, s.embedding @ free
 
 
-def _square(a: Floats) -> Floats:
-    """T with TᵀT = aᵀa, k × k."""
-    k = a.shape[1]
-    out = np.zeros((k, k))
-    r = sl.qr(a, mode="r", check_finite=False)[0][:k] if len(a) else a
-    out[: len(r)] = r
-    return out
-
-
 def _rank(a: Floats) -> int:
     """Rank of rows that are first made equally long: how they are weighted must not matter."""
     lengths = np.linalg.norm(a, axis=1)
     rows = a[lengths > 0] / lengths[lengths > 0, None]
     if not len(rows):
         return 0
-    s = np.linalg.svd(_square(rows) if len(rows) > rows.shape[1] else rows, compute_uv=False)
+    s = np.linalg.svd(NUMPY.triangle(rows), compute_uv=False)
     return int((s > 1e-8 * s[0]).sum())
