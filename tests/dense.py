@@ -1,6 +1,7 @@
 """The same objects written out as dense matrices, by code that shares nothing with sectors. Small domains only."""
 
 import math
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from fitnoise import rules
 from fitnoise.certificates import NOBODY
 from fitnoise.operators import Total
+from fitnoise.strategy import StrategyGroup
 
 
 def kron(factors):
@@ -70,6 +72,31 @@ def strategy_matrix(plan):
         blocks.append(block)
         scales += [sector.scale] * len(block)
     return np.concatenate(blocks), np.array(scales)
+
+
+def split(plan, answers):
+    """The answers of every sector, from those of the groups."""
+    out = []
+    for group, y in zip(plan.strategy.groups, answers, strict=True):
+        out += np.split(y, np.cumsum(group.answers)[:-1])
+    return out
+
+
+def group_of(*sectors):
+    """Sectors of one basis as a group of a strategy."""
+    first = sectors[0]
+    width = len(first.attributes)
+    attributes = np.array([s.attributes for s in sectors], dtype=np.intp).reshape(len(sectors), width)
+    sizes = np.array([s.sizes for s in sectors], dtype=np.int64).reshape(len(sectors), -1)
+    scales = np.array([s.scale for s in sectors])
+    return StrategyGroup(attributes, sizes, first.basis, np.stack([s.mixing for s in sectors]), scales)
+
+
+def with_sectors(strategy, sectors):
+    """The strategy with its sectors changed, one by one."""
+    left = iter(sectors)
+    groups = [group_of(*[next(left) for _ in range(len(g))]) for g in strategy.groups]
+    return replace(strategy, groups=tuple(groups))
 
 
 def least_squares(plan):

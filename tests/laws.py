@@ -14,6 +14,7 @@ from dense import (
     merged_matrix,
     pair_costs,
     shared_out,
+    split,
     strategy_matrix,
     workload_matrix,
     workload_variances,
@@ -174,8 +175,18 @@ class Replayed:
         return np.rint(rng.normal(0, scale, size)).astype(np.int64)
 
 
+def each(draw):
+    """The batch form of the noise door, drawing sector by sector through another."""
+
+    def together(scales, sizes):
+        parts = [draw(float(s), int(n)) for s, n in zip(scales, sizes, strict=True)]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+    return together
+
+
 def measured(plan, counts, monkeypatch, seed=None):
-    monkeypatch.setattr(noise, "discrete_gaussian", Replayed(seed))
+    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(seed)))
     with fn.Ledger(":memory:") as ledger:
         return measuring.measure(plan, HistogramCounter(counts, plan.publication.workload.domain), ledger)
 
@@ -210,7 +221,7 @@ def check_mechanism(plan, rng, monkeypatch):
         more.flat[cell] += 1
         other = measured(plan, more, monkeypatch)
         moved = Fraction(0)
-        for s, y, y2 in zip(plan.strategy.sectors, quiet.answers, other.answers, strict=True):
+        for s, y, y2 in zip(plan.strategy.sectors, split(plan, quiet.answers), split(plan, other.answers), strict=True):
             moved += sum(Fraction(int(b) - int(a)) ** 2 for a, b in zip(y, y2, strict=True)) / Fraction(s.scale) ** 2
         place = int(np.flatnonzero(merge[:, cell])[0])
         assert moved == profile[place % plan.decomposition.cells] <= one_record
@@ -221,7 +232,7 @@ def check_mechanism(plan, rng, monkeypatch):
     # replayed noise is added as it is
     noisy = measured(plan, counts, monkeypatch, seed=3)
     replay = Replayed(3)
-    for s, y, z in zip(plan.strategy.sectors, quiet.answers, noisy.answers, strict=True):
+    for s, y, z in zip(plan.strategy.sectors, split(plan, quiet.answers), split(plan, noisy.answers), strict=True):
         assert [int(b) - int(a) for a, b in zip(y, z, strict=True)] == replay(s.scale, s.answers).tolist()
 
     # any linear combinations have the covariance of the dense computation

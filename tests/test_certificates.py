@@ -194,8 +194,9 @@ def test_cancellation_does_not_raise_the_bound_for_replace_one():
     """A total is free under replace-one; what rounding leaves of it must not count, however unequal the targets."""
     w = fn.matrix_workload(np.array([[1, 1, 1], [1, 0, 0]]), variances=[1e-22, 1e10])
     d = fn.plan(fn.matrix_workload(np.array([[1, 1, 1], [1, 0, 0]]), variances=1)).decomposition
+    (table,) = d.tables
     d = dataclasses.replace(
-        d, layouts=tuple(dataclasses.replace(x, variances=w.tables[0].variances(w.domain, 0.95)) for x in d.layouts)
+        d, tables=(dataclasses.replace(table, variances=w.tables[0].variances(w.domain, 0.95)[None, :]),)
     )
     pairs = Pairs.of([(0, 0, 1), (0, 0, 2), (0, 1, 2)])
     assert lower_bound(d, Evidence(np.ones(3), np.full(2, 0.5), pairs), Terms()) <= 1e-10

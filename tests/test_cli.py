@@ -15,7 +15,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 import fitnoise as fn
-from fitnoise import cli, console, noise
+from fitnoise import cli, console, noise, releases
 from fitnoise.cli import main
 from fitnoise.privacy import PrivacyUnit
 
@@ -43,7 +43,8 @@ prefix = "age"
 margin = { by = "age", values = [9, 9, 9, 8] }
 """
 DATA = "area,age\n" + "n,1\n" * 40 + "s,3\n" * 20
-COMMANDS = ["plan", "release", "verify", "ledger", "demo", "schema"]
+COMMANDS = ["plan", "release", "tables", "verify", "ledger", "demo", "schema"]
+RELEASE = ["release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release"]
 UNIT = PrivacyUnit().describe()
 ESCAPE = "\x1b"
 
@@ -111,6 +112,7 @@ def test_the_whole_path_for_programs(run, here):
     assert released["balance"]["spent"] == pytest.approx(plan["rho"])
     assert (released["balance"]["source"], released["balance"]["cap"]) == ("people", None)
     assert released["tables"] == list(fn.Release.read("release")) == ["area", "area by age prefix"]
+    assert released["written"] == "all"
 
     code, out, _ = run("verify", "release", "--json")
     verified = json.loads(out)
@@ -147,7 +149,7 @@ def test_the_whole_path_for_people(run):
     assert "spent, no cap is set" in out
     code, out, err = run("verify", "release")
     assert (code, err) == (0, "verifying …\n")
-    assert [line.split()[0] for line in out.splitlines()[1:]] == ["ok"] * 10
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["ok"] * 11
     code, out, err = run("ledger", "budget.db")
     assert code == 0
     assert f"people ({UNIT}): rho 0." in out
@@ -425,6 +427,13 @@ def test_every_command_has_help_with_an_example_and_json(run, command):
         (["plan", "spec.toml", "--gap", "small"], "not a valid float"),
         (["release", "plan.json", "people.csv", "-o", "r"], "Missing option '--ledger'"),
         (["release", "plan.json", "people.csv", "--ledger", "l"], "Missing option '-o'"),
+        ([*RELEASE, "--tables", "area", "--no-tables"], "--tables names tables that get a file, --no-tables says none"),
+        (["tables"], "Missing argument 'RELEASE'"),
+        (
+            ["tables", "release", "-o", "more"],
+            "-o writes the tables that are named; name one or more. Nothing was written",
+        ),
+        (["tables", "release", "area", "--all"], "--all lists all tables, and takes no names. Nothing was written"),
         (["ledger", "l", "--cap", "x", "--source", "people"], "a fraction such as '1/28', is needed; got 'x'"),
         (["ledger", "l", "--cap", "-1", "--source", "people"], "a fraction such as '1/28', is needed; got '-1'"),
         (["ledger", "l", "--cap", "1"], "--cap needs --source"),
@@ -464,7 +473,6 @@ def broken(here, name, content):
     return name
 
 
-RELEASE = ["release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release"]
 ERRORS = {
     "no specification": (3, ["plan", "nowhere.toml"], "cannot be read: No such file"),
     "a specification that is none": (3, ["plan", "people.csv"], "not valid TOML"),
@@ -490,6 +498,18 @@ ERRORS = {
     "a release below a file": (8, [*RELEASE[:6], "people.csv/r"], "cannot be written (File exists)"),
     "no ledger": (7, ["ledger", "nowhere.db"], "there is no ledger 'nowhere.db'"),
     "a ledger that is something else": (7, ["ledger", "people.csv"], "it is not a ledger"),
+    "a table to write that is none": (
+        8,
+        [*RELEASE, "--tables", "area", "--tables", "age"],
+        "no table 'age' to write; the release has ['area', 'area by age prefix']. Nothing was measured and nothing was",
+    ),
+    "a table to write twice": (
+        8,
+        [*RELEASE, "--tables", "area", "--tables", "area"],
+        "a table to write is named twice. Nothing was measured and nothing was charged.",
+    ),
+    "no release": (8, ["tables", "nowhere"], "is missing or unreadable"),
+    "a release that is none": (8, ["tables", "."], "is missing or unreadable"),
     "nothing to verify": (8, ["verify", "nowhere"], "there is no plan or release 'nowhere'"),
 }
 
@@ -564,7 +584,7 @@ def test_an_interruption_ends_with_130_and_leaves_nothing_behind(run, here, monk
     monkeypatch.setattr(cli, "make_plan", interrupted)
     code, out, err = run("plan", "spec.toml", "-o", "other.json", "--json")
     assert (code, json.loads(out)["kind"], err.splitlines()[-1]) == (130, "Interrupted", "interrupted")
-    monkeypatch.setattr(noise, "discrete_gaussian", interrupted)
+    monkeypatch.setattr(noise, "discrete_gaussians", interrupted)
     code, out, err = run(*RELEASE)
     assert (code, out, err.splitlines()[-1]) == (130, "", "interrupted")
     assert sorted(p.name for p in here.iterdir()) == ["budget.db", "people.csv", "plan.json", "spec.toml"]
@@ -940,3 +960,316 @@ def test_a_picture_that_cannot_be_written_is_refused_before_planning(run, here, 
     assert message in err.splitlines()[-1]
     assert sorted(p.name for p in here.iterdir()) == ["old.svg", "people.csv", "spec.toml"]
     assert (here / "old.svg").read_text(encoding="utf-8") == "mine"
+
+
+# --- tables ---------------------------------------------------------------------------------------------------
+
+PATTERN = """
+title = "People"
+data = { source = "people" }
+
+[domain.area]
+type = "categorical"
+codes = ["n", "s"]
+labels = ["Nörth", "South, \\"old\\""]
+
+[domain.age]
+type = "ordered"
+low = 0
+high = 3
+
+[domain.sex]
+type = "categorical"
+codes = [true, false]
+
+[[tables]]
+all = "pairs"
+margin = { coefficient = 8, power = -0.5, least = 2 }
+
+[[tables]]
+name = "T1"
+all = "singles"
+among = ["sex", "age"]
+attributes = ["area"]
+margin = [3, 4]
+confidence = 0.9
+
+[[tables]]
+cv = 0.1
+reference = { total = 100 }
+"""
+PEOPLE = "area,age,sex\n" + "n,1,true\n" * 40 + "s,3,false\n" * 20
+PARTS = ["all pairs of 3 attributes", "T1: each of 2 attributes by area", "total"]
+NAMES = ["area by age", "area by sex", "age by sex", "T1: sex by area", "T1: age by area", "total"]
+PATTERN_LINE = "all pairs of 3 attributes (3 tables), T1: each of 2 attributes by area (2 tables), total"
+
+
+@pytest.fixture
+def pattern(run, here):
+    """A release of patterns, with a file for every table."""
+    (here / "spec.toml").write_text(PATTERN, encoding="utf-8")
+    (here / "people.csv").write_text(PEOPLE, encoding="utf-8")
+    assert run("plan", "spec.toml", "-o", "plan.json")[0] == 0
+    assert run(*RELEASE)[0] == 0
+    return fn.Release.read("release")
+
+
+def test_patterns_are_planned_and_released_in_a_line_each(run, here, pattern):
+    _, out, _ = run("plan", "spec.toml")
+    lines = [re.sub(r" {2,}", "  ", line) for line in out.splitlines()]
+    assert lines[1].startswith("all pairs of 3 attributes (3 tables)  20  ±2.82843 to 4  ")
+    assert lines[2].startswith("T1: each of 2 attributes by area (2 tables)  12  ±3 to 4  3  3  ")
+    assert lines[3].startswith("total  1  relative standard error 0.1  ")
+    document = json.loads(run("plan", "spec.toml", "--json")[1])
+    assert [(t["name"], t["tables"], t["numbers"]) for t in document["tables"]] == [
+        (PARTS[0], 3, 20),
+        (PARTS[1], 2, 12),
+        (PARTS[2], 1, 1),
+    ]
+    assert sum(t["price"] for t in document["tables"]) == pytest.approx(1)
+    code, out, _ = run(*RELEASE[:6], "again")
+    assert code == 0
+    assert out.startswith(f"directory  again\ntables     {PATTERN_LINE}\ncharged    rho = ")
+    released = json.loads(run(*RELEASE[:6], "more", "--json")[1])
+    assert (released["tables"], released["written"]) == (PARTS, "all")
+    assert len(list((here / "release" / "tables").iterdir())) == 2 * len(NAMES)
+
+
+def test_files_are_written_for_the_tables_named_or_for_none(run, here, pattern):
+    some = ("--tables", "total", "--tables", "area by age")
+    for name, options, written in (("some", some, ["area by age", "total"]), ("none", ("--no-tables",), [])):
+        code, out, _ = run(*RELEASE[:6], name, *options)
+        assert code == 0
+        files = f"files      {len(written)} of 6 tables; `fitnoise tables` rebuilds each of them"
+        assert out.splitlines()[1:3] == [f"tables     {PATTERN_LINE}", files]
+        slugs = {f"{fn.workloads.slug(n)}.{end}" for n in written for end in ("csv", "parquet")}
+        assert {p.name for p in (here / name / "tables").iterdir()} == slugs
+        assert run("verify", name)[0] == 0
+        document = json.loads(run(*RELEASE[:6], f"{name} again", *options, "--json")[1])
+        assert (document["tables"], document["written"]) == (PARTS, written)
+    every = [x for n in NAMES for x in ("--tables", n)]
+    code, out, _ = run(*RELEASE[:6], "every", *every)
+    assert (code, "\nfiles " in out) == (0, False)
+    assert len(list((here / "every" / "tables").iterdir())) == 12
+
+
+def test_more_tables_than_make_sense_as_files_are_refused_in_time(run, here, pattern, monkeypatch):
+    monkeypatch.setattr(releases, "MAX_FILES", 5)
+    before = charges(here / "budget.db")
+    code, out, err = run(*RELEASE[:6], "more", "--json")
+    assert (code, json.loads(out)["kind"]) == (8, "ReleaseError")
+    assert "6 tables would be written as two files each; at most 5 are. Name the tables to write, or none" in err
+    assert err.endswith("Nothing was measured and nothing was charged.\n")
+    assert charges(here / "budget.db") == before
+    assert run(*RELEASE[:6], "more", "--no-tables")[0] == 0
+
+
+def test_tables_of_a_release_are_listed(run, pattern):
+    code, out, err = run("tables", "release")
+    assert (code, err) == (0, "rebuilding …\n")
+    lines = [re.split(r" {2,}", line.strip()) for line in out.splitlines()]
+    assert lines[0] == ["table", "numbers", "margin ±", "confidence"]
+    assert lines[1] == ["all pairs of 3 attributes (3 tables)", "20", "2.828", "95 %"]
+    assert lines[2] == ["T1: each of 2 attributes by area (2 tables)", "12", "3", "90 %"]
+    assert [line[0] for line in lines[3:]] == ["total"]
+    assert out.splitlines()[0].index("numbers") + len("numbers") == out.splitlines()[1].index(" 20 ") + 3  # flush right
+    code, out, _ = run("tables", "release", "--all")
+    every = [re.split(r" {2,}", line.strip()) for line in out.splitlines()[1:]]
+    assert [line[0] for line in every] == NAMES
+    assert [line[1] for line in every] == ["8", "4", "8", "4", "8", "1"]
+    for line in every:
+        frame = pattern[line[0]]
+        assert line[2] == f"{frame['moe'].max():.4g}"
+    document = json.loads(run("tables", "release", "--json")[1])
+    assert document["plan"] == pattern.plan.hash
+    assert [(t["name"], t["tables"], t["numbers"], t["confidence"]) for t in document["tables"]] == [
+        (PARTS[0], 3, 20, 0.95),
+        (PARTS[1], 2, 12, 0.9),
+        (PARTS[2], 1, 1, 0.95),
+    ]
+    document = json.loads(run("tables", "release", "--all", "--json")[1])
+    assert [(t["name"], t["tables"]) for t in document["tables"]] == [(n, 1) for n in NAMES]
+    for t in document["tables"]:
+        assert t["achieved_moe"] == pytest.approx(pattern[t["name"]]["moe"].max(), rel=1e-12)
+
+
+def test_a_table_is_printed_as_its_file_says(run, here, pattern):
+    """Also when the release has no file for it, and whatever the stream's own encoding."""
+    pattern.write("bare", tables=[])
+    for name in NAMES:
+        file = (here / "release" / "tables" / f"{fn.workloads.slug(name)}.csv").read_bytes()
+        for folder in ("release", "bare"):
+            code, out, err = run("tables", folder, name)
+            assert (code, out.encode(), err) == (0, file, "rebuilding …\n")
+    file = (here / "release" / "tables" / "area_by_sex.csv").read_bytes()
+    assert "Nörth,True,".encode() in file
+    for environment in ({}, {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}):
+        assert process("tables", "bare", "area by sex", check=0, **environment).stdout == file
+
+
+def test_a_table_is_a_document_too(run, pattern):
+    document = json.loads(run("tables", "release", "T1: sex by area", "total", "--json")[1])
+    assert document["plan"] == pattern.plan.hash
+    assert [(t["name"], t["confidence"]) for t in document["tables"]] == [("T1: sex by area", 0.9), ("total", 0.95)]
+    for t in document["tables"]:
+        frame = pattern[t["name"]]
+        assert [list(row) for row in t["rows"]] == [list(frame.columns)] * len(frame)
+        for column in frame:
+            assert [row[column] for row in t["rows"]] == frame[column].tolist()
+    assert document["tables"][0]["rows"][0]["sex"] is True
+    code, out, _ = run("tables", "release", "total", "area by age", "--json")
+    assert (code, [t["name"] for t in json.loads(out)["tables"]]) == (0, ["total", "area by age"])
+    assert len(json.loads(run("tables", "release", "total", "--json")[1])["tables"]) == 1
+
+
+def test_tables_are_written_into_a_folder(run, here, pattern):
+    code, out, err = run("tables", "release", "total", "T1: age by area", "-o", "a/b")
+    assert (code, out) == (0, "")
+    assert err.splitlines() == ["rebuilding …", "wrote a/b/total.csv", "wrote a/b/t1_age_by_area.csv"]
+    for name in ("total.csv", "t1_age_by_area.csv"):
+        assert (here / "a" / "b" / name).read_bytes() == (here / "release" / "tables" / name).read_bytes()
+    code, out, _ = run("tables", "release", "area by sex", "-o", "a/b", "--json")
+    assert (code, json.loads(out)) == (
+        0,
+        {"plan": pattern.plan.hash, "directory": "a/b", "files": ["area_by_sex.csv"]},
+    )
+    assert sorted(p.name for p in (here / "a" / "b").iterdir()) == [
+        "area_by_sex.csv",
+        "t1_age_by_area.csv",
+        "total.csv",
+    ]
+    assert fn.verify("release").ok
+
+
+TABLES_ERRORS = {
+    "an unknown table": (8, ["age"], f"no table 'age'; the release has {NAMES}. Nothing was written."),
+    "an unknown table among others": (8, ["total", "age", "-o", "x"], "no table 'age'; the release has"),
+    "a pattern": (8, ["all pairs of 3 attributes"], "no table 'all pairs of 3 attributes'; the release has"),
+    "a table twice": (8, ["total", "total", "-o", "x"], "table 'total' is named twice. Nothing was written."),
+    "several on one stream": (
+        2,
+        ["total", "area by sex"],
+        "several tables are not one CSV file: give a folder (-o), or",
+    ),
+    "over a file": (
+        8,
+        ["area by sex", "total", "-o", "mine"],
+        "'total.csv' exists already; tables are never overwritten. Nothing was written.",
+    ),
+    "into the release": (8, ["total", "-o", "release/tables"], "a release is never changed: choose a folder outside"),
+    "into the release itself": (8, ["total", "-o", "release"], "a release is never changed: choose a folder outside"),
+    "below the release": (8, ["total", "-o", "mine/../release/x"], "a release is never changed: choose a folder"),
+    "onto a file": (8, ["total", "-o", "people.csv"], "'people.csv' cannot be written (Not a directory). Nothing was"),
+    "below a file": (
+        8,
+        ["total", "-o", "people.csv/x"],
+        "'x' cannot be written (Not a directory). Nothing was written.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TABLES_ERRORS)
+def test_tables_that_cannot_be_given_are_refused_and_nothing_is_left(run, here, pattern, case):
+    code, arguments, message = TABLES_ERRORS[case]
+    (here / "mine").mkdir()
+    (here / "mine" / "total.csv").write_text("mine", encoding="utf-8")
+    before = {p: p.read_bytes() for p in here.rglob("*") if p.is_file()}
+    places = sorted(here.rglob("*"))
+    found, out, err = run("tables", "release", *arguments)
+    assert (found, out) == (code, "")
+    assert message in " ".join(err.split())
+    if case != "several on one stream":  # which is one document
+        found, out, _ = run("tables", "release", *arguments, "--json")
+        assert (found, json.loads(out)["exit_code"]) == (code, code)
+        assert message in json.loads(out)["error"]
+    assert {p: p.read_bytes() for p in here.rglob("*") if p.is_file()} == before
+    assert sorted(here.rglob("*")) == places
+    assert fn.verify("release").ok
+
+
+@pytest.mark.parametrize(
+    ("accident", "code", "said"),
+    [
+        (
+            OSError(28, "No space left on device"),
+            8,
+            "error: 'new' cannot be written (No space left on device). Nothing",
+        ),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+    ids=["full", "interrupted"],
+)
+def test_tables_are_written_whole_or_not_at_all(run, here, pattern, monkeypatch, accident, code, said):
+    asked = []
+
+    def failing(frame):
+        asked.append(frame)
+        if len(asked) == 2:
+            raise accident
+        return releases.csv_text(frame)
+
+    monkeypatch.setattr(cli, "csv_text", failing)
+    places = sorted(here.rglob("*"))
+    for folder in ("new", "mine"):
+        asked.clear()
+        if folder == "mine":
+            (here / "mine").mkdir()
+            places = sorted(here.rglob("*"))
+        found, out, err = run("tables", "release", "total", "area by sex", "-o", folder)
+        assert (found, out, len(asked)) == (code, "", 2)
+        assert err.splitlines()[-1].replace("'mine'", "'new'").startswith(said)
+        assert sorted(here.rglob("*")) == places
+
+
+def test_altered_answers_give_no_tables(run, here, pattern):
+    path = here / "release" / "measurements.parquet"
+    path.write_bytes(path.read_bytes()[:-100])
+    for arguments in ([], ["total"], ["total", "-o", "x"]):
+        code, out, err = run("tables", "release", *arguments)
+        assert (code, out) == (8, "")
+        assert "is missing or unreadable" in err
+    assert not (here / "x").exists()
+
+
+def test_a_table_cannot_command_the_terminal(here, run):
+    labels = PATTERN.replace('"Nörth"', '"N\\u001b[31m\\r"')
+    (here / "spec.toml").write_text(labels, encoding="utf-8")
+    (here / "people.csv").write_text(PEOPLE, encoding="utf-8")
+    run("plan", "spec.toml", "-o", "plan.json")
+    assert run(*RELEASE, "--no-tables")[0] == 0
+    code, text, _ = terminal(["tables", "release", "area by sex"], both=True, TERM="dumb", columns=20)
+    assert code == 0
+    assert ESCAPE not in text
+    lines = text.replace("\r\n", "\n").splitlines()
+    assert lines[1] == "area,sex,value,std_error,moe"
+    assert lines[2].startswith(r'"N\x1b[31m\r",True,')
+    assert len(lines) == 6
+    raw = process("tables", "release", "area by sex", check=0).stdout  # to a program its bytes
+    assert raw.count(b"N\x1b[31m\r") == 2
+
+
+def test_a_stream_without_bytes_gets_lines(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", stream)
+    console.emit_csv('a,value\n"x, y",1.0\n')
+    assert stream.getvalue() == 'a,value\n"x, y",1.0\n'
+
+
+def test_a_line_names_the_first_of_many_tables():
+    domain = fn.Domain({f"x{i}": fn.Ordered(0, 1) for i in range(20)})
+    singles = [fn.table(f"x{i}", margin=1) for i in range(20)]
+
+    def line(*parts):
+        return console.tables_line(fn.Workload(domain, parts).tables)
+
+    assert line(*singles[:2]) == "x0, x1"
+    assert line(*singles[:12]) == ", ".join(f"x{i}" for i in range(12))
+    assert line(*singles) == ", ".join(f"x{i}" for i in range(12)) + ", … (20 in all)"
+    pairs = fn.all_tables(2, list(domain), margin=1)
+    assert line(pairs, singles[3]) == "all pairs of 20 attributes (190 tables), x3"
+    assert line(pairs, *singles) == (
+        "all pairs of 20 attributes (190 tables), " + ", ".join(f"x{i}" for i in range(11)) + ", … (210 in all)"
+    )
+    triples = fn.all_tables(3, list(domain), margin=1)
+    assert line(triples) == "all triples of 20 attributes (1,140 tables)"
+    assert line(fn.all_tables(20, list(domain), margin=1, name="whole")) == "whole: all sets of 20 of 20 attributes"

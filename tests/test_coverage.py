@@ -18,7 +18,7 @@ from tolerances import SIGNIFICANCE
 def releases(plan, count):
     """Errors of `count` releases of empty data, per table, shape (count, …): estimates are linear in the counts."""
     draws = [
-        noise.discrete_gaussian(s.scale, s.answers * count).reshape(count, s.answers) for s in plan.strategy.sectors
+        np.stack([noise.discrete_gaussians(g.scales, g.answers) for _ in range(count)]) for g in plan.strategy.groups
     ]
     for i in range(count):
         yield reconstruct.tables(plan, [d[i] for d in draws])

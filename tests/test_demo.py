@@ -87,7 +87,7 @@ def test_the_demo_speaks_of_its_data_as_they_are(told):
     for untrue in ("match", "taxpayer", "IRS", "weighted total"):
         assert untrue not in out
     assert f"written to {folder / 'release'}" in out
-    assert out.count("\nverified   ") == 10
+    assert out.count("\nverified   ") == 11
     assert re.search(r"^California +200,000 or more +[\d.]+ +20\.0$", out, re.MULTILINE)
     assert re.search(r"all states, 200,000 or more: [\d,.]+ ± 57\.1\n\(as if the 51 errors .* ± 142\.8\)", out)
     assert re.search(r"ledger .*rho 0\.035621 spent of 0\.050000, 0\.014379 left", out)

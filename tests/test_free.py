@@ -22,7 +22,7 @@ from fitnoise.errors import BudgetExceeded, GapNotReached, LedgerError, PlanErro
 from fitnoise.ledger import Ledger
 from fitnoise.mechanisms import free as room
 from fitnoise.plans import Plan, unit_profile
-from laws import Replayed, check_mechanism, check_plan
+from laws import Replayed, check_mechanism, check_plan, each
 from tolerances import EXACT, GAP
 
 STEP = Fraction(1, 2**64)
@@ -79,6 +79,14 @@ CASES = {
             ],
         ),
     ),
+    "a pattern": (
+        two_of_a_kind,
+        lambda: homes(
+            fn.all_tables(1, ["area", "sex"], recode={"age": YOUNG}, margin=[1, 2]),
+            fn.table(recode={"age": YOUNG, "sex": {"men": ["m"]}}, margin=1),
+            fn.all_tables(2, ["sex", "area"], recode={"age": YOUNG}, std_error=fn.BySize(0.5, 0.5), name="both"),
+        ),
+    ),
     "two of different structure": (
         two_of_a_kind,
         lambda: homes(
@@ -129,7 +137,7 @@ def spent(ledger, plan):
 
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussian", Replayed())
+    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed()))
 
 
 # --- nobody pays more -----------------------------------------------------------------------------------------
@@ -206,7 +214,7 @@ def test_plans_that_were_counted_apart_are_composed():
 
 @pytest.mark.parametrize("case", CASES)
 def test_without_the_charges_it_stands_beside_nothing_is_charged(case, monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussian", lambda *_: pytest.fail("noise was drawn"))
+    monkeypatch.setattr(noise, "discrete_gaussians", each(lambda *_: pytest.fail("noise was drawn")))
     plan = made(case)
     with Ledger(":memory:") as ledger:
         with pytest.raises(LedgerError, match=r"no charge of .* is for the plan .*nothing was charged"):
@@ -292,6 +300,16 @@ def test_twice_the_accuracy_beside_leaves_twice_as_much():
         for scale, by in ((1, 1), (1, 2), (8, 1))
     ]
     assert relaxed[0] == pytest.approx(2 * relaxed[1], rel=1e-5) == pytest.approx(8 * relaxed[2], rel=1e-5)
+
+
+def test_a_pattern_is_as_free_as_its_tables():
+    case = "a pattern"
+    plan, workload = made(case), more(case)
+    other = fn.free(fn.Workload(workload.domain, list(workload.tables)), bases(case), gap=GAP)
+    assert plan.relaxation == pytest.approx(other.relaxation, rel=2 * GAP)
+    assert plan.rho == pytest.approx(other.rho, rel=2 * GAP)
+    assert [t.name for t in plan.tables] == [t.name for t in other.tables] == workload.tables.names
+    assert [t.tables for t in plan.parts] == [2, 1, 1]
 
 
 def test_the_order_of_attributes_and_new_attributes_do_not_matter():
@@ -399,6 +417,14 @@ REFUSED = {
     "exhausted cells of a table": (
         lambda: (homes(fn.table("area", recode={"age": {"late": [1, 2]}}, margin=3)), old()),
         r"table 'area by age recode' counts records that already pay the full price \(age = 2; 1 of 4 cells\)",
+    ),
+    "exhausted cells of a pattern": (
+        lambda: (homes(fn.all_tables(1, ["area", "sex"], recode={"age": {"late": [1, 2]}}, margin=3)), old()),
+        r"^each of 2 attributes by age recode counts records that already pay the full price \(age = 2; 1 of 4 cells\)",
+    ),
+    "exhausted cells a pattern shows value by value": (
+        lambda: (homes(fn.all_tables(2, ["area", "age", "sex"], margin=3, name="all")), old()),
+        r"^all: all pairs of 3 attributes counts records that already pay the full price \(age = 2; 2 of 4 cells\)",
     ),
     "exhausted cells a table does not show": (
         lambda: (homes(fn.table("area", margin=3)), bases("two of different structure")),

@@ -14,7 +14,7 @@ import pytest
 
 import fitnoise as fn
 from conftest import zoo_plan
-from dense import cell_order, strategy_matrix
+from dense import cell_order, split, strategy_matrix, with_sectors
 from fitnoise import measure as measuring
 from fitnoise import noise, plans
 from fitnoise.composition import joint
@@ -24,7 +24,7 @@ from fitnoise.ledger import Account, Ledger, ceil_dyadic
 from fitnoise.plans import Plan
 from fitnoise.publication import DataSource, OutsideDomain
 from fitnoise.strategy import Strategy
-from laws import Replayed
+from laws import Replayed, each
 
 REPLACE = fn.Neighbours.REPLACE_ONE
 DROP = OutsideDomain.DROP
@@ -99,14 +99,14 @@ def run(plan, counter, ledger=None):
 
 
 def quiet(monkeypatch, seed=None):
-    monkeypatch.setattr(noise, "discrete_gaussian", Replayed(seed))
+    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(seed)))
 
 
 def distance(plan, one, other):
     """Σ_S ‖difference of the answers‖²/σ_S², exact."""
     return sum(
         Fraction(sum((int(a) - int(b)) ** 2 for a, b in zip(y, z, strict=True))) / Fraction(s.scale) ** 2
-        for s, y, z in zip(plan.strategy.sectors, one.answers, other.answers, strict=True)
+        for s, y, z in zip(plan.strategy.sectors, split(plan, one.answers), split(plan, other.answers), strict=True)
     )
 
 
@@ -150,9 +150,9 @@ class Watched(Counter):
         self.events.append(("check", tuple(attributes)))
         self.inner.check(attributes)
 
-    def count(self, margins):
+    def count(self, margins, progress=None):
         self.events.append(("count", tuple(margins)))
-        return self.inner.count(margins)
+        return self.inner.count(margins, progress)
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +179,7 @@ def test_check_count_charge_and_only_then_noise(plan, people, tmp_path, monkeypa
         events.append(("noise", scale, size, entry.kind, entry.rho))
         return np.zeros(size, dtype=np.int64)
 
-    monkeypatch.setattr(noise, "discrete_gaussian", draw)
+    monkeypatch.setattr(noise, "discrete_gaussians", each(draw))
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         result = run(plan, Watched(counter_of(plan, people), events), ledger)
     rho = ceil_dyadic(plan.exact_rho)
@@ -200,7 +200,7 @@ def test_a_charge_stays_when_the_noise_fails(failing, failure, plan, people, mon
             raise failure
         return np.zeros(size, dtype=np.int64)
 
-    monkeypatch.setattr(noise, "discrete_gaussian", draw)
+    monkeypatch.setattr(noise, "discrete_gaussians", each(draw))
     with Ledger(":memory:") as ledger:
         with pytest.raises(type(failure)):
             run(plan, counter_of(plan, people), ledger)
@@ -214,7 +214,7 @@ def never(*_):
 
 
 def test_a_charge_that_does_not_fit_draws_no_noise(plan, people, monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    monkeypatch.setattr(noise, "discrete_gaussians", each(never))
     account = measuring.account(plan)
     with Ledger(":memory:") as ledger:
         ledger.set_cap(account, ceil_dyadic(plan.exact_rho) - Fraction(1, 2**64))
@@ -223,12 +223,12 @@ def test_a_charge_that_does_not_fit_draws_no_noise(plan, people, monkeypatch):
         assert [e.kind for e in ledger.entries()] == ["cap", "refusal"]
         assert ledger.balance(account).spent == 0
         ledger.set_cap(account, ceil_dyadic(plan.exact_rho))
-        monkeypatch.setattr(noise, "discrete_gaussian", Replayed())
+        monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed()))
         run(plan, counter_of(plan, people), ledger)  # fits to the last 2⁻⁶⁴
 
 
 def test_an_unusable_ledger_draws_no_noise(plan, people, monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    monkeypatch.setattr(noise, "discrete_gaussians", each(never))
     ledger = Ledger(":memory:")
     ledger.close()
     with pytest.raises(LedgerError):
@@ -245,7 +245,7 @@ def test_an_unusable_ledger_draws_no_noise(plan, people, monkeypatch):
     ],
 )
 def test_data_that_do_not_fit_cost_nothing(spoil, plan, people, monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    monkeypatch.setattr(noise, "discrete_gaussians", each(never))
     with Ledger(":memory:") as ledger:
         with pytest.raises(DataError):
             run(plan, counter_of(plan, spoil(people)), ledger)
@@ -308,8 +308,8 @@ def test_the_charge_is_the_exact_cost_rounded_up(name, records, neighbours, monk
     assert (entry.detail["plan"], entry.detail["mechanism"]) == (plan.hash, "fit-for-use")
     names = plan.decomposition.exchangeable
     assert entry.detail["sectors"] == [
-        {"attributes": [names[a] for a in s.attributes], "cost_squared": str(c)}
-        for s, c in zip(plan.strategy.sectors, plan.strategy.sector_costs(), strict=True)
+        {"count": len(g), "of": [names[a] for a in sorted(set(g.attributes.ravel()))], "cost_squared": str(c)}
+        for g, c in zip(plan.strategy.groups, plan.strategy.group_costs(), strict=True)
     ]
 
 
@@ -323,7 +323,7 @@ def for_unit(made, unit, **more):
 def tampered(plan, change, sector=-1):
     sectors = list(plan.strategy.sectors)
     sectors[sector] = change(sectors[sector])
-    return replace(plan, strategy=replace(plan.strategy, sectors=tuple(sectors)))
+    return replace(plan, strategy=with_sectors(plan.strategy, sectors))
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,8 @@ def test_a_tampered_document_is_refused_or_pays(monkeypatch):
     quiet(monkeypatch)
     honest = zoo_plan("prefix")
     document = json.loads(honest.to_json())
-    document["strategy"][0]["mixing"] = [[2 * x for x in row] for row in document["strategy"][0]["mixing"]]
+    (matrix,) = document["strategy"][0]["mixing"]
+    document["strategy"][0]["mixing"] = [[[2 * x for x in row] for row in matrix]]
     with pytest.raises(PlanError, match="do not cost what it says"):
         Plan.from_json(json.dumps(document))
     document["cost"]["cost_squared"] = str(4 * honest.exact_cost)
@@ -371,7 +372,7 @@ def test_a_tampered_document_is_refused_or_pays(monkeypatch):
 
 
 def test_a_strategy_that_claims_to_be_free_is_refused(monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    monkeypatch.setattr(noise, "discrete_gaussians", each(never))
     plan = tampered(zoo_plan("prefix"), lambda s: replace(s, mixing=0 * s.mixing))
     events = []
     domain = plan.publication.workload.domain
@@ -442,7 +443,7 @@ def test_replacing_a_record_moves_the_answers_by_at_most_the_cost_and_by_that_so
     for cell in itertools.product(*map(range, domain.shape)):
         frame = frame_of(domain, np.concatenate([base, [cell]]))
         y = run(plan, DuckCounter.from_frame(frame, domain, DataSource())).answers
-        one_more.append([np.array([int(v) for v in part], dtype=object) for part in y])
+        one_more.append([np.array([int(v) for v in part], dtype=object) for part in split(plan, y)])
     scales = [Fraction(s.scale) ** 2 for s in plan.strategy.sectors]
     unit = math.lcm(*((1 / s).denominator for s in scales))
     weights = [int(unit / s) for s in scales]
@@ -459,7 +460,7 @@ def test_with_too_many_attributes_the_cost_of_replacing_is_a_bound():
     domain = fn.Domain({f"a{i}": fn.Ordered(0, 1) for i in range(15)})
     plan = fn.plan(fn.Workload(domain, [fn.table(f"a{i}", margin=5) for i in range(15)]))
     add = plan.strategy.cost_squared(fn.Neighbours.ADD_OR_REMOVE_ONE)
-    assert plan.strategy.cost_squared(REPLACE) == 4 * (add - plan.strategy.sector_costs()[0])  # the total moves nothing
+    assert plan.strategy.cost_squared(REPLACE) == 4 * (add - plan.strategy.group_costs()[0])  # the total moves nothing
 
 
 def test_records_are_measured_as_their_histogram_is(any_plan, rng, monkeypatch, one_engine):
@@ -468,7 +469,7 @@ def test_records_are_measured_as_their_histogram_is(any_plan, rng, monkeypatch, 
     cells = random_cells(domain, 30, rng)
     records = run(any_plan, DuckCounter.from_frame(frame_of(domain, cells), domain, DataSource()))
     counts = run(any_plan, HistogramCounter(histogram(domain, cells), domain))
-    assert [len(y) for y in records.answers] == [s.answers for s in any_plan.strategy.sectors]
+    assert [len(y) for y in records.answers] == [g.answers.sum() for g in any_plan.strategy.groups]
     for y, z in zip(records.answers, counts.answers, strict=True):
         assert y.dtype == z.dtype
         np.testing.assert_array_equal(y, z)
@@ -641,14 +642,14 @@ def untouched(plan, error, words, ledger):
 
 
 def test_a_plan_beside_one_that_was_not_released_draws_no_noise(monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    monkeypatch.setattr(noise, "discrete_gaussians", each(never))
     first, second = two_of_a_kind()
     with Ledger(":memory:") as ledger:
         untouched(beside(second, first), LedgerError, "no charge of 'homes'", ledger)
 
 
 def test_replacing_records_stands_beside_nothing(monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    monkeypatch.setattr(noise, "discrete_gaussians", each(never))
     first, second = two_of_a_kind()
     plan = beside(second, first)
     object.__setattr__(plan.publication, "unit", fn.PrivacyUnit(neighbours=REPLACE))  # a publication would refuse it
@@ -657,7 +658,7 @@ def test_replacing_records_stands_beside_nothing(monkeypatch):
 
 
 def test_cells_that_do_not_cost_what_is_charged_are_refused(monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    monkeypatch.setattr(noise, "discrete_gaussians", each(never))
     first, _ = two_of_a_kind()
     honest = Strategy.cost_squared
     for factor in (Fraction(1, 2), Fraction(2), 1 + 2**20 * STEP):
@@ -685,6 +686,10 @@ def with_bound(name, max_records):
 def exact_answers(plan, counts):
     rows, _ = strategy_matrix(plan)
     return [int(x) for x in rows @ (cell_order(plan).astype(object) @ counts.ravel().astype(object))]
+
+
+def magnitudes(group, records):
+    return [group.magnitude(here, sizes, records) for here, sizes in group.stacks()]
 
 
 def flat(result):
@@ -727,7 +732,7 @@ def test_within_the_bound_int64_is_exact(name, monkeypatch):
     """As many records as the bound allows in one cell, at the largest bound that still means int64."""
     quiet(monkeypatch)
     strategy = zoo_plan(name).strategy
-    largest = min((measuring.WRAP - 1) // s.magnitude(1) for s in strategy.sectors)
+    largest = min((measuring.WRAP - 1) // m for g in strategy.groups for m in magnitudes(g, 1))
     plan = with_bound(name, largest)
     domain = plan.publication.workload.domain
     for cell in range(min(domain.size, 12)):
@@ -753,14 +758,15 @@ def test_the_width_of_integers_depends_on_the_plan_alone(max_records, any_plan, 
         [y.dtype for y in run(plan, HistogramCounter(counts, domain)).answers]
         for counts in (np.zeros(domain.shape, dtype=int), rng.integers(0, 9, size=domain.shape), huge(domain, rng))
     ]
-    expected = [object if s.magnitude(max_records) >= 2**62 else np.int64 for s in plan.strategy.sectors]
+    wide = [max(magnitudes(g, max_records)) >= 2**62 for g in plan.strategy.groups]
+    expected = [object if w else np.int64 for w in wide]
     assert widths == [expected] * 3
 
 
 @pytest.mark.parametrize("max_records", [1, 2**62])
 @pytest.mark.parametrize("extreme", [2**63 - 1, -(2**63)])
 def test_noise_is_added_in_wrapping_arithmetic_and_never_saturates(max_records, extreme, rng, monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussian", lambda _, size: np.full(size, extreme, dtype=np.int64))
+    monkeypatch.setattr(noise, "discrete_gaussians", each(lambda _, size: np.full(size, extreme, dtype=np.int64)))
     plan = with_bound("prefix", max_records)
     domain = plan.publication.workload.domain
     counts = rng.integers(1, 1000, size=domain.shape)
@@ -852,7 +858,7 @@ def test_a_unit_may_change_its_number_of_records(monkeypatch):
 
 @pytest.mark.parametrize("plans", [True, False])
 def test_a_counter_that_drops_where_the_plan_refuses_is_refused(plans, monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    monkeypatch.setattr(noise, "discrete_gaussians", each(never))
     policy = [DataSource(outside_domain=DROP), DataSource()]
     plan = cheap_to_replace(source=policy[not plans])
     counter = counter_of(plan, pd.DataFrame({"sex": ["f"]}), outside_domain=policy[plans].outside_domain)
@@ -863,7 +869,7 @@ def test_a_counter_that_drops_where_the_plan_refuses_is_refused(plans, monkeypat
 
 
 def test_counts_of_another_domain_are_refused(monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    monkeypatch.setattr(noise, "discrete_gaussians", each(never))
     plan = zoo_plan("marginals")
     domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Ordered(0, 5), c=fn.Ordered(0, 1))
     with Ledger(":memory:") as ledger:
@@ -874,7 +880,7 @@ def test_counts_of_another_domain_are_refused(monkeypatch):
 
 @pytest.mark.parametrize("limit", ["cap", "budget"])
 def test_an_edited_plan_above_its_own_limit_is_refused(limit, monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    monkeypatch.setattr(noise, "discrete_gaussians", each(never))
     plan = tampered(zoo_plan("prefix"), lambda s: replace(s, mixing=100 * s.mixing))
     plan = replace(plan, publication=replace(plan.publication, **{limit: fn.Budget(rho=Fraction(5))}))
     domain = plan.publication.workload.domain
@@ -886,7 +892,7 @@ def test_an_edited_plan_above_its_own_limit_is_refused(limit, monkeypatch):
 
 def test_a_budget_is_one_relative_to_cell_budgets(monkeypatch):
     """Within the budget by what it costs, beyond it by what records of a small budget would pay."""
-    monkeypatch.setattr(noise, "discrete_gaussian", never)
+    monkeypatch.setattr(noise, "discrete_gaussians", each(never))
     personal = fn.CellBudgets(("cell",), (0.1, 1))
     plan = fn.plan(
         fn.matrix_workload(np.eye(2), variances=[1, 10]), budget=fn.Budget(rho=Fraction(1)), cell_budgets=personal
@@ -905,9 +911,9 @@ def test_integers_changed_after_the_price_was_asked_for_are_priced_again(monkeyp
     quiet(monkeypatch)
     plan = fn.plan(fn.matrix_workload(np.eye(2), variances=1))
     before = plan.exact_cost
-    mixing = plan.strategy.sectors[0].mixing
+    mixing = plan.strategy.groups[0].mixing
     with pytest.raises(ValueError, match="read-only"):
-        mixing[0, 0] = 7
+        mixing[0, 0, 0] = 7
     mixing.setflags(write=True)
     mixing *= 10
     with Ledger(":memory:") as ledger:

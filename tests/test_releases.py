@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,12 +15,13 @@ import pandas as pd
 import pytest
 
 import fitnoise as fn
-from dense import workload_matrix
+from dense import split, with_sectors, workload_matrix
 from fitnoise import noise, releases
 from fitnoise.errors import BudgetExceeded, DataError, LedgerError, PlanError, ReleaseError
 from fitnoise.plans import Plan
 from fitnoise.targets import z_score
-from laws import Replayed, released
+from fitnoise.workloads import slug
+from laws import Replayed, each, released
 from tolerances import EXACT
 
 NOTHING = "Nothing was measured and nothing was charged."
@@ -65,7 +67,7 @@ COUNTS = np.arange(30).reshape(3, 2, 5)
 
 @pytest.fixture
 def made(monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussian", Replayed(5))
+    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(5)))
     return released(SMALL, COUNTS)
 
 
@@ -120,10 +122,10 @@ def test_margins_are_those_of_each_table_and_within_its_target(made):
 
 def test_values_are_the_truth_plus_noise_and_may_be_negative(monkeypatch):
     truth = workload_matrix(SMALL.publication.workload) @ COUNTS.ravel()
-    monkeypatch.setattr(noise, "discrete_gaussian", Replayed())
+    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed()))
     quiet = released(SMALL, COUNTS)
     np.testing.assert_allclose(np.concatenate([f["value"] for f in quiet.values()]), truth, atol=1e-6)
-    monkeypatch.setattr(noise, "discrete_gaussian", Replayed(5))
+    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(5)))
     nobody = released(SMALL, np.zeros_like(COUNTS))
     someone = released(SMALL, COUNTS)
     below = np.concatenate([f["value"] for f in nobody.values()])
@@ -234,7 +236,7 @@ def test_tables_are_readable_by_other_programs(made, tmp_path):
     folder = made.write(tmp_path / "release")
     described = {t["name"]: t for t in json.loads((folder / "release.json").read_text(encoding="utf-8"))["tables"]}
     for name, frame in made.items():
-        csv_file, parquet_file = (folder / f for f in described[name]["files"])
+        csv_file, parquet_file = (folder / "tables" / f"{slug(name)}.{end}" for end in ("csv", "parquet"))
         with duckdb.connect() as connection:
             table = connection.read_parquet(str(parquet_file)).fetchall()
         assert table == [tuple(row) for row in frame.astype(object).to_numpy()]
@@ -255,13 +257,13 @@ def test_release_json_says_what_was_done_exactly(made, tmp_path):
     assert document["charge"]["epsilon"] == SMALL.epsilon()
     assert document["spec"] == SMALL.document()["spec"]
     assert document["mechanism"]["name"] == "fit-for-use"
-    scales = [Fraction(s["scale"]) for s in document["mechanism"]["scales"]]
+    scales = [Fraction(x) for s in document["mechanism"]["scales"] for x in s["scales"]]
     assert scales == [Fraction(s.scale) for s in SMALL.strategy.sectors]
     assert {"fitnoise", "opendp"} <= set(document["versions"])
     assert (folder / "plan.json").read_text(encoding="utf-8") == SMALL.to_json()
     with duckdb.connect() as connection:
         answers = connection.read_parquet(str(folder / "measurements.parquet")).fetchall()
-    flat = [(i, j, str(x)) for i, y in enumerate(made.answers) for j, x in enumerate(y.tolist())]
+    flat = [(i, j, x) for i, y in enumerate(split(SMALL, made.answers)) for j, x in enumerate(y.tolist())]
     assert answers == flat
 
 
@@ -308,11 +310,184 @@ def test_nothing_but_pandas_is_needed_to_write_and_read(tmp_path):
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "r")], check=True, timeout=60)
 
 
+# --- some tables only, and patterns of them -------------------------------------------------------------------
+
+PATTERNS = fn.plan(
+    fn.Workload(
+        SMALL.publication.workload.domain,
+        [
+            fn.all_tables(2, ["age", "région", "sex"], margin=[5, 4, 6]),
+            fn.table(margin=5),
+            fn.all_tables(1, ["région", "sex"], prefix="age", margin=6, name="cumulated", confidence=0.9),
+        ],
+    ),
+    source=fn.DataSource("people"),
+)
+PAIRS = ["age by région", "age by sex", "région by sex"]
+EVERY = [*PAIRS, "total", "cumulated: région by age prefix", "cumulated: sex by age prefix"]
+
+
+@pytest.fixture
+def many(monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(5)))
+    return released(PATTERNS, COUNTS)
+
+
+def test_a_release_of_patterns_is_a_mapping_of_all_their_tables(many):
+    assert list(many) == EVERY
+    assert len(many) == 6
+    assert "6 tables" in repr(many)
+    for name in EVERY:
+        assert name in many
+        table = PATTERNS.publication.workload[name]
+        assert list(many[name].columns) == [*table.attributes, "value", "std_error", "moe"]
+    assert "all pairs of 3 attributes" not in many
+    frames = list(many.frames())
+    assert sorted(name for name, _ in frames) == sorted(EVERY)
+    for name, frame in frames:
+        pd.testing.assert_frame_equal(frame, many[name], check_exact=True)
+    # the tables agree on what they share
+    for name in EVERY[:3]:
+        assert many[name]["value"].sum() == pytest.approx(many["total"]["value"][0])
+    assert many.sum("cumulated: sex by age prefix", age=4).value == pytest.approx(many["total"]["value"][0])
+    error = r"no table 'age'; the release has \['age by région', "
+    with pytest.raises(KeyError, match=error):
+        many["age"]
+    with pytest.raises(ReleaseError, match=error):
+        many.sum("age")
+
+
+def test_tables_of_a_pattern_are_those_of_tables_written_out(many):
+    """From the same noisy answers."""
+    written = fn.Workload(PATTERNS.publication.workload.domain, list(PATTERNS.publication.workload.tables))
+    plan = fn.plan(written, source=fn.DataSource("people"))
+    other = fn.Release(plan, many.answers)
+    assert list(other) == EVERY
+    for name in EVERY:
+        pd.testing.assert_frame_equal(other[name], many[name], rtol=EXACT)
+
+
+@pytest.mark.parametrize(
+    ("asked", "got"),
+    [
+        (None, EVERY),
+        (EVERY, EVERY),
+        ([], []),
+        ((), []),
+        (["total"], ["total"]),
+        ("total", ["total"]),
+        (["cumulated: sex by age prefix", "total", "age by sex"], ["age by sex", "total", EVERY[5]]),
+        (iter(["total", "age by sex"]), ["age by sex", "total"]),
+        ({"total"}, ["total"]),
+    ],
+    ids=["all", "all by name", "none", "no names", "one", "a name", "out of order", "an iterator", "a set"],
+)
+def test_files_are_written_for_the_tables_asked_for(many, tmp_path, asked, got):
+    folder = many.write(tmp_path / "r", tables=asked)
+    ends = ("csv", "parquet")
+    assert set(files(folder)) == {
+        "measurements.parquet", "plan.json", "release.json", *(f"tables/{slug(n)}.{e}" for n in got for e in ends),
+    }  # fmt: skip
+    document = json.loads((folder / "release.json").read_text(encoding="utf-8"))
+    assert document["written"] == ("all" if got == EVERY else got)
+    assert fn.verify(folder).ok
+    assert [p.name for p in tmp_path.iterdir()] == ["r"]
+    # whatever was written, everything can be rebuilt, and what was written is what a full release has
+    again = fn.Release.read(folder)
+    assert (again == many, list(again)) == (True, EVERY)
+    for name in EVERY:
+        pd.testing.assert_frame_equal(again[name], many[name])
+    whole = files(many.write(tmp_path / "whole"))
+    own = files(folder)
+    assert {k for k in own if whole[k] != own[k]} == (set() if got == EVERY else {"release.json"})
+
+
+def test_a_release_writes_the_tables_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(5)))
+    made = {}
+    for name, chosen in (("all", None), ("none", []), ("two", ["total", "age by sex"])):
+        made[name] = fn.release(
+            PATTERNS, COUNTS, ledger=tmp_path / f"{name}.db", directory=tmp_path / name, tables=chosen
+        )
+    assert made["none"] == made["two"] == made["all"]
+    assert [p.name for p in (tmp_path / "none").iterdir() if p.is_dir()] == ["tables"]
+    assert not list((tmp_path / "none" / "tables").iterdir())
+    assert sorted(p.name for p in (tmp_path / "two" / "tables").iterdir()) == [
+        "age_by_sex.csv", "age_by_sex.parquet", "total.csv", "total.parquet",
+    ]  # fmt: skip
+    for name in made:
+        assert fn.verify(tmp_path / name).ok
+        again = fn.Release.read(tmp_path / name)
+        for table in EVERY:
+            stored_table = stored(tmp_path / "all" / "tables" / f"{slug(table)}.parquet")
+            pd.testing.assert_frame_equal(again[table], stored_table)
+
+
+def test_release_json_tells_of_patterns_as_they_were_asked(many, tmp_path):
+    document = json.loads((many.write(tmp_path / "r") / "release.json").read_text(encoding="utf-8"))
+    told = [(t["name"], t["tables"], t["numbers"], t["target"], t["confidence"]) for t in document["tables"]]
+    assert told == [
+        ("all pairs of 3 attributes", 3, 15 + 10 + 6, "±4 to 6", 0.95),
+        ("total", 1, 1, "±5", 0.95),
+        ("cumulated: each of 2 attributes by age prefix", 2, 15 + 10, "±6", 0.9),
+    ]
+    columns = {"age": "counts records with at most this value"}
+    assert [t["columns"] for t in document["tables"]] == [{}, {}, columns]
+    assert document["spec"]["tables"][0]["all"] == "pairs"
+
+
+def test_more_files_than_make_sense_are_written_only_by_name(tmp_path, monkeypatch, many):
+    monkeypatch.setattr(releases, "MAX_FILES", 5)
+    words = (
+        "6 tables would be written as two files each; at most 5 are. Name the tables to write, or none: each can be "
+        "rebuilt from the release at any time."
+    )
+    measured = []
+    monkeypatch.setattr(releases, "measure", lambda *_, **__: measured.append(1))
+    with pytest.raises(ReleaseError) as raised:
+        fn.release(PATTERNS, COUNTS, ledger=tmp_path / "l.db", directory=tmp_path / "r")
+    assert str(raised.value) == f"{words} {NOTHING}"
+    with pytest.raises(ReleaseError) as raised:
+        many.write(tmp_path / "r")
+    assert str(raised.value) == words
+    assert not measured
+    assert not list(tmp_path.iterdir())
+    monkeypatch.undo()
+    monkeypatch.setattr(releases, "MAX_FILES", 5)
+    fn.release(PATTERNS, COUNTS, ledger=tmp_path / "l.db")  # nothing is written
+    for name, chosen in (("none", []), ("named", EVERY)):
+        fn.release(PATTERNS, COUNTS, ledger=tmp_path / "l.db", directory=tmp_path / name, tables=chosen)
+        assert fn.verify(tmp_path / name).ok
+    assert len(list((tmp_path / "named" / "tables").iterdir())) == 12
+    monkeypatch.setattr(releases, "MAX_FILES", 6)
+    many.write(tmp_path / "enough")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "words"),
+    [
+        (["total", "age"], f"no table 'age' to write; the release has {EVERY}."),
+        ("age", f"no table 'age' to write; the release has {EVERY}."),
+        (["all pairs of 3 attributes"], f"no table 'all pairs of 3 attributes' to write; the release has {EVERY}."),
+        ([""], f"no table '' to write; the release has {EVERY}."),
+        (["total", "age by sex", "total"], "a table to write is named twice."),
+    ],
+)
+def test_tables_that_cannot_be_written_are_refused_first(tmp_path, many, chosen, words):
+    with pytest.raises(ReleaseError) as raised:
+        fn.release(PATTERNS, COUNTS, ledger=tmp_path / "l.db", directory=tmp_path / "r", tables=chosen)
+    assert str(raised.value) == f"{words} {NOTHING}"
+    with pytest.raises(ReleaseError) as raised:
+        many.write(tmp_path / "r", tables=chosen)
+    assert str(raised.value) == words
+    assert not list(tmp_path.iterdir())
+
+
 # --- nothing but the noisy answers ----------------------------------------------------------------------------
 
 
 def written(plan, data, folder, monkeypatch, seed=7):
-    monkeypatch.setattr(noise, "discrete_gaussian", Replayed(seed))
+    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(seed)))
     fn.release(plan, data, ledger=folder.with_suffix(".db"), directory=folder)
     return files(folder)
 
@@ -429,8 +604,7 @@ def test_what_cannot_be_rebuilt_or_written_is_found_out_before_the_charge(tmp_pa
         fn.release(long, np.array([1, 2]), ledger=ledger, directory=tmp_path / "r")
     first, *others = SMALL.strategy.sectors
     alike = np.repeat(first.mixing[-1:], len(first.mixing), axis=0)  # every row the same: the charge would buy nothing
-    sectors = [type(first)(first.attributes, first.sizes, alike, first.basis, first.scale), *others]
-    strategy = type(SMALL.strategy)(SMALL.strategy.sizes, SMALL.strategy.cells, tuple(sectors))
+    strategy = with_sectors(SMALL.strategy, [replace(first, mixing=alike), *others])
     lost = Plan(SMALL.publication, strategy, SMALL.evidence, SMALL.status)
     for directory in (None, tmp_path / "r"):
         with pytest.raises(PlanError, match="singular"):
@@ -467,7 +641,8 @@ def test_a_table_of_a_database_may_be_named_at_the_end(tmp_path):
         released(SMALL, file)
     made = released(SMALL, file, table="persons", progress=stages.append)
     assert made.plan is SMALL
-    assert [s.split()[0] for s in stages] == ["opening", "rehearsing", "counting,"]
+    assert list(dict.fromkeys(s.split()[0] for s in stages)) == ["opening", "rehearsing", "counting,"]
+    assert stages[-1] == "counting, 100%"
 
 
 # --- accidents, after the charge --------------------------------------------------------------------------------
@@ -476,7 +651,7 @@ def test_a_table_of_a_database_may_be_named_at_the_end(tmp_path):
 @pytest.mark.parametrize("accident", [OSError, KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize("moment", ["_write", "_write_parquet", "csv_text"])
 def test_an_accident_while_writing_leaves_the_charge_and_nothing_else(tmp_path, monkeypatch, moment, accident):
-    monkeypatch.setattr(noise, "discrete_gaussian", lambda scale, size: arm() or Replayed(1)(scale, size))
+    monkeypatch.setattr(noise, "discrete_gaussians", each(lambda scale, size: arm() or Replayed(1)(scale, size)))
 
     def arm():  # the rehearsal went well; the next write fails
         def fail(*_args, **_kwargs):
@@ -502,7 +677,7 @@ def test_a_place_taken_meanwhile_is_not_overwritten(tmp_path, monkeypatch):
         (tmp_path / "r" / "theirs").touch()
         return Replayed(1)(scale, size)
 
-    monkeypatch.setattr(noise, "discrete_gaussian", slow)
+    monkeypatch.setattr(noise, "discrete_gaussians", each(slow))
     with pytest.raises(ReleaseError, match=r"'r' cannot be put in place .*the charge stays"):
         fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
     assert list(files(tmp_path / "r")) == ["theirs"]

@@ -114,11 +114,11 @@ def test_a_basis_that_misses_a_little_is_refused_or_stated():
 
 def test_a_foreign_basis_is_refused():
     w = zoo.WORKLOADS["prefix"]()
-    good = [s.basis for s in decompose(w).sectors]
+    good = [g.basis for g in decompose(w).groups]
     assert decompose(w, good).cells == 8
     with pytest.raises(WorkloadError, match="cannot be written over the basis"):
         decompose(w, [good[0][:4]])
-    with pytest.raises(WorkloadError, match="need 1 sectors; bases for 2"):
+    with pytest.raises(WorkloadError, match="need 1 groups of sectors; bases for 2"):
         decompose(w, good * 2)
     with pytest.raises(WorkloadError, match="one column per cell"):
         decompose(w, [good[0][:, :5]])

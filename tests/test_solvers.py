@@ -38,7 +38,7 @@ def test_the_evaluation_is_the_geometric_mean(name, kind, rng):
     assert p @ e.profile == pytest.approx(e.nu, rel=rounding, abs=rounding)
     assert q @ e.ratios + e.total == pytest.approx(e.nu, rel=EXACT)
     d = form.decomposition
-    proven = lower_bound(d, zoo.evidence(d, kind, p, q), zoo.terms(d, kind))
+    proven = lower_bound(d, zoo.evidence(form, kind, p, q), zoo.terms(d, kind))
     assert proven == pytest.approx(e.lower, rel=10 * LOOSE if "pairs" in kind else LOOSE, abs=LOOSE**2)
     assert e.lower <= e.upper * (1 + EXACT) + LOOSE**2
 
@@ -48,9 +48,10 @@ def test_the_evaluation_is_the_geometric_mean(name, kind, rng):
 def test_precision_factors_reproduce_the_profile(name, kind, rng):
     form, p, q, e = at_random_weights(name, kind, rng)
     d, pairs, profile = form.decomposition, zoo.all_pairs(form.decomposition, kind), 0
-    for s, f in zip(d.sectors, form.precision_factors(p, q), strict=True):
+    for s, f in zip(d.sectors, [x for g in form.precision_factors(p, q) for x in g], strict=True):
         gram = (f @ s.basis).T @ (f @ s.basis)
-        profile += s.multiplicity * (gram.diagonal() if pairs is None else pairs.kinds.costs(gram, pairs.chi(s)))
+        own = gram.diagonal() if pairs is None else pairs.kinds.costs(gram, pairs.chi(s.attributes, s.sizes))
+        profile += s.multiplicity * own
     if kind == "budgets":
         profile *= zoo.terms(d, kind).factor / zoo.terms(d, kind).relative
     rounding = 1e-6 if "pairs" in kind else LOOSE

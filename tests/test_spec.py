@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import fitnoise as fn
@@ -19,6 +19,7 @@ from fitnoise import spec as room
 from fitnoise.errors import SpecError
 from fitnoise.spec import Spec, exact_number, json_schema, load_spec
 from fitnoise.targets import Kind
+from fitnoise.workloads import Tables
 
 # --- random publications ----------------------------------------------------------------------------------
 
@@ -30,6 +31,15 @@ composed = words.map(lambda text: unicodedata.normalize("NFC", text)).filter(str
 positive = st.floats(min_value=1e-3, max_value=1e6)
 chances = st.floats(min_value=1e-12, max_value=1 - 1e-9)
 columns = st.none() | words
+limits = st.none() | st.floats(0.5, 2)
+sizes = st.builds(
+    lambda c, p, least, more: fn.BySize(c, p, least, None if more is None else (least or 1) * (1 + more)),
+    positive,
+    st.floats(-2, 2),
+    limits,
+    limits,
+)
+totals = st.builds(fn.PublicTotal, positive)
 
 
 @st.composite
@@ -59,9 +69,10 @@ def domains(draw):
 
 
 @st.composite
-def tables(draw, domain, number):
-    asked, each, prefix, ranges, recode = list(domain), [], [], {}, {}
-    for name in draw(st.lists(st.sampled_from(asked), unique=True)):
+def arguments(draw, domain, names, number):
+    """What `fn.table` takes: a table about some of these names, under a name of its own."""
+    each, prefix, ranges, recode = [], [], {}, {}
+    for name in draw(st.lists(st.sampled_from(names), unique=True)) if names else []:
         values = domain[name].values
         view = draw(st.sampled_from(["each", "recode", *(["prefix", "ranges", "all"] if domain[name].ordered else [])]))
         if view == "each" or draw(st.booleans()):
@@ -86,9 +97,9 @@ def tables(draw, domain, number):
         "confidence": draw(st.none() | chances),
     }
     if kind is Kind.CV:
-        said["reference"] = draw(positive)
+        said["reference"] = draw(positive | totals)
     labels = fn.table(*each, **said, **{kind.value: 1}).labels(domain)
-    target = draw(positive)
+    target = draw(positive | sizes)
     if labels and draw(st.booleans()):
         by = draw(st.sampled_from(list(labels)))
         rows = labels[by]
@@ -98,7 +109,27 @@ def tables(draw, domain, number):
             target = fn.By(by, {t: draw(positive) for t in some}, default=draw(positive))
         else:
             target = fn.By(by, [draw(positive) for _ in rows])
-    return fn.table(*each, **said, **{kind.value: target})
+    return each, {**said, kind.value: target}
+
+
+@st.composite
+def tables(draw, domain, number):
+    each, said = draw(arguments(domain, list(domain), number))
+    return fn.table(*each, **said)
+
+
+@st.composite
+def patterns(draw, domain, number):
+    """All so many of some attributes; what is left may stand beside."""
+    among = draw(st.lists(st.sampled_from(list(domain)), min_size=1, unique=True))
+    order = draw(st.integers(1, len(among)))
+    each, said = draw(arguments(domain, [a for a in domain if a not in among], number))
+    count = math.comb(len(among), order)
+    kind = next(k.value for k in Kind if k.value in said)
+    if draw(st.booleans()):
+        said[kind] = draw(st.lists(positive, min_size=count, max_size=count))
+    said["name"] = draw(st.none() | st.just(said["name"].replace("\0", "")))
+    return fn.all_tables(order, among, *each, **said)
 
 
 @st.composite
@@ -133,7 +164,10 @@ def cell_budgets(draw, domain):
 def publications(draw):
     domain = draw(domains())
     count = draw(st.integers(1, 3))
-    workload = fn.Workload(domain, [draw(tables(domain, i)) for i in range(count)], draw(chances))
+    parts = [draw(tables(domain, i) | patterns(domain, i)) for i in range(count)]
+    files = Tables(parts).slugs()
+    assume(len(set(files)) == len(files))
+    workload = fn.Workload(domain, parts, draw(chances))
     limits = draw(st.fixed_dictionaries({}, optional={"cap": budgets()}) | st.fixed_dictionaries({"budget": budgets()}))
     neighbours = draw(st.sampled_from(list(fn.Neighbours)))
     if neighbours is fn.Neighbours.ADD_OR_REMOVE_ONE:
@@ -169,6 +203,8 @@ def test_objects_and_documents_convert_without_loss(publication):
     again = Spec.from_toml(spec.to_toml()).publication()
     for mine, theirs in zip(publication.workload.tables, again.workload.tables, strict=True):
         assert repr(mine) == repr(theirs)
+    for mine, theirs in zip(publication.workload.tables.parts, again.workload.tables.parts, strict=True):
+        assert type(mine) is type(theirs)  # a pattern stays one
     assert list(again.workload.domain) == list(publication.workload.domain)
 
 
@@ -231,6 +267,100 @@ SAID = {
         "budget": fn.Budget(rho=Fraction(1, 50)),
     },
 }
+
+
+def test_patterns_are_said_in_words():
+    """Every part of the format, with the objects it means; what is written back is as short."""
+    domain = fn.Domain({a: fn.Ordered(0, 2) for a in "abcd"})
+    head = "".join(f"[domain.{a}]\ntype = 'ordered'\nlow = 0\nhigh = 2\n" for a in "abcd")
+    by_size = "{ coefficient = 8, power = -0.5, least = 2 }"
+    cases = {
+        "all = 'singles'\nmargin = 3": fn.all_tables(1, list("abcd"), margin=3),
+        "all = 'pairs'\nvariance = 3": fn.all_tables(2, list("abcd"), variance=3),
+        "all = 'triples'\nmargin = [1, 2.5, 3, 4]": fn.all_tables(3, list("abcd"), margin=[1, 2.5, 3, 4]),
+        "all = 4\nmargin = 3": fn.all_tables(4, list("abcd"), margin=3),
+        "all = 2\nname = 'T'\nmargin = 3": fn.all_tables(2, list("abcd"), margin=3, name="T"),
+        "all = 'pairs'\namong = ['d', 'a', 'b']\nmargin = 3": fn.all_tables(2, ["d", "a", "b"], margin=3),
+        "all = 'pairs'\nattributes = ['b']\nmargin = 3": fn.all_tables(2, ["a", "c", "d"], "b", margin=3),
+        "all = 'pairs'\nprefix = 'b'\nmargin = 3": fn.all_tables(2, ["a", "c", "d"], prefix="b", margin=3),
+        "all = 'singles'\nprefix = ['b', 'a']\nmargin = 3": fn.all_tables(1, ["c", "d"], prefix=["b", "a"], margin=3),
+        "all = 'pairs'\nranges = 'c'\nmargin = 3": fn.all_tables(2, ["a", "b", "d"], ranges="c", margin=3),
+        "all = 'pairs'\nranges = { c = [[0, 1]] }\nmargin = 3": fn.all_tables(
+            2, ["a", "b", "d"], ranges={"c": [(0, 1)]}, margin=3
+        ),
+        "all = 'singles'\nrecode = { d = { low = { first = 0, last = 1 } } }\nmargin = 3": fn.all_tables(
+            1, ["a", "b", "c"], recode={"d": {"low": [0, 1]}}, margin=3
+        ),
+        "all = 1\namong = ['a']\nattributes = ['b']\nmargin = { by = 'b', values = [1, 2, 3] }": fn.all_tables(
+            1, ["a"], "b", margin=fn.By("b", [1, 2, 3])
+        ),
+        f"all = 'pairs'\nmax_deviation = {by_size}\nconfidence = 0.5": fn.all_tables(
+            2, list("abcd"), max_deviation=fn.BySize(8, -0.5, least=2), confidence=0.5
+        ),
+        "all = 'pairs'\ncv = 0.1\nreference = { total = 900 }": fn.all_tables(
+            2, list("abcd"), cv=0.1, reference=fn.PublicTotal(900)
+        ),
+        "all = 'pairs'\ncv = 0.1\nreference = 900": fn.all_tables(2, list("abcd"), cv=0.1, reference=900),
+        f"attributes = ['a']\nmargin = {by_size}": fn.table("a", margin=fn.BySize(8, -0.5, least=2)),
+        "cv = 0.1\nreference = { total = 900 }": fn.table(cv=0.1, reference=fn.PublicTotal(900)),
+    }
+    for text, meant in cases.items():
+        spec = Spec.from_toml(f"{head}[[tables]]\n{text}\n")
+        assert spec.publication().workload == fn.Workload(domain, [meant]), text
+        assert Spec.from_toml(spec.to_toml()).publication() == spec.publication()
+        (written,) = Spec.of(spec.publication()).document()["tables"]
+        if "all" in text:
+            assert written["all"] == {1: "singles", 2: "pairs", 3: "triples", 4: 4}[meant.order]
+            assert written["among"] == list(meant.among)
+        assert Spec.of(spec.publication()).publication() == spec.publication()
+
+
+def test_parts_keep_their_places():
+    domain = fn.Domain({a: fn.Ordered(0, 1) for a in "abc"})
+    parts = [
+        fn.all_tables(2, list("abc"), margin=[3, 4, 5]),
+        fn.table("a", margin=2),
+        fn.all_tables(1, ["b", "c"], "a", cv=0.5, reference=fn.PublicTotal(9), name="beside"),
+        fn.table(margin=1),
+    ]
+    publication = fn.Publication(fn.Workload(domain, parts))
+    document = Spec.of(publication).document()
+    assert document["tables"] == [
+        {"all": "pairs", "among": ["a", "b", "c"], "margin": [3.0, 4.0, 5.0]},
+        {"name": "a", "attributes": ["a"], "margin": 2.0},
+        {
+            "name": "beside",
+            "all": "singles",
+            "among": ["b", "c"],
+            "attributes": ["a"],
+            "cv": 0.5,
+            "reference": {"total": 9.0},
+        },
+        {"name": "total", "margin": 1.0},
+    ]
+    for again in (Spec.parse(document), Spec.from_toml(Spec.of(publication).to_toml())):
+        assert again.publication() == publication
+        assert again.publication().workload.tables.parts == tuple(parts)
+    plan = fn.plan(publication)
+    assert fn.Plan.from_json(plan.to_json()).publication == publication
+    assert fn.Plan.from_json(plan.to_json()).hash == plan.hash
+    written = fn.plan(fn.Publication(fn.Workload(domain, list(publication.workload.tables))))
+    assert written.hash != plan.hash  # the document says which words were used
+
+
+def test_rules_may_be_given_as_parts_of_the_document():
+    """Objects, documents and texts of them are the same specification."""
+    part = room.TableSpec(attributes=["a"], margin=room.BySizeSpec(coefficient=3.0, power=-1.0))
+    other = room.TableSpec(attributes=["a"], cv=room.BySpec(by="a", values=[1.0, 2.0]), reference=9.0, name="b")
+    third = room.TableSpec(cv=1.0, reference=room.PublicTotalSpec(total=9.0))
+    domain = {"a": room.OrderedSpec(type="ordered", low=0, high=1)}
+    spec = Spec(domain=domain, tables=[part, other, third])
+    assert Spec.parse(spec.document()) == spec
+    assert Spec.from_toml(spec.to_toml()) == spec
+    assert json.loads(spec.model_dump_json(exclude_none=True))["tables"][0]["margin"] == {
+        "coefficient": 3.0,
+        "power": -1.0,
+    }
 
 
 @pytest.mark.parametrize("said", SAID)
@@ -400,7 +530,7 @@ def test_goals_and_personal_privacy_are_said_in_words():
 
 def test_the_specifications_of_the_readme_are_read(tmp_path):
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    whole, goals = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
+    whole, patterns, goals = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
     (tmp_path / "states.csv").write_text("code\nOH\nIA\n", encoding="utf-8")
     plain = Spec.from_toml(whole).publication(tmp_path)
     said = Spec.from_toml(whole + goals).publication(tmp_path)
@@ -409,6 +539,9 @@ def test_the_specifications_of_the_readme_are_read(tmp_path):
         objective=fn.Objective("total-error", "inverse-variance"),
         cell_budgets=fn.CellBudgets(("status",), (1, 0.5, 1, 1)),
     )
+    pairs = Spec.from_toml(whole.split("[[tables]]")[0] + patterns).publication(tmp_path).workload
+    by_size = fn.BySize(2, 0.5, most=40)
+    assert pairs == fn.Workload(plain.workload.domain, [fn.all_tables(2, list(pairs.domain), std_error=by_size)])
 
 
 @pytest.mark.parametrize(
@@ -459,6 +592,10 @@ def table(lines, domain=DOMAIN):
     return f"{domain}\n[[tables]]\nattributes = ['age']\n{lines}\n"
 
 
+def pattern(lines, order="'pairs'"):
+    return f"{DOMAIN}[domain.area]\ntype = 'categorical'\ncodes = [1, 2]\n[[tables]]\nall = {order}\n{lines}\n"
+
+
 def objective(lines):
     return f"objective = {{ {lines} }}\n" + REST
 
@@ -473,9 +610,194 @@ def beside(plans, more=""):
 
 REST = DOMAIN + TABLE
 REFUSED = {
-    "a number as text": (table('margin = "15"'), r"tables\[0\].margin must be a number or a table of keys; got '15'"),
-    "a number as true": (table("margin = true"), r"tables\[0\].margin must be a number or a table of keys; got true"),
-    "a number as a list": (table("margin = [1]"), r"tables\[0\].margin must be a number or a table of keys; got \[1\]"),
+    "a number as text": (
+        table('margin = "15"'),
+        r"tables\[0\].margin must be a number or a table of keys or a list; got '15'",
+    ),
+    "a number as true": (
+        table("margin = true"),
+        r"tables\[0\].margin must be a number or a table of keys or a list; got true",
+    ),
+    "a number as a list": (
+        table("margin = [1]"),
+        (
+            r"in tables\[0\]: a list of targets has one for each table of a pattern; this is a single table: give one "
+            r"number, or numbers by value as \{ by = …, values = … \}"
+        ),
+    ),
+    "an empty list": (table("margin = []"), r"in tables\[0\].margin: List should have at least 1 item"),
+    "a list for a matrix": (
+        f"{DOMAIN}[[tables]]\nmatrix = [[1]]\nmargin = [1]",
+        r"in tables\[0\]: a list of targets has one for each table of a pattern; this is a single table",
+    ),
+    "among of no pattern": (
+        table("margin = 1\namong = ['sex']"),
+        r"in tables\[0\]: `among` names the attributes of a pattern of tables; say which, such as all = \"pairs\"",
+    ),
+    "among of a matrix": (
+        f"{DOMAIN}[[tables]]\namong = ['sex']\nmatrix = [[1]]\nmargin = 1",
+        r"in tables\[0\]: `among` names the attributes of a pattern of tables; say which",
+    ),
+    "a matrix of a pattern": (
+        f"{DOMAIN}[[tables]]\nall = 'pairs'\nmatrix = [[1]]\nmargin = 1",
+        r"in tables\[0\]: a table with a matrix asks about all cells; it takes no attributes, views or patterns",
+    ),
+    "an unknown attribute among": (
+        pattern("among = ['age', 'sx']\nmargin = 1"),
+        r"in tables\[0\]: no attribute 'sx' in the domain; it has \['age', 'sex', 'area'\]",
+    ),
+    "an attribute among twice": (
+        pattern("among = ['age', 'age']\nmargin = 1"),
+        r"in tables\[0\]: attribute 'age' appears twice",
+    ),
+    "among that is no list": (pattern("among = 'age'\nmargin = 1"), r"tables\[0\].among must be a list; got 'age'"),
+    "among of numbers": (pattern("among = [1, 2]\nmargin = 1"), r"tables\[0\].among\[0\] must be a text; got 1"),
+    "nothing among": (pattern("among = []\nmargin = 1"), r"in tables\[0\].among: List should have at least 1 item"),
+    "nothing left among": (
+        pattern("attributes = ['age', 'sex', 'area']\nmargin = 1"),
+        r"in tables\[0\]: every attribute is named beside the pattern, so that none is left for it; name fewer",
+    ),
+    "too little left among": (
+        pattern("prefix = 'age'\nattributes = ['sex']\nmargin = 1"),
+        r"in tables\[0\]: a pattern of tables shows 1 to 1 of its 1 attributes; got 2",
+    ),
+    "among and beside": (
+        pattern("among = ['age', 'sex']\nattributes = ['age']\nmargin = 1"),
+        r"in tables\[0\]: attribute 'age' appears twice among those of a pattern of tables",
+    ),
+    "among and as a recode": (
+        pattern("among = ['age', 'sex']\nrecode = { sex = { men = ['m'] } }\nmargin = 1"),
+        r"in tables\[0\]: attribute 'sex' appears twice among those of a pattern of tables",
+    ),
+    "an order above": (
+        pattern("margin = 1", 4),
+        r"in tables\[0\]: a pattern of tables shows 1 to 3 of its 3 attributes; got 4",
+    ),
+    "an order of zero": (pattern("margin = 1", 0), r"in tables\[0\]: a pattern .* 1 to 3 of its 3 attributes; got 0"),
+    "an order below": (pattern("margin = 1", -1), r"in tables\[0\]: a pattern .* 1 to 3 of its 3 attributes; got -1"),
+    "an order as true": (
+        pattern("margin = 1", "true"),
+        r"tables\[0\].all must be 'singles', 'pairs' or 'triples' or a whole number; got true",
+    ),
+    "an order as a decimal": (
+        pattern("margin = 1", "2.0"),
+        r"tables\[0\].all must be 'singles', 'pairs' or 'triples' or a whole number; got 2.0",
+    ),
+    "an order by another word": (
+        pattern("margin = 1", "'quadruples'"),
+        r"tables\[0\].all must be 'singles', 'pairs' or 'triples' or a whole number; got 'quadruples'",
+    ),
+    "too few targets of a pattern": (
+        pattern("margin = [1, 2]"),
+        r"in tables\[0\]: the pattern makes 3 tables; 2 targets were",
+    ),
+    "too many targets of a pattern": (
+        pattern("margin = [1, 2, 3, 4]"),
+        r"in tables\[0\]: the pattern makes 3 tables; 4 targets",
+    ),
+    "no targets of a pattern": (pattern("margin = []"), r"in tables\[0\].margin: List should have at least 1 item"),
+    "a target of zero in a list": (
+        pattern("margin = [1, 0, 2]"),
+        r"in tables\[0\]: a margin is a positive finite number; got 0.0",
+    ),
+    "a negative target in a list": (
+        pattern("margin = [-1, 1, 2]"),
+        r"in tables\[0\]: a margin is a positive .*; got -1.0",
+    ),
+    "an infinite target in a list": (
+        pattern("margin = [1, 1, inf]"),
+        r"in tables\[0\]: a margin is a positive .*; got inf",
+    ),
+    "a text in a list": (
+        pattern("margin = [1, '2', 3]"),
+        r"cannot be used: tables\[0\].margin\[1\] must be a number; got '2'\. No",
+    ),
+    "true in a list": (
+        pattern("margin = [1, true, 3]"),
+        r"cannot be used: tables\[0\].margin\[1\] must be a number; got true\. No",
+    ),
+    "two targets of a pattern": (pattern("margin = [1, 2, 3]\ncv = 1"), "exactly one target .*; got margin and cv"),
+    "a target by what is among": (
+        pattern("margin = { by = 'sex', values = [1, 2] }"),
+        "a target by 'sex' needs an attribute that every table of the pattern shows",
+    ),
+    "a target by what is nowhere": (
+        pattern("among = ['sex', 'area']\nmargin = { by = 'age', values = [1, 2] }"),
+        "a target by 'age'",
+    ),
+    "a coefficient of zero": (
+        table("margin = { coefficient = 0, power = 1 }"),
+        r"in tables\[0\]: the coefficient of a target by size is a positive finite number; got 0.0",
+    ),
+    "a coefficient as true": (
+        table("margin = { coefficient = true, power = 1 }"),
+        r"cannot be used: tables\[0\].margin.coefficient must be a number; got true\. No data",
+    ),
+    "a coefficient misspelt": (
+        table("margin = { coeficient = 1, power = 1 }"),
+        r"cannot be used: in tables\[0\].margin: unknown key 'coeficient' \(did you mean 'coefficient'\?\)\. No data",
+    ),
+    "no power": (
+        table("margin = { coefficient = 1 }"),
+        r"cannot be used: tables\[0\].margin.power is missing\. No data",
+    ),
+    "an infinite power": (
+        table("margin = { coefficient = 1, power = inf }"),
+        r"in tables\[0\]: the power of a target by size is a finite number; got inf",
+    ),
+    "a power as text": (
+        table("margin = { coefficient = 1, power = '1' }"),
+        r"cannot be used: tables\[0\].margin.power must be a number; got '1'\. No data",
+    ),
+    "a least of zero": (
+        table("margin = { coefficient = 1, power = 1, least = 0 }"),
+        r"in tables\[0\]: the least of a target by size is a positive finite number; got 0.0",
+    ),
+    "a least above the most": (
+        table("margin = { coefficient = 1, power = 1, least = 3, most = 2 }"),
+        r"in tables\[0\]: the least target by size, 3.0, is above the most, 2.0",
+    ),
+    "a target by value and by size": (
+        table("margin = { by = 'age', values = [1], power = 2 }"),
+        r"cannot be used: in tables\[0\].margin: unknown key 'power'\. No data",
+    ),
+    "an empty rule": (
+        table("margin = { }"),
+        r"cannot be used: tables\[0\].margin.by is missing; tables\[0\].margin.values is missing\. No data",
+    ),
+    "a total without cv": (
+        table("margin = 1\nreference = { total = 5 }"),
+        r"in tables\[0\]: a coefficient of variation, and only that, needs a reference count",
+    ),
+    "a total of zero": (
+        table("cv = 1\nreference = { total = 0 }"),
+        r"in tables\[0\]: a public total is a positive number; got 0.0",
+    ),
+    "a total as text": (
+        table("cv = 1\nreference = { total = '5' }"),
+        r"cannot be used: tables\[0\].reference.total must be a number; got '5'\. No data",
+    ),
+    "a total by another word": (
+        table("cv = 1\nreference = { totl = 5 }"),
+        r"cannot be used: in tables\[0\].reference: unknown key 'totl' \(did you mean 'total'\?\)\. No data",
+    ),
+    "no total": (table("cv = 1\nreference = { }"), r"cannot be used: tables\[0\].reference.total is missing\. No data"),
+    "a reference as a list": (
+        table("cv = 1\nreference = [5]"),
+        r"tables\[0\].reference must be a number or a table of keys; got \[5\]",
+    ),
+    "a pattern and a table of one name": (
+        pattern("margin = 1") + "[[tables]]\nname = 'Age by SEX'\nmargin = 1",
+        r"in tables: tables 'age by sex' and 'Age by SEX' would be written to the same file 'age_by_sex'; give one of",
+    ),
+    "two patterns of one name": (
+        pattern("margin = 1") + "[[tables]]\nall = 'pairs'\namong = ['sex', 'area']\nmargin = 2",
+        r"in tables: tables 'sex by area' and 'sex by area' would be written to the same file 'sex_by_area'",
+    ),
+    "targets of a pattern out of range": (
+        pattern("margin = [1, 1e-200, 1]"),
+        r"in tables: a target of all pairs of 3 attributes is too small or too large for double precision",
+    ),
     "a number no float holds": (table(f"margin = 1{'0' * 400}"), r"tables\[0\].margin must be a number"),
     "zero": (table("margin = 0"), r"in tables\[0\]: a margin is a positive finite number; got 0"),
     "negative": (table("variance = -1.5"), r"a variance is a positive finite number; got -1.5"),
@@ -495,16 +817,19 @@ REFUSED = {
     "unknown key at the top": ("[privcy]\n" + REST, r"unknown key 'privcy' \(did you mean 'privacy'\?\)"),
     "unknown key in a target": (
         table("margin = { by = 'age', vals = [1] }"),
-        r"tables\[0\].margin: unknown key 'vals'",
+        r"cannot be used: in tables\[0\].margin: unknown key 'vals' \(did you mean 'values'\?\)\. No data",
     ),
     "a key of another kind of attribute": (
         table("margin = 1") + "[domain.x]\ntype = 'ordered'\nlow = 1\nhigh = 2\ncodes = [1]\n",
         r"in domain.x: unknown key 'codes'\. No",
     ),
-    "missing key": (table("margin = { by = 'age' }"), r"tables\[0\].margin.values is missing"),
+    "missing key": (
+        table("margin = { by = 'age' }"),
+        r"cannot be used: tables\[0\].margin.values is missing\. No data",
+    ),
     "wrong number deep inside": (
         table("margin = { by = 'age', values = [1, '2'] }"),
-        r"tables\[0\].margin.values\[1\] must be a number; got '2'",
+        r"cannot be used: tables\[0\].margin.values\[1\] must be a number; got '2'\. No data",
     ),
     "a target by another attribute": (
         table("margin = { by = 'sex', values = [1, 2] }"),
@@ -601,7 +926,7 @@ REFUSED = {
         TABLE + DOMAIN + "[domain.moe]\ntype = 'binned'\ncuts = [1]",
         "in domain: 'moe' is a column of every",
     ),
-    "matrix and attributes": (table("margin = 1\nmatrix = [[1]]"), "it takes no attributes or views"),
+    "matrix and attributes": (table("margin = 1\nmatrix = [[1]]"), "it takes no attributes, views or patterns"),
     "an uneven matrix": (
         f"{DOMAIN}[[tables]]\nmatrix = [[1, 2], [3]]\nmargin = 1",
         r"equally long; got lengths \[1, 2\]",
@@ -781,6 +1106,16 @@ def test_the_schema_accepts_what_is_read_and_refuses_what_is_not():
     refused |= {"unknown key in a target", "an unknown policy", "an unknown type", "an end as a decimal", "no domain"}
     refused |= {"an unknown goal", "unknown weights", "an unknown key of the objective", "a trade as text"}
     refused |= {"budgets without values", "budgets that are a number", "a budget as text", "a plan beside as a number"}
+    refused |= {
+        "an empty list",
+        "nothing among",
+        "among that is no list",
+        "among of numbers",
+        "no targets of a pattern",
+    }
+    refused |= {"an order as true", "an order as a decimal", "an order by another word", "a text in a list", "no power"}
+    refused |= {"a coefficient as true", "a coefficient misspelt", "a power as text", "a target by value and by size"}
+    refused |= {"an empty rule", "a total as text", "a total by another word", "no total", "a reference as a list"}
     for case in refused:
         assert not accepts(schema, room.tomllib.loads(REFUSED[case][0]), schema), case
 

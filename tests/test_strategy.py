@@ -10,16 +10,17 @@ from hypothesis import strategies as st
 
 import fitnoise as fn
 from conftest import zoo_plan
-from dense import centring, strategy_matrix
+from dense import centring, group_of, strategy_matrix
 from fitnoise import strategy as strategies
 from fitnoise.errors import PlanError, SingularStrategy
 from fitnoise.strategy import (
     SectorStrategy,
     Strategy,
-    axis_gain,
+    StrategyGroup,
     axis_rows,
     centre,
     exact_matmul,
+    gains,
     uncentre,
 )
 
@@ -56,7 +57,7 @@ def test_one_cell_cannot_be_replaced_by_another():
 def test_many_attributes_get_the_bound_that_needs_no_search():
     domain = fn.Domain({f"a{i}": fn.Ordered(0, 1) for i in range(15)})
     strategy = fn.plan(fn.Workload(domain, [fn.table(a, variance=1) for a in domain])).strategy
-    total = strategy.sector_costs()[0]  # the same for both records; the others cost most where all values differ
+    total = strategy.group_costs()[0]  # the same for both records; the others cost most where all values differ
     assert strategy.cost_squared(REPLACE) == 4 * (strategy.cost_squared(ADD) - total)
 
 
@@ -72,16 +73,24 @@ def test_the_bound_for_many_attributes_is_no_less_than_the_search(name, monkeypa
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_sector_costs_add_up_to_no_less_than_the_profile(name):
+def test_the_costs_of_groups_are_those_of_their_sectors(name):
     s = zoo_plan(name).strategy
-    assert sum(s.sector_costs()) >= max(s.profile()) >= max(s.sector_costs())
+    costs = []
+    for group in s.groups:
+        alone = [
+            Strategy(s.sizes, s.cells, (group_of(x),)).cost_squared(ADD) for x in map(group.sector, range(len(group)))
+        ]
+        costs.append(sum(alone))
+        assert max(s.profile()) >= max(alone)
+    assert tuple(costs) == s.group_costs()
+    assert sum(costs) >= max(s.profile())
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 7, 51])
 def test_centring_identities(n):
     """HᵀH = g (I − J/n), exactly; H⁺ = Hᵀ/g; every column has the same norm."""
     h = centring(n)
-    g = axis_gain(n)
+    g = int(gains(np.array([n])))
     assert (h.T @ h * n).tolist() == (g * (n * np.eye(n, dtype=int) - 1)).tolist()
     assert len(h) == axis_rows(n)
     x = np.arange(2 * n).reshape(2, n) ** 2
@@ -114,7 +123,7 @@ def test_an_empty_product_is_empty():
 
 
 def sector(mixing, basis, scale=4.0, sizes=(), attributes=()):
-    return SectorStrategy(attributes, sizes, np.array(mixing), np.array(basis), scale)
+    return group_of(SectorStrategy(attributes, sizes, np.array(mixing), np.array(basis), scale))
 
 
 @pytest.mark.parametrize(
@@ -129,13 +138,14 @@ def sector(mixing, basis, scale=4.0, sizes=(), attributes=()):
         (lambda: sector([[1]], [[1, 1]], scale=float("inf")), "positive number"),
         (lambda: sector([[1]], [[1, 1]], scale=2.0**56), "exact sampler can draw"),
         (
-            lambda: SectorStrategy((), (), np.array([[-128]], dtype=np.int8), np.eye(1, dtype=int), 4.0),
+            lambda: sector(np.array([[-128]], dtype=np.int8), np.eye(1, dtype=int)),
             "square integers",
         ),
         (lambda: sector(np.array([[np.int64(1)]], dtype=object), [[1, 1]]), "square integers"),
         (lambda: sector(np.array([[2.5]], dtype=object), [[1, 1]]), "square integers"),
         (lambda: sector([[1]], [[1, 1]], sizes=(1,), attributes=(0,)), "two values or more"),
         (lambda: sector([[1]], [[1, 1]], sizes=(3,)), "two values or more"),
+        (lambda: sector([[1]], [[1, 1]], sizes=(3, 3), attributes=(1, 1)), "increasing order"),
         (lambda: Strategy((), 2, (sector([[1]], [[1, 1]]),) * 2), "appears twice"),
         (lambda: Strategy((), 3, (sector([[1]], [[1, 1]]),)), "does not fit its domain"),
         (lambda: Strategy((4,), 2, (sector([[1]], [[1, 1]], sizes=(3,), attributes=(0,)),)), "does not fit its domain"),
@@ -157,17 +167,18 @@ def test_a_mixing_that_doubles_cannot_hold_is_refused():
     m = 2**60
     big = np.array([[m, m + 127], [m, m + 129]], dtype=object)
     with pytest.raises(SingularStrategy, match="singular"):
-        _ = SectorStrategy((), (), big, np.eye(2, dtype=int), 4.0).inverse
+        _ = sector(big, np.eye(2, dtype=int)).inverse
 
 
 def test_strategies_are_frozen_copies():
-    mixing = np.array([[2]])
-    s = SectorStrategy((), (), mixing, np.array([[1, 1]]), 4.0)
-    mixing[0, 0] = 5
-    assert s.mixing[0, 0] == 2
-    for held in (s.mixing, s.basis):
+    mixing = np.array([[[2]]])
+    none = np.zeros((1, 0), dtype=np.intp)
+    s = StrategyGroup(none, none, np.array([[1, 1]]), mixing, np.array([4.0]))
+    mixing[0, 0, 0] = 5
+    assert s.mixing[0, 0, 0] == 2
+    for held in (s.mixing, s.basis, s.scales):
         with pytest.raises(ValueError, match="read-only"):
-            held[0, 0] = 9
+            held[0] = 9
 
 
 def test_one_attribute_of_one_value_does_not_cost_patterns():
@@ -201,7 +212,9 @@ def test_magnitude_bounds_every_transform(rng):
     plan = zoo_plan("five structured cells")
     rows, _ = strategy_matrix(plan)
     start = 0
-    for s in plan.strategy.sectors:
-        block = rows[start : start + s.answers]
-        start += s.answers
-        assert max(abs(int(x)) for x in block.ravel()) * 7 <= s.magnitude(7)
+    for group in plan.strategy.groups:
+        for s in map(group.sector, range(len(group))):
+            block = rows[start : start + s.answers]
+            start += s.answers
+            own = group.magnitude(np.arange(len(group)), s.sizes, 7)
+            assert max(abs(int(x)) for x in block.ravel()) * 7 <= own

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fitnoise.errors import WorkloadError
-from fitnoise.targets import By, Kind, Target, z_score
+from fitnoise.targets import By, BySize, Kind, PublicTotal, Target, z_score
+from tolerances import EXACT
 
 
 def variance(kind, number, confidence=0.95, cells=1, **more):
@@ -52,10 +53,86 @@ def test_by_name_and_in_order():
     assert By("x", {1: 5, 2: 6}).along([1, 2]).tolist() == [5, 6]
 
 
+# --- by the size of a table -----------------------------------------------------------------------------------
+
+numbers = st.floats(1e-3, 1e6)
+
+
+@given(numbers, st.floats(-3, 3), st.none() | numbers, st.none() | numbers, st.lists(st.integers(1, 10**9), min_size=1))
+def test_a_target_by_size_follows_the_power_within_its_limits(coefficient, power, least, most, cells):
+    if least is not None and most is not None:
+        least, most = sorted((least, most))
+    by = BySize(coefficient, power, least, most)
+    found = by.of(np.array(cells))
+    for k, x in zip(cells, found, strict=True):
+        expected = coefficient * k**power
+        expected = max(expected, least or 0)
+        assert x == pytest.approx(min(expected, math.inf if most is None else most), rel=EXACT)
+        assert x == by.of(k)
+
+
+def test_limits_hold_where_the_power_leaves_floating_point():
+    """Without a limit the target itself leaves it, without a warning: the workload refuses it."""
+    assert BySize(1, 500).of(10**5) == math.inf
+    assert BySize(1, -500).of(10**5) == 0
+    assert BySize(1, 500, most=np.float64(7)).of(np.array([10**5, 1])).tolist() == [7, 1]
+    assert BySize(1, -500, least=2).of(10**5) == 2
+    assert BySize(3, 0).of(10**5) == 3
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_public_total_is_the_reference_of_a_relative_error_only(kind):
+    if kind is Kind.CV:
+        assert variance(kind, 0.1, cells=50, reference=PublicTotal(1000)) == pytest.approx((0.1 * 20) ** 2, rel=EXACT)
+        several = Target(kind, 0.1, None, PublicTotal(1000)).variance(
+            np.full((3, 1), 0.1), 0.95, np.array([[1], [2], [4]])
+        )
+        assert several == pytest.approx(np.array([[100.0**2], [50.0**2], [25.0**2]]), rel=EXACT)
+    else:
+        with pytest.raises(WorkloadError, match="coefficient of variation, and only that, needs a reference count"):
+            Target(kind, 0.1, None, PublicTotal(1000))
+
+
+@given(st.floats(1e-3, 10), st.floats(1, 1e6), st.integers(1, 10**6))
+def test_a_relative_error_of_the_mean_is_a_standard_error_by_size(relative, total, cells):
+    """Three ways to say it."""
+    by = BySize(relative * total, -1)
+    ways = [
+        variance(Kind.CV, relative, cells=cells, reference=PublicTotal(total)),
+        variance(Kind.CV, relative, cells=cells, reference=total / cells),
+        variance(Kind.STD_ERROR, by.of(cells)),
+    ]
+    assert ways == pytest.approx([(relative * total / cells) ** 2] * 3, rel=EXACT)
+
+
+def test_several_tables_have_the_max_deviations_of_each():
+    cells = np.array([[1], [7], [1000], [10**9]])
+    together = Target(Kind.MAX_DEVIATION, 10).variance(np.full((4, 2), 10.0), 0.9, cells)
+    alone = [[variance(Kind.MAX_DEVIATION, 10, 0.9, int(k))] * 2 for (k,) in cells]
+    assert together.tolist() == alone
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: Target(Kind.MARGIN, 0), "positive finite number; got 0"),
+        (lambda: BySize(0, 1), "the coefficient of a target by size is a positive finite number; got 0."),
+        (lambda: BySize(math.inf, 1), "the coefficient of a target by size is a positive finite number; got inf."),
+        (lambda: BySize("1", 1), "the coefficient of a target by size is a positive finite number; got '1'."),
+        (lambda: BySize(True, 1), "the coefficient of a target by size is a positive finite number; got True."),
+        (lambda: BySize(1, math.nan), "the power of a target by size is a finite number; got nan."),
+        (lambda: BySize(1, "1"), "the power of a target by size is a finite number; got '1'."),
+        (lambda: BySize(1, False), "the power of a target by size is a finite number; got False."),
+        (lambda: BySize(1, 1, least=0), "the least of a target by size is a positive finite number; got 0."),
+        (lambda: BySize(1, 1, most=-1), "the most of a target by size is a positive finite number; got -1."),
+        (lambda: BySize(1, 1, 3, 2), "the least target by size, 3, is above the most, 2."),
+        (lambda: PublicTotal(0), "a public total is a positive number; got 0."),
+        (lambda: PublicTotal(math.inf), "a public total is a positive number; got inf."),
+        (lambda: PublicTotal(math.nan), "a public total is a positive number; got nan."),
+        (lambda: PublicTotal(True), "a public total is a positive number; got True."),
+        (lambda: PublicTotal("5"), "a public total is a positive number; got '5'."),
+        (lambda: Target(Kind.CV, BySize(1, 1)), "a coefficient of variation, and only that, needs a reference count."),
+        (lambda: Target(Kind.CV, 0.1, reference="5"), "a reference count is a positive number; got '5'."),
         (lambda: Target(Kind.MARGIN, -1), "positive finite"),
         (lambda: Target(Kind.MARGIN, math.nan), "positive finite"),
         (lambda: Target(Kind.MARGIN, math.inf), "positive finite"),

@@ -18,7 +18,7 @@ import zoo
 from fitnoise import noise, releases
 from fitnoise.errors import ReleaseError
 from fitnoise.plans import Plan
-from laws import Replayed, check_plan, released
+from laws import Replayed, check_plan, each, released
 
 PLAN = fn.plan(
     fn.Workload(
@@ -43,7 +43,7 @@ def good(tmp_path_factory):
     folder = tmp_path_factory.mktemp("good") / "release"
     counts = np.arange(24).reshape(3, 2, 4)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(noise, "discrete_gaussian", Replayed(2))
+        patch.setattr(noise, "discrete_gaussians", each(Replayed(2)))
         released(PLAN, counts, directory=folder)
     return folder
 
@@ -72,6 +72,7 @@ def test_a_release_and_its_plan_are_accepted(good):
         "the dual weights prove the bound and the gap",
         "the targets are met",
         "the price is within budget and cap",
+        "release.json names the tables that have files",
         "its files are those of a release",
         "release.json says what the plan implies",
         "the noisy answers are the plan's, unaltered",
@@ -84,7 +85,7 @@ def test_a_release_and_its_plan_are_accepted(good):
 
 
 def test_every_kind_of_plan_and_release_is_accepted(any_plan, rng, tmp_path, monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussian", Replayed(4))
+    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(4)))
     counts = rng.integers(0, 10, size=any_plan.publication.workload.domain.shape)
     released(any_plan, counts, directory=tmp_path / "r")
     assert failing(tmp_path / "r") == {}
@@ -92,7 +93,7 @@ def test_every_kind_of_plan_and_release_is_accepted(any_plan, rng, tmp_path, mon
 
 @pytest.mark.parametrize("counts", [np.zeros((3, 2, 4), dtype=int), np.full((3, 2, 4), 10**10)], ids=["none", "many"])
 def test_negative_and_huge_values_are_accepted(counts, tmp_path, monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussian", Replayed(4))
+    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(4)))
     made = released(PLAN, counts, directory=tmp_path / "r")
     values = np.concatenate([f["value"] for f in made.values()])
     assert (values < 0).any() if not counts.any() else (values > 10**9).all()
@@ -246,10 +247,12 @@ def test_every_changed_answer_is_reported(good, folder):
     kept = f"{{sha256: '{digest['sha256']}'}}"
     replace = "SELECT * EXCLUDE (i) REPLACE ({}) FROM old ORDER BY i"
     texts = ("answer || '0'", "'+' || answer", "' ' || answer", "answer || '.0'", "'-0'", "'x'", "NULL", "'1_0'", "'٣'")
-    queries = [replacing("answer", 3, text) for text in texts]
-    queries += [replacing("answer", i, "CAST(CAST(answer AS HUGEINT) + 1 AS VARCHAR)") for i in range(PLAN.answers)]
+    texts_of = "(SELECT * REPLACE (CAST(answer AS VARCHAR) AS answer) FROM old)"
+    queries = [f"SELECT * EXCLUDE (i) FROM {texts_of} ORDER BY i"]
+    queries += [replacing("answer", 3, text).replace("FROM old", f"FROM {texts_of}") for text in texts]
+    queries += [replacing("answer", i, "answer + 1") for i in range(PLAN.answers)]
     queries += [
-        replace.format("CAST(answer AS BIGINT) AS answer"),
+        replace.format("CAST(answer AS DOUBLE) AS answer"),
         replace.format("CAST(row AS DOUBLE) AS row"),
         replace.format("CAST(sector AS VARCHAR) AS sector"),
         replace.format("CASE i WHEN 3 THEN NULL ELSE row END AS row"),
@@ -283,6 +286,139 @@ def test_answers_forged_together_with_their_digest_do_not_give_the_tables(folder
     with releases.engine() as files:
         releases._write_parquet(files, made._measurements(), path, sha256=releases.answers_digest(made.answers))
     assert failing(folder).keys() == {"the Parquet tables follow from the noisy answers"}
+
+
+# --- what was tampered with: which tables have files ----------------------------------------------------------
+
+PATTERNS = fn.plan(
+    fn.Workload(
+        PLAN.publication.workload.domain,
+        [
+            fn.all_tables(2, ["state", "sex", "age"], margin=[4, 5, 6]),
+            fn.table(margin=5),
+            fn.all_tables(1, ["state", "sex"], prefix="age", margin=fn.By("age", [6, 7, 8, 9])),
+        ],
+    ),
+    source=fn.DataSource("people"),
+)
+EVERY = PATTERNS.publication.workload.tables.names
+SOME = ["state by age", "total"]
+NAMED = "release.json names the tables that have files"
+FILES = "its files are those of a release"
+SAYS = "release.json says what the plan implies"
+
+
+@pytest.fixture(scope="module")
+def pattern_releases(tmp_path_factory):
+    """The same noisy answers with files for all tables, for some, and for none."""
+    root = tmp_path_factory.mktemp("patterns")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(noise, "discrete_gaussians", each(Replayed(2)))
+        made = released(PATTERNS, np.arange(24).reshape(3, 2, 4))
+    return {name: made.write(root / name, tables=t) for name, t in (("all", None), ("some", SOME), ("none", []))}
+
+
+@pytest.mark.parametrize("name", ["all", "some", "none"])
+def test_releases_with_files_for_some_tables_are_accepted(pattern_releases, name):
+    verification = fn.verify(pattern_releases[name])
+    assert verification.ok
+    written = {"all": 6, "some": 2, "none": 0}[name]
+    found = {c.claim: c.found for c in verification.checks}
+    assert found[NAMED] == f"{written} of 6 tables"
+    assert found[FILES] == f"{3 + 2 * written} files"
+    assert found["the Parquet tables follow from the noisy answers"] == f"{written} tables rebuilt"
+
+
+def rewritten(folder, change):
+    """The release with another word on which tables have files, in the form in which releases are written."""
+    path = folder / "release.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    change(document)
+    path.write_text(written("release.json", document), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("value", "claim", "found"),
+    [
+        ("all", FILES, "missing: ['tables/sex_by_age.csv'"),
+        ([], FILES, "not part of a release: ['tables/state_by_age.csv', 'tables/state_by_age.parquet', 'tables/tot"),
+        (["total"], FILES, "missing: []; not part of a release: ['tables/state_by_age.csv'"),
+        ([*SOME, "age by state"], NAMED, "no table 'age by state' to write"),
+        (["state by age", "sex by age", "total"], FILES, "missing: ['tables/sex_by_age.csv'"),
+        (["state by age", "total", "sex by age prefix"], FILES, "missing: ['tables/sex_by_age_prefix.csv'"),
+        (SOME[::-1], NAMED, "not named in the order of the workload"),
+        ([*SOME, "total"], NAMED, "named twice"),
+        ("total", NAMED, "not named in the order"),
+        ("none", NAMED, "no table 'none' to write"),
+        ("All", NAMED, "no table 'All' to write"),
+        (None, NAMED, "not named in the order"),
+        (3, NAMED, "it cannot be checked (TypeError)"),
+        ([["total"]], NAMED, "it cannot be checked (TypeError)"),
+        ({"state by age": 1, "total": 2}, NAMED, "not named in the order"),
+        (True, NAMED, "it cannot be checked (TypeError)"),
+    ],
+    ids=repr,
+)
+def test_another_word_on_which_tables_have_files_is_reported(pattern_releases, tmp_path, value, claim, found):
+    folder = shutil.copytree(pattern_releases["some"], tmp_path / "r")
+    rewritten(folder, lambda d: d.update(written=value))
+    assert found in failing(folder)[claim]
+    shutil.copy(pattern_releases["some"] / "release.json", folder)
+    assert not failing(folder)
+
+
+def test_files_of_all_tables_are_said_to_be_all(pattern_releases, tmp_path):
+    """A list of all names says the same as "all", in other words than a release is written in."""
+    folder = shutil.copytree(pattern_releases["all"], tmp_path / "r")
+    rewritten(folder, lambda d: d.update(written=EVERY))
+    assert failing(folder) == {SAYS: "release.json and the plan disagree on written"}
+    rewritten(folder, lambda d: d.pop("written"))
+    assert failing(folder).keys() >= {NAMED, FILES, SAYS}
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("name", ["all", "some", "none"])
+def test_a_missing_file_or_one_too_many_is_reported(pattern_releases, tmp_path, name, ending):
+    folder = shutil.copytree(pattern_releases[name], tmp_path / "r")
+    for path in sorted((folder / "tables").glob(f"*.{ending}")):
+        content = path.read_bytes()
+        path.unlink()
+        assert f"missing: ['tables/{path.name}']" in failing(folder)[FILES]
+        path.write_bytes(content)
+    assert not failing(folder)
+    # the true file of a table that was not written is one too many, too
+    for path in sorted((pattern_releases["all"] / "tables").glob(f"*.{ending}")):
+        extra = folder / "tables" / path.name
+        if not extra.exists():
+            shutil.copy(path, extra)
+            assert failing(folder) == {FILES: f"missing: []; not part of a release: ['tables/{path.name}']"}
+            extra.unlink()
+    assert not failing(folder)
+
+
+def test_a_changed_table_of_a_pattern_is_reported(pattern_releases, tmp_path):
+    folder = shutil.copytree(pattern_releases["some"], tmp_path / "r")
+    path = folder / "tables" / "state_by_age.parquet"
+    rewrite(path, replacing("value", 3, "value + 1e-3"))
+    assert (
+        "table 'state by age': column 'value' differs"
+        in failing(folder)["the Parquet tables follow from the noisy answers"]
+    )
+    shutil.copy(pattern_releases["all"] / "tables" / "sex_by_age.csv", path.with_suffix(".csv"))
+    assert "the CSV tables are the Parquet tables" in failing(folder)
+
+
+@pytest.mark.parametrize("key", ["all", "among", "margin"])
+def test_another_pattern_is_reported(pattern_releases, tmp_path, key):
+    other = {"all": "singles", "among": ["sex", "state", "age"], "margin": [4.0, 6.0, 5.0]}[key]
+    for document in ("release.json", "plan.json"):
+        folder = shutil.copytree(pattern_releases["none"], tmp_path / f"{key} {document}")
+        path = folder / document
+        text = written(
+            document, changed(json.loads(path.read_text(encoding="utf-8")), ("spec", "tables", 0, key), other)
+        )
+        path.write_text(text, encoding="utf-8")
+        assert failing(folder)
 
 
 # --- what was tampered with: documents ------------------------------------------------------------------------

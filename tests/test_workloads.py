@@ -1,12 +1,21 @@
+import itertools
+import math
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import fitnoise as fn
 import zoo
 from dense import table_matrix
-from fitnoise import rules
+from fitnoise import rules, workloads
 from fitnoise.errors import DomainError, WorkloadError
-from fitnoise.workloads import Recode, slug
+from fitnoise.targets import Kind
+from fitnoise.workloads import Family, Recode, Tables, slug, some
+from tolerances import EXACT
 
 DOMAIN = fn.Domain(
     state=fn.Categorical(["OH", "IA", "NY"]),
@@ -66,7 +75,7 @@ def test_the_zoo_is_well_formed(name):
     w = zoo.WORKLOADS[name]()
     for t in w.tables:
         assert table_matrix(t, w.domain).shape == (int(np.prod(t.shape(w.domain), dtype=int)), w.domain.size)
-        assert w[t.name] is t
+        assert w[t.name] == t
 
 
 @pytest.mark.parametrize(
@@ -161,3 +170,487 @@ def test_targets_out_of_range_and_large_queries():
     with pytest.raises(WorkloadError, match="names a value twice"):
         fn.By("a", {1: 3, "1": 4})
     assert fn.matrix_workload([[2**32, 1]], margins=1).tables[0].matrix.shape == (1, 2)
+
+
+# --- patterns -------------------------------------------------------------------------------------------------
+
+WIDE = fn.Domain(
+    {
+        "state": fn.Categorical(["OH", "IA", "NY"]),
+        "age": fn.Ordered(0, 4),
+        "wages": fn.Binned([1, 10]),
+        "sex": fn.Categorical(["f", "m"]),
+        "one": fn.Ordered(7, 7),
+        "kids": fn.Ordered(0, 3),
+    }
+)
+VIEWS = {
+    "each": {},
+    "prefix": {"prefix": ["wages"]},
+    "ranges": {"ranges": {"age": [(0, 1), (1, 4)]}},
+    "all ranges": {"ranges": "age"},
+    "recode": {"recode": {"age": {"young": [0, 1], "all": [0, 1, 2, 3, 4]}, "sex": {"men": ["m"]}}},
+    "two": {"prefix": "age", "recode": {"wages": {"some": ["1 to under 10", "10 or more"]}}},
+}
+"""What may stand beside a pattern."""
+
+
+def one_by_one(order, among, *attributes, name=None, **said):
+    """The tables of a pattern, each written out: a target list gives one number to each."""
+    lists = {k: v for k, v in said.items() if k in list(Kind) and isinstance(v, list)}
+    out = []
+    for i, shown in enumerate(itertools.combinations(among, order)):
+        own = said | {k: float(v[i]) for k, v in lists.items()}
+        t = fn.table(*shown, *attributes, **own)
+        out.append(replace(t, name=t.name if name is None else f"{name}: {t.name}"))
+    return out
+
+
+@st.composite
+def asked(draw):
+    """Arguments of `all_tables` over WIDE."""
+    views = VIEWS[draw(st.sampled_from(list(VIEWS)))]
+    viewed = [a for v in views.values() for a in ([v] if isinstance(v, str) else v)]
+    free = draw(st.permutations([a for a in WIDE if a not in viewed]))
+    beside = free[: draw(st.integers(0, 2))]
+    among = free[len(beside) : len(beside) + draw(st.integers(1, 4))]
+    order = draw(st.integers(1, len(among)))
+    positive = st.floats(0.01, 100)
+    by_size = st.builds(
+        fn.BySize, positive, st.floats(-2, 2), st.none() | st.floats(0.01, 1), st.none() | st.floats(1, 50)
+    )
+    count = math.comb(len(among), order)
+    kind = draw(st.sampled_from(Kind))
+    target = draw(positive | by_size | st.lists(positive, min_size=count, max_size=count))
+    shown = [*beside, *(a for a in viewed if a not in beside)]
+    if shown and draw(st.booleans()):
+        column = draw(st.sampled_from(shown))
+        rows = fn.table(*beside, **views, margin=1).labels(WIDE)[column]
+        target = fn.By(column, [draw(positive) for _ in rows])
+    said = {kind.value: target, **views, "name": draw(st.none() | st.sampled_from(["T1", "été", "x: y"]))}
+    if kind is Kind.CV:
+        said["reference"] = draw(positive | st.builds(fn.PublicTotal, positive))
+    if draw(st.booleans()):
+        said["confidence"] = draw(st.floats(0.1, 0.9))
+    return (order, among, *beside), said
+
+
+@given(asked())
+@settings(deadline=None)
+def test_a_pattern_is_its_tables_written_out(arguments):
+    """Names, columns, views, targets and variances, of every kind of target."""
+    where, said = arguments
+    family, tables = fn.all_tables(*where, **said), one_by_one(*where, **said)
+    assert len(family) == len(tables)
+    assert list(family) == tables
+    assert family.names() == [t.name for t in tables]
+    assert family.slugs() == [slug(t.name) for t in tables]
+    targets, variances, cells = family.targets(WIDE), family.variances(WIDE, 0.95), family.cells(WIDE)
+    beside = family.template.shape(WIDE)
+    assert targets.shape == variances.shape == (len(tables), *beside)
+    for i, t in enumerate(tables):
+        shape = t.shape(WIDE)
+        assert cells[i] == math.prod(shape)
+        np.testing.assert_allclose(np.broadcast_to(targets[i], shape), t.targets(WIDE), rtol=EXACT)
+        np.testing.assert_allclose(np.broadcast_to(variances[i], shape), t.variances(WIDE, 0.95), rtol=EXACT)
+        t.check(WIDE)
+    family.check(WIDE)
+
+
+@given(asked(), st.data())
+@settings(deadline=None, max_examples=30)
+def test_a_pattern_is_a_sequence(arguments, data):
+    where, said = arguments
+    family, tables = fn.all_tables(*where, **said), one_by_one(*where, **said)
+    n = len(tables)
+    bound = st.none() | st.integers(-n - 1, n + 1)
+    step = st.none() | st.integers(-3, 3).filter(bool)
+    cut = slice(data.draw(bound), data.draw(bound), data.draw(step))
+    for sequence in (family, Tables([family])):
+        assert sequence[cut] == tables[cut]
+        assert [sequence[i] for i in range(-n, n)] == tables + tables
+        assert list(reversed(sequence)) == tables[::-1]
+        assert sequence.index(tables[-1]) == n - 1
+        assert sequence.count(tables[0]) == 1
+        assert tables[0] in sequence
+        assert replace(tables[0], name="another") not in sequence
+        for i in (-n - 1, n):
+            with pytest.raises(IndexError):
+                sequence[i]
+        assert sequence[np.int64(n - 1)] == tables[-1]
+    again = fn.all_tables(*where, **said)
+    assert again == family
+    assert hash(again) == hash(family)
+    assert again != replace(family, template=replace(family.template, name="another"))
+    assert family != tables
+
+
+ODD = [
+    "by",
+    "By",
+    "a by b",
+    "_",
+    "!",
+    " a",
+    "a ",
+    "A",
+    "é",
+    "É",
+    "ΟΔΟΣ",
+    "İ",
+    "ß",
+    "ẞ",
+    "東京",
+    "ま り",
+    "x·y",
+    "Σ",
+    "½",
+    "٣",
+]
+
+
+@given(
+    st.lists(
+        st.sampled_from(ODD) | st.text(st.characters(exclude_characters="\0"), min_size=1), min_size=1, max_size=4
+    ),
+    st.none() | st.sampled_from([*ODD, "T 1", ": :"]),
+    st.sampled_from([(), ("b.",), ("ΣΑΣ", "by")]),
+    st.data(),
+)
+@settings(deadline=None, max_examples=300)
+def test_files_are_named_like_the_tables_whatever_the_attributes_are_called(names, name, beside, data):
+    among = [a for a in dict.fromkeys(names) if a not in beside] or ["zz"]
+    order = data.draw(st.integers(1, len(among)))
+    shown = data.draw(st.booleans())
+    words = {"prefix": beside} if shown else {}
+    family = fn.all_tables(order, among, *(() if shown else beside), **words, name=name, margin=1)
+    assert family.names() == [t.name for t in family]
+    assert family.slugs() == [slug(n) for n in family.names()]
+    mixed = Tables([fn.table(margin=1), family, fn.table(margin=1, name="Ä !")])
+    assert mixed.names == ["total", *family.names(), "Ä !"]
+    assert mixed.slugs() == [slug(n) for n in mixed.names]
+
+
+def test_patterns_say_what_they_are():
+    names = ["state", "age", "sex", "kids"]
+    said = [fn.all_tables(k, names, margin=1).describe() for k in (1, 2, 3, 4)]
+    assert said == [
+        "each of 4 attributes",
+        "all pairs of 4 attributes",
+        "all triples of 4 attributes",
+        "all sets of 4 of 4 attributes",
+    ]
+    beside = fn.all_tables(2, names, "wages", prefix="one", margin=1, name="T1")
+    assert beside.describe() == "T1: all pairs of 4 attributes by wages by one prefix"
+    assert beside[0].name == "T1: state by age by wages by one prefix"
+
+
+def test_a_list_of_targets_goes_through_the_pairs_in_order():
+    family = fn.all_tables(2, ["sex", "state", "age"], variance=[1, 2, 3])
+    found = [(t.attributes, t.target.number) for t in family]
+    assert found == [(("sex", "state"), 1), (("sex", "age"), 2), (("state", "age"), 3)]
+    for same in ((1, 2, 3), np.array([1, 2, 3]), range(1, 4)):
+        assert fn.all_tables(2, ["sex", "state", "age"], variance=same) == family
+    assert family != fn.all_tables(2, ["sex", "state", "age"], variance=[1, 2, 4])
+
+
+def test_by_size_and_by_total_are_what_they_say():
+    """Three-way ways of one table, two of another: k numbers, N/k records in each."""
+    domain = fn.Domain(a=fn.Ordered(0, 9), b=fn.Ordered(0, 1), c=fn.Ordered(0, 4))
+    by_size = fn.all_tables(2, list(domain), std_error=fn.BySize(2, 0.5, most=12))
+    assert by_size.cells(domain).tolist() == [20, 50, 10]
+    assert by_size.targets(domain) == pytest.approx([2 * 20**0.5, 12, 2 * 10**0.5])
+    relative = fn.all_tables(2, list(domain), cv=0.1, reference=fn.PublicTotal(1000))
+    assert relative.variances(domain, 0.95) == pytest.approx([25, 4, 100])
+    assert fn.all_tables(2, list(domain), cv=0.1, reference=50).variances(domain, 0.95) == pytest.approx([25] * 3)
+
+
+NO_EXACT_ANSWER = " An exact answer (zero error) would cost an unlimited amount of privacy."
+REFUSED = {
+    "a text": (
+        lambda: fn.all_tables(2, "ab", margin=1),
+        "a pattern of tables needs several attributes' names; got the text 'ab'.",
+    ),
+    "an order above": (
+        lambda: fn.all_tables(3, ["a", "b"], margin=1),
+        "a pattern of tables shows 1 to 2 of its 2 attributes; got 3.",
+    ),
+    "an order of zero": (
+        lambda: fn.all_tables(0, ["a", "b"], margin=1),
+        "a pattern of tables shows 1 to 2 of its 2 attributes; got 0.",
+    ),
+    "an order below": (
+        lambda: fn.all_tables(-1, ["a", "b"], margin=1),
+        "a pattern of tables shows 1 to 2 of its 2 attributes; got -1.",
+    ),
+    "an order as true": (
+        lambda: fn.all_tables(True, ["a", "b"], margin=1),
+        "a pattern of tables shows 1 to 2 of its 2 attributes; got True.",
+    ),
+    "an order as a word": (
+        lambda: fn.all_tables("pairs", ["a", "b"], margin=1),
+        "a pattern of tables shows 1 to 2 of its 2 attributes; got 'pairs'.",
+    ),
+    "an attribute twice": (
+        lambda: fn.all_tables(2, ["a", "b", "a"], margin=1),
+        "attribute 'a' appears twice among those of a pattern of tables.",
+    ),
+    "an attribute among and beside": (
+        lambda: fn.all_tables(1, ["a", "b"], "b", margin=1),
+        "attribute 'b' appears twice among those of a pattern of tables.",
+    ),
+    "an attribute among and as a prefix": (
+        lambda: fn.all_tables(1, ["a", "b"], prefix="b", margin=1),
+        "attribute 'b' appears twice among those of a pattern of tables.",
+    ),
+    "too many tables": (
+        lambda: fn.all_tables(7, [f"x{i}" for i in range(60)], margin=1),
+        (
+            "386,206,920 tables show 7 of 60 attributes; at most 2,097,152 can be planned together. "
+            "Name fewer attributes, or a lower order."
+        ),
+    ),
+    "a target by what is among": (
+        lambda: fn.all_tables(1, ["a", "b"], margin=fn.By("a", [1, 2])),
+        (
+            "a target by 'a' needs an attribute that every table of the pattern shows: give it as one of the "
+            "attributes beside the pattern."
+        ),
+    ),
+    "too few targets": (
+        lambda: fn.all_tables(2, ["a", "b", "c"], margin=[1, 2]),
+        "the pattern makes 3 tables; 2 targets were given.",
+    ),
+    "too many targets": (
+        lambda: fn.all_tables(2, ["a", "b", "c"], margin=np.ones(4)),
+        "the pattern makes 3 tables; 4 targets were given.",
+    ),
+    "a target of zero": (
+        lambda: fn.all_tables(1, ["a", "b"], margin=[1, 0]),
+        "a margin is a positive finite number; got 0.0." + NO_EXACT_ANSWER,
+    ),
+    "a first target of zero": (
+        lambda: fn.all_tables(1, ["a", "b"], std_error=[0, 1]),
+        "a std_error is a positive finite number; got 0.0." + NO_EXACT_ANSWER,
+    ),
+    "a target that is no number": (
+        lambda: fn.all_tables(1, ["a", "b"], cv=[1, math.nan], reference=5),
+        "a cv is a positive finite number; got nan." + NO_EXACT_ANSWER,
+    ),
+    "no target": (
+        lambda: fn.all_tables(1, ["a", "b"]),
+        (
+            "a table needs exactly one target (margin, std_error, variance, max_deviation, cv); got none. "
+            "If several must hold, give the strictest."
+        ),
+    ),
+    "two targets": (
+        lambda: fn.all_tables(1, ["a", "b"], margin=[1, 2], variance=3),
+        (
+            "a table needs exactly one target (margin, std_error, variance, max_deviation, cv); got margin and "
+            "variance. If several must hold, give the strictest."
+        ),
+    ),
+    "a list without reference": (
+        lambda: fn.all_tables(1, ["a", "b"], cv=[1, 2]),
+        "a coefficient of variation, and only that, needs a reference count.",
+    ),
+    "an order on what has none": (
+        lambda: fn.Workload(WIDE, [fn.all_tables(1, ["age"], prefix="sex", margin=1)]),
+        "prefix needs an attribute with an order (Ordered or Binned); a categorical one has none.",
+    ),
+    "too few numbers by value": (
+        lambda: fn.Workload(WIDE, [fn.all_tables(1, ["age"], "sex", margin=fn.By("sex", [1]))]),
+        "a target by 'sex' needs one number per row along it: 2; got 1.",
+    ),
+    "targets out of range": (
+        lambda: fn.Workload(WIDE, [fn.all_tables(2, ["sex", "age", "one"], margin=[1, 1e-200, 1])]),
+        "a target of all pairs of 3 attributes is too small or too large for double precision.",
+    ),
+    "targets by size out of range": (
+        lambda: fn.Workload(WIDE, [fn.all_tables(1, ["sex", "age"], margin=fn.BySize(1, -900))]),
+        "a target of each of 2 attributes is too small or too large for double precision.",
+    ),
+    "a pattern beside a table of the same name": (
+        lambda: fn.Workload(
+            WIDE, [fn.all_tables(2, ["sex", "age", "one"], margin=1), fn.table(margin=1, name="Sex by One")]
+        ),
+        (
+            "tables 'sex by one' and 'Sex by One' would be written to the same file 'sex_by_one'; "
+            "give one of them another name."
+        ),
+    ),
+    "a table before a pattern of the same name": (
+        lambda: fn.Workload(
+            WIDE, [fn.table(margin=1, name="a_age"), fn.all_tables(1, ["sex", "age"], margin=1, name="A")]
+        ),
+        "tables 'a_age' and 'A: age' would be written to the same file 'a_age'; give one of them another name.",
+    ),
+    "two patterns alike": (
+        lambda: fn.Workload(
+            WIDE, [fn.all_tables(1, ["sex", "age"], margin=1), fn.all_tables(1, ["one", "age"], margin=2)]
+        ),
+        "tables 'age' and 'age' would be written to the same file 'age'; give one of them another name.",
+    ),
+    "attributes of one pattern alike": (
+        lambda: fn.Workload(
+            fn.Domain({"a b": fn.Ordered(0, 1), "a_b": fn.Ordered(0, 1)}), [fn.all_tables(1, ["a b", "a_b"], margin=1)]
+        ),
+        "tables 'a b' and 'a_b' would be written to the same file 'a_b'; give one of them another name.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_patterns_are_refused_in_so_many_words(case):
+    make, message = REFUSED[case]
+    with pytest.raises(WorkloadError) as raised:
+        make()
+    assert str(raised.value) == message
+
+
+def test_a_pattern_over_unknown_attributes_is_refused():
+    for make in (
+        lambda: fn.all_tables(2, ["sex", "region", "age"], margin=1),
+        lambda: fn.all_tables(2, ["sex", "age"], "region", margin=1),
+        lambda: fn.all_tables(2, ["sex", "age"], recode={"region": {"x": [1]}}, margin=1),
+    ):
+        with pytest.raises(DomainError, match="no attribute 'region' in the domain; it has "):
+            fn.Workload(WIDE, [make()])
+
+
+def test_as_many_tables_as_can_be_planned_are_counted_not_made(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(Family, "combinations", property(lambda _: pytest.fail("made")))
+        assert len(fn.all_tables(2, [f"x{i}" for i in range(2048)], margin=1)) == 2_096_128
+    monkeypatch.setattr(workloads, "MAX_TABLES", 5)
+    assert len(fn.all_tables(4, ["a", "b", "c", "d", "e"], margin=1)) == 5
+    with pytest.raises(WorkloadError, match="10 tables show 2 of 5 attributes; at most 5 can be planned together"):
+        fn.all_tables(2, ["a", "b", "c", "d", "e"], margin=1)
+
+
+def test_the_tables_of_a_workload_are_a_sequence_of_its_parts():
+    parts = [fn.table(margin=1), fn.all_tables(2, ["sex", "age", "one"], margin=[1, 2, 3]), fn.table("kids", margin=4)]
+    w = fn.Workload(WIDE, parts)
+    written = [parts[0], *parts[1], parts[2]]
+    assert w.tables.parts == tuple(parts)
+    assert w.tables.starts.tolist() == [0, 1, 4, 5]
+    assert list(w.tables) == written
+    assert len(w.tables) == 5
+    assert [w.tables[i] for i in range(-5, 5)] == written * 2
+    assert w.tables[1:-1] == list(parts[1])
+    assert w.tables.names == ["total", "sex by age", "sex by one", "age by one", "kids"]
+    assert w.tables.slugs() == ["total", "sex_by_age", "sex_by_one", "age_by_one", "kids"]
+    assert w.tables.numbered == {name: i for i, name in enumerate(w.tables.names)}
+    for i in (5, -6):
+        with pytest.raises(IndexError):
+            w.tables[i]
+    assert w.number("age by one") == 3
+    assert w["age by one"] == parts[1][2]
+    with pytest.raises(WorkloadError, match=re.escape(f"no table 'x'; the workload has {w.tables.names}.")):
+        w["x"]
+    # the same tables in other words are another workload; the same words, the same
+    out = fn.Workload(WIDE, written)
+    assert (w == out, w.tables == out.tables, w.tables == written) == (False, False, False)
+    again = fn.Workload(WIDE, w.tables)
+    assert again == w
+    assert (again.tables, hash(again.tables)) == (w.tables, hash(w.tables))
+    assert repr(w.tables) == f"Tables({parts!r})"
+    assert fn.Workload(WIDE, iter(parts)) == w
+
+
+def test_of_very_many_names_an_error_says_the_first():
+    names = [f"x{i}" for i in range(13)]
+    assert some(names[:12]) == str(names[:12])
+    assert some(names) == f"13 tables, the first of them {names[:12]}"
+    assert some(names, 2) == "13 tables, the first of them ['x0', 'x1']"
+    w = fn.Workload(fn.Domain({n: fn.Ordered(0, 1) for n in names}), [fn.all_tables(2, names, margin=1)])
+    with pytest.raises(
+        WorkloadError, match=r"no table 'x1'; the workload has 78 tables, the first of them \['x0 by x1', "
+    ):
+        w["x1"]
+
+
+# --- patterns, planned ----------------------------------------------------------------------------------------
+
+LETTERS = fn.Domain(
+    {"a": fn.Ordered(0, 1), "b": fn.Ordered(0, 2), "c": fn.Categorical(["x", "y", "z"]), "d": fn.Ordered(0, 3)}
+)
+NAMES = list(LETTERS)
+PLANNED = {
+    "pairs": [fn.all_tables(2, NAMES, margin=5)],
+    "one of a pattern": [fn.all_tables(4, NAMES, margin=5)],
+    "singles, pairs and the total": [
+        fn.all_tables(1, NAMES, max_deviation=6), fn.all_tables(2, NAMES, cv=0.1, reference=fn.PublicTotal(900)),
+        fn.table(margin=2),
+    ],
+    "a list beside a size": [
+        fn.all_tables(2, ["d", "a", "c"], variance=[3, 9, 1]), fn.all_tables(3, NAMES, std_error=fn.BySize(0.5, 0.5)),
+    ],
+    "structured by a prefix of another": [fn.all_tables(2, NAMES, margin=5), fn.table("a", prefix="b", margin=3)],
+    "structured by a target by value": [
+        fn.all_tables(2, NAMES, margin=[5, 4, 3, 5, 4, 3]), fn.table("c", margin=fn.By("c", [1, 2, 3])),
+    ],
+    "two structured by a recode": [
+        fn.all_tables(3, NAMES, margin=5), fn.table(recode={"d": {"some": [1, 2]}, "b": {"low": [0, 1]}}, margin=3),
+    ],
+    "a fixed attribute": [fn.all_tables(1, ["d", "b", "c"], "a", margin=5), fn.table("b", margin=3)],
+    "a fixed prefix": [fn.all_tables(2, ["c", "a", "b"], prefix="d", margin=[5, 2, 7]), fn.table("d", margin=3)],
+    "a fixed attribute, structured elsewhere": [
+        fn.all_tables(1, ["a", "c"], "d", margin=[5, 4]), fn.table(prefix="d", margin=9), fn.table("a", margin=2),
+    ],
+    "a fixed attribute by value": [
+        fn.all_tables(1, ["a", "c"], "b", recode={"d": {"u": [0, 3], "v": [1]}}, margin=fn.By("b", [4, 5, 6])),
+    ],
+    "by value of a fixed prefix": [
+        fn.all_tables(1, ["c", "b"], prefix="d", margin=fn.By("d", [4, 5, 6, 7])), fn.all_tables(2, NAMES, margin=9),
+    ],
+    "one part twice": [
+        fn.all_tables(1, NAMES, margin=5, name="x"), fn.table("a", "c", margin=8),
+        fn.all_tables(1, NAMES, margin=3, name="y"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [*PLANNED, "patterns", "uneven patterns", "patterns beside structure"])
+def test_a_pattern_costs_what_its_tables_written_out_cost(case):
+    """Cost, bound, prices and every variance: nothing of the plan but its document knows the pattern."""
+    short = fn.Workload(LETTERS, PLANNED[case]) if case in PLANNED else zoo.WORKLOADS[case]()
+    long = fn.Workload(short.domain, list(short.tables), short.confidence)
+    assert all(isinstance(p, fn.Table) for p in long.tables.parts)
+    one, other = fn.plan(short, gap=1e-6), fn.plan(long, gap=1e-6)
+    for number in ("cost_squared", "value", "bound", "rho", "separate_rho", "relaxation"):
+        assert getattr(one, number) == pytest.approx(getattr(other, number), rel=EXACT)
+    assert (one.numbers, one.answers, len(one.tables)) == (other.numbers, other.answers, len(other.tables))
+    assert one.profile == pytest.approx(other.profile, rel=EXACT)
+    assert one.shares == pytest.approx(other.shares, abs=EXACT)
+    for i, t in enumerate(long.tables):
+        np.testing.assert_allclose(one.table_variances(t.name), other.table_variances(t.name), rtol=EXACT)
+        mine, theirs = one.tables[i], other.tables[i]
+        assert (mine.name, mine.numbers, mine.target, mine.confidence, mine.tables) == (
+            theirs.name, theirs.numbers, theirs.target, theirs.confidence, 1,
+        )  # fmt: skip
+        margins = theirs.achieved_moe, theirs.target_moe
+        assert (mine.achieved_moe, mine.target_moe) == pytest.approx(margins, rel=EXACT)
+
+
+@pytest.mark.parametrize("case", PLANNED)
+def test_the_parts_of_a_plan_sum_up_their_tables(case):
+    """One line per table or pattern: all its numbers and its whole price, and of its worst number the margins."""
+    plan = fn.plan(fn.Workload(LETTERS, PLANNED[case]))
+    w = plan.publication.workload
+    assert len(plan.parts) == len(w.tables.parts)
+    for start, part, summary in zip(w.tables.starts, w.tables.parts, plan.parts, strict=False):
+        count = 1 if isinstance(part, fn.Table) else len(part)
+        own = plan.tables[start : start + count]
+        assert summary.name == (part.name if isinstance(part, fn.Table) else part.describe())
+        assert summary.tables == count
+        assert summary.numbers == sum(t.numbers for t in own)
+        assert summary.price == pytest.approx(sum(t.price for t in own), abs=EXACT)
+        worst = [t for t in own if (t.target_moe, t.achieved_moe) == (summary.target_moe, summary.achieved_moe)]
+        assert worst
+        ratios = [t.achieved_moe / t.target_moe for t in own]
+        assert summary.achieved_moe / summary.target_moe == pytest.approx(max(ratios), rel=EXACT)
+        assert {t.confidence for t in own} == {summary.confidence}
+    assert [plan.tables[i] for i in (-1, 0)] == [plan.summary(len(w.tables) - 1), plan.summary(0)]
+    assert sum(t.price for t in plan.parts) == pytest.approx(1)

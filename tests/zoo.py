@@ -104,6 +104,44 @@ def all_ranges():
     )
 
 
+def patterns():
+    """All singles and pairs of attributes of one size: tables and sectors that cannot be told apart."""
+    domain = fn.Domain({a: fn.Ordered(0, 2) for a in "abcd"})
+    return fn.Workload(
+        domain, [fn.all_tables(1, ["a", "b", "c"], variance=2), fn.all_tables(2, list("abcd"), margin=5)]
+    )
+
+
+def uneven_patterns():
+    """Targets one by one, by size and by a public total, on attributes of several sizes, one of a single value."""
+    domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Ordered(0, 2), c=fn.Ordered(1, 1), d=fn.Categorical(["x", "y"]))
+    return fn.Workload(
+        domain,
+        [
+            fn.all_tables(2, ["d", "b", "a", "c"], variance=[1, 2, 3, 4, 5, 6]),
+            fn.all_tables(1, ["a", "b"], margin=fn.BySize(4, 0.5, most=6)),
+            fn.table(cv=0.1, reference=fn.PublicTotal(50)),
+            fn.all_tables(3, ["a", "b", "d"], cv=0.5, reference=fn.PublicTotal(120), name="whole"),
+        ],
+    )
+
+
+def patterns_beside_structure():
+    """Two ordered attributes that meet in one table; a pattern runs over one of them, and others stand beside them."""
+    domain = fn.Domain(
+        a=fn.Ordered(0, 1), o=fn.Ordered(0, 2), b=fn.Ordered(0, 1), r=fn.Ordered(0, 1), c=fn.Ordered(0, 1)
+    )
+    return fn.Workload(
+        domain,
+        [
+            fn.all_tables(2, ["c", "o", "a", "b"], variance=3),
+            fn.all_tables(1, ["a", "b", "c"], prefix="o", variance=fn.By("o", [2, 3, 4])),
+            fn.all_tables(1, ["b", "c"], "a", prefix="r", variance=[5, 7]),
+            fn.table(prefix=["o", "r"], variance=4),
+        ],
+    )
+
+
 def matrix(w, c=1.0):
     return lambda: fn.matrix_workload(w, variances=c)
 
@@ -140,6 +178,9 @@ WORKLOADS = {
     ),
     "crossed": crossed,
     "all ranges": all_ranges,
+    "patterns": patterns,
+    "uneven patterns": uneven_patterns,
+    "patterns beside structure": patterns_beside_structure,
     "columns out of order": lambda: fn.Workload(
         fn.Domain(o=fn.Ordered(0, 2), a=fn.Ordered(0, 2), r=fn.Ordered(0, 3)),
         [
@@ -190,7 +231,8 @@ def all_pairs(d, kind):
     return AllPairs(d, alone="alone" in kind) if "pairs" in kind else None
 
 
-def evidence(d, kind, p, q):
+def evidence(form, kind, p, q):
     """Weights of a problem of one of the kinds, as evidence."""
-    said = q[:0] if kind == "total error" else q
+    d = form.decomposition
+    said = q[:0] if kind == "total error" else form.unfold(q)
     return all_pairs(d, kind).evidence(p, said) if "pairs" in kind else Evidence(p, said)

@@ -24,9 +24,9 @@ from fitnoise.publication import (
 )
 from fitnoise.releases import Estimate, Release, release
 from fitnoise.spec import Spec, load_spec
-from fitnoise.targets import By
+from fitnoise.targets import By, BySize, PublicTotal
 from fitnoise.verification import verify
-from fitnoise.workloads import Table, Workload, matrix_workload, table
+from fitnoise.workloads import Family, Table, Workload, all_tables, matrix_workload, table
 
 __version__ = "0.1.0"
 
@@ -35,12 +35,14 @@ __all__ = [
     "Binned",
     "Budget",
     "By",
+    "BySize",
     "Categorical",
     "CellBudgets",
     "DataSource",
     "Domain",
     "ErrorWeights",
     "Estimate",
+    "Family",
     "FitnoiseError",
     "Goal",
     "Ledger",
@@ -50,11 +52,13 @@ __all__ = [
     "OutsideDomain",
     "Plan",
     "PrivacyUnit",
+    "PublicTotal",
     "Publication",
     "Release",
     "Spec",
     "Table",
     "Workload",
+    "all_tables",
     "free",
     "load_spec",
     "matrix_workload",

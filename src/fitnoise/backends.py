@@ -41,22 +41,28 @@ class Backend:
         return np.asarray(a if self.xp is np else a.cpu(), dtype=np.float64)
 
     def triangle(self, a: Matrix) -> Matrix:
-        """T with TᵀT = aᵀa and no more rows than columns: R of a = QR where there are more, `a` itself otherwise."""
-        rows, k = a.shape
+        """T with TᵀT = aᵀa and no more rows than columns: R of a = QR where there are more, `a` itself otherwise.
+
+        Of a stack of matrices, of each.
+        """
+        rows, k = a.shape[-2:]
         if rows <= k:
             return a
         if self.xp is np:
-            return np.asarray(sl.qr(a, mode="r", check_finite=False)[0][:k])
+            if a.ndim > 2 and len(a) > 1:
+                return np.linalg.qr(a, mode="r")
+            r = sl.qr(a.reshape(rows, k), mode="r", check_finite=False)[0][:k]
+            return np.asarray(r).reshape(*a.shape[:-2], k, k)
         return self.xp.linalg.qr(a, mode="reduced")[1]
 
     def root(self, gram: Matrix) -> Matrix:
-        """T with TᵀT = the positive semidefinite part of a symmetric matrix (k, k)."""
+        """T with TᵀT = the positive semidefinite part of a symmetric matrix (…, k, k)."""
         values, vectors = self.xp.linalg.eigh(gram)
         zero = self.xp.zeros_like(values)
-        return self.xp.sqrt(self.xp.maximum(values, zero))[:, None] * vectors.T
+        return self.xp.sqrt(self.xp.maximum(values, zero))[..., None] * vectors.swapaxes(-1, -2)
 
     def svd(self, a: Matrix) -> tuple[Matrix, Matrix, Matrix]:
-        """(U, s, Vᵀ), thin."""
+        """(U, s, Vᵀ), thin; of a stack of matrices, of each."""
         u, s, vt = self.xp.linalg.svd(a, full_matrices=False)
         return u, s, vt
 

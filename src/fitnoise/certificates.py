@@ -24,7 +24,7 @@ pairs of that kind.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, final
 
@@ -34,11 +34,15 @@ from numpy.typing import NDArray
 
 from fitnoise import rules
 from fitnoise.errors import PlanError
-from fitnoise.sectors import Decomposition, Floats, Sector
+from fitnoise.operators import Array, Operator
+from fitnoise.sectors import Decomposition, Floats, SectorGroup
 
 EPS = float(np.finfo(np.float64).eps)
 SLACK = 1e-12
 """Allowance for rounding, relative to a sector's sum of singular values, beside 2 k ε."""
+
+CHUNK = 2**22
+"""Entries of a stack of matrices decomposed at once."""
 
 NOBODY = -1
 """In place of a pair's second cell: the neighbour lacks the record."""
@@ -193,48 +197,86 @@ def _check(name: str, w: Floats, n: int, *, positive: bool) -> None:
 def _nu(d: Decomposition, p: Floats, w: Floats, pairs: Pairs | None) -> float:
     """ν(p, w), rounded down."""
     nu = 0.0
-    known: dict[tuple[tuple[int, ...], bytes], float] = {}
-    for sector in d.sectors:
-        chi = None if pairs is None else pairs.chi(sector.attributes, sector.sizes)
-        key = (sector.members, b"" if chi is None else chi.tobytes())
-        if key not in known:
-            moment = None if pairs is None or chi is None else pairs.moment(p, chi, d.cells)
-            reach = p if pairs is None else pairs.reach(p, d.cells)
-            known[key] = max(_sector_norm(d, sector, w, reach, moment, 0 if pairs is None else len(pairs)), 0.0)
-        nu += sector.multiplicity * known[key]
+    for group in d.groups:
+        stacked = _stack(d, group, w)
+        if pairs is None:
+            norms = _group_norms(stacked, p)
+        else:
+            norms = np.empty(len(group))
+            known: dict[tuple[bytes, bytes], float] = {}
+            for i, (attributes, sizes) in enumerate(zip(group.attributes, group.sizes, strict=True)):
+                chi = pairs.chi(tuple(attributes.tolist()), tuple(sizes.tolist()))
+                weights = [(queries, u[i]) for queries, u in stacked]
+                key = chi.tobytes(), b"".join(u.tobytes() for _, u in weights)
+                if key not in known:
+                    moment = pairs.moment(p, chi, d.cells)
+                    known[key] = _sector_norm(weights, pairs.reach(p, d.cells), moment, len(pairs))
+                norms[i] = known[key]
+        nu += float(group.multiplicity @ np.maximum(norms, 0.0))
     return nu
 
 
+def _stack(d: Decomposition, group: SectorGroup, w: Floats) -> list[tuple[Array | Operator, Floats]]:
+    """The different queries that reach a group's sectors, (m, n_o), and the weights of their rows, (K, m).
+
+    Rows that several tables share count once: √w₁ r over √w₂ r has the singular values of √(w₁ + w₂) r.
+    """
+    found: dict[int, tuple[Array | Operator, Floats]] = {}
+    for m in group.members:
+        tables = d.tables[m.tables]
+        own = m.incidence @ (w[tables.numbers] / tables.cells[:, None] ** 2)
+        key = id(tables.queries)
+        found[key] = tables.queries, (found[key][1] + own if key in found else own)
+    return list(found.values())
+
+
+def _group_norms(stacked: Sequence[tuple[Array | Operator, Floats]], p: Floats) -> Floats:
+    """‖ diag(w)^½ R_S diag(p)^½ ‖_* of every sector of a group, (K,), less an allowance for rounding."""
+    count = len(stacked[0][1])
+    matrices = [q for q, _ in stacked if isinstance(q, np.ndarray)]
+    if count == 1 or len(matrices) < len(stacked):
+        return np.array([_sector_norm([(q, u[i]) for q, u in stacked], p, None, 0) for i in range(count)])
+    rows, roots = np.concatenate(matrices) * np.sqrt(p), np.sqrt(np.concatenate([u for _, u in stacked], axis=1))
+    if len(rows) == 1:
+        return np.asarray((1 - SLACK) * roots[:, 0] * math.sqrt((rows**2).sum()))
+    if rows.shape[1] > len(rows):  # an orthogonal change of the cells' coordinates leaves singular values as they are
+        rows = sl.qr(rows.T, mode="r")[0][: len(rows)].T
+    step = max(1, CHUNK // rows.size)
+    norms = [
+        np.linalg.svd(roots[i : i + step, :, None] * rows, compute_uv=False).sum(axis=1) for i in range(0, count, step)
+    ]
+    return np.asarray((1 - SLACK - 2 * EPS * min(rows.shape)) * np.concatenate(norms))
+
+
 def _sector_norm(
-    d: Decomposition, sector: Sector, w: Floats, reach: Floats, moment: Floats | None, summed: int
+    parts: Sequence[tuple[Array | Operator, Floats]], reach: Floats, moment: Floats | None, summed: int
 ) -> float:
     """‖ diag(w)^½ R_S D_S^½ ‖_*, less an allowance for rounding.
 
-    D_S is `moment`, the sum of that many terms, with D_S ≼ 2 diag(reach); without one it is diag(reach) itself.
-    From the matrix itself where there is one and D_S is diagonal. Otherwise from the eigenvalues of N^½ D_S N^½,
-    N = R_Sᵀ diag(w) R_S, after both were scaled by what weighs on each cell, so that no cell hides another's rounding.
+    `parts` are the queries, (m, n_o), and their weights, (m,). D_S is `moment`, the sum of that many terms, with
+    D_S ≼ 2 diag(reach); without one it is diag(reach) itself. From the matrix itself where there is one and D_S is
+    diagonal. Otherwise from the eigenvalues of N^½ D_S N^½, N = R_Sᵀ diag(w) R_S, after both were scaled by what weighs
+    on each cell, so that no cell hides another's rounding.
     """
-    parts = [(d.layouts[t], w[d.layouts[t].rows] / d.table_cells(t) ** 2) for t in sector.members]
-    scale = np.sqrt(reach)
-    if all(isinstance(layout.queries, np.ndarray) for layout, _ in parts):
-        stacked = np.concatenate([np.sqrt(x)[:, None] * layout.queries for layout, x in parts]) * scale
+    scale, n = np.sqrt(reach), len(reach)
+    if all(isinstance(q, np.ndarray) for q, _ in parts):
+        stacked = np.concatenate([np.sqrt(x)[:, None] * q for q, x in parts]) * scale
         if moment is None:
             return float((1 - SLACK - 2 * EPS * min(stacked.shape)) * _nuclear_norm(stacked))
-        root = sl.qr(stacked, mode="r")[0][: d.cells]
+        root = sl.qr(stacked, mode="r")[0][:n]
     else:
-        gram = np.zeros((d.cells, d.cells))
-        for layout, x in parts:
-            q = layout.queries
+        gram = np.zeros((n, n))
+        for q, x in parts:
             gram += (q.T * x) @ q if isinstance(q, np.ndarray) else rules.weighted_gram(q, x)
         gram *= scale[:, None] * scale
         if moment is None:
-            return _sum_of_roots(sl.eigvalsh(gram), 8 * d.cells)
+            return _sum_of_roots(sl.eigvalsh(gram), 8 * n)
         own, axes = sl.eigh(gram)
         root = np.sqrt(np.maximum(own, 0))[:, None] * axes.T
     inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
     even = moment * inverse[:, None] * inverse
     size = float((root**2).sum())  # at least the norm of N, which cancellation may leave none of
-    return _sum_of_roots(sl.eigvalsh(root @ even @ root.T), 16 * d.cells + summed, size)
+    return _sum_of_roots(sl.eigvalsh(root @ even @ root.T), 16 * n + summed, size)
 
 
 def _sum_of_roots(values: NDArray[Any], steps: int, size: float = 0.0) -> float:

@@ -1,12 +1,15 @@
-"""The command line: plan, free, release, verify, ledger, demo, schema. Verbs in the order of life."""
+"""The command line: plan, free, release, tables, verify, ledger, demo, schema. In the order of life."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,12 +19,16 @@ from fitnoise.console import (
     balance_document,
     balance_line,
     emit,
+    emit_csv,
     emit_json,
     emit_table,
     plan_document,
     progress,
     say,
     show_plan,
+    show_tables,
+    tables_document,
+    tables_line,
 )
 from fitnoise.errors import FitnoiseError, LedgerError, ReleaseError, SpecError
 from fitnoise.ledger import Account, Entry, Ledger, ceil_dyadic
@@ -29,9 +36,10 @@ from fitnoise.measure import account
 from fitnoise.mechanisms.fit_for_use import plan as make_plan
 from fitnoise.mechanisms.free import free
 from fitnoise.plans import Plan
-from fitnoise.releases import read_text, release
+from fitnoise.releases import Release, csv_text, read_text, release, to_write
 from fitnoise.spec import exact_number, json_schema, load_spec
 from fitnoise.verification import verify
+from fitnoise.workloads import slug, some
 
 
 def _example(*lines: str) -> str:
@@ -167,25 +175,52 @@ def free_command(
     _hand_out(plan, output, as_json)
 
 
-@cli.command("release", epilog=_example("fitnoise release plan.json people.parquet --ledger budget.sqlite -o release/"))
+@cli.command(
+    "release",
+    epilog=_example(
+        "fitnoise release plan.json people.parquet --ledger budget.sqlite -o release/",
+        "fitnoise release plan.json people.parquet --ledger budget.sqlite -o release/ --no-tables",
+    ),
+)
 @click.argument("plan_file", metavar="PLAN", type=_FILE)
 @click.argument("data", type=_FILE)
 @click.option("--ledger", "ledger_file", type=_FILE, required=True, help="Charged before any noise is drawn.")
 @click.option("-o", "--output", type=_FILE, required=True, help="The release directory to make.")
 @click.option("--table", help="Table of a DuckDB file.")
+@click.option(
+    "--tables", "names", metavar="NAME", multiple=True, help="Write a file for this table; repeatable; default all."
+)
+@click.option("--no-tables", is_flag=True, help="Write a file for none; `fitnoise tables` rebuilds each.")
 @_AS_JSON
 def release_command(
-    plan_file: Path, data: Path, ledger_file: Path, output: Path, table: str | None, as_json: bool
+    plan_file: Path,
+    data: Path,
+    ledger_file: Path,
+    output: Path,
+    table: str | None,
+    names: tuple[str, ...],
+    no_tables: bool,
+    as_json: bool,
 ) -> None:
-    """Measure PLAN on DATA (CSV, Parquet or DuckDB), once, and write the tables."""
+    """Measure PLAN on DATA (CSV, Parquet or DuckDB), once, and write the tables.
+
+    Every table can be rebuilt from the release, also those without a file (`fitnoise tables`).
+    """
+    if names and no_tables:
+        raise click.UsageError(
+            "--tables names tables that get a file, --no-tables says none does. Nothing was measured."
+        )
+    chosen = names if names or no_tables else None
     plan = Plan.from_json(read_text(plan_file))
     price = ceil_dyadic(plan.exact_rho)
     before = _spent(ledger_file, account(plan)) if plan.publication.beside else None
     with progress("releasing") as tell:
-        result = release(plan, data, ledger=ledger_file, directory=output, table=table, progress=tell)
+        release(plan, data, ledger=ledger_file, directory=output, tables=chosen, table=table, progress=tell)
     with Ledger(ledger_file) as ledger:
         balance = ledger.balance(account(plan))
     rise = price if before is None else balance.spent - before
+    tables = plan.publication.workload.tables
+    written = to_write(plan, chosen)
     say(f"wrote {output}")
     if as_json:
         emit_json(
@@ -198,18 +233,63 @@ def release_command(
                 "plan": plan.hash,
                 "beside": list(plan.publication.beside),
                 "increase": float(rise),
-                "tables": list(result),
+                "tables": [t.name for t in plan.parts],
+                "written": "all" if len(written) == len(tables) else list(written),
                 "balance": balance_document(balance),
             }
         )
         return
     emit(f"directory  {output}")
-    emit(f"tables     {', '.join(result)}")
+    emit(f"tables     {tables_line(tables)}")
+    if len(written) < len(tables):
+        emit(f"files      {len(written):,} of {len(tables):,} tables; `fitnoise tables` rebuilds each of them")
     emit(f"charged    rho = {plan.rho:.7f}")
     if rise != price:
         turn = f"{'rose' if rise > 0 else 'fell'} by {float(abs(rise)):.7f}" if rise else "did not rise"
         emit(f"           composed with what it stands beside: rho spent {turn}")
     emit(f"ledger     {balance_line(balance)}")
+
+
+@cli.command(
+    "tables",
+    epilog=_example(
+        "fitnoise tables release/",
+        'fitnoise tables release/ "state by status" > state_by_status.csv',
+        'fitnoise tables release/ "state by status" "state by wages" -o chosen/',
+    ),
+)
+@click.argument("directory", metavar="RELEASE", type=_FILE)
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("-o", "--output", type=_FILE, help="Write the tables named into this folder, as CSV files.")
+@click.option("--all", "every", is_flag=True, help="List the tables of a pattern one by one.")
+@_AS_JSON
+def tables_command(directory: Path, names: tuple[str, ...], output: Path | None, every: bool, as_json: bool) -> None:
+    """List the tables of RELEASE, or print one of them as CSV. Each is rebuilt from the noisy answers."""
+    if output is not None and not names:
+        raise click.UsageError("-o writes the tables that are named; name one or more. Nothing was written.")
+    if every and names:
+        raise click.UsageError("--all lists all tables, and takes no names. Nothing was written.")
+    if len(names) > 1 and output is None and not as_json:
+        raise click.UsageError("several tables are not one CSV file: give a folder (-o), or --json.")
+    with progress("rebuilding"):
+        result = Release.read(directory)
+        _check_names(result, names)
+        files = [] if output is None else _write_tables(result, names, output, directory)
+    if output is not None:
+        for file in files:
+            say(f"wrote {output / file}")
+        if as_json:
+            emit_json({"plan": result.plan.hash, "directory": str(output), "files": files})
+    elif not names:
+        tables = result.plan.tables if every else result.plan.parts
+        if as_json:
+            emit_json({"plan": result.plan.hash, "tables": tables_document(tables)})
+        else:
+            show_tables(tables)
+    elif as_json:
+        emit_json({"plan": result.plan.hash, "tables": [_table_document(result, name) for name in names]})
+    else:
+        emit_csv(csv_text(result[names[0]]))
 
 
 @cli.command("verify", epilog=_example("fitnoise verify release/", "fitnoise verify plan.json --json"))
@@ -337,6 +417,45 @@ def _hand_out(plan: Plan, output: Path | None, as_json: bool) -> None:
         emit_json(plan_document(plan) | {"plan": None if output is None else str(output)})
     else:
         show_plan(plan)
+
+
+def _check_names(result: Release, names: Sequence[str]) -> None:
+    known = result.plan.publication.workload.tables
+    for i, name in enumerate(names):
+        if name not in result:
+            raise ReleaseError(f"no table {name!r}; the release has {some(known.names)}. Nothing was written.")
+        if name in names[:i]:
+            raise ReleaseError(f"table {name!r} is named twice. Nothing was written.")
+
+
+def _table_document(result: Release, name: str) -> dict[str, Any]:
+    """One table, its numbers in full."""
+    w, frame = result.plan.publication.workload, result[name]
+    confidence = w[name].target.level(w.confidence)
+    return {"name": name, "confidence": confidence, "rows": frame.to_dict("records")}
+
+
+def _write_tables(result: Release, names: Sequence[str], folder: Path, directory: Path) -> list[str]:
+    """Write tables as CSV files, all or none; over no other file, and not into the release itself."""
+    if directory.resolve() in (folder.resolve(), *folder.resolve().parents):
+        raise ReleaseError("a release is never changed: choose a folder outside of it. Nothing was written.")
+    files = [f"{slug(name)}.csv" for name in names]
+    try:
+        with contextlib.ExitStack() as undo:
+            if not folder.exists():
+                folder.mkdir(parents=True)
+                undo.callback(folder.rmdir)
+            for name, file in zip(names, files, strict=True):
+                with (folder / file).open("x", encoding="utf-8", newline="") as stream:
+                    undo.callback((folder / file).unlink)
+                    stream.write(csv_text(result[name]))
+            undo.pop_all()
+    except FileExistsError as error:
+        taken = Path(error.filename).name
+        raise ReleaseError(f"{taken!r} exists already; tables are never overwritten. Nothing was written.") from None
+    except OSError as error:
+        raise ReleaseError(f"{folder.name!r} cannot be written ({error.strerror}). Nothing was written.") from None
+    return files
 
 
 def _named(e: Entry) -> str:

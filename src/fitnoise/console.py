@@ -14,15 +14,19 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from fitnoise.ledger import Quote
-from fitnoise.plans import Plan
+from fitnoise.plans import Plan, TableSummary
 from fitnoise.privacy import Neighbours
 from fitnoise.publication import Goal
+from fitnoise.workloads import Table, Tables
 
 PATIENCE = 5.0
 """Seconds between two lines of progress away from a terminal."""
 
 SLACK = 1e-6
 """A cell pays less than the dearest where its price is below that by more than this part of it."""
+
+NAMED = 12
+"""Tables and patterns that one line names; of more, the first."""
 
 _ASCII = str.maketrans(
     {
@@ -53,6 +57,17 @@ def emit(text: str = "") -> None:
 def emit_json(document: Any) -> None:
     """A JSON document, on stdout, in ASCII."""
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def emit_csv(text: str) -> None:
+    """A CSV file on stdout: its very bytes, in UTF-8; on a terminal, lines that cannot command it."""
+    bytes_out = getattr(sys.stdout, "buffer", None)
+    if bytes_out is None or sys.stdout.isatty():
+        for line in text.removesuffix("\n").split("\n"):
+            emit(line)
+        return
+    sys.stdout.flush()
+    bytes_out.write(text.encode("utf-8"))
 
 
 def emit_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, numeric: Sequence[int] = ()) -> None:
@@ -136,6 +151,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "tables": [
             {
                 "name": t.name,
+                "tables": t.tables,
                 "numbers": t.numbers,
                 "target": t.target,
                 "confidence": t.confidence,
@@ -143,7 +159,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
                 "achieved_moe": t.achieved_moe,
                 "price": t.price,
             }
-            for t in plan.tables
+            for t in plan.parts
         ],
     }
 
@@ -173,14 +189,14 @@ def show_plan(plan: Plan) -> None:
         ),
         [
             (
-                t.name,
+                _called(t.name, t.tables),
                 f"{t.numbers:,}",
                 t.target,
                 f"{t.target_moe:.4g}",
                 f"{t.achieved_moe:.4g}",
                 f"{t.price:.1%}",
             )
-            for t in plan.tables
+            for t in plan.parts
         ],
         numeric=(1, 3, 4, 5),
     )
@@ -191,6 +207,43 @@ def show_plan(plan: Plan) -> None:
     emit(f"otherwise  noise added to each number on its own{own} would cost rho = {plan.separate_rho:.4f}")
     if plan.decomposition.query_shift > 1e-12:  # below, it is the rounding of any sum
         emit(f"note       queries are answered to within {plan.decomposition.query_shift:.1e} per record")
+
+
+def _called(name: str, tables: int) -> str:
+    """A table by its name; a pattern in words, with the number of its tables."""
+    return name if tables == 1 else f"{name} ({tables:,} tables)"
+
+
+def tables_line(tables: Tables) -> str:
+    """The tables of a workload in a line, patterns in words; of many, the first and how many there are."""
+    words = [t.name if isinstance(t, Table) else _called(t.describe(), len(t)) for t in tables.parts]
+    return ", ".join(words) if len(words) <= NAMED else f"{', '.join(words[:NAMED])}, … ({len(tables):,} in all)"
+
+
+def show_tables(tables: Sequence[TableSummary]) -> None:
+    """The tables of a release, for people."""
+    emit_table(
+        ("table", "numbers", "margin ±", "confidence"),
+        [
+            (_called(t.name, t.tables), f"{t.numbers:,}", f"{t.achieved_moe:.4g}", f"{100 * t.confidence:.7g} %")
+            for t in tables
+        ],
+        numeric=(1, 2, 3),
+    )
+
+
+def tables_document(tables: Sequence[TableSummary]) -> list[dict[str, Any]]:
+    """The same, for programs."""
+    return [
+        {
+            "name": t.name,
+            "tables": t.tables,
+            "numbers": t.numbers,
+            "confidence": t.confidence,
+            "achieved_moe": t.achieved_moe,
+        }
+        for t in tables
+    ]
 
 
 def _targets(plan: Plan) -> Iterator[str]:

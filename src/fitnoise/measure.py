@@ -15,16 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise import noise, privacy
-from fitnoise.counting import Counter, Margins, sum_down
+from fitnoise.counting import Counter, Progress, Tally, maximal
 from fitnoise.errors import CapExceeded, DataError, PlanError
 from fitnoise.ledger import Account, Entry, Ledger, ceil_dyadic
 from fitnoise.plans import MECHANISM, Plan, against_limits, unit_profile
 from fitnoise.publication import Publication
-from fitnoise.strategy import Integers, SectorStrategy, Strategy, centre, exact_matmul
+from fitnoise.strategy import Integers, Strategy, StrategyGroup, centre, exact_matmul
 
 WRAP = 2**62
 """Entries bounded by this (for the declared number of records) are computed in int64, where a sum can wrap but never
 saturate: arithmetic modulo 2⁶⁴ is a homomorphism, so wrapping is post-processing and could only cost accuracy."""
+
+
+HELD = 2**22
+"""Numbers transformed, or drawn, at once."""
 
 
 @final
@@ -32,7 +36,8 @@ saturate: arithmetic modulo 2⁶⁴ is a homomorphism, so wrapping is post-proce
 class Measurement:
     """The noisy answers: all that ever leaves this room.
 
-    answers: per sector, integers of length `SectorStrategy.answers`, in C order of (attributes…, rows of A_S).
+    answers: per group of sectors, integers: those of one sector after the other, each in C order of (attributes…, rows
+        of A_S).
     charge: what the ledger was charged, the entry as written.
     """
 
@@ -43,9 +48,9 @@ class Measurement:
 @final
 @dataclass(frozen=True)
 class _Part:
-    """Rows of a sector's basis that depend on the same structured attributes, and only on them."""
+    """Rows of a group's basis that depend on the same structured attributes, and only on them."""
 
-    margin: tuple[str, ...]
+    inner: tuple[str, ...]
     rows: NDArray[np.intp]
     basis: Integers  # (rows, joint cells of those structured attributes)
 
@@ -56,13 +61,14 @@ def account(of: Plan | Publication) -> Account:
     return Account(publication.source.name, publication.unit.describe())
 
 
-def measure(plan: Plan, counter: Counter, ledger: Ledger) -> Measurement:
+def measure(plan: Plan, counter: Counter, ledger: Ledger, *, progress: Progress | None = None) -> Measurement:
     """Measure a plan's strategy on data, once.
 
     Args:
         plan: the plan; only its strategy, unit and source are used.
         counter: the data.
         ledger: charged with the exact ρ before any noise is drawn.
+        progress: told how much of the counting is done, from 0 to 1.
 
     Raises:
         DataError: the data do not fit the domain or the plan's policy; nothing was charged.
@@ -80,7 +86,7 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger) -> Measurement:
         * nothing else in the result, nor which integer width is used, depends on the data;
         * whatever happens after the charge, the charge stays.
     """
-    strategy = replace(plan.strategy, sectors=tuple(replace(s) for s in plan.strategy.sectors))  # nothing cached
+    strategy = replace(plan.strategy, groups=tuple(replace(g) for g in plan.strategy.groups))  # nothing cached
     publication = plan.publication
     drops = publication.source.drops
     if counter.drops != drops:
@@ -104,50 +110,52 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger) -> Measurement:
             "a plan stands beside others only for add-or-remove-one neighbours: what replacing a record costs is no "
             "sum over cells. Nothing was read and nothing was charged."
         )
-    parts = [_parts(plan, s) for s in strategy.sectors]
-    needed = {part.margin for sector in parts for part in sector}
+    parts = [_parts(plan, g) for g in strategy.groups]
+    needed = {m for g, p in zip(strategy.groups, parts, strict=True) for part in p for m in _margins(plan, g, part)}
     counter.check(sorted({a for m in needed for a in m}))
-    margins = counter.count(_maximal(needed))
+    margins = counter.count(maximal(needed), progress)
     domain = publication.workload.domain
     if any(counts.shape != tuple(domain[a].size for a in m) for m, counts in margins.items()):
         raise DataError("the counts are of another domain than the plan's. Nothing was measured, nothing was charged.")
-    exact = [_transform(plan, s, p, margins) for s, p in zip(strategy.sectors, parts, strict=True)]
+    tally = Tally(margins)
+    exact = [_transform(plan, g, p, tally) for g, p in zip(strategy.groups, parts, strict=True)]
     detail = _detail(plan, strategy, rho)
     rise = Fraction(0) if publication.free else None
     entry = ledger.charge(account(plan), rho, detail, profile=profile, beside=publication.beside, at_most=rise)
-    answers = tuple(
-        _add(values.ravel(), noise.discrete_gaussian(s.scale, values.size))
-        for s, values in zip(strategy.sectors, exact, strict=True)
-    )
-    return Measurement(answers, entry)
+    for group, values in zip(strategy.groups, exact, strict=True):
+        _add_noise(values, group)
+    return Measurement(tuple(exact), entry)
+
+
+def _add_noise(values: Integers, group: StrategyGroup) -> None:
+    """Add noise in the ring of the values: Python integers, or int64 modulo 2⁶⁴ (never saturating)."""
+    ends = np.cumsum(group.answers)
+    first = 0
+    while first < len(group):
+        start = int(ends[first] - group.answers[first])
+        last = max(first + 1, int(np.searchsorted(ends, start + HELD, side="right")))
+        values[start : ends[last - 1]] += noise.discrete_gaussians(group.scales[first:last], group.answers[first:last])
+        first = last
 
 
 def _detail(plan: Plan, strategy: Strategy, rho: Fraction) -> dict[str, Any]:
-    sectors = strategy.sector_costs()
     names = plan.decomposition.exchangeable
     return {
         "plan": plan.hash,
         "mechanism": MECHANISM,
         "rho": str(rho),
         "sectors": [
-            {"attributes": [names[a] for a in s.attributes], "cost_squared": str(cost)}
-            for s, cost in zip(strategy.sectors, sectors, strict=True)
+            {"count": len(g), "of": [names[a] for a in np.unique(g.attributes)], "cost_squared": str(cost)}
+            for g, cost in zip(strategy.groups, strategy.group_costs(), strict=True)
         ],
     }
 
 
-def _maximal(needed: set[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The margins that no other margin contains, in a fixed order."""
-    return sorted(m for m in needed if not any(set(m) < set(other) for other in needed))
-
-
-def _parts(plan: Plan, sector: SectorStrategy) -> list[_Part]:
+def _parts(plan: Plan, group: StrategyGroup) -> list[_Part]:
     """Split the basis by the structured attributes its rows depend on, so that only their margins are counted."""
     d = plan.decomposition
-    outer = tuple(d.exchangeable[a] for a in sector.attributes)
-    order = list(plan.publication.workload.domain)
     groups: dict[tuple[int, ...], list[int]] = {}
-    shaped = sector.basis.reshape(-1, *d.shape)
+    shaped = group.basis.reshape(-1, *d.shape)
     for i, row in enumerate(shaped):
         depends = tuple(axis for axis in range(row.ndim) if (row != row.take([0], axis)).any())
         groups.setdefault(depends, []).append(i)
@@ -155,37 +163,68 @@ def _parts(plan: Plan, sector: SectorStrategy) -> list[_Part]:
     for depends, rows in groups.items():
         index = tuple(slice(None) if axis in depends else 0 for axis in range(len(d.shape)))
         kept = np.stack([shaped[i][index].ravel() for i in rows])
-        inner = tuple(d.structured[axis] for axis in depends)
-        margin = tuple(sorted((*outer, *inner), key=order.index))
-        parts.append(_Part(margin, np.array(rows), kept))
+        parts.append(_Part(tuple(d.structured[axis] for axis in depends), np.array(rows), kept))
     return parts
 
 
-def _transform(plan: Plan, sector: SectorStrategy, parts: list[_Part], margins: Margins) -> Integers:
-    """(⊗H_a ⊗ A_S B_S) applied to the counts: exact integers, modulo 2⁶⁴ where the public bound allows int64."""
-    d = plan.decomposition
-    outer = tuple(d.exchangeable[a] for a in sector.attributes)
-    wide = sector.magnitude(plan.publication.source.max_records) >= WRAP
+def _margins(plan: Plan, group: StrategyGroup, part: _Part) -> list[tuple[str, ...]]:
+    """What must be counted for each sector: its attributes, and those of the part; in domain order."""
+    order = {a: i for i, a in enumerate(plan.publication.workload.domain)}
+    names = np.array([*plan.decomposition.exchangeable, *part.inner], dtype=object)
+    place = np.array([order[a] for a in names])
+    inner = np.arange(len(names) - len(part.inner), len(names))
+    rows = np.concatenate([group.attributes, np.tile(inner, (len(group), 1))], axis=1)
+    rows = np.take_along_axis(rows, np.argsort(place[rows], axis=1), axis=1)
+    return [tuple(row) for row in names[rows].tolist()]
+
+
+def _transform(plan: Plan, group: StrategyGroup, parts: list[_Part], tally: Tally) -> Integers:
+    """(⊗H_a ⊗ A_S B_S) applied to the counts, one sector after the other.
+
+    Exact integers; modulo 2⁶⁴ where the public bound on the number of records allows int64.
+    """
+    records = plan.publication.source.max_records
+    stacks = group.stacks()
+    wide = any(group.magnitude(here, sizes, records) >= WRAP for here, sizes in stacks)
     dtype = np.dtype(object) if wide else np.dtype(np.int64)
-    combinations = math.prod(sector.sizes)
-    basis_counts = np.zeros((combinations, len(sector.basis)), dtype=dtype)
-    for part in parts:
-        inner = tuple(a for a in part.margin if a not in outer)  # in domain order, as the basis has its cells
-        counts = sum_down(margins, (*outer, *inner)).reshape(combinations, -1)
-        basis_counts[:, part.rows] = _times(counts, part.basis.T, dtype)
-    mixed = _times(basis_counts, sector.mixing.T, dtype)
-    out = mixed.reshape(*sector.sizes, -1)
-    for axis in range(len(sector.sizes)):
-        out = centre(out, axis)
+    out = np.empty(int(group.answers.sum()), dtype=dtype)
+    starts = np.cumsum(group.answers) - group.answers
+    for here, sizes in stacks:
+        step = max(1, HELD // (math.prod(sizes) * max(part.basis.shape[1] for part in parts)))
+        for i in range(0, len(here), step):
+            some = here[i : i + step]
+            values = _stack(plan, group, parts, tally, some, dtype)
+            out[starts[some][:, None] + np.arange(values.shape[1])] = values
     return out
+
+
+def _stack(
+    plan: Plan,
+    group: StrategyGroup,
+    parts: list[_Part],
+    tally: Tally,
+    here: NDArray[np.intp],
+    dtype: np.dtype[Any],
+) -> Integers:
+    """The exact answers of some sectors of a group, all of the same sizes, (K, answers)."""
+    names = plan.decomposition.exchangeable
+    sizes = tuple(group.sizes[here[0]].tolist())
+    basis_counts = np.zeros((len(here), math.prod(sizes), group.rank), dtype=dtype)
+    for part in parts:
+        counts = [tally[(*(names[a] for a in row), *part.inner)] for row in group.attributes[here].tolist()]
+        flat = np.stack(counts).reshape(len(here) * math.prod(sizes), -1)
+        basis_counts[:, :, part.rows] = _times(flat, part.basis.T, dtype).reshape(len(here), -1, len(part.rows))
+    if group.rank == 1:
+        mixed = basis_counts * group.mixing[here]
+    else:
+        mixed = np.stack([_times(x, a.T, dtype) for x, a in zip(basis_counts, group.mixing[here], strict=True)])
+    out = mixed.reshape(len(here), *sizes, group.rank)
+    for axis in range(len(sizes)):
+        out = centre(out, 1 + axis)
+    return out.reshape(len(here), -1)
 
 
 def _times(a: Integers, b: Integers, dtype: np.dtype[Any]) -> Integers:
     if dtype.kind == "O":
         return exact_matmul(a, b).astype(object)
     return np.asarray(a.astype(np.int64) @ b.astype(np.int64))
-
-
-def _add(values: Integers, draws: NDArray[np.int64]) -> Integers:
-    """Add in the ring of the values: Python integers, or int64 modulo 2⁶⁴ (never saturating)."""
-    return np.asarray(values + (draws.astype(object) if values.dtype == object else draws))

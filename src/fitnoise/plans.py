@@ -11,11 +11,11 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self, final
+from typing import Any, Self, final, overload
 
 import numpy as np
 
@@ -28,10 +28,11 @@ from fitnoise.publication import Goal, Publication
 from fitnoise.rounding import variances
 from fitnoise.sectors import Decomposition, Floats, decompose, exchangeable_attributes
 from fitnoise.spec import Spec, attribute_document
-from fitnoise.strategy import SAFE, SectorStrategy, Strategy, largest_entry
+from fitnoise.strategy import SAFE, Strategy, StrategyGroup, largest_entry
 from fitnoise.targets import Kind, z_score
+from fitnoise.workloads import Family
 
-FORMAT = 1
+FORMAT = 2
 """Version of the plan document. A reader refuses a version it does not know."""
 
 MECHANISM = "fit-for-use"
@@ -50,6 +51,7 @@ class TableSummary:
     price: this table's share of the privacy cost at the margin, from the dual weights: making all its variances 1 %
         larger saves price × 1 % of ρ; making its margins 1 % larger saves twice that. Shares add to 1. (Of a hybrid:
         of its whole objective, and then they add to less.)
+    tables: how many tables it is about: more than 1 for a pattern of them, in :attr:`Plan.parts`.
     """
 
     name: str
@@ -59,6 +61,7 @@ class TableSummary:
     target_moe: float
     achieved_moe: float
     price: float
+    tables: int = 1
 
 
 @final
@@ -90,8 +93,10 @@ class Plan:
         d = self.decomposition
         if self.strategy.sizes != d.sizes or self.strategy.cells != d.cells:
             raise PlanError("the strategy is for another domain than the publication.")
-        expected = [s.attributes for s in d.sectors]
-        if [s.attributes for s in self.strategy.sectors] != expected:
+        pairs = zip(self.strategy.groups, d.groups, strict=False)
+        if len(self.strategy.groups) != len(d.groups) or not all(
+            np.array_equal(mine.attributes, theirs.attributes) for mine, theirs in pairs
+        ):
             raise PlanError("the strategy does not measure the sectors that the tables need.")
         if not self.status.isprintable():
             raise PlanError("a plan's status is one line of text.")
@@ -99,7 +104,7 @@ class Plan:
     @cached_property
     def decomposition(self) -> Decomposition:
         """The workload in sectors, over the strategy's own bases."""
-        bases = [s.basis for s in self.strategy.sectors]
+        bases = [g.basis for g in self.strategy.groups]
         return decompose(self.publication.workload, bases, apart=self.publication.apart)
 
     @cached_property
@@ -191,9 +196,7 @@ class Plan:
 
     def table_variances(self, name: str) -> Floats:
         """Achieved variances of one table, in the table's shape."""
-        workload = self.publication.workload
-        table = workload[name]
-        layout = self.decomposition.layouts[workload.tables.index(table)]
+        layout = self.decomposition.layout(self.publication.workload.number(name))
         outer = tuple(self.decomposition.sizes[a] for a in layout.axes)
         inner = self.variances[layout.rows].reshape(layout.inner_shape)
         return np.broadcast_to(inner, outer + layout.inner_shape).transpose(layout.transpose)
@@ -201,37 +204,68 @@ class Plan:
     @property
     def numbers(self) -> int:
         """How many numbers will be published."""
-        w = self.publication.workload
-        return sum(math.prod(t.shape(w.domain)) for t in w.tables)
+        d = self.decomposition
+        per_table = [math.prod(g.inner_shape) for g in d.tables]
+        return sum(_total(g.cells) * m for g, m in zip(d.tables, per_table, strict=True))
 
     @property
     def answers(self) -> int:
         """How many noisy answers will be measured."""
-        return sum(s.answers for s in self.strategy.sectors)
+        return self.strategy.answers
 
     @cached_property
-    def tables(self) -> tuple[TableSummary, ...]:
-        """One summary per table."""
-        w = self.publication.workload
-        q = self._prices
+    def tables(self) -> Sequence[TableSummary]:
+        """One summary per table, made when it is asked for."""
+        return _Summaries(self)
+
+    @cached_property
+    def shares(self) -> Floats:
+        """The price of every table (see :class:`TableSummary`), in the order of the tables."""
+        d, q = self.decomposition, self._prices
+        out = np.empty(len(self.publication.workload.tables))
+        for g in d.tables:
+            out[g.tables] = q[g.numbers].sum(axis=1)
+        return out
+
+    @cached_property
+    def parts(self) -> tuple[TableSummary, ...]:
+        """One summary per part of the workload: a table, or a pattern of tables with its worst number."""
+        w, d = self.publication.workload, self.decomposition
+        worst = np.empty(len(w.tables))
+        for g in d.tables:
+            worst[g.tables] = (self.variances[g.numbers] / g.variances).max(axis=1)
         out = []
-        for t, layout in zip(w.tables, self.decomposition.layouts, strict=True):
-            wanted, achieved = layout.variances, self.variances[layout.rows]
-            worst = int(np.argmax(achieved / wanted))
-            gamma = t.target.level(w.confidence)
-            z = z_score(gamma)
-            out.append(
-                TableSummary(
-                    name=t.name,
-                    numbers=math.prod(t.shape(w.domain)),
-                    target=_say(t.target.kind, t.targets(w.domain)),
-                    confidence=gamma,
-                    target_moe=z * math.sqrt(wanted[worst]),
-                    achieved_moe=z * math.sqrt(achieved[worst]),
-                    price=float(q[layout.rows].sum()),
+        for start, stop, part in zip(w.tables.starts[:-1], w.tables.starts[1:], w.tables.parts, strict=True):
+            own = self.summary(int(start + np.argmax(worst[start:stop])))
+            if isinstance(part, Family):
+                own = replace(
+                    own,
+                    name=part.describe(),
+                    numbers=_total(part.cells(w.domain)),
+                    target=_say(part.template.target.kind, part.targets(w.domain)),
+                    price=float(self.shares[start:stop].sum()),
+                    tables=len(part),
                 )
-            )
+            out.append(own)
         return tuple(out)
+
+    def summary(self, i: int) -> TableSummary:
+        """What the plan promises for the i-th table."""
+        w = self.publication.workload
+        t, layout = w.tables[i], self.decomposition.layout(i)
+        wanted, achieved = layout.variances, self.variances[layout.rows]
+        worst = int(np.argmax(achieved / wanted))
+        gamma = t.target.level(w.confidence)
+        z = z_score(gamma)
+        return TableSummary(
+            name=t.name,
+            numbers=math.prod(t.shape(w.domain)),
+            target=_say(t.target.kind, t.targets(w.domain)),
+            confidence=gamma,
+            target_moe=z * math.sqrt(wanted[worst]),
+            achieved_moe=z * math.sqrt(achieved[worst]),
+            price=float(self.shares[i]),
+        )
 
     @property
     def _prices(self) -> Floats:
@@ -249,24 +283,20 @@ class Plan:
         """ρ of the usual alternative: independent noise on every published number, each table on its own."""
         total = 0.0
         unit = self.publication.unit
-        for layout in self.decomposition.layouts:
-            precision = 1 / (layout.variances * self.relaxation)
-            pairwise = unit.neighbours is privacy.Neighbours.REPLACE_ONE
-            alone = not any(self.decomposition.sizes[a] > 1 for a in layout.axes)
-            if isinstance(layout.queries, np.ndarray):
-                scaled = np.unique(layout.queries * np.sqrt(precision)[:, None], axis=1)
-                own = (scaled**2).sum(axis=0)
-                gram = scaled.T @ scaled if pairwise and alone else None
+        pairwise = unit.neighbours is privacy.Neighbours.REPLACE_ONE
+        big = np.array(self.decomposition.sizes) > 1
+        for group in self.decomposition.tables:
+            precision = 1 / (group.variances * self.relaxation)
+            alone = ~big[group.axes].any(axis=1)
+            if isinstance(group.queries, np.ndarray):
+                own = np.asarray((precision @ group.queries.astype(np.float64) ** 2).max(axis=1))
             else:
-                gram = rules.weighted_gram(layout.queries, precision)
-                own = gram.diagonal()
-            if not pairwise:
-                total += float(own.max())
-            elif gram is None or not alone:
-                total += 2 * float(own.max())  # two records in different rows of the table
-            else:
-                single = float(own.max()) if self.terms.alone else 0.0
-                total += max(single, float((own[:, None] + own - 2 * gram).max()))
+                own = np.array([rules.weighted_gram(group.queries, p).diagonal().max() for p in precision])
+            if pairwise:  # two records in different rows of the table
+                own = 2 * own
+                for i in np.flatnonzero(alone):
+                    own[i] = _dearest_pair(group.queries, precision[i], alone=self.terms.alone)
+            total += float(own.sum())
         return total / 2 * unit.cost_factor()
 
     # --- proof --------------------------------------------------------------------------------------
@@ -297,18 +327,19 @@ class Plan:
 
         The bound is stated to ten digits: its last ones differ between processors, and the hash must not.
         """
+        names = np.array(self.decomposition.exchangeable, dtype=object)
         return {
             "fitnoise_plan": FORMAT,
             "mechanism": MECHANISM,
             "spec": Spec.of(self.publication).document(),
             "strategy": [
                 {
-                    "attributes": [self.decomposition.exchangeable[a] for a in s.attributes],
-                    "basis": s.basis.tolist(),
-                    "mixing": [[int(x) for x in row] for row in s.mixing],
-                    "scale": str(Fraction(s.scale)),
+                    "attributes": names[g.attributes].tolist(),
+                    "basis": g.basis.tolist(),
+                    "mixing": g.mixing.tolist(),
+                    "scales": scales_document(g.scales),
                 }
-                for s in self.strategy.sectors
+                for g in self.strategy.groups
             ],
             "weights": _evidence_document(self.evidence),
             "status": self.status,
@@ -364,24 +395,88 @@ class Plan:
         publication = Spec.parse(document["spec"]).publication()
         domain = publication.workload.domain
         free, bound = exchangeable_attributes(publication.workload, publication.apart)
-        sectors = []
-        for s in document["strategy"]:
-            attributes = tuple(free.index(a) for a in s["attributes"])
-            sizes = tuple(domain[a].size for a in s["attributes"])
-            if re.fullmatch(r"\d{1,400}(/\d{1,400})?", s["scale"], re.ASCII) is None:
-                raise PlanError("a noise scale of the plan is not a positive number.")
-            scale = Fraction(s["scale"])
-            if Fraction(float(scale)) != scale:
-                raise PlanError("a noise scale of the plan is not a floating-point number.")
-            basis = _integers(s["basis"])
-            sectors.append(SectorStrategy(attributes, sizes, _integers(s["mixing"]), basis, float(scale)))
+        place = {a: i for i, a in enumerate(free)}
+        sizes = np.array([domain[a].size for a in free], dtype=np.int64)
+        groups = []
+        for g in document["strategy"]:
+            basis = _integers(g["basis"])
+            rows = [[place[a] for a in names] for names in g["attributes"]]
+            attributes = np.array(rows, dtype=np.intp).reshape(len(rows), -1)
+            scales = _scales(g["scales"])
+            flat = _integers([row for matrix in g["mixing"] for row in matrix])
+            mixing = flat.reshape(len(rows), len(basis), len(basis))
+            groups.append(StrategyGroup(attributes, sizes[attributes], basis, mixing, scales))
         cells = math.prod(domain[a].size for a in bound)
         return cls(
             publication=publication,
-            strategy=Strategy(tuple(domain[a].size for a in free), cells, tuple(sectors)),
+            strategy=Strategy(tuple(sizes.tolist()), cells, tuple(groups)),
             evidence=_evidence(document["weights"]),
             status=str(document["status"]),
         )
+
+
+@final
+class _Summaries(Sequence[TableSummary]):
+    """The tables' summaries, each made when it is asked for."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def __len__(self) -> int:
+        return len(self._plan.publication.workload.tables)
+
+    @overload
+    def __getitem__(self, index: int) -> TableSummary: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[TableSummary]: ...
+    def __getitem__(self, index: int | slice) -> TableSummary | Sequence[TableSummary]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        return self._plan.summary(range(len(self))[index])
+
+
+def _total(cells: Floats) -> int:
+    """The sum of whole numbers held in doubles, as a whole number."""
+    values, counts = np.unique(cells, return_counts=True)
+    return sum(int(x) * n for x, n in zip(values.tolist(), counts.tolist(), strict=True))
+
+
+def _dearest_pair(queries: Any, precision: Floats, *, alone: bool) -> float:
+    """Of independent noise on one table's numbers, for replace-one neighbours whose records differ in structured cells.
+
+    The largest squared distance of two columns; `alone`, at least that of one column to 0.
+    """
+    if isinstance(queries, np.ndarray):
+        scaled = np.unique(queries * np.sqrt(precision)[:, None], axis=1)
+        gram = scaled.T @ scaled
+    else:
+        gram = rules.weighted_gram(queries, precision)
+    own = gram.diagonal()
+    single = float(own.max()) if alone else 0.0
+    return max(single, float((own[:, None] + own - 2 * gram).max()))
+
+
+def scales_document(scales: Floats) -> list[str]:
+    """Noise scales as exact fractions in lowest terms, such as "4611/4"; whole ones as "4611"."""
+    ratios = [x.as_integer_ratio() for x in scales.tolist()]
+    return [str(n) if d == 1 else f"{n}/{d}" for n, d in ratios]
+
+
+def _scales(texts: Sequence[str]) -> Floats:
+    if not all(isinstance(x, str) and _FRACTION.fullmatch(x) for x in texts):
+        raise PlanError("a noise scale of the plan is not a positive number.")
+    out = np.array([_ratio(x) for x in texts], dtype=np.float64)
+    if scales_document(out) != list(texts):
+        raise PlanError("a noise scale of the plan is not a floating-point number.")
+    return out
+
+
+_FRACTION = re.compile(r"\d{1,400}(/\d{1,400})?", re.ASCII)
+
+
+def _ratio(text: str) -> float:
+    above, _, below = text.partition("/")
+    return int(above) / int(below or "1")
 
 
 def terms(publication: Publication, decomposition: Decomposition) -> Terms:
@@ -389,9 +484,7 @@ def terms(publication: Publication, decomposition: Decomposition) -> Terms:
     objective, budgets = publication.objective, publication.cell_budgets
     weights = relative = None
     if objective.goal is not Goal.FIT_FOR_USE:
-        weights = objective.weights.of(decomposition.variances)
-        for t, layout in enumerate(decomposition.layouts):
-            weights[layout.rows] *= decomposition.table_cells(t)
+        weights = objective.weights.of(decomposition.variances) * decomposition.counted
     if budgets is not None:
         relative = budgets.along(publication.workload.domain, decomposition.structured)
     alone = publication.source.drops or publication.unit.max_records > 1

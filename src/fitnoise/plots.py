@@ -132,8 +132,9 @@ def report_figure(plan: Plan, *, progress: Told | None = None) -> Figure:
         pass
     if plan.publication.budget is not None:
         return privacy_figure(plan)
-    dearest = sorted(plan.tables, key=lambda t: -t.price)[:DEAREST]
-    return plan_figure(plan, sweeps(plan, [t.name for t in dearest], FACTORS, gap=None, progress=progress))
+    dearest = (-plan.shares).argsort(kind="stable")[:DEAREST]
+    names = [plan.publication.workload.tables[int(i)].name for i in dearest]
+    return plan_figure(plan, sweeps(plan, names, FACTORS, gap=None, progress=progress))
 
 
 def check_place(path: str | Path, *, replace: bool = False) -> str:

@@ -27,6 +27,7 @@ from functools import cached_property
 from typing import final
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fitnoise import rules
@@ -35,6 +36,9 @@ from fitnoise.operators import Operator
 from fitnoise.sectors import Floats
 
 Indices = NDArray[np.intp]
+
+HELD = 2**24
+"""Entries of a stack of matrices made at once."""
 
 WHISPER = 1e-15
 """What all records together weigh beside the pairs: where the number of records costs nothing it would otherwise be
@@ -69,17 +73,32 @@ class Shared:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """Queries by structure: scale_j times row j of an operator, for the numbers from `first` on."""
+class Source:
+    """Numbers that K blocks of equal form answer: those of T tables of m rows.
 
-    operator: Operator
+    lifts: l of each row, (m, k); or an operator with these rows, up to the block's frame.
+    numbers: which numbers they are, (T, m). scale: factor of the square of each one's lift, (T, m).
+    incidence: (K, T), what table t weighs in block K; None is one block with one table.
+    """
+
+    lifts: Floats | Operator
+    numbers: Indices
     scale: Floats
-    first: int
+    incidence: sp.csr_array | None = None
 
-    @property
-    def numbers(self) -> slice:
-        """Which numbers they answer."""
-        return slice(self.first, self.first + len(self.scale))
+    def gather(self, w: Floats) -> Floats:
+        """What each row weighs in each block when number j weighs w_j, (K, m)."""
+        own = w[self.numbers] * self.scale
+        return own if self.incidence is None else np.asarray(self.incidence @ own)
+
+    def scatter(self, x: Floats, out: Floats) -> None:
+        """The adjoint: add x (K, m) to the entries of the numbers."""
+        out[self.numbers] += (x if self.incidence is None else self.incidence.T @ x) * self.scale
+
+    def scatter_squares(self, x: Floats, out: Floats) -> None:
+        """What both do to a diagonal, where numbers do not interact."""
+        spread = x if self.incidence is None else self.incidence.power(2).T @ x
+        out[self.numbers] += spread * self.scale**2
 
 
 @final
@@ -142,37 +161,55 @@ class Pairwise:
 @final
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A sector: its cells and its queries in one system of coordinates.
+    """Sectors of equal form, K of them: their cells and their queries in one system of coordinates.
 
-    multiplicity: of the sector. columns: b of each structured cell, (k, n_o).
-    lifts, numbers: l of each number given one by one, (m, k), and which numbers they are; var_j = mult Σ l Σ_S l.
-    rows: further numbers, by structure. frame: F with l = F (row of their operator), (k, k); None is the identity.
-    pairwise: what the problem's cells are, if not the structured cells.
+    multiplicity: of each sector, (K,). columns: b of each structured cell, (k, n_o).
+    sources: the numbers they answer; var_j = Σ mult l_jᵀ Σ_S l_j over the sectors it is in.
+    frame: F with l = F (row of the operator), (k, k), for sources by structure; None is the identity.
+    pairwise: what the problem's cells are, if not the structured cells; then K = 1.
     """
 
-    multiplicity: float
+    multiplicity: Floats
     columns: Floats
-    lifts: Floats
-    numbers: Indices
-    rows: tuple[Rows, ...] = ()
+    sources: tuple[Source, ...]
     frame: Floats | None = None
     pairwise: Pairwise | None = None
 
-    def gram(self, w: Floats) -> Floats:
-        """Σ_j w_j l_j l_jᵀ of the numbers given by structure, (k, k)."""
-        out = sum(rules.weighted_gram(r.operator, w[r.numbers] * r.scale**2) for r in self.rows)
-        return np.asarray(out if self.frame is None else self.frame @ out @ self.frame.T)
-
-    def add_forms(self, out: Floats, factor: float, form: Floats) -> None:
-        """Add factor · l_jᵀ form l_j to the entries of the numbers given by structure."""
-        own = form if self.frame is None else self.frame.T @ form @ self.frame
-        for r in self.rows:
-            out[r.numbers] += factor * rules.row_variances(r.operator, own) * r.scale**2
+    @classmethod
+    def single(cls, multiplicity: float, columns: Floats, lifts: Floats, numbers: Indices) -> Block:
+        """One sector and the lifts of some numbers, (m, k)."""
+        source = Source(lifts, numbers[None, :], np.ones((1, len(numbers))))
+        return cls(np.array([multiplicity]), columns, (source,))
 
     @property
     def rank(self) -> int:
-        """K, the size of Σ_S."""
+        """K, the size of each Σ_S."""
         return len(self.columns)
+
+    @property
+    def rows(self) -> int:
+        """Rows of all sources given row by row."""
+        return sum(len(lifts) for _, lifts in self.written)
+
+    @cached_property
+    def written(self) -> tuple[tuple[Source, Floats], ...]:
+        """Sources given row by row, with their lifts."""
+        return tuple((s, s.lifts) for s in self.sources if isinstance(s.lifts, np.ndarray))
+
+    @cached_property
+    def structured(self) -> tuple[tuple[Source, Operator], ...]:
+        """Sources by structure, with their operators."""
+        return tuple((s, s.lifts) for s in self.sources if isinstance(s.lifts, Operator))
+
+    def gram(self, w: Floats) -> Floats:
+        """Σ_j w_j l_j l_jᵀ of the numbers given by structure, (K, k, k)."""
+        out = sum(np.moveaxis(rules.weighted_gram(a, s.gather(w).T), -1, 0) for s, a in self.structured)
+        return np.asarray(out if self.frame is None else self.frame @ out @ self.frame.T)
+
+    def forms(self, form: Floats) -> list[tuple[Source, Floats]]:
+        """l_jᵀ form l_j of the numbers given by structure, (K, m) each, for form (K, k, k)."""
+        own = np.moveaxis(form if self.frame is None else self.frame.T @ form @ self.frame, 0, -1)
+        return [(s, rules.row_variances(a, own).T) for s, a in self.structured]
 
 
 @final
@@ -204,11 +241,12 @@ class Evaluation:
 
 
 class _Heavy:
-    """A block of rank k > 1 on a backend."""
+    """Blocks of rank k > 1 on a backend: stacks of K matrices."""
 
     def __init__(self, block: Block, backend: Backend) -> None:
         self.block, self.backend = block, backend
-        self.columns, self.lifts = backend.put(block.columns), backend.put(block.lifts)
+        self.columns = backend.put(block.columns)
+        self.sources = [(s, backend.put(lifts)) for s, lifts in block.written]
 
     def at(self, p: Floats, w: Floats) -> _Curved:
         """In coordinates where Σ_S = I: z_i = Z b_i and y_j = Y l_j with Σ = YᵀY, Σ⁻¹ = ZᵀZ.
@@ -222,15 +260,15 @@ class _Heavy:
         rc = self._cell_roots(p)
         u, s, vt = b.svd(rn @ rc.T)
         k = self.block.rank
-        if s.shape[0] < k:  # fewer queries or cells than dimensions: Σ has no inverse, or no finite size
+        if s.shape[1] < k:  # fewer queries or cells than dimensions: Σ has no inverse, or no finite size
             raise np.linalg.LinAlgError
-        u, s, vt = u[:, :k], s[:k], vt[:k]
-        root = xp.sqrt(xp.maximum(s, s[0] * 1e-300))[:, None]
-        z, y = (u.T @ rn) / root, (vt @ rc) / root
+        u, s, vt = u[:, :, :k], s[:, :k], vt[:, :k]
+        root = xp.sqrt(xp.maximum(s, s[:, :1] * 1e-300))[:, :, None]
+        z, y = (_turned(u) @ rn) / root, (vt @ rc) / root
         return _Curved(self, s, z, y)
 
     def _cell_roots(self, p: Floats) -> Matrix:
-        """R_c with R_cᵀR_c = C."""
+        """R_c with R_cᵀR_c = C, the same for all K."""
         b, pairwise = self.backend, self.block.pairwise
         if pairwise is None:
             return b.triangle(b.xp.sqrt(b.put(p))[:, None] * self.columns.T)
@@ -244,58 +282,101 @@ class _Heavy:
         return b.triangle(b.put(out))
 
     def _roots(self, w: Floats) -> Matrix:
-        """R_n with R_nᵀR_n = N."""
-        b, block = self.backend, self.block
-        dense = b.xp.sqrt(b.put(w[block.numbers]))[:, None] * self.lifts
-        if not block.rows:
-            return b.triangle(dense)
-        return b.root(dense.T @ dense + b.put(block.gram(w)))
+        """R_n with R_nᵀR_n = N, (K, r, k); some of the K at a time."""
+        b, block, xp = self.backend, self.block, self.backend.xp
+        shares = [(lifts, np.sqrt(source.gather(w))) for source, lifts in self.sources]
+        grams = b.put(block.gram(w)) if block.structured else None
+        count, k = len(block.multiplicity), block.rank
+        step = max(1, HELD // (k * max(1, sum(len(lifts) for lifts, _ in shares))))
+        out = []
+        for i in range(0, count, step):
+            dense = [b.put(root[i : i + step])[:, :, None] * lifts for lifts, root in shares]
+            stacked = dense[0] if len(dense) == 1 else xp.concat(dense, axis=1) if dense else None
+            if grams is not None:
+                own = grams[i : i + step]
+                out.append(b.root(own if stacked is None else _turned(stacked) @ stacked + own))
+            elif stacked is not None:
+                out.append(b.triangle(stacked))
+        return out[0] if len(out) == 1 else xp.concat(out, axis=0)
 
     def change(self, dp: Floats, dw: Floats, at: _Curved) -> Matrix:
-        """Z dC Zᵀ − Y dN Yᵀ, (k, k)."""
+        """Z dC Zᵀ − Y dN Yᵀ, (K, k, k)."""
         b, block = self.backend, self.block
-        if block.pairwise is None:
-            e = (at.z * b.put(dp)) @ at.z.T
+        if block.pairwise is not None:
+            e = at.z @ b.put(block.pairwise.kinds.moment(dp, block.pairwise.chi)) @ _turned(at.z)
+        elif at.alone:
+            e = (at.z * b.put(dp)) @ _turned(at.z)
         else:
-            e = at.z @ b.put(block.pairwise.kinds.moment(dp, block.pairwise.chi)) @ at.z.T
-        e = e - (at.y.T * b.put(dw[block.numbers])) @ at.y
-        if block.rows:
-            e = e - at.half_y @ b.put(block.gram(dw)) @ at.half_y.T
+            e = at.half_z @ ((self.columns * b.put(dp)) @ self.columns.T) @ _turned(at.half_z)
+        for (source, _), y in zip(self.sources, at.y, strict=True):
+            e = e - (_turned(y) * b.put(source.gather(dw))[:, None, :]) @ y
+        if block.structured:
+            e = e - at.half_y @ b.put(block.gram(dw)) @ _turned(at.half_y)
         return e
 
 
+def _turned(a: Matrix) -> Matrix:
+    """The transpose of every matrix of a stack."""
+    return a.swapaxes(-1, -2)
+
+
 class _Curved:
-    """A block in coordinates where Σ_S = I: z (k, n), y (m, k) for numbers given one by one, singular values s."""
+    """Blocks in coordinates where Σ_S = I: half_z and half_y (K, k, k), singular values s (K, k).
+
+    z: of every cell, (1, k, n), of a single block. y: (K, m, k) for the numbers of each source given row by row.
+    """
 
     def __init__(self, heavy: _Heavy, s: Matrix, z: Matrix, y: Matrix) -> None:
         self.heavy, self.s = heavy, s
         self.half_z, self.half_y = z, y
-        self.z, self.y = z @ heavy.columns, heavy.lifts @ y.T
+        self.alone = len(heavy.block.multiplicity) == 1
+        self.z: Matrix = z @ heavy.columns if self.alone else None
+        self.y = [lifts @ _turned(y) for _, lifts in heavy.sources]
+
+    @property
+    def multiplicity(self) -> Floats:
+        """Of each of the K sectors."""
+        return self.heavy.block.multiplicity
 
     def cells(self, e: Matrix | None = None) -> Floats:
-        """z_iᵀ E z_i of every cell; E = I when it is not given."""
-        image = self.z if e is None else e @ self.z
-        get, pairwise = self.heavy.backend.get, self.heavy.block.pairwise
-        if pairwise is None:
-            return get((self.z * image).sum(axis=0))
-        return pairwise.kinds.costs(get(self.z.T @ image), pairwise.chi)
+        """Σ mult z_iᵀ E z_i of every cell; E = I when it is not given."""
+        heavy = self.heavy
+        b, pairwise = heavy.backend, heavy.block.pairwise
+        if self.alone:
+            z = self.z[0]
+            image = z if e is None else e[0] @ z
+            if pairwise is not None:
+                return np.asarray(self.multiplicity[0] * pairwise.kinds.costs(b.get(z.T @ image), pairwise.chi))
+            return np.asarray(self.multiplicity[0] * b.get((z * image).sum(axis=0)))
+        weights = b.put(self.multiplicity)[:, None, None]
+        if e is None:
+            k = heavy.block.rank
+            factor = b.triangle((b.xp.sqrt(weights) * self.half_z).reshape(-1, k)) @ heavy.columns
+            return b.get((factor**2).sum(axis=0))
+        middle = (weights * (_turned(self.half_z) @ e @ self.half_z)).sum(axis=0)
+        return b.get((heavy.columns * (middle @ heavy.columns)).sum(axis=0))
 
     def numbers(self, out: Floats, factor: float, e: Matrix | None = None) -> None:
-        """Add factor · y_jᵀ E y_j to the entries of every number this block answers."""
-        heavy = self.heavy
-        block, b = heavy.block, heavy.backend
-        image = self.y if e is None else self.y @ e
-        out[block.numbers] += factor * b.get((self.y * image).sum(axis=1))
-        if block.rows:
+        """Add factor · mult · y_jᵀ E y_j to the entries of every number these blocks answer."""
+        block, b = self.heavy.block, self.heavy.backend
+        weights = factor * self.multiplicity[:, None]
+        for (source, _), y in zip(self.heavy.sources, self.y, strict=True):
+            image = y if e is None else y @ e
+            source.scatter(weights * b.get((y * image).sum(axis=-1)), out)
+        if block.structured:
             middle = self.half_y if e is None else e @ self.half_y
-            block.add_forms(out, factor, b.get(self.half_y.T @ middle))
+            for source, forms in block.forms(b.get(_turned(self.half_y) @ middle)):
+                source.scatter(weights * forms, out)
 
     @cached_property
     def kernel(self) -> Matrix:
         """1/(s_a + s_b), with singular values no smaller than 1e-14 of the largest; only second order needs it."""
-        xp = self.heavy.backend.xp
-        s = xp.maximum(self.s, 1e-14 * self.s[0])
-        return 1 / (s[:, None] + s)
+        s = self._visible
+        return 1 / (s[:, :, None] + s[:, None, :])
+
+    @property
+    def _visible(self) -> Matrix:
+        return self.heavy.backend.xp.maximum(self.s, 1e-14 * self.s[:, :1])
 
     def add_diagonal(self, cells: Floats, numbers: Floats) -> None:
         """The diagonal of the Hessian of −2ν by cell and by number; an upper bound of it for pairs and by structure.
@@ -304,50 +385,70 @@ class _Curved:
         """
         heavy = self.heavy
         block, b = heavy.block, heavy.backend
-        weak = b.xp.maximum(self.s, 1e-14 * self.s[0])
-        if block.pairwise is None:
-            z2 = self.z**2
-            cells += block.multiplicity * b.get((z2 * (self.kernel @ z2)).sum(axis=0))
+        weak, mult = self._visible, self.multiplicity
+        if not self.alone:
+            step = max(1, HELD // block.columns.size)
+            for i in range(0, len(mult), step):
+                z2 = (self.half_z[i : i + step] @ heavy.columns) ** 2
+                own = b.get((z2 * (self.kernel[i : i + step] @ z2)).sum(axis=1))
+                cells += mult[i : i + step] @ own
+        elif block.pairwise is None:
+            z2 = self.z[0] ** 2
+            cells += mult[0] * b.get((z2 * (self.kernel[0] @ z2)).sum(axis=0))
         else:
-            gram = b.get((self.z.T / b.xp.sqrt(weak)) @ self.z)
+            z = self.z[0]
+            gram = b.get((z.T / b.xp.sqrt(weak[0])) @ z)
             bound = block.pairwise.kinds.costs(gram, block.pairwise.chi)
-            cells += block.multiplicity * bound**2 / 2
-        y2 = self.y**2
-        numbers[block.numbers] += block.multiplicity * b.get(((y2 @ self.kernel) * y2).sum(axis=1))
-        if block.rows:
-            bound = np.zeros_like(numbers)
-            block.add_forms(bound, 1.0, b.get((self.half_y.T / b.xp.sqrt(weak)) @ self.half_y))
-            numbers += block.multiplicity * bound**2 / 2
+            cells += mult[0] * bound**2 / 2
+        for (source, _), y in zip(heavy.sources, self.y, strict=True):
+            y2 = y**2
+            source.scatter_squares(mult[:, None] * b.get(((y2 @ self.kernel) * y2).sum(axis=-1)), numbers)
+        if block.structured:
+            light = _turned(self.half_y) / b.xp.sqrt(weak)[:, None, :]
+            for source, forms in block.forms(b.get(light @ self.half_y)):
+                source.scatter_squares(mult[:, None] * forms**2 / 2, numbers)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _Scalars:
-    """All blocks of rank 1 together: one row of squared columns and a run of squared lifts each."""
+    """All sectors of rank 1 together: what is left of them is a sparse matrix."""
 
     multiplicity: Floats  # (K,)
-    columns: Floats  # squared columns, (K, n)
-    squares: Floats  # squared lifts, all blocks in a row
-    numbers: Indices  # the number each of them belongs to
-    owner: Indices  # the block each of them belongs to
+    columns: Floats  # squared columns of every block, (G, n)
+    group: Indices  # the block of each sector, (K,)
+    shares: sp.csr_array  # squared lifts, (K, M)
 
     @staticmethod
-    def of(blocks: Sequence[Block]) -> _Scalars:
+    def of(blocks: Sequence[Block], numbers: int) -> _Scalars:
+        rows: list[Indices] = []
+        columns: list[Indices] = []
+        values: list[Floats] = []
+        starts = np.cumsum([0, *(len(b.multiplicity) for b in blocks)])
+        for start, block in zip(starts.tolist(), blocks, strict=False):
+            for s, own in block.written:
+                pairs = sp.coo_array([[1.0]]) if s.incidence is None else s.incidence.tocoo()
+                lifts = own[:, 0] ** 2
+                tables = pairs.coords[1]
+                values.append(np.asarray(pairs.data[:, None] * s.scale[tables] * lifts).ravel())
+                columns.append(s.numbers[tables].ravel())
+                rows.append(np.repeat(start + pairs.coords[0], len(lifts)))
+        place = np.concatenate(rows), np.concatenate(columns)
+        shares = sp.csr_array((np.concatenate(values), place), shape=(int(starts[-1]), numbers))
         return _Scalars(
-            multiplicity=np.array([b.multiplicity for b in blocks]),
+            multiplicity=np.concatenate([b.multiplicity for b in blocks]),
             columns=np.array([b.columns[0] ** 2 for b in blocks]),
-            squares=np.concatenate([b.lifts[:, 0] ** 2 for b in blocks]),
-            numbers=np.concatenate([b.numbers for b in blocks]),
-            owner=np.repeat(np.arange(len(blocks)), [len(b.numbers) for b in blocks]),
+            group=np.repeat(np.arange(len(blocks)), np.diff(starts)),
+            shares=shares,
         )
 
-    def gather(self, w: Floats) -> Floats:
-        """N of every block, (K,)."""
-        return np.bincount(self.owner, w[self.numbers] * self.squares, minlength=len(self.columns)).astype(np.float64)
+    def reach(self, p: Floats) -> Floats:
+        """C of every sector, (K,)."""
+        return np.asarray((self.columns @ p)[self.group])
 
-    def scatter(self, x: Floats, out: Floats) -> None:
-        """Add Σ_S x_S l_Sj² to every number."""
-        out += np.bincount(self.numbers, x[self.owner] * self.squares, minlength=len(out))
+    def cells(self, x: Floats) -> Floats:
+        """Σ x_S b_Si² of every cell, (n,)."""
+        return np.asarray(np.bincount(self.group, x, minlength=len(self.columns)) @ self.columns)
 
 
 @final
@@ -373,13 +474,13 @@ class Linearisation:
         cells, numbers = np.zeros(problem.columns), np.zeros(problem.numbers)
         for c in self.curved:
             e = c.heavy.change(dp, dw, c) * c.kernel
-            cells += c.heavy.block.multiplicity * c.cells(e)
-            c.numbers(numbers, -c.heavy.block.multiplicity, e)
+            cells += c.cells(e)
+            c.numbers(numbers, -1.0, e)
         s = problem.scalars
         if s is not None:
-            e = s.multiplicity * (s.columns @ dp / self.sigma - s.gather(dw) * self.sigma) / (2 * self.size)
-            cells += (e / self.sigma) @ s.columns
-            s.scatter(-e * self.sigma, numbers)
+            e = s.multiplicity * (s.reach(dp) / self.sigma - (s.shares @ dw) * self.sigma) / (2 * self.size)
+            cells += s.cells(e / self.sigma)
+            numbers -= s.shares.T @ (e * self.sigma)
         return problem.gather(cells, numbers)
 
     def diagonal(self) -> Floats:
@@ -391,8 +492,8 @@ class Linearisation:
         s = problem.scalars
         if s is not None:
             e = s.multiplicity / (2 * self.size)
-            cells += (e / self.sigma**2) @ s.columns**2
-            numbers += np.bincount(s.numbers, (e * self.sigma**2)[s.owner] * s.squares**2, minlength=len(numbers))
+            cells += np.bincount(s.group, e / self.sigma**2, minlength=len(s.columns)) @ s.columns**2
+            numbers += s.shares.power(2).T @ (e * self.sigma**2)
         out = problem.gather_squares(cells, numbers)
         return np.asarray(np.maximum(out, 1e-12 * out.max()))
 
@@ -429,11 +530,11 @@ class Problem:
         self.cells = self.columns if cells is None else cells.size
         self.constraints = numbers if constraints is None else constraints.size
         self.offsets = np.zeros(self.cells) if offsets is None else offsets
-        light = [b.rank == 1 and not b.rows and b.pairwise is None for b in blocks]
+        light = [b.rank == 1 and not b.structured and b.pairwise is None for b in blocks]
         self._light = [i for i, x in enumerate(light) if x]
         self._dense = [i for i, x in enumerate(light) if not x]
         self._heavy = [_Heavy(blocks[i], backend) for i in self._dense]
-        self.scalars = _Scalars.of([blocks[i] for i in self._light]) if self._light else None
+        self.scalars = _Scalars.of([blocks[i] for i in self._light], numbers) if self._light else None
 
     @property
     def trade_size(self) -> float:
@@ -482,18 +583,18 @@ class Problem:
         sigma = size = np.zeros(0)
         s = self.scalars
         if s is not None:
-            c, n = s.columns @ columns, s.gather(w)
+            c, n = s.reach(columns), s.shares @ w
             with np.errstate(divide="ignore", invalid="ignore"):
                 sigma, size = np.sqrt(c / n), np.sqrt(c * n)
-                profile += (s.multiplicity / sigma) @ s.columns
-            s.scatter(s.multiplicity * sigma, variances)
+                profile += s.cells(s.multiplicity / sigma)
+            variances += s.shares.T @ (s.multiplicity * sigma)
             nu += float(s.multiplicity @ size)
         curved = []
         for heavy in self._heavy:
             at = heavy.at(columns, w)
-            nu += heavy.block.multiplicity * float(at.s.sum())
-            profile += heavy.block.multiplicity * at.cells()
-            at.numbers(variances, heavy.block.multiplicity)
+            nu += float(heavy.block.multiplicity @ heavy.backend.get(at.s.sum(axis=1)))
+            profile += at.cells()
+            at.numbers(variances, 1.0)
             curved.append(at)
         value = self._value(p, q, nu, profile, variances)
         return Linearisation(self, value, tuple(curved), sigma, size)
@@ -522,13 +623,15 @@ class Problem:
         return f, np.concatenate([self.offsets + value.profile * root, value.ratios / root])
 
     def covariance_factors(self, p: Floats, q: Floats) -> list[tuple[Floats, Floats]]:
-        """(Y, Z) of every block, (k, k) each, with Σ_S = YᵀY and Σ_S⁻¹ = ZᵀZ, stretched to the upper bound."""
+        """(Y, Z) of every block, (K, k, k) each, with Σ_S = YᵀY and Σ_S⁻¹ = ZᵀZ, stretched to the upper bound."""
         at = self.linearise(p, q)
         t = math.sqrt(at.value.stretch)
         out: dict[int, tuple[Floats, Floats]] = {}
-        for i, sigma in zip(self._light, at.sigma, strict=True):
-            root = math.sqrt(sigma) * t
-            out[i] = np.array([[root]]), np.array([[1 / root]])
+        if self.scalars is not None:
+            root = np.sqrt(at.sigma) * t
+            counts = np.bincount(self.scalars.group)
+            for i, own in zip(self._light, np.split(root, np.cumsum(counts)[:-1]), strict=True):
+                out[i] = own[:, None, None], 1 / own[:, None, None]
         for i, c in zip(self._dense, at.curved, strict=True):
             get = c.heavy.backend.get
             out[i] = get(c.half_y) * t, get(c.half_z) / t

@@ -5,77 +5,151 @@ This room cannot see data: it imports neither `measure` nor `counting`, and take
     θ_S = (⊗ H_aᵀ/g_a ⊗ A_S⁻¹) y_S                      sector estimates
     table A = Σ_{S⊆A} lift of θ_S, / Π_{a∈A∖S} n_a, L_{A,S}    so common margins of tables agree by construction
     cov(f, h) = Σ_S ⟨u_S(f), u_S(h)⟩                        for any linear combinations f, h of published numbers
+
+A table needs the sectors of its own attributes and no others; sectors and tables of equal shape are handled as stacks.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import final
 
 import numpy as np
 
 from fitnoise.errors import ReleaseError
 from fitnoise.plans import Plan
-from fitnoise.sectors import Floats
-from fitnoise.strategy import Integers, axis_rows, uncentre, whitener
+from fitnoise.sectors import Floats, Indices, Members, TableGroup
+from fitnoise.strategy import Integers, axis_rows, uncentre
+from fitnoise.workloads import some
+
+HELD = 2**22
+"""Numbers of a stack of tables rebuilt at once."""
+
+Place = tuple[int, int]
+"""A sector: its group, and its place there."""
 
 
-def estimates(plan: Plan, answers: Sequence[Integers]) -> list[Floats]:
-    """Sector estimates θ_S, each of shape (n_a for a in S…, k).
+@final
+class Rebuilt:
+    """Sector estimates, and every table that follows from them.
+
+    Args:
+        plan: the plan.
+        answers: its noisy answers: one vector of integers per group of sectors, sector after sector.
 
     Raises:
         ReleaseError: answers that are not the plan's.
-    """
-    sectors = plan.strategy.sectors
-    if [len(y) for y in answers] != [s.answers for s in sectors]:
-        raise ReleaseError("the noisy answers are not those of this plan; nothing was rebuilt.")
-    out = []
-    for s, y in zip(sectors, answers, strict=True):
-        shape = [*(axis_rows(n) for n in s.sizes), len(s.basis)]
-        theta = np.asarray(y, dtype=np.float64).reshape(shape) @ s.inverse.T
-        for axis, n in enumerate(s.sizes):
-            theta = uncentre(theta, axis, n)
-        out.append(theta)
-    return out
-
-
-def tables(plan: Plan, answers: Sequence[Integers]) -> dict[str, Floats]:
-    """Every table of the plan, in the table's shape.
 
     **Guarantees**
         * each number is an unbiased estimate of the true count, with the variance the plan states (or less, by the
           discreteness of the noise);
-        * sums of two tables over what they share agree, up to floating point.
+        * sums of two tables over what they share agree, up to floating point;
+        * work and memory for a table are those of the table and its margins, whatever the others and the domain.
     """
+
+    def __init__(self, plan: Plan, answers: Sequence[Integers]) -> None:
+        self.plan = plan
+        if [len(y) for y in answers] != [int(g.answers.sum()) for g in plan.strategy.groups]:
+            raise ReleaseError("the noisy answers are not those of this plan; nothing was rebuilt.")
+        self._answers = tuple(answers)
+        self._starts = [np.cumsum(g.answers) - g.answers for g in plan.strategy.groups]
+
+    def estimates(self, group: int, sectors: Indices) -> Floats:
+        """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
+        g = self.plan.strategy.groups[group]
+        sizes = g.sizes[sectors[0]].tolist()
+        shape = [axis_rows(n) for n in sizes]
+        where = self._starts[group][sectors][:, None] + np.arange(math.prod(shape) * g.rank)
+        y = self._answers[group][where].astype(np.float64).reshape(len(sectors), -1, g.rank)
+        theta = (y @ g.inverse[sectors].swapaxes(1, 2)).reshape(len(sectors), *shape, g.rank)
+        for axis, n in enumerate(sizes):
+            theta = uncentre(theta, axis + 1, n)
+        return np.asarray(theta)
+
+    def table(self, name: str) -> Floats:
+        """One table, in its shape.
+
+        Raises:
+            WorkloadError: there is no such table.
+        """
+        number = self.plan.publication.workload.number(name)
+        group, i = self.plan.decomposition.place(number)
+        return np.asarray(self._stack(group, np.array([i]))[0])
+
+    def stacks(self) -> Iterator[tuple[Indices, Floats]]:
+        """All tables: the numbers of some, and these as a stack (T, shape of the table…)."""
+        for group in self.plan.decomposition.tables:
+            sizes = np.array(self.plan.decomposition.sizes)[group.axes]
+            shapes, which = np.unique(sizes, axis=0, return_inverse=True)
+            for s, shape in enumerate(shapes.tolist()):
+                here = np.flatnonzero(which.ravel() == s)
+                step = max(1, HELD // (math.prod(shape) * group.variances.shape[1]))
+                for i in range(0, len(here), step):
+                    part = here[i : i + step]
+                    yield group.tables[part], self._stack(group, part)
+
+    def _stack(self, group: TableGroup, part: Indices) -> Floats:
+        """Some tables of one group, all of the same sizes, in their shape."""
+        d = self.plan.decomposition
+        sizes = [d.sizes[a] for a in group.axes[part[0]]]
+        total = np.zeros((len(part), *sizes, group.variances.shape[1]))
+        for number, members in _reaching(self.plan, group):
+            for axes, tables, sectors in _pairs(self.plan, group, part, number, members):
+                inner = members.answers(self.estimates(number, sectors))
+                own = np.argsort(axes)  # from the order of the sector's attributes to that of the table's axes
+                ordered = inner.transpose([0, *(1 + own), inner.ndim - 1])
+                kept = sorted(axes)
+                spread = [n if a in kept else 1 for a, n in enumerate(sizes)]
+                rest = math.prod(n for a, n in enumerate(sizes) if a not in kept)
+                total[tables] += ordered.reshape(len(tables), *spread, -1) / rest
+        full = total.reshape(len(part), *sizes, *group.inner_shape)
+        return full.transpose([0, *(1 + a for a in group.transpose)])
+
+
+def _reaching(plan: Plan, group: TableGroup) -> Iterator[tuple[int, Members]]:
+    """The groups of sectors that a group of tables reaches."""
     d = plan.decomposition
-    theta = estimates(plan, answers)
-    out = {}
-    for t, (table, layout) in enumerate(zip(plan.publication.workload.tables, d.layouts, strict=True)):
-        shape = tuple(d.sizes[a] for a in layout.axes)
-        total = np.zeros((*shape, len(layout.variances)))
-        for sector, estimate in zip(d.sectors, theta, strict=True):
-            if t not in sector.members:
-                continue
-            inner = sector.answers(t, estimate)
-            total += _lift(inner, sector.attributes, layout.axes, shape)
-        full = total.reshape(shape + layout.inner_shape)
-        out[table.name] = full.transpose(layout.transpose)
-    return out
+    number = next(i for i, g in enumerate(d.tables) if g is group)
+    for i, sectors in enumerate(d.groups):
+        for m in sectors.members:
+            if m.tables == number:
+                yield i, m
 
 
-def _lift(inner: Floats, attributes: tuple[int, ...], axes: tuple[int, ...], shape: tuple[int, ...]) -> Floats:
-    """Spread a sector's share evenly over the table's other exchangeable axes."""
-    present = [a for a in axes if a in attributes]
-    ordered = inner.transpose([*(attributes.index(a) for a in present), inner.ndim - 1])
-    expanded = ordered.reshape(
-        [n if a in attributes else 1 for a, n in zip(axes, shape, strict=True)] + [inner.shape[-1]]
-    )
-    rest = math.prod(n for a, n in zip(axes, shape, strict=True) if a not in attributes)
-    return expanded / rest
+def _pairs(
+    plan: Plan, group: TableGroup, part: Indices, number: int, members: Members
+) -> Iterator[tuple[tuple[int, ...], Indices, Indices]]:
+    """The sectors of some tables in one group of sectors, by the axes of the tables they lie on.
+
+    Yields:
+        The axis of the table for each attribute of the sector, in the sector's order; places in `part`; sectors.
+    """
+    chosen = members.by_table[part]
+    tables = np.repeat(np.arange(len(part)), np.diff(chosen.indptr))
+    sectors = np.asarray(chosen.indices, dtype=np.intp)
+    attributes = plan.decomposition.groups[number].attributes[sectors]
+    if attributes.shape[1] == 0:
+        yield (), tables, sectors
+        return
+    axes = (group.axes[part][tables][:, None, :] == attributes[:, :, None]).argmax(axis=2)
+    patterns, which = np.unique(axes, axis=0, return_inverse=True)
+    for p, pattern in enumerate(patterns.tolist()):
+        here = np.flatnonzero(which.ravel() == p)
+        yield tuple(pattern), tables[here], sectors[here]
 
 
-def pull_back(plan: Plan, combination: Mapping[str, Floats]) -> list[Floats]:
-    """u_S(f) for the combination f = Σ_A ⟨f_A, table_A⟩: one tensor per sector, with cov(f, h) = Σ_S ⟨u_S(f), u_S(h)⟩.
+def tables(plan: Plan, answers: Sequence[Integers]) -> dict[str, Floats]:
+    """Every table of the plan, in the table's shape: for few of them."""
+    names = plan.publication.workload.tables.names
+    found = {int(t): x for which, stack in Rebuilt(plan, answers).stacks() for t, x in zip(which, stack, strict=True)}
+    return {name: found[i] for i, name in enumerate(names)}
+
+
+def pull_back(plan: Plan, combination: Mapping[str, Floats]) -> dict[Place, Floats]:
+    """u_S(f) for the combination f = Σ_A ⟨f_A, table_A⟩: one tensor per sector that its tables reach.
+
+    cov(f, h) = Σ_S ⟨u_S(f), u_S(h)⟩ over the sectors of both.
 
     Args:
         plan: the plan.
@@ -84,43 +158,42 @@ def pull_back(plan: Plan, combination: Mapping[str, Floats]) -> list[Floats]:
     Raises:
         ReleaseError: an unknown table or coefficients of another shape.
     """
-    d = plan.decomposition
-    workload = plan.publication.workload
-    names = [t.name for t in workload.tables]
-    arranged: dict[int, Floats] = {}
+    d, workload = plan.decomposition, plan.publication.workload
+    out: dict[Place, Floats] = {}
     for name, given in combination.items():
-        if name not in names:
-            raise ReleaseError(f"no table {name!r}; the release has {names}.")
-        t = names.index(name)
-        layout = d.layouts[t]
-        outer = tuple(d.sizes[a] for a in layout.axes)
+        if name not in workload.tables.numbered:
+            raise ReleaseError(f"no table {name!r}; the release has {some(workload.tables.names)}.")
+        number = workload.number(name)
+        group, i = d.place(number)
         coefficients = np.asarray(given, dtype=np.float64)
-        expected = workload.tables[t].shape(workload.domain)
+        expected = workload.tables[number].shape(workload.domain)
         if coefficients.shape != expected or not np.isfinite(coefficients).all():
             raise ReleaseError(
                 f"table {name!r} needs finite coefficients of shape {expected}; got {coefficients.shape}."
             )
-        back = np.argsort(layout.transpose)
-        arranged[t] = coefficients.transpose(back).reshape(*outer, -1)
-    out = []
-    for sector, measured in zip(d.sectors, plan.strategy.sectors, strict=True):
-        total = np.zeros((*sector.sizes, len(sector.basis)))
-        for t in sector.members:
-            if t not in arranged:
-                continue
-            axes = d.layouts[t].axes
-            away = tuple(i for i, a in enumerate(axes) if a not in sector.attributes)
-            summed = arranged[t].sum(axis=away) / math.prod(d.sizes[axes[i]] for i in away)
-            present = [a for a in axes if a in sector.attributes]
-            ordered = summed.transpose([*(present.index(a) for a in sector.attributes), summed.ndim - 1])
-            total += sector.pulled(t, ordered) @ whitener(measured)
-        for axis in range(len(sector.sizes)):
-            total = total - total.mean(axis=axis, keepdims=True)
-        out.append(total)
-    return out
+        sizes = [d.sizes[a] for a in group.axes[i]]
+        arranged = coefficients.transpose(np.argsort(group.transpose)).reshape(*sizes, -1)
+        for place, members in _reaching(plan, group):
+            for axes, _, sectors in _pairs(plan, group, np.array([i]), place, members):
+                away = tuple(a for a in range(len(sizes)) if a not in axes)
+                summed = arranged.sum(axis=away) / math.prod(sizes[a] for a in away)
+                own = np.argsort(np.argsort(axes))
+                ordered = summed.transpose([*own, summed.ndim - 1])
+                pulled = members.pulled(ordered) @ plan.strategy.groups[place].whiteners[sectors[0]]
+                key = place, int(sectors[0])
+                out[key] = out[key] + pulled if key in out else pulled
+    return {key: _centred(total) for key, total in out.items()}
+
+
+def _centred(x: Floats) -> Floats:
+    """Less the means along every axis but the last."""
+    for axis in range(x.ndim - 1):
+        x = x - x.mean(axis=axis, keepdims=True)
+    return x
 
 
 def covariance(plan: Plan, f: Mapping[str, Floats], h: Mapping[str, Floats]) -> float:
     """Covariance of two combinations in people², exact for Gaussian noise; cov(f, f) bounds the discrete noise's."""
-    pairs = zip(pull_back(plan, f), pull_back(plan, h), strict=True)
-    return float(sum((u * v).sum() for u, v in pairs))
+    u = pull_back(plan, f)
+    v = u if h is f else pull_back(plan, h)
+    return float(sum((x * v[key]).sum() for key, x in u.items() if key in v))

@@ -5,7 +5,7 @@ A release directory holds
     release.json           what was published, by which mechanism, at which price, with which noise
     plan.json              the whole plan, to be checked by anyone
     measurements.parquet   the noisy answers, from which every table is rebuilt
-    tables/NAME.csv, .parquet   columns: the table's attributes, value, std_error, moe
+    tables/NAME.csv, .parquet   columns: the table's attributes, value, std_error, moe; of all tables, or those chosen
 
 Nothing in it depends on the data but the noisy answers. It is written beside its place and moved there whole. Before
 anything is charged it is written once with zeros: what cannot be rebuilt or written is found out while that is free.
@@ -26,7 +26,6 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
@@ -42,17 +41,20 @@ from fitnoise.domain import RESERVED
 from fitnoise.errors import LedgerError, ReleaseError
 from fitnoise.ledger import Entry, Ledger
 from fitnoise.measure import measure
-from fitnoise.plans import MECHANISM, Plan
+from fitnoise.plans import MECHANISM, Plan, scales_document
 from fitnoise.sectors import Floats
 from fitnoise.spec import Spec
 from fitnoise.strategy import Integers
 from fitnoise.targets import z_score
-from fitnoise.workloads import AtMost, Table, slug
+from fitnoise.workloads import AtMost, Table, slug, some
 
-FORMAT = 1
+FORMAT = 2
 """Version of the release directory."""
 
 MEASUREMENTS = "measurements.parquet"
+
+MAX_FILES = 5_000
+"""Tables written as files without being named one by one."""
 
 DECIMALS = 6
 """Decimals of a person in CSV files; Parquet files hold the full numbers."""
@@ -91,23 +93,37 @@ class Release(Mapping[str, pd.DataFrame]):
         self.charge = charge
 
     @cached_property
-    def _values(self) -> dict[str, Floats]:
-        return reconstruct.tables(self.plan, self.answers)
+    def _rebuilt(self) -> reconstruct.Rebuilt:
+        return reconstruct.Rebuilt(self.plan, self.answers)
 
     def __getitem__(self, name: str) -> pd.DataFrame:
+        known = self.plan.publication.workload.tables
+        if name not in known.numbered:
+            raise KeyError(f"no table {name!r}; the release has {some(known.names)}")
+        return self._frame(name, self._rebuilt.table(name))
+
+    def _frame(self, name: str, values: Floats) -> pd.DataFrame:
         workload = self.plan.publication.workload
-        if name not in self._values:
-            raise KeyError(f"no table {name!r}; the release has {list(self._values)}")
         table = workload[name]
         std_error = np.sqrt(self.plan.table_variances(name)).ravel()
         frame = label_frame(table.labels(workload.domain))
-        frame["value"] = self._values[name].ravel()
+        frame["value"] = values.ravel()
         frame["std_error"] = std_error
         frame["moe"] = z_score(table.target.level(workload.confidence)) * std_error
         return frame
 
+    def frames(self) -> Iterator[tuple[str, pd.DataFrame]]:
+        """All tables, by name, rebuilt many at a time; not in the order of the workload."""
+        names = self.plan.publication.workload.tables.names
+        for which, stack in self._rebuilt.stacks():
+            for t, values in zip(which.tolist(), stack, strict=True):
+                yield names[t], self._frame(names[t], values)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.plan.publication.workload.tables.numbered
+
     def __iter__(self) -> Iterator[str]:
-        return (t.name for t in self.plan.publication.workload.tables)
+        return iter(self.plan.publication.workload.tables.names)
 
     def __len__(self) -> int:
         return len(self.plan.publication.workload.tables)
@@ -115,13 +131,14 @@ class Release(Mapping[str, pd.DataFrame]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Release):
             return NotImplemented
-        return self.plan.hash == other.plan.hash and _texts(self.answers) == _texts(other.answers)
+        mine, theirs = (np.concatenate([y.astype(object) for y in x.answers]) for x in (self, other))
+        return self.plan.hash == other.plan.hash and bool(np.array_equal(mine, theirs))
 
     def __hash__(self) -> int:
         return hash(self.plan.hash)
 
     def __repr__(self) -> str:
-        return f"<Release of {len(self)} tables, rho = {self.plan.rho:.6g}: {', '.join(self)}>"
+        return f"<Release of {len(self)} tables, rho = {self.plan.rho:.6g}: {some(list(self))}>"
 
     def estimate(self, combination: Mapping[str, Floats], confidence: float | None = None) -> Estimate:
         """Any linear combination of published numbers, across tables, with its exact error.
@@ -135,7 +152,7 @@ class Release(Mapping[str, pd.DataFrame]):
         """
         gamma = self.plan.publication.workload.confidence if confidence is None else confidence
         variance = reconstruct.covariance(self.plan, combination, combination)
-        value = math.fsum((np.asarray(c) * self._values[name]).sum() for name, c in combination.items())
+        value = math.fsum((np.asarray(c) * self._rebuilt.table(name)).sum() for name, c in combination.items())
         std_error = math.sqrt(max(variance, 0.0))
         return Estimate(value, std_error, z_score(gamma) * std_error, gamma)
 
@@ -160,8 +177,8 @@ class Release(Mapping[str, pd.DataFrame]):
             `release.sum("state by wages", state=["Ohio", "Iowa"], wages="200,000 or more")`
         """
         workload = self.plan.publication.workload
-        if table not in self._values:
-            raise ReleaseError(f"no table {table!r}; the release has {list(self._values)}.")
+        if table not in self:
+            raise ReleaseError(f"no table {table!r}; the release has {some(list(self))}.")
         labels = workload[table].labels(workload.domain)
         asked = {**(where or {}), **columns}
         for column in asked:
@@ -175,26 +192,32 @@ class Release(Mapping[str, pd.DataFrame]):
 
     # --- on disk ------------------------------------------------------------------------------------
 
-    def write(self, directory: str | os.PathLike[str]) -> Path:
+    def write(self, directory: str | os.PathLike[str], *, tables: Iterable[str] | None = None) -> Path:
         """Write the release directory, whole or not at all.
 
+        Args:
+            directory: where; it must not exist, or be empty.
+            tables: names of those to write as files; None writes all. The others can be rebuilt at any time.
+
         Raises:
-            ReleaseError: the directory exists and is not empty, or cannot be written.
+            ReleaseError: the directory exists and is not empty, or cannot be written; or too many tables for files.
         """
+        written = to_write(self.plan, tables)
         with _staged(Path(directory)) as stage:
-            self._fill(stage)
+            self._fill(stage, written)
         return Path(directory)
 
-    def _fill(self, stage: Path) -> None:
+    def _fill(self, stage: Path, written: Sequence[str]) -> None:
         try:
             tables = stage / "tables"
             tables.mkdir(exist_ok=True)
             _write(stage / "plan.json", self.plan.to_json())
-            _write(stage / "release.json", to_json(describe(self.plan)))
+            _write(stage / "release.json", to_json(describe(self.plan, written)))
             with engine() as files:
                 digest = answers_digest(self.answers)
                 _write_parquet(files, self._measurements(), stage / MEASUREMENTS, sha256=digest)
-                for name, frame in self.items():
+                every = len(written) == len(self)
+                for name, frame in self.frames() if every else ((name, self[name]) for name in written):
                     _write(tables / f"{slug(name)}.csv", csv_text(frame))
                     _write_parquet(files, frame, tables / f"{slug(name)}.parquet")
             _sync(tables)
@@ -204,7 +227,7 @@ class Release(Mapping[str, pd.DataFrame]):
 
     def _measurements(self) -> pd.DataFrame:
         sector, row = _places(self.plan)
-        return pd.DataFrame({"sector": sector, "row": row, "answer": np.array(_texts(self.answers), dtype=object)})
+        return pd.DataFrame({"sector": sector, "row": row, "answer": _column(self.answers)})
 
     @classmethod
     def read(cls, directory: str | os.PathLike[str]) -> Self:
@@ -224,20 +247,48 @@ class Release(Mapping[str, pd.DataFrame]):
             pd.DataFrame({"sector": sector, "row": row})
         ):
             raise ReleaseError("the noisy answers are not those of this plan.")
+        given = frame["answer"].to_numpy()
         try:
-            numbers = np.array([int(x) for x in frame["answer"]], dtype=object)
+            numbers = given.copy() if given.dtype == np.int64 else np.array([int(x) for x in given], dtype=object)
         except (TypeError, ValueError):
             raise ReleaseError("a noisy answer is not a whole number.") from None
-        answers = np.split(numbers, np.cumsum([s.answers for s in plan.strategy.sectors])[:-1])
-        if frame["answer"].tolist() != _texts(answers) or digest != answers_digest(answers):
+        answers = np.split(numbers, np.cumsum([g.answers.sum() for g in plan.strategy.groups])[:-1])
+        written = _column(answers)
+        same = written.dtype == given.dtype and np.array_equal(written, given)
+        if not same or digest != answers_digest(answers):
             raise ReleaseError("the noisy answers were altered after they were written.")
         return cls(plan, answers)
 
 
-def describe(plan: Plan) -> dict[str, Any]:
-    """What release.json says: made from the plan alone."""
+def to_write(plan: Plan, tables: Iterable[str] | None) -> tuple[str, ...]:
+    """The names of the tables that get files, in the workload's order.
+
+    Raises:
+        ReleaseError: an unknown table, a table twice, or more tables than files make sense for.
+    """
+    known = plan.publication.workload.tables
+    if tables is None:
+        if len(known) > MAX_FILES:
+            raise ReleaseError(
+                f"{len(known):,} tables would be written as two files each; at most {MAX_FILES:,} are. Name the tables "
+                "to write, or none: each can be rebuilt from the release at any time."
+            )
+        return tuple(known.names)
+    given = [tables] if isinstance(tables, str) else list(tables)
+    for name in given:
+        if name not in known.numbered:
+            raise ReleaseError(f"no table {name!r} to write; the release has {some(known.names)}.")
+    if len(set(given)) != len(given):
+        raise ReleaseError("a table to write is named twice.")
+    return tuple(sorted(given, key=known.numbered.__getitem__))
+
+
+def describe(plan: Plan, written: Sequence[str]) -> dict[str, Any]:
+    """What release.json says: made from the plan and the names of the tables that have files."""
     publication = plan.publication
     unit = publication.unit
+    names = np.array(plan.decomposition.exchangeable, dtype=object)
+    every = len(written) == len(publication.workload.tables)
     return {
         "fitnoise_release": FORMAT,
         "title": publication.title,
@@ -247,11 +298,11 @@ def describe(plan: Plan) -> dict[str, Any]:
             "noise": "independent discrete Gaussian on integers",
             "scales": [
                 {
-                    "attributes": [plan.decomposition.exchangeable[a] for a in s.attributes],
-                    "answers": s.answers,
-                    "scale": str(Fraction(s.scale)),
+                    "attributes": names[g.attributes].tolist(),
+                    "answers": g.answers.tolist(),
+                    "scales": scales_document(g.scales),
                 }
-                for s in plan.strategy.sectors
+                for g in plan.strategy.groups
             ],
         },
         "charge": {
@@ -266,15 +317,16 @@ def describe(plan: Plan) -> dict[str, Any]:
         "tables": [
             {
                 "name": s.name,
-                "files": [f"tables/{slug(s.name)}.csv", f"tables/{slug(s.name)}.parquet"],
-                "columns": _explain_columns(publication.workload[s.name]),
+                "tables": s.tables,
+                "columns": _explain_columns(part if isinstance(part, Table) else part.template),
                 "numbers": s.numbers,
                 "target": s.target,
                 "confidence": s.confidence,
                 "achieved_moe": s.achieved_moe,
             }
-            for s in plan.tables
+            for s, part in zip(plan.parts, publication.workload.tables.parts, strict=True)
         ],
+        "written": "all" if every else list(written),
         "values": "unbiased estimates; they may be negative and are not rounded",
         "spec": Spec.of(publication).document(),
         "versions": {name: metadata.version(name) for name in ("fitnoise", "opendp", "numpy", "duckdb")},
@@ -287,6 +339,7 @@ def release(
     *,
     ledger: str | os.PathLike[str] | Ledger,
     directory: str | os.PathLike[str] | None = None,
+    tables: Iterable[str] | None = None,
     table: str | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Release:
@@ -297,6 +350,7 @@ def release(
         data: a CSV, Parquet or DuckDB file; an Arrow, Polars or pandas frame; or an array of counts.
         ledger: the ledger, or its file (made when it does not exist); charged before any noise is drawn.
         directory: where to write the release; it must not exist, or be empty. None writes nothing.
+        tables: names of the tables to write there as files; None writes all. The others can be rebuilt at any time.
         table: of a DuckDB file; overrides the plan's.
         progress: told the name of each stage.
 
@@ -321,27 +375,30 @@ def release(
             tell("opening the data")
             counter = open_counter(data, plan.publication.workload.domain, source)
             tell("rehearsing without data")
-            _rehearse(plan, stage)
+            written = () if stage is None else to_write(plan, tables)
+            _rehearse(plan, stage, written)
             book = ledger if isinstance(ledger, Ledger) else stack.enter_context(Ledger(ledger))
             tell("counting, charging and measuring")
-            measured = measure(plan, counter, book)
+            measured = measure(plan, counter, book, progress=lambda x: tell(f"counting, {x:.0%}"))
             fate = "The data were measured before: the charge stays in the ledger."
             result = Release(plan, measured.answers, measured.charge)
             if stage is not None:
                 tell("writing the tables")
-                result._fill(stage)
+                result._fill(stage, written)
     except ReleaseError as error:
         raise ReleaseError(f"{error} {fate}") from error
     return result
 
 
-def _rehearse(plan: Plan, stage: Path | None) -> None:
+def _rehearse(plan: Plan, stage: Path | None, written: Sequence[str]) -> None:
     """Rebuild and write the release of answers that are all zero: whatever fails here has cost nothing."""
-    blank = Release(plan, [np.zeros(s.answers, dtype=np.int64) for s in plan.strategy.sectors])
-    if stage is None:
-        list(blank.values())
-    else:
-        blank._fill(stage)
+    blank = Release(plan, [np.zeros(int(g.answers.sum()), dtype=np.int64) for g in plan.strategy.groups])
+    for g in plan.strategy.groups:
+        _ = g.inverse
+    for group in plan.decomposition.tables:
+        _ = blank[plan.publication.workload.tables[int(group.tables[0])].name]
+    if stage is not None:
+        blank._fill(stage, written)
 
 
 @contextlib.contextmanager
@@ -416,17 +473,28 @@ def _explain_columns(table: Table) -> dict[str, str]:
 
 def answers_digest(answers: Iterable[Integers]) -> str:
     """SHA-256 of the noisy answers in decimals, a line each: the tables alone would barely show an altered digit."""
-    return hashlib.sha256("\n".join(_texts(answers)).encode("ascii")).hexdigest()
+    digest, first = hashlib.sha256(), True
+    for y in answers:
+        for i in range(0, len(y), 2**16):
+            text = "\n".join(map(str, y[i : i + 2**16].tolist()))
+            digest.update((text if first else "\n" + text).encode("ascii"))
+            first = False
+    return digest.hexdigest()
 
 
-def _texts(answers: Iterable[Integers]) -> list[str]:
-    return [str(int(x)) for y in answers for x in y]
+def _column(answers: Sequence[Integers]) -> Integers:
+    """The noisy answers as a column: 64-bit integers where all of them fit, otherwise texts."""
+    flat = np.concatenate(answers)
+    if flat.dtype == np.int64 or all(-(2**63) <= x < 2**63 for x in flat):
+        return flat.astype(np.int64)
+    return np.array([str(x) for x in flat], dtype=object)
 
 
 def _places(plan: Plan) -> tuple[Integers, Integers]:
     """Number of the sector and of the row in it, for every noisy answer."""
-    sizes = [s.answers for s in plan.strategy.sectors]
-    return np.repeat(np.arange(len(sizes)), sizes), np.concatenate([np.arange(n) for n in sizes])
+    sizes = np.concatenate([g.answers for g in plan.strategy.groups])
+    starts = np.cumsum(sizes) - sizes
+    return np.repeat(np.arange(len(sizes)), sizes), np.arange(sizes.sum()) - np.repeat(starts, sizes)
 
 
 def to_json(document: Any) -> str:

@@ -7,21 +7,19 @@ target holds (or the budget does), and cut to 32 bits of mantissa so that exact 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import scipy.linalg as sl
 
 from fitnoise.errors import PlanError
 from fitnoise.operators import Operator
 from fitnoise.sectors import Decomposition, Floats
-from fitnoise.strategy import MAX_SCALE, SectorStrategy, Strategy, axis_gain, whitener
+from fitnoise.strategy import MAX_SCALE, SAFE, Strategy, StrategyGroup, gains, largest_entry
 
-LEAST_SCALE = 2.0**10
-"""Noise on a coarse lattice misses its margins: an interval of ±1.96 σ holds 93.5 % at σ = 4, and 95 % less 0.06/σ in
-general. Finer lattices cost bits only."""
+_LEAST_EXPONENT = 11
+"""Scales are at least 2¹⁰. Noise on a coarse lattice misses its margins: an interval of ±1.96 σ holds 93.5 % at σ = 4,
+and 95 % less 0.06/σ in general. Finer lattices cost bits only."""
 CHUNK = 2**24
 """Entries of a tall table's product with A⁻¹ held at once."""
 _MANTISSA = 32
@@ -30,20 +28,22 @@ _MAX_EXPONENT = 52
 
 
 def round_strategy(decomposition: Decomposition, factors: Sequence[Floats], bits: int) -> Strategy:
-    """Integers for F_S with F_SᵀF_S = Σ_S⁻¹ in each sector's basis; the largest entry of each has `bits` bits."""
-    sectors = []
-    for sector, f in zip(decomposition.sectors, factors, strict=True):
-        share = math.sqrt(math.prod(n / axis_gain(n) for n in sector.sizes))
-        if len(f) == 1:
-            mixing = np.array([[1]], dtype=np.int64)
-            scale = 1 / (share * abs(float(f[0, 0])))
+    """Integers for F_S with F_SᵀF_S = Σ_S⁻¹, (K, k, k) by group; the largest entry of each has so many bits."""
+    groups = []
+    for group, f in zip(decomposition.groups, factors, strict=True):
+        k = len(group.basis)
+        share = np.sqrt(group.volume / gains(group.sizes))
+        if k == 1:
+            mixing = np.ones((len(group), 1, 1), dtype=np.int64)
+            scales = 1 / (share * np.abs(f[:, 0, 0]))
         else:
-            triangle = np.asarray(sl.qr(share * f, mode="r")[0][: len(f)])
-            exponent = min(bits - int(math.frexp(float(np.abs(triangle).max()))[1]), _MAX_EXPONENT)
-            mixing = np.rint(np.ldexp(triangle, exponent)).astype(np.int64)
-            scale = math.ldexp(1.0, exponent)
-        sectors.append(SectorStrategy(sector.attributes, sector.sizes, mixing, sector.basis, scale))
-    return Strategy(decomposition.sizes, decomposition.cells, tuple(sectors))
+            triangles = np.asarray(np.linalg.qr(share[:, None, None] * f, mode="r"))[:, :k]
+            largest = np.frexp(np.abs(triangles).max(axis=(1, 2)))[1]
+            exponents = np.minimum(bits - largest, _MAX_EXPONENT)
+            mixing = np.rint(np.ldexp(triangles, exponents[:, None, None])).astype(np.int64)
+            scales = np.ldexp(1.0, exponents)
+        groups.append(StrategyGroup(group.attributes, group.sizes, group.basis, mixing, scales))
+    return Strategy(decomposition.sizes, decomposition.cells, tuple(groups))
 
 
 def variances(decomposition: Decomposition, strategy: Strategy) -> Floats:
@@ -52,23 +52,25 @@ def variances(decomposition: Decomposition, strategy: Strategy) -> Floats:
     var_{A,j} = Σ_{S⊆A} σ_S² [Π_{a∈S} (1 − 1/n_a)/g_a] [Π_{a∈A∖S} n_a⁻²] ‖A_S⁻ᵀ l_{A,S,j}‖²; the discrete Gaussian's own
     variance is at most σ².
     """
-    out = np.zeros(decomposition.layouts[-1].rows.stop)
-    for sector, measured in zip(decomposition.sectors, strategy.sectors, strict=True):
-        share = math.prod(1 - 1 / n for n in sector.sizes)
-        inside = math.prod(sector.sizes)
-        whitened = whitener(measured)
-        for t, lift in zip(sector.members, sector.lifts, strict=True):
-            rest = decomposition.table_cells(t) // inside
-            out[decomposition.layouts[t].rows] += share / rest**2 * _row_squares(lift, whitened)
+    out = np.zeros(decomposition.rows)
+    for group, measured in zip(decomposition.groups, strategy.groups, strict=True):
+        share = (1 - 1 / group.sizes).prod(axis=1) * group.volume**2
+        whitened = measured.whiteners
+        for m in group.members:
+            tables = decomposition.tables[m.tables]
+            own = m.incidence.T @ (share[:, None] * _row_squares(m.lift, whitened))
+            out[tables.numbers] += own / tables.cells[:, None] ** 2
     return out
 
 
 def _row_squares(a: Floats | Operator, b: Floats) -> Floats:
-    """Σ_c (A B)_jc² for every row j; of an operator, some columns of B at a time."""
+    """Σ_c (A B)_jc² for every row j and every B of a stack, (K, m); some of them, or of their columns, at a time."""
+    m, k = a.shape
     if isinstance(a, np.ndarray):
-        return np.asarray(((a @ b) ** 2).sum(axis=1))
-    step = max(1, CHUNK // a.shape[0])
-    return np.asarray(sum((a.mv(b[:, c : c + step]) ** 2).sum(axis=1) for c in range(0, b.shape[1], step)))
+        step = max(1, CHUNK // (m * k))
+        return np.concatenate([((a @ b[i : i + step]) ** 2).sum(axis=2) for i in range(0, len(b), step)])
+    step = max(1, CHUNK // m)
+    return np.stack([sum((a.mv(x[:, c : c + step]) ** 2).sum(axis=1) for c in range(0, k, step)) for x in b])
 
 
 def rescale(strategy: Strategy, factor: float, *, up: bool) -> Strategy:
@@ -77,26 +79,26 @@ def rescale(strategy: Strategy, factor: float, *, up: bool) -> Strategy:
     Raises:
         PlanError: a scale outside what the exact sampler can draw.
     """
-    sectors = []
-    for s in strategy.sectors:
-        scale = _cut(s.scale * factor, up=up)
-        mixing = s.mixing
-        if not 0 < scale <= MAX_SCALE:
+    groups = []
+    for g in strategy.groups:
+        scales = _cut(g.scales * factor, up=up)
+        if not ((scales > 0) & (scales <= MAX_SCALE)).all():
             raise PlanError(
                 "the targets are too far apart in size, or too loose, for exact 64-bit noise; "
                 "scale the queries down or tighten the loosest target. Nothing was planned."
             )
-        if scale < LEAST_SCALE:
-            shift = math.ceil(math.log2(LEAST_SCALE / scale))
-            scale = math.ldexp(scale, shift)
-            mixing = mixing.astype(object) * 2**shift
-            if int(np.abs(mixing).max()) < 2**62:
-                mixing = mixing.astype(np.int64)
-        sectors.append(replace(s, mixing=mixing, scale=scale))
-    return replace(strategy, sectors=tuple(sectors))
+        shift = np.maximum(_LEAST_EXPONENT - np.frexp(scales)[1], 0)
+        scales = np.ldexp(scales, shift)
+        mixing = g.mixing
+        if shift.any():
+            powers = np.array([1 << n for n in shift.tolist()], dtype=object)
+            small = largest_entry(mixing) << int(shift.max()) < SAFE
+            mixing = mixing * (powers.astype(np.int64) if small else powers)[:, None, None]
+        groups.append(replace(g, mixing=mixing, scales=scales))
+    return replace(strategy, groups=tuple(groups))
 
 
-def _cut(x: float, *, up: bool) -> float:
-    mantissa, exponent = math.frexp(x)
-    scaled = math.ldexp(mantissa, _MANTISSA)
-    return math.ldexp(math.ceil(scaled) if up else math.floor(scaled), exponent - _MANTISSA)
+def _cut(x: Floats, *, up: bool) -> Floats:
+    mantissa, exponent = np.frexp(x)
+    scaled = np.ldexp(mantissa, _MANTISSA)
+    return np.asarray(np.ldexp(np.ceil(scaled) if up else np.floor(scaled), exponent - _MANTISSA))

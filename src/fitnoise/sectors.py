@@ -16,10 +16,12 @@ import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from functools import cached_property
+from typing import Any, final
 
 import numpy as np
 import scipy.linalg as sl
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fitnoise import operators as op
@@ -27,12 +29,16 @@ from fitnoise import rules
 from fitnoise.errors import WorkloadError
 from fitnoise.operators import Array
 from fitnoise.targets import By
-from fitnoise.workloads import EACH, Table, Workload
+from fitnoise.workloads import EACH, Family, Table, Workload
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 MAX_STRUCTURED_CELLS = 20_000
 """Joint cells of the structured attributes are dense: k × n_o arrays and k × k decompositions per step."""
+
+MAX_MARGINS = 2**26
+"""Pairs of a table and one of its margins that are planned together: about 100 bytes each."""
 
 TALL = 4
 """A table with more than this many rows per structured cell is kept by structure where its operator has one: its matrix
@@ -65,6 +71,43 @@ class Layout:
 
 @final
 @dataclass(frozen=True, eq=False)
+class TableGroup:
+    """Tables alike but for their exchangeable attributes and their targets: T of them as arrays.
+
+    tables: which they are, (T,), increasing. axes: (T, a), positions among the exchangeable attributes.
+    queries, inner_shape, transpose: as in :class:`Layout`. variances: (T, m).
+    starts: the place of each table's first row among the rows of all tables, (T,). cells: n_A, (T,).
+    """
+
+    tables: Indices
+    axes: Indices
+    queries: Array | op.Operator
+    variances: Floats
+    starts: Indices
+    cells: Floats
+    inner_shape: tuple[int, ...]
+    transpose: tuple[int, ...]
+
+    @cached_property
+    def numbers(self) -> Indices:
+        """The place of every row among those of all tables, (T, m)."""
+        return np.asarray(self.starts[:, None] + np.arange(self.variances.shape[1]))
+
+    def layout(self, i: int) -> Layout:
+        """The i-th of these tables on its own."""
+        start, m = int(self.starts[i]), self.variances.shape[1]
+        return Layout(
+            axes=tuple(self.axes[i].tolist()),
+            queries=self.queries,
+            variances=self.variances[i],
+            rows=slice(start, start + m),
+            inner_shape=self.inner_shape,
+            transpose=self.transpose,
+        )
+
+
+@final
+@dataclass(frozen=True, eq=False)
 class Sector:
     """One invariant subspace: centred along `attributes`, summed over the other exchangeable ones.
 
@@ -82,28 +125,74 @@ class Sector:
     lifts: tuple[Floats | op.Operator, ...]
 
     @property
+    def multiplicity(self) -> int:
+        """Π (n_a − 1): how many copies of the structured problem the sector stands for."""
+        return math.prod(n - 1 for n in self.sizes)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Members:
+    """The tables of one group that reach the sectors of one group.
+
+    tables: which group of tables. lift: L, (m, k), or the tables' own operator where the basis is the identity.
+    incidence: (K, T) of ones where table A ⊇ S.
+    """
+
+    tables: int
+    lift: Floats | op.Operator
+    incidence: sp.csr_array
+
+    @cached_property
+    def by_table(self) -> sp.csr_array:
+        """The incidence by table, (T, K)."""
+        return sp.csr_array(self.incidence.T)
+
+    def answers(self, x: Floats) -> Floats:
+        """L along the last axis of `x`: (…, k) → (…, m)."""
+        if isinstance(self.lift, np.ndarray):
+            return np.asarray(x @ self.lift.T)
+        return np.asarray(np.moveaxis(self.lift.mv(np.moveaxis(x, -1, 0)), 0, -1))
+
+    def pulled(self, y: Floats) -> Floats:
+        """Lᵀ along the last axis of `y`: (…, m) → (…, k)."""
+        if isinstance(self.lift, np.ndarray):
+            return np.asarray(y @ self.lift)
+        return np.asarray(np.moveaxis(self.lift.rmv(np.moveaxis(y, -1, 0)), 0, -1))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SectorGroup:
+    """Sectors of equally many attributes that the same queries reach: K of them as arrays, one basis for all.
+
+    attributes: (K, s), positions among the exchangeable attributes, increasing along each row; rows in lexicographic
+        order. sizes: n_a of each, (K, s). basis: B, integers, (k, n_o), of full row rank.
+    members: the tables that reach them, by group of tables.
+    """
+
+    attributes: Indices
+    sizes: NDArray[np.int64]
+    basis: NDArray[np.int64]
+    members: tuple[Members, ...]
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    @property
     def is_identity(self) -> bool:
         """Whether B is the identity: every structured cell on its own."""
         return is_identity(self.basis)
 
-    def answers(self, t: int, x: Floats) -> Floats:
-        """L_{A,S} along the last axis of `x`, for table t: (…, k) → (…, m_A)."""
-        lift = self.lifts[self.members.index(t)]
-        if isinstance(lift, np.ndarray):
-            return np.asarray(x @ lift.T)
-        return np.asarray(np.moveaxis(lift.mv(np.moveaxis(x, -1, 0)), 0, -1))
+    @cached_property
+    def multiplicity(self) -> Floats:
+        """Π (n_a − 1) of each, (K,)."""
+        return np.asarray((self.sizes - 1.0).prod(axis=1))
 
-    def pulled(self, t: int, y: Floats) -> Floats:
-        """L_{A,S}ᵀ along the last axis of `y`, for table t: (…, m_A) → (…, k)."""
-        lift = self.lifts[self.members.index(t)]
-        if isinstance(lift, np.ndarray):
-            return np.asarray(y @ lift)
-        return np.asarray(np.moveaxis(lift.rmv(np.moveaxis(y, -1, 0)), 0, -1))
-
-    @property
-    def multiplicity(self) -> int:
-        """Π (n_a − 1): how many copies of the structured problem the sector stands for."""
-        return math.prod(n - 1 for n in self.sizes)
+    @cached_property
+    def volume(self) -> Floats:
+        """Π n_a of each, (K,)."""
+        return np.asarray(self.sizes.astype(np.float64).prod(axis=1))
 
 
 @final
@@ -113,6 +202,7 @@ class Decomposition:
 
     exchangeable, sizes: names and sizes n_a of the exchangeable attributes that some table shows.
     structured, shape: names and sizes of the structured ones, in domain order; n_o = Π shape.
+    tables: the tables, by group. groups: the sectors, by group: first those of fewer attributes.
     query_shift: how far an answered query may be from the one written, per record, as measured in double precision: 0
         where distinct cells span the queries, rounding (about 1e-15) where other integers do, about 2⁻²⁶ of the largest
         entry for a rank-deficient matrix of real numbers, whose basis is rounded to integers.
@@ -122,8 +212,8 @@ class Decomposition:
     sizes: tuple[int, ...]
     structured: tuple[str, ...]
     shape: tuple[int, ...]
-    layouts: tuple[Layout, ...]
-    sectors: tuple[Sector, ...]
+    tables: tuple[TableGroup, ...]
+    groups: tuple[SectorGroup, ...]
     query_shift: float
 
     @property
@@ -131,24 +221,87 @@ class Decomposition:
         """n_o, the joint cells of the structured attributes."""
         return math.prod(self.shape)
 
-    @property
+    @cached_property
+    def rows(self) -> int:
+        """M, the rows of all tables."""
+        return sum(g.variances.size for g in self.tables)
+
+    @cached_property
     def variances(self) -> Floats:
         """Targets of all tables' rows, shape (M,)."""
-        return np.concatenate([x.variances for x in self.layouts])
+        out = np.empty(self.rows)
+        for g in self.tables:
+            out[g.numbers] = g.variances
+        return out
+
+    @cached_property
+    def counted(self) -> Floats:
+        """How many published numbers each row stands for: n_A of its table, (M,)."""
+        out = np.empty(self.rows)
+        for g in self.tables:
+            out[g.numbers] = g.cells[:, None]
+        return out
+
+    @cached_property
+    def _places(self) -> tuple[Indices, Indices]:
+        """For every table its group, and its place there."""
+        total = sum(len(g.tables) for g in self.tables)
+        group, place = np.empty(total, dtype=np.intp), np.empty(total, dtype=np.intp)
+        for i, g in enumerate(self.tables):
+            group[g.tables], place[g.tables] = i, np.arange(len(g.tables))
+        return group, place
+
+    def place(self, t: int) -> tuple[TableGroup, int]:
+        """The group of table t, and its place there."""
+        group, place = self._places
+        return self.tables[group[t]], int(place[t])
+
+    def layout(self, t: int) -> Layout:
+        """Where table t sits."""
+        group, i = self.place(t)
+        return group.layout(i)
+
+    @cached_property
+    def layouts(self) -> tuple[Layout, ...]:
+        """All tables one by one: for few of them."""
+        return tuple(self.layout(t) for t in range(len(self._places[0])))
+
+    def sectors_of(self, group: SectorGroup) -> tuple[Sector, ...]:
+        """The sectors of a group one by one: for few of them."""
+        out = []
+        for i, (attributes, sizes) in enumerate(zip(group.attributes.tolist(), group.sizes.tolist(), strict=True)):
+            found = [
+                (int(self.tables[m.tables].tables[t]), m.lift)
+                for m in group.members
+                for t in m.incidence.indices[m.incidence.indptr[i] : m.incidence.indptr[i + 1]]
+            ]
+            found.sort(key=lambda pair: pair[0])
+            members, lifts = tuple(t for t, _ in found), tuple(lift for _, lift in found)
+            out.append(Sector(tuple(attributes), tuple(sizes), group.basis, members, lifts))
+        return tuple(out)
+
+    @cached_property
+    def sectors(self) -> tuple[Sector, ...]:
+        """All sectors one by one, in the order of the groups: for few of them."""
+        return tuple(s for g in self.groups for s in self.sectors_of(g))
 
     def table_cells(self, t: int) -> int:
         """n_A, combinations of the exchangeable attributes of table t."""
-        return math.prod(self.sizes[a] for a in self.layouts[t].axes)
+        group, i = self.place(t)
+        return math.prod(self.sizes[a] for a in group.axes[i])
 
 
 def exchangeable_attributes(workload: Workload, apart: Iterable[str] = ()) -> tuple[list[str], list[str]]:
     """(exchangeable, structured) attributes that some table uses, in domain order; those `apart` are structured."""
-    if any(t.matrix is not None for t in workload.tables):
+    parts = workload.tables.parts
+    templates = [p if isinstance(p, Table) else p.template for p in parts]
+    if any(t.matrix is not None for t in templates):
         return [], list(workload.domain)
-    used = {a for t in workload.tables for a in t.attributes} | set(apart)
+    used = {a for t in templates for a in t.attributes} | set(apart)
+    used |= {a for p in parts if isinstance(p, Family) for a in p.among}
     structured = set(apart)
-    structured |= {a for t in workload.tables for a in t.attributes if t.view(a) is not EACH}
-    structured |= {t.target.number.attribute for t in workload.tables if isinstance(t.target.number, By)}
+    structured |= {a for t in templates for a in t.attributes if t.view(a) is not EACH}
+    structured |= {t.target.number.attribute for t in templates if isinstance(t.target.number, By)}
     names = [a for a in workload.domain if a in used]
     return [a for a in names if a not in structured], [a for a in names if a in structured]
 
@@ -161,16 +314,18 @@ def decompose(
     Args:
         workload: the tables.
         apart: attributes whose values are not alike for another reason, such as budgets of their own.
-        bases: one integer basis per sector, as a plan has stored them; None chooses them.
+        bases: one integer basis per group of sectors, as a plan has stored them; None chooses them.
 
     Raises:
-        WorkloadError: the structured attributes have too many joint cells for dense arrays, or the queries cannot be
-            written over the bases given.
+        WorkloadError: the structured attributes have too many joint cells for dense arrays, the tables have too many
+            margins, or the queries cannot be written over the bases given.
 
     **Guarantees**
         * R_A = L_{A,S} B_S for every table and every sector it reaches, to 1e-7 of each row's largest entry;
         * every basis is integer and of full row rank;
         * the rows of different sectors, as released, are orthogonal.
+
+    Time and memory grow with the number of (table, margin of it) pairs, not with the cells of the domain.
     """
     free, bound = exchangeable_attributes(workload, apart)
     domain = workload.domain
@@ -181,26 +336,19 @@ def decompose(
             f"{math.prod(shape):,} joint cells; at most {MAX_STRUCTURED_CELLS:,} can be planned exactly. "
             "Coarsen one of them, or ask for it value by value with one target. Nothing was planned."
         )
-    queries: dict[op.Operator, Array | op.Operator] = {}
-    layouts: list[Layout] = []
-    start = 0
-    for t in workload.tables:
-        layout = _layout(t, workload, free, bound, queries, start)
-        layouts.append(layout)
-        start = layout.rows.stop
-    sizes = tuple(domain[a].size for a in free)
-    _afford(_least_memory(layouts), f"planning {math.prod(shape):,} joint cells of {bound}")
-    sectors, shift = _sectors(layouts, sizes, bases)
-    if shift > 0 and any(isinstance(x.queries, np.ndarray) and x.queries.dtype.kind == "f" for x in layouts):
-        (only,) = sectors  # a matrix makes everything structured. Its queries are L B exactly from here on
-        layouts = [
-            replace(x, queries=lift @ only.basis) if isinstance(lift, np.ndarray) else x
-            for x, lift in zip(layouts, only.lifts, strict=True)
-        ]
-    return Decomposition(tuple(free), sizes, tuple(bound), shape, tuple(layouts), sectors, shift)
+    tables = _Tables(workload, free, bound).groups()
+    sizes = np.array([domain[a].size for a in free], dtype=np.int64)
+    afford(_least_memory(tables), f"planning {math.prod(shape):,} joint cells of {bound}")
+    groups, shift = _sectors(tables, sizes, bases)
+    if shift > 0 and any(isinstance(x.queries, np.ndarray) and x.queries.dtype.kind == "f" for x in tables):
+        (only,) = groups  # a matrix makes everything structured. Its queries are L B exactly from here on
+        for m in only.members:
+            if isinstance(m.lift, np.ndarray):
+                tables[m.tables] = replace(tables[m.tables], queries=m.lift @ only.basis)
+    return Decomposition(tuple(free), tuple(sizes.tolist()), tuple(bound), shape, tuple(tables), groups, shift)
 
 
-def _afford(needed: float, what: str) -> None:
+def afford(needed: float, what: str) -> None:
     """Raise WorkloadError where arrays of so many bytes cannot fit."""
     there = physical_memory()
     if needed > there:
@@ -219,96 +367,213 @@ def physical_memory() -> int:
         return 2**34
 
 
-def _least_memory(layouts: Sequence[Layout]) -> float:
+def _least_memory(tables: Sequence[TableGroup]) -> float:
     """Bytes an evaluation takes for the largest sector: its matrices, their decompositions and their images."""
-    given = [x.queries for x in layouts if isinstance(x.queries, np.ndarray)]
-    n = layouts[0].queries.shape[1]
+    given = [x.queries for x in tables if isinstance(x.queries, np.ndarray)]
+    n = tables[0].queries.shape[1]
     rows = sum(len(x) for x in {id(q): q for q in given}.values())
-    k = min(n, max(x.queries.shape[0] for x in layouts) if len(layouts) == 1 else n)
+    alone = len(tables) == 1 and len(tables[0].tables) == 1
+    k = min(n, tables[0].queries.shape[0]) if alone else n
     return float(8 * (14 * k * k + 3 * k * n + 3 * k * rows))
 
 
-def _layout(
-    t: Table,
-    workload: Workload,
-    free: Sequence[str],
-    bound: Sequence[str],
-    queries: dict[op.Operator, Array | op.Operator],
-    start: int,
-) -> Layout:
-    domain = workload.domain
-    wanted = t.variances(domain, workload.confidence)
-    if t.matrix is not None:
-        m = t.matrix.shape[0]
-        return Layout((), t.matrix.matrix, wanted.ravel(), slice(start, start + m), (m,), (0,))
-    outer = [a for a in t.attributes if a in free]
-    inner = [a for a in bound if a in t.attributes]
-    factors = [t.view(a).operator(domain[a]) if a in t.attributes else op.Total(domain[a].size) for a in bound]
-    asked = op.Kronecker(tuple(factors)) if factors else op.Identity(1)
-    if asked not in queries:
-        tall = asked.shape[0] > TALL * max(asked.shape[1], 64)
-        if not tall:
-            m, n = asked.shape
-            _afford(8 * m * n, f"the matrix of the {m:,} × {n:,} queries of table {t.name!r}")
-        queries[asked] = asked if tall else rules.dense(asked)
-    order = [*outer, *inner]
-    transpose = tuple(order.index(a) for a in t.attributes)
-    rows = wanted.transpose([t.attributes.index(a) for a in order])[(0,) * len(outer)]
-    return Layout(
-        axes=tuple(free.index(a) for a in outer),
-        queries=queries[asked],
-        variances=np.ascontiguousarray(rows.ravel()),
-        rows=slice(start, start + rows.size),
-        inner_shape=rows.shape,
-        transpose=transpose,
-    )
+class _Tables:
+    """The tables of a workload, sorted into groups."""
+
+    def __init__(self, workload: Workload, free: Sequence[str], bound: Sequence[str]) -> None:
+        self.workload, self.free, self.bound = workload, free, bound
+        self.position = {a: i for i, a in enumerate(free)}
+        self.queries: dict[op.Operator, Array | op.Operator] = {}
+        self.found: dict[tuple[Any, ...], list[tuple[Indices, Indices, Floats, tuple[Any, ...]]]] = {}
+        self.rows = np.empty(len(workload.tables), dtype=np.intp)
+
+    def groups(self) -> list[TableGroup]:
+        """In the order of their first tables."""
+        for first, part in zip(self.workload.tables.starts.tolist(), self.workload.tables.parts, strict=False):
+            if isinstance(part, Family):
+                self._family(part, first)
+            else:
+                self._table(part, first)
+        starts = np.cumsum(self.rows) - self.rows
+        sizes = np.array([self.workload.domain[a].size for a in self.free], dtype=np.float64)
+        out = []
+        for pieces in self.found.values():
+            tables, axes, variances = (np.concatenate(x) for x in list(zip(*pieces, strict=True))[:3])
+            queries, inner, transpose = pieces[0][3]
+            cells = sizes[axes].prod(axis=1)
+            out.append(TableGroup(tables, axes, queries, variances, starts[tables], cells, inner, transpose))
+        return sorted(out, key=lambda g: int(g.tables[0]))
+
+    def _table(self, t: Table, number: int) -> None:
+        domain = self.workload.domain
+        wanted = t.variances(domain, self.workload.confidence)
+        numbers = np.array([number])
+        if t.matrix is not None:
+            m = t.matrix.shape[0]
+            self._add(numbers, np.zeros((1, 0), np.intp), wanted.reshape(1, m), t.matrix.matrix, (m,), (0,))
+            return
+        outer = [a for a in t.attributes if a in self.position]
+        inner = [a for a in self.bound if a in t.attributes]
+        rows = wanted.transpose([t.attributes.index(a) for a in (*outer, *inner)])[(0,) * len(outer)]
+        transpose = tuple((*outer, *inner).index(a) for a in t.attributes)
+        axes = np.array([[self.position[a] for a in outer]], dtype=np.intp).reshape(1, -1)
+        self._add(numbers, axes, rows.reshape(1, -1), self._asked(t, inner), rows.shape, transpose)
+
+    def _family(self, family: Family, first: int) -> None:
+        """Split by which of the attributes shown are structured, and where: what is left is alike."""
+        domain, template = self.workload.domain, family.template
+        wanted = family.variances(domain, self.workload.confidence)
+        place = np.array([self.position.get(a, -1) for a in family.among])[family.combinations]
+        pattern = np.where(place < 0, family.combinations, -1)
+        kinds, kind = np.unique(pattern, axis=0, return_inverse=True) if (place < 0).any() else (pattern[:1], None)
+        beside = [a for a in template.attributes if a in self.position]
+        for i, shown in enumerate(kinds.tolist()):
+            here = np.arange(len(family)) if kind is None else np.flatnonzero(kind.ravel() == i)
+            structured = {family.among[a] for a in shown if a >= 0}
+            names = [f"\0{i}" if a < 0 else family.among[a] for i, a in enumerate(shown)] + list(template.attributes)
+            inner = [a for a in self.bound if a in names]
+            outer = [a for a in names if a not in inner]
+            axes = np.empty((len(here), len(outer)), dtype=np.intp)
+            kept = [i for i, a in enumerate(shown) if a < 0]
+            axes[:, : len(kept)] = place[here][:, kept]
+            axes[:, len(kept) :] = [self.position[a] for a in beside]
+            rows: Array = wanted[here]
+            for j, a in reversed(list(enumerate(template.attributes))):
+                if a in self.position:
+                    rows = rows.take(0, axis=1 + j)
+            own = [a for a in template.attributes if a not in self.position]  # the axes of rows now
+            rows = rows.transpose([0, *(1 + own.index(a) for a in inner if a in own)])
+            widths = [domain[a].size if a in structured else len(template.view(a).labels(domain[a])) for a in inner]
+            rows = rows.reshape(-1, *(1 if a in structured else n for a, n in zip(inner, widths, strict=True)))
+            rows = np.broadcast_to(rows, (len(here), *widths)).reshape(len(here), -1)
+            transpose = tuple((*outer, *inner).index(a) for a in names)
+            self._add(first + here, axes, rows, self._asked(template, inner), tuple(widths), transpose)
+
+    def _asked(self, t: Table, shown: Sequence[str]) -> Array | op.Operator:
+        """R: what a table asks of the structured cells when it shows these of their attributes."""
+        domain = self.workload.domain
+        factors = [t.view(a).operator(domain[a]) if a in shown else op.Total(domain[a].size) for a in self.bound]
+        asked = op.Kronecker(tuple(factors)) if factors else op.Identity(1)
+        if asked not in self.queries:
+            tall = asked.shape[0] > TALL * max(asked.shape[1], 64)
+            if not tall:
+                m, n = asked.shape
+                afford(8 * m * n, f"the matrix of the {m:,} × {n:,} queries of table {t.name!r}")
+            self.queries[asked] = asked if tall else rules.dense(asked)
+        return self.queries[asked]
+
+    def _add(
+        self,
+        tables: Indices,
+        axes: Indices,
+        variances: Floats,
+        queries: Array | op.Operator,
+        inner_shape: tuple[int, ...],
+        transpose: tuple[int, ...],
+    ) -> None:
+        self.rows[tables] = variances.shape[1]
+        key = (axes.shape[1], id(queries), inner_shape, transpose)
+        self.found.setdefault(key, []).append((tables, axes, variances, (queries, inner_shape, transpose)))
 
 
 def _sectors(
-    layouts: Sequence[Layout], sizes: Sequence[int], bases: Sequence[NDArray[np.int64]] | None
-) -> tuple[tuple[Sector, ...], float]:
-    reached: dict[tuple[int, ...], list[int]] = {}
-    for t, layout in enumerate(layouts):
-        axes = sorted(a for a in layout.axes if sizes[a] > 1)
-        for k in range(len(axes) + 1):
-            for subset in itertools.combinations(axes, k):
-                reached.setdefault(subset, []).append(t)
-    subsets = sorted(reached, key=lambda s: (len(s), s))
-    if bases is not None and len(bases) != len(subsets):
-        raise WorkloadError(f"the tables need {len(subsets)} sectors; bases for {len(bases)} were given.")
+    tables: Sequence[TableGroup], sizes: NDArray[np.int64], bases: Sequence[NDArray[np.int64]] | None
+) -> tuple[tuple[SectorGroup, ...], float]:
+    subsets, reached = _margins(tables, sizes)
+    total = sum(len(s) for s in subsets)
     number: dict[int, int] = {}
-    for layout in layouts:
-        number.setdefault(id(layout.queries), len(number))
-    distinct = {number[id(x.queries)]: x.queries for x in layouts}
-    chosen: dict[tuple[int, ...], NDArray[np.int64]] = {}
-    known: dict[tuple[tuple[int, ...], bytes], tuple[NDArray[np.int64], dict[int, Floats | op.Operator], float]] = {}
-    sectors: list[Sector] = []
+    for g in tables:
+        number.setdefault(id(g.queries), len(number))
+    distinct = {number[id(g.queries)]: g.queries for g in tables}
+    order = np.repeat(np.arange(len(subsets)), [len(s) for s in subsets])
+    touched = np.zeros((len(distinct), total), dtype=bool)
+    for g, pairs in zip(tables, reached, strict=True):
+        touched[number[id(g.queries)], pairs[0]] = True
+    kind = order
+    for row in touched:
+        kind = np.unique(2 * kind + row, return_inverse=True)[1].ravel()
+    first = np.full(int(kind.max()) + 1, total, dtype=np.intp)
+    np.minimum.at(first, kind, np.arange(total))
+    rank = np.argsort(np.argsort(first))[kind]  # groups in the order of their first sectors
+    names = np.sort(first)
+    if bases is not None and len(bases) != len(names):
+        raise WorkloadError(f"the tables need {len(names)} groups of sectors; bases for {len(bases)} were given.")
+    inside = np.empty(total, dtype=np.intp)  # the place of each sector in its group
+    by_group = np.argsort(rank, kind="stable")
+    count = np.bincount(rank)
+    inside[by_group] = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
+    members: list[list[tuple[int, sp.csr_array]]] = [[] for _ in names]
+    for t, (g, (sector, table)) in enumerate(zip(tables, reached, strict=True)):
+        where = np.argsort(rank[sector], kind="stable")
+        cuts = np.searchsorted(rank[sector][where], np.arange(len(names) + 1))
+        for i, (a, b) in enumerate(itertools.pairwise(cuts.tolist())):
+            if a < b:
+                rows, columns = inside[sector[where[a:b]]], table[where[a:b]]
+                shape = (int(count[i]), len(g.tables))
+                members[i].append((t, sp.csr_array((np.ones(b - a), (rows, columns)), shape=shape)))
+    chosen: dict[bytes, tuple[NDArray[np.int64], dict[int, Floats | op.Operator], float]] = {}
+    out: list[SectorGroup] = []
     worst = 0.0
-    for i, subset in enumerate(subsets):
-        members = reached[subset]
-        key = tuple(sorted({number[id(layouts[t].queries)] for t in members}))
-        if bases is None:
-            if key not in chosen:
-                chosen[key] = _basis_of([distinct[k] for k in key])
-            basis = chosen[key]
-        else:
-            basis = np.ascontiguousarray(bases[i])
-        tag = (key, basis.tobytes())
-        if tag not in known:
-            lifted = {k: _lift(distinct[k], basis) for k in key}
-            known[tag] = basis, {k: x for k, (x, _) in lifted.items()}, max(shift for _, shift in lifted.values())
-        basis, lifts, shift = known[tag]
+    offsets = np.cumsum([0, *(len(s) for s in subsets)])
+    for i, begin in enumerate(names.tolist()):
+        keys = np.flatnonzero(touched[:, begin]).tolist()
+        given = None if bases is None else np.ascontiguousarray(bases[i])
+        tag = bytes(touched[:, begin]) + (b"" if given is None else given.tobytes())
+        if tag not in chosen:
+            basis = _basis_of([distinct[k] for k in keys]) if given is None else given
+            lifted, shift = _lifts([distinct[k] for k in keys], basis)
+            chosen[tag] = basis, dict(zip(keys, lifted, strict=True)), shift
+        basis, lifts, shift = chosen[tag]
         worst = max(worst, shift)
-        sectors.append(
-            Sector(
-                attributes=subset,
-                sizes=tuple(sizes[a] for a in subset),
-                basis=basis,
-                members=tuple(members),
-                lifts=tuple(lifts[number[id(layouts[t].queries)]] for t in members),
-            )
+        s = int(order[begin])
+        attributes = subsets[s][np.flatnonzero(rank == i) - offsets[s]]
+        found = tuple(Members(t, lifts[number[id(tables[t].queries)]], x) for t, x in members[i])
+        out.append(SectorGroup(attributes, sizes[attributes], basis, found))
+    return tuple(out), worst
+
+
+def _margins(
+    tables: Sequence[TableGroup], sizes: NDArray[np.int64]
+) -> tuple[list[Indices], list[tuple[Indices, Indices]]]:
+    """All subsets of the tables' attributes of two values or more, and which table has which.
+
+    Returns:
+        The subsets by their size s, (K_s, s), each sorted, in lexicographic order; they are numbered through. And for
+        every group of tables the pairs (subset, table) with the subset in the table, as two arrays.
+
+    Raises:
+        WorkloadError: there are too many pairs.
+    """
+    pairs = sum(len(g.tables) * 2.0 ** g.axes.shape[1] for g in tables)
+    if pairs > MAX_MARGINS:
+        raise WorkloadError(
+            f"the tables have {pairs:,.0f} margins in all, counted table by table; at most {MAX_MARGINS:,} can be "
+            "planned. Publish fewer tables, or tables of fewer attributes. Nothing was planned."
         )
-    return tuple(sectors), worst
+    rows = [np.sort(g.axes, axis=1) for g in tables]
+    known: list[dict[tuple[int, ...], Indices]] = [{(): np.zeros(len(r), dtype=np.intp)} for r in rows]
+    subsets = [np.zeros((1, 0), dtype=np.intp)]
+    for s in range(1, max((r.shape[1] for r in rows), default=0) + 1):
+        places = [(i, c) for i, r in enumerate(rows) for c in itertools.combinations(range(r.shape[1]), s)]
+        found = []
+        for i, c in places:
+            before, last = known[i][c[:-1]], rows[i][:, c[-1]]
+            real = (before >= 0) & (sizes[last] > 1)
+            found.append(np.where(real, before * len(sizes) + last, -1))
+        keys = np.unique(np.concatenate([x[x >= 0] for x in found])) if found else np.zeros(0, dtype=np.intp)
+        if not len(keys):
+            break
+        before, last = np.divmod(keys, len(sizes))
+        subsets.append(np.column_stack([subsets[-1][before], last]))
+        for (i, c), x in zip(places, found, strict=True):
+            known[i][c] = np.where(x >= 0, np.searchsorted(keys, x), -1)
+    offsets = np.cumsum([0, *(len(s) for s in subsets)])
+    reached = []
+    for r, names in zip(rows, known, strict=True):
+        sector = np.concatenate([np.where(x >= 0, x + offsets[len(c)], -1) for c, x in names.items()])
+        table = np.tile(np.arange(len(r)), len(names))
+        reached.append((sector[sector >= 0], table[sector >= 0]))
+    return subsets, reached
 
 
 def is_identity(basis: NDArray[np.int64]) -> bool:
@@ -332,11 +597,15 @@ def _matrix(queries: Array | op.Operator) -> Array:
     return queries if isinstance(queries, np.ndarray) else rules.dense(queries)
 
 
-def _lift(queries: Array | op.Operator, basis: NDArray[np.int64]) -> tuple[Floats | op.Operator, float]:
-    """The table's own operator over the identity; otherwise L and its shift, as :func:`lift` has them."""
-    if isinstance(queries, op.Operator) and is_identity(basis):
-        return queries, 0.0
-    return lift(_matrix(queries), basis)
+def _lifts(
+    queries: Sequence[Array | op.Operator], basis: NDArray[np.int64]
+) -> tuple[list[Floats | op.Operator], float]:
+    """Over the identity an operator itself; otherwise L. And the largest shift, as :func:`lift` has it."""
+    kept = is_identity(basis)
+    written = [_matrix(x) for x in queries if isinstance(x, np.ndarray) or not kept]
+    lifted, shift = lift(np.concatenate(written), basis) if written else (np.zeros((0, 0)), 0.0)
+    parts = iter(np.split(lifted, np.cumsum([len(x) for x in written])[:-1]))
+    return [np.ascontiguousarray(next(parts)) if isinstance(x, np.ndarray) or not kept else x for x in queries], shift
 
 
 def integer_basis(rows: Array) -> NDArray[np.int64]:
@@ -378,9 +647,14 @@ def lift(rows: Array, basis: NDArray[np.int64]) -> tuple[Floats, float]:
     if ((basis == 0) | (basis == 1)).all() and (basis.sum(axis=0) <= 1).all() and basis.any(axis=1).all():
         out = rows[:, basis.argmax(axis=1)].astype(np.float64)  # disjoint groups of equal columns
     else:
-        out = sl.lstsq(basis.T.astype(np.float64), rows.T.astype(np.float64))[0].T
+        q, r = sl.qr(basis.T.astype(np.float64), mode="economic")
+        with np.errstate(all="ignore"):  # of a basis that is none, nothing comes out right below
+            out = np.full((len(rows), len(basis)), math.nan)
+            if r.shape[0] == r.shape[1] and r.diagonal().all():
+                out = np.asarray(np.linalg.solve(r, (rows @ q).T).T, dtype=np.float64)
+                out += np.linalg.solve(r, ((rows - out @ basis) @ q).T).T
     off = np.abs(out @ basis - rows).max(axis=1)
-    if (off > 1e-7 * np.abs(rows).max(axis=1)).any():
+    if not (off <= 1e-7 * np.abs(rows).max(axis=1)).all():
         raise WorkloadError(
             "the queries cannot be written over the basis of their sector: they are too nearly dependent, or the basis "
             "belongs to other queries. Drop queries that are almost combinations of others. Nothing was planned."

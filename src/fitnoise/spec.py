@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from fitnoise import operators as op
@@ -40,8 +40,8 @@ from fitnoise.publication import (
     OutsideDomain,
     Publication,
 )
-from fitnoise.targets import By, Kind, check_confidence
-from fitnoise.workloads import AtMost, Ranges, Recode, Table, Workload, table
+from fitnoise.targets import By, BySize, Kind, PublicTotal, check_confidence
+from fitnoise.workloads import AtMost, Family, Ranges, Recode, Table, Workload, all_tables, table
 
 # --- the document -----------------------------------------------------------------------------------
 
@@ -132,6 +132,21 @@ class BySpec(_Part):
     default: float | None = None
 
 
+class BySizeSpec(_Part):
+    """A target that follows the size of its table: coefficient · k^power for k numbers, within limits."""
+
+    coefficient: float
+    power: float
+    least: float | None = None
+    most: float | None = None
+
+
+class PublicTotalSpec(_Part):
+    """A public number of records, spread over the table: each of its k numbers is total/k on average."""
+
+    total: float
+
+
 class SpanSpec(_Part):
     """A group of consecutive values, ends included."""
 
@@ -141,13 +156,33 @@ class SpanSpec(_Part):
 
 _Value = bool | int | float | str
 _Pair = Annotated[list[_Value], Field(min_length=2, max_length=2)]
-_Number = float | BySpec
+
+
+def _rule(given: Any) -> str:
+    """Which rule for a target was meant, by the keys that are there: errors are then told of that one alone."""
+    if isinstance(given, Mapping):
+        return "BySizeSpec" if "by" not in given and set(given) & set(BySizeSpec.model_fields) else "BySpec"
+    return "BySizeSpec" if isinstance(given, BySizeSpec) else "BySpec"
+
+
+_Rule = Annotated[
+    Annotated[BySpec, Tag("BySpec")] | Annotated[BySizeSpec, Tag("BySizeSpec")],
+    Discriminator(_rule),
+]
+_Number = float | _Rule | Annotated[list[float], Field(min_length=1)]
+_ORDERS = {"singles": 1, "pairs": 2, "triples": 3}
 
 
 class TableSpec(_Part):
-    """One table to publish, with exactly one target."""
+    """A table to publish, or all tables of a pattern, with exactly one target."""
 
     name: str | None = None
+    all: Literal["singles", "pairs", "triples"] | int | None = Field(
+        None, description="a pattern: one table for every so many of the attributes in `among`, beside those named here"
+    )
+    among: list[str] | None = Field(
+        None, min_length=1, description="attributes of a pattern; default all that are not named here"
+    )
     attributes: list[str] = Field(default_factory=list, description="shown value by value")
     prefix: str | list[str] | None = Field(None, description='shown as "at most this value"')
     ranges: str | dict[str, Literal["all"] | list[_Pair]] | None = Field(
@@ -163,34 +198,51 @@ class TableSpec(_Part):
     variance: _Number | None = Field(None, description="variance, in people²")
     max_deviation: _Number | None = Field(None, description="error of all numbers at once, in people")
     cv: _Number | None = Field(None, description="relative standard error at the reference count")
-    reference: float | None = Field(None, description="the public count a cv refers to")
+    reference: float | PublicTotalSpec | None = Field(None, description="the public count a cv refers to")
     confidence: float | None = Field(None, description="overrides accuracy.confidence")
 
-    def build(self, domain: Domain) -> Table:
-        """The table."""
-        numbers: dict[str, Any] = {}
-        for kind in Kind:
-            x = getattr(self, kind.value)
-            numbers[kind.value] = By(x.by, x.values, x.default) if isinstance(x, BySpec) else x
+    def build(self, domain: Domain) -> Table | Family:
+        """The table, or the pattern."""
+        numbers = {kind.value: self._target(getattr(self, kind.value)) for kind in Kind}
+        reference = PublicTotal(self.reference.total) if isinstance(self.reference, PublicTotalSpec) else self.reference
+        if self.all is None and self.among is not None:
+            raise SpecError('`among` names the attributes of a pattern of tables; say which, such as all = "pairs".')
         if self.matrix is not None:
-            if self.attributes or self.prefix or self.ranges or self.recode:
-                raise SpecError("a table with a matrix asks about all cells; it takes no attributes or views.")
-            plain = table(**numbers, reference=self.reference, confidence=self.confidence, name=self.name or "queries")
+            if self.attributes or self.prefix or self.ranges or self.recode or self.all is not None:
+                raise SpecError(
+                    "a table with a matrix asks about all cells; it takes no attributes, views or patterns."
+                )
+            plain = table(**numbers, reference=reference, confidence=self.confidence, name=self.name or "queries")
             return Table(plain.name, (), plain.target, matrix=op.Dense(_matrix(self.matrix)))
         ranges: Any = self.ranges
         if isinstance(ranges, dict):
             ranges = {a: None if b == "all" else b for a, b in ranges.items()}
         recode = {a: {g: _group(domain[a], v) for g, v in groups.items()} for a, groups in (self.recode or {}).items()}
-        return table(
-            *self.attributes,
-            prefix=self.prefix,
-            ranges=ranges,
-            recode=recode,
-            **numbers,
-            reference=self.reference,
-            confidence=self.confidence,
-            name=self.name,
+        said = {**numbers, "reference": reference, "confidence": self.confidence, "name": self.name}
+        views = {"prefix": self.prefix, "ranges": ranges, "recode": recode}
+        if self.all is None:
+            return table(*self.attributes, **views, **said)
+        beside = {*self.attributes, *([self.prefix] if isinstance(self.prefix, str) else self.prefix or ())}
+        beside |= {*([ranges] if isinstance(ranges, str) else ranges or ()), *recode}
+        among = [a for a in domain if a not in beside] if self.among is None else self.among
+        if not among:
+            raise SpecError("every attribute is named beside the pattern, so that none is left for it; name fewer.")
+        return all_tables(
+            _ORDERS[self.all] if isinstance(self.all, str) else self.all, among, *self.attributes, **views, **said
         )
+
+    def _target(self, x: _Number | None) -> Any:
+        """A number, or the rule for it."""
+        if isinstance(x, BySpec):
+            return By(x.by, x.values, x.default)
+        if isinstance(x, BySizeSpec):
+            return BySize(x.coefficient, x.power, x.least, x.most)
+        if isinstance(x, list) and self.all is None:
+            raise SpecError(
+                "a list of targets has one for each table of a pattern; this is a single table: give one number, or "
+                "numbers by value as { by = …, values = … }."
+            )
+        return x
 
 
 def _group(attribute: Attribute, values: list[_Value] | SpanSpec) -> tuple[_Value, ...]:
@@ -411,7 +463,7 @@ class Spec(_Part):
                 attributes[name] = attribute.build(place)
         with _place("domain"):
             domain = Domain(attributes)
-        tables = []
+        tables: list[Table | Family] = []
         for i, t in enumerate(self.tables):
             with _place(f"tables[{i}]"):
                 tables.append(t.build(domain))
@@ -475,7 +527,7 @@ class Spec(_Part):
             "objective": {"goal": o.goal, "weights": o.weights, "trade": None if o.trade is None else float(o.trade)},
             "budget": _cost_document(publication.budget, publication.delta),
             "domain": {name: attribute_document(a) for name, a in w.domain.items()},
-            "tables": [_table_document(t) for t in w.tables],
+            "tables": [_table_document(p) for p in w.tables.parts],
         }
         return cls.parse(document)
 
@@ -605,14 +657,22 @@ def attribute_document(a: Attribute) -> dict[str, Any]:
     raise SpecError(f"an attribute of kind {type(a).__name__} has no form in a specification.")
 
 
-def _table_document(t: Table) -> dict[str, Any]:
-    target = t.target
+def _table_document(part: Table | Family) -> dict[str, Any]:
+    family = part if isinstance(part, Family) else None
+    t = part.template if isinstance(part, Family) else part
+    target, reference = t.target, t.target.reference
+    spread = {"total": float(reference.total)} if isinstance(reference, PublicTotal) else None
     out: dict[str, Any] = {
-        "name": t.name,
-        target.kind.value: _by_document(target.number) if isinstance(target.number, By) else float(target.number),
-        "reference": None if target.reference is None else float(target.reference),
+        "name": t.name or None,
+        target.kind.value: _number_document(target.number),
+        "reference": spread if isinstance(reference, PublicTotal) or reference is None else float(reference),
         "confidence": target.confidence,
     }
+    if family is not None:
+        words = {n: word for word, n in _ORDERS.items()}
+        out |= {"all": words.get(family.order, family.order), "among": list(family.among)}
+        if family.numbers is not None:
+            out[target.kind.value] = list(family.numbers)
     if t.matrix is not None:
         return out | {"matrix": t.matrix.matrix.tolist()}
     views = dict(t.views)
@@ -627,6 +687,14 @@ def _table_document(t: Table) -> dict[str, Any]:
         a: {g: _plain(values) for g, values in v.groups} for a, v in views.items() if isinstance(v, Recode)
     } or None
     return out
+
+
+def _number_document(number: float | By | BySize) -> Any:
+    if isinstance(number, BySize):
+        limits = [None if x is None else float(x) for x in (number.least, number.most)]
+        least, most = limits
+        return {"coefficient": float(number.coefficient), "power": float(number.power), "least": least, "most": most}
+    return _by_document(number) if isinstance(number, By) else float(number)
 
 
 def _by_document(by: By) -> dict[str, Any]:

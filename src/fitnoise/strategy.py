@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -34,6 +33,16 @@ MAX_SCALE = 2.0**55
 
 SAFE = 2**62
 """Below this an int64 can be negated, added once and compared without overflow."""
+
+EXACT_SCALES = 64
+"""Different noise scales up to which prices are exact fractions. The denominators of more of them would multiply up:
+then every 1/σ² is rounded up to a multiple of a small power of two."""
+
+HELD = 2**20
+"""Entries of a stack of exact matrices held at once."""
+
+_GUARD = 96
+"""Bits kept of the smallest 1/σ² when it is rounded up."""
 
 MAX_REPLACE_PATTERNS = 2**14
 """Agreement patterns of two records examined one by one for replace-one neighbours."""
@@ -63,7 +72,7 @@ def exact_matmul(a: Integers, b: Integers) -> Integers:
 @final
 @dataclass(frozen=True, eq=False)
 class SectorStrategy:
-    """What is measured in one sector.
+    """What is measured in one sector: one of a :class:`StrategyGroup`, on its own.
 
     attributes: positions among the exchangeable attributes. sizes: n_a of each (≥ 2).
     mixing: A_S, integers, (k, k), invertible. basis: B_S, integers, (k, n_o). scale: σ_S, a float (hence dyadic) > 0.
@@ -75,51 +84,10 @@ class SectorStrategy:
     basis: NDArray[np.int64]
     scale: float
 
-    def __post_init__(self) -> None:
-        k = len(self.basis)
-        if k == 0 or self.basis.ndim != 2 or self.basis.dtype != np.int64:
-            raise PlanError("a sector's basis must be a matrix of whole numbers of at most 62 bits.")
-        whole = self.mixing.dtype == np.int64 or (
-            self.mixing.dtype == object and all(type(x) is int for x in self.mixing.flat)
-        )
-        if self.mixing.shape != (k, k) or not whole:
-            raise PlanError("a sector's mixing matrix must be square integers as large as its basis.")
-        for name in ("mixing", "basis"):
-            entries = getattr(self, name).copy()
-            if entries.dtype == np.int64 and largest_entry(entries) >= SAFE:
-                raise PlanError("64-bit entries of a strategy must stay below 2^62; larger ones are Python integers.")
-            entries.setflags(write=False)  # a price once computed stays the price of these integers
-            object.__setattr__(self, name, entries)
-        if not (math.isfinite(self.scale) and 0 < self.scale <= MAX_SCALE):
-            raise PlanError("a sector's noise scale must be a positive number that the exact sampler can draw.")
-        if any(n < 2 for n in self.sizes) or len(self.sizes) != len(self.attributes):
-            raise PlanError("a sector's attributes must each have two values or more.")
-
     @cached_property
     def rows(self) -> Integers:
         """A_S B_S, exact, shape (k, n_o)."""
         return exact_matmul(self.mixing, self.basis)
-
-    @cached_property
-    def column_squares(self) -> list[int]:
-        """‖(A_S B_S)_{·,o}‖² for each structured cell o, exact."""
-        r = self.rows
-        largest = largest_entry(r) ** 2 * len(r)
-        exact = r if largest < SAFE and r.dtype != object else r.astype(object)
-        return [int(x) for x in (exact * exact).sum(axis=0)]
-
-    @cached_property
-    def inverse(self) -> NDArray[np.float64]:
-        """A_S⁻¹ in floating point, (k, k); SingularStrategy when doubles cannot hold A_S or cannot invert it."""
-        a = self.mixing.astype(np.float64)
-        try:
-            inverse = np.asarray(np.linalg.inv(a))
-        except np.linalg.LinAlgError:
-            inverse = np.full_like(a, math.nan)
-        held = all(int(x) == int(y) for x, y in zip(a.flat, self.mixing.flat, strict=True))
-        if not held or not np.isfinite(inverse).all() or np.abs(a @ inverse - np.eye(len(a))).max() > 1e-7:
-            raise SingularStrategy("a sector's integer strategy is singular: its answers could not be rebuilt.")
-        return inverse
 
     @property
     def answers(self) -> int:
@@ -137,9 +105,130 @@ class SectorStrategy:
                 out *= n * (n - 1) if a in same else -n
         return out
 
-    def magnitude(self, records: int) -> int:
-        """A bound on every entry of the transformed counts of at most `records` records, and on partial sums."""
-        return records * max(1, largest_entry(self.rows)) * math.prod(max(n - 1, 1) for n in self.sizes)
+
+@final
+@dataclass(frozen=True, eq=False)
+class StrategyGroup:
+    """What is measured in the sectors of one group: K of them, over one basis.
+
+    attributes: (K, s), positions among the exchangeable attributes, increasing along each row. sizes: n_a of each, (K,
+        s), all ≥ 2. basis: B, integers, (k, n_o).
+    mixing: A_S, integers, (K, k, k), invertible. scales: σ_S > 0, floats (hence dyadic), (K,).
+    """
+
+    attributes: NDArray[np.intp]
+    sizes: NDArray[np.int64]
+    basis: NDArray[np.int64]
+    mixing: Integers
+    scales: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        k, count = len(self.basis), len(self.attributes)
+        if k == 0 or self.basis.ndim != 2 or self.basis.dtype != np.int64:
+            raise PlanError("a sector's basis must be a matrix of whole numbers of at most 62 bits.")
+        whole = self.mixing.dtype == np.int64 or (
+            self.mixing.dtype == object and all(type(x) is int for x in self.mixing.flat)
+        )
+        if self.mixing.shape != (count, k, k) or not whole:
+            raise PlanError("a sector's mixing matrix must be square integers as large as its basis.")
+        for name in ("attributes", "sizes", "mixing", "basis", "scales"):
+            entries = getattr(self, name).copy()
+            if entries.dtype == np.int64 and entries.size and largest_entry(entries) >= SAFE:
+                raise PlanError("64-bit entries of a strategy must stay below 2^62; larger ones are Python integers.")
+            entries.setflags(write=False)  # a price once computed stays the price of these integers
+            object.__setattr__(self, name, entries)
+        good = self.scales.dtype == np.float64 and self.scales.shape == (count,)
+        if not (good and ((self.scales > 0) & (self.scales <= MAX_SCALE)).all()):  # also refuses NaN
+            raise PlanError("a sector's noise scale must be a positive number that the exact sampler can draw.")
+        if self.attributes.ndim != 2 or self.sizes.shape != self.attributes.shape or (self.sizes < 2).any():
+            raise PlanError("a sector's attributes must each have two values or more.")
+        if (np.diff(self.attributes, axis=1) <= 0).any():
+            raise PlanError("a sector names its attributes in increasing order, none twice.")
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    @property
+    def rank(self) -> int:
+        """K, the rows of the basis."""
+        return len(self.basis)
+
+    def sector(self, i: int) -> SectorStrategy:
+        """The i-th sector on its own."""
+        attributes, sizes = tuple(self.attributes[i].tolist()), tuple(self.sizes[i].tolist())
+        return SectorStrategy(attributes, sizes, self.mixing[i], self.basis, float(self.scales[i]))
+
+    @cached_property
+    def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+        """The different columns of the basis, (k, u), and which of them each structured cell has, (n_o,)."""
+        columns, which = np.unique(self.basis, axis=1, return_inverse=True)
+        return columns, which.ravel()
+
+    @cached_property
+    def _columns(self) -> tuple[Integers, list[int]]:
+        """‖(A_S B)_{·,o}‖² of every sector and different column o, exact, (K, u); and max |A_S B| of each sector."""
+        columns = self.distinct[0]
+        k, n = columns.shape
+        squares, largest = [], []
+        step = max(1, HELD // (k * n))
+        for i in range(0, len(self), step):
+            r = exact_matmul(self.mixing[i : i + step].reshape(-1, k), columns).reshape(-1, k, n)
+            exact = r if largest_entry(r) ** 2 * k < SAFE and r.dtype != object else r.astype(object)
+            squares.append((exact * exact).sum(axis=1))
+            largest.append(np.maximum(r.max(axis=(1, 2)), -r.min(axis=(1, 2))).tolist())
+        return np.concatenate(squares), [x for part in largest for x in part]
+
+    @property
+    def column_squares(self) -> Integers:
+        """‖(A_S B)_{·,o}‖² of every sector, exact, (K, u), o running through the different columns of the basis."""
+        return self._columns[0]
+
+    @cached_property
+    def inverse(self) -> NDArray[np.float64]:
+        """A_S⁻¹ in floating point, (K, k, k); SingularStrategy when doubles cannot hold an A_S or cannot invert it."""
+        a = self.mixing.astype(np.float64)
+        try:
+            inverse = 1 / a if self.rank == 1 and a.all() else np.asarray(np.linalg.inv(a))
+        except np.linalg.LinAlgError:
+            inverse = np.full_like(a, math.nan)
+        held = (a.astype(object) == self.mixing).all() if self.mixing.dtype == object else _held(a, self.mixing)
+        if not held or not np.isfinite(inverse).all() or np.abs(a @ inverse - np.eye(self.rank)).max() > 1e-7:
+            raise SingularStrategy("a sector's integer strategy is singular: its answers could not be rebuilt.")
+        return inverse
+
+    @cached_property
+    def answers(self) -> NDArray[np.int64]:
+        """Number of noisy numbers of each sector, (K,): k times Π n_a (1 for n_a = 2)."""
+        return np.asarray(self.rank * np.where(self.sizes == 2, 1, self.sizes).prod(axis=1))
+
+    @cached_property
+    def weights(self) -> Integers:
+        """Π h_a of every sector, exact, (K,): h_a = n_a (n_a − 1), or 1 for n_a = 2."""
+        h = np.where(self.sizes == 2, 1, self.sizes * (self.sizes - 1))
+        small = float(h.astype(np.float64).prod(axis=1).max()) < 2.0**60
+        return np.asarray((h if small else h.astype(object)).prod(axis=1))
+
+    def magnitude(self, here: NDArray[np.intp], sizes: tuple[int, ...], records: int) -> int:
+        """A bound on all entries, and partial sums, of these sectors' transformed counts of at most so many records."""
+        largest: int = max(self._columns[1][i] for i in here)
+        return records * max(1, largest) * math.prod(max(n - 1, 1) for n in sizes)
+
+    @cached_property
+    def whiteners(self) -> NDArray[np.float64]:
+        """σ_S Π g_a^(−½) A_S⁻¹, (K, k, k): L times it has rows whose squares sum to a sector's share of variances."""
+        return np.asarray(self.inverse * (self.scales / np.sqrt(gains(self.sizes)))[:, None, None])
+
+    def stacks(self) -> list[tuple[NDArray[np.intp], tuple[int, ...]]]:
+        """The sectors by their sizes: which they are, and the sizes."""
+        shapes, which = np.unique(self.sizes, axis=0, return_inverse=True)
+        order = np.argsort(which.ravel(), kind="stable")
+        cuts = np.cumsum(np.bincount(which.ravel()))[:-1]
+        return [(here, tuple(n.tolist())) for here, n in zip(np.split(order, cuts), shapes, strict=True)]
+
+
+def _held(a: NDArray[np.float64], exact: Integers) -> bool:
+    """Whether doubles hold these 64-bit integers, all below 2⁶²."""
+    return bool((a.astype(np.int64) == exact).all())
 
 
 def axis_rows(n: int) -> int:
@@ -147,9 +236,9 @@ def axis_rows(n: int) -> int:
     return 1 if n == 2 else n
 
 
-def axis_gain(n: int) -> int:
-    """G with HᵀH = g (I − J/n)."""
-    return 2 if n == 2 else n * n
+def gains(sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Π g_a along the last axis, g_a that of H_aᵀH_a = g_a (I − J/n_a): n_a², or 2 for n_a = 2."""
+    return np.asarray(np.where(sizes == 2, 2.0, sizes.astype(np.float64) ** 2).prod(axis=-1))
 
 
 def centre(counts: Integers, axis: int) -> Integers:
@@ -173,47 +262,79 @@ def uncentre(answers: NDArray[np.float64], axis: int, n: int) -> NDArray[np.floa
 class Strategy:
     """All sectors of a plan.
 
-    sizes: n_a of every exchangeable attribute. cells: n_o. sectors: one strategy per sector, none twice.
+    sizes: n_a of every exchangeable attribute. cells: n_o. groups: the sectors, by group, none twice.
 
     **Guarantees**
-        * `profile()` equals the squared column norms of the dense integer strategy divided by σ², exactly;
+        * `profile()` equals the squared column norms of the dense integer strategy divided by σ², exactly; with more
+          than EXACT_SCALES different scales it is an upper bound, less than one part in 2⁸⁰ above;
         * `cost_squared` is the largest squared distance, in units of the noise, that one neighbouring pair
-          can move the measured vector, exactly (an upper bound where it says so).
+          can move the measured vector, as exactly (an upper bound where it says so).
     """
 
     sizes: tuple[int, ...]
     cells: int
-    sectors: tuple[SectorStrategy, ...]
+    groups: tuple[StrategyGroup, ...]
 
     def __post_init__(self) -> None:
-        if len({s.attributes for s in self.sectors}) != len(self.sectors):
-            raise PlanError("a strategy measures each sector once; a sector appears twice.")
-        for s in self.sectors:
-            if s.basis.shape[1] != self.cells or tuple(self.sizes[a] for a in s.attributes) != s.sizes:
+        sizes = np.array(self.sizes, dtype=np.int64)
+        for g in self.groups:
+            inside = g.attributes.size == 0 or (g.attributes.min() >= 0 and g.attributes.max() < len(sizes))
+            if g.basis.shape[1] != self.cells or not inside or (sizes[g.attributes] != g.sizes).any():
                 raise PlanError("a sector of the strategy does not fit its domain.")
+        for width in {g.attributes.shape[1] for g in self.groups}:
+            rows = np.concatenate([g.attributes for g in self.groups if g.attributes.shape[1] == width])
+            short = max(len(sizes), 1) ** width < SAFE
+            keys = rows @ (len(sizes) ** np.arange(width)) if short else rows
+            if len(np.unique(keys, axis=0)) < len(rows):
+                raise PlanError("a strategy measures each sector once; a sector appears twice.")
+
+    @cached_property
+    def sectors(self) -> tuple[SectorStrategy, ...]:
+        """All sectors one by one, in the order of the groups: for few of them."""
+        return tuple(g.sector(i) for g in self.groups for i in range(len(g)))
+
+    @cached_property
+    def answers(self) -> int:
+        """Number of noisy numbers."""
+        return sum(int(g.answers.sum()) for g in self.groups)
+
+    @cached_property
+    def _precisions(self) -> tuple[int, list[Integers]]:
+        """A unit u, and u/σ² of every sector of each group as Python integers, (K,) each."""
+        distinct = [np.unique(g.scales, return_inverse=True) for g in self.groups]
+        ratios = {x: x.as_integer_ratio() for x in np.concatenate([x for x, _ in distinct]).tolist()}
+        if len(ratios) > EXACT_SCALES:
+            unit = 1 << max(0, 2 * math.frexp(max(ratios))[1] + _GUARD)
+        else:
+            unit = math.lcm(*(n**2 // math.gcd(n, d) ** 2 for n, d in ratios.values()))
+        whole = {x: -(-unit * d * d // (n * n)) for x, (n, d) in ratios.items()}  # rounded up, or exact
+        out = [np.array([whole[x] for x in values.tolist()], dtype=object)[which.ravel()] for values, which in distinct]
+        return unit, out
 
     @cached_property
     def _profile(self) -> tuple[Fraction, ...]:
-        everything = range(len(self.sizes))
-        totals: dict[float, list[int]] = defaultdict(lambda: [0] * self.cells)
-        for s in self.sectors:
-            w = s.weight(everything)
-            acc = totals[s.scale]
-            for o, square in enumerate(s.column_squares):
-                acc[o] += w * square
-        parts = [(1 / Fraction(scale) ** 2, acc) for scale, acc in totals.items()]
-        return tuple(sum((f * acc[o] for f, acc in parts), Fraction(0)) for o in range(self.cells))
+        unit, precisions = self._precisions
+        total = np.zeros(self.cells, dtype=object)
+        for g, precision in zip(self.groups, precisions, strict=True):
+            values, which = np.unique(precision * g.weights.astype(object), return_inverse=True)
+            total = total + (values @ _summed(g.column_squares, which.ravel(), len(values)))[g.distinct[1]]
+        return tuple(Fraction(int(x), unit) for x in total)
 
     def profile(self) -> tuple[Fraction, ...]:
-        """Exact squared cost of one record in each structured cell, the same for all exchangeable values."""
+        """Squared cost of one record in each structured cell, the same for all exchangeable values."""
         return self._profile
 
-    def sector_costs(self) -> tuple[Fraction, ...]:
-        """Exact squared cost of each sector on its own: its largest column over σ²."""
-        everything = range(len(self.sizes))
-        return tuple(
-            Fraction(s.weight(everything) * max(s.column_squares)) / Fraction(s.scale) ** 2 for s in self.sectors
-        )
+    def group_costs(self) -> tuple[Fraction, ...]:
+        """The sum, over the sectors of each group, of the squared cost of each on its own: its largest column over σ².
+
+        At least the squared cost of the group.
+        """
+        unit, precisions = self._precisions
+        out = []
+        for g, precision in zip(self.groups, precisions, strict=True):
+            largest = g.column_squares.max(axis=1).astype(object)
+            out.append(Fraction(int((precision * g.weights.astype(object)) @ largest), unit))
+        return tuple(out)
 
     def cost_squared(self, neighbours: Neighbours) -> Fraction:
         """Δ² for neighbours that differ in one record, exact.
@@ -240,12 +361,9 @@ class Strategy:
         return step * unit.cost_factor()
 
     def _replace_one(self) -> Fraction:
-        factors = [1 / Fraction(s.scale) ** 2 for s in self.sectors]
-        unit = math.lcm(*(f.denominator for f in factors))
-        grams = [
-            exact_matmul(s.rows.T, s.rows).astype(object) * int(f * unit)
-            for s, f in zip(self.sectors, factors, strict=True)
-        ]
+        unit, precisions = self._precisions
+        factors = [f for group in precisions for f in group]
+        grams = [exact_matmul(s.rows.T, s.rows).astype(object) * f for s, f in zip(self.sectors, factors, strict=True)]
         own = np.array([int(x * unit) for x in self.profile()], dtype=object)
         base = own[:, None] + own[None, :]
         best = 0
@@ -270,7 +388,11 @@ class Strategy:
         return Fraction(best, unit)
 
 
-def whitener(sector: SectorStrategy) -> NDArray[np.float64]:
-    """σ_S Π g_a^(−½) A_S⁻¹, (k, k): L times it has rows whose squared norms are a sector's share of the variances."""
-    gain = math.sqrt(math.prod(axis_gain(n) for n in sector.sizes))
-    return np.asarray(sector.inverse * (sector.scale / gain))
+def _summed(rows: Integers, which: NDArray[np.intp], count: int) -> Integers:
+    """Exact sums of the rows of each kind, (count, n) of Python integers: 64-bit integers in two halves."""
+    order = np.argsort(which, kind="stable")
+    starts = np.searchsorted(which[order], np.arange(count))
+    if rows.dtype == object:
+        return np.asarray(np.add.reduceat(rows[order], starts, axis=0))
+    high, low = (np.add.reduceat(half[order], starts, axis=0) for half in (rows >> 31, rows & (2**31 - 1)))
+    return np.asarray(high.astype(object) * 2**31 + low)

@@ -109,20 +109,81 @@ class By:
 
 @final
 @dataclass(frozen=True)
+class BySize:
+    """A target that follows the size of its table: coefficient · k^power for a table of k numbers, within limits.
+
+    Args:
+        coefficient: a positive number.
+        power: of k; negative for smaller errors in larger tables.
+        least, most: limits of the result; None sets none.
+
+    Raises:
+        WorkloadError: numbers that are not finite, a coefficient or limit that is not positive, least above most.
+
+    Example:
+        With a public total of N records a table of k numbers has N/k in each on average: margins of 5 % of that are
+        `margin=BySize(0.05 * N, power=-1, least=2)`.
+    """
+
+    coefficient: float
+    power: float
+    least: float | None = None
+    most: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("coefficient", "least", "most"):
+            x = getattr(self, name)
+            if x is not None and not (_is_number(x) and 0 < x < math.inf):
+                raise WorkloadError(f"the {name} of a target by size is a positive finite number; got {x!r}.")
+        if not (_is_number(self.power) and math.isfinite(self.power)):
+            raise WorkloadError(f"the power of a target by size is a finite number; got {self.power!r}.")
+        if self.least is not None and self.most is not None and self.least > self.most:
+            raise WorkloadError(f"the least target by size, {self.least!r}, is above the most, {self.most!r}.")
+
+    def of(self, cells: NDArray[Any] | int) -> NDArray[np.float64]:
+        """The number for tables of so many numbers, elementwise."""
+        with np.errstate(over="ignore", under="ignore"):
+            free = self.coefficient * np.asarray(cells, dtype=np.float64) ** self.power
+        return np.clip(free, self.least, self.most) if self.least or self.most else free
+
+
+@final
+@dataclass(frozen=True)
+class PublicTotal:
+    """A publicly known number of records: in a table of k numbers each is total/k on average.
+
+    Raises:
+        WorkloadError: not a positive finite number.
+    """
+
+    total: float
+
+    def __post_init__(self) -> None:
+        if not (_is_number(self.total) and 0 < self.total < math.inf):
+            raise WorkloadError(f"a public total is a positive number; got {self.total!r}.")
+
+
+def _is_number(x: object) -> bool:
+    return isinstance(x, (int, float, np.number)) and not isinstance(x, bool)
+
+
+@final
+@dataclass(frozen=True)
 class Target:
     """How accurate each number of a table must be.
 
     Args:
         kind: which of the five ways of saying it.
-        number: one positive number for the whole table, or :class:`By` one attribute.
+        number: one positive number for the whole table, :class:`By` one attribute, or :class:`BySize` of the table.
         confidence: for margins and max deviations; None takes the workload's.
-        reference: for a coefficient of variation, the count it refers to.
+        reference: for a coefficient of variation, the count it refers to: one number, or a :class:`PublicTotal` spread
+            over the table.
     """
 
     kind: Kind
-    number: float | By
+    number: float | By | BySize
     confidence: float | None = None
-    reference: float | None = None
+    reference: float | PublicTotal | None = None
 
     def __post_init__(self) -> None:
         if self.confidence is not None:
@@ -132,29 +193,33 @@ class Target:
             numbers = [v[1] if isinstance(v, tuple) else v for v in self.number.values]
             numbers += [] if self.number.default is None else [self.number.default]
         else:
-            numbers = [self.number]
+            numbers = [] if isinstance(self.number, BySize) else [self.number]
         for x in numbers:
-            if isinstance(x, bool) or not isinstance(x, (int, float, np.number)) or not (0 < x < math.inf):
+            if not (_is_number(x) and 0 < x < math.inf):
                 raise WorkloadError(
                     f"a {self.kind.value} is a positive finite number; got {x!r}. "
                     "An exact answer (zero error) would cost an unlimited amount of privacy."
                 )
         if (self.reference is not None) != (self.kind is Kind.CV):
             raise WorkloadError("a coefficient of variation, and only that, needs a reference count.")
-        if self.reference is not None and not 0 < self.reference < math.inf:
+        known = self.reference is None or isinstance(self.reference, PublicTotal)
+        if not known and not (_is_number(self.reference) and 0 < self.reference < math.inf):  # type: ignore[operator]
             raise WorkloadError(f"a reference count is a positive number; got {self.reference!r}.")
 
     def level(self, default: float) -> float:
         """The confidence it is meant at: its own, or the workload's."""
         return default if self.confidence is None else self.confidence
 
-    def variance(self, number: NDArray[np.float64], confidence: float, cells: int) -> NDArray[np.float64]:
+    def variance(
+        self, number: NDArray[np.float64], confidence: float, cells: int | NDArray[Any]
+    ) -> NDArray[np.float64]:
         """The variance each number asks for, in people², elementwise on `number`.
 
         Args:
             number: the target's numbers, broadcast to the table's rows.
             confidence: the workload's, used where the target has none of its own.
-            cells: how many numbers the table has (for max deviations).
+            cells: how many numbers the table has (for max deviations and public totals); of several tables, one for
+                each, broadcasting with `number`.
         """
         gamma = self.level(confidence)
         if self.kind is Kind.VARIANCE:
@@ -162,8 +227,9 @@ class Target:
         if self.kind is Kind.STD_ERROR:
             return number**2
         if self.kind is Kind.CV:
-            return np.asarray((number * (self.reference or math.nan)) ** 2)
+            at = self.reference.total / np.asarray(cells) if isinstance(self.reference, PublicTotal) else self.reference
+            return np.asarray((number * (math.nan if at is None else at)) ** 2)
         if self.kind is Kind.MAX_DEVIATION:
             # tail of γ^(1/k) as expm1(log γ / k): 1 − γ^(1/k) without cancellation for large tables
-            return np.asarray((number / -ndtri(-math.expm1(math.log(gamma) / cells) / 2)) ** 2)
+            return np.asarray((number / -ndtri(-np.expm1(math.log(gamma) / np.asarray(cells)) / 2)) ** 2)
         return np.asarray((number / z_score(gamma)) ** 2)

@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -24,7 +24,17 @@ from fitnoise.domain import RESERVED
 from fitnoise.errors import FitnoiseError, ReleaseError
 from fitnoise.plans import Plan, against_limits
 from fitnoise.publication import Goal
-from fitnoise.releases import MEASUREMENTS, Release, csv_text, describe, engine, read_parquet, read_text, to_json
+from fitnoise.releases import (
+    MEASUREMENTS,
+    Release,
+    csv_text,
+    describe,
+    engine,
+    read_parquet,
+    read_text,
+    to_json,
+    to_write,
+)
 from fitnoise.workloads import slug
 
 ROUNDING = 1e-9
@@ -206,8 +216,14 @@ def _verify_release(folder: Path) -> Verification:
         return of_plan
     log = _Checklist()
     log.checks.extend(of_plan.checks)
-    bases = {t.name: folder / "tables" / slug(t.name) for t in plan.publication.workload.tables}
     read: list[Release] = []
+    written: list[tuple[str, ...]] = []
+    log.add(
+        "release.json names the tables that have files",
+        lambda: written.append(_written(plan, folder)),
+        lambda: f"{len(written[0])} of {len(plan.publication.workload.tables)} tables",
+    )
+    bases = {name: folder / "tables" / slug(name) for names in written for name in names}
     log.add(
         "its files are those of a release",
         lambda: _check_files(folder, bases.values()),
@@ -215,7 +231,7 @@ def _verify_release(folder: Path) -> Verification:
     )
     log.add(
         "release.json says what the plan implies",
-        lambda: _check_description(plan, text, read_text(folder / "release.json")),
+        lambda: _check_description(plan, text, read_text(folder / "release.json"), list(bases)),
         lambda: "plan, price, scales and tables agree",
     )
     if log.add(
@@ -244,16 +260,27 @@ def _check_files(folder: Path, bases: Iterable[Path]) -> str | None:
     return None if not missing and not extra else f"missing: {missing}; not part of a release: {extra}"
 
 
-def _check_description(plan: Plan, text: str, written: str) -> str | None:
-    stated = json.loads(written)
-    implied = {**describe(plan), "plan": _sha256(text)}
+def _written(plan: Plan, folder: Path) -> tuple[str, ...]:
+    """The tables that have files, as release.json says."""
+    said = json.loads(read_text(folder / "release.json"))["written"]
+    if said == "all":
+        return tuple(plan.publication.workload.tables.names)
+    names = to_write(plan, said)
+    if list(names) != said:
+        raise ReleaseError("the tables with files are not named in the order of the workload.")
+    return names
+
+
+def _check_description(plan: Plan, text: str, document: str, written: Sequence[str]) -> str | None:
+    stated = json.loads(document)
+    implied = {**describe(plan, written), "plan": _sha256(text)}
     if isinstance(stated, dict) and isinstance(stated.get("versions"), dict):  # of what made it, not of what checks it
         theirs = {k: v for k, v in stated["versions"].items() if k in implied["versions"] and isinstance(v, str)}
         implied["versions"] |= theirs
     other = _disagreements(stated, implied)
     if other:
         return f"release.json and the plan disagree on {', '.join(other[:5])}"
-    return None if to_json(stated) == written else "release.json is not in the form in which releases are written"
+    return None if to_json(stated) == document else "release.json is not in the form in which releases are written"
 
 
 def _check_parquet(release: Release, bases: Mapping[str, Path]) -> str | None:

@@ -16,13 +16,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from fitnoise.domain import Domain
 from fitnoise.errors import SpecError, WorkloadError
 from fitnoise.mechanisms.fit_for_use import DEFAULT_GAP, plan
 from fitnoise.plans import Plan
 from fitnoise.publication import Publication
 from fitnoise.sectors import Floats
-from fitnoise.targets import By, Kind, Target, z_score
-from fitnoise.workloads import Workload
+from fitnoise.targets import By, BySize, Kind, Target, z_score
+from fitnoise.workloads import Family, Table, Workload
 
 FACTORS = tuple(2.0 ** (k / 3) for k in range(-3, 4))
 """Half the margins to twice the margins in geometric steps, 1 in the middle."""
@@ -107,9 +108,32 @@ def scaled(publication: Publication, factors: Mapping[str, float]) -> Publicatio
     w = publication.workload
     for name in factors:
         w[name]
-    said = {name: _factors([factor])[0] for name, factor in factors.items()}
-    tables = [replace(t, target=_times(t.target, said[t.name])) if t.name in said else t for t in w.tables]
-    return replace(publication, workload=Workload(w.domain, tables, w.confidence))
+    said = {w.number(name): _factors([factor])[0] for name, factor in factors.items()}
+    parts: list[Table | Family] = []
+    for start, part in zip(w.tables.starts.tolist(), w.tables.parts, strict=False):
+        count = len(part) if isinstance(part, Family) else 1
+        inside = {i - start: f for i, f in said.items() if start <= i < start + count}
+        if not inside:
+            parts.append(part)
+        elif isinstance(part, Table):
+            parts.append(replace(part, target=_times(part.target, inside[0])))
+        else:
+            parts.append(_eased(part, w.domain, inside))
+    return replace(publication, workload=Workload(w.domain, parts, w.confidence))
+
+
+def _eased(family: Family, domain: Domain, factors: Mapping[int, float]) -> Family:
+    """The pattern with the margins of some of its tables multiplied."""
+    target = family.template.target
+    if isinstance(target.number, By):
+        raise WorkloadError(
+            f"the tables of a pattern with a target by {target.number.attribute!r} cannot be told apart in a sweep; "
+            "name the one in question as a table of its own. Nothing was planned."
+        )
+    numbers = family.targets(domain).reshape(len(family), -1)[:, 0].copy()
+    for i, factor in factors.items():
+        numbers[i] *= factor**2 if target.kind is Kind.VARIANCE else factor
+    return replace(family, numbers=tuple(numbers.tolist()))
 
 
 def sweep(
@@ -186,7 +210,7 @@ def sweeps(
             "a budget fixes the price, so no table's margins move it: with other targets the margins of all tables "
             "move instead. Leave the budget out to see what targets cost. Nothing was planned."
         )
-    names = [t.name for t in publication.workload.tables] if tables is None else _names(publication.workload, tables)
+    names = publication.workload.tables.names if tables is None else _names(publication.workload, tables)
     wanted = _factors(factors)
     walk = _Walk(replace(publication, cap=None, gap=gap), device, max_iterations, progress)
     walk.left = len(names) * sum(f != 1 for f in wanted)
@@ -275,6 +299,9 @@ def _point(plan: Plan, factor: float, moe: float) -> Point:
 def _times(target: Target, factor: float) -> Target:
     scale = factor**2 if target.kind is Kind.VARIANCE else factor
     number = target.number
+    if isinstance(number, BySize):
+        limits = [None if x is None else x * scale for x in (number.least, number.most)]
+        return replace(target, number=BySize(number.coefficient * scale, number.power, *limits))
     if not isinstance(number, By):
         return replace(target, number=number * scale)
     default = None if number.default is None else number.default * scale

@@ -7,11 +7,13 @@ combination; a matrix workload asks any linear queries about the cells of a doma
 from __future__ import annotations
 
 import abc
+import itertools
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,10 +21,16 @@ from numpy.typing import ArrayLike, NDArray
 from fitnoise import operators as op
 from fitnoise.domain import RESERVED, Attribute, Domain, Ordered
 from fitnoise.errors import WorkloadError
-from fitnoise.targets import By, Kind, Target, check_confidence
+from fitnoise.targets import By, BySize, Kind, PublicTotal, Target, check_confidence
 
 QUERY = "query"
 """The column that numbers the rows of a matrix workload."""
+
+MAX_TABLES = 2**21
+"""Tables of one pattern: planning takes some hundred bytes for each of them and each of its margins."""
+
+Targets = float | By | BySize | Sequence[float] | NDArray[Any]
+"""A target of all tables of a pattern, or one number for each."""
 
 
 class View(abc.ABC):
@@ -164,6 +172,8 @@ class Table:
         """The numbers of the target as the user said them, broadcast to the table's shape."""
         shape = self.shape(domain)
         number = self.target.number
+        if isinstance(number, BySize):
+            return np.broadcast_to(number.of(math.prod(shape)), shape)
         if not isinstance(number, By):
             return np.broadcast_to(np.float64(number), shape)
         labels = self.labels(domain)
@@ -179,7 +189,8 @@ class Table:
     def variances(self, domain: Domain, confidence: float) -> NDArray[np.float64]:
         """The variance asked for each number of the table, in people², of the table's shape."""
         shape = self.shape(domain)
-        return self.target.variance(self.targets(domain), confidence, math.prod(shape))
+        wanted = self.target.variance(_varying(self.targets(domain)), confidence, math.prod(shape))
+        return np.broadcast_to(wanted, shape)
 
     def check(self, domain: Domain) -> None:
         """Raise WorkloadError or DomainError unless the table can be asked of this domain."""
@@ -215,12 +226,12 @@ def table(
     prefix: str | Sequence[str] | None = None,
     ranges: str | Mapping[str, Sequence[tuple[Any, Any]] | None] | None = None,
     recode: Mapping[str, Mapping[str, Iterable[Any]]] | None = None,
-    margin: float | By | None = None,
-    std_error: float | By | None = None,
-    variance: float | By | None = None,
-    max_deviation: float | By | None = None,
-    cv: float | By | None = None,
-    reference: float | None = None,
+    margin: float | By | BySize | None = None,
+    std_error: float | By | BySize | None = None,
+    variance: float | By | BySize | None = None,
+    max_deviation: float | By | BySize | None = None,
+    cv: float | By | BySize | None = None,
+    reference: float | PublicTotal | None = None,
     confidence: float | None = None,
     name: str | None = None,
 ) -> Table:
@@ -236,7 +247,7 @@ def table(
         variance: variance, in people².
         max_deviation: bound on the error of *all* numbers of the table at once, at `confidence`, in people.
         cv: relative standard error (0.05 is 5 %) at the count given as `reference`.
-        reference: the public count a `cv` refers to.
+        reference: the public count a `cv` refers to, or a :class:`PublicTotal` spread over the table.
         confidence: overrides the workload's for this table.
         name: how the table is called; default: the attributes joined by "by".
 
@@ -288,12 +299,267 @@ def table(
 
 @final
 @dataclass(frozen=True)
+class Family(Sequence[Table]):
+    """All tables that show so many of some attributes: "all pairs of…". Make one with :func:`all_tables`.
+
+    A sequence of tables that exist as arrays: 161,700 of them are no more trouble than one.
+
+    Args:
+        template: what every table shows beside, and the target; its name, when given, goes before that of each table.
+        among: attributes of which every combination of `order` is shown, value by value.
+        order: how many.
+        numbers: targets of the tables, one each in the order of the combinations; None: the template's for all.
+
+    Raises:
+        WorkloadError: an order that cannot be, attributes twice, or numbers that are not one per table.
+    """
+
+    template: Table
+    among: tuple[str, ...]
+    order: int
+    numbers: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        given = [*self.among, *self.template.attributes]
+        if len(set(given)) != len(given):
+            twice = next(a for i, a in enumerate(given) if a in given[:i])
+            raise WorkloadError(f"attribute {twice!r} appears twice among those of a pattern of tables.")
+        if isinstance(self.order, bool) or not isinstance(self.order, int) or not 1 <= self.order <= len(self.among):
+            raise WorkloadError(
+                f"a pattern of tables shows 1 to {len(self.among)} of its {len(self.among)} attributes; "
+                f"got {self.order!r}."
+            )
+        if len(self) > MAX_TABLES:
+            raise WorkloadError(
+                f"{len(self):,} tables show {self.order} of {len(self.among)} attributes; at most {MAX_TABLES:,} can "
+                "be planned together. Name fewer attributes, or a lower order."
+            )
+        number = self.template.target.number
+        if isinstance(number, By) and number.attribute in self.among:
+            raise WorkloadError(
+                f"a target by {number.attribute!r} needs an attribute that every table of the pattern shows: give it "
+                "as one of the attributes beside the pattern."
+            )
+        if self.numbers is not None:
+            if len(self.numbers) != len(self):
+                raise WorkloadError(
+                    f"the pattern makes {len(self):,} tables; {len(self.numbers):,} targets were given."
+                )
+            for x in self.numbers:
+                Target(self.template.target.kind, x, None, self.template.target.reference)
+
+    def __len__(self) -> int:
+        return math.comb(len(self.among), self.order)
+
+    @overload
+    def __getitem__(self, index: int) -> Table: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Table]: ...
+    def __getitem__(self, index: int | slice) -> Table | Sequence[Table]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        row = self.combinations[range(len(self))[index]]
+        shown = tuple(self.among[i] for i in row)
+        t = self.template
+        target = t.target if self.numbers is None else replace(t.target, number=self.numbers[index])
+        return Table(self._named(shown), shown + t.attributes, target, t.views)
+
+    @cached_property
+    def combinations(self) -> NDArray[np.intp]:
+        """Positions among `among` of the attributes each table shows, (T, order), increasing along each row."""
+        flat = itertools.chain.from_iterable(itertools.combinations(range(len(self.among)), self.order))
+        return np.fromiter(flat, dtype=np.intp, count=len(self) * self.order).reshape(-1, self.order)
+
+    def _named(self, shown: Iterable[str]) -> str:
+        words = [*shown, *(_described(self.template, a) for a in self.template.attributes)]
+        return (f"{self.template.name}: " if self.template.name else "") + " by ".join(words)
+
+    def describe(self) -> str:
+        """The pattern in words."""
+        head, tail = self._named(["\0"]).split("\0")
+        counted = {1: "each", 2: "all pairs", 3: "all triples"}.get(self.order, f"all sets of {self.order}")
+        return f"{head}{counted} of {len(self.among)} attributes{tail}"
+
+    def names(self) -> list[str]:
+        """The names of all tables."""
+        head, tail = self._named(["\0"]).split("\0")
+        words = np.array(self.among, dtype=object)[self.combinations].tolist()
+        return [f"{head}{' by '.join(w)}{tail}" for w in words]
+
+    def slugs(self) -> list[str]:
+        """The names of all tables' files, without their endings: as :func:`slug` makes them."""
+        parts = [slug(a) for a in self.among]
+        head, tail = self._named(["\0"]).split("\0")
+        if not all(re.search(r"[^\W_]", a) for a in (*self.among,)):
+            return [slug(name) for name in self.names()]
+        before, after = (re.sub(r"[\W_]+", "_", x.lower()) for x in (head, tail))
+        words = np.array(parts, dtype=object)[self.combinations].tolist()
+        return [f"{before}{'_by_'.join(w)}{after}".strip("_") for w in words]
+
+    def cells(self, domain: Domain) -> NDArray[np.float64]:
+        """How many numbers each table has, (T,)."""
+        sizes = np.array([domain[a].size for a in self.among], dtype=np.float64)
+        return np.asarray(sizes[self.combinations].prod(axis=1) * math.prod(self.template.shape(domain)))
+
+    def targets(self, domain: Domain) -> NDArray[np.float64]:
+        """The numbers of the targets, (T, rows along each attribute beside the pattern…), as :meth:`Table.targets`."""
+        number = self.template.target.number
+        beside = self.template.shape(domain)
+        if self.numbers is not None:
+            each = np.array(self.numbers, dtype=np.float64)
+        elif isinstance(number, BySize):
+            each = number.of(self.cells(domain))
+        else:
+            return np.broadcast_to(self.template.targets(domain), (len(self), *beside))
+        return np.broadcast_to(each.reshape(-1, *(1,) * len(beside)), (len(self), *beside))
+
+    def variances(self, domain: Domain, confidence: float) -> NDArray[np.float64]:
+        """The variance asked for each number, in people², in the shape of `targets`."""
+        numbers = self.targets(domain)
+        cells = self.cells(domain).reshape(-1, *(1,) * (numbers.ndim - 1))
+        return np.broadcast_to(self.template.target.variance(_varying(numbers), confidence, cells), numbers.shape)
+
+    def check(self, domain: Domain) -> None:
+        """Raise WorkloadError or DomainError unless the tables can be asked of this domain."""
+        for a in self.among:
+            domain[a]
+        if self.template.attributes:
+            self.template.check(domain)
+
+
+def _varying(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """An array without the repetitions that are no more than strides of 0: of length 1 there."""
+    return x[tuple(slice(None) if stride else slice(0, 1) for stride in x.strides)]
+
+
+def _described(t: Table, attribute: str) -> str:
+    word = t.view(attribute).word
+    return f"{attribute} {word}" if word else attribute
+
+
+def all_tables(
+    order: int,
+    among: Iterable[str],
+    *attributes: str,
+    prefix: str | Sequence[str] | None = None,
+    ranges: str | Mapping[str, Sequence[tuple[Any, Any]] | None] | None = None,
+    recode: Mapping[str, Mapping[str, Iterable[Any]]] | None = None,
+    margin: Targets | None = None,
+    std_error: Targets | None = None,
+    variance: Targets | None = None,
+    max_deviation: Targets | None = None,
+    cv: Targets | None = None,
+    reference: float | PublicTotal | None = None,
+    confidence: float | None = None,
+    name: str | None = None,
+) -> Family:
+    """All tables that show `order` of some attributes: `all_tables(2, names, margin=30)` is every pair.
+
+    Args:
+        order: how many of them each table shows, value by value.
+        among: names of attributes.
+        attributes: what every table shows beside them, value by value.
+        prefix: the same, as "at most this value".
+        ranges: the same, as ranges.
+        recode: the same, as groups.
+        margin: exactly one of this and the next four, as for :func:`table`; or a sequence of numbers, one per table, in
+            the order in which :func:`itertools.combinations` goes through `among`.
+        std_error: as for :func:`table`, or one per table.
+        variance: as for :func:`table`, or one per table.
+        max_deviation: as for :func:`table`, or one per table.
+        cv: as for :func:`table`, or one per table.
+        reference: as for :func:`table`.
+        confidence: as for :func:`table`.
+        name: put before the name of each table.
+
+    Returns:
+        The tables, to be given to :class:`Workload` beside others.
+
+    Raises:
+        WorkloadError: as :func:`table` and :class:`Family`.
+    """
+    if isinstance(among, str):
+        raise WorkloadError(f"a pattern of tables needs several attributes' names; got the text {among!r}.")
+    numbers = None
+    said: dict[str, Any] = {}
+    for kind, number in zip(Kind, (margin, std_error, variance, max_deviation, cv), strict=True):
+        said[kind.value] = number
+        if isinstance(number, (Sequence, np.ndarray)):
+            numbers = tuple(float(x) for x in number)
+            said[kind.value] = numbers[0] if numbers else math.nan
+    template = table(
+        *attributes,
+        prefix=prefix,
+        ranges=ranges,
+        recode=recode,
+        **said,
+        reference=reference,
+        confidence=confidence,
+        name=name or "",
+    )
+    return Family(template, tuple(among), order, numbers)
+
+
+@final
+class Tables(Sequence[Table]):
+    """The tables of a workload, in order: single ones and families, each in its place."""
+
+    def __init__(self, parts: Iterable[Table | Family]) -> None:
+        self.parts = tuple(parts)
+        self.starts = np.cumsum([0, *(1 if isinstance(p, Table) else len(p) for p in self.parts)])
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    @overload
+    def __getitem__(self, index: int) -> Table: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Table]: ...
+    def __getitem__(self, index: int | slice) -> Table | Sequence[Table]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        i = range(len(self))[index]
+        place = int(np.searchsorted(self.starts, i, side="right")) - 1
+        part = self.parts[place]
+        return part if isinstance(part, Table) else part[i - int(self.starts[place])]
+
+    def __iter__(self) -> Iterator[Table]:
+        return itertools.chain.from_iterable([p] if isinstance(p, Table) else p for p in self.parts)
+
+    def __eq__(self, other: object) -> bool:
+        return self.parts == other.parts if isinstance(other, Tables) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.parts)
+
+    def __repr__(self) -> str:
+        return f"Tables({list(self.parts)!r})"
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of all tables."""
+        return list(itertools.chain.from_iterable([p.name] if isinstance(p, Table) else p.names() for p in self.parts))
+
+    @cached_property
+    def numbered(self) -> dict[str, int]:
+        """The place of each table, by name."""
+        return {name: i for i, name in enumerate(self.names)}
+
+    def slugs(self) -> list[str]:
+        """The names of all tables' files, without their endings."""
+        return list(
+            itertools.chain.from_iterable([slug(p.name)] if isinstance(p, Table) else p.slugs() for p in self.parts)
+        )
+
+
+@final
+@dataclass(frozen=True)
 class Workload:
     """The tables to publish over a domain.
 
     Args:
         domain: the attributes.
-        tables: one or more tables, with names that differ.
+        tables: one or more tables, or patterns of them (:func:`all_tables`), with names that differ.
         confidence: of every margin that does not say its own, and of the margins printed with the results.
 
     Raises:
@@ -301,42 +567,58 @@ class Workload:
     """
 
     domain: Domain
-    tables: tuple[Table, ...] = field()
+    tables: Tables
     confidence: float = 0.95
 
-    def __init__(self, domain: Domain, tables: Iterable[Table], confidence: float = 0.95) -> None:
-        items = tuple(tables)
+    def __init__(self, domain: Domain, tables: Iterable[Table | Family], confidence: float = 0.95) -> None:
+        items = Tables(tables.parts if isinstance(tables, Tables) else tables)
         if not isinstance(domain, Domain):
             raise WorkloadError(f"a workload needs a Domain; got {type(domain).__name__}.")
-        if not items:
+        if not items.parts:
             raise WorkloadError("a workload needs at least one table; got none.")
-        for t in items:
-            if not isinstance(t, Table):
+        for t in items.parts:
+            if not isinstance(t, (Table, Family)):
                 raise WorkloadError(f"a workload is made of tables (see fitnoise.table); got {t!r}.")
-            if not t.name.strip():
+            if isinstance(t, Table) and not t.name.strip():
                 raise WorkloadError("a table's name must not be empty.")
             t.check(domain)
-            wanted = t.variances(domain, check_confidence(confidence))
+            wanted = _varying(t.variances(domain, check_confidence(confidence)))
             if not ((wanted > 0) & np.isfinite(wanted)).all():
-                raise WorkloadError(f"a target of table {t.name!r} is too small or too large for double precision.")
-        seen: dict[str, str] = {}
-        for t in items:
-            key = slug(t.name)
-            if key in seen:
-                raise WorkloadError(
-                    f"tables {seen[key]!r} and {t.name!r} would be written to the same file {key!r}; "
-                    "give one of them another name."
-                )
-            seen[key] = t.name
+                which = f"table {t.name!r}" if isinstance(t, Table) else t.describe()
+                raise WorkloadError(f"a target of {which} is too small or too large for double precision.")
+        files = items.slugs()
+        if len(set(files)) != len(files):
+            _refuse_twins(items, files)
         object.__setattr__(self, "domain", domain)
         object.__setattr__(self, "tables", items)
         object.__setattr__(self, "confidence", check_confidence(confidence))
 
     def __getitem__(self, name: str) -> Table:
-        for t in self.tables:
-            if t.name == name:
-                return t
-        raise WorkloadError(f"no table {name!r}; the workload has {[t.name for t in self.tables]}.")
+        return self.tables[self.number(name)]
+
+    def number(self, name: str) -> int:
+        """The place of a table, by name."""
+        if name not in self.tables.numbered:
+            raise WorkloadError(f"no table {name!r}; the workload has {some(self.tables.names)}.")
+        return self.tables.numbered[name]
+
+
+def some(names: Sequence[str], most: int = 12) -> str:
+    """Names as a list, for an error; of very many, the first."""
+    if len(names) <= most:
+        return str(list(names))
+    return f"{len(names):,} tables, the first of them {list(names[:most])}"
+
+
+def _refuse_twins(tables: Tables, files: Sequence[str]) -> None:
+    seen: dict[str, str] = {}
+    for name, key in zip(tables.names, files, strict=True):
+        if key in seen:
+            raise WorkloadError(
+                f"tables {seen[key]!r} and {name!r} would be written to the same file {key!r}; "
+                "give one of them another name."
+            )
+        seen[key] = name
 
 
 def matrix_workload(

@@ -11,14 +11,26 @@ from typing import Any
 
 import numpy as np
 
-from fitnoise.counting._base import Counter, Margins, sum_down
+from fitnoise.counting._base import Counter, Margin, Margins, Progress
 from fitnoise.counting.duck import DuckCounter
 from fitnoise.counting.histogram import HistogramCounter
+from fitnoise.counting.margins import Tally, maximal, sum_down
 from fitnoise.domain import Domain
 from fitnoise.errors import DataError
 from fitnoise.publication import DataSource
 
-__all__ = ["Counter", "DuckCounter", "HistogramCounter", "Margins", "open_counter", "sum_down"]
+__all__ = [
+    "Counter",
+    "DuckCounter",
+    "HistogramCounter",
+    "Margin",
+    "Margins",
+    "Progress",
+    "Tally",
+    "maximal",
+    "open_counter",
+    "sum_down",
+]
 
 
 def open_counter(data: Any, domain: Domain, source: DataSource) -> Counter:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, final
 
-import numpy as np
 from numpy.typing import NDArray
 
 Margin = tuple[str, ...]
 Margins = dict[Margin, NDArray[Any]]
+
+Progress = Callable[[float], None]
+"""Told how much of the counting is done, from 0 to 1, rising. It follows the number of records: for a console only."""
 
 
 class Counter(abc.ABC):
@@ -34,20 +36,45 @@ class Counter(abc.ABC):
         """Raise DataError unless these attributes can be counted, as far as the schema tells; reads no record."""
 
     @abc.abstractmethod
-    def count(self, margins: Sequence[Margin]) -> Margins:
+    def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
         """Counts over each set of attributes, in one pass over the records.
 
+        Memory is bounded by the counts, eight bytes each, some hundred bytes a margin, and a working memory that grows
+        with neither.
+
+        Args:
+            margins: sets of attributes; one that is given twice is counted once.
+            progress: told how much is done, rising, a hundred times at most; 1 only when all is counted. What it
+                raises is passed on, and nothing is counted.
+
         Raises:
-            DataError: records outside the domain, where the source says to refuse them: how many, in which columns.
+            DataError: records outside the domain, where the source says to refuse them: how many, in which columns;
+                or counts that exceed the memory of the machine, before a record is read.
         """
 
 
-def sum_down(margins: Margins, wanted: Margin) -> NDArray[Any]:
-    """The margin over `wanted`, summed down from the smallest counted margin that holds it."""
-    holders = [m for m in margins if set(wanted) <= set(m)]
-    holder = min(holders, key=lambda m: margins[m].size)
-    counts = margins[holder]
-    kept = [a for a in holder if a in wanted]
-    drop = tuple(i for i, a in enumerate(holder) if a not in wanted)
-    summed = counts.sum(axis=drop, dtype=np.int64) if drop else counts
-    return np.asarray(summed).transpose([kept.index(a) for a in wanted])
+@final
+class Gauge:
+    """Passes on how much is done when that has risen by a hundredth; 1 is passed on once, at the end.
+
+    Args:
+        tell: who wants to know; None for nobody.
+    """
+
+    STEP = 0.01
+
+    def __init__(self, tell: Progress | None) -> None:
+        self._tell = tell
+        self._told = 0.0
+
+    def __call__(self, fraction: float) -> None:
+        """So much is done, as far as can be told: a rough figure neither falls nor claims the end."""
+        fraction = min(fraction, 1 - self.STEP)
+        if self._tell is not None and fraction >= self._told + self.STEP:
+            self._told = fraction
+            self._tell(fraction)
+
+    def finish(self) -> None:
+        """All is done."""
+        if self._tell is not None:
+            self._tell(1.0)

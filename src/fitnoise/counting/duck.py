@@ -1,8 +1,9 @@
 """Counting through DuckDB: files and frames, in one pass, out of core. Part of the trust kernel.
 
-Each attribute becomes a small integer (its cell, or −1 when the value is missing or not declared), and all margins are
-counted by one GROUPING SETS query. The code lists come from the declared domain, never from the data. Messages of the
-engine are not passed on: they quote values.
+Each attribute becomes a small integer: its cell, or −1 when the value is missing or not declared. The engine reads,
+understands and codes; the cells stream out of it and are counted in `tables`, so that neither holds the records. The
+code lists come from the declared domain, never from the data. Messages of the engine are not passed on: they quote
+values.
 
 How values are read, the same from every source:
 
@@ -15,21 +16,21 @@ How values are read, the same from every source:
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Generator, Sequence
 from functools import partial, singledispatch
 from os import PathLike
 from typing import Any, TypeVar, final
 
 import duckdb
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from fitnoise.counting._base import Counter, Margin, Margins
+from fitnoise.counting._base import Counter, Gauge, Margin, Margins, Progress
 from fitnoise.counting.files import from_path
 from fitnoise.counting.frames import from_frame
 from fitnoise.counting.sources import Records, engine, quietly
+from fitnoise.counting.tables import Tables
 from fitnoise.domain import Attribute, Binned, Categorical, Domain, Ordered
 from fitnoise.errors import DataError
 from fitnoise.publication import DataSource
@@ -43,11 +44,22 @@ _TEXTS = {"VARCHAR", "ENUM", "UUID"}
 _NOTHING = {"NULL"}
 """The type of a column without a single value."""
 
-_MASK = 60
-"""Columns per call of grouping(), whose answer is a 64-bit integer."""
+_SETTINGS = (
+    "preserve_insertion_order = false",
+    # The records stream past the codes, never the reverse; and the CSV reader must not be made to cast what is only to
+    # be tried, or it stops where that fails (https://github.com/duckdb/duckdb/issues/23818).
+    "disabled_optimizers = 'join_order,build_side_probe_side,type_pushdown'",
+    "enable_progress_bar_print = false",
+)
+_LISTED = 64
+"""Codes that are looked through one by one. A join takes less time for more, but 5 MB and a copy of all columns: with a
+hundred joins that does not fit 500 MB."""
+_HANDED = 2**24
+"""Bytes of cells that the engine hands over at a time, as far as its own pieces of 2,048 records allow."""
 
 _T = TypeVar("_T")
-_Cells = Mapping[str, NDArray[Any]]
+_Chunk = tuple[dict[str, NDArray[Any]], int, float]
+"""The cell of each record by attribute, −1 where it is outside; how many; how much has been read."""
 
 
 @final
@@ -94,29 +106,27 @@ class DuckCounter(Counter):
         """Raise DataError for a missing or ambiguous column or one of the wrong type; reads no record."""
         self._safely(partial(self._check, attributes))
 
-    def count(self, margins: Sequence[Margin]) -> Margins:
-        """All margins in one pass."""
+    def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
+        """All margins in one pass; beside the counts and the memory allowed to the engine it takes about 300 MB."""
         if not margins:
             return {}
-        used = [a for a in self._domain if any(a in m for m in margins)]
-        result = self._safely(partial(self._query, used, list(dict.fromkeys(margins))))
-        tables: Margins = {}
-        outside: dict[str, int] = {}
-        for m in margins:
-            here = _rows_of(result, used, m)
-            records = result["records"][here]
-            inside = np.ones(len(records), dtype=bool)
-            flat = np.zeros(len(records), dtype=np.int64)
-            for a in m:
-                cell = result[_cell(used, a)][here]
-                outside[a] = int(records[cell < 0].sum())
-                inside &= cell >= 0
-                flat = flat * self._domain[a].size + cell
-            shape = [self._domain[a].size for a in m]
-            table = np.zeros(math.prod(shape), dtype=np.int64)
-            table[flat[inside]] = records[inside]
-            tables[m] = table.reshape(shape)
-        bad = {a: outside[a] for a in used if outside[a]}
+        asked = {a for m in margins for a in m}
+        sizes = {a: attribute.size for a, attribute in self._domain.items() if a in asked}
+        gauge = Gauge(progress)
+        tables = Tables(margins, sizes, gauge)
+        outside = dict.fromkeys(sizes, 0)
+        with contextlib.closing(self._stream(list(sizes), informed=progress is not None)) as stream:
+            while chunk := self._safely(partial(next, stream, None)):
+                cells, records, read = chunk
+                wrong = {a: where for a, c in cells.items() if (where := c < 0).any()}
+                for a, where in wrong.items():
+                    outside[a] += int(where.sum())
+                if self.drops and wrong:
+                    inside = ~np.logical_or.reduce(list(wrong.values()))
+                    cells, records = {a: c[inside] for a, c in cells.items()}, int(inside.sum())
+                if self.drops or not any(outside.values()):  # of what is refused, only how much is still of interest
+                    tables.add(cells, records, read)
+        bad = {a: n for a, n in outside.items() if n and not self.drops}
         if bad:
             told = ", ".join(f"{self._domain.column(a)!r} {n} (attribute {a!r})" for a, n in bad.items())
             raise DataError(
@@ -124,7 +134,9 @@ class DuckCounter(Counter):
                 f'{told}. Correct the data or the domain, or declare outside_domain = "drop" to leave such records out '
                 "of every table. Nothing was measured and nothing was charged."
             )
-        return tables
+        counts = tables.finish()
+        gauge.finish()
+        return counts
 
     def _position(self, attribute: str) -> int:
         """The column that holds an attribute; DataError when there is none, or several."""
@@ -171,48 +183,38 @@ class DuckCounter(Counter):
                 )
         return relation, untyped
 
-    def _query(self, used: Sequence[str], margins: Sequence[Margin]) -> _Cells:
-        """The rows of one GROUPING SETS query: cells, which margin (as masks of what is summed out), and records."""
+    def _stream(self, used: Sequence[str], *, informed: bool) -> Generator[_Chunk]:
+        """The cells of all records, some thousands at a time; the engine reads on meanwhile, but not far."""
         with engine(self._memory_limit) as connection:
+            for setting in _SETTINGS:
+                connection.execute(f"SET {setting}")
             relation, untyped = self._relation(connection, used)
+            known = self._records.known(connection) if informed else None
+            connection.execute(f"SET enable_progress_bar = {str(informed and known is None).lower()}")
             joins: list[str] = []
             fields: list[str] = []
+            codes: dict[str, list[bytes | float | bool]] = {}
             for i, a in enumerate(used):
                 attribute, column = self._domain[a], f"people.k{i}"
-                if not isinstance(attribute, Categorical):
-                    fields.append(f"{_cell_expression(attribute, column)} AS {_cell(used, a)}")
-                    continue
-                codes = pd.DataFrame({"code": list(attribute.codes), "cell": np.arange(attribute.size, dtype=np.int32)})
-                connection.register(f"codes{i}", codes)
-                here, there = _keys(attribute, column, f"codes{i}.code", csv=self._records.header, untyped=untyped[i])
-                joins.append(f"LEFT JOIN codes{i} ON {there} = {here}")
-                fields.append(f"coalesce(codes{i}.cell, -1) AS {_cell(used, a)}")
-            cells = [_cell(used, a) for a in used]
-            masks = [f"grouping({', '.join(cells[i : i + _MASK])}) AS m{i}" for i in range(0, len(cells), _MASK)]
-            sets = ", ".join("(" + ", ".join(_cell(used, a) for a in m) + ")" for m in margins)
-            where = " AND ".join(f"{c} >= 0" for c in cells if self.drops) or "true"
-            sql = (
-                f"WITH coded AS (SELECT {', '.join(fields) or '0 AS nothing'} FROM {relation} AS people "  # noqa: S608 - no text of the domain or the data
-                f"{' '.join(joins)}) SELECT {', '.join([*cells, *masks, 'count(*) AS records'])} "
-                f"FROM coded WHERE {where} GROUP BY GROUPING SETS ({sets})"
-            )
-            result = connection.execute(sql).fetchnumpy()
-        return {name: np.asarray(column).astype(np.int64) for name, column in result.items()}
-
-
-def _cell(used: Sequence[str], attribute: str) -> str:
-    return f"a{used.index(attribute)}"
-
-
-def _rows_of(result: _Cells, used: Sequence[str], margin: Margin) -> NDArray[np.bool_]:
-    """Which rows of the result belong to a margin: grouping() sets a bit, first column highest, where it sums out."""
-    here = np.ones(len(result["records"]), dtype=bool)
-    for start in range(0, len(used), _MASK):
-        mask = 0
-        for a in used[start : start + _MASK]:
-            mask = 2 * mask + (a not in margin)
-        here &= result[f"m{start}"] == mask
-    return here
+                if isinstance(attribute, Categorical):
+                    codes[f"c{i}"] = _codes(attribute)
+                    code = _code(attribute, column, csv=self._records.header, untyped=untyped[i])
+                    if attribute.size > _LISTED:
+                        listed = f"(SELECT unnest($c{i}) AS code, unnest(range(len($c{i}))) AS cell) AS l{i}"
+                        joins.append(f"LEFT JOIN {listed} ON l{i}.code = {code}")
+                        cell = f"coalesce(l{i}.cell, -1)"
+                    else:
+                        cell = f"coalesce(list_position($c{i}, {code}), 0) - 1"
+                else:
+                    cell = _cell_expression(attribute, column)
+                fields.append(f"CAST({cell} AS {'SMALLINT' if attribute.size <= 2**15 else 'INTEGER'}) AS a{i}")
+            sql = f"SELECT {', '.join(fields) or 'nothing'} FROM {relation} AS people {' '.join(joins)}"  # noqa: S608 - no text of the domain or the data
+            result = connection.execute(sql, codes)
+            records, pieces = 0, max(1, _HANDED // (2048 * 4 * max(1, len(used))))
+            while len(frame := result.fetch_df_chunk(pieces)):
+                records += len(frame)
+                read = connection.query_progress() / 100 if known is None else records / max(records, known)
+                yield {a: frame[f"a{i}"].to_numpy() for i, a in enumerate(used)}, len(frame), read
 
 
 def _kind(described: str) -> str:
@@ -243,19 +245,24 @@ def _(attribute: Binned, column: str) -> str:
     return f"CASE WHEN {x} IS NULL OR isnan({x}) OR isinf({x}) THEN -1 {bins} ELSE {len(attribute.cuts)} END"
 
 
-def _keys(attribute: Categorical, column: str, code: str, *, csv: bool, untyped: bool) -> tuple[str, str]:
-    """What is compared: of the record, of the code. A record equals at most one code, or it would count twice."""
+def _code(attribute: Categorical, column: str, *, csv: bool, untyped: bool) -> str:
+    """What of a record is compared with the codes: a record equals at most one code, or it would count twice."""
     if isinstance(attribute.codes[0], str):
         text = f"CAST({column} AS VARCHAR)"
         if csv and "" in attribute.codes:
             text = f"coalesce({text}, '')"
-        return f"encode({text})", f"encode({code})"  # bytes: a collation of the data would equate several codes
+        return f"encode({text})"  # bytes: a collation of the data would equate several codes
     if isinstance(attribute.codes[0], bool):
         word = f"lower(trim({column}))"
         truth = f"CASE WHEN {word} IN ('true', 't', 'yes', 'y', '1') THEN true "
         truth += f"WHEN {word} IN ('false', 'f', 'no', 'n', '0') THEN false END"
-        return truth if untyped else column, code
-    return f"try_cast({column} AS DOUBLE)", f"CAST({code} AS DOUBLE)"
+        return truth if untyped else column
+    return f"try_cast({column} AS DOUBLE)"
+
+
+def _codes(attribute: Categorical) -> list[bytes | float | bool]:
+    """The codes as `_code` has them."""
+    return [c.encode() if isinstance(c, str) else c if isinstance(c, bool) else float(c) for c in attribute.codes]
 
 
 def _fitting(attribute: Attribute) -> tuple[set[str], str]:

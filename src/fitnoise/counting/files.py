@@ -62,6 +62,13 @@ class SqlRecords(Records):
         """Every column of a CSV file, which is what has a header line."""
         return self.header
 
+    def known(self, connection: duckdb.DuckDBPyConnection) -> int | None:
+        """Written down in Parquet and DuckDB files."""
+        if self.header:
+            return None
+        row = connection.execute(f"SELECT count(*) FROM {self.reader}").fetchone()
+        return None if row is None else int(row[0])
+
 
 def from_path(path: str | PathLike[str], table: str | None) -> Records:
     """A CSV or Parquet file, several of them (a pattern), or a table of a DuckDB file.

@@ -45,6 +45,10 @@ class FrameRecords(Records):
         """Never: Arrow has types."""
         return False
 
+    def known(self, connection: duckdb.DuckDBPyConnection) -> int | None:
+        """Unless it is a stream and nothing else."""
+        return len(self.frame) if hasattr(type(self.frame), "__len__") else None
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -69,6 +73,10 @@ class PandasRecords(Records):
         dtype = self.frame.dtypes.iloc[position]
         plain = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
         return bool(plain == np.dtype(object))
+
+    def known(self, connection: duckdb.DuckDBPyConnection) -> int | None:
+        """Always."""
+        return len(self.frame)
 
 
 def from_frame(frame: Any) -> Records:

@@ -8,7 +8,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fitnoise.counting._base import Counter, Margin, Margins, sum_down
+from fitnoise.counting._base import Counter, Gauge, Margin, Margins, Progress
+from fitnoise.counting.margins import blank, summed
 from fitnoise.domain import Domain
 from fitnoise.errors import DataError
 
@@ -41,7 +42,8 @@ class HistogramCounter(Counter):
             raise DataError("counts of records cannot be negative. Nothing was measured.")
         if int(counts.max()) * counts.size >= 2**62 and int(counts.sum(dtype=object)) >= 2**62:
             raise DataError("counts must add to less than 2^62, to be summed exactly. Nothing was measured.")
-        self._counts = {tuple(domain): counts.reshape(domain.shape).astype(np.int64)}
+        self._attributes = tuple(domain)
+        self._counts = counts.reshape(domain.shape).astype(np.int64)
 
     @property
     def drops(self) -> bool:
@@ -51,6 +53,12 @@ class HistogramCounter(Counter):
     def check(self, attributes: Sequence[str]) -> None:
         """Nothing to check: the array has every attribute of its domain."""
 
-    def count(self, margins: Sequence[Margin]) -> Margins:
+    def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
         """Sums over the other axes."""
-        return {m: sum_down(self._counts, m) for m in margins}
+        gauge = Gauge(progress)
+        counts = blank(dict.fromkeys(margins), dict(zip(self._attributes, self._counts.shape, strict=True)))
+        for i, m in enumerate(counts):
+            counts[m] += summed(self._counts, self._attributes, m)
+            gauge((i + 1) / len(counts))
+        gauge.finish()
+        return counts

@@ -46,6 +46,10 @@ class Records(abc.ABC):
     def untyped(self, position: int) -> bool:
         """Whether the column is text from which numbers and truth values are to be read."""
 
+    @abc.abstractmethod
+    def known(self, connection: duckdb.DuckDBPyConnection) -> int | None:
+        """How many records there are, where that is known without reading them; asked after `relation`."""
+
     def places(self, column: str) -> list[int]:
         """The columns of this name; when there is none, those that differ from it by capitals only."""
         exact = [i for i, name in enumerate(self.names) if name == column]

@@ -27,7 +27,7 @@ from fitnoise.workloads import Workload
 DEFAULT_GAP = 1e-6
 BITS = (20, 24, 28, 32, 36)
 """Bits of the integer strategy, tried in turn until rounding takes no more than its part of the gap: b bits cost about
-3·2⁻ᵇ to 7·2⁻ᵇ of Δ²."""
+3·2⁻ᵇ to 7·2⁻ᵇ of Δ², so those that would cost more than the gap are not tried."""
 
 
 def plan(
@@ -137,8 +137,8 @@ def plan(
 class _Ideal:
     """What the solver found.
 
-    factors: F_S with F_SᵀF_S = Σ_S⁻¹ in the integer bases. evidence: weights. gap: of the solver. status: how it
-        ended.
+    factors: F_S with F_SᵀF_S = Σ_S⁻¹ in the integer bases, (K, k, k) by group. evidence: weights. gap: of the solver.
+    status: how it ended.
     """
 
     factors: list[Floats]
@@ -176,7 +176,7 @@ def _ideal(
         progress=progress,
     )
     p, q = solution.dual
-    said = q if asked.weights is None or asked.trade is not None else q[:0]
+    said = form.unfold(q) if asked.weights is None or asked.trade is not None else q[:0]
     evidence = Evidence(p, said) if pairs is None else pairs.evidence(p, said)
     personal = asked.relative is not None and asked.weights is None  # what is charged would not be settled
     if refine or (personal and lexicographic.affordable(form.problem)):
@@ -195,6 +195,8 @@ def _weights_of(plan: Plan | None, form: Formulation) -> tuple[Floats, Floats] |
     p, q = plan.evidence.cells, plan.evidence.numbers
     if not q.size:  # total error: one constraint, whose weight is no choice
         q = np.ones(1)
+    elif q.shape == form.alike.number.shape:
+        q = form.fold(q)
     fits = p.shape == (form.problem.cells,) and q.shape == (form.problem.constraints,)
     return (p, q) if fits else None
 
@@ -205,7 +207,7 @@ def _rounded(
     """The integer strategy of the fewest bits that reaches at most 1 + goal times the bound, or of the most bits."""
     bound = lower_bound(decomposition, ideal.evidence, asked)
     found: Strategy | None = None
-    for bits in BITS:
+    for bits in [b for b in BITS[:-1] if 2.0**-b <= goal / 3] + [BITS[-1]]:
         try:
             found = _scaled(decomposition, asked, round_strategy(decomposition, ideal.factors, bits), publication)
             reached = _reached(decomposition, asked, found, publication)
@@ -257,5 +259,5 @@ def _least(plan: Plan) -> str:
 
 
 def _dearest(plan: Plan) -> str:
-    ranked = sorted(plan.tables, key=lambda t: -t.price)[:2]
-    return ", ".join(f"{t.name}: {t.price:.0%} of the price" for t in ranked)
+    dearest = [plan.summary(int(i)) for i in np.argsort(-plan.shares, kind="stable")[:2]]
+    return ", ".join(f"{t.name}: {t.price:.0%} of the price" for t in dearest)

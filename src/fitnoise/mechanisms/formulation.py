@@ -1,7 +1,8 @@
 """From a publication in sectors to the problem a solver minimises, and from its weights back to covariances.
 
 Number j stands for n_A published numbers of its table. Scaled by 1/√c_j and 1/n_A its lift makes the problem's
-variances the ratios var_j/c_j; cells count with g²/r_o, so that the problem's cost is the protected unit's.
+variances the ratios var_j/c_j; cells count with g²/r_o, so that the problem's cost is the protected unit's. Tables and
+sectors that cannot be told apart are solved for once.
 """
 
 from __future__ import annotations
@@ -12,16 +13,20 @@ from typing import final
 
 import numpy as np
 import scipy.linalg as sl
+import scipy.sparse as sp
 
 from fitnoise.backends import NUMPY, Backend
 from fitnoise.certificates import NOBODY, Evidence, Pairs, Terms
-from fitnoise.errors import PlanError
+from fitnoise.errors import PlanError, WorkloadError
+from fitnoise.mechanisms.alike import Alike
 from fitnoise.operators import Operator
-from fitnoise.problems import Block, Kinds, Pairwise, Problem, Rows, Shared
-from fitnoise.sectors import Decomposition, Floats, Sector
+from fitnoise.problems import Block, Kinds, Pairwise, Problem, Shared, Source
+from fitnoise.sectors import Decomposition, Floats, SectorGroup, afford
 
 MAX_KINDS = 2**21
 """Kinds of pairs held at once, for replace-one neighbours."""
+MAX_PAIRED_SECTORS = 4096
+"""Sectors planned for replace-one neighbours: each has its own matrix of pairs."""
 FADED = 2e-8
 """Part of all weights together that may be left out of the evidence with the pairs of least weight; the bound falls by
 about as much."""
@@ -35,11 +40,21 @@ class AllPairs:
         d: the decomposition.
         alone: whether a single record may also come or go.
 
+    Raises:
+        WorkloadError: there are too many sectors.
+
     complete: whether these are all. With more than MAX_KINDS only pairs that differ in every exchangeable attribute, or
         in all but one, are kept; beyond that, only the former: the plan is then the best for those.
     """
 
     def __init__(self, d: Decomposition, *, alone: bool) -> None:
+        count = sum(len(g) for g in d.groups)
+        if count > MAX_PAIRED_SECTORS:
+            raise WorkloadError(
+                f"for replace-one neighbours every margin of the tables is planned on its own, and there are {count:,} "
+                f"of them; at most {MAX_PAIRED_SECTORS:,} can be. Publish fewer tables, or declare add-or-remove-one, "
+                "which protects more. Nothing was planned."
+            )
         free = [a for a, n in enumerate(d.sizes) if n > 1]
         always = sum(1 << a for a, n in enumerate(d.sizes) if n == 1)
         half = d.cells * (d.cells + 1) // 2
@@ -52,9 +67,9 @@ class AllPairs:
         self.kinds = Kinds(len(self.patterns), d.cells, alone)
         self._shapes = Pairs.of((t, 0, 0) for t in self.patterns)
 
-    def chi(self, sector: Sector) -> Floats:
-        """χ_S of every pattern."""
-        return self._shapes.chi(sector.attributes, sector.sizes)
+    def chi(self, attributes: tuple[int, ...], sizes: tuple[int, ...]) -> Floats:
+        """χ_S of every pattern, for the sector of these attributes."""
+        return self._shapes.chi(attributes, sizes)
 
     def evidence(self, p: Floats, q: Floats) -> Evidence:
         """The weights of the pairs that matter."""
@@ -82,22 +97,25 @@ class Formulation:
         backend: where matrices live.
 
     Attributes:
-        problem: what solvers minimise.
+        problem: what solvers minimise. Its numbers are classes of alike ones, each with the weight of all of them.
+        alike: the classes.
     """
 
     def __init__(
         self, decomposition: Decomposition, terms: Terms, *, pairs: AllPairs | None = None, backend: Backend = NUMPY
     ) -> None:
         d = self.decomposition = decomposition
-        scale = 1 / np.sqrt(d.variances)
-        for t, layout in enumerate(d.layouts):
-            scale[layout.rows] /= d.table_cells(t)
-        self._triangles: list[Floats] = []
         self._pairs = pairs
-        blocks = [self._block(s, scale) for s in d.sectors]
+        self.alike = Alike.of(d, terms.weights) if pairs is None else Alike.none(d)
+        chosen = self.alike.representatives
+        self._scale = 1 / (d.variances * d.counted**2)
+        self._triangles: list[Floats] = []
+        blocks = [b for i, g in enumerate(d.groups) for b in self._blocks(i, g)]
+        stacks = sum(len(b.multiplicity) * b.rank * (8 * b.rank + 2 * b.rows) for b in blocks if b.rank > 1)
+        afford(8 * stacks, f"planning sectors of {max(b.rank for b in blocks):,} dimensions, all together,")
         constraints = trade = None
         if terms.weights is not None:
-            shares = terms.weights * d.variances
+            shares = (terms.weights * d.variances)[chosen] * self.alike.counts
             if terms.trade is None:
                 owner = np.zeros(len(shares), dtype=np.intp)
                 constraints = Shared(owner, shares / shares.sum(), 1)
@@ -105,65 +123,84 @@ class Formulation:
                 trade = terms.trade * shares
         self.problem = Problem(
             blocks,
-            len(d.variances),
+            len(chosen),
             cells=_cells(d, terms, pairs),
             constraints=constraints,
             trade=trade,
             backend=backend,
         )
 
-    def _block(self, sector: Sector, scale: Floats) -> Block:
-        d = self.decomposition
-        triangle, columns = _orthonormal(sector)
-        self._triangles.append(triangle)
-        pairwise = None
-        if self._pairs is not None:
-            chi = self._pairs.chi(sector)
-            columns, triangle, free = _free_first(columns, triangle) if (chi == 1).all() else (columns, triangle, False)
-            self._triangles[-1] = triangle
+    def _blocks(self, i: int, group: SectorGroup) -> list[Block]:
+        """One block for the classes of sectors of a group; for pairs of records, one for each sector."""
+        triangle, columns = _orthonormal(group)
+        if self._pairs is None:
+            count = self.alike.sectors[i].counts
+            frame = None if group.is_identity else triangle
+            self._triangles.append(triangle)
+            multiplicity = group.multiplicity[self.alike.sectors[i].first] * count
+            return [Block(multiplicity, columns, self._sources(i, group, triangle), frame)]
+        out = []
+        for k in range(len(group)):
+            chi = self._pairs.chi(tuple(group.attributes[k].tolist()), tuple(group.sizes[k].tolist()))
+            q, r, free = _free_first(columns, triangle) if (chi == 1).all() else (columns, triangle, False)
+            self._triangles.append(r)
             pairwise = Pairwise(self._pairs.kinds, chi, free and not self._pairs.kinds.alone)
-        lifts: list[Floats] = []
-        numbers = []
-        rows: list[Rows] = []
-        for t, lift in zip(sector.members, sector.lifts, strict=True):
-            where = d.layouts[t].rows
-            if isinstance(lift, Operator):
-                rows.append(Rows(lift, scale[where], where.start))
-                continue
-            lifts.append((lift @ triangle.T) * scale[where][:, None])
-            numbers.append(np.arange(where.start, where.stop))
-        return Block(
-            multiplicity=float(sector.multiplicity),
-            columns=columns,
-            lifts=np.concatenate(lifts) if lifts else np.zeros((0, len(triangle))),
-            numbers=np.concatenate(numbers) if numbers else np.zeros(0, dtype=np.intp),
-            rows=tuple(rows),
-            frame=None if sector.is_identity and self._pairs is None else triangle,
-            pairwise=pairwise,
-        )
+            out.append(Block(group.multiplicity[[k]], q, self._sources(i, group, r, k), r, pairwise))
+        return out
+
+    def _sources(self, i: int, group: SectorGroup, triangle: Floats, only: int | None = None) -> tuple[Source, ...]:
+        """What a group's sectors answer; of one of them, or of all classes."""
+        d, out = self.decomposition, []
+        for m in group.members:
+            tables, classes = d.tables[m.tables], self.alike.tables[m.tables]
+            incidence = m.incidence[[only]] if only is not None else m.incidence
+            if only is None and not self.alike.trivial:
+                incidence = self.alike.reduced(i, m)
+            numbers = self.alike.number[tables.numbers[classes.first]]
+            scale = self._scale[tables.numbers[classes.first]]
+            if only is not None:
+                reached = incidence.indices
+                numbers, scale, incidence = numbers[reached], scale[reached], incidence[:, reached]
+            lift = m.lift if isinstance(m.lift, Operator) else m.lift @ triangle.T
+            whole = incidence.shape == (1, 1) and incidence.data.tolist() == [1.0]
+            out.append(Source(lift, numbers, scale, None if whole else sp.csr_array(incidence)))
+        return tuple(out)
+
+    def fold(self, q: Floats) -> Floats:
+        """Weights of all numbers as weights of their classes."""
+        return np.bincount(self.alike.number, q, minlength=len(self.alike.counts)).astype(np.float64)
+
+    def unfold(self, q: Floats) -> Floats:
+        """Weights of classes, shared out among their numbers."""
+        return np.asarray((q / self.alike.counts)[self.alike.number])
 
     def precision_factors(self, p: Floats, q: Floats) -> list[Floats]:
-        """F_S (k × k) with F_SᵀF_S = Σ_S⁻¹ in the sector's integer basis, scaled to meet the worst constraint."""
+        """F_S with F_SᵀF_S = Σ_S⁻¹ in the integer bases, scaled to meet the worst constraint: (K, k, k) by group."""
         return self.in_basis([z for _, z in self.problem.covariance_factors(p, q)])
 
     def in_basis(self, factors: Sequence[Floats]) -> list[Floats]:
-        """Factors of Σ_S⁻¹ in the problem's coordinates, as factors in the sectors' integer bases.
+        """Factors of Σ_S⁻¹ in the problem's coordinates, block by block, as factors in the sectors' integer bases.
 
         B x = Rᵀ y where the problem's coordinates are y = Q x, so Σ⁻¹ = R⁻¹ ZᵀZ R⁻ᵀ.
         """
-        return [
-            np.asarray(np.linalg.solve(triangle, z.T).T) for triangle, z in zip(self._triangles, factors, strict=True)
+        own = [
+            np.asarray(np.linalg.solve(triangle, z.swapaxes(-1, -2)).swapaxes(-1, -2), dtype=np.float64)
+            for triangle, z in zip(self._triangles, factors, strict=True)
         ]
+        if self._pairs is None:
+            return [f[classes.of] for f, classes in zip(own, self.alike.sectors, strict=True)]
+        left = iter(own)
+        return [np.concatenate([next(left) for _ in range(len(g))]) for g in self.decomposition.groups]
 
 
-def _orthonormal(sector: Sector) -> tuple[Floats, Floats]:
+def _orthonormal(group: SectorGroup) -> tuple[Floats, Floats]:
     """(R, Q) with B = Rᵀ Q, Q of orthonormal rows and R triangular."""
-    if sector.is_identity:
-        eye = np.eye(len(sector.basis))
+    if group.is_identity:
+        eye = np.eye(len(group.basis))
         return eye, eye
-    q, r = sl.qr(sector.basis.T.astype(np.float64), mode="economic")
+    q, r = sl.qr(group.basis.T.astype(np.float64), mode="economic")
     rows = np.ascontiguousarray(q.T, dtype=np.float64)
-    rows[:, ~sector.basis.any(axis=0)] = 0  # cells no row reaches: not even rounding does
+    rows[:, ~group.basis.any(axis=0)] = 0  # cells no row reaches: not even rounding does
     return np.asarray(r, dtype=np.float64), rows
 
 
@@ -188,7 +225,7 @@ def _cells(d: Decomposition, terms: Terms, pairs: AllPairs | None) -> Shared | N
         n = len(pairs.kinds)
         return Shared(np.arange(n), np.full(n, unit), n)
     r = np.ones(d.cells) if terms.relative is None else terms.relative
-    if any(s.basis[:, r == 0].any() for s in d.sectors):
+    if any(g.basis[:, r == 0].any() for g in d.groups):
         raise PlanError(
             "a query counts records of a cell whose relative budget is 0: no answer about them can be paid for. "
             "Leave the cell out of the query, or give it a budget. Nothing was planned."

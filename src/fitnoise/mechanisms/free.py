@@ -26,7 +26,7 @@ from fitnoise.plans import Plan, axis_key, unit_profile
 from fitnoise.privacy import Neighbours
 from fitnoise.publication import Budget, CellBudgets, Publication, aligned
 from fitnoise.sectors import MAX_STRUCTURED_CELLS
-from fitnoise.workloads import Workload
+from fitnoise.workloads import Family, Workload
 
 FAINT = 1e-4
 """Slack below this part of the joint cost counts as none: it would buy answers of a hundred times the noise."""
@@ -180,7 +180,8 @@ def _check_cells(workload: Workload, names: Sequence[str], exhausted: NDArray[np
     """Refuse tables that count records of cells without slack, by name."""
     domain = workload.domain
     spent = aligned(domain, exhausted, names, names)
-    for t in workload.tables:
+    for part in workload.tables.parts:
+        t = part.template if isinstance(part, Family) else part  # what a pattern shows value by value counts every cell
         if t.matrix is not None:
             counted = t.matrix.matrix.any(axis=0).reshape(domain.shape)
             away = tuple(i for i, a in enumerate(domain) if a not in names)
@@ -193,7 +194,8 @@ def _check_cells(workload: Workload, names: Sequence[str], exhausted: NDArray[np
         bad = np.argwhere(seen & spent)
         if len(bad):
             where = ", ".join(f"{a} = {domain[a].values[i]}" for a, i in zip(names, bad[0], strict=True))
+            which = part.describe() if isinstance(part, Family) else f"table {part.name!r}"
             raise PlanError(
-                f"table {t.name!r} counts records that already pay the full price ({where}; {len(bad)} of {spent.size} "
+                f"{which} counts records that already pay the full price ({where}; {len(bad)} of {spent.size} "
                 "cells): nothing about them is free. Ask about the other cells only. Nothing was planned."
             )

@@ -19,12 +19,13 @@ from typing import final
 
 import numpy as np
 import scipy.linalg as sl
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fitnoise import rules
 from fitnoise.backends import NUMPY
 from fitnoise.errors import PlanError
-from fitnoise.problems import Block, Problem
+from fitnoise.problems import Block, Problem, Source
 from fitnoise.sectors import Floats
 from fitnoise.solvers import combined, interior_point
 from fitnoise.solvers._base import Progress, Solution, Weights
@@ -39,6 +40,8 @@ SAME = 1e-9
 """Relative size below which a singular value is rounding."""
 RISE = 1e-7
 """Relative amount by which a later level, or the cost of the whole, may exceed the one before."""
+MAX_SECTORS = 2000
+"""Sectors that refinement may write out one by one."""
 MAX_ENTRIES = 20_000_000
 """Entries of a table's matrix that refinement may write out."""
 
@@ -50,7 +53,8 @@ Mask = NDArray[np.bool_]
 class Refined:
     """The outcome.
 
-    factors: Z with Σ_S⁻¹ = ZᵀZ per block. profile: of every cell. levels: the largest profile decided by each stage.
+    factors: Z with Σ_S⁻¹ = ZᵀZ, (K, k, k) per block. profile: of every cell.
+    levels: the largest profile decided by each stage.
     complete: whether the profile is the lexicographically least. status: the same as a sentence.
     """
 
@@ -59,6 +63,24 @@ class Refined:
     levels: tuple[float, ...]
     complete: bool
     status: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Flat:
+    """One sector with every number's lift written out: B (k, n), L (m, k), and which numbers they are."""
+
+    multiplicity: float
+    columns: Floats
+    lifts: Floats
+    numbers: NDArray[np.intp]
+
+    @property
+    def rank(self) -> int:
+        return len(self.columns)
+
+    @property
+    def block(self) -> Block:
+        return Block.single(self.multiplicity, self.columns, self.lifts, self.numbers)
 
 
 @dataclass(eq=False)
@@ -104,17 +126,28 @@ def refine(problem: Problem, solution: Solution, *, progress: Progress | None = 
 
 
 def affordable(problem: Problem) -> bool:
-    """Whether every table's matrix may be written out."""
-    return all(sum(len(r.scale) for r in b.rows) * b.rank <= MAX_ENTRIES for b in problem.blocks)
+    """Whether every sector's matrix may be written out."""
+    few = sum(len(b.multiplicity) for b in problem.blocks) <= MAX_SECTORS
+    return few and all(sum(_entries(s) for s in b.sources) * b.rank <= MAX_ENTRIES for b in problem.blocks)
+
+
+def _entries(source: Source) -> int:
+    """Rows of all sectors and tables that a source stands for."""
+    pairs = 1 if source.incidence is None else source.incidence.nnz
+    return int(pairs * source.numbers.shape[1])
 
 
 class _Recursion:
     def __init__(self, problem: Problem, progress: Progress | None) -> None:
         if not affordable(problem):
-            raise PlanError("a table is too tall for its matrix to be written out; plan without refinement.")
+            raise PlanError(
+                "a table is too tall for its matrix to be written out, or the tables have too many margins; plan "
+                "without refinement."
+            )
         self.progress = progress
         scale = np.sqrt(problem.spread(np.ones(problem.cells + problem.constraints))[0])
-        self.original = [_written_out(replace(b, columns=b.columns * scale)) for b in problem.blocks]
+        self.original = [x for b in problem.blocks for x in _written_out(replace(b, columns=b.columns * scale))]
+        self.counts = [len(b.multiplicity) for b in problem.blocks]
         self.sectors = [
             _Sector(b.multiplicity, b.columns, b.lifts, b.numbers, np.eye(b.rank), np.zeros((b.rank, b.rank)))
             for b in self.original
@@ -175,21 +208,25 @@ class _Recursion:
             return None
         n = len(self.levels)
         told = f"profile lexicographically least ({n} {'level' if n == 1 else 'levels'})"
-        return Refined(factors, profile, tuple(self.levels), True, told)
+        left = iter(factors)
+        stacks = [np.stack([next(left) for _ in range(count)]) for count in self.counts]
+        return Refined(stacks, profile, tuple(self.levels), True, told)
 
 
-def _written_out(b: Block) -> Block:
-    """The block with every number's lift given."""
-    if not b.rows:
-        return b
-    dense = [rules.dense(r.operator) * r.scale[:, None] for r in b.rows]
+def _written_out(b: Block) -> list[_Flat]:
+    """The block's sectors one by one."""
     frame = np.eye(b.rank) if b.frame is None else b.frame
-    return replace(
-        b,
-        lifts=np.concatenate([b.lifts, *(x @ frame.T for x in dense)]),
-        numbers=np.concatenate([b.numbers, *(np.arange(r.first, r.first + len(r.scale)) for r in b.rows)]),
-        rows=(),
-    )
+    dense = [*b.written, *((s, rules.dense(a) @ frame.T) for s, a in b.structured)]
+    out = []
+    for i, multiplicity in enumerate(b.multiplicity.tolist()):
+        lifts, numbers = [np.zeros((0, b.rank))], [np.zeros(0, dtype=np.intp)]
+        for s, rows in dense:
+            own = sp.csr_array([[1.0]]) if s.incidence is None else s.incidence[[i]]
+            scale = np.sqrt(own.data[:, None] * s.scale[own.indices])
+            lifts.append((scale[:, :, None] * rows).reshape(-1, b.rank))
+            numbers.append(s.numbers[own.indices].ravel())
+        out.append(_Flat(multiplicity, b.columns, np.concatenate(lifts), np.concatenate(numbers)))
+    return out
 
 
 class _Stage:
@@ -202,12 +239,12 @@ class _Stage:
         self.numbers = np.flatnonzero(of.reached())
         place = np.full(len(of.left), -1)
         place[self.numbers] = np.arange(len(self.numbers))
-        self.blocks = []
+        self.blocks: list[_Flat] = []
         for s in self.open:
             kept = (s.lifts**2).any(axis=1)
             lifts = s.lifts[kept] / np.sqrt(of.left[s.numbers[kept]])[:, None]
-            self.blocks.append(Block(s.multiplicity, s.columns[:, self.cells], lifts, place[s.numbers[kept]]))
-        problem = Problem(self.blocks, len(self.numbers), offsets=of.offsets[self.cells])
+            self.blocks.append(_Flat(s.multiplicity, s.columns[:, self.cells], lifts, place[s.numbers[kept]]))
+        problem = Problem([b.block for b in self.blocks], len(self.numbers), offsets=of.offsets[self.cells])
         if start is None:
             first = combined.solve(problem, gap=1e-8).dual
         else:
@@ -243,7 +280,7 @@ class _Stage:
     def covariances(self) -> list[Floats | None]:
         """Σ of what was free, scaled to meet the targets left; None for sectors that were finished before."""
         factors = iter(self.problem.covariance_factors(*np.split(self.primal, [len(self.cells)])))
-        return [(lambda y: y.T @ y)(next(factors)[0]) if s.rank else None for s in self.of.sectors]
+        return [(lambda y: y.T @ y)(next(factors)[0][0]) if s.rank else None for s in self.of.sectors]
 
     def _polished(self, cells: Mask, numbers: Mask) -> tuple[Floats, Floats]:
         """The weights, solved for once more among the active ones alone: there none is near zero."""
@@ -254,7 +291,7 @@ class _Stage:
             columns, lifts = b.columns[:, cells], b.lifts[kept]
             span = sl.orth(columns, rcond=SAME)
             if span.shape[1]:
-                blocks.append(Block(b.multiplicity, span.T @ columns, lifts @ span, place[b.numbers[kept]]))
+                blocks.append(Block.single(b.multiplicity, span.T @ columns, lifts @ span, place[b.numbers[kept]]))
         p, q = np.zeros(len(cells)), np.zeros(len(numbers))
         if blocks:
             problem = Problem(blocks, int(numbers.sum()), offsets=self.of.offsets[self.cells[cells]])

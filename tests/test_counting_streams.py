@@ -1,0 +1,315 @@
+"""Records that stream: from every source, by ones and by sevens, told about on the way, in little memory."""
+
+import itertools
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fitnoise as fn
+from fitnoise.counting import DuckCounter, HistogramCounter, duck, margins, open_counter, sources, tables
+from fitnoise.errors import DataError
+from fitnoise.publication import DataSource
+from test_counting import (
+    DOMAIN,
+    DROP,
+    MARGINS,
+    REFUSE,
+    SOURCES,
+    USED,
+    Stream,
+    arrow,
+    cells,
+    expected,
+    leaks_nothing,
+    open_files,
+    people,
+    same,
+)
+
+SOURCES = {
+    **SOURCES,
+    "arrow table by ones": lambda columns, _: sliced(arrow(columns), 1),
+    "arrow stream by sevens": lambda columns, _: Stream(sliced(arrow(columns), 7)),
+}
+
+
+def sliced(table, n):
+    return pa.Table.from_batches(table.to_batches(max_chunksize=n), table.schema)
+
+
+@pytest.mark.parametrize("listed", [0, 2**20])
+@pytest.mark.parametrize("batch", [1, 7, 2**20])
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_source_streams_the_same_records(kind, batch, listed, tmp_path, monkeypatch):
+    """Both ways of finding a code, few records in a batch. Detects what depends on where a record stands."""
+    monkeypatch.setattr(duck, "_LISTED", listed)
+    monkeypatch.setattr(duck, "_HANDED", 1)
+    monkeypatch.setattr(tables, "BATCH", batch * 2 * len(USED))
+    columns = people(120)
+    make = SOURCES[kind]
+    source = DataSource(table=getattr(make, "table", None), outside_domain=DROP)
+    data = make(columns, tmp_path)
+    same(open_counter(data, DOMAIN, source).count(MARGINS), expected(columns, MARGINS))
+    told = []
+    with pytest.raises(DataError) as caught:
+        open_counter(data, DOMAIN, replace(source, outside_domain=REFUSE)).count(MARGINS, told.append)
+    assert 1 not in told
+    numbers = ", ".join(f"{DOMAIN.column(a)!r} {(c < 0).sum()} (attribute {a!r})" for a, c in cells(columns).items())
+    assert f"in column {numbers}. Correct" in str(caught.value)
+    leaks_nothing(caught.value)
+
+
+def grid(n, attributes, rng, missing=0.0):
+    """A domain of several sizes, the cell of every record (−1 where it is outside), and the records as a frame."""
+    sizes = [2, 10, 3, 1, 5, 300][:attributes] + [2] * max(0, attributes - 6)
+    domain = fn.Domain(
+        {f"q{i}": fn.Ordered(0, s - 1) if i % 2 else fn.Categorical(range(s)) for i, s in enumerate(sizes)}
+    )
+    where = np.stack([rng.integers(0, s, n) for s in sizes], axis=1)
+    where[rng.random(where.shape) < missing] = -1
+    values = np.where(where >= 0, where, rng.choice([-7, 10**6], where.shape))
+    frame = pd.DataFrame({a: pd.array(values[:, i], dtype="Int64") for i, a in enumerate(domain)})
+    frame = frame.mask(pd.DataFrame((where < 0) & (rng.random(where.shape) < 0.5), columns=list(domain)))
+    return domain, where, frame
+
+
+def counted(domain, where, wanted):
+    """By the definition: the records whose attributes used are all inside, one margin after the other."""
+    names = list(domain)
+    used = sorted({names.index(a) for m in wanted for a in m})
+    inside = where[(where[:, used] >= 0).all(axis=1)]
+    out = {}
+    for m in wanted:
+        shape = tuple(domain[a].size for a in m)
+        out[m] = np.zeros(shape, dtype=np.int64)
+        np.add.at(out[m], tuple(inside[:, names.index(a)] for a in m), 1)
+    return out
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0, 0.02, 0.5]), st.integers(1, 3), st.sampled_from([1, 7, 2**20]))
+def test_all_sets_of_twelve_attributes_are_counted_of_the_records_inside(seed, missing, width, batch):
+    """Drop, over all margins of a width, with missing and undeclared values. Detects a record in some margins only."""
+    rng = np.random.default_rng(seed)
+    domain, where, frame = grid(60, 12, rng, missing)
+    wanted = list(itertools.combinations(domain, width))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "BATCH", batch * 2 * 12)
+        frame = Stream(sliced(pa.Table.from_pandas(frame, preserve_index=False), batch))
+        got = DuckCounter.from_frame(frame, domain, DataSource(outside_domain=DROP)).count(wanted)
+    same(got, counted(domain, where, wanted))
+
+
+FORMS = {
+    "csv": lambda frame, path: frame.to_csv(path / "x.csv", index=False) or path / "x.csv",
+    "parquet": lambda frame, path: frame.to_parquet(path / "x.parquet") or path / "x.parquet",
+    "pandas": lambda frame, _: frame,
+    "arrow": lambda frame, _: pa.Table.from_pandas(frame, preserve_index=False),
+    "polars": lambda frame, _: pl.from_pandas(frame),
+    "stream": lambda frame, _: Stream(pa.Table.from_pandas(frame, preserve_index=False)),
+}
+
+
+def database(frame, path):
+    with duckdb.connect(path / "x.duckdb") as db:
+        db.register("frame", frame)
+        db.execute("CREATE TABLE t AS SELECT * FROM frame")
+    return path / "x.duckdb"
+
+
+FORMS["duckdb"] = database
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_all_pairs_of_a_hundred_columns(form, tmp_path, rng):
+    """4,950 margins, with and without records outside. Detects anything that gives way under many columns."""
+    wanted = []
+    for missing in (0, 0.0002):
+        domain, where, frame = grid(4000, 100, rng, missing)
+        wanted = list(itertools.combinations(domain, 2))
+        folder = tmp_path / str(missing)
+        folder.mkdir()
+        data = FORMS[form](frame, folder)
+        counter = open_counter(data, domain, DataSource(table="t", outside_domain=DROP))
+        same(counter.count(wanted), counted(domain, where, wanted))
+    strict = open_counter(data, domain, DataSource(table="t"))
+    bad = (where < 0).sum(axis=0)
+    numbers = ", ".join(f"'q{i}' {n} (attribute 'q{i}')" for i, n in enumerate(bad) if n)
+    assert (bad > 0).sum() > 20
+    with pytest.raises(DataError) as caught:
+        strict.count(wanted)
+    assert f"in column {numbers}. Correct" in str(caught.value)
+
+
+def test_a_value_that_is_no_number_is_outside_and_stops_nothing(tmp_path):
+    """Detects casts that the engine moves into the reading of a CSV file, where they fail (DuckDB 2.0.0)."""
+    path = tmp_path / "x.csv"
+    path.write_text("a,b,c\n" + ":,:,:\n" * 3 + "1,1,1\n")
+    domain = fn.Domain(a=fn.Ordered(0, 3), b=fn.Binned([0.5]), c=fn.Categorical([1]))
+    for used in [("a",), ("b",), ("c",), ("a", "b", "c")]:
+        assert open_counter(path, domain, DataSource(outside_domain=DROP)).count([used])[used].sum() == 1
+        with pytest.raises(DataError, match=rf"'{used[0]}' 3 \("):
+            open_counter(path, domain, DataSource()).count([used])
+
+
+@pytest.mark.parametrize("size", [2, 64, 65, 2**15, 2**15 + 1, 2**16 + 1])
+@pytest.mark.parametrize("whole", [True, False])
+def test_long_code_lists(size, whole, rng):
+    """Around every size at which codes or cells are handled differently; zero with a sign is zero."""
+    codes = [int(x) for x in rng.permutation(size) - size // 2]
+    domain = fn.Domain(x=fn.Categorical(codes if whole else [f"code {c}" for c in codes]))
+    values = [0, codes[0], codes[-1], codes[-1], size]
+    column = [-0.0, *map(float, values[1:])] if whole else [f"code {v}" for v in values]
+    counter = DuckCounter.from_frame(pa.table({"x": column}), domain, DataSource(outside_domain=DROP))
+    wanted = np.bincount([codes.index(v) for v in values[:-1]], minlength=size)
+    np.testing.assert_array_equal(counter.count([("x",)])["x",], wanted)
+
+
+# --- how far it is ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", [DROP, REFUSE])
+@pytest.mark.parametrize("form", FORMS)
+def test_how_far_the_counting_is_rises_to_one(form, policy, tmp_path, monkeypatch, rng):
+    """Detects a fraction that falls, exceeds 1, claims the end early or never, or changes the counts."""
+    monkeypatch.setattr(duck, "_HANDED", 1)
+    monkeypatch.setattr(tables, "BATCH", 2**16)
+    domain, where, frame = grid(30_000, 8, rng, 0.1 if policy is DROP else 0)
+    wanted = list(itertools.combinations(domain, 2))
+    counter = open_counter(FORMS[form](frame, tmp_path), domain, DataSource(table="t", outside_domain=policy))
+    told = []
+    same(counter.count(wanted, progress=told.append), counted(domain, where, wanted))
+    assert told[-1] == 1
+    assert all(a < b for a, b in itertools.pairwise(told))
+    assert told[0] > 0
+    assert len(told) <= 100
+    known = form not in ("csv", "stream")  # how many records there are
+    assert not known or len(told) > 15
+    assert not known or told[0] < 0.1
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_how_many_records_there_are_is_known_without_reading_them_or_not_at_all(form, tmp_path, rng):
+    """Detects a second pass over the records for the sake of a progress bar."""
+    domain, _, frame = grid(50, 2, rng)
+    records = open_counter(FORMS[form](frame, tmp_path), domain, DataSource(table="t"))._records
+    with sources.engine() as connection:
+        records.relation(connection, [0, 1])
+        assert records.known(connection) == (None if form in ("csv", "stream") else 50)
+
+
+def test_how_far_a_histogram_is():
+    domain = fn.Domain({a: fn.Ordered(0, 1) for a in "abcde"})
+    wanted = list(itertools.combinations(domain, 2))
+    told = []
+    counter = HistogramCounter(np.ones(domain.shape, dtype=int), domain)
+    same(counter.count(wanted, told.append), {m: np.full((2, 2), 8) for m in wanted})
+    assert told == [*(i / 10 for i in range(1, 10)), 0.99, 1.0]
+    assert counter.count([], told.append) == {}
+
+
+def test_counts_of_a_histogram_are_not_the_histogram():
+    counter = HistogramCounter(np.arange(3), fn.Domain(a=fn.Ordered(0, 2)))
+    counter.count([("a",)])["a",][:] = 7
+    same(counter.count([("a",)]), {("a",): np.arange(3)})
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
+@pytest.mark.parametrize("error", [Stop, KeyboardInterrupt])
+def test_who_is_told_may_stop_the_counting(error, tmp_path):
+    """Detects an exception of the caller that is swallowed or reworded, and an engine left running."""
+    data = SOURCES["parquet"](people(spoilt=0), tmp_path)
+    counter = open_counter(data, DOMAIN, DataSource())
+
+    def stop(_):
+        raise error("enough")
+
+    with pytest.raises(error, match="enough"):
+        counter.count(MARGINS, stop)
+    assert open_files(tmp_path) == []
+    same(counter.count(MARGINS), expected(people(spoilt=0), MARGINS))
+
+
+# --- memory ----------------------------------------------------------------------------------------------
+
+
+def test_counts_that_cannot_be_held_are_refused_before_a_record_is_read(monkeypatch):
+    class Unread:
+        schema = pa.schema([("x", pa.int64()), ("y", pa.int64())])
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise AssertionError
+
+    domain = fn.Domain(x=fn.Ordered(0, 9_999_999), y=fn.Ordered(0, 9_999_999))
+    counters = [open_counter(Unread(), domain, DataSource())]
+    monkeypatch.setattr(margins, "_memory", lambda: 10**9)
+    small = fn.Domain(x=fn.Ordered(0, 9), y=fn.Ordered(0, 9))
+    histogram = HistogramCounter(np.ones((10, 10), dtype=int), small)
+    with pytest.raises(DataError, match=r"1 tables of 100,000,000,000,000 cells in all .*Nothing was read"):
+        counters[0].count([("x", "y")])
+    monkeypatch.setattr(margins, "_memory", lambda: 799)
+    with pytest.raises(DataError, match=r"1 tables of 100 cells in all .*Nothing was read"):
+        histogram.count([("x", "y")])
+    assert histogram.count([("x",)])["x",].sum() == 100
+
+
+MEASURE = """
+import itertools, json, os, resource, sys, time
+import fitnoise as fn
+from fitnoise.counting import DuckCounter
+from fitnoise.publication import DataSource
+if hasattr(os, "sched_setaffinity"):  # the engine wants memory for every core
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+domain = fn.Domain({f"q{i}": fn.Binned([1e18, 2e18, 4e18]) for i in range(20)})
+counter = DuckCounter.from_path(sys.argv[1], domain, DataSource(), memory_limit=sys.argv[2])
+counter.check(list(domain))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+counts = counter.count(list(itertools.combinations(domain, 2)))
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps({"megabytes": (after - before) / 1024, "first": counts["q0", "q1"].tolist()}))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is told in kilobytes on Linux")
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_a_file_many_times_larger_than_the_memory_is_counted_in_it(form, tmp_path):
+    """All pairs of a file five times larger than what the engine may use. Detects records that pile up anywhere: in
+    the engine, on their way out of it, or in the tables.
+    """
+    path = tmp_path / f"big.{form}"
+    with duckdb.connect() as db:
+        columns = ", ".join(f"(hash(i * 20 + {j}) >> 1)::BIGINT AS q{j}" for j in range(20))
+        db.execute(
+            f"COPY (SELECT {columns} FROM range({3_200_000 if form == 'parquet' else 1_300_000}) AS t(i)) TO '{path}'"
+        )
+        read = f"SELECT q0, q1 FROM '{path}'"
+        bins = "CASE WHEN {0} < 1e18 THEN 0 WHEN {0} < 2e18 THEN 1 WHEN {0} < 4e18 THEN 2 ELSE 3 END"
+        rows = db.execute(
+            f"SELECT {bins.format('q0')} AS a, {bins.format('q1')} AS b, count(*) FROM ({read}) GROUP BY a, b"
+        ).fetchall()
+    assert path.stat().st_size > 500e6
+    made = subprocess.run(
+        [sys.executable, "-c", MEASURE, str(path), "100MB"], capture_output=True, text=True, check=False
+    )
+    assert not made.returncode, made.stderr
+    result = json.loads(made.stdout)
+    wanted = np.zeros((4, 4), dtype=int)
+    for a, b, n in rows:
+        wanted[a, b] = n
+    assert result["first"] == wanted.tolist()
+    assert result["megabytes"] < 350  # 100 of the engine, 64 of cells and as much again to put them together, buffers

@@ -1,0 +1,158 @@
+"""Counting in tables, against one plain count per margin: whatever the margins, however the records come in."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from fitnoise.counting import tables
+from fitnoise.counting._base import Gauge
+from fitnoise.counting.tables import Tables, joint_tables
+
+
+def plain(cells, sizes, margins, records):
+    """One count per margin, cell by cell of the definition."""
+    out = {}
+    for m in margins:
+        flat = np.zeros(records, dtype=np.int64)
+        for a in m:
+            flat = flat * sizes[a] + cells[a]
+        shape = tuple(sizes[a] for a in m)
+        out[m] = np.bincount(flat, minlength=math.prod(shape)).reshape(shape)
+    return out
+
+
+def tabulated(cells, sizes, margins, records, chunks, told=None):
+    made = Tables(margins, sizes, Gauge(told))
+    start = 0
+    for n in chunks:
+        stop = min(start + n, records)
+        made.add({a: c[start:stop] for a, c in cells.items()}, stop - start, stop / max(1, records))
+        start = stop
+    assert start == records
+    return made.finish()
+
+
+def check(sizes, margins, records, rng, chunks=None):
+    cells = {a: rng.integers(0, s, records).astype(np.int32) for a, s in sizes.items()}
+    got = tabulated(cells, sizes, margins, records, chunks or [records])
+    wanted = plain(cells, sizes, margins, records)
+    assert got.keys() == wanted.keys()
+    for m, table in wanted.items():
+        assert got[m].dtype == np.int64
+        assert got[m].flags.c_contiguous
+        np.testing.assert_array_equal(got[m], table, err_msg=str(m))
+
+
+@st.composite
+def questions(draw):
+    """Sizes, margins in any order (some within others, some twice in another order), how the records come in."""
+    sizes = dict(zip("abcdefgh", draw(st.lists(st.integers(1, 5), min_size=1, max_size=8)), strict=False))
+    one = st.lists(st.sampled_from(sorted(sizes)), unique=True, max_size=8).map(tuple)
+    margins = draw(st.lists(one, min_size=1, max_size=20, unique=True))
+    chunks = draw(st.lists(st.integers(0, 60), max_size=5))
+    return sizes, margins, chunks
+
+
+@settings(deadline=None, max_examples=150)
+@given(questions(), st.sampled_from([1, 7, 50, 10**6]), st.sampled_from([1, 7, 2**16]), st.integers(0, 2**32 - 1))
+@example(({"a": 1, "b": 1}, [("b", "a"), ("a", "b"), (), ("a",)], [3]), 1, 1, 0)
+@example(({"a": 2, "b": 3}, [("b", "a"), ("a", "b")], [100]), 10**6, 2**16, 0)
+def test_any_margins_are_counted_as_one_by_one(question, batch, block, seed):
+    """Detects a record lost or counted twice at the border of a chunk, batch or block; axes mixed up in a joint table;
+    a margin left out where others hold it, or where it is asked in two orders.
+    """
+    sizes, margins, chunks = question
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "BATCH", 2 * batch * len(sizes))
+        patch.setattr(tables, "_BLOCK", block)
+        check(sizes, margins, sum(chunks), np.random.default_rng(seed), chunks)
+
+
+@pytest.mark.parametrize("width", [2, 3])
+@pytest.mark.parametrize("batch", [1, 7, 10**6])
+@pytest.mark.parametrize("records", [0, 40, 3000])
+def test_all_pairs_and_triples_of_twelve_attributes(width, batch, records, monkeypatch, rng):
+    """As above for as many margins as people ask for; records that come alone, by sevens and together."""
+    monkeypatch.setattr(tables, "BATCH", 2 * 12 * batch)
+    sizes = {f"q{i}": 1 + i % 5 for i in range(12)}
+    records = min(records, 40 * batch)
+    check(sizes, list(itertools.combinations(sizes, width)), records, rng, [batch] * (records // batch + 1))
+
+
+@pytest.mark.parametrize("size", [2**15, 2**16 - 1, 2**16, 2**16 + 1, 100_000])
+@pytest.mark.parametrize("other", [1, 2])
+def test_tables_about_as_large_as_a_short_integer_counts(size, other, rng):
+    """Detects a place or a size that does not fit the integers it is worked out in."""
+    sizes = {"a": other, "b": size, "c": 3}
+    check(sizes, [("a", "b"), ("b", "a"), ("b", "c"), ("a", "c"), ("b",)], 5000, rng)
+    last = {a: np.array([s - 1]) for a, s in sizes.items()}
+    assert tabulated(last, sizes, [("a", "b"), ("b", "c")], 1, [1])["b", "c"][size - 1, 2] == 1
+
+
+def test_places_fit_the_integers_they_are_worked_out_in():
+    for size, kind in [(1, "u2"), (2**16 - 1, "u2"), (2**16, "u4"), (2**32 - 1, "u4"), (2**32, "u8")]:
+        assert tables._unsigned(size) == np.dtype(kind)
+        assert np.array([size], dtype=kind) == size
+
+
+@pytest.mark.parametrize("kind", ["u4", "u8"])
+def test_the_integers_in_which_places_are_worked_out_change_no_count(kind, monkeypatch, rng):
+    """Stands in for tables of 2^32 cells and more, which take 34 GB."""
+    monkeypatch.setattr(tables, "_unsigned", lambda _: np.dtype(kind))
+    check({"a": 3, "b": 2, "c": 5}, [("a", "b"), ("c", "a", "b"), ("c",), ()], 1000, rng, [400, 600])
+
+
+QUESTIONS = {
+    "all pairs of 20 of ten values": ([10] * 20, 2, 50),
+    "all pairs of 40 yes/no": ([2] * 40, 2, 40),
+    "all triples of 15, mixed": ([2, 3, 10, 1, 7] * 3, 3, 200),
+    "all sets of four of 10": ([2] * 10, 4, 30),
+    "all sets of seven of 9": ([2] * 9, 7, 36),
+}
+
+
+@pytest.mark.parametrize("kind", QUESTIONS)
+@pytest.mark.parametrize("records", [0, 100, 10**5, 10**7])
+def test_every_margin_has_one_table_that_holds_it(kind, records):
+    """Detects margins without a table or with two, tables that outgrow the working memory, and, for 100,000 records,
+    that margins no longer share tables.
+    """
+    shape, width, most = QUESTIONS[kind]
+    sizes = {f"q{i}": s for i, s in enumerate(shape)}
+    margins = [*itertools.combinations(sizes, width), tuple(sizes), (), ("q1", "q0")]
+    made = joint_tables(margins, sizes, records)
+    assert made == joint_tables(margins, sizes, records)
+    told = [m for t in made for m in t.members] + [t.attributes for t in made if t.asked]
+    assert sorted(told) == sorted(margins)
+    for t in made:
+        assert all(set(m) <= set(t.attributes) for m in t.members)
+        assert len(set(t.attributes)) == len(t.attributes)
+        assert t.asked or (math.prod(sizes[a] for a in t.attributes) <= records and len(t.attributes) <= 12)
+    if records == 10**5:
+        assert len(made) <= most + 3
+
+
+def test_how_much_is_done_rises_by_hundredths_to_one():
+    """Detects a figure that falls, that claims the end before it, or that is told for every table."""
+    sizes = {f"q{i}": 2 for i in range(30)}
+    cells = {a: np.zeros(500, dtype=np.int16) for a in sizes}
+    told = []
+    tabulated(cells, sizes, list(itertools.combinations(sizes, 2)), 500, [100] * 5, told.append)
+    assert 3 < len(told) < 100
+    assert all(b - a > 0.0099 for a, b in itertools.pairwise(told))
+    assert 0 < told[0] < 0.2
+    assert told[-1] < 1  # which is for whoever has finished
+
+    gauge = Gauge(told.append)
+    told.clear()
+    for x in (-0.01, 0, 0.001, 0.5, 0.2, 0.504, 0.51, 1, 7, 1):
+        gauge(x)
+    gauge.finish()
+    assert told == [0.5, 0.51, 0.99, 1]
+    quiet = Gauge(None)
+    quiet(0.5)
+    quiet.finish()
