@@ -541,7 +541,7 @@ def test_the_specifications_of_the_readme_are_read(tmp_path):
     )
     pairs = Spec.from_toml(whole.split("[[tables]]")[0] + patterns).publication(tmp_path).workload
     by_size = fn.BySize(2, 0.5, most=40)
-    assert pairs == fn.Workload(plain.workload.domain, [fn.all_tables(2, list(pairs.domain), std_error=by_size)])
+    assert pairs == fn.Workload(plain.workload.domain, [fn.all_tables(3, list(pairs.domain), std_error=by_size)])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import fitnoise as fn
 import zoo
 from dense import table_matrix
-from fitnoise import rules, workloads
+from fitnoise import rules, what_if, workloads
 from fitnoise.errors import DomainError, WorkloadError
 from fitnoise.targets import Kind
 from fitnoise.workloads import Family, Recode, Tables, slug, some
@@ -426,11 +426,11 @@ REFUSED = {
         "the pattern makes 3 tables; 4 targets were given.",
     ),
     "a target of zero": (
-        lambda: fn.all_tables(1, ["a", "b"], margin=[1, 0]),
+        lambda: fn.all_tables(1, ["a", "b"], margin=[1, 0.0]),
         "a margin is a positive finite number; got 0.0." + NO_EXACT_ANSWER,
     ),
     "a first target of zero": (
-        lambda: fn.all_tables(1, ["a", "b"], std_error=[0, 1]),
+        lambda: fn.all_tables(1, ["a", "b"], std_error=[0.0, 1]),
         "a std_error is a positive finite number; got 0.0." + NO_EXACT_ANSWER,
     ),
     "a target that is no number": (
@@ -654,3 +654,90 @@ def test_the_parts_of_a_plan_sum_up_their_tables(case):
         assert {t.confidence for t in own} == {summary.confidence}
     assert [plan.tables[i] for i in (-1, 0)] == [plan.summary(len(w.tables) - 1), plan.summary(0)]
     assert sum(t.price for t in plan.parts) == pytest.approx(1)
+
+
+# --- patterns, once more: what is said of those that are none -----------------------------------------------------
+
+FOUR = fn.Domain(a=fn.Ordered(0, 2), b=fn.Ordered(0, 1), c=fn.Categorical(["x", "y"]), d=fn.Ordered(0, 3))
+POSITIVE = (
+    "a margin is a positive finite number; got {}. "
+    "An exact answer (zero error) would cost an unlimited amount of privacy."
+)
+BESIDE = (
+    "a target by 'c' needs an attribute that every table of the pattern shows: give it as one of the attributes beside "
+    "the pattern."
+)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: fn.all_tables(1, ["a", "b"], margin="34"), POSITIVE.format("'34'")),
+        (lambda: fn.all_tables(1, ["a", "b"], margin=["3", 4]), POSITIVE.format("'3'")),
+        (lambda: fn.all_tables(1, ["a", "b"], margin=[3, True]), POSITIVE.format("True")),
+        (lambda: fn.all_tables(1, ["a", "b"], margin=[[1], [2]]), POSITIVE.format("[1]")),
+        (
+            lambda: fn.all_tables(1, ["a", "b"], margin=np.array([[1.0, 2]])),
+            "the pattern makes 2 tables; 1 targets were given.",
+        ),
+        (
+            lambda: fn.all_tables(1, ["a", "b"], margin=np.array(3.0)),
+            "the pattern makes 2 tables; 1 targets were given.",
+        ),
+        (lambda: fn.all_tables(1, ["a", "b"], margin=[3, None]), POSITIVE.format("None")),
+        (lambda: fn.all_tables(1, ["a", "b"], margin=[]), "the pattern makes 2 tables; 0 targets were given."),
+        (
+            lambda: fn.all_tables(1, ["a", "b"], margin=[fn.BySize(1, 2), 2]),
+            f"a list of targets has one number for each table; got {fn.BySize(1, 2)!r}.",
+        ),
+        (lambda: fn.all_tables(1, [], margin=1), "a pattern of tables needs attributes to choose from; got none."),
+        (
+            lambda: Family(fn.matrix_workload(np.eye(2), margins=1).tables[0], ("a",), 1),
+            "a table with a matrix asks about all cells; it takes no patterns.",
+        ),
+        (lambda: fn.all_tables(1, ["a", "b"], margin=fn.By("c", [1, 2])), BESIDE),
+        (lambda: fn.Workload(FOUR, [3]), "a workload is made of tables (see fitnoise.table); got 3."),
+        (lambda: fn.Workload(FOUR, [None]), "a workload is made of tables (see fitnoise.table); got None."),
+        (
+            lambda: fn.Workload(FOUR, [fn.all_tables(1, ["a"], margin=1, name=" ")]),
+            "a table's name must not be empty.",
+        ),
+        (
+            lambda: fn.Workload(FOUR, [fn.table("a", margin=1e200)]),
+            "a target of table 'a' is too small or too large for double precision.",
+        ),
+        (
+            lambda: fn.Workload(FOUR, [fn.all_tables(1, ["a", "d"], margin=fn.BySize(1, 900))]),
+            "a target of each of 2 attributes is too small or too large for double precision.",
+        ),
+    ],
+)
+def test_patterns_that_are_none_are_refused_in_these_words(make, message):
+    with pytest.raises(WorkloadError) as caught:
+        make()
+    assert str(caught.value) == message
+
+
+def test_a_pattern_s_name_may_hold_anything():
+    f = fn.all_tables(2, ["a", "b", "c"], "d", margin=1, name="x\0y")
+    assert f.names() == [t.name for t in f]
+    assert f.slugs() == [slug(n) for n in f.names()]
+    assert f.describe() == "x\0y: all pairs of 3 attributes by d"
+    fn.Workload(FOUR, [f])
+
+
+def test_one_part_alone_is_a_workload():
+    f = fn.all_tables(2, ["a", "b", "c"], margin=1)
+    assert fn.Workload(FOUR, f) == fn.Workload(FOUR, [f])
+    assert fn.Workload(FOUR, fn.table("a", margin=1)) == fn.Workload(FOUR, [fn.table("a", margin=1)])
+    assert hash(Family(f.template, ["a", "b", "c"], 2)) == hash(f)
+    assert Family(f.template, ["a", "b", "c"], 2) == f
+
+
+@pytest.mark.parametrize("target", [2, fn.BySize(3, -1), [2, 3, 4]])
+def test_a_sweep_of_a_pattern_is_a_document(target):
+    p = fn.Publication(fn.Workload(FOUR, [fn.all_tables(2, ["a", "b", "c"], margin=target)]))
+    q = what_if.scaled(p, {"a by b": 2})
+    assert fn.Spec.of(q).publication() == q
+    pl = fn.plan(q)
+    assert fn.Plan.from_json(pl.to_json()).publication == q

@@ -364,6 +364,8 @@ def release(
         raise LedgerError(
             "a release must be remembered: ':memory:' is a ledger that forgets. Give a file. Nothing was measured."
         )
+    if directory is None and tables is not None:
+        raise ReleaseError("tables to write need a directory to write them to; none was given. Nothing was measured.")
     tell = progress or (lambda _: None)
     source = plan.publication.source
     if table is not None:

@@ -221,7 +221,10 @@ class Target:
             cells: how many numbers the table has (for max deviations and public totals); of several tables, one for
                 each, broadcasting with `number`.
         """
-        gamma = self.level(confidence)
+        with np.errstate(over="ignore", under="ignore"):  # the workload refuses what leaves floating point
+            return self._variance(number, self.level(confidence), cells)
+
+    def _variance(self, number: NDArray[np.float64], gamma: float, cells: int | NDArray[Any]) -> NDArray[np.float64]:
         if self.kind is Kind.VARIANCE:
             return number
         if self.kind is Kind.STD_ERROR:

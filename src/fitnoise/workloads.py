@@ -320,6 +320,11 @@ class Family(Sequence[Table]):
     numbers: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "among", tuple(self.among))
+        if self.template.matrix is not None:
+            raise WorkloadError("a table with a matrix asks about all cells; it takes no patterns.")
+        if not self.among:
+            raise WorkloadError("a pattern of tables needs attributes to choose from; got none.")
         given = [*self.among, *self.template.attributes]
         if len(set(given)) != len(given):
             twice = next(a for i, a in enumerate(given) if a in given[:i])
@@ -335,7 +340,7 @@ class Family(Sequence[Table]):
                 "be planned together. Name fewer attributes, or a lower order."
             )
         number = self.template.target.number
-        if isinstance(number, By) and number.attribute in self.among:
+        if isinstance(number, By) and number.attribute not in self.template.attributes:
             raise WorkloadError(
                 f"a target by {number.attribute!r} needs an attribute that every table of the pattern shows: give it "
                 "as one of the attributes beside the pattern."
@@ -345,8 +350,9 @@ class Family(Sequence[Table]):
                 raise WorkloadError(
                     f"the pattern makes {len(self):,} tables; {len(self.numbers):,} targets were given."
                 )
-            for x in self.numbers:
-                Target(self.template.target.kind, x, None, self.template.target.reference)
+            numbers, target = _each_number(self.numbers, self.template.target), self.template.target
+            object.__setattr__(self, "numbers", numbers)
+            object.__setattr__(self, "template", replace(self.template, target=replace(target, number=numbers[0])))
 
     def __len__(self) -> int:
         return math.comb(len(self.among), self.order)
@@ -370,26 +376,32 @@ class Family(Sequence[Table]):
         flat = itertools.chain.from_iterable(itertools.combinations(range(len(self.among)), self.order))
         return np.fromiter(flat, dtype=np.intp, count=len(self) * self.order).reshape(-1, self.order)
 
+    @property
+    def _around(self) -> tuple[str, str]:
+        """What stands before and after the attributes shown in each name."""
+        t = self.template
+        return f"{t.name}: " if t.name else "", "".join(f" by {_described(t, a)}" for a in t.attributes)
+
     def _named(self, shown: Iterable[str]) -> str:
-        words = [*shown, *(_described(self.template, a) for a in self.template.attributes)]
-        return (f"{self.template.name}: " if self.template.name else "") + " by ".join(words)
+        head, tail = self._around
+        return f"{head}{' by '.join(shown)}{tail}"
 
     def describe(self) -> str:
         """The pattern in words."""
-        head, tail = self._named(["\0"]).split("\0")
+        head, tail = self._around
         counted = {1: "each", 2: "all pairs", 3: "all triples"}.get(self.order, f"all sets of {self.order}")
         return f"{head}{counted} of {len(self.among)} attributes{tail}"
 
     def names(self) -> list[str]:
         """The names of all tables."""
-        head, tail = self._named(["\0"]).split("\0")
+        head, tail = self._around
         words = np.array(self.among, dtype=object)[self.combinations].tolist()
         return [f"{head}{' by '.join(w)}{tail}" for w in words]
 
     def slugs(self) -> list[str]:
         """The names of all tables' files, without their endings: as :func:`slug` makes them."""
         parts = [slug(a) for a in self.among]
-        head, tail = self._named(["\0"]).split("\0")
+        head, tail = self._around
         if not all(re.search(r"[^\W_]", a) for a in (*self.among,)):
             return [slug(name) for name in self.names()]
         before, after = (re.sub(r"[\W_]+", "_", x.lower()) for x in (head, tail))
@@ -425,6 +437,17 @@ class Family(Sequence[Table]):
             domain[a]
         if self.template.attributes:
             self.template.check(domain)
+
+
+def _each_number(given: Iterable[Any], target: Target) -> tuple[float, ...]:
+    """Targets of several tables as floats; WorkloadError for the first that is none."""
+    said = tuple(given)
+    plain = all(type(x) is float for x in said) and bool(np.isfinite(said).all() and (np.array(said) > 0).all())
+    for x in () if plain else said:
+        if isinstance(x, (By, BySize)):
+            raise WorkloadError(f"a list of targets has one number for each table; got {x!r}.")
+        replace(target, number=x)
+    return tuple(float(x) for x in said)
 
 
 def _varying(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -484,9 +507,9 @@ def all_tables(
     said: dict[str, Any] = {}
     for kind, number in zip(Kind, (margin, std_error, variance, max_deviation, cv), strict=True):
         said[kind.value] = number
-        if isinstance(number, (Sequence, np.ndarray)):
-            numbers = tuple(float(x) for x in number)
-            said[kind.value] = numbers[0] if numbers else math.nan
+        if isinstance(number, (list, tuple, range, np.ndarray)):
+            numbers = tuple(np.atleast_1d(number).tolist() if isinstance(number, np.ndarray) else number)
+            said[kind.value] = 1.0  # for now: each table has its own
     template = table(
         *attributes,
         prefix=prefix,
@@ -506,7 +529,7 @@ class Tables(Sequence[Table]):
 
     def __init__(self, parts: Iterable[Table | Family]) -> None:
         self.parts = tuple(parts)
-        self.starts = np.cumsum([0, *(1 if isinstance(p, Table) else len(p) for p in self.parts)])
+        self.starts = np.cumsum([0, *(len(p) if isinstance(p, Family) else 1 for p in self.parts)])
 
     def __len__(self) -> int:
         return int(self.starts[-1])
@@ -571,6 +594,8 @@ class Workload:
     confidence: float = 0.95
 
     def __init__(self, domain: Domain, tables: Iterable[Table | Family], confidence: float = 0.95) -> None:
+        if isinstance(tables, (Table, Family)):
+            tables = (tables,)
         items = Tables(tables.parts if isinstance(tables, Tables) else tables)
         if not isinstance(domain, Domain):
             raise WorkloadError(f"a workload needs a Domain; got {type(domain).__name__}.")
@@ -579,7 +604,8 @@ class Workload:
         for t in items.parts:
             if not isinstance(t, (Table, Family)):
                 raise WorkloadError(f"a workload is made of tables (see fitnoise.table); got {t!r}.")
-            if isinstance(t, Table) and not t.name.strip():
+            name = t.name if isinstance(t, Table) else t.template.name or "-"
+            if not name.strip():
                 raise WorkloadError("a table's name must not be empty.")
             t.check(domain)
             wanted = _varying(t.variances(domain, check_confidence(confidence)))
