@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fitnoise.counting import Tally, margins, maximal, sum_down
 from fitnoise.errors import DataError
+from fitnoise.sectors import physical_memory
 
 SIZES = dict(zip("abcdef", (2, 3, 1, 2, 4, 1), strict=True))
 SUBSETS = [m for k in range(len(SIZES) + 1) for m in itertools.combinations(SIZES, k)]
@@ -86,25 +87,25 @@ def test_blank_counts_are_apart_and_in_one_piece():
 
 
 @pytest.mark.parametrize("cells", [10**13, 2**61, 2**70])
-@pytest.mark.parametrize("memory", [None, 10**10])
+@pytest.mark.parametrize("memory", [2**80, 10**10])
 def test_counts_that_exceed_the_memory_are_refused(cells, memory, monkeypatch):
-    """Whether the machine says what it has or not: detects a failure far from its cause, or none until all is read."""
-    monkeypatch.setattr(margins, "_memory", lambda: memory)
+    """However much the machine says it has: detects a failure far from its cause, or none until all is read."""
+    monkeypatch.setattr(margins, "physical_memory", lambda: memory)
     with pytest.raises(DataError, match=r"1 tables of .* cells .*fewer cells. Nothing was read") as caught:
         margins.blank([("a",)], {"a": cells})
-    assert ("10.0 GB" in str(caught.value)) == (memory is not None)
+    assert ("10.0 GB" in str(caught.value)) == (memory == 10**10)
     assert caught.value.__cause__ is None
 
 
 def test_the_memory_of_the_machine_is_told_where_it_can_be(monkeypatch):
     if hasattr(os, "sysconf"):
-        assert margins._memory() > 2**28
+        assert physical_memory() > 2**28
 
     def unknown(_):
         raise ValueError
 
     monkeypatch.setattr(os, "sysconf", unknown, raising=False)
-    assert margins._memory() is None
+    assert physical_memory() == 2**34
     monkeypatch.delattr(os, "sysconf")
-    assert margins._memory() is None
+    assert physical_memory() == 2**34
     assert margins.blank([("a", "b")], SIZES)["a", "b"].size == math.prod((2, 3))

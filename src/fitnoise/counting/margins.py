@@ -8,7 +8,6 @@ a question, however many attributes a margin has.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, final
 
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from fitnoise.counting._base import Margin, Margins
 from fitnoise.errors import DataError
+from fitnoise.sectors import physical_memory
 
 
 @final
@@ -102,17 +102,16 @@ def blank(margins: Collection[Margin], sizes: Mapping[str, int]) -> Margins:
     """
     shapes = {m: tuple(sizes[a] for a in m) for m in margins}
     cells = sum(math.prod(shape) for shape in shapes.values())
-    machine = _memory()
+    machine = physical_memory()
     try:
-        if machine is not None and 8 * cells > machine:
+        if 8 * cells > machine:
             raise MemoryError
         counts = np.zeros(cells, dtype=np.int64)
     except (MemoryError, ValueError):  # NumPy's word for more cells than it can number
-        have = "" if machine is None else f" of {machine / 1e9:,.1f} GB"
         raise DataError(
             f"{len(shapes):,} tables of {cells:,} cells in all have to be counted, which takes {8 * cells / 1e9:,.1f} "
-            f"GB: more than the memory{have} allows. Ask for fewer tables, or tables with fewer cells. "
-            "Nothing was read and nothing was charged."
+            f"GB: more than the memory of {machine / 1e9:,.1f} GB allows. Ask for fewer tables, or tables with fewer "
+            "cells. Nothing was read and nothing was charged."
         ) from None
     views: Margins = {}
     start = 0
@@ -121,11 +120,3 @@ def blank(margins: Collection[Margin], sizes: Mapping[str, int]) -> Margins:
         views[m] = counts[start:stop].reshape(shape)
         start = stop
     return views
-
-
-def _memory() -> int | None:
-    """Bytes of memory this machine has; None where that cannot be told."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return None
