@@ -8,8 +8,8 @@ import pytest
 import fitnoise
 
 ROOMS = [
-    "errors", "domain", "operators", "rules", "targets", "workloads", "sectors", "privacy", "composition", "backends",
-    "problems", "solvers", "certificates", "strategy", "ledger", "publication", "spec", "rounding", "plans",
+    "errors", "domain", "operators", "rules", "targets", "workloads", "gallery", "sectors", "privacy", "composition",
+    "backends", "problems", "solvers", "certificates", "strategy", "ledger", "publication", "spec", "rounding", "plans",
     "mechanisms", "what_if", "plots", "counting", "noise", "measure", "reconstruct", "releases", "verification", "data",
     "console", "demo", "cli",
 ]  # fmt: skip
