@@ -256,12 +256,12 @@ def test_counts_that_cannot_be_held_are_refused_before_a_record_is_read(monkeypa
 
     domain = fn.Domain(x=fn.Ordered(0, 9_999_999), y=fn.Ordered(0, 9_999_999))
     counters = [open_counter(Unread(), domain, DataSource())]
-    monkeypatch.setattr(margins, "_memory", lambda: 10**9)
+    monkeypatch.setattr(margins, "physical_memory", lambda: 10**9)
     small = fn.Domain(x=fn.Ordered(0, 9), y=fn.Ordered(0, 9))
     histogram = HistogramCounter(np.ones((10, 10), dtype=int), small)
     with pytest.raises(DataError, match=r"1 tables of 100,000,000,000,000 cells in all .*Nothing was read"):
         counters[0].count([("x", "y")])
-    monkeypatch.setattr(margins, "_memory", lambda: 799)
+    monkeypatch.setattr(margins, "physical_memory", lambda: 799)
     with pytest.raises(DataError, match=r"1 tables of 100 cells in all .*Nothing was read"):
         histogram.count([("x", "y")])
     assert histogram.count([("x",)])["x",].sum() == 100
