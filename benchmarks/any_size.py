@@ -210,7 +210,7 @@ def growth():
     print("\nThe same up to order 3, of which 3 ordered attributes are asked by prefix and meet in pairs (1,000 joint")
     print("cells; the largest sectors have rank 271):\n")
     print("| attributes | targets | tables | gap | seconds | peak MB |\n|---|---|---|---|---|---|")
-    for n, kind in ((20, "uniform"), (100, "uniform"), (20, "random")):
+    for n, kind in ((20, "uniform"), (100, "uniform"), (20, "random"), (100, "random")):
         r = apart("mixed", n, kind)
         print(
             f"| {n} | {kind} | {r['tables']:,} | {r['gap']:.1e} | {r['seconds']:.1f} | {r['megabytes']:.0f} |",
