@@ -9,13 +9,13 @@ export OPENBLAS_NUM_THREADS ?= 1
 demo: $(VENV)/.runtime
 	$(BIN)/fitnoise demo
 
-# Everything: style, types, and all tests (about 5 minutes on two cores).
+# Everything: style, types, and all tests (about 10 minutes on two cores).
 test: check
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 # Style, types and the fast tests.
 quick: check
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check

@@ -8,20 +8,19 @@ import itertools
 import json
 import math
 import os
-import resource
 import subprocess
 import sys
 import time
 from fractions import Fraction
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from peak import peak_memory
+
 SIZE = 10
 PUBLISHED = {(1,): 3.047, (2,): 6.359, (3,): 10.515}
 """RMSE of total-error optimal marginals of Adult at unit cost, per order on its own (ResidualPlanner, 2023)."""
-
-
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def targets(kind, k, count, seed=0):
@@ -45,7 +44,7 @@ def planned(attributes, order, kind):
         "numbers": plan.numbers,
         "gap": plan.gap,
         "seconds": time.perf_counter() - start,
-        "megabytes": peak(),
+        "megabytes": peak_memory(),
     }
 
 
@@ -68,7 +67,12 @@ def mixed(attributes, kind):
     for a, b in itertools.combinations(ordered, 2):
         parts += [fn.table(prefix=[a, b], variance=2.0), family(1, a, b)]
     plan = fn.plan(fn.Workload(domain, parts))
-    return {"tables": len(plan.tables), "gap": plan.gap, "seconds": time.perf_counter() - start, "megabytes": peak()}
+    return {
+        "tables": len(plan.tables),
+        "gap": plan.gap,
+        "seconds": time.perf_counter() - start,
+        "megabytes": peak_memory(),
+    }
 
 
 def stages(attributes, order, rows):
@@ -134,7 +138,7 @@ def stages(attributes, order, rows):
         "rest": after - made - spent["count"] - spent["noise"],
         "rebuild": rebuilt,
         "rmse": math.sqrt(total / numbers),
-        "megabytes": peak(),
+        "megabytes": peak_memory(),
     }
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import fitnoise as fn
 from fitnoise import gallery
 from fitnoise.publication import ErrorWeights, Goal, Objective
+from fitnoise.strategies import branching_factor, hierarchy
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,53 +88,15 @@ def gaussian(w, c):
     return Mechanism(np.diag(np.sqrt(c)), w / np.sqrt(c)[:, None])
 
 
-def branching_factor(n, *, laplace=False):
-    """The number of children b of a node for which a tree over n ordered cells answers an average range best.
-
-    A tree of h = ⌈log_b n⌉ levels below its root answers it by (b − 1) h − 2(b + 1)/3 nodes (Qardaji, Yang, Li,
-    Understanding hierarchical methods for differentially private histograms, PVLDB 6(14), 2013, equation 3). Each has
-    noise of variance proportional to h for Gaussian and to h² for Laplace noise, the case of that paper: a record is in
-    h nodes.
-    """
-    if n < 2:
-        return 2
-
-    def error(b):
-        h = height(n, b)
-        return ((b - 1) * h - 2 * (b + 1) / 3) * (h * h if laplace else h)
-
-    return min(range(2, n + 1), key=error)
-
-
-def height(n, b):
-    """⌈log_b n⌉, exact."""
-    h = 0
-    while b**h < n:
-        h += 1
-    return h
-
-
-def tree(n, b):
-    """All nodes of the tree of b children over n cells, from the root to the cells, (nodes, n).
-
-    Where n is no power of b the last node of a level is smaller; one with a single child is measured on both levels.
-    """
-    levels = []
-    for k in range(height(n, b), -1, -1):
-        nodes = np.arange(n) // b**k
-        levels.append((np.arange(nodes[-1] + 1)[:, None] == nodes).astype(float))
-    return np.concatenate(levels)
-
-
 def hierarchical(w, c, branching=None):
     """HM: a tree over the cells in their order, root included, all nodes with the same noise, and least squares.
 
-    branching: children of a node; None takes the :func:`branching_factor` of the number of cells. What the paper prints
+    branching: children of a node; None takes the `branching_factor` of the number of cells. What the paper prints
         for ranges and marginals agrees with ⌈√n⌉, two levels below the root.
     """
     w, c = targets(w, c)
     n = w.shape[1]
-    return measured(w, c, tree(n, branching or branching_factor(n)))
+    return measured(w, c, hierarchy(n, branching or branching_factor(n)))
 
 
 # --- total error -----------------------------------------------------------------------------------------------

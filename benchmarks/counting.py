@@ -14,7 +14,6 @@ import itertools
 import json
 import os
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
@@ -24,11 +23,11 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from peak import peak_memory
+
 MEMORY = "500MB"
-
-
-def megabytes():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def generate(path, rows, attributes, cells):
@@ -43,7 +42,7 @@ def ours(path, attributes, cells, margins):
     from fitnoise.publication import DataSource
 
     domain = fn.Domain({f"q{i}": fn.Ordered(0, cells - 1) for i in range(attributes)})
-    before, start = megabytes(), time.perf_counter()
+    before, start = peak_memory(), time.perf_counter()
     counts = DuckCounter.from_path(path, domain, DataSource(), memory_limit=MEMORY).count(margins)
     return time.perf_counter() - start, before, sum(int(table.sum()) for table in counts.values())
 
@@ -65,7 +64,7 @@ def grouping_sets(path, attributes, _, margins):
         for start in range(0, attributes, 60)
     )
     sets = ", ".join("(" + ", ".join(m) + ")" for m in margins)
-    before, start = megabytes(), time.perf_counter()
+    before, start = peak_memory(), time.perf_counter()
     db, reader = connected(path, attributes)
     result = db.execute(f"SELECT {used}, {masks}, count(*) AS n FROM {reader} GROUP BY GROUPING SETS ({sets})")
     total = int(result.fetchnumpy()["n"].sum())
@@ -73,7 +72,7 @@ def grouping_sets(path, attributes, _, margins):
 
 
 def group_bys(path, attributes, cells, margins):
-    before, start = megabytes(), time.perf_counter()
+    before, start = peak_memory(), time.perf_counter()
     db, reader = connected(path, attributes)
     tables = {}
     for m in margins:
@@ -94,7 +93,7 @@ def one(way, path, rows, attributes, cells, margins):
     seconds, before, total = WAYS[way](path, attributes, cells, margins)
     if total != rows * len(margins):
         raise SystemExit(f"{way} counted {total} records")
-    return {"seconds": seconds, "before": before, "peak": megabytes()}
+    return {"seconds": seconds, "before": before, "peak": peak_memory()}
 
 
 def apart(way, path, rows, attributes, cells, width, *, limit):

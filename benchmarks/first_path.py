@@ -4,7 +4,6 @@ Times are wall seconds of one process and vary with the machine; values and gaps
 """
 
 import platform
-import resource
 import sys
 import tempfile
 import time
@@ -19,6 +18,7 @@ import reference as ref
 import zoo
 from fitnoise import data
 from fitnoise.spec import load_spec
+from peak import peak_memory
 
 
 def timed(function):
@@ -64,8 +64,7 @@ def demo():
         print(f"| count, charge, measure, rebuild, write | {seconds:.3f} |")
         checked, seconds = timed(lambda: fn.verify(where))
         print(f"| verify ({'ok' if checked.ok else 'FAILS'}) | {seconds:.3f} |")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"\nPeak memory: {peak:.0f} MB. Python {platform.python_version()}, NumPy {np.__version__}.")
+    print(f"\nPeak memory: {peak_memory():.0f} MB. Python {platform.python_version()}, NumPy {np.__version__}.")
 
 
 if __name__ == "__main__":

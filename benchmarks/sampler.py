@@ -1,21 +1,32 @@
 """What a draw of noise costs: the sampler of releases beside OpenDP's, in one run. Run: python benchmarks/sampler.py
 
 One process, one core; the best of three. OpenDP is asked for at most 50,000 draws at once: its cost is the same
-per draw from there on. Our best scales are 27/32 · 2^k, our worst those just above.
+per draw from there on. Our best scales are 27/32 · 2^k for the Gaussian and 23/32 · 2^k for the Laplace law, our worst
+those just above.
 """
 
 import platform
-import resource
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
-from fitnoise.noise import discrete_gaussian, discrete_gaussians, reference_gaussian
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from fitnoise import noise
+from peak import peak_memory
+
+LAWS = {
+    "Gaussian": (noise.discrete_gaussian, noise.discrete_gaussians, noise.reference_gaussian),
+    "Laplace": (noise.discrete_laplace, noise.discrete_laplaces, noise.reference_laplace),
+}
 SCALES = {
     "0.5": 0.5,
     "1": 1.0,
     "37": 37.0,
+    "23/32 · 2^20": 23 / 32 * 2.0**20,
+    "23/32 · 2^20 + 1": 23 / 32 * 2.0**20 + 1,
     "27/32 · 2^20": 27 / 32 * 2.0**20,
     "27/32 · 2^20 + 1": 27 / 32 * 2.0**20 + 1,
     "2^30": 2.0**30,
@@ -41,13 +52,14 @@ def microseconds(function, draws):
 
 
 def single():
-    print("| scale | draws at once | µs per draw | OpenDP | ratio |\n|---|---|---|---|---|")
-    for name, scale in SCALES.items():
-        for size in (1, 1_000, 1_000_000):
-            ours = microseconds(lambda s=scale, n=size: discrete_gaussian(s, n), size)
-            few = min(size, MOST)
-            theirs = microseconds(lambda s=scale, n=few: reference_gaussian(s, n), few)
-            print(f"| {name} | {size:,} | {ours:.3f} | {theirs:.3f} | {theirs / ours:.1f} |", flush=True)
+    print("| law | scale | draws at once | µs per draw | OpenDP | ratio |\n|---|---|---|---|---|---|")
+    for law, (draw, _, reference) in LAWS.items():
+        for name, scale in SCALES.items():
+            for size in (1, 1_000, 1_000_000):
+                ours = microseconds(lambda d=draw, s=scale, n=size: d(s, n), size)
+                few = min(size, MOST)
+                theirs = microseconds(lambda d=reference, s=scale, n=few: d(s, n), few)
+                print(f"| {law} | {name} | {size:,} | {ours:.3f} | {theirs:.3f} | {theirs / ours:.1f} |", flush=True)
 
 
 def many():
@@ -55,18 +67,18 @@ def many():
     runs, draws = 100_000, 100
     scales = np.ldexp(rng.integers(2**31, 2**32, runs) * 2.0**-32, rng.integers(11, 56, runs))
     print(f"\n{runs:,} different scales of 32 bits between 2^10 and 2^55, {draws} draws each:\n")
-    print("| how | runs timed | µs per draw |\n|---|---|---|")
+    print("| law | how | runs timed | µs per draw |\n|---|---|---|---|")
     sizes = np.full(runs, draws)
-    together = microseconds(lambda: discrete_gaussians(scales, sizes), runs * draws)
-    print(f"| all runs in one call | {runs:,} | {together:.3f} |", flush=True)
     few = scales[:500].tolist()
-    for name, draw in (("one call a run", discrete_gaussian), ("one call a run, OpenDP", reference_gaussian)):
-        apart = microseconds(lambda d=draw: [d(s, draws) for s in few], len(few) * draws)
-        print(f"| {name} | {len(few)} | {apart:.3f} |", flush=True)
+    for law, (one, several, reference) in LAWS.items():
+        together = microseconds(lambda d=several: d(scales, sizes), runs * draws)
+        print(f"| {law} | all runs in one call | {runs:,} | {together:.3f} |", flush=True)
+        for name, draw in (("one call a run", one), ("one call a run, OpenDP", reference)):
+            apart = microseconds(lambda d=draw: [d(s, draws) for s in few], len(few) * draws)
+            print(f"| {law} | {name} | {len(few)} | {apart:.3f} |", flush=True)
 
 
 if __name__ == "__main__":
     single()
     many()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"\nPeak memory: {peak:.0f} MB. Python {platform.python_version()}, NumPy {np.__version__}.")
+    print(f"\nPeak memory: {peak_memory():.0f} MB. Python {platform.python_version()}, NumPy {np.__version__}.")

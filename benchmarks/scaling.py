@@ -8,13 +8,14 @@ fewer: python benchmarks/scaling.py 128 256. One BLAS thread below k = 500, wher
 import json
 import math
 import os
-import resource
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from peak import peak_memory
 
 SIZES = (128, 256, 512, 1024, 2048)
 WORKLOADS = {
@@ -41,7 +42,7 @@ def one(name, k, gap):
     plan = fn.plan(workload, gap=gap)
     return {
         "seconds": time.perf_counter() - start,
-        "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "megabytes": peak_memory(),
         "cost": plan.cost_squared,
         "gap": plan.gap,
         "numbers": plan.numbers,

@@ -1,7 +1,7 @@
 """The same objects written out as dense matrices, by code that shares nothing with sectors. Small domains only."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -9,6 +9,8 @@ import numpy as np
 from fitnoise import rules
 from fitnoise.certificates import NOBODY
 from fitnoise.operators import Total
+from fitnoise.pure import NOISE_VARIANCE, PureStrategy
+from fitnoise.reconstruct import Rebuilt
 from fitnoise.strategy import StrategyGroup
 
 
@@ -64,6 +66,17 @@ def strategy_matrix(plan):
     """(rows, scales): every measured row over the cells (exchangeable…, structured…), Python integers."""
     s = plan.strategy
     blocks, scales = [], []
+    if isinstance(s, PureStrategy):
+        for m in s.margins:
+            free = kron(
+                [
+                    np.eye(n, dtype=np.int64) if a in m.attributes else np.ones((1, n), np.int64)
+                    for a, n in enumerate(s.sizes)
+                ]
+            )
+            blocks.append(np.kron(free.astype(object), m.rows.astype(object)))
+        rows = np.concatenate(blocks)
+        return rows, np.full(len(rows), s.scale)
     for sector in s.sectors:
         free = kron(
             [centring(n) if a in sector.attributes else np.ones((1, n), np.int64) for a, n in enumerate(s.sizes)]
@@ -75,11 +88,52 @@ def strategy_matrix(plan):
 
 
 def split(plan, answers):
-    """The answers of every sector, from those of the groups."""
+    """The answers of every sector, from those of the groups; of a pure plan, of every margin."""
+    if isinstance(plan.strategy, PureStrategy):
+        return list(answers)
     out = []
     for group, y in zip(plan.strategy.groups, answers, strict=True):
         out += np.split(y, np.cumsum(group.answers)[:-1])
     return out
+
+
+def layouts(d):
+    """Where every table of a decomposition sits."""
+    return [d.layout(t) for t in range(sum(len(g.tables) for g in d.tables))]
+
+
+@dataclass(frozen=True)
+class Sector:
+    """One sector of a decomposition: the tables A ⊇ S and their lifts L_{A,S}."""
+
+    attributes: tuple
+    sizes: tuple
+    basis: np.ndarray
+    members: tuple
+    lifts: tuple
+
+    @property
+    def multiplicity(self):
+        return math.prod(n - 1 for n in self.sizes)
+
+
+def sectors_of(d):
+    """The sectors of a decomposition one by one, in the order of its groups."""
+    out = []
+    for g in d.groups:
+        for i, (attributes, sizes) in enumerate(zip(g.attributes.tolist(), g.sizes.tolist(), strict=True)):
+            found = [(int(d.tables[m.tables].tables[t]), m.lift) for m in g.members for t in m.incidence[[i]].indices]
+            found.sort(key=lambda pair: pair[0])
+            out.append(Sector(tuple(attributes), tuple(sizes), g.basis, *map(tuple, zip(*found, strict=True))))
+    return out
+
+
+def rebuilt_tables(plan, answers):
+    """Every table of a plan by name, from noisy answers."""
+    names = plan.publication.workload.tables.names
+    stacks = Rebuilt(plan, answers).stacks()
+    found = {int(t): x for which, stack in stacks for t, x in zip(which, stack, strict=True)}
+    return {name: found[i] for i, name in enumerate(names)}
 
 
 def group_of(*sectors):
@@ -105,7 +159,8 @@ def least_squares(plan):
     By singular values, not their squares: the number of records may be known almost exactly.
     """
     rows, scales = strategy_matrix(plan)
-    return np.linalg.pinv((rows / scales[:, None]).astype(float), rcond=1e-11)
+    deviations = scales * (np.sqrt(NOISE_VARIANCE) if isinstance(plan.strategy, PureStrategy) else 1.0)
+    return np.linalg.pinv((rows / deviations[:, None]).astype(float), rcond=1e-11)
 
 
 def merged_matrix(plan):
@@ -118,7 +173,7 @@ def shared_out(plan, x):
     """One number per row of each table, split evenly among the published numbers the row stands for."""
     d, workload = plan.decomposition, plan.publication.workload
     out = []
-    for table, layout in zip(workload.tables, d.layouts, strict=True):
+    for table, layout in zip(workload.tables, layouts(d), strict=True):
         outer = tuple(d.sizes[a] for a in layout.axes)
         inner = x[layout.rows].reshape(layout.inner_shape) / math.prod(outer)
         each = np.broadcast_to(inner, outer + layout.inner_shape).transpose(layout.transpose)

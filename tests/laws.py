@@ -5,14 +5,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import special
 
 import fitnoise as fn
 from dense import (
     cell_order,
     dense_bound,
+    layouts,
     least_squares,
     merged_matrix,
     pair_costs,
+    rebuilt_tables,
     shared_out,
     split,
     strategy_matrix,
@@ -25,6 +28,8 @@ from fitnoise.certificates import lower_bound
 from fitnoise.counting import HistogramCounter
 from fitnoise.plans import Plan
 from fitnoise.publication import Goal
+from fitnoise.pure import NOISE_VARIANCE, PureStrategy
+from fitnoise.targets import Kind
 from tolerances import EXACT, GAP, LOOSE
 
 
@@ -73,12 +78,19 @@ def check_plan(plan, gap=GAP):
         assert (plan.variances <= d.variances * plan.relaxation * (1 + 1e-15)).all()
     if budget is None:
         assert plan.relaxation <= 1
+    elif budget.pure is not None:
+        assert budget.pure * (1 - Fraction(1, 2**30)) <= plan.exact_epsilon <= budget.pure
     else:
         assert plan.exact_rho <= plan.exact_weighted_cost / 2 <= budget.as_rho()
         assert float(plan.exact_weighted_cost / 2) == pytest.approx(float(budget.as_rho()), rel=1e-8)
     assert plan.exact_rho == plan.exact_cost / 2
     assert Fraction(plan.rho) >= plan.exact_rho
-    assert plan.mu**2 == pytest.approx(plan.cost_squared, rel=EXACT)
+    if plan.exact_epsilon is None:
+        assert plan.mu**2 == pytest.approx(plan.cost_squared, rel=EXACT)
+    else:
+        assert plan.exact_epsilon**2 == plan.exact_cost
+        assert Fraction(plan.epsilon()) >= plan.exact_epsilon
+        assert special.ndtr(-plan.mu / 2) == pytest.approx(special.expit(-plan.epsilon()), rel=EXACT)
     prices = sum(t.price for t in plan.tables)
     assert 0 <= prices <= 1 if objective.goal is Goal.HYBRID else prices == pytest.approx(1)
 
@@ -93,7 +105,7 @@ def check_plan(plan, gap=GAP):
     # the bound is the dense dual bound at the same weights, spread evenly over exchangeable values
     proven = lower_bound(d, plan.evidence, plan.terms)
     assert plan.bound == pytest.approx(proven / (1 if budget is None else plan.relaxation), rel=EXACT)
-    squared = plan.evidence.pairs is not None or any(not isinstance(x.queries, np.ndarray) for x in d.layouts)
+    squared = plan.evidence.pairs is not None or any(not isinstance(x.queries, np.ndarray) for x in layouts(d))
     rounding = 1e-6 if d.query_shift or squared else LOOSE
     assert proven == pytest.approx(dense_bound(plan, plan.evidence, plan.terms), rel=rounding)
 
@@ -115,6 +127,9 @@ def check_price(plan):
     d, unit = plan.decomposition, plan.publication.unit
     rows, scales = strategy_matrix(plan)
     assert len(rows) == plan.answers
+    if isinstance(plan.strategy, PureStrategy):
+        check_pure_price(plan, rows)
+        return
     by_scale = {s: rows[scales == s] for s in set(scales.tolist())}
     cells = rows.shape[1]
     parts = [(1 / Fraction(s) ** 2, (x**2).sum(axis=0)) for s, x in by_scale.items()]
@@ -138,6 +153,21 @@ def check_price(plan):
         assert plan.exact_weighted_cost == max(x / y for x, y in counted) * unit.cost_factor()
 
 
+def check_pure_price(plan, rows):
+    """The exact ε is the largest ℓ1 distance of columns over the scale; cells cost the same for exchangeable values."""
+    d, unit, rate = plan.decomposition, plan.publication.unit, 1 / Fraction(plan.strategy.scale)
+    sums = [int(x) for x in np.abs(rows).sum(axis=0)]
+    for z in range(len(sums) // d.cells):
+        assert [(x * rate) ** 2 for x in sums[z * d.cells : (z + 1) * d.cells]] == list(plan.strategy.profile())
+    step = max(sums)
+    assert plan.strategy.step(fn.Neighbours.ADD_OR_REMOVE_ONE) == step
+    apart = max(int(np.abs(a - b).sum()) for a in rows.T for b in rows.T)
+    assert plan.strategy.step(fn.Neighbours.REPLACE_ONE) == apart
+    if unit.neighbours is fn.Neighbours.REPLACE_ONE:
+        step = max(apart, step if plan.publication.source.drops or unit.max_records > 1 else 0)
+    assert plan.exact_epsilon == step * rate * unit.max_records
+
+
 def check_accuracy(plan):
     """Achieved variances are those of generalised least squares with the same measurements, and add up as stated."""
     publication, c = plan.publication, workload_variances(plan.publication.workload)
@@ -147,6 +177,9 @@ def check_accuracy(plan):
     goal, terms = publication.objective.goal, plan.terms
     assert terms.factor == publication.unit.cost_factor()
     value = float(plan.exact_weighted_cost)
+    pure = isinstance(plan.strategy, PureStrategy)
+    if pure:
+        value /= NOISE_VARIANCE
     if goal is Goal.FIT_FOR_USE:
         assert terms.weights is terms.trade is None
     else:
@@ -159,7 +192,11 @@ def check_accuracy(plan):
         assert omega @ stated == pytest.approx(omega @ c * plan.relaxation, rel=EXACT)
     else:
         assert (stated <= c * plan.relaxation * (1 + 1e-12)).all()
-        assert (stated / c).max() == pytest.approx(plan.relaxation, rel=EXACT)
+        asked = [t.target.kind in (Kind.MARGIN, Kind.MAX_DEVIATION) for t in publication.workload.tables]
+        if pure and any(asked):
+            assert (stated / c).max() <= plan.relaxation * (1 + EXACT)
+        else:
+            assert (stated / c).max() == pytest.approx(plan.relaxation, rel=EXACT)
 
 
 class Replayed:
@@ -187,6 +224,7 @@ def each(draw):
 
 def measured(plan, counts, monkeypatch, seed=None):
     monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(seed)))
+    monkeypatch.setattr(noise, "discrete_laplaces", each(Replayed(seed)))
     with fn.Ledger(":memory:") as ledger:
         return measuring.measure(plan, HistogramCounter(counts, plan.publication.workload.domain), ledger)
 
@@ -207,7 +245,7 @@ def check_mechanism(plan, rng, monkeypatch):
 
     # without noise, every table is the truth
     truth = workload_matrix(workload) @ counts.ravel()
-    rebuilt = reconstruct.tables(plan, quiet.answers)
+    rebuilt = rebuilt_tables(plan, quiet.answers)
     flat = np.concatenate([rebuilt[t.name].ravel() for t in workload.tables])
     np.testing.assert_allclose(flat, truth, atol=LOOSE * max(1, np.abs(truth).max()) + shift * counts.sum())
 
@@ -215,14 +253,19 @@ def check_mechanism(plan, rng, monkeypatch):
     rows, _ = strategy_matrix(plan)
     merge = cell_order(plan)
     profile = plan.strategy.profile()
-    one_record = plan.strategy.cost_squared(fn.Neighbours.ADD_OR_REMOVE_ONE)
+    one_record = max(profile)
+    scales = plan.strategy.scales
     for cell in rng.choice(domain.size, size=min(5, domain.size), replace=False):
         more = counts.copy()
         more.flat[cell] += 1
         other = measured(plan, more, monkeypatch)
         moved = Fraction(0)
-        for s, y, y2 in zip(plan.strategy.sectors, split(plan, quiet.answers), split(plan, other.answers), strict=True):
-            moved += sum(Fraction(int(b) - int(a)) ** 2 for a, b in zip(y, y2, strict=True)) / Fraction(s.scale) ** 2
+        power = 1 if isinstance(plan.strategy, PureStrategy) else 2
+        for s, y, y2 in zip(scales, split(plan, quiet.answers), split(plan, other.answers), strict=True):
+            moved += (
+                sum(Fraction(abs(int(b) - int(a))) ** power for a, b in zip(y, y2, strict=True)) / Fraction(s) ** power
+            )
+        moved = moved ** (2 // power)
         place = int(np.flatnonzero(merge[:, cell])[0])
         assert moved == profile[place % plan.decomposition.cells] <= one_record
     # the transforms are the dense integer strategy
@@ -232,8 +275,8 @@ def check_mechanism(plan, rng, monkeypatch):
     # replayed noise is added as it is
     noisy = measured(plan, counts, monkeypatch, seed=3)
     replay = Replayed(3)
-    for s, y, z in zip(plan.strategy.sectors, split(plan, quiet.answers), split(plan, noisy.answers), strict=True):
-        assert [int(b) - int(a) for a, b in zip(y, z, strict=True)] == replay(s.scale, s.answers).tolist()
+    for s, y, z in zip(scales, split(plan, quiet.answers), split(plan, noisy.answers), strict=True):
+        assert [int(b) - int(a) for a, b in zip(y, z, strict=True)] == replay(s, len(y)).tolist()
 
     # any linear combinations have the covariance of the dense computation
     combos = []

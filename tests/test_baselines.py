@@ -142,23 +142,6 @@ def test_total_error_weights_are_those_of_plans():
 # --- trees -----------------------------------------------------------------------------------------------------
 
 
-def test_a_tree_has_every_node_once():
-    assert baselines.tree(4, 2).tolist() == [[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 1, 1], *np.eye(4).tolist()]
-    assert baselines.tree(5, 3).tolist() == [[1] * 5, [1, 1, 1, 0, 0], [0, 0, 0, 1, 1], *np.eye(5).tolist()]
-    assert baselines.tree(1, 2).tolist() == [[1]]
-    for n, b in ((64, 8), (64, 2), (100, 7)):
-        nodes = baselines.tree(n, b)
-        assert (nodes.sum(axis=0) == baselines.height(n, b) + 1).all()
-        assert (np.abs(np.diff(nodes, axis=1, prepend=0, append=0)).sum(axis=1) == 2).all()
-
-
-def test_branching_factors():
-    """For Laplace noise those of the rule as it is published; Gaussian noise favours deeper trees."""
-    assert [baselines.branching_factor(n, laplace=True) for n in (64, 128, 256, 512, 1024)] == [64, 128, 16, 23, 32]
-    assert [baselines.branching_factor(n) for n in (1, 2, 16, 64, 128)] == [2, 2, 16, 8, 12]
-    assert all(baselines.branching_factor(n) <= baselines.branching_factor(n, laplace=True) for n in range(2, 300))
-
-
 def test_two_levels_by_hand():
     """Root and four cells: precision I + J, so a sum of k cells has variance k − k²/5 at Δ² = 2."""
     made = baselines.hierarchical(gallery.prefix(4), 1.0, branching=4)

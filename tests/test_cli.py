@@ -11,12 +11,15 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
+from fractions import Fraction
 
 import pytest
 
 import fitnoise as fn
 from fitnoise import cli, console, noise, releases
 from fitnoise.cli import main
+from fitnoise.ledger import ceil_dyadic
+from fitnoise.mechanisms import matrix
 from fitnoise.privacy import PrivacyUnit
 
 SPEC = """
@@ -43,7 +46,7 @@ prefix = "age"
 margin = { by = "age", values = [9, 9, 9, 8] }
 """
 DATA = "area,age\n" + "n,1\n" * 40 + "s,3\n" * 20
-COMMANDS = ["plan", "release", "tables", "verify", "ledger", "demo", "schema"]
+COMMANDS = ["plan", "compare", "release", "tables", "verify", "ledger", "demo", "schema"]
 RELEASE = ["release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release"]
 UNIT = PrivacyUnit().describe()
 ESCAPE = "\x1b"
@@ -436,8 +439,26 @@ def test_every_command_has_help_with_an_example_and_json(run, command):
         (["tables", "release", "area", "--all"], "--all lists all tables, and takes no names. Nothing was written"),
         (["ledger", "l", "--cap", "x", "--source", "people"], "a fraction such as '1/28', is needed; got 'x'"),
         (["ledger", "l", "--cap", "-1", "--source", "people"], "a fraction such as '1/28', is needed; got '-1'"),
-        (["ledger", "l", "--cap", "1"], "--cap needs --source"),
-        (["ledger", "l", "--cap", "1", "--source", "people"], "--cap needs --unit: a new ledger"),
+        (["ledger", "l", "--cap", "1"], "a cap needs --source"),
+        (["ledger", "l", "--epsilon-cap", "x", "--source", "people"], "a fraction such as '1/28', is needed; got 'x'"),
+        (
+            ["ledger", "l", "--epsilon-cap", "-1", "--source", "people"],
+            "a fraction such as '1/28', is needed; got '-1'",
+        ),
+        (["ledger", "l", "--epsilon-cap", "1"], "needs --source"),
+        (
+            ["ledger", "l", "--epsilon-cap", "1", "--source", "people"],
+            "needs --unit: a new ledger knows no privacy unit",
+        ),
+        (
+            ["ledger", "l", "--epsilon-cap", "1", "--cap", "1", "--source", "people", "--unit", "one record"],
+            "a cap is one on rho (--cap) or on pure epsilon (--epsilon-cap). Nothing was changed.",
+        ),
+        (["compare"], "Missing argument 'SPEC'"),
+        (["compare", "spec.toml", "--epsilon", "small"], "'small' is not a valid float"),
+        (["compare", "spec.toml", "--delta", "1/2"], "'1/2' is not a valid float"),
+        (["compare", "spec.toml", "--refine"], "No such option"),
+        (["ledger", "l", "--cap", "1", "--source", "people"], "a cap needs --unit: a new ledger"),
         (["ledger", "l", "--source", "people"], "--source, --unit and --reason say what a --cap is for"),
         ([], "Missing command"),
     ],
@@ -482,6 +503,30 @@ ERRORS = {
         ["plan", "goal.toml"],
         "objective.goal must be 'fit-for-use', 'total-error' or 'hybrid'",
     ),
+    "a promise that is none": (3, ["plan", "promise.toml"], "privacy must be 'zcdp', 'pure' or 'auto'; got 'laplace'"),
+    "a comparison of nothing": (3, ["compare", "nowhere.toml"], "cannot be read: No such file"),
+    "an epsilon of nothing": (
+        3,
+        ["compare", "spec.toml", "--epsilon", "0"],
+        "epsilon must be a positive finite number",
+    ),
+    "an epsilon that is none": (3, ["compare", "spec.toml", "--epsilon", "nan"], "must be a positive finite number"),
+    "a delta that is none": (3, ["compare", "spec.toml", "--delta", "1"], "delta lies strictly between 0 and 1"),
+    "a comparison by rho": (
+        3,
+        ["compare", "rho.toml"],
+        "the budget must be an epsilon with its delta. Nothing was plan",
+    ),
+    "a comparison of hybrids": (3, ["compare", "hybrid.toml"], "Gaussian noise: it goes with privacy = 'zcdp' only"),
+    "a comparison onto something else": (
+        8,
+        ["compare", "spec.toml", "-o", "people.csv"],
+        "is not a plan; choose another",
+    ),
+    "a comparison into nowhere": (8, ["compare", "spec.toml", "-o", "nowhere/plan.json"], "no folder 'nowhere'"),
+    "a pure gap": (3, ["plan", "pure.toml", "--gap", "1e-3"], "no bound is known that pure strategies reach"),
+    "a pure plan refined": (4, ["plan", "pure.toml", "--refine"], "with privacy = 'zcdp' only. No plan was made"),
+    "a choice refined": (4, ["plan", "auto.toml", "--refine"], "with privacy = 'zcdp' only. No plan was made"),
     "a device that is not there": (4, ["plan", "spec.toml", "--device", "nowhere"], "PyTorch"),
     "a gap out of reach": (4, ["plan", "spec.toml", "--gap", "1e-10"], "was asked for"),
     "a plan onto something else": (8, ["plan", "spec.toml", "-o", "people.csv"], "is not a plan; choose another name"),
@@ -518,7 +563,16 @@ ERRORS = {
 def test_every_error_is_a_sentence_and_a_code(run, here, case):
     code, arguments, message = ERRORS[case]
     (here / "plan.json").write_text(fn.plan(fn.load_spec("spec.toml")).to_json(), encoding="utf-8")
-    (here / "goal.toml").write_text('objective = { goal = "least" }' + SPEC, encoding="utf-8")
+    heads = {
+        "goal": 'objective = { goal = "least" }',
+        "promise": 'privacy = "laplace"',
+        "rho": "budget = { rho = 1 }",
+        "hybrid": 'objective = { goal = "hybrid", trade = 1 }',
+        "pure": 'privacy = "pure"',
+        "auto": 'privacy = "auto"',
+    }
+    for name, head in heads.items():
+        (here / f"{name}.toml").write_text(head + SPEC, encoding="utf-8")
     before = {p: p.read_bytes() for p in here.iterdir()}
     found, out, err = run(*arguments)
     assert (found, out) == (code, "")
@@ -1273,3 +1327,290 @@ def test_a_line_names_the_first_of_many_tables():
     triples = fn.all_tables(3, list(domain), margin=1)
     assert line(triples) == "all triples of 20 attributes (1,140 tables)"
     assert line(fn.all_tables(20, list(domain), margin=1, name="whole")) == "whole: all sets of 20 of 20 attributes"
+
+
+# --- pure epsilon, and either kind of noise -------------------------------------------------------------------
+
+
+@pytest.fixture
+def promised(here, monkeypatch):
+    """Specifications with a first line of their own, searched for as little as can be."""
+    monkeypatch.setattr(matrix, "STARTS", 2)
+    monkeypatch.setattr(matrix, "ROUNDS", 1)
+    monkeypatch.setattr(matrix, "BRANCHES", (2, 3))
+
+    def write(head, name="spec.toml"):
+        (here / name).write_text(head + SPEC, encoding="utf-8")
+
+    return write
+
+
+def test_the_whole_pure_path_for_programs(run, here, promised):
+    promised('privacy = "pure"')
+    code, out, err = run("plan", "spec.toml", "-o", "plan.json", "--json")
+    plan, made = json.loads(out), read_plan(here / "plan.json")
+    assert (code, "wrote plan.json" in err) == (0, True)
+    assert (plan["privacy"], plan["goal"]) == ("pure", "fit-for-use")
+    epsilon = Fraction(plan["epsilon_exact"])
+    assert epsilon == made.exact_epsilon
+    assert plan["epsilon"] == plan["epsilon_nominal"] == made.epsilon()
+    assert 0 <= plan["epsilon"] - float(epsilon) <= 1e-15
+    assert plan["value"] == pytest.approx(float(epsilon) ** 2 / 2) == plan["rho"]
+    assert plan["cost_squared"] == pytest.approx(float(epsilon) ** 2)
+    assert plan["mu"] == fn.privacy.pure_mu(epsilon)
+    assert plan["gap"] == pytest.approx(plan["value"] / plan["bound"] - 1)
+    assert 1 < made.ratio < 10
+    for table in plan["tables"]:
+        assert 0 < table["achieved_moe"] <= table["target_moe"] * (1 + 1e-9)
+
+    code, out, _ = run("release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release", "--json")
+    released = json.loads(out)
+    assert (code, released["epsilon"], released["rho"]) == (0, plan["epsilon"], plan["rho"])
+    assert released["balance"]["epsilon_spent"] == plan["epsilon_exact"]
+    assert (released["balance"]["epsilon_cap"], released["balance"]["cap"]) == (None, None)
+
+    code, out, _ = run("verify", "release", "--json")
+    verified = json.loads(out)
+    assert (code, verified["ok"], all(c["holds"] for c in verified["checks"])) == (0, True, True)
+    assert run("verify", "plan.json", "--json")[0] == 0
+
+    code, out, _ = run("ledger", "budget.db", "--json")
+    ledger = json.loads(out)
+    (entry,) = ledger["entries"]
+    assert (code, entry["kind"], entry["plan"]) == (0, "charge", plan["hash"])
+    assert entry["epsilon"] == plan["epsilon_exact"]
+    assert Fraction(entry["rho_exact"]) == ceil_dyadic(epsilon**2 / 2)
+    assert ledger["balances"] == [released["balance"]]
+
+    listed = json.loads(run("tables", "release", "--json")[1])["tables"]
+    assert [(t["name"], t["achieved_moe"]) for t in listed] == [(t["name"], t["achieved_moe"]) for t in plan["tables"]]
+    code, out, _ = run("tables", "release", "area", "--json")
+    (table,) = json.loads(out)["tables"]
+    assert (code, [row["moe"] for row in table["rows"]]) == (0, made.table_margins("area").tolist())
+    assert run("tables", "release", "area")[1] == (here / "release" / "tables" / "area.csv").read_text(encoding="utf-8")
+
+
+def test_the_whole_pure_path_for_people(run, here, promised):
+    promised('privacy = "pure"')
+    code, out, err = run("plan", "spec.toml", "-o", "plan.json")
+    plan = read_plan(here / "plan.json")
+    assert code == 0
+    assert (err.splitlines()[0], err.splitlines()[-1]) == ("planning …", "wrote plan.json")
+    assert "share of bound" in out.splitlines()[0]
+    assert f"\nprice      epsilon = {plan.epsilon():.7f}, pure, for {UNIT}\n" in out
+    assert f"           which implies rho = {plan.rho:.7f} and mu = {plan.mu:.6f}\n" in out
+    assert re.search(
+        rf"\nproof      epsilon\^2/2 = {plan.value:.8g}, {plan.ratio:.4g} times a bound: no .* Laplace", out
+    )
+    least = float(re.search(r" below epsilon = ([\d.]+)\n", out)[1])
+    assert least == pytest.approx((2 * plan.bound) ** 0.5, rel=1e-5)
+    assert least < plan.epsilon()
+    assert "is not known)" in out
+    assert re.search(r"\notherwise  noise added to each number on its own would cost epsilon = \d", out)
+    for word in ("guaranteed", "nominal", "delta", "profile", "rho = 0.0000"):
+        assert word not in out
+    code, out, _ = run("release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release")
+    assert code == 0
+    assert f"\ncharged    epsilon = {plan.epsilon():.7f}, rho = {plan.rho:.7f}\n" in out
+    assert f"spent (epsilon {plan.epsilon():.6f}, pure), no cap is set" in out
+    code, out, err = run("verify", "release")
+    assert (code, err) == (0, "verifying …\n")
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["ok"] * 11
+    code, out, _ = run("ledger", "budget.db")
+    assert f"people ({UNIT}): rho {plan.rho:.6f} spent (epsilon {plan.epsilon():.6f}, pure), no cap is set" in out
+    _, out, _ = run("tables", "release")
+    assert re.search(r"area by age prefix +8 ", out)
+
+
+@pytest.mark.parametrize(
+    ("head", "lines"),
+    [
+        (
+            'privacy = "pure"\nbudget = { epsilon = "1/3" }',
+            ["targets    relative: the budget buys ", "epsilon = 0.3333333, pure"],
+        ),
+        (
+            'privacy = "pure"\nobjective = { goal = "total-error" }',
+            [
+                "targets    met on average of all variances (uniform weights)",
+                "to its own target, would cost epsilon = ",
+            ],
+        ),
+        ('privacy = { definition = "pure", neighbours = "replace-one" }', [", pure, for one record, replace-one"]),
+        ('privacy = { definition = "pure", max_records = 3, unit = "person" }', [", pure, for one person (at most 3"]),
+    ],
+)
+def test_every_pure_goal_is_told(run, here, promised, head, lines):
+    promised(head)
+    code, out, _ = run("plan", "spec.toml", "-o", "plan.json")
+    assert code == 0
+    for line in lines:
+        assert line in out
+    plan, document = read_plan(here / "plan.json"), json.loads(run("plan", "spec.toml", "--json")[1])
+    assert (document["hash"], document["privacy"]) == (plan.hash, "pure")
+    assert Fraction(document["epsilon_exact"]) == plan.exact_epsilon
+    if plan.publication.budget is not None:
+        assert 0 <= Fraction(1, 3) - plan.exact_epsilon < Fraction(1, 10**9)
+    assert run("verify", "plan.json")[0] == 0
+
+
+def test_a_pure_cap_is_set_and_enforced(run, here, promised):
+    promised('privacy = "pure"')
+    run("plan", "spec.toml", "-o", "plan.json")
+    promised("")
+    run("plan", "spec.toml", "-o", "gaussian.json")
+    epsilon = read_plan(here / "plan.json").exact_epsilon
+    cap = ("ledger", "budget.db", "--source", "people", "--reason", "board of 1 May")
+    code, out, _ = run(*cap, "--epsilon-cap", str(epsilon * Fraction(3, 2)), "--unit", UNIT, "--json")
+    (balance,) = json.loads(out)["balances"]
+    assert (code, balance["epsilon_spent"], balance["epsilon_cap"]) == (0, "0", str(epsilon * Fraction(3, 2)))
+    assert balance["cap"] == pytest.approx(float(epsilon * Fraction(3, 2)) ** 2 / 2)
+    (entry,) = json.loads(out)["entries"]
+    assert (entry["kind"], entry["epsilon"]) == ("cap", str(epsilon * Fraction(3, 2)))
+    release = ("people.csv", "--ledger", "budget.db", "-o")
+    code, out, err = run("release", "gaussian.json", *release, "first", "--json")
+    assert (code, json.loads(out)["kind"]) == (5, "BudgetExceeded")
+    assert "this release has a δ: plan it with privacy = 'pure'" in err
+    code, out, _ = run("release", "plan.json", *release, "first")
+    assert code == 0
+    left = float(epsilon) / 2
+    line = f"epsilon {float(epsilon):.6f} spent of {1.5 * float(epsilon):.6f}, pure, {left:.6f} left"
+    assert f"people ({UNIT}): {line}" in out
+    assert line in run("ledger", "budget.db")[1]
+    code, out, err = run("release", "plan.json", *release, "second")
+    assert (code, out) == (5, "")
+    assert re.search(r"error: a cost of ε = .* does not fit: .* are spent for 'people'.* nothing was charged", err)
+    assert not (here / "second").exists()
+    code, out, _ = run(*cap, "--epsilon-cap", "99", "--json")  # the one unit of the source is meant
+    assert [e["kind"] for e in json.loads(out)["entries"]] == ["cap", "refusal", "charge", "refusal", "cap"]
+    assert run("release", "plan.json", *release, "second")[0] == 0
+    assert run(*cap, "--cap", "99")[0] == 0  # another promise
+    code, out, _ = run("release", "gaussian.json", *release, "third", "--json")
+    assert (code, json.loads(out)["balance"]["epsilon_spent"]) == (0, None)
+    code, out, _ = run(*cap, "--epsilon-cap", "99")
+    assert f"people ({UNIT}): more than any epsilon spent of 99.000000, pure, 0.000000 left" in out
+    code, _, err = run("release", "plan.json", *release, "fourth")
+    assert (code, "but charges before it are not" in err) == (5, True)
+    assert charges(here / "budget.db") == 3
+
+
+def test_a_pure_plan_above_its_cap_is_refused(run, here, promised):
+    promised('privacy = { definition = "pure", cap = { epsilon = "1/2" } }')
+    code, out, err = run("plan", "spec.toml", "-o", "plan.json", "--json")
+    assert (code, json.loads(out)["kind"]) == (5, "CapExceeded")
+    assert "the cap is ε = 0.5" in err
+    assert "No plan was made" in err
+    assert not (here / "plan.json").exists()
+
+
+def test_a_choice_is_planned_and_its_alternative_told(run, here, promised):
+    promised('privacy = "auto"')
+    code, out, _ = run("plan", "spec.toml", "-o", "plan.json")
+    plan = read_plan(here / "plan.json")
+    assert (code, plan.publication.privacy) == (0, fn.Privacy.PURE)
+    assert re.search(r"\(.*; Gaussian noise at delta = 1e-06 would take 2\.\d+ times the epsilon; ", out)
+    assert f"epsilon = {plan.epsilon():.7f}, pure" in out
+    promised('privacy = { definition = "auto", delta = 0.3 }')
+    code, out, _ = run("plan", "spec.toml", "-o", "plan.json")
+    assert (code, read_plan(here / "plan.json").publication.privacy) == (0, fn.Privacy.ZCDP)
+    assert "; pure noise would take " in out
+    assert "guaranteed" in out
+    assert json.loads(run("plan", "spec.toml", "--json")[1])["epsilon_exact"] is None
+    assert run(*RELEASE)[0] == 0
+    assert run("verify", "release")[0] == 0
+
+
+def test_a_cap_stops_a_choice_only_when_neither_noise_keeps_it(run, here, promised):
+    promised('privacy = { definition = "auto", cap = { epsilon = 2 } }')  # Gaussian noise needs 2.5
+    assert run("plan", "spec.toml", "-o", "plan.json")[0] == 0
+    plan = read_plan(here / "plan.json")
+    assert (plan.publication.privacy, plan.publication.cap) == (fn.Privacy.PURE, fn.Budget(epsilon=2))
+    promised('privacy = { definition = "auto", cap = { epsilon = 0.5 } }')
+    for command in ("plan", "compare"):
+        code, out, err = run(command, "spec.toml", "--json")
+        assert (code, json.loads(out)["kind"]) == (5, "CapExceeded")
+        assert "neither pure nor Gaussian noise meets the targets within the cap" in err
+    assert run("compare", "spec.toml", "--epsilon", "0.5")[0] == 0  # what is spent is given: no cap to keep
+
+
+def test_both_kinds_of_noise_are_compared_for_people(run, here, promised):
+    code, out, err = run("compare", "spec.toml")
+    assert code == 0
+    assert err.splitlines()[0] == "planning …"
+    lines = out.splitlines()
+    assert re.split(r" {2,}", lines[0]) == [
+        "privacy", "strategies", "epsilon", "ratio to bound", "noisy answers", "seconds"
+    ]  # fmt: skip
+    rows = [re.split(r" {2,}", line) for line in lines[1:-2]]
+    assert {row[0] for row in rows} == {"pure", "zcdp"}
+    families = {row[1] for row in rows}
+    assert {"cells and sums", "every cell on its own", "best hierarchy", "sectors, optimal"} <= families
+    assert len(families) == len(rows)
+    assert [float(row[2]) for row in rows] == sorted(float(row[2]) for row in rows)
+    gaussian = fn.plan(fn.load_spec("spec.toml"))
+    (row,) = (row for row in rows if row[0] == "zcdp")
+    assert row[2:5] == [f"{gaussian.epsilon():.4f}", "1.000", str(gaussian.answers)]
+    assert lines[-1] == "at the targets; delta = 1e-06 for Gaussian noise, none for pure"
+    assert sorted(p.name for p in here.iterdir()) == ["people.csv", "spec.toml"]
+
+    code, out, _ = run("compare", "spec.toml", "--epsilon", "1", "--delta", "1e-9")
+    assert code == 0
+    assert "margins ×" in out.splitlines()[0]
+    assert out.splitlines()[-1] == "at epsilon = 1; delta = 1e-09 for Gaussian noise, none for pure"
+
+
+def test_both_kinds_of_noise_are_compared_for_programs(run, here, promised):
+    code, out, err = run("compare", "spec.toml", "--epsilon", "0.5", "-o", "plan.json", "--json")
+    document, plan = json.loads(out), read_plan(here / "plan.json")
+    assert (code, "wrote plan.json" in err) == (0, True)
+    assert (document["delta"], document["plan"], document["hash"]) == (1e-6, "plan.json", plan.hash)
+    assert plan.publication.privacy is fn.Privacy.PURE
+    assert plan.publication.budget == fn.Budget(epsilon=Fraction(1, 2))
+    keys = {"privacy", "family", "epsilon", "error", "ratio", "answers", "seconds"}
+    assert all(set(a) == keys for a in document["alternatives"])
+    errors = [a["error"] for a in document["alternatives"]]
+    assert errors == sorted(errors)
+    assert errors[0] == pytest.approx(plan.relaxation**0.5)
+    assert all(a["epsilon"] <= 0.5 for a in document["alternatives"])
+    (gaussian,) = (a for a in document["alternatives"] if a["privacy"] == "zcdp")
+    alone = fn.plan(fn.load_spec("spec.toml").workload, epsilon=0.5)
+    assert gaussian["error"] == pytest.approx(alone.relaxation**0.5, rel=1e-6)
+    assert run("verify", "plan.json")[0] == 0
+    assert run(*RELEASE)[0] == 0
+    without = json.loads(run("compare", "spec.toml", "--json")[1])
+    assert without["plan"] is None
+    assert without["alternatives"][0]["error"] == pytest.approx(1, rel=1e-3)
+    assert without["hash"] == json.loads(run("compare", "spec.toml", "--json")[1])["hash"]
+
+
+@pytest.mark.parametrize(
+    ("head", "arguments", "spent", "delta"),
+    [
+        ('privacy = "pure"', [], None, 1e-6),
+        ('privacy = "auto"', [], None, 1e-6),
+        ('privacy = "pure"\nbudget = { epsilon = "1/4" }', [], 0.25, 1e-6),
+        ('privacy = "pure"\nbudget = { epsilon = "1/4" }', ["--epsilon", "1"], 1, 1e-6),
+        ('privacy = { definition = "pure", delta = 1e-4 }', ["--epsilon", "1"], 1, 1e-4),
+        ('privacy = { definition = "pure", cap = { epsilon = 3 } }', ["--delta", "1e-4"], None, 1e-4),
+        ("budget = { epsilon = 0.25 }", [], 0.25, 1e-6),
+        ("budget = { epsilon = 0.25, delta = 1e-9 }", [], 0.25, 1e-9),
+        ("budget = { epsilon = 0.25, delta = 1e-9 }", ["--delta", "1e-4"], 0.25, 1e-4),
+        ("budget = { epsilon = 0.25, delta = 1e-9 }", ["--epsilon", "1"], 1, 1e-6),
+        ("budget = { rho = 1 }", ["--epsilon", "1", "--delta", "1e-4"], 1, 1e-4),
+        ("accuracy = { gap = 1e-4 }", ["--epsilon", "1"], 1, 1e-6),
+    ],
+)
+def test_any_specification_can_be_compared(run, here, promised, head, arguments, spent, delta):
+    """Whatever it promises: an epsilon is the one to spend, pure or at the delta that is told."""
+    promised(head)
+    code, out, _ = run("compare", "spec.toml", *arguments, "--json")
+    document = json.loads(out)
+    assert (code, document["delta"]) == (0, delta)
+    (gaussian,) = (a for a in document["alternatives"] if a["privacy"] == "zcdp")
+    workload = fn.load_spec("spec.toml").workload
+    alone = fn.plan(workload, delta=delta, epsilon=spent)
+    if spent is None:
+        assert gaussian["epsilon"] == pytest.approx(alone.epsilon(), rel=1e-5)
+    else:
+        assert gaussian["error"] == pytest.approx(alone.relaxation**0.5, rel=1e-5)
+        assert gaussian["epsilon"] == pytest.approx(spent, rel=1e-5)

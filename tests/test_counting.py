@@ -29,12 +29,12 @@ from fitnoise.counting import (
     Counter,
     DuckCounter,
     HistogramCounter,
+    Tally,
     duck,
     files,
     frames,
     open_counter,
     sources,
-    sum_down,
 )
 from fitnoise.domain import Attribute
 from fitnoise.errors import DataError
@@ -593,7 +593,7 @@ def test_margins_are_summed_down_from_the_smallest_that_holds_them():
         ("age", "kids", "sex"),
         ("kids", "sex", "age"),
     ]:
-        np.testing.assert_array_equal(sum_down(got, wanted), expected(columns, [wanted])[wanted])
+        np.testing.assert_array_equal(Tally(got)[wanted], expected(columns, [wanted])[wanted])
 
 
 # --- the neighbour law --------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fitnoise.counting import Tally, margins, maximal, sum_down
+from fitnoise.counting import Tally, margins, maximal
 from fitnoise.errors import DataError
 from fitnoise.sectors import physical_memory
 
@@ -56,7 +56,7 @@ def test_a_tally_sums_down_from_the_smallest_that_holds_what_is_wanted(seed, cou
         holder = wanted if wanted in counts else holder
         kept = [a for a in holder if a in wanted]
         down = counts[holder].sum(axis=tuple(i for i, a in enumerate(holder) if a not in wanted))
-        for got in (tally[wanted], sum_down(counts, wanted)):
+        for got in (tally[wanted], Tally(counts)[wanted]):
             assert got.dtype == np.int64
             np.testing.assert_array_equal(got, np.transpose(down, [kept.index(a) for a in wanted]))
 

@@ -8,6 +8,7 @@ from scipy import stats
 import fitnoise as fn
 import reference as ref
 import zoo
+from dense import rebuilt_tables
 from fitnoise import data, noise, reconstruct
 from fitnoise.spec import load_spec
 from fitnoise.targets import z_score
@@ -21,7 +22,7 @@ def releases(plan, count):
         np.stack([noise.discrete_gaussians(g.scales, g.answers) for _ in range(count)]) for g in plan.strategy.groups
     ]
     for i in range(count):
-        yield reconstruct.tables(plan, [d[i] for d in draws])
+        yield rebuilt_tables(plan, [d[i] for d in draws])
 
 
 def errors(plan, count):

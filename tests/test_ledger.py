@@ -522,7 +522,9 @@ json_values = st.recursive(
 )
 
 
-@given(st.dictionaries(st.text().filter(lambda key: key not in {"profile", "beside"}), json_values, max_size=3))
+@given(
+    st.dictionaries(st.text().filter(lambda key: key not in {"profile", "beside", "epsilon"}), json_values, max_size=3)
+)
 @settings(deadline=None, max_examples=50)
 def test_a_detail_comes_back_as_it_was_given(detail: dict[str, Any]) -> None:
     with Ledger(":memory:") as ledger:
@@ -619,10 +621,10 @@ def write_other_database(path: Path) -> None:
         db.execute("CREATE TABLE entries (x)")
 
 
-def write_newer_ledger(path: Path) -> None:
+def write_format(path: Path, version: int) -> None:
     Ledger(path).close()
     with raw(path) as db:
-        db.execute("PRAGMA user_version = 2")
+        db.execute(f"PRAGMA user_version = {version}")
 
 
 @pytest.mark.parametrize(
@@ -632,7 +634,8 @@ def write_newer_ledger(path: Path) -> None:
         (lambda path: path.write_text("id,age\n1,34\n" * 1000), "not a ledger"),
         (lambda path: path.write_bytes(b"SQLite format 3\0" + bytes(4080)), "ledger"),
         (write_other_database, "another database"),
-        (write_newer_ledger, "format 2"),
+        (lambda path: write_format(path, 3), "format 3, this fitnoise reads format 2"),
+        (lambda path: write_format(path, 1), "format 1, this fitnoise reads format 2: use the fitnoise that wrote it"),
     ],
 )
 def test_what_is_no_ledger_is_refused_and_left_alone(
@@ -1001,6 +1004,400 @@ def test_one_damaged_byte_is_refused_or_changes_nothing(path: Path, position: in
         damaged.with_name(damaged.name + suffix).unlink(missing_ok=True)
     with suppress(LedgerError), Ledger(damaged) as ledger:
         assert ledger.entries() == entries
+
+
+# --- Pure promises ----------------------------------------------------------------------------------------
+
+
+def pure(ledger: Ledger, epsilon: Fraction, account: Account = SURVEY, **detail: Any) -> Entry:
+    return ledger.charge(account, epsilon**2 / 2, detail, epsilon=epsilon)
+
+
+def test_a_pure_charge_states_its_epsilon_and_its_rho_follows() -> None:
+    third = Fraction(1, 3)
+    with Ledger(":memory:") as ledger:
+        quote = ledger.quote(SURVEY, third**2 / 2, epsilon=third)
+        entry = pure(ledger, third, plan=P)
+        assert entry.epsilon == third
+        assert entry.rho == quote.rho == ceil_dyadic(Fraction(1, 18))
+        assert entry.detail == {"plan": P, "epsilon": "1/3"}
+        assert (entry.profile, entry.beside) == (None, ())
+        assert ledger.entries() == [entry]
+        assert (quote.epsilon_spent, quote.epsilon_cap) == (0, None)
+        pure(ledger, Fraction(2))
+        balance = ledger.balance(SURVEY)
+        assert (balance.epsilon_spent, balance.epsilon_cap) == (Fraction(7, 3), None)
+        assert (balance.spent, balance.cap, balance.fits) == (entry.rho + 2, None, True)
+
+
+def test_without_a_cap_on_epsilon_rho_adds_whatever_was_promised() -> None:
+    """ε of one half and ρ of one eighth are the same charge there; Σ ε is known while all charges have one."""
+    half, eighth = Fraction(1, 2), Fraction(1, 8)
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(SURVEY, eighth * 3)
+        pure(ledger, half)
+        assert ledger.balance(SURVEY).epsilon_spent == half
+        entry = ledger.charge(SURVEY, eighth, {})
+        assert entry.epsilon is None
+        balance = ledger.balance(SURVEY)
+        assert (balance.spent, balance.epsilon_spent, balance.epsilon_cap) == (2 * eighth, None, None)
+        pure(ledger, half)
+        with pytest.raises(BudgetExceeded, match=r"ρ = 1/8 does not fit into the ρ = 0 "):
+            pure(ledger, half)
+        assert ledger.entries()[-1].epsilon == half  # a refusal says which ε was refused
+        assert ledger.balance(SURVEY).spent == 3 * eighth
+
+
+def test_the_last_of_a_pure_budget_can_be_spent_and_nothing_more() -> None:
+    """ε is exact and not rounded: a third three times is one."""
+    third = Fraction(1, 3)
+    with Ledger(":memory:") as ledger:
+        entry = ledger.set_cap(SURVEY, epsilon=Fraction(1), reason="board of 1 May")
+        assert (entry.kind, entry.rho, entry.epsilon) == ("cap", Fraction(1, 2), Fraction(1))
+        assert entry.detail == {"reason": "board of 1 May", "epsilon": "1"}
+        for _ in range(3):
+            assert ledger.quote(SURVEY, third**2 / 2, epsilon=third).fits
+            pure(ledger, third)
+        balance = ledger.balance(SURVEY)
+        assert (balance.epsilon_spent, balance.epsilon_cap, balance.fits) == (1, 1, True)
+        least = Fraction(1, 10**200)
+        assert not ledger.quote(SURVEY, least**2 / 2, epsilon=least).fits
+        with pytest.raises(BudgetExceeded):
+            pure(ledger, least)
+        assert ledger.balance(SURVEY).epsilon_spent == 1
+
+
+def test_epsilons_add_and_not_their_squares() -> None:
+    """Two halves are one, although their ρ are only half of what the cap implies: pure ε does not add as ρ does."""
+    half = Fraction(1, 2)
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(SURVEY, epsilon=Fraction(1))
+        pure(ledger, half)
+        pure(ledger, half)
+        balance = ledger.balance(SURVEY)
+        assert (balance.spent, balance.cap, balance.remaining) == (Fraction(1, 4), Fraction(1, 2), 0)
+        with pytest.raises(BudgetExceeded):
+            pure(ledger, Fraction(1, 100))
+
+
+def test_what_has_a_delta_never_fits_under_a_cap_on_epsilon() -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(SURVEY, epsilon=Fraction(10**6))
+        assert not ledger.quote(SURVEY, UNIT).fits
+        with pytest.raises(BudgetExceeded) as caught:
+            ledger.charge(SURVEY, UNIT, {"plan": P})
+        for words in ("'survey'", "one record", "is pure, ε = 1000000", "has a δ", "privacy = 'pure'", "entry 2"):
+            assert words in str(caught.value)
+        assert str(caught.value).endswith("entry 2 remembers it; nothing was charged, draw no noise")
+        with pytest.raises(BudgetExceeded, match="has a δ"):
+            spend(ledger, P, YOUNG)
+        assert [(e.kind, e.epsilon) for e in ledger.entries()] == [("cap", 10**6), ("refusal", None), ("refusal", None)]
+        pure(ledger, Fraction(10**6))  # what was refused was not spent
+
+
+def test_after_a_charge_with_a_delta_no_epsilon_bounds_the_account() -> None:
+    with Ledger(":memory:") as ledger:
+        pure(ledger, Fraction(1))
+        ledger.charge(SURVEY, UNIT, {})
+        pure(ledger, Fraction(1), CENSUS)
+        ledger.set_cap(SURVEY, epsilon=Fraction(9))
+        ledger.set_cap(CENSUS, epsilon=Fraction(9))
+        balance = ledger.balance(SURVEY)
+        assert (balance.epsilon_spent, balance.epsilon_cap, balance.fits) == (None, 9, False)
+        with pytest.raises(BudgetExceeded) as caught:
+            pure(ledger, Fraction(1, 9))
+        for words in ("is pure, ε = 9", "charges before it are not", "no ε bounds them all", "a cap on ρ", NOTHING):
+            assert words in str(caught.value)
+        pure(ledger, Fraction(1), CENSUS)  # another account
+        assert ledger.balance(CENSUS).epsilon_spent == 2
+        ledger.set_cap(SURVEY, Fraction(2))  # another promise, and it can be kept
+        pure(ledger, Fraction(1, 9))
+
+
+def test_a_refused_epsilon_is_told_with_what_is_spent() -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(SURVEY, epsilon=Fraction(1, 2))
+        pure(ledger, Fraction(1, 3))
+        with pytest.raises(BudgetExceeded) as caught:
+            pure(ledger, Fraction(1, 4), plan=P)
+        for words in ("ε = 1/4", "1/3 of 1/2 are spent", "'survey'", "one record", "entry 3", NOTHING, "draw no noise"):
+            assert words in str(caught.value)
+        refusal = ledger.entries()[-1]
+        assert (refusal.kind, refusal.epsilon, refusal.rho) == ("refusal", Fraction(1, 4), Fraction(1, 32))
+        assert refusal.detail == {"plan": P, "epsilon": "1/4"}
+        with pytest.raises(BudgetExceeded, match=r"ε = about 0\.333333 does not fit"):
+            pure(ledger, Fraction(10**6, 3 * 10**6 - 1))
+
+
+def test_the_last_cap_is_the_one_in_force_whichever_it_is_about() -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(SURVEY, epsilon=Fraction(1))
+        pure(ledger, Fraction(1, 2))
+        ledger.set_cap(SURVEY, Fraction(1, 4))
+        balance = ledger.balance(SURVEY)
+        assert (balance.epsilon_cap, balance.cap, balance.remaining) == (None, Fraction(1, 4), Fraction(1, 8))
+        assert balance.epsilon_spent == Fraction(1, 2)
+        ledger.set_cap(SURVEY, epsilon=Fraction(1, 4))  # below what is spent
+        assert not ledger.balance(SURVEY).fits
+        with pytest.raises(BudgetExceeded, match=r"1/2 of 1/4 are spent"):
+            pure(ledger, Fraction(1, 10**9))
+        ledger.set_cap(SURVEY, epsilon=Fraction(0))
+        assert ledger.balance(SURVEY).epsilon_cap == 0
+        assert not ledger.balance(SURVEY).fits
+        assert ledger.balance(CENSUS).epsilon_cap is None
+
+
+epsilons = st.builds(Fraction, st.integers(1, 12), st.integers(1, 12))
+pure_steps = st.lists(
+    st.tuples(
+        st.sampled_from([SURVEY, CENSUS]),
+        st.sampled_from(["cap", "epsilon cap", "charge", "pure charge", "pure charge"]),
+        epsilons,
+    ),
+    max_size=14,
+)
+
+
+@given(pure_steps)
+@example([(SURVEY, "epsilon cap", Fraction(1)), *[(SURVEY, "pure charge", Fraction(1, 3))] * 4])
+@example([(SURVEY, "charge", Fraction(1)), (SURVEY, "epsilon cap", Fraction(9)), (SURVEY, "pure charge", Fraction(1))])
+@settings(deadline=None)
+def test_under_a_cap_on_epsilon_their_sum_never_exceeds_it(steps: list[tuple[Account, str, Fraction]]) -> None:
+    """The constitution's point 8, over any sequence: only pure charges fit, and Σ ε ≤ cap after each of them."""
+    charges: dict[Account, list[tuple[Fraction, Fraction | None]]] = {SURVEY: [], CENSUS: []}
+    caps: dict[Account, tuple[str, Fraction]] = {}
+    with Ledger(":memory:") as ledger:
+        for account, kind, x in steps:
+            if kind == "cap":
+                ledger.set_cap(account, x)
+                caps[account] = "rho", x
+            elif kind == "epsilon cap":
+                ledger.set_cap(account, epsilon=x)
+                caps[account] = "epsilon", x
+            else:
+                epsilon = x if kind == "pure charge" else None
+                rho = x if epsilon is None else x**2 / 2
+                cost, before = ceil_dyadic(rho), charges[account]
+                about, limit = caps.get(account, ("none", Fraction(0)))
+                spent = sum((r for r, _ in before), Fraction(0))
+                if about == "epsilon":
+                    known = [e for _, e in before if e is not None]
+                    allowed = epsilon is not None and len(known) == len(before) and sum(known) + epsilon <= limit
+                else:
+                    allowed = about == "none" or spent + cost <= limit
+                quote = ledger.quote(account, rho, epsilon=epsilon)
+                assert (quote.fits, quote.rho, quote.increase) == (allowed, cost, cost)
+                if allowed:
+                    entry = ledger.charge(account, rho, {}, epsilon=epsilon)
+                    assert (entry.rho, entry.epsilon) == (cost, epsilon)
+                    before.append((cost, epsilon))
+                    assert about != "epsilon" or sum(e or limit + 1 for _, e in before) <= limit
+                else:
+                    with pytest.raises(BudgetExceeded, match=NOTHING):
+                        ledger.charge(account, rho, {}, epsilon=epsilon)
+            balance = ledger.balance(account)
+            exact = [e for _, e in charges[account] if e is not None]
+            pure_only = len(exact) == len(charges[account])
+            assert balance.epsilon_spent == (sum(exact, Fraction(0)) if pure_only else None)
+            assert balance.spent == sum((r for r, _ in charges[account]), Fraction(0))
+            about, limit = caps.get(account, ("none", Fraction(0)))
+            assert balance.epsilon_cap == (limit if about == "epsilon" else None)
+            assert balance.cap == {"none": None, "rho": limit, "epsilon": limit**2 / 2}[about]
+            if about == "epsilon":  # the largest pure charge that fits
+                left = max(limit - sum(exact, Fraction(0)), Fraction(0)) if pure_only else Fraction(0)
+                assert balance.remaining == left**2 / 2
+                assert balance.fits == (pure_only and sum(exact, Fraction(0)) <= limit)
+            if balance.epsilon_spent is not None:  # what pure ε implies is never less than what is charged as ρ
+                assert balance.spent <= balance.epsilon_spent**2 / 2 + len(exact) * UNIT
+        assert ledger.verify(expected_head=ledger.head()) == len(steps)
+        entries = ledger.entries()
+        kinds = [k.replace("epsilon cap", "cap").replace("pure charge", "charge") for _, k, _ in steps]
+        assert [e.kind.replace("refusal", "charge") for e in entries] == kinds
+        assert [e.epsilon for e in entries] == [x if k in ("epsilon cap", "pure charge") else None for _, k, x in steps]
+
+
+FLOATS = [0.5, 1, True, "1/2", float("nan")]
+
+
+@pytest.mark.parametrize("epsilon", [*FLOATS, Fraction(-1, 2), Fraction(1, 3), Fraction(1), Fraction(0)])
+def test_an_epsilon_that_is_not_of_its_cost_is_refused(epsilon: Any) -> None:
+    """Of ρ = 1/8 it is 1/2, and only that: also −1/2 is not, although its square is the same."""
+    with Ledger(":memory:") as ledger:
+        for ask in (
+            lambda: ledger.quote(SURVEY, Fraction(1, 8), epsilon=epsilon),
+            lambda: ledger.charge(SURVEY, Fraction(1, 8), {}, epsilon=epsilon),
+        ):
+            with pytest.raises(LedgerError, match=rf"ε of a pure charge must be a Fraction.*{NOTHING}"):
+                ask()
+        assert ledger.entries() == []
+        pure(ledger, Fraction(1, 2))
+
+
+@pytest.mark.parametrize("epsilon", [*FLOATS, Fraction(-1, 2), Fraction(-1, 10**300)])
+def test_a_cap_on_what_is_no_epsilon_is_refused(epsilon: Any) -> None:
+    with Ledger(":memory:") as ledger:
+        with pytest.raises(LedgerError, match=rf"cap on ε must be a Fraction of at least 0.*{NOTHING}"):
+            ledger.set_cap(SURVEY, epsilon=epsilon)
+        with pytest.raises(LedgerError, match=rf"one on ρ or one on ε: give one of the two.*{NOTHING}"):
+            ledger.set_cap(SURVEY, Fraction(1), epsilon=epsilon)
+        with pytest.raises(LedgerError, match=rf"must be a Fraction, not None.*{NOTHING}"):
+            ledger.set_cap(SURVEY)
+        assert ledger.entries() == []
+
+
+def test_an_epsilon_too_long_to_be_written_is_refused() -> None:
+    """As for ρ; its square has twice the digits, and a charge rounds that, so the ε itself is what must be short."""
+    tiny, large = 1 / Fraction(2**1001), Fraction(2**600)
+    fine = 1 / Fraction(2**999)
+    with Ledger(":memory:") as ledger:
+        with pytest.raises(LedgerError, match=rf"ε must be a ratio of integers of at most 1000 bits.*{NOTHING}"):
+            ledger.charge(SURVEY, UNIT, {}, epsilon=tiny)
+        with pytest.raises(LedgerError, match=rf"ρ must be at least 0 .* at most 1000 bits.*{NOTHING}"):
+            pure(ledger, large)
+        for cap in (tiny, large, fine):
+            with pytest.raises(LedgerError, match=rf"at most 1000 bits.*{NOTHING}"):
+                ledger.set_cap(SURVEY, epsilon=cap)
+        assert ledger.entries() == []
+        entry = ledger.charge(SURVEY, UNIT, {}, epsilon=fine)
+        assert ledger.entries() == [entry]
+        assert entry.epsilon == fine
+
+
+def test_a_pure_charge_has_no_profile_and_stands_beside_nothing() -> None:
+    half = Fraction(1, 2)
+    level = Profile((), (EIGHTH,))
+    with Ledger(":memory:") as ledger:
+        spend(ledger, P, YOUNG)
+        pure(ledger, half, plan=Q)
+        before = ledger.entries()
+        for ask in (ledger.quote, lambda account, rho, **more: ledger.charge(account, rho, {"plan": R}, **more)):
+            with pytest.raises(LedgerError, match=rf"a pure charge has no profile.*{NOTHING}"):
+                ask(SURVEY, level.largest, profile=level, epsilon=half)
+            with pytest.raises(LedgerError, match=rf"a pure charge has no profile.*{NOTHING}"):
+                ask(SURVEY, level.largest, profile=level, beside=[P], epsilon=half)
+            with pytest.raises(LedgerError, match=rf"needs a profile.*{NOTHING}"):
+                ask(SURVEY, half**2 / 2, beside=[P], epsilon=half)
+        with pytest.raises(LedgerError, match=rf"nothing can stand beside entry 2: it has no profile.*{NOTHING}"):
+            spend(ledger, R, OLD, Q)
+        assert ledger.entries() == before
+
+
+def test_only_the_ledger_writes_an_epsilon() -> None:
+    with Ledger(":memory:") as ledger:
+        for detail in ({"epsilon": "1/2"}, {"epsilon": None}):
+            with pytest.raises(LedgerError, match=rf'"epsilon" in a detail are for the ledger to write.*{NOTHING}'):
+                ledger.charge(SURVEY, Fraction(1, 8), detail)
+            with pytest.raises(LedgerError, match=rf'"epsilon" in a detail are for the ledger to write.*{NOTHING}'):
+                ledger.charge(SURVEY, Fraction(1, 8), detail, epsilon=Fraction(1, 2))
+        assert ledger.entries() == []
+
+
+def test_a_pure_charge_can_be_ruled_out_by_what_it_adds() -> None:
+    half = Fraction(1, 2)
+    with Ledger(":memory:") as ledger:
+        with pytest.raises(LedgerError, match=rf"would grow by ρ = 1/8, not by 1/9 at most.*{NOTHING}"):
+            ledger.charge(SURVEY, half**2 / 2, {}, epsilon=half, at_most=Fraction(1, 9))
+        assert ledger.charge(SURVEY, half**2 / 2, {}, epsilon=half, at_most=Fraction(1, 8)).epsilon == half
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            """UPDATE entries SET detail = replace(detail, '"1/2"', '"1/4"') WHERE sequence = 2""",
+            "is not what a ledger",
+        ),
+        ("""UPDATE entries SET detail = '{}' WHERE sequence = 2""", "entry 2 was changed"),
+        (
+            """UPDATE entries SET detail = replace(detail, '"1/2"', '"2/4"') WHERE sequence = 2""",
+            "is not what a ledger",
+        ),
+        ("""UPDATE entries SET detail = '{"epsilon":"1/2","plan":"q"}' WHERE sequence = 2""", "entry 2 was changed"),
+        ("""UPDATE entries SET detail = '{}' WHERE sequence = 1""", "entry 1 was changed"),  # a cap on ρ instead
+        ("""UPDATE entries SET detail = '{"epsilon":"2"}', rho = '2' WHERE sequence = 1""", "entry 1 was changed"),
+        (
+            """UPDATE entries SET detail = '{"epsilon":"1/4"}', rho = '1/32' WHERE sequence = 2""",
+            "entry 2 was changed",
+        ),
+    ],
+)
+def test_an_altered_epsilon_is_named(tmp_path: Path, change: str, words: str) -> None:
+    path = tmp_path / "pure.db"
+    with Ledger(path) as ledger:
+        ledger.set_cap(SURVEY, epsilon=Fraction(1))
+        pure(ledger, Fraction(1, 2))
+        pure(ledger, Fraction(1, 2))
+    tamper(path, change)
+    with pytest.raises(LedgerError, match=rf"{words}.*{NOTHING}"):
+        Ledger(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rho", "detail"),
+    [
+        ("charge", "1/8", {"epsilon": "1/4"}),
+        ("charge", "1/8", {"epsilon": "-1/2"}),
+        ("charge", "1/8", {"epsilon": "2/4"}),
+        ("charge", "1/8", {"epsilon": "0.5"}),
+        ("charge", "1/8", {"epsilon": " 1/2"}),
+        ("charge", "1/8", {"epsilon": "1/0"}),
+        ("charge", "1/8", {"epsilon": "1/2/1"}),
+        ("charge", "1/8", {"epsilon": ""}),
+        ("charge", "1/8", {"epsilon": None}),
+        ("charge", "1/2", {"epsilon": 1}),
+        ("charge", "1/8", {"epsilon": ["1/2"]}),
+        ("charge", f"{2**63 + 1}/{2**64}", {"epsilon": "1"}),  # rounded up once too often
+        ("refusal", "1/8", {"epsilon": "1/4"}),
+        ("cap", "1/8", {"epsilon": "1/4"}),
+        ("cap", "1/8", {"epsilon": None}),
+        ("cap", str(ceil_dyadic(Fraction(1, 18))), {"epsilon": "1/3"}),  # a cap is not rounded
+        ("charge", "1/18", {"epsilon": "1/3"}),  # and a charge is
+        ("charge", "1/2", {"epsilon": "1", "plan": Q, "profile": YOUNG.document()}),
+        ("charge", "1/2", {"epsilon": "1", "plan": Q, "profile": YOUNG.document(), "beside": [P]}),
+    ],
+)
+def test_a_well_chained_epsilon_that_no_ledger_writes_is_named(
+    path: Path, kind: str, rho: str, detail: dict[str, Any]
+) -> None:
+    with Ledger(path) as ledger:
+        ledger.set_cap(SURVEY, Fraction(8))
+        spend(ledger, P, YOUNG)
+    forged(path, kind, rho, json.dumps(detail))
+    with pytest.raises(LedgerError, match="entry 8 is not what a ledger writes"):
+        Ledger(path)
+
+
+def test_an_epsilon_that_a_ledger_writes_could_have_been_written_by_hand(path: Path) -> None:
+    """The rows above differ from these in nothing but what they are refused for."""
+    forged(path, "charge", "1/8", json.dumps({"epsilon": "1/2"}))
+    forged(path, "charge", str(ceil_dyadic(Fraction(1, 18))), json.dumps({"epsilon": "1/3"}))
+    forged(path, "refusal", "1/8", json.dumps({"epsilon": "1/2"}))
+    forged(path, "cap", "1/18", json.dumps({"epsilon": "1/3"}))
+    forged(path, "cap", "0", json.dumps({"epsilon": "0"}))
+    with Ledger(path) as ledger:
+        written_by_hand = [str(e.epsilon) for e in ledger.entries()[5:]]
+        assert written_by_hand == ["1/2", "1/3", "1/2", "1/3", "0"]
+        assert ledger.balance(SURVEY).epsilon_cap == 0
+
+
+def test_charges_of_rho_alone_stay_what_they_were(path: Path) -> None:
+    """Under a cap on ε nothing more fits into their account, and into others it does."""
+    with Ledger(path) as ledger:
+        assert {e.epsilon for e in ledger.entries()} == {None}
+        before = ledger.balance(SURVEY)
+        assert (before.spent, before.cap, before.epsilon_spent, before.epsilon_cap) == (Fraction(3, 4), 1, None, None)
+        pure(ledger, Fraction(1, 2))
+        assert ledger.balance(SURVEY).spent == Fraction(7, 8)
+        ledger.set_cap(SURVEY, epsilon=Fraction(100))
+        with pytest.raises(BudgetExceeded, match="charges before it are not"):
+            pure(ledger, Fraction(1, 2))
+        fresh = Account("fresh", SURVEY.unit)
+        ledger.set_cap(fresh, epsilon=Fraction(1))
+        pure(ledger, Fraction(1), fresh)
+
+
+def test_the_constitution_promises_pure_charges() -> None:
+    assert "8. **A pure promise is kept pure.**" in (room.__doc__ or "")
 
 
 # --- Other processes --------------------------------------------------------------------------------------

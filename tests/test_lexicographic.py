@@ -14,7 +14,7 @@ import fitnoise as fn
 import reference as ref
 import zoo
 from conftest import zoo_plan
-from dense import cell_order, workload_matrix, workload_variances
+from dense import cell_order, sectors_of, workload_matrix, workload_variances
 from fitnoise import sectors
 from fitnoise.certificates import Terms
 from fitnoise.errors import PlanError
@@ -45,7 +45,7 @@ def of(w, c=1.0):
 
 def recomputed(w, form, found):
     """(profile, variances) of a matrix workload in one sector, from the factors as a dense strategy."""
-    (sector,), ((factor,),) = form.decomposition.sectors, form.in_basis(found.factors)
+    (sector,), ((factor,),) = sectors_of(form.decomposition), form.in_basis(found.factors)
     rows = factor @ sector.basis
     return (rows**2).sum(axis=0), ((w @ np.linalg.pinv(rows)) ** 2).sum(axis=1)
 
@@ -242,7 +242,7 @@ def test_nothing_hangs_on_how_queries_are_written(seed):
     np.testing.assert_allclose(same[2][-2:], same[2][:2], rtol=EXACT)
 
     d = decompose(fn.matrix_workload(w, variances=c))
-    (sector,) = d.sectors
+    (sector,) = sectors_of(d)
     k = len(sector.basis)
     mixed = (np.eye(k, dtype=np.int64) + np.tril(rng.integers(-1, 2, (k, k)), -1)) @ sector.basis
     other = Formulation(decompose(fn.matrix_workload(w, variances=c), [mixed]), Terms())
@@ -315,6 +315,24 @@ def test_structure_is_refined_as_its_matrix(name, monkeypatch):
     monkeypatch.setattr(lexicographic, "MAX_ENTRIES", 3)
     with pytest.raises(PlanError, match=r"too tall for its matrix to be written out, .*plan without refinement"):
         lexicographic.refine(form.problem, solution)
+
+
+def test_weight_that_drifts_away_from_one_part_is_not_believed(monkeypatch):
+    """Parts that do not touch share their weight in any way: a search that gives one of them none changes nothing."""
+    apart, targets = np.kron(np.eye(3), np.tril(np.ones((3, 3)))), np.repeat([1.0, 1.0, 9.0], 3)
+    plain = of(apart, targets)
+    own = lexicographic._Stage._polished
+
+    def drifted(stage, cells, numbers):
+        p, q = own(stage, cells, numbers)
+        half = np.arange(len(p)) < len(p) // 2
+        return np.where(half, p, 1e-30 * p), q
+
+    monkeypatch.setattr(lexicographic._Stage, "_polished", drifted)
+    again = of(apart, targets)
+    assert len(plain.levels) > 1
+    assert again.levels == pytest.approx(plain.levels)
+    np.testing.assert_allclose(again.profile, plain.profile, rtol=0, atol=UNIQUE * plain.profile.max())
 
 
 # --- plans ----------------------------------------------------------------------------------------------------

@@ -689,7 +689,7 @@ def exact_answers(plan, counts):
 
 
 def magnitudes(group, records):
-    return [group.magnitude(here, sizes, records) for here, sizes in group.stacks()]
+    return [group.magnitude(here, sizes, records) for sizes, here in group.stacks()]
 
 
 def flat(result):

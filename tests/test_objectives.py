@@ -11,7 +11,7 @@ import pytest
 import fitnoise as fn
 import zoo
 from conftest import zoo_plan
-from dense import workload_matrix, workload_variances
+from dense import layouts, workload_matrix, workload_variances
 from fitnoise import sectors
 from fitnoise.errors import PlanError
 from fitnoise.mechanisms import formulation
@@ -388,10 +388,10 @@ def ranges_of_40():
 
 def check_against_matrices(plan, monkeypatch):
     """The same plan, read again with every table as a matrix."""
-    assert any(not isinstance(x.queries, np.ndarray) for x in plan.decomposition.layouts)
+    assert any(not isinstance(x.queries, np.ndarray) for x in layouts(plan.decomposition))
     monkeypatch.setattr(sectors, "TALL", 10**9)
     dense = dataclasses.replace(plan)
-    assert all(isinstance(x.queries, np.ndarray) for x in dense.decomposition.layouts)
+    assert all(isinstance(x.queries, np.ndarray) for x in layouts(dense.decomposition))
     np.testing.assert_allclose(plan.variances, dense.variances, rtol=EXACT)
     assert plan.exact_cost == dense.exact_cost
     assert plan.value == pytest.approx(dense.value, rel=EXACT)
@@ -401,7 +401,7 @@ def check_against_matrices(plan, monkeypatch):
 @pytest.mark.parametrize("more", [{}, {"unit": SWAP}, {"objective": TOTALS[1]}], ids=["targets", "pairs", "total"])
 def test_820_ranges_of_40_values_are_planned_as_their_matrix_is(more, monkeypatch, rng):
     plan = fn.plan(ranges_of_40(), gap=GAP, **more)
-    assert plan.decomposition.layouts[0].queries.shape == (820, 40)
+    assert layouts(plan.decomposition)[0].queries.shape == (820, 40)
     check_plan(plan)
     check_mechanism(plan, rng, monkeypatch)
     check_against_matrices(plan, monkeypatch)

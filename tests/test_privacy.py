@@ -14,15 +14,18 @@ from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsilon
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from scipy import stats
 
 from fitnoise.errors import SpecError
 from fitnoise.privacy import (
     Neighbours,
+    Privacy,
     PrivacyUnit,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
     mu,
+    pure_mu,
     rho,
     zcdp_delta,
     zcdp_epsilon,
@@ -395,6 +398,112 @@ def test_bad_costs_are_refused(function):
 def test_a_mu_above_every_float_is_refused():
     with pytest.raises(OverflowError):
         mu(Fraction(10**700))
+
+
+# --- From pure ε to μ -------------------------------------------------------------------------------------
+
+PURE = (Fraction(1, 10**300), Fraction(1, 10**9), Fraction(1, 100), Fraction(1, 3), Fraction(999, 1000), Fraction(1))
+PURE += (Fraction(1001, 1000), Fraction(5, 2), Fraction(10), Fraction(36), Fraction(37), Fraction(745), Fraction(10**6))
+PURE += (Fraction(10**100),)
+
+
+@pytest.mark.parametrize("epsilon", PURE)
+def test_pure_mu_solves_its_equation(epsilon):
+    """Φ(μ/2) = e^ε/(1 + e^ε), in 60 digits as log Φ(−μ/2) = −log(1 + e^ε); for tiny ε by its slope."""
+    found = pure_mu(epsilon)
+    with mpmath.workdps(60):
+        e = mpmath.mpf(epsilon.numerator) / epsilon.denominator
+        if e < 1e-8:  # √(π/2) ε (1 + O(ε²))
+            assert abs(found / (mpmath.sqrt(mpmath.pi / 2) * e) - 1) < 1e-12
+            return
+        below = -mpmath.log1p(mpmath.exp(-e)) - e  # log 1/(1 + e^ε)
+
+        def tail(m):
+            """log Φ(−m/2), by the asymptotic series where there are no digits left."""
+            x = m / 2
+            if x < 1000:
+                return mpmath.log(mpmath.erfc(x / mpmath.sqrt(2)) / 2)
+            return -x * x / 2 - mpmath.log(x * mpmath.sqrt(2 * mpmath.pi)) + mpmath.log1p(-1 / x**2 + 3 / x**4)
+
+        low, high = mpmath.mpf(found) * (1 - mpmath.mpf("1e-12")), mpmath.mpf(found) * (1 + mpmath.mpf("1e-12"))
+        assert tail(high) < below < tail(low)
+
+
+def test_pure_mu_at_known_points():
+    """ε = log 3 puts the point at α = 1/4: μ = 2 Φ⁻¹(3/4)."""
+    third = pure_mu(Fraction(math.log(3)))
+    assert third == pytest.approx(2 * 0.67448975019608174, rel=1e-14)
+    assert pure_mu(Fraction(0)) == pure_mu(0) == 0
+    assert pure_mu(Fraction(1)) == pytest.approx(2 * stats.norm.ppf(math.e / (1 + math.e)), rel=1e-14)
+    assert pure_mu(1) == pure_mu(Fraction(1))
+
+
+@given(st.fractions(0, 100, max_denominator=10**20), st.fractions(1, 2, max_denominator=10**6))
+@example(Fraction(1) - Fraction(1, 2**53), Fraction(1) + Fraction(1, 2**52))
+@example(Fraction(1), Fraction(10**6 + 1, 10**6))
+def test_pure_mu_rises_with_epsilon_and_stays_below_two_limits(epsilon, factor):
+    """At most √(π/2) ε, its slope at 0, since μ is concave; and √(8 ε), to which it tends."""
+    found = pure_mu(epsilon)
+    assert found <= math.sqrt(math.pi / 2) * float(epsilon) * (1 + EXACT)
+    assert found <= math.sqrt(8 * float(epsilon)) * (1 + EXACT)
+    assert pure_mu(epsilon * factor) >= found * (1 - EXACT)
+    assert pure_mu(epsilon * factor) <= found * float(factor) * (1 + EXACT)
+
+
+def test_pure_mu_tends_to_its_limits():
+    for epsilon in (Fraction(1, 10**5), Fraction(1, 10**100)):
+        assert pure_mu(epsilon) == pytest.approx(math.sqrt(math.pi / 2) * float(epsilon), rel=1e-9)
+    assert pure_mu(Fraction(10**100)) == pytest.approx(math.sqrt(8e100), rel=EXACT)
+
+
+def trade_off(mu, alpha):
+    """G_μ(α) = Φ(Φ⁻¹(1 − α) − μ)."""
+    return stats.norm.cdf(stats.norm.isf(alpha) - mu)
+
+
+def pure_trade_off(epsilon, alpha):
+    """f_ε(α) = max(0, 1 − e^ε α, e^−ε (1 − α))."""
+    return np.maximum(0.0, np.maximum(1 - math.exp(epsilon) * alpha, math.exp(-epsilon) * (1 - alpha)))
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1, 3), Fraction(1), Fraction(2), Fraction(6)])
+def test_pure_mu_is_the_least_whose_trade_off_lies_below(epsilon):
+    """Every α of a grid that is fine at both ends and holds the point where the two lines meet."""
+    e = float(epsilon)
+    meet = 1 / (1 + math.exp(e))
+    ends = np.geomspace(1e-300, 0.5, 4000)
+    alpha = np.unique(np.concatenate([[0.0, meet, 1.0], ends, 1 - ends, meet * np.linspace(0.9, 1.1, 2001)]))
+    allowed = pure_trade_off(e, alpha)
+    m = pure_mu(epsilon)
+    assert (trade_off(m, alpha) <= allowed + 1e-14).all()
+    assert trade_off(m, meet) == pytest.approx(pure_trade_off(e, meet), rel=1e-12)
+    for smaller in (m * (1 - 1e-9), m * 0.99, m / 2):
+        assert (trade_off(smaller, alpha) > allowed * (1 + 1e-13)).any()
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 4), Fraction(1), Fraction(3)])
+def test_pure_mu_needs_no_less_delta_than_there_is(epsilon):
+    """The (ε', δ) curve of G_μ lies above the one of ε-differential privacy, δ = 0 from ε on: at its worst by tanh."""
+    e = float(epsilon)
+    for share in np.linspace(0, 0.999, 200):
+        pure = (math.exp(e) - math.exp(share * e)) / (1 + math.exp(e))  # of randomised response, the worst mechanism
+        assert gaussian_delta(pure_mu(epsilon), share * e) >= pure * (1 - 1e-12)
+    assert gaussian_delta(pure_mu(epsilon), 0.0) == pytest.approx(math.tanh(e / 2), rel=EXACT)
+
+
+def test_pure_mu_takes_exact_numbers_only():
+    for inexact in (0.5, np.float64(0.5), np.int64(1), "1/2", None):
+        with pytest.raises(TypeError, match="is a Fraction, never a"):
+            pure_mu(inexact)
+    with pytest.raises(ValueError, match="never negative"):
+        pure_mu(Fraction(-1, 10**400))
+    with pytest.raises(ValueError, match=r"^epsilon is .* needs a finite number from 0"):
+        pure_mu(Fraction(10**100) * 2)
+
+
+def test_what_is_promised_is_its_word():
+    assert [str(p) for p in Privacy] == ["zcdp", "pure", "auto"]
+    assert Privacy("pure") is Privacy.PURE
 
 
 # --- The unit ---------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 import fitnoise as fn
 import reference as ref
 import zoo
+from dense import sectors_of
 from fitnoise.certificates import Terms
 from fitnoise.errors import WorkloadError
 from fitnoise.mechanisms.formulation import Formulation
@@ -391,7 +392,7 @@ def test_theorem_12(name, rng):
     form = Formulation(decompose(fn.matrix_workload(w, variances=c)), Terms())
     found = combined.solve(form.problem, gap=GAP)
     (factor,) = (x for group in form.precision_factors(*found.primal) for x in group)
-    (sector,) = form.decomposition.sectors
+    (sector,) = sectors_of(form.decomposition)
     lifts = np.linalg.lstsq(sector.basis.T.astype(float), w.T.astype(float))[0].T
     sigma = np.linalg.inv(factor.T @ factor)
     cost, worst = by_definition(sector.basis, lifts, c, sigma)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import fitnoise as fn
 import reference as ref
 import zoo
-from dense import workload_matrix, workload_variances
+from dense import sectors_of, workload_matrix, workload_variances
 from fitnoise.certificates import Terms, lower_bound
 from fitnoise.errors import GapNotReached, PlanError
 from fitnoise.mechanisms.formulation import Formulation
@@ -48,7 +48,7 @@ def test_the_evaluation_is_the_geometric_mean(name, kind, rng):
 def test_precision_factors_reproduce_the_profile(name, kind, rng):
     form, p, q, e = at_random_weights(name, kind, rng)
     d, pairs, profile = form.decomposition, zoo.all_pairs(form.decomposition, kind), 0
-    for s, f in zip(d.sectors, [x for g in form.precision_factors(p, q) for x in g], strict=True):
+    for s, f in zip(sectors_of(d), [x for g in form.precision_factors(p, q) for x in g], strict=True):
         gram = (f @ s.basis).T @ (f @ s.basis)
         own = gram.diagonal() if pairs is None else pairs.kinds.costs(gram, pairs.chi(s.attributes, s.sizes))
         profile += s.multiplicity * own

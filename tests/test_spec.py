@@ -133,8 +133,10 @@ def patterns(draw, domain, number):
 
 
 @st.composite
-def budgets(draw):
+def budgets(draw, privacy=fn.Privacy.ZCDP):
     rho = st.builds(Fraction, st.integers(1, 10**40), st.integers(1, 10**40))
+    if privacy is fn.Privacy.PURE:
+        return draw(st.builds(fn.Budget, epsilon=rho | positive))
     return draw(
         st.builds(fn.Budget, rho=rho)
         | st.builds(fn.Budget, mu=positive)
@@ -168,12 +170,15 @@ def publications(draw):
     files = Tables(parts).slugs()
     assume(len(set(files)) == len(files))
     workload = fn.Workload(domain, parts, draw(chances))
-    limits = draw(st.fixed_dictionaries({}, optional={"cap": budgets()}) | st.fixed_dictionaries({"budget": budgets()}))
+    privacy = draw(st.sampled_from(list(fn.Privacy)))
+    limit = budgets(privacy)
+    limits = draw(st.fixed_dictionaries({}, optional={"cap": limit}) | st.fixed_dictionaries({"budget": limit}))
     neighbours = draw(st.sampled_from(list(fn.Neighbours)))
-    if neighbours is fn.Neighbours.ADD_OR_REMOVE_ONE:
+    gaussian = privacy is fn.Privacy.ZCDP
+    if gaussian and neighbours is fn.Neighbours.ADD_OR_REMOVE_ONE:
         limits["cell_budgets"] = draw(st.none() | cell_budgets(domain))
         limits["beside"] = tuple(draw(st.lists(hashes, max_size=3, unique=True)))
-    goals = [g for g in fn.Goal if "budget" not in limits or g is not fn.Goal.HYBRID]
+    goals = [g for g in fn.Goal if (gaussian and "budget" not in limits) or g is not fn.Goal.HYBRID]
     return fn.Publication(
         workload,
         fn.PrivacyUnit(draw(composed), draw(st.integers(1, 99)), neighbours),
@@ -184,9 +189,10 @@ def publications(draw):
             draw(st.integers(1, 2**62)),
         ),
         delta=draw(chances),
-        gap=draw(st.none() | st.floats(1e-10, 10)),
+        gap=None if privacy is fn.Privacy.PURE else draw(st.none() | st.floats(1e-10, 10)),
         title=draw(texts),
         objective=draw(st.sampled_from(goals).flatmap(objectives.get)),
+        privacy=privacy,
         **limits,
     )
 
@@ -262,6 +268,10 @@ SAID = {
     "cell budgets": {"cell_budgets": fn.CellBudgets(("area",), (0.1, 1))},
     "cell budgets by two": {"cell_budgets": fn.CellBudgets(("age", "area"), (1, 0.5, 0.5, 0.5, 0.5, 0.5, 0.25, 0.3))},
     "beside": {"beside": ("ab" * 32, "01" * 32)},
+    "pure": {"privacy": fn.Privacy.PURE},
+    "a pure budget": {"privacy": fn.Privacy.PURE, "budget": fn.Budget(epsilon=Fraction(2, 7))},
+    "a pure cap": {"privacy": fn.Privacy.PURE, "cap": fn.Budget(epsilon=Fraction(10**20, 3))},
+    "a pure total": {"privacy": fn.Privacy.PURE, "objective": fn.Objective("total-error", "inverse-variance")},
     "a budget in total": {
         "objective": fn.Objective("total-error", "inverse-std-error"),
         "budget": fn.Budget(rho=Fraction(1, 50)),
@@ -392,6 +402,11 @@ def test_documents_say_only_what_is_not_usual():
         "cell_budgets": ({"attributes": ["a"], "values": [1.0, 0.0]}, fn.CellBudgets(["a"], [1, 0])),
         "beside": (["ab" * 32], ["ab" * 32]),
     }
+    for promised in ("pure", "auto"):
+        assert Spec.of(replace(usual, privacy=promised)).document()["privacy"] == {
+            "definition": promised,
+            "max_records": 2,
+        }
     for key, (written, meant) in said.items():
         found = Spec.of(replace(usual, **{key: meant})).document()
         assert (found if key == "objective" else found["privacy"])[key] == written
@@ -508,6 +523,66 @@ def test_a_cost_is_exact_as_written():
     assert Spec.of(shared.publication()).document()["privacy"]["cap"] == {"epsilon": 1.0}
 
 
+@pytest.mark.parametrize("privacy", list(fn.Privacy))
+def test_what_is_promised_is_said_in_a_word_or_beside_the_rest(privacy):
+    word = Spec.from_toml(f"privacy = '{privacy}'\n" + REST)
+    table = Spec.from_toml(f"[privacy]\ndefinition = '{privacy}'\n" + REST)
+    assert word == table
+    assert word.publication().privacy is privacy
+    assert word.publication() == replace(Spec.from_toml(REST).publication(), privacy=privacy)
+    written = Spec.of(word.publication())
+    assert Spec.from_toml(written.to_toml()) == written
+    assert Spec.from_toml(word.to_toml()) == word
+    assert ("privacy" in written.document()) == (privacy is not fn.Privacy.ZCDP)
+    more = f"[privacy]\ndefinition = '{privacy}'\nneighbours = 'replace-one'\nunit = 'person'\nmax_records = 3\n"
+    said = Spec.from_toml(more + REST).publication()
+    assert (said.privacy, said.unit) == (privacy, fn.PrivacyUnit("person", 3, fn.Neighbours.REPLACE_ONE))
+    document = {**room.tomllib.loads(REST), "privacy": str(privacy)}
+    assert Spec.parse(document) == word
+    assert document["privacy"] == str(privacy)  # what was given stays as it is
+
+
+def test_a_pure_epsilon_is_exact_as_written_and_has_no_delta():
+    for text, epsilon in (
+        ("0.1", Fraction(1, 10)),
+        ('"0.1"', Fraction(1, 10)),
+        ('"1/3"', Fraction(1, 3)),
+        ("2", Fraction(2)),
+        ('"1e-3"', Fraction(1, 1000)),
+        ('"123456789012345678901234567890/7"', Fraction(123456789012345678901234567890, 7)),
+    ):
+        publication = Spec.from_toml(f"privacy = 'pure'\nbudget = {{ epsilon = {text} }}\n" + REST).publication()
+        assert publication.budget == fn.Budget(epsilon=epsilon)
+        assert (publication.budget.pure, publication.budget.delta) == (epsilon, None)
+        again = Spec.of(publication)
+        assert again.document()["budget"] == {"epsilon": str(epsilon)}
+        assert again.publication() == Spec.from_toml(again.to_toml()).publication() == publication
+        capped = f"privacy = {{ definition = 'pure', delta = 1e-9, cap = {{ epsilon = {text} }} }}\n" + REST
+        publication = Spec.from_toml(capped).publication()
+        assert (publication.cap, publication.delta) == (fn.Budget(epsilon=epsilon), 1e-9)
+        assert Spec.of(publication).document()["privacy"]["cap"] == {"epsilon": str(epsilon)}
+        assert Spec.from_toml(Spec.of(publication).to_toml()).publication() == publication
+
+
+def test_the_epsilon_of_a_choice_is_one_at_delta():
+    """Pure or with δ: which one is not known before planning, so the δ is that of the Gaussian alternative."""
+    for promised in ("auto", "zcdp"):
+        head = f"privacy = {{ definition = '{promised}', delta = 1e-9 }}\n"
+        for text, epsilon in (("1", 1.0), ('"1/4"', 0.25)):
+            publication = Spec.from_toml(head + f"budget = {{ epsilon = {text} }}\n" + REST).publication()
+            assert publication.budget == fn.Budget(epsilon=epsilon, delta=1e-9)
+            assert publication.budget.pure is None
+            own = Spec.from_toml(head + f"budget = {{ epsilon = {text}, delta = 1e-5 }}\n" + REST).publication()
+            assert own.budget == fn.Budget(epsilon=epsilon, delta=1e-5)
+            for said in (publication, own):
+                assert Spec.from_toml(Spec.of(said).to_toml()).publication() == said
+
+
+def test_a_fraction_at_delta_is_the_number_it_is_written_as():
+    publication = fn.Publication(SMALL, budget=fn.Budget(epsilon=Fraction(1, 3), delta=1e-6))
+    assert Spec.from_toml(Spec.of(publication).to_toml()).publication() == publication
+
+
 def test_goals_and_personal_privacy_are_said_in_words():
     budgets = "[privacy.cell_budgets]\nattributes = [{}]\nvalues = {}\n"
     half = fn.CellBudgets(("sex",), (0.5, 1))
@@ -530,7 +605,7 @@ def test_goals_and_personal_privacy_are_said_in_words():
 
 def test_the_specifications_of_the_readme_are_read(tmp_path):
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    whole, patterns, goals = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
+    whole, patterns, pure, goals = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
     (tmp_path / "states.csv").write_text("code\nOH\nIA\n", encoding="utf-8")
     plain = Spec.from_toml(whole).publication(tmp_path)
     said = Spec.from_toml(whole + goals).publication(tmp_path)
@@ -540,6 +615,8 @@ def test_the_specifications_of_the_readme_are_read(tmp_path):
         cell_budgets=fn.CellBudgets(("status",), (1, 0.5, 1, 1)),
     )
     pairs = Spec.from_toml(whole.split("[[tables]]")[0] + patterns).publication(tmp_path).workload
+    promised = Spec.from_toml(pure + whole[whole.index("[domain.state]") :]).publication(tmp_path)
+    assert promised == fn.Publication(plain.workload, budget=fn.Budget(epsilon=1), privacy="pure")
     by_size = fn.BySize(2, 0.5, most=40)
     assert pairs == fn.Workload(plain.workload.domain, [fn.all_tables(3, list(pairs.domain), std_error=by_size)])
 
@@ -868,7 +945,86 @@ REFUSED = {
     "a budget of zero": ("budget = { rho = 0 }\n" + REST, "in budget: rho must be a positive finite number"),
     "a budget that is no number": ("budget = { rho = '1/0' }\n" + REST, "in budget: a number such as 0.05"),
     "a cap of nothing": ("privacy = { cap = { mu = -1 } }\n" + REST, "in privacy.cap: mu must be a positive"),
-    "a δ without ε": ("budget = { rho = 1, delta = 0.1 }\n" + REST, "in budget: epsilon means nothing without"),
+    "a δ without ε": ("budget = { rho = 1, delta = 0.1 }\n" + REST, "in budget: delta is only used with epsilon"),
+    "a promise of another word": (
+        "privacy = 'laplace'\n" + REST,
+        "privacy must be 'zcdp', 'pure' or 'auto'; got 'laplace'",
+    ),
+    "a promise in capitals": ("privacy = 'Pure'\n" + REST, "privacy must be 'zcdp', 'pure' or 'auto'; got 'Pure'"),
+    "an empty promise": ("privacy = ''\n" + REST, "privacy must be 'zcdp', 'pure' or 'auto'; got ''"),
+    "a promise that is a number": ("privacy = 1\n" + REST, "privacy must be .*; got 1"),
+    "a promise in a list": ("privacy = ['pure']\n" + REST, r"privacy must be .*; got \['pure'\]"),
+    "a definition of another word": (
+        "privacy = { definition = 'approximate' }\n" + REST,
+        "privacy.definition must be 'zcdp', 'pure' or 'auto'; got 'approximate'",
+    ),
+    "a definition that is a number": (
+        "privacy = { definition = 1 }\n" + REST,
+        "privacy.definition must be 'zcdp', 'pure' or 'auto'; got 1",
+    ),
+    "a definition misspelt": (
+        "privacy = { defnition = 'pure' }\n" + REST,
+        r"in privacy: unknown key 'defnition' \(did you mean 'definition'\?\)",
+    ),
+    "a pure budget with a δ": (
+        "privacy = 'pure'\nbudget = { epsilon = 1, delta = 1e-6 }\n" + REST,
+        "in the specification: the budget of a pure publication is an epsilon, and there is no delta beside it",
+    ),
+    "a pure cap with a δ": (
+        "privacy = { definition = 'pure', cap = { epsilon = 1, delta = 1e-6 } }\n" + REST,
+        "the cap of a pure publication is an epsilon, and there is no delta beside it",
+    ),
+    "a pure budget of ρ": (
+        "privacy = 'pure'\nbudget = { rho = 1 }\n" + REST,
+        "the budget of a pure publication is an epsilon, and there is no delta",
+    ),
+    "a pure cap of μ": (
+        "privacy = { definition = 'pure', cap = { mu = 1 } }\n" + REST,
+        "the cap of a pure publication is an epsilon, and there is no delta",
+    ),
+    "a pure budget of zero": (
+        "privacy = 'pure'\nbudget = { epsilon = 0 }\n" + REST,
+        "in budget: epsilon must be a positive finite number",
+    ),
+    "an ε in words": (
+        "privacy = 'pure'\nbudget = { epsilon = 'small' }\n" + REST,
+        r"in budget: a number such as 0\.05, or a fraction such as '1/28', is needed; got 'small'",
+    ),
+    "an ε over zero": ("privacy = 'pure'\nbudget = { epsilon = '1/0' }\n" + REST, "in budget: a number .* got '1/0'"),
+    "an ε that is infinite": ("privacy = 'pure'\nbudget = { epsilon = inf }\n" + REST, "in budget: a number .* 'inf'"),
+    "an ε as true": (
+        "privacy = 'pure'\nbudget = { epsilon = true }\n" + REST,
+        "budget.epsilon must be a number or a text; got true",
+    ),
+    "a negative ε": ("privacy = 'pure'\nbudget = { epsilon = -1 }\n" + REST, "in budget: a number .* got '-1"),
+    "a pure gap": (
+        "privacy = 'pure'\naccuracy = { gap = 1e-3 }\n" + REST,
+        "no bound is known that pure strategies reach, so no gap to it can be asked for; leave gap out: the plan",
+    ),
+    "a pure hybrid": (
+        "privacy = 'pure'\n" + objective("goal = 'hybrid', trade = 1"),
+        "a hybrid needs Gaussian noise: .* with privacy = 'zcdp' only",
+    ),
+    "a hybrid to choose for": (
+        "privacy = 'auto'\n" + objective("goal = 'hybrid', trade = 1"),
+        "a hybrid needs Gaussian noise: .* with privacy = 'zcdp' only",
+    ),
+    "pure cell budgets": (
+        "privacy.definition = 'pure'\nprivacy.cell_budgets = { attributes = ['sex'], values = [1, 0.5] }\n" + REST,
+        "a cell budget needs Gaussian noise: .* with privacy = 'zcdp' only",
+    ),
+    "a pure plan beside another": (
+        beside(["0" * 64], ", definition = 'pure'"),
+        "a charge beside other plans needs Gaussian noise: .* with privacy = 'zcdp' only",
+    ),
+    "a free pure plan": (
+        beside(["0" * 64], ", definition = 'pure', free = true"),
+        "a charge beside other plans needs Gaussian noise",
+    ),
+    "a choice beside another": (
+        beside(["0" * 64], ", definition = 'auto'"),
+        "a charge beside other plans needs Gaussian noise",
+    ),
     "a δ of one": ("privacy = { delta = 1 }\n" + REST, "delta lies strictly between 0 and 1"),
     "a gap that is no number": ("accuracy = { gap = nan }\n" + REST, "gap is a relative distance"),
     "a confidence in percent": ("accuracy = { confidence = 95 }\n" + REST, "in accuracy: a confidence lies strictly"),
@@ -1115,9 +1271,25 @@ def test_the_schema_accepts_what_is_read_and_refuses_what_is_not():
     }
     refused |= {"an order as true", "an order as a decimal", "an order by another word", "a text in a list", "no power"}
     refused |= {"a coefficient as true", "a coefficient misspelt", "a power as text", "a target by value and by size"}
+    refused |= {"a promise of another word", "a promise that is a number", "an ε as true", "a definition misspelt"}
+    refused |= {"a definition of another word", "a definition that is a number", "an empty promise"}
     refused |= {"an empty rule", "a total as text", "a total by another word", "no total", "a reference as a list"}
     for case in refused:
         assert not accepts(schema, room.tomllib.loads(REFUSED[case][0]), schema), case
+
+
+@pytest.mark.parametrize("privacy", list(fn.Privacy))
+def test_the_schema_accepts_a_promise_beside_the_rest(privacy):
+    schema = json_schema()
+    for epsilon in ("'1/3'", "0.5", "2"):
+        text = f"budget = {{ epsilon = {epsilon} }}\nprivacy.definition = '{privacy}'\n" + REST
+        assert accepts(schema, room.tomllib.loads(text), schema)
+
+
+@pytest.mark.parametrize("privacy", list(fn.Privacy))
+def test_the_schema_accepts_a_promise_in_a_word(privacy):
+    schema = json_schema()
+    assert accepts(schema, room.tomllib.loads(f"privacy = '{privacy}'\n" + REST), schema)
 
 
 @given(publications())

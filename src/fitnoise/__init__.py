@@ -8,10 +8,10 @@ Start with :class:`Domain`, :func:`table`, :class:`Workload`, :func:`plan` and :
 from fitnoise.domain import Binned, Categorical, Domain, Ordered
 from fitnoise.errors import FitnoiseError
 from fitnoise.ledger import Account, Ledger
-from fitnoise.mechanisms.fit_for_use import plan
 from fitnoise.mechanisms.free import free
+from fitnoise.mechanisms.planning import Alternative, Comparison, compare, plan
 from fitnoise.plans import Plan
-from fitnoise.privacy import Neighbours, PrivacyUnit
+from fitnoise.privacy import Neighbours, Privacy, PrivacyUnit
 from fitnoise.publication import (
     Budget,
     CellBudgets,
@@ -32,12 +32,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Account",
+    "Alternative",
     "Binned",
     "Budget",
     "By",
     "BySize",
     "Categorical",
     "CellBudgets",
+    "Comparison",
     "DataSource",
     "Domain",
     "ErrorWeights",
@@ -51,6 +53,7 @@ __all__ = [
     "Ordered",
     "OutsideDomain",
     "Plan",
+    "Privacy",
     "PrivacyUnit",
     "PublicTotal",
     "Publication",
@@ -59,6 +62,7 @@ __all__ = [
     "Table",
     "Workload",
     "all_tables",
+    "compare",
     "free",
     "load_spec",
     "matrix_workload",

@@ -19,6 +19,11 @@ For replace-one neighbours p weighs pairs of records instead, and diag(p) become
 Σ p (e_o e_oᵀ + e_o' e_o'ᵀ − χ_S (e_o e_o'ᵀ + e_o' e_oᵀ)) over pairs with structured cells o, o' that agree on the
 exchangeable attributes T, χ_S = Π_{a∈S} (1 if a ∈ T else −1/(n_a − 1)): the mean of (e_i − e_j)(e_i − e_j)ᵀ over all
 pairs of that kind.
+
+The Ky Fan design has its own pair of numbers: for weights q of the cells, Σq = 1, and any covariance Σ of noise on the
+answers, with M = A diag(q) Aᵀ and h_k as in :func:`ky_fan_lower`,
+
+    h_k(M)² ≤ min { ‖Σ‖_(k) : a_eᵀ Σ⁻¹ a_e ≤ 1 } ≤ ‖Σ‖_(k) · max_e a_eᵀ Σ⁻¹ a_e.
 """
 
 from __future__ import annotations
@@ -293,3 +298,176 @@ def _nuclear_norm(a: Floats) -> float:
         return float(np.sqrt((a**2).sum()))
     tall = a if len(a) >= a.shape[1] else a.T
     return float(sl.svdvals(sl.qr(tall, mode="r")[0][: tall.shape[1]] if len(tall) > tall.shape[1] else tall).sum())
+
+
+# --- the Ky Fan design -------------------------------------------------------------------------------------------
+
+OUTSIDE = 1e-9
+"""Relative length of the part of a column outside the noise above which the noise does not hide it."""
+
+
+def ky_fan_certificate(queries: Floats, weights: Floats, factor: Floats, k: int) -> Certificate:
+    """What a covariance of noise reaches of the least ‖Σ‖_(k) at sensitivity 1, and what weights prove of it.
+
+    Args:
+        queries: A (m, N).
+        weights: q (N,).
+        factor: F (m, s), Σ = F Fᵀ.
+        k: at least 1.
+
+    Raises:
+        PlanError: as of :func:`ky_fan_lower` and :func:`ky_fan_upper`.
+
+    **Guarantees**
+        * as of the two; nothing of the search is used or believed.
+    """
+    return Certificate(value=ky_fan_upper(queries, factor, k), bound=ky_fan_lower(queries, weights, k))
+
+
+def ky_fan_lower(queries: Floats, weights: Floats, k: int) -> float:
+    """h_k(A diag(q) Aᵀ)², which no ‖Σ‖_(k) of sensitivity 1 is below; rounded down.
+
+    With the singular values s of Y = A diag(q)^½ and t the smallest number with (Σ_{i>t} s_i²)/(k − t) ≥ s_{t+1}²,
+
+        h_k = Σ_{i≤t} s_i + (k − t)^½ (Σ_{i>t} s_i²)^½ = max { ⟨Z, Y⟩ : ‖Z‖ ≤ 1, ‖Z‖_F² ≤ k }.
+
+    For Σ of sensitivity 1 and that Z, ⟨Z, Y⟩ = ⟨Σ^½ Z, Σ^−½ Y⟩ ≤ (tr Σ Z Zᵀ)^½ (Σ_e q_e a_eᵀ Σ⁻¹ a_e)^½. The second
+    factor is at most 1; the first at most ‖Σ‖_(k)^½, since 0 ≼ Z Zᵀ ≼ I and its trace is at most k.
+
+    Args:
+        queries: A (m, N), finite.
+        weights: q ≥ 0 (N,), normalised here.
+        k: at least 1.
+
+    Raises:
+        PlanError: queries, weights or k that are none.
+
+    **Guarantees**
+        * a bound for any weights: a solver can only make it weak, never wrong;
+        * h_k is a norm of Y between ‖Y‖_F and √k ‖Y‖_F, so errors of n ε ‖Y‖_F, n the smaller side, cost √k n ε of it:
+          four times that is taken off, and SLACK.
+
+    Source: Theorem 4.2 of Nikolov, ICALP 2015, where the left side of the equality is printed with a square too many;
+    the proof in three lines is ours.
+    """
+    _ky_fan_asked(queries, k)
+    _check("q", weights, queries.shape[1], positive=True)
+    y = queries * np.sqrt(weights / weights.sum())
+    tall = y if len(y) >= y.shape[1] else y.T
+    s = sl.svdvals(sl.qr(tall, mode="r")[0][: tall.shape[1]])
+    h = _dual_ky_fan(s, k)
+    return (max(h * (1 - SLACK - 4 * math.sqrt(min(k, len(s))) * len(s) * EPS), 0.0)) ** 2
+
+
+def _dual_ky_fan(s: Floats, k: int) -> float:
+    """h_k from singular values, falling."""
+    k = min(k, len(s))
+    squares = np.cumsum(s[::-1] ** 2)[::-1]
+    t = 0
+    while t < k - 1 and squares[t] < (k - t) * s[t] ** 2 * (1 - 4 * EPS):
+        t += 1
+    return float(s[:t].sum() + math.sqrt((k - t) * squares[t]))
+
+
+def _dual_ky_fan_squared(values: Floats, trace: float, k: int) -> float:
+    """h_k from computed eigenvalues, falling, and the trace, rounded down: ⟨Z, Y⟩ for a Z that is certainly allowed."""
+    n = len(values)
+    off = 8 * n * EPS * float(values[0])
+    rest = np.cumsum(np.maximum(values, 0)[::-1])[::-1]
+    t = 0
+    while t < k - 1 and rest[t] < (k - t) * values[t]:
+        t += 1
+    left = trace - float(values[:t].sum())
+    slack = t * off + 2 * n * EPS * trace
+    cap = max((left + slack) / (k - t), float(values[t]) + off)
+    return float(np.sqrt(np.maximum(values[:t] - off, 0)).sum()) + max(left - slack, 0.0) / math.sqrt(cap)
+
+
+def ky_fan_upper(queries: Floats, factor: Floats, k: int) -> float:
+    """‖Σ‖_(k) · max_e a_eᵀ Σ⁻¹ a_e for Σ = F Fᵀ; rounded up.
+
+    The product is what Σ costs when it is scaled to sensitivity 1. Everything is computed from singular vectors of F.
+
+    Args:
+        queries: A (m, N), finite.
+        factor: F (m, s), finite.
+        k: at least 1.
+
+    Raises:
+        PlanError: queries, factor or k that are none, a singular factor, or columns of A outside the span of F, which
+            the noise would not hide.
+
+    **Guarantees**
+        * at least the least ‖Σ‖_(k) at sensitivity 1, whoever made the factor.
+    """
+    _ky_fan_asked(queries, k)
+    if factor.ndim != 2 or len(factor) != len(queries) or not factor.size or not np.isfinite(factor).all():
+        raise PlanError(f"the noise on {len(queries)} answers has a finite factor with as many rows; got another.")
+    left, s, _ = sl.svd(factor, full_matrices=False)
+    n = max(factor.shape)
+    if s[-1] <= n * EPS * s[0]:
+        raise PlanError("the factor of the noise is singular; give one with independent columns. Nothing is proven.")
+    inside = left.T @ queries
+    lengths = (queries**2).sum(axis=0)
+    if (((queries - left @ inside) ** 2).sum(axis=0) > OUTSIDE**2 * lengths).any():
+        raise PlanError("some cell moves answers in a direction that gets no noise; this is no private mechanism.")
+    sensitivity = float(((inside / s[:, None]) ** 2).sum(axis=0).max())
+    rounding = SLACK + 8 * len(s) * EPS * float(s[0] / s[-1])
+    return float((s[:k] ** 2).sum()) * sensitivity * (1 + rounding)
+
+
+def ky_fan_gram_certificate(
+    gram: Floats, weights: Floats, mixes: Floats, variances: Floats, tail: float, k: int
+) -> Certificate:
+    """The same from G = AᵀA, for Σ = tail · I + V diag(variances − tail) Vᵀ with V = A · mixes, on the span of A.
+
+    The eigenvalues λ of diag(q)^½ G diag(q)^½ are computed to 8 N ε of the largest, and their sum τ is its trace. For
+    any t < k, with β = max(λ_{t+1}, (Σ_{i>t} λ_i)/(k − t)), the bound is Σ_{i≤t} √λ_i + (Σ_{i>t} λ_i)/√β, squared; each
+    number is taken at the worse end of its error, and Σ_{i>t} λ_i is τ less the rest. V need not be
+    orthonormal: with VᵀV = L Lᵀ the eigenvalues of Σ are those of tail · I + Lᵀ diag(variances − tail) L, and tail.
+
+    Args:
+        gram: G (N, N).
+        weights: q (N,).
+        mixes: of the columns, one spike each (N, t), t ≤ k.
+        variances: of the spikes (t,), at least the tail.
+        tail: variance of every other direction.
+        k: at least 1.
+
+    Raises:
+        PlanError: matrices, weights or variances that are none of these.
+
+    **Guarantees**
+        * bound ≤ μ ≤ value; the value counts k directions even where A has fewer;
+        * all eigenvalues are computed, N³ operations: none is missed, as one could be by iteration.
+    """
+    _ky_fan_asked(gram, k)
+    n, t = len(gram), len(variances)
+    _check("q", weights, n, positive=True)
+    if gram.shape != (n, n) or mixes.shape != (n, t) or t > k or not np.isfinite(mixes).all():
+        raise PlanError(f"spikes of a design for {n} cells are at most k mixtures of that many columns; got others.")
+    if not (0 < tail < math.inf and (variances >= tail).all() and np.isfinite(variances).all()):
+        raise PlanError("the variances of a design are finite, and no spike is below the positive tail; got others.")
+    root = np.sqrt(weights / weights.sum())
+    values = np.asarray(sl.eigvalsh(root[:, None] * gram * root)[::-1], dtype=np.float64)
+    bound = ((1 - SLACK) * _dual_ky_fan_squared(values, float(root**2 @ gram.diagonal()), min(k, n))) ** 2
+    lengths = gram.diagonal()
+    worst, total = float(lengths.max()) / tail, k * tail
+    if t:
+        images = gram @ mixes
+        try:
+            lower = sl.cholesky(mixes.T @ images, lower=True)
+        except np.linalg.LinAlgError as error:
+            raise PlanError("the spikes of a design are not independent; nothing is proven.") from error
+        above, turns = sl.eigh((lower.T * (variances - tail)) @ lower)
+        above = np.maximum(above, 0.0)
+        inside = turns.T @ sl.solve_triangular(lower, images.T, lower=True)
+        worst = float((lengths / tail - (1 / tail - 1 / (tail + above)) @ inside**2).max())
+        total += float(above.sum())
+    rounding = SLACK + 8 * k * EPS * float(lengths.max()) / (tail * worst)
+    return Certificate(value=total * worst * (1 + rounding), bound=bound)
+
+
+def _ky_fan_asked(queries: Floats, k: int) -> None:
+    if isinstance(k, bool) or k < 1 or queries.ndim != 2 or not queries.size or not np.isfinite(queries).all():
+        raise PlanError(f"a Ky Fan certificate is for a matrix of finite numbers and k ≥ 1; got k = {k!r}.")

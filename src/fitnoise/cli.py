@@ -1,4 +1,4 @@
-"""The command line: plan, free, release, tables, verify, ledger, demo, schema. In the order of life."""
+"""The command line: plan, compare, free, release, tables, verify, ledger, demo, schema. In the order of life."""
 
 from __future__ import annotations
 
@@ -33,9 +33,12 @@ from fitnoise.console import (
 from fitnoise.errors import FitnoiseError, LedgerError, ReleaseError, SpecError
 from fitnoise.ledger import Account, Entry, Ledger, ceil_dyadic
 from fitnoise.measure import account
-from fitnoise.mechanisms.fit_for_use import plan as make_plan
 from fitnoise.mechanisms.free import free
+from fitnoise.mechanisms.planning import compare
+from fitnoise.mechanisms.planning import plan as make_plan
 from fitnoise.plans import Plan
+from fitnoise.privacy import Privacy
+from fitnoise.publication import Budget, Publication
 from fitnoise.releases import Release, csv_text, read_text, release, to_write
 from fitnoise.spec import exact_number, json_schema, load_spec
 from fitnoise.verification import verify
@@ -123,7 +126,7 @@ def plan_command(
         plots.check_place(plot)
     with progress("planning") as tell:
         plan = make_plan(
-            publication, refine=refine, device=device, progress=lambda i, g: tell(f"step {i}, gap {g:.1e}")
+            publication, refine=refine, device=device, progress=lambda i, g: tell(f"step {i}, {_far(publication, g)}")
         )
     if plot is not None:
         with progress("drawing") as tell:
@@ -133,6 +136,83 @@ def plan_command(
             plots.save(figure, plot)
         say(f"wrote {plot}")
     _hand_out(plan, output, as_json)
+
+
+@cli.command(
+    "compare",
+    epilog=_example(
+        "fitnoise compare spec.toml",
+        "fitnoise compare spec.toml --epsilon 1 --delta 1e-6 -o plan.json",
+    ),
+)
+@click.argument("spec", type=_FILE)
+@click.option("--epsilon", type=float, help="The epsilon to spend; without it, of the specification, or by targets.")
+@click.option("--delta", type=float, help="Of the Gaussian alternative; default that of the specification.")
+@click.option("-o", "--output", type=_FILE, help="Write the plan of the best alternative here.")
+@_AS_JSON
+def compare_command(spec: Path, epsilon: float | None, delta: float | None, output: Path | None, as_json: bool) -> None:
+    """Compare pure and Gaussian noise, and every family of strategies, for the tables of SPEC. Reads no data.
+
+    With an epsilon, by the margins it buys: pure, or with a delta. Without one, by the epsilon that the targets need.
+    """
+    publication = _either(load_spec(spec), epsilon, delta)
+    if output is not None:
+        _check_replaceable(output)
+    at = publication.delta if publication.budget is None or not publication.budget.delta else publication.budget.delta
+    with progress("planning") as tell:
+        found = compare(publication, progress=lambda i, g: tell(f"step {i}, {_far(publication, g)}"))
+    if output is not None:
+        _write_whole(output, found.plan.to_json())
+        say(f"wrote {output}")
+    if as_json:
+        emit_json(
+            {
+                "delta": at,
+                "alternatives": [{**vars(a), "privacy": a.privacy.value} for a in found.alternatives],
+                "plan": None if output is None else str(output),
+                "hash": found.plan.hash,
+            }
+        )
+        return
+    by_error = publication.budget is not None
+    emit_table(
+        ("privacy", "strategies", "margins ×" if by_error else "epsilon", "ratio to bound", "noisy answers", "seconds"),
+        [
+            (
+                a.privacy.value,
+                a.family,
+                f"{a.error if by_error else a.epsilon:.4f}",
+                f"{a.ratio:.3f}",
+                f"{a.answers:,}",
+                f"{a.seconds:.2f}",
+            )
+            for a in found.alternatives
+        ],
+        numeric=(2, 3, 4, 5),
+    )
+    emit()
+    spent = "the targets" if publication.budget is None else f"epsilon = {float(publication.budget.epsilon or 0):g}"
+    emit(f"at {spent}; delta = {at:g} for Gaussian noise, none for pure")
+
+
+def _either(publication: Publication, epsilon: float | None, delta: float | None) -> Publication:
+    """The same, whichever noise keeps it: an epsilon is pure or at delta. A delta given is that of all of them."""
+    at = publication.delta if delta is None else delta
+
+    def limit(b: Budget | None) -> Budget | None:
+        if b is None or b.epsilon is None:
+            return b
+        return Budget(epsilon=float(b.epsilon), delta=at if delta is not None or b.delta is None else b.delta)
+
+    budget, cap = limit(publication.budget), limit(publication.cap)
+    if epsilon is not None:
+        budget, cap = Budget(epsilon=epsilon, delta=at), None
+    return replace(publication, privacy=Privacy.AUTO, gap=None, delta=at, budget=budget, cap=cap)
+
+
+def _far(publication: Publication, x: float) -> str:
+    """How far a search is, in words."""
+    return f"gap {x:.1e}" if publication.privacy is Privacy.ZCDP else f"reached {x:.4g}"
 
 
 @cli.command(
@@ -243,7 +323,7 @@ def release_command(
     emit(f"tables     {tables_line(tables)}")
     if len(written) < len(tables):
         emit(f"files      {len(written):,} of {len(tables):,} tables; `fitnoise tables` rebuilds each of them")
-    emit(f"charged    rho = {plan.rho:.7f}")
+    emit(f"charged    {'' if plan.exact_epsilon is None else f'epsilon = {plan.epsilon():.7f}, '}rho = {plan.rho:.7f}")
     if rise != price:
         turn = f"{'rose' if rise > 0 else 'fell'} by {float(abs(rise)):.7f}" if rise else "did not rise"
         emit(f"           composed with what it stands beside: rho spent {turn}")
@@ -328,16 +408,27 @@ def verify_command(context: click.Context, path: Path, as_json: bool) -> None:
 @click.option(
     "--cap", callback=_exact_rho, help="Set the total rho allowed for one account (0.05, or a fraction: 1/20)."
 )
+@click.option(
+    "--epsilon-cap", callback=_exact_rho, help="Set the total pure epsilon allowed instead: only pure plans then fit."
+)
 @click.option("--source", help="The account's data source, with --cap.")
 @click.option("--unit", help="The account's privacy unit, with --cap; default the unit of the source's charges.")
 @click.option("--reason", help="Why the cap is set; kept in the ledger.")
 @_AS_JSON
 def ledger_command(
-    file: Path, cap: Fraction | None, source: str | None, unit: str | None, reason: str | None, as_json: bool
+    file: Path,
+    cap: Fraction | None,
+    epsilon_cap: Fraction | None,
+    source: str | None,
+    unit: str | None,
+    reason: str | None,
+    as_json: bool,
 ) -> None:
     """Show the balance and the entries of a ledger, or set a cap. The chain of entries is checked first."""
-    if cap is not None:
-        _set_cap(file, cap, source, unit, reason or "")
+    if cap is not None and epsilon_cap is not None:
+        raise click.UsageError("a cap is one on rho (--cap) or on pure epsilon (--epsilon-cap). Nothing was changed.")
+    if cap is not None or epsilon_cap is not None:
+        _set_cap(file, cap, epsilon_cap, source, unit, reason or "")
     elif source is not None or unit is not None or reason is not None:
         raise click.UsageError("--source, --unit and --reason say what a --cap is for; give one. Nothing was changed.")
     elif not file.exists():
@@ -359,6 +450,7 @@ def ledger_command(
                         "privacy_unit": e.account.unit,
                         "rho": float(e.rho),
                         "rho_exact": str(e.rho),
+                        "epsilon": None if e.epsilon is None else str(e.epsilon),
                         "plan": e.detail.get("plan"),
                         "beside": list(e.beside),
                         "digest": e.digest,
@@ -373,8 +465,9 @@ def ledger_command(
     for balance in balances:
         emit(balance_line(balance))
     emit()
+    pure = any(e.epsilon is not None for e in entries)
     emit_table(
-        ("entry", "time", "kind", "source", "rho", "plan"),
+        ("entry", "time", "kind", "source", "rho", *(["epsilon"] if pure else []), "plan"),
         [
             (
                 str(e.sequence),
@@ -382,11 +475,12 @@ def ledger_command(
                 e.kind,
                 e.account.source,
                 f"{float(e.rho):.7f}",
+                *([""] if pure and e.epsilon is None else [f"{float(e.epsilon):.7f}"] if e.epsilon is not None else []),
                 _named(e),
             )
             for e in entries
         ],
-        numeric=(0, 4),
+        numeric=(0, 4, 5) if pure else (0, 4),
     )
     say(f"{count} {'entry' if count == 1 else 'entries'}, chain unbroken, head {digest[:12] if count else 'empty'}")
 
@@ -472,21 +566,23 @@ def _spent(file: Path, of: Account) -> Fraction:
         return ledger.balance(of).spent
 
 
-def _set_cap(file: Path, cap: Fraction, source: str | None, unit: str | None, reason: str) -> None:
+def _set_cap(
+    file: Path, cap: Fraction | None, epsilon: Fraction | None, source: str | None, unit: str | None, reason: str
+) -> None:
     if source is None:
-        raise click.UsageError("--cap needs --source, the data source it is for. Nothing was changed.")
+        raise click.UsageError("a cap needs --source, the data source it is for. Nothing was changed.")
     if unit is None and not file.exists():
-        raise click.UsageError("--cap needs --unit: a new ledger knows no privacy unit. Nothing was changed.")
+        raise click.UsageError("a cap needs --unit: a new ledger knows no privacy unit. Nothing was changed.")
     with Ledger(file) as ledger:
         if unit is None:
             units = sorted({a.unit for a in ledger.accounts() if a.source == source})
             if len(units) != 1:
                 raise click.UsageError(
-                    f"--cap needs --unit: the ledger knows {len(units)} privacy units for {source!r}. "
+                    f"a cap needs --unit: the ledger knows {len(units)} privacy units for {source!r}. "
                     "Nothing was changed."
                 )
             unit = units[0]
-        ledger.set_cap(Account(source, unit), cap, reason=reason)
+        ledger.set_cap(Account(source, unit), cap, epsilon=epsilon, reason=reason)
 
 
 def _check_replaceable(path: Path) -> None:

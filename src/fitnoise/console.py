@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -132,9 +133,11 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "value": plan.value,
         "bound": plan.bound,
         "gap": plan.gap,
+        "privacy": publication.privacy.value,
         "rho": plan.rho,
         "mu": plan.mu,
         "delta": publication.delta,
+        "epsilon_exact": None if plan.exact_epsilon is None else str(plan.exact_epsilon),
         "epsilon": plan.epsilon(),
         "epsilon_nominal": plan.epsilon(nominal=True),
         "privacy_unit": publication.unit.describe(),
@@ -185,7 +188,7 @@ def show_plan(plan: Plan) -> None:
             "target on average" if total else "target",
             "asked ±",
             "worst ±" if total else "achieved ±",
-            "share of value" if hybrid else "share of price",
+            "share of value" if hybrid else "share of price" if plan.exact_epsilon is None else "share of bound",
         ),
         [
             (
@@ -204,7 +207,10 @@ def show_plan(plan: Plan) -> None:
     for line in (*_targets(plan), *_price(plan), *_proof(plan)):
         emit(line)
     own = ", to its own target," if total else ""
-    emit(f"otherwise  noise added to each number on its own{own} would cost rho = {plan.separate_rho:.4f}")
+    paid = f"rho = {plan.separate_rho:.4f}"
+    if plan.exact_epsilon is not None:
+        paid = f"epsilon = {math.sqrt(2 * plan.separate_rho):.4f}"
+    emit(f"otherwise  noise added to each number on its own{own} would cost {paid}")
     if plan.decomposition.query_shift > 1e-12:  # below, it is the rounding of any sum
         emit(f"note       queries are answered to within {plan.decomposition.query_shift:.1e} per record")
 
@@ -260,6 +266,10 @@ def _targets(plan: Plan) -> Iterator[str]:
 
 def _price(plan: Plan) -> Iterator[str]:
     publication, paid = plan.publication, _profile(plan)
+    if plan.exact_epsilon is not None:
+        yield f"price      epsilon = {plan.epsilon():.7f}, pure, for {publication.unit.describe()}"
+        yield f"           which implies rho = {plan.rho:.7f} and mu = {plan.mu:.6f}"
+        return
     yield f"price      rho = {plan.rho:.7f}   mu = {plan.mu:.6f}   for {publication.unit.describe()}"
     yield (
         f"           epsilon = {plan.epsilon():.4f} guaranteed, {plan.epsilon(nominal=True):.4f} nominal, "
@@ -281,6 +291,14 @@ def _price(plan: Plan) -> Iterator[str]:
 def _proof(plan: Plan) -> Iterator[str]:
     """What was minimised, what was reached of it, and what nothing can beat."""
     publication = plan.publication
+    if plan.exact_epsilon is not None:
+        yield (
+            f"proof      epsilon^2/2 = {plan.value:.8g}, {plan.ratio:.4g} times a bound: no linear mechanism with "
+            f"Laplace noise has these variances below epsilon = {math.sqrt(2 * plan.bound):.6g}"
+        )
+        yield "           (how near to that any pure mechanism can come is not known)"
+        yield f"           ({plan.status}; {plan.answers:,} noisy answers for {plan.numbers:,} numbers)"
+        return
     objective, budgets = publication.objective, publication.cell_budgets
     cost, what, less = float(plan.exact_weighted_cost), "cost", "cheaper"
     if budgets is not None:
@@ -312,11 +330,19 @@ def balance_document(balance: Quote) -> dict[str, Any]:
         "spent_exact": str(balance.spent),
         "cap": None if balance.cap is None else float(balance.cap),
         "remaining": None if balance.remaining is None else float(balance.remaining),
+        "epsilon_spent": None if balance.epsilon_spent is None else str(balance.epsilon_spent),
+        "epsilon_cap": None if balance.epsilon_cap is None else str(balance.epsilon_cap),
     }
 
 
 def balance_line(balance: Quote) -> str:
     """The same, for people."""
+    name, spent = f"{balance.account.source} ({balance.account.unit})", balance.epsilon_spent
+    if balance.epsilon_cap is not None:
+        paid = "more than any epsilon" if spent is None else f"epsilon {float(spent):.6f}"
+        unspent = 0.0 if spent is None else max(float(balance.epsilon_cap - spent), 0.0)
+        return f"{name}: {paid} spent of {float(balance.epsilon_cap):.6f}, pure, {unspent:.6f} left"
     left = "no cap is set" if balance.remaining is None else f"{float(balance.remaining):.6f} left"
     cap = "" if balance.cap is None else f" of {float(balance.cap):.6f}"
-    return f"{balance.account.source} ({balance.account.unit}): rho {float(balance.spent):.6f} spent{cap}, {left}"
+    pure = f" (epsilon {float(spent):.6f}, pure)" if spent else ""
+    return f"{name}: rho {float(balance.spent):.6f} spent{pure}{cap}, {left}"

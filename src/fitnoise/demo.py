@@ -24,7 +24,7 @@ from fitnoise.console import (
 from fitnoise.errors import ReleaseError
 from fitnoise.ledger import Ledger
 from fitnoise.measure import account
-from fitnoise.mechanisms.fit_for_use import plan as make_plan
+from fitnoise.mechanisms.planning import plan as make_plan
 from fitnoise.plans import Plan
 from fitnoise.releases import Release, release
 from fitnoise.spec import load_spec

@@ -13,6 +13,9 @@
    publisher's promise that it is measured on the very records, unchanged, of their releases, and of all that
    those stand beside: one record, one cell. Nobody can check it; the ledger keeps it. Without it, ρ adds.
 
+8. **A pure promise is kept pure.** A charge may state its ε, whose square is twice its ρ. Under a cap on ε only such
+   charges fit, and their ε add up to at most the cap; nothing with a δ counts as anything less than infinite there.
+
 Costs are ρ of zero-concentrated differential privacy, which adds under composition (Bun and Steinke 2016). A
 charge without `beside` is a group of its own; one with it unites the groups of all charges of the plans it names
 in its account. An account has spent Σ over its groups of their joint cost: ρ of a group of one, and the dearest
@@ -59,7 +62,7 @@ if TYPE_CHECKING:
 
 GENESIS = "0" * 64  # the digest before the first entry
 _APPLICATION = int.from_bytes(b"fitn")  # PRAGMA application_id: how the file is known
-_FORMAT = 1  # PRAGMA user_version
+_FORMAT = 2  # PRAGMA user_version; 1 knew no ε, and would not keep a cap on it
 _BUSY_SECONDS = 30.0  # how long to wait for another process
 _MAX_BITS = 1000  # of the integers in a stored ρ, so that neither its float nor its digits overflow
 
@@ -76,7 +79,7 @@ _SCHEMA = (
     WHEN NEW.sequence IS NOT 1 + (SELECT coalesce(max(sequence), 0) FROM entries)
     BEGIN SELECT RAISE(ABORT, 'a ledger entry follows the last one'); END""",
 )
-_OWN = {"profile", "beside"}  # what the ledger itself writes into the detail of a charge or refusal
+_OWN = {"profile", "beside", "epsilon"}  # what the ledger itself writes into the detail of a charge or refusal
 _COLUMNS = ("sequence", "kind", "source", "unit", "rho", "time", "detail", "previous")  # then "digest"
 
 _ADVICE = {
@@ -139,9 +142,9 @@ class Entry:
         sequence: 1, 2, 3, … without a gap.
         kind: ``"cap"`` (a new limit), ``"charge"`` (spent) or ``"refusal"`` (asked for, not spent).
         account: what is protected.
-        rho: the cap, any ρ ≥ 0; or the cost charged or refused, a positive multiple of 2⁻⁶⁴.
+        rho: the cap, any ρ ≥ 0; or the cost charged or refused, a positive multiple of 2⁻⁶⁴. Of a cap on ε, ε²/2.
         time: UTC, ISO 8601, to the second, by the machine's clock: information, not evidence.
-        detail: a JSON object without floats; the ledger itself writes "profile" and "beside" into it.
+        detail: a JSON object without floats; the ledger itself writes "profile", "beside" and "epsilon" into it.
         previous: digest of the entry before; :data:`GENESIS` for the first.
         digest: SHA-256 (hex) of the other columns as canonical JSON: sorted keys, no spaces, ASCII.
 
@@ -163,11 +166,25 @@ class Entry:
         sound = self.rho >= 0 if self.kind == "cap" else self.rho > 0 and ceil_dyadic(self.rho) == self.rho
         if self.kind not in {"cap", "charge", "refusal"} or not sound:
             raise _error(f"there is no entry of kind {self.kind!r} with ρ = {self.rho}")
-        if not isinstance(self.detail, Mapping) or (self.kind == "cap" and self.detail.keys() & _OWN):
+        if not isinstance(self.detail, Mapping) or (self.kind == "cap" and self.detail.keys() & _OWN - {"epsilon"}):
             raise _error("the detail of an entry is a JSON object, and a cap has no profile and stands beside nothing")
         if "beside" in self.detail and not (type(self.detail["beside"]) is list and self.beside):
             raise _error("the plans an entry stands beside are written as a list of them, or not at all")
         _fits_together(self.rho, self.profile, self.beside)
+        if "epsilon" in self.detail:
+            exact = self.epsilon**2 / 2 if self.epsilon is not None else None
+            stated = exact if self.kind == "cap" or exact is None else ceil_dyadic(exact)
+            if stated != self.rho or self.profile is not None:
+                raise _error("the ε of an entry is a fraction whose square is twice its ρ, and it has no profile")
+
+    @cached_property
+    def epsilon(self) -> Fraction | None:
+        """The pure ε charged, refused or allowed; None of an entry that is about ρ alone."""
+        text = self.detail.get("epsilon")
+        if not isinstance(text, str):
+            return None
+        exact = Fraction(*map(int, text.split("/")))
+        return exact if exact >= 0 and str(exact) == text else None
 
     @cached_property
     def profile(self) -> Profile | None:
@@ -191,9 +208,11 @@ class Quote:
         spent: by the charges so far, those on the same records taken together.
         cap: the cap in force, the last one set; None when there is none.
         remaining: max(cap − spent, 0), exactly; None when there is no cap. The largest charge beside nothing that
-            fits is ``remaining`` rounded *down* to a multiple of 2⁻⁶⁴.
-        fits: there is no cap, or spent + increase ≤ cap.
+            fits is ``remaining`` rounded *down* to a multiple of 2⁻⁶⁴. Under a cap on ε, ρ of the ε that is left.
+        fits: there is no cap, or spent + increase ≤ cap; under a cap on ε as said there.
         increase: by how much spent would grow: rho beside nothing; often less beside other plans, even 0 or negative.
+        epsilon_spent: Σ ε of the charges so far, where every one of them is pure; None where one is not.
+        epsilon_cap: the cap in force, where it is one on ε: then fits ⟺ all charges are pure and Σ ε ≤ cap.
     """
 
     account: Account
@@ -203,6 +222,8 @@ class Quote:
     remaining: Fraction | None
     fits: bool
     increase: Fraction
+    epsilon_spent: Fraction | None = None
+    epsilon_cap: Fraction | None = None
 
 
 @final
@@ -255,17 +276,24 @@ class Ledger:
             raise self._failure(error) from error
 
     def quote(
-        self, account: Account, rho: Fraction, *, profile: Profile | None = None, beside: Sequence[str] = ()
+        self,
+        account: Account,
+        rho: Fraction,
+        *,
+        profile: Profile | None = None,
+        beside: Sequence[str] = (),
+        epsilon: Fraction | None = None,
     ) -> Quote:
         """What charging ρ ≥ 0 to the account would do now. Another process may charge before you do."""
         cost, plans = _checked(account, rho), _plans(beside)
         _fits_together(cost, profile, plans)
+        _is_pure(cost, profile, epsilon)
         with self._transaction("BEGIN") as chain:
-            return _quote(chain, account, cost, profile, plans)
+            return _quote(chain, account, cost, profile, plans, epsilon)
 
     def balance(self, account: Account) -> Quote:
         """The quote of a zero charge."""
-        return self.quote(account, Fraction(0))
+        return self.quote(account, Fraction(0), epsilon=Fraction(0))
 
     def charge(
         self,
@@ -276,6 +304,7 @@ class Ledger:
         profile: Profile | None = None,
         beside: Sequence[str] = (),
         at_most: Fraction | None = None,
+        epsilon: Fraction | None = None,
     ) -> Entry:
         """Spend ρ > 0, rounded up to a multiple of 2⁻⁶⁴: on the disk before this returns.
 
@@ -287,6 +316,7 @@ class Ledger:
             beside: hashes of plans charged to the same account: the promise that this is measured on the same
                 records, unchanged, as the charge of each of these plans. Kept in the detail; needs a profile.
             at_most: by how much what is spent may grow; None sets no such limit.
+            epsilon: of a charge that is pure ε-differential privacy, and ρ is ε²/2; kept in the detail.
 
         Raises:
             BudgetExceeded: it does not fit. That is recorded as a refusal; nothing was charged.
@@ -298,13 +328,17 @@ class Ledger:
         if not cost:
             raise _error("a charge must be positive, not 0: no release is free, and an unknown cost is infinite")
         _fits_together(cost, profile, plans)
+        _is_pure(cost, profile, epsilon)
         words = json.loads(_object(detail))
         if words.keys() & _OWN:
-            raise _error('"profile" and "beside" in a detail are for the ledger to write: give them as arguments')
+            raise _error(
+                '"profile", "beside" and "epsilon" in a detail are for the ledger to write: give them as arguments'
+            )
         words |= {"profile": profile.document()} if profile else {}
         words |= {"beside": list(plans)} if plans else {}
+        words |= {} if epsilon is None else {"epsilon": str(epsilon)}
         with self._transaction("BEGIN IMMEDIATE") as chain:
-            quote = _quote(chain, account, cost, profile, plans)
+            quote = _quote(chain, account, cost, profile, plans, epsilon)
             if at_most is not None and quote.increase > at_most:
                 raise _error(
                     f"what is spent would grow by ρ = {_words(quote.increase)}, not by {_words(at_most)} at most: the "
@@ -315,14 +349,28 @@ class Ledger:
             raise BudgetExceeded(_refusal(quote, entry))
         return entry
 
-    def set_cap(self, account: Account, rho: Fraction, *, reason: str = "") -> Entry:
-        """Put a cap ρ ≥ 0 in force, exactly as given. Earlier caps stay in the ledger.
+    def set_cap(
+        self,
+        account: Account,
+        rho: Fraction | None = None,
+        *,
+        epsilon: Fraction | None = None,
+        reason: str = "",
+    ) -> Entry:
+        """Put a cap ρ ≥ 0, or one on pure ε ≥ 0, in force, exactly as given. Earlier caps stay in the ledger.
 
-        It may lie below what is spent: then nothing fits any more.
+        It may lie below what is spent: then nothing fits any more. Under a cap on ε only pure charges fit, and nothing
+        more where one that is not pure was charged before.
         """
-        cap = _checked(account, rho, rounded=False)
+        if rho is not None and epsilon is not None:
+            raise _error("a cap is one on ρ or one on ε: give one of the two")
+        if epsilon is not None and (not isinstance(epsilon, Fraction) or epsilon < 0):
+            raise _error(f"a cap on ε must be a Fraction of at least 0, not {reprlib.repr(epsilon)}")
+        cap = _checked(account, rho if epsilon is None else epsilon**2 / 2, rounded=False)  # type: ignore[arg-type]
+        words = {"reason": reason} if reason else {}
+        words |= {} if epsilon is None else {"epsilon": str(epsilon)}
         with self._transaction("BEGIN IMMEDIATE") as chain:
-            return self._append(chain, "cap", account, cap, {"reason": reason} if reason else {})
+            return self._append(chain, "cap", account, cap, words)
 
     def accounts(self) -> list[Account]:
         """Every account named so far, in order of appearance."""
@@ -514,7 +562,9 @@ def _recognise(db: sqlite3.Connection, where: str) -> None:
         raise _error(f"{where} is not a ledger but another database: give another path")
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if version != _FORMAT:
-        raise _error(f"{where} has format {version}, this fitnoise reads format {_FORMAT}: upgrade fitnoise")
+        raise _error(
+            f"{where} has format {version}, this fitnoise reads format {_FORMAT}: use the fitnoise that wrote it"
+        )
     db.execute("PRAGMA trusted_schema=OFF")  # a schema from elsewhere runs no function with side effects
     (pages,) = db.execute("PRAGMA integrity_check(1)").fetchone()
     if pages != "ok":  # one flipped bit in a count of cells hides the last entry from the chain
@@ -561,6 +611,18 @@ def _fits_together(cost: Fraction, profile: Profile | None, beside: tuple[str, .
         )
     if beside and profile is None:
         raise _error("a charge beside other plans needs a profile: where its cost falls is unknown")
+
+
+def _is_pure(cost: Fraction, profile: Profile | None, epsilon: Fraction | None) -> None:
+    """Raise unless an ε, when there is one, is exact and what ρ = ε²/2 comes from."""
+    if epsilon is None:
+        return
+    if not isinstance(epsilon, Fraction) or epsilon < 0 or ceil_dyadic(epsilon**2 / 2) != cost:
+        raise _error("the ε of a pure charge must be a Fraction, and its ρ ε²/2 rounded up to a multiple of 2⁻⁶⁴")
+    if profile is not None:
+        raise _error("a pure charge has no profile: what it costs is a sum of ε, not of ρ by cell")
+    if max(epsilon.numerator.bit_length(), epsilon.denominator.bit_length()) > _MAX_BITS:
+        raise _error(f"an ε must be a ratio of integers of at most {_MAX_BITS} bits")
 
 
 def _named(chain: list[Entry], account: Account, beside: tuple[str, ...]) -> None:
@@ -616,33 +678,67 @@ def _together(group: list[Entry], *more: Profile) -> Fraction:
 
 
 def _quote(
-    chain: list[Entry], account: Account, cost: Fraction, profile: Profile | None, beside: tuple[str, ...]
+    chain: list[Entry],
+    account: Account,
+    cost: Fraction,
+    profile: Profile | None,
+    beside: tuple[str, ...],
+    epsilon: Fraction | None,
 ) -> Quote:
-    """The arithmetic: spent = Σ groups; cap = the last one; fits ⟺ spent + increase ≤ cap."""
+    """The arithmetic: spent = Σ groups; cap = the last one; fits ⟺ spent + increase ≤ cap; for one on ε, Σ ε ≤ cap."""
     _named(chain, account, beside)
-    groups = _groups(_charges(chain, account))
+    charges = _charges(chain, account)
+    groups = _groups(charges)
     spent = sum((_together(group) for group in groups), Fraction(0))
     increase = cost
     if beside and profile is not None:  # the second follows from the first
         united = _holding(groups, beside)
         then = _together([entry for group in united for entry in group], profile)
         increase = then - sum((_together(group) for group in united), Fraction(0))
-    caps = [entry.rho for entry in chain if entry.kind == "cap" and entry.account == account]
+    pure = [entry.epsilon for entry in charges]
+    known = [x for x in pure if x is not None]
+    total = sum(known, Fraction(0)) if len(known) == len(pure) else None
+    caps = [entry for entry in chain if entry.kind == "cap" and entry.account == account]
     if not caps:
-        return Quote(account, cost, spent, None, None, fits=True, increase=increase)
-    left = max(caps[-1] - spent, Fraction(0))
-    return Quote(account, cost, spent, caps[-1], left, fits=spent + increase <= caps[-1], increase=increase)
+        return Quote(account, cost, spent, None, None, fits=True, increase=increase, epsilon_spent=total)
+    cap, limit = caps[-1].rho, caps[-1].epsilon
+    if limit is not None:
+        fits = total is not None and epsilon is not None and total + epsilon <= limit
+    else:
+        fits = spent + increase <= cap
+    left = max(cap - spent, Fraction(0))
+    if limit is not None:
+        left = Fraction(0) if total is None else max(limit - total, Fraction(0)) ** 2 / 2
+    return Quote(account, cost, spent, cap, left, fits, increase, epsilon_spent=total, epsilon_cap=limit)
 
 
 def _refusal(quote: Quote, entry: Entry) -> str:
+    whom = f"{quote.account.source!r} ({quote.account.unit})"
+    end = f"entry {entry.sequence} remembers it; nothing was charged, draw no noise"
+    if quote.epsilon_cap is not None:
+        limit = _words(quote.epsilon_cap)
+        if entry.epsilon is None:
+            return (
+                f"the cap of {whom} is pure, ε = {limit}, and this release has a δ: plan it with privacy = 'pure', or "
+                f"set a cap on ρ, which is another promise; {end}"
+            )
+        if quote.epsilon_spent is None:
+            return (
+                f"the cap of {whom} is pure, ε = {limit}, but charges before it are not: no ε bounds them all; set "
+                f"a cap on ρ, which is another promise; {end}"
+            )
+        return (
+            f"a cost of ε = {_words(entry.epsilon)} does not fit: {_words(quote.epsilon_spent)} of {limit} are spent "
+            f"for {whom}; ask for less accuracy or raise the cap; {end}"
+        )
     cost, spent, left, cap = quote.rho, quote.spent, quote.remaining or Fraction(0), quote.cap or Fraction(0)
     change = f"{_words(abs(quote.increase))} {'less' if quote.increase < 0 else 'more'}"
     beside = f" ({change} beside what it is measured with)" if entry.beside else ""
     return (
         f"a cost of ρ = {_words(cost)}{beside} does not fit into the ρ = {_words(left)} that is left for "
-        f"{quote.account.source!r} ({quote.account.unit}), with {_words(spent)} of {_words(cap)} spent: "
+        f"{whom}, with {_words(spent)} of {_words(cap)} spent: "
         f"it is {_words(spent + quote.increase - cap)} too much (costs are rounded up to multiples of 2⁻⁶⁴); ask for "
-        f"less accuracy or raise the cap; entry {entry.sequence} remembers it; nothing was charged, draw no noise"
+        f"less accuracy or raise the cap; {end}"
     )
 
 

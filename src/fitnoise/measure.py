@@ -18,8 +18,9 @@ from fitnoise import noise, privacy
 from fitnoise.counting import Counter, Progress, Tally, maximal
 from fitnoise.errors import CapExceeded, DataError, PlanError
 from fitnoise.ledger import Account, Entry, Ledger, ceil_dyadic
-from fitnoise.plans import MECHANISM, Plan, against_limits, unit_profile
+from fitnoise.plans import Plan, against_limits, unit_profile
 from fitnoise.publication import Publication
+from fitnoise.pure import MeasuredMargin, PureStrategy
 from fitnoise.strategy import Integers, Strategy, StrategyGroup, centre, exact_matmul
 
 WRAP = 2**62
@@ -37,7 +38,7 @@ class Measurement:
     """The noisy answers: all that ever leaves this room.
 
     answers: per group of sectors, integers: those of one sector after the other, each in C order of (attributes…, rows
-        of A_S).
+        of A_S). Of a pure plan per measured margin, in C order of (attributes…, rows of A_b).
     charge: what the ledger was charged, the entry as written.
     """
 
@@ -83,10 +84,12 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger, *, progress: Progress 
         * for add-or-remove-one, half of it is at most what the charge's profile says of the cell where a unit's records
           lie, and at most the largest of what it says of their cells where they lie in several;
         * every answer is an exact integer plus one independent draw of N_Z(0, σ_S²);
+        * of a pure plan, the ℓ1 distance of the answers before noise over t is at most the ε charged, and the draws are
+          of discrete Laplace noise of scale t;
         * nothing else in the result, nor which integer width is used, depends on the data;
         * whatever happens after the charge, the charge stays.
     """
-    strategy = replace(plan.strategy, groups=tuple(replace(g) for g in plan.strategy.groups))  # nothing cached
+    strategy = _afresh(plan.strategy)
     publication = plan.publication
     drops = publication.source.drops
     if counter.drops != drops:
@@ -110,40 +113,78 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger, *, progress: Progress 
             "a plan stands beside others only for add-or-remove-one neighbours: what replacing a record costs is no "
             "sum over cells. Nothing was read and nothing was charged."
         )
-    parts = [_parts(plan, g) for g in strategy.groups]
-    needed = {m for g, p in zip(strategy.groups, parts, strict=True) for part in p for m in _margins(plan, g, part)}
+    exact = _counted(plan, strategy, counter, progress)
+    rise = Fraction(0) if publication.free else None
+    entry = ledger.charge(
+        account(plan),
+        rho,
+        _detail(plan, strategy, rho),
+        profile=profile,
+        beside=publication.beside,
+        at_most=rise,
+        epsilon=strategy.unit_epsilon(publication.unit, drops=drops) if isinstance(strategy, PureStrategy) else None,
+    )
+    if isinstance(strategy, PureStrategy):
+        for values in exact:
+            _add_laplace(values, strategy.scale)
+    else:
+        for group, values in zip(strategy.groups, exact, strict=True):
+            _add_noise(values, group)
+    return Measurement(tuple(exact), entry)
+
+
+def _counted(
+    plan: Plan, strategy: Strategy | PureStrategy, counter: Counter, progress: Progress | None
+) -> list[Integers]:
+    """The exact answers, by group or by measured margin."""
+    asked: list[MeasuredMargin | StrategyGroup] = []
+    asked += strategy.margins if isinstance(strategy, PureStrategy) else strategy.groups
+    parts = [_parts(plan, x.rows if isinstance(x, MeasuredMargin) else x.basis) for x in asked]
+    needed = {m for x, own in zip(asked, parts, strict=True) for part in own for m in _margins(plan, x, part)}
     counter.check(sorted({a for m in needed for a in m}))
     margins = counter.count(maximal(needed), progress)
-    domain = publication.workload.domain
+    domain = plan.publication.workload.domain
     if any(counts.shape != tuple(domain[a].size for a in m) for m, counts in margins.items()):
         raise DataError("the counts are of another domain than the plan's. Nothing was measured, nothing was charged.")
     tally = Tally(margins)
-    exact = [_transform(plan, g, p, tally) for g, p in zip(strategy.groups, parts, strict=True)]
-    detail = _detail(plan, strategy, rho)
-    rise = Fraction(0) if publication.free else None
-    entry = ledger.charge(account(plan), rho, detail, profile=profile, beside=publication.beside, at_most=rise)
-    for group, values in zip(strategy.groups, exact, strict=True):
-        _add_noise(values, group)
-    return Measurement(tuple(exact), entry)
+    if isinstance(strategy, PureStrategy):
+        return [_asked(plan, strategy, m, own, tally) for m, own in zip(strategy.margins, parts, strict=True)]
+    return [_transform(plan, g, own, tally) for g, own in zip(strategy.groups, parts, strict=True)]
+
+
+def _afresh(strategy: Strategy | PureStrategy) -> Strategy | PureStrategy:
+    """The same integers, with nothing computed of them before."""
+    if isinstance(strategy, PureStrategy):
+        return replace(strategy, margins=tuple(replace(m) for m in strategy.margins))
+    return replace(strategy, groups=tuple(replace(g) for g in strategy.groups))
+
+
+def _add_laplace(values: Integers, scale: float) -> None:
+    """Add noise of one scale in the ring of the values, like `_add_noise`."""
+    for i in range(0, len(values), HELD):
+        part = values[i : i + HELD]
+        part += noise.discrete_laplaces(np.array([scale]), np.array([len(part)], dtype=np.int64))
 
 
 def _add_noise(values: Integers, group: StrategyGroup) -> None:
     """Add noise in the ring of the values: Python integers, or int64 modulo 2⁶⁴ (never saturating)."""
-    ends = np.cumsum(group.answers)
-    first = 0
+    starts, first = group.starts, 0
     while first < len(group):
-        start = int(ends[first] - group.answers[first])
-        last = max(first + 1, int(np.searchsorted(ends, start + HELD, side="right")))
-        values[start : ends[last - 1]] += noise.discrete_gaussians(group.scales[first:last], group.answers[first:last])
+        last = max(first + 1, int(np.searchsorted(starts, starts[first] + HELD, side="right")) - 1)
+        values[starts[first] : starts[last]] += noise.discrete_gaussians(
+            group.scales[first:last], group.answers[first:last]
+        )
         first = last
 
 
-def _detail(plan: Plan, strategy: Strategy, rho: Fraction) -> dict[str, Any]:
+def _detail(plan: Plan, strategy: Strategy | PureStrategy, rho: Fraction) -> dict[str, Any]:
     names = plan.decomposition.exchangeable
-    return {
-        "plan": plan.hash,
-        "mechanism": MECHANISM,
-        "rho": str(rho),
+    detail: dict[str, Any] = {"plan": plan.hash, "mechanism": plan.mechanism, "rho": str(rho)}
+    if isinstance(strategy, PureStrategy):
+        return detail | {
+            "margins": [{"of": [names[a] for a in m.attributes], "queries": len(m.rows)} for m in strategy.margins]
+        }
+    return detail | {
         "sectors": [
             {"count": len(g), "of": [names[a] for a in np.unique(g.attributes)], "cost_squared": str(cost)}
             for g, cost in zip(strategy.groups, strategy.group_costs(), strict=True)
@@ -151,31 +192,47 @@ def _detail(plan: Plan, strategy: Strategy, rho: Fraction) -> dict[str, Any]:
     }
 
 
-def _parts(plan: Plan, group: StrategyGroup) -> list[_Part]:
-    """Split the basis by the structured attributes its rows depend on, so that only their margins are counted."""
+def _parts(plan: Plan, rows: Integers) -> list[_Part]:
+    """Split queries by the structured attributes they depend on, so that only their margins are counted."""
     d = plan.decomposition
     groups: dict[tuple[int, ...], list[int]] = {}
-    shaped = group.basis.reshape(-1, *d.shape)
+    shaped = rows.reshape(-1, *d.shape)
     for i, row in enumerate(shaped):
         depends = tuple(axis for axis in range(row.ndim) if (row != row.take([0], axis)).any())
         groups.setdefault(depends, []).append(i)
     parts = []
-    for depends, rows in groups.items():
+    for depends, places in groups.items():
         index = tuple(slice(None) if axis in depends else 0 for axis in range(len(d.shape)))
-        kept = np.stack([shaped[i][index].ravel() for i in rows])
-        parts.append(_Part(tuple(d.structured[axis] for axis in depends), np.array(rows), kept))
+        kept = np.stack([shaped[i][index].ravel() for i in places])
+        parts.append(_Part(tuple(d.structured[axis] for axis in depends), np.array(places), kept))
     return parts
 
 
-def _margins(plan: Plan, group: StrategyGroup, part: _Part) -> list[tuple[str, ...]]:
-    """What must be counted for each sector: its attributes, and those of the part; in domain order."""
+def _margins(plan: Plan, asked: StrategyGroup | MeasuredMargin, part: _Part) -> list[tuple[str, ...]]:
+    """What must be counted for each sector, or margin: its attributes and those of the part, in domain order."""
     order = {a: i for i, a in enumerate(plan.publication.workload.domain)}
     names = np.array([*plan.decomposition.exchangeable, *part.inner], dtype=object)
     place = np.array([order[a] for a in names])
     inner = np.arange(len(names) - len(part.inner), len(names))
-    rows = np.concatenate([group.attributes, np.tile(inner, (len(group), 1))], axis=1)
+    attributes = np.atleast_2d(np.array(asked.attributes, dtype=np.intp))
+    rows = np.concatenate([attributes, np.tile(inner, (len(attributes), 1))], axis=1)
     rows = np.take_along_axis(rows, np.argsort(place[rows], axis=1), axis=1)
     return [tuple(row) for row in names[rows].tolist()]
+
+
+def _asked(plan: Plan, strategy: PureStrategy, margin: MeasuredMargin, parts: list[_Part], tally: Tally) -> Integers:
+    """The exact answers of one measured margin, in C order of (attributes…, rows)."""
+    wide = strategy.magnitude(plan.publication.source.max_records) >= WRAP
+    dtype = np.dtype(object) if wide else np.dtype(np.int64)
+    names = tuple(plan.decomposition.exchangeable[a] for a in margin.attributes)
+    cells = math.prod(strategy.sizes[a] for a in margin.attributes)
+    out = np.empty((cells, len(margin.rows)), dtype=dtype)
+    for part in parts:
+        counts = tally[(*names, *part.inner)].reshape(cells, -1)
+        step = max(1, HELD // max(counts.shape[1], len(part.rows)))
+        for i in range(0, cells, step):
+            out[i : i + step, part.rows] = _times(counts[i : i + step], part.basis.T, dtype)
+    return out.ravel()
 
 
 def _transform(plan: Plan, group: StrategyGroup, parts: list[_Part], tally: Tally) -> Integers:
@@ -185,16 +242,15 @@ def _transform(plan: Plan, group: StrategyGroup, parts: list[_Part], tally: Tall
     """
     records = plan.publication.source.max_records
     stacks = group.stacks()
-    wide = any(group.magnitude(here, sizes, records) >= WRAP for here, sizes in stacks)
+    wide = any(group.magnitude(here, sizes, records) >= WRAP for sizes, here in stacks)
     dtype = np.dtype(object) if wide else np.dtype(np.int64)
-    out = np.empty(int(group.answers.sum()), dtype=dtype)
-    starts = np.cumsum(group.answers) - group.answers
-    for here, sizes in stacks:
+    out = np.empty(group.starts[-1], dtype=dtype)
+    for sizes, here in stacks:
         step = max(1, HELD // (math.prod(sizes) * max(part.basis.shape[1] for part in parts)))
         for i in range(0, len(here), step):
             some = here[i : i + step]
             values = _stack(plan, group, parts, tally, some, dtype)
-            out[starts[some][:, None] + np.arange(values.shape[1])] = values
+            out[group.starts[some][:, None] + np.arange(values.shape[1])] = values
     return out
 
 

@@ -15,27 +15,37 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self, final, overload
+from typing import Any, Self, final
 
 import numpy as np
+from scipy.special import ndtri
 
-from fitnoise import privacy, rules
+from fitnoise import laplace_sums, privacy, rules
 from fitnoise.certificates import Certificate, Evidence, Pairs, Terms, lower_bound
 from fitnoise.composition import Profile
 from fitnoise.domain import Domain
 from fitnoise.errors import FitnoiseError, PlanError
+from fitnoise.privacy import Privacy
 from fitnoise.publication import Goal, Publication
-from fitnoise.rounding import variances
-from fitnoise.sectors import Decomposition, Floats, decompose, exchangeable_attributes
+from fitnoise.pure import LEAST_SCALE, NOISE_VARIANCE, MeasuredMargin, PureEstimation, PureStrategy
+from fitnoise.rounding import variances_of
+from fitnoise.sectors import Decomposition, Floats, TableGroup, decompose, exchangeable_attributes
 from fitnoise.spec import Spec, attribute_document
-from fitnoise.strategy import SAFE, Strategy, StrategyGroup, largest_entry
+from fitnoise.strategy import SAFE, SectorEstimation, Strategy, StrategyGroup, largest_entry
 from fitnoise.targets import Kind, z_score
-from fitnoise.workloads import Family
+from fitnoise.workloads import Family, MadeOnDemand, Table, Workload
 
 FORMAT = 2
 """Version of the plan document. A reader refuses a version it does not know."""
 
 MECHANISM = "fit-for-use"
+"""Discrete Gaussian noise on sectors."""
+
+PURE_MECHANISM = "pure-fit-for-use"
+"""Discrete Laplace noise on margins."""
+
+SLIGHTLY = 1e-3
+"""Part of a tail kept back for what discrete noise adds to it, where intervals of many numbers are to hold at once."""
 
 PROFILE_CELLS = 4096
 """Structured cells up to which the ledger keeps what each costs (about 80 kB); beyond, the largest stands for all."""
@@ -50,7 +60,7 @@ class TableSummary:
     target_moe, achieved_moe: margins of error at the confidence, in people, of the number closest to its limit.
     price: this table's share of the privacy cost at the margin, from the dual weights: making all its variances 1 %
         larger saves price × 1 % of ρ; making its margins 1 % larger saves twice that. Shares add to 1. (Of a hybrid:
-        of its whole objective, and then they add to less.)
+        of its whole objective, and then they add to less. Of a pure plan: of the bound that is proven for it.)
     tables: how many tables it is about: more than 1 for a pattern of them, in :attr:`Plan.parts`.
     """
 
@@ -85,7 +95,7 @@ class Plan:
     """
 
     publication: Publication
-    strategy: Strategy
+    strategy: Strategy | PureStrategy
     evidence: Evidence
     status: str
 
@@ -93,18 +103,26 @@ class Plan:
         d = self.decomposition
         if self.strategy.sizes != d.sizes or self.strategy.cells != d.cells:
             raise PlanError("the strategy is for another domain than the publication.")
-        pairs = zip(self.strategy.groups, d.groups, strict=False)
-        if len(self.strategy.groups) != len(d.groups) or not all(
-            np.array_equal(mine.attributes, theirs.attributes) for mine, theirs in pairs
-        ):
-            raise PlanError("the strategy does not measure the sectors that the tables need.")
+        promised = Privacy.PURE if isinstance(self.strategy, PureStrategy) else Privacy.ZCDP
+        if self.publication.privacy is not promised:
+            raise PlanError("the strategy does not keep what the publication promises.")
+        if isinstance(self.strategy, PureStrategy) and self.strategy.scale < LEAST_SCALE:
+            raise PlanError(
+                f"the noise of a pure plan has a scale of at least {LEAST_SCALE:g}: its intervals rely on it."
+            )
+        if isinstance(self.strategy, Strategy):
+            pairs = zip(self.strategy.groups, d.groups, strict=False)
+            if len(self.strategy.groups) != len(d.groups) or not all(
+                np.array_equal(mine.attributes, theirs.attributes) for mine, theirs in pairs
+            ):
+                raise PlanError("the strategy does not measure the sectors that the tables need.")
         if not self.status.isprintable():
             raise PlanError("a plan's status is one line of text.")
 
     @cached_property
     def decomposition(self) -> Decomposition:
-        """The workload in sectors, over the strategy's own bases."""
-        bases = [g.basis for g in self.strategy.groups]
+        """The workload in sectors, over the strategy's own bases where it has any."""
+        bases = [g.basis for g in self.strategy.groups] if isinstance(self.strategy, Strategy) else None
         return decompose(self.publication.workload, bases, apart=self.publication.apart)
 
     @cached_property
@@ -112,12 +130,29 @@ class Plan:
         """What was minimised, in the letters of certificates."""
         return terms(self.publication, self.decomposition)
 
+    @property
+    def mechanism(self) -> str:
+        """What the mechanism is called in documents."""
+        return PURE_MECHANISM if isinstance(self.strategy, PureStrategy) else MECHANISM
+
+    @cached_property
+    def estimation(self) -> SectorEstimation | PureEstimation:
+        """How sectors are estimated from the noisy answers."""
+        return self.strategy.estimation(self.decomposition)
+
     # --- price --------------------------------------------------------------------------------------
 
     @cached_property
     def exact_cost(self) -> Fraction:
-        """Δ² for one protected unit, exact, from the integers of the strategy."""
+        """Twice ρ for one protected unit, exact, from the integers of the strategy: Δ², or ε² of a pure plan."""
         return self.strategy.unit_cost(self.publication.unit, drops=self.publication.source.drops)
+
+    @cached_property
+    def exact_epsilon(self) -> Fraction | None:
+        """ε of a pure plan for one protected unit, exact; None for Gaussian noise, which keeps no ε without a δ."""
+        if not isinstance(self.strategy, PureStrategy):
+            return None
+        return self.strategy.unit_epsilon(self.publication.unit, drops=self.publication.source.drops)
 
     @property
     def cost_squared(self) -> float:
@@ -136,15 +171,18 @@ class Plan:
 
     @property
     def mu(self) -> float:
-        """μ = Δ, of the Gaussian mechanism this one imitates on the integers."""
-        return privacy.mu(self.exact_cost)
+        """μ = Δ, of the Gaussian mechanism this one imitates on the integers; of a pure plan, what its ε implies."""
+        return privacy.mu(self.exact_cost) if self.exact_epsilon is None else privacy.pure_mu(self.exact_epsilon)
 
     def epsilon(self, delta: float | None = None, *, nominal: bool = False) -> float:
         """ε at δ (default: the publication's).
 
         Guaranteed: from ρ-zCDP by the optimal conversion, valid for the discrete noise actually used. Nominal: the
-        exact curve of continuous Gaussian noise with the same covariance, smaller, to compare with other tools.
+        exact curve of continuous Gaussian noise with the same covariance, smaller, to compare with other tools. Of a
+        pure plan both are its ε, whatever δ.
         """
+        if self.exact_epsilon is not None:
+            return _up(self.exact_epsilon)
         at = self.publication.delta if delta is None else delta
         if nominal:
             return privacy.gaussian_epsilon(self.mu, at)
@@ -171,7 +209,12 @@ class Plan:
 
     @cached_property
     def value(self) -> float:
-        """What the integers reach of what was minimised: Δ² (relative to cell budgets), plus λ Σ ω var of a hybrid."""
+        """What the integers reach of what was minimised: Δ² (relative to cell budgets), plus λ Σ ω var of a hybrid.
+
+        Of a pure plan ε²/2: Laplace noise has twice the variance per squared scale, so this is what the bound is about.
+        """
+        if isinstance(self.strategy, PureStrategy):
+            return _up(self.exact_cost / 2)
         cost = _up(self.exact_weighted_cost)
         return cost if self.terms.trade is None else cost + traded(self.terms, self.variances)
 
@@ -184,15 +227,36 @@ class Plan:
         In general one per distinct row of each table (rows that differ only in exchangeable values are alike), tables
         in order; see :meth:`table_variances`.
         """
-        return variances(self.decomposition, self.strategy)
+        return variances_of(self.decomposition, self.estimation.whiteners)
 
     @cached_property
     def relaxation(self) -> float:
         """Largest achieved variance over target: at most 1, or, under a budget, what the budget buys.
 
-        For total error the weighted totals are compared.
+        For total error the weighted totals are compared. A pure plan keeps its margins as well, which are wider than
+        those of Gaussian noise of the same variance: there it is also the largest squared margin over the one asked.
         """
+        if isinstance(self.estimation, PureEstimation):
+            return pure_relaxation(self.publication.workload, self.terms, self.estimation, self.variances)
         return relaxation(self.decomposition, self.terms, self.variances)
+
+    def table_margins(self, name: str, confidence: float | None = None) -> Floats:
+        """Half-widths of intervals for the numbers of one table, in people, in its shape.
+
+        Args:
+            name: of the table.
+            confidence: of each interval; default the table's own, or the workload's.
+        """
+        workload = self.publication.workload
+        gamma = workload[name].target.level(workload.confidence) if confidence is None else confidence
+        if not isinstance(self.estimation, PureEstimation):
+            return np.asarray(z_score(gamma) * np.sqrt(self.table_variances(name)))
+        d = self.decomposition
+        group, i = d.place(workload.number(name))
+        layout = group.layout(i)
+        inner = pure_margins(self.estimation, group, i, gamma).reshape(layout.inner_shape)
+        outer = tuple(d.sizes[a] for a in layout.axes)
+        return np.broadcast_to(inner, outer + layout.inner_shape).transpose(layout.transpose)
 
     def table_variances(self, name: str) -> Floats:
         """Achieved variances of one table, in the table's shape."""
@@ -257,13 +321,17 @@ class Plan:
         worst = int(np.argmax(achieved / wanted))
         gamma = t.target.level(w.confidence)
         z = z_score(gamma)
+        achieved_moe = z * math.sqrt(achieved[worst])
+        if isinstance(self.estimation, PureEstimation):
+            group, place = self.decomposition.place(i)
+            achieved_moe = float(pure_margins(self.estimation, group, place, gamma, row=worst)[0])
         return TableSummary(
             name=t.name,
             numbers=math.prod(t.shape(w.domain)),
             target=_say(t.target.kind, t.targets(w.domain)),
             confidence=gamma,
             target_moe=z * math.sqrt(wanted[worst]),
-            achieved_moe=z * math.sqrt(achieved[worst]),
+            achieved_moe=achieved_moe,
             price=float(self.shares[i]),
         )
 
@@ -281,6 +349,8 @@ class Plan:
     @cached_property
     def separate_rho(self) -> float:
         """ρ of the usual alternative: independent noise on every published number, each table on its own."""
+        if isinstance(self.strategy, PureStrategy):
+            return self._separate_epsilon() ** 2 / 2
         total = 0.0
         unit = self.publication.unit
         pairwise = unit.neighbours is privacy.Neighbours.REPLACE_ONE
@@ -299,6 +369,17 @@ class Plan:
             total += float(own.sum())
         return total / 2 * unit.cost_factor()
 
+    def _separate_epsilon(self) -> float:
+        """The same for Laplace noise of the variance asked: a record moves a number by |W| and pays |W| √(2/c)."""
+        total = 0.0
+        twice = self.publication.unit.neighbours is privacy.Neighbours.REPLACE_ONE
+        for group in self.decomposition.tables:
+            rates = np.sqrt(NOISE_VARIANCE / (group.variances * self.relaxation))
+            sizes = abs(group.queries) if isinstance(group.queries, np.ndarray) else group.queries  # those are counts
+            paid = rates @ sizes if isinstance(sizes, np.ndarray) else sizes.rmv(rates.T).T
+            total += float(paid.max(axis=1).sum())
+        return total * self.publication.unit.max_records * (2 if twice else 1)
+
     # --- proof --------------------------------------------------------------------------------------
 
     @cached_property
@@ -312,13 +393,23 @@ class Plan:
 
     @property
     def bound(self) -> float:
-        """Certified lower bound on the value: Δ², unless there are cell budgets or a hybrid objective."""
+        """Certified lower bound on the value: Δ², unless there are cell budgets or a hybrid objective.
+
+        For a pure plan: no linear mechanism with Laplace noise, of variance 2t² for scale t, meets the variances with a
+        smaller ε²/2, since ℓ1 distances are at least ℓ2 distances. None is known to reach it. (Noise of another shape,
+        such as staircases or coarse lattices, can have a smaller variance at a large ε.)
+        """
         return self.certificate.bound
 
     @property
     def gap(self) -> float:
         """Value / bound − 1."""
         return self.certificate.gap
+
+    @property
+    def ratio(self) -> float:
+        """Value / bound: what is said of pure plans, which no bound known is near to."""
+        return self.value / self.bound
 
     # --- document -----------------------------------------------------------------------------------
 
@@ -327,24 +418,35 @@ class Plan:
 
         The bound is stated to ten digits: its last ones differ between processors, and the hash must not.
         """
-        names = np.array(self.decomposition.exchangeable, dtype=object)
         return {
             "fitnoise_plan": FORMAT,
-            "mechanism": MECHANISM,
+            "mechanism": self.mechanism,
             "spec": Spec.of(self.publication).document(),
-            "strategy": [
-                {
-                    "attributes": names[g.attributes].tolist(),
-                    "basis": g.basis.tolist(),
-                    "mixing": g.mixing.tolist(),
-                    "scales": scales_document(g.scales),
-                }
-                for g in self.strategy.groups
-            ],
+            "strategy": self._strategy_document(),
             "weights": _evidence_document(self.evidence),
             "status": self.status,
             "cost": {"cost_squared": str(self.exact_cost), "bound": float(f"{self.bound:.9e}")},
         }
+
+    def _strategy_document(self) -> Any:
+        names = np.array(self.decomposition.exchangeable, dtype=object)
+        if isinstance(self.strategy, PureStrategy):
+            return {
+                "scale": scales_document(np.array([self.strategy.scale]))[0],
+                "margins": [
+                    {"attributes": [str(names[a]) for a in m.attributes], "rows": [_sparse(row) for row in m.rows]}
+                    for m in self.strategy.margins
+                ],
+            }
+        return [
+            {
+                "attributes": names[g.attributes].tolist(),
+                "basis": g.basis.tolist(),
+                "mixing": g.mixing.tolist(),
+                "scales": scales_document(g.scales),
+            }
+            for g in self.strategy.groups
+        ]
 
     def to_json(self) -> str:
         """Canonical JSON: the same plan gives the same text. Keys keep their order: the domain's has a meaning."""
@@ -372,10 +474,11 @@ class Plan:
             raise PlanError("this is not a plan: it is not JSON. Nothing was measured.") from None
         if not isinstance(document, Mapping) or "fitnoise_plan" not in document:
             raise PlanError("this is not a plan: the key 'fitnoise_plan' is missing. Nothing was measured.")
-        if document["fitnoise_plan"] != FORMAT or document.get("mechanism") != MECHANISM:
+        known = (MECHANISM, PURE_MECHANISM)
+        if document["fitnoise_plan"] != FORMAT or document.get("mechanism") not in known:
             raise PlanError(
                 f"this plan is version {document['fitnoise_plan']!r} of mechanism {document.get('mechanism')!r}; this "
-                f"program reads version {FORMAT} of {MECHANISM!r}. Nothing was measured."
+                f"program reads version {FORMAT} of {' and '.join(map(repr, known))}. Nothing was measured."
             )
         try:
             plan = cls._read(document)
@@ -395,28 +498,58 @@ class Plan:
         publication = Spec.parse(document["spec"]).publication()
         domain = publication.workload.domain
         free, bound = exchangeable_attributes(publication.workload, publication.apart)
-        place = {a: i for i, a in enumerate(free)}
-        sizes = np.array([domain[a].size for a in free], dtype=np.int64)
-        groups = []
-        for g in document["strategy"]:
-            basis = _integers(g["basis"])
-            rows = [[place[a] for a in names] for names in g["attributes"]]
-            attributes = np.array(rows, dtype=np.intp).reshape(len(rows), -1)
-            scales = _scales(g["scales"])
-            flat = _integers([row for matrix in g["mixing"] for row in matrix])
-            mixing = flat.reshape(len(rows), len(basis), len(basis))
-            groups.append(StrategyGroup(attributes, sizes[attributes], basis, mixing, scales))
+        sizes = {a: domain[a].size for a in free}
         cells = math.prod(domain[a].size for a in bound)
+        read = _pure_strategy if document["mechanism"] == PURE_MECHANISM else _strategy
         return cls(
             publication=publication,
-            strategy=Strategy(tuple(sizes.tolist()), cells, tuple(groups)),
+            strategy=read(document["strategy"], sizes, cells),
             evidence=_evidence(document["weights"]),
             status=str(document["status"]),
         )
 
 
+def _strategy(document: Sequence[Mapping[str, Any]], sizes: Mapping[str, int], cells: int) -> Strategy:
+    place = {a: i for i, a in enumerate(sizes)}
+    each = np.array(list(sizes.values()), dtype=np.int64)
+    groups = []
+    for g in document:
+        basis = _integers(g["basis"])
+        rows = [[place[a] for a in names] for names in g["attributes"]]
+        attributes = np.array(rows, dtype=np.intp).reshape(len(rows), -1)
+        scales = _scales(g["scales"])
+        flat = _integers([row for matrix in g["mixing"] for row in matrix])
+        mixing = flat.reshape(len(rows), len(basis), len(basis))
+        groups.append(StrategyGroup(attributes, each[attributes], basis, mixing, scales))
+    return Strategy(tuple(sizes.values()), cells, tuple(groups))
+
+
+def _pure_strategy(document: Mapping[str, Any], sizes: Mapping[str, int], cells: int) -> PureStrategy:
+    place = {a: i for i, a in enumerate(sizes)}
+    margins = []
+    for m in document["margins"]:
+        if type(m["attributes"]) is not list:
+            raise PlanError("a measured margin names its attributes in a list.")
+        rows = np.zeros((len(m["rows"]), cells), dtype=np.int64)
+        for row, (where, values) in zip(rows, m["rows"], strict=True):
+            whole = all(type(x) is int for x in (*where, *values)) and len(where) == len(values)
+            if not whole or where != sorted(set(where)) or 0 in values:
+                raise PlanError("a row of a pure strategy is a list of cells, increasing, and one of whole numbers.")
+            if where and not 0 <= where[0] <= where[-1] < cells:
+                raise PlanError("a row of a pure strategy names a cell that does not exist.")
+            row[where] = values
+        margins.append(MeasuredMargin(tuple(place[a] for a in m["attributes"]), rows))
+    return PureStrategy(tuple(sizes.values()), cells, tuple(margins), float(_scales([document["scale"]])[0]))
+
+
+def _sparse(row: Any) -> list[list[int]]:
+    """The cells where a row is not 0, and what it is there."""
+    where = np.flatnonzero(row)
+    return [where.tolist(), row[where].tolist()]
+
+
 @final
-class _Summaries(Sequence[TableSummary]):
+class _Summaries(MadeOnDemand[TableSummary]):
     """The tables' summaries, each made when it is asked for."""
 
     def __init__(self, plan: Plan) -> None:
@@ -425,14 +558,56 @@ class _Summaries(Sequence[TableSummary]):
     def __len__(self) -> int:
         return len(self._plan.publication.workload.tables)
 
-    @overload
-    def __getitem__(self, index: int) -> TableSummary: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[TableSummary]: ...
-    def __getitem__(self, index: int | slice) -> TableSummary | Sequence[TableSummary]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(len(self))[index]]
-        return self._plan.summary(range(len(self))[index])
+    def _made(self, i: int) -> TableSummary:
+        return self._plan.summary(i)
+
+
+def pure_margins(
+    estimation: PureEstimation, group: TableGroup, i: int, confidence: float, row: int | None = None
+) -> Floats:
+    """Half-widths of intervals for every row of the i-th of some tables, or for one: exact sums of Laplace noise."""
+    coefficients, counts = estimation.coefficients(group, i)
+    chosen = coefficients if row is None else coefficients[row : row + 1]
+    return laplace_sums.half_width(chosen, estimation.strategy.scale, confidence, counts)
+
+
+def asked_margins(
+    workload: Workload, estimation: PureEstimation, group: TableGroup, i: int, table: Table
+) -> tuple[Floats, Floats] | None:
+    """For a table whose target is a margin or a maximal deviation: per row the half-width asked, and the one reached.
+
+    That all of k numbers stay within ±m at γ follows when each does at γ^(1/k). *Proof* for continuous noise: given the
+    exponential variances that mix normals into it, all numbers are jointly normal (Šidák), and all chances fall with
+    each of these variances, so that they are associated. Discrete noise is continuous noise less a W of |W| < 1 that is
+    independent of it (`laplace_sums`): for its half-widths each number exceeds them with a chance that is too large by
+    1/(12t) of itself at most, and `SLIGHTLY` of each tail is more than that for t ≥ 2¹⁴ and γ of 1 % to 1 − 1e-12. ∎
+    """
+    if table.target.kind not in (Kind.MARGIN, Kind.MAX_DEVIATION):
+        return None
+    gamma = table.target.level(workload.confidence)
+    asked = z_score(gamma) * np.sqrt(group.variances[i])
+    if table.target.kind is Kind.MAX_DEVIATION:
+        tail = -math.expm1(math.log(gamma) / math.prod(table.shape(workload.domain)))
+        asked = -ndtri(tail / 2) * np.sqrt(group.variances[i])
+        gamma = 1 - tail * (1 - SLIGHTLY)
+    return asked, pure_margins(estimation, group, i, gamma)
+
+
+def pure_relaxation(workload: Workload, asked: Terms, estimation: PureEstimation, achieved: Floats) -> float:
+    """What variances, and for fit-for-use margins squared, are of what was asked: the worst of both."""
+    reached = relaxation(estimation.decomposition, asked, achieved)
+    return reached if asked.weights is not None else max(reached, margin_relaxation(workload, estimation))
+
+
+def margin_relaxation(workload: Workload, estimation: PureEstimation) -> float:
+    """The largest squared margin over the one asked, where margins or maximal deviations were asked; 0 without any."""
+    worst = 0.0
+    for group in estimation.decomposition.tables:
+        for i, t in enumerate(group.tables.tolist()):
+            margins = asked_margins(workload, estimation, group, i, workload.tables[t])
+            if margins is not None:
+                worst = max(worst, float((margins[1] / margins[0]).max()) ** 2)
+    return worst
 
 
 def _total(cells: Floats) -> int:
@@ -491,7 +666,9 @@ def terms(publication: Publication, decomposition: Decomposition) -> Terms:
     return Terms(weights, objective.trade, relative, publication.unit.cost_factor(), alone)
 
 
-def weighted_cost(publication: Publication, decomposition: Decomposition, strategy: Strategy) -> Fraction:
+def weighted_cost(
+    publication: Publication, decomposition: Decomposition, strategy: Strategy | PureStrategy
+) -> Fraction:
     """Max_o g² prof_o / r_o, exact, for cell budgets r: what a budget limits. Without them, Δ² of the unit.
 
     Raises:
@@ -507,13 +684,17 @@ def weighted_cost(publication: Publication, decomposition: Decomposition, strate
     return max(prof / Fraction(share) for prof, share in shares if share > 0) * publication.unit.cost_factor()
 
 
-def unit_profile(publication: Publication, decomposition: Decomposition, strategy: Strategy) -> Profile | None:
+def unit_profile(
+    publication: Publication, decomposition: Decomposition, strategy: Strategy | PureStrategy
+) -> Profile | None:
     """What one unit costs where its records lie: ρ_o = g² prof(o)/2 in structured cell o. None for replace-one.
+
+    None for pure strategies too: their charges are kept apart, each with its ε.
 
     A unit with records in several cells costs no more than the dearest of them (see :mod:`fitnoise.composition`); with
     more than `PROFILE_CELLS` cells the largest value is taken for all, which is no less anywhere.
     """
-    if publication.unit.neighbours is not privacy.Neighbours.ADD_OR_REMOVE_ONE:
+    if publication.unit.neighbours is not privacy.Neighbours.ADD_OR_REMOVE_ONE or isinstance(strategy, PureStrategy):
         return None
     domain = publication.workload.domain
     axes = [(axis_key(domain, name), n) for name, n in zip(decomposition.structured, decomposition.shape, strict=True)]
@@ -528,7 +709,7 @@ def axis_key(domain: Domain, name: str) -> str:
 
 
 def against_limits(
-    publication: Publication, decomposition: Decomposition, strategy: Strategy, rho: Fraction
+    publication: Publication, decomposition: Decomposition, strategy: Strategy | PureStrategy, rho: Fraction
 ) -> Iterator[tuple[str, Fraction, Fraction]]:
     """(what, ρ that counts, ρ allowed): a cap limits what is charged, a budget that relative to cell budgets."""
     for what, limit in publication.limits:
@@ -546,6 +727,15 @@ def relaxation(decomposition: Decomposition, asked: Terms, achieved: Floats) -> 
     if asked.weights is not None and asked.trade is None:
         return float(asked.weights @ achieved) / float(asked.weights @ decomposition.variances)
     return float((achieved / decomposition.variances).max())
+
+
+def refuse_free(plan: Plan) -> None:
+    """Raise PlanError for a plan that costs nothing: what it would publish is public."""
+    if plan.exact_cost == 0:
+        raise PlanError(
+            "replace-one neighbours protect nothing that these tables show: the number of records is public there, and "
+            "so is every number asked for. Publish it without noise, or ask for add-or-remove-one. No plan was made."
+        )
 
 
 def _evidence_document(e: Evidence) -> dict[str, Any]:

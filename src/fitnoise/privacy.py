@@ -73,6 +73,18 @@ class Neighbours(enum.StrEnum):
     REPLACE_ONE = "replace-one"
 
 
+class Privacy(enum.StrEnum):
+    """What is promised of every protected unit.
+
+    ZCDP: ρ-zero-concentrated differential privacy, by discrete Gaussian noise. PURE: ε-differential privacy without any
+    δ, by discrete Laplace noise. AUTO: of a request only, whichever is more accurate at (ε, δ).
+    """
+
+    ZCDP = "zcdp"
+    PURE = "pure"
+    AUTO = "auto"
+
+
 @dataclass(frozen=True)
 class PrivacyUnit:
     """Who is protected: the promise the whole release is about.
@@ -241,6 +253,27 @@ def mu(cost_squared: Fraction) -> float:
     shift = 64 + max(0, cost.denominator.bit_length() - cost.numerator.bit_length())
     root = math.isqrt((cost.numerator << 2 * shift) // cost.denominator)
     return root / (1 << shift)  # division of integers rounds correctly at any size
+
+
+def pure_mu(epsilon: Fraction) -> float:
+    """The least μ for which every ε-differentially private release is μ-Gaussian-DP: Φ(μ/2) = e^ε/(1 + e^ε).
+
+    The trade-off function of ε-DP is two straight lines that meet at α = 1/(1 + e^ε), where G_μ is Φ(−μ/2); G_μ is
+    convex, so it lies below both as soon as it does not lie above that point (Dong, Roth and Su 2022, section 2).
+
+    Raises:
+        TypeError: ε is not a fraction or a whole number.
+        ValueError: ε is negative or larger than 1e100.
+
+    **Guarantees**
+
+    - Relative error below 1e-12 for ε from 1e-300 to 1e100.
+    - √(π/2) ε for small ε: the same release, priced as Gaussian noise, seems a quarter dearer than it is.
+    """
+    x = _nonnegative("epsilon", _exact_cost(epsilon))
+    if x < 1:
+        return 2 * math.sqrt(2) * float(special.erfinv(math.tanh(x / 2)))  # 2Φ(μ/2) − 1 = tanh(ε/2)
+    return float(-2 * special.ndtri_exp(-float(np.logaddexp(0.0, x))))
 
 
 # --- The exact curve of the continuous Gaussian -----------------------------------------------------------

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fitnoise.domain import Domain
 from fitnoise.errors import SpecError
-from fitnoise.privacy import Neighbours, PrivacyUnit, zcdp_rho
+from fitnoise.privacy import Neighbours, Privacy, PrivacyUnit, zcdp_rho
 from fitnoise.workloads import Workload
 
 LEAST_SHARE = 1e-6
@@ -35,7 +35,7 @@ class Budget:
         rho: zCDP, exact when given as a Fraction or an integer; a float is taken as the binary fraction it is.
         mu: Gaussian differential privacy; ρ = μ²/2.
         epsilon: guaranteed ε at `delta`; ρ is the largest whose optimal conversion stays within it.
-        delta: with `epsilon`, and only with it.
+        delta: with `epsilon`, and only with it; an ε without δ is pure: only plans that promise pure ε can keep it.
 
     Raises:
         SpecError: not exactly one of the three, or a number that is not positive and finite.
@@ -43,7 +43,7 @@ class Budget:
 
     rho: Fraction | None = None
     mu: float | None = None
-    epsilon: float | None = None
+    epsilon: float | Fraction | None = None
     delta: float | None = None
 
     def __post_init__(self) -> None:
@@ -53,24 +53,33 @@ class Budget:
         ((name, value),) = said.items()
         if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)) or not 0 < value < math.inf:
             raise SpecError(f"{name} must be a positive finite number; got {value!r}.")
-        if (self.epsilon is None) != (self.delta is None):
-            raise SpecError("epsilon means nothing without delta, and delta is only used with it.")
+        if self.epsilon is None and self.delta is not None:
+            raise SpecError("delta is only used with epsilon.")
         if self.delta is not None and not 0 < self.delta < 1:
             raise SpecError(f"delta lies strictly between 0 and 1, such as 1e-6; got {self.delta!r}.")
         if self.rho is not None:
             object.__setattr__(self, "rho", Fraction(self.rho))
+        if self.epsilon is not None:
+            object.__setattr__(self, "epsilon", Fraction(self.epsilon) if self.delta is None else float(self.epsilon))
         if self.mu is not None:
             object.__setattr__(self, "mu", float(self.mu))
 
+    @property
+    def pure(self) -> Fraction | None:
+        """The ε of a pure budget, exact; None of others."""
+        return Fraction(self.epsilon) if self.epsilon is not None and self.delta is None else None
+
     def as_rho(self) -> Fraction:
-        """The largest ρ allowed, exact."""
+        """The largest ρ allowed, exact; of a pure ε, the ρ = ε²/2 that follows from it."""
         if self.rho is not None:
             return self.rho
         if self.mu is not None:
             return Fraction(self.mu) ** 2 / 2
+        if self.pure is not None:
+            return self.pure**2 / 2
         if self.epsilon is None or self.delta is None:  # excluded on construction
             raise SpecError("a cost is said in one of rho, mu and epsilon.")
-        return Fraction(zcdp_rho(self.epsilon, self.delta))
+        return Fraction(zcdp_rho(float(self.epsilon), self.delta))
 
 
 class OutsideDomain(StrEnum):
@@ -238,6 +247,7 @@ class Publication:
     cell_budgets: relative budgets of records, by cell; None gives all the same.
     beside: hashes of plans measured on the same records, whose charges this one's is composed with cell by cell.
     free: whether the release must not raise what is spent: it is refused otherwise. Needs `beside`.
+    privacy: what is promised: ρ-zCDP by Gaussian noise, or pure ε by Laplace noise; "auto" asks a plan to choose.
     """
 
     workload: Workload
@@ -252,9 +262,15 @@ class Publication:
     cell_budgets: CellBudgets | None = None
     beside: tuple[str, ...] = ()
     free: bool = False
+    privacy: Privacy = Privacy.ZCDP
 
     def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "privacy", Privacy(self.privacy))
+        except ValueError:
+            raise SpecError(f"privacy is 'zcdp', 'pure' or 'auto'; got {self.privacy!r}.") from None
         self._check_privacy()
+        self._check_promise()
         if not 0 < self.delta < 1:
             raise SpecError(f"delta lies strictly between 0 and 1, such as 1e-6; got {self.delta!r}.")
         if isinstance(self.gap, bool) or (self.gap is not None and not 1e-10 <= self.gap <= 10):
@@ -287,6 +303,33 @@ class Publication:
             raise SpecError("only what stands beside other plans can be free; name them.")
         if len(set(self.beside)) != len(self.beside):
             raise SpecError("a plan is named twice beside this one.")
+
+    def _check_promise(self) -> None:
+        """What goes with pure ε, with ρ-zCDP, and with a choice between them."""
+        for what, limit in (("budget", self.budget), ("cap", self.cap)):
+            pure = limit is not None and limit.pure is not None
+            if pure and self.privacy is not Privacy.PURE:
+                raise SpecError(
+                    f"the {what} is an epsilon without delta, which only pure differential privacy can keep: ask for "
+                    "privacy = 'pure', or give a delta."
+                )
+            if limit is not None and not pure and self.privacy is Privacy.PURE:
+                raise SpecError(f"the {what} of a pure publication is an epsilon, and there is no delta beside it.")
+        if self.privacy is Privacy.ZCDP:
+            return
+        refused = {
+            "a hybrid": self.objective.goal is Goal.HYBRID,
+            "a cell budget": self.cell_budgets is not None,
+            "a charge beside other plans": bool(self.beside),
+        }
+        for what, said in refused.items():
+            if said:
+                raise SpecError(f"{what} needs Gaussian noise: it goes with privacy = 'zcdp' only.")
+        if self.privacy is Privacy.PURE and self.gap is not None:
+            raise SpecError(
+                "no bound is known that pure strategies reach, so no gap to it can be asked for; leave gap out: the "
+                "plan states its ratio to what is proven."
+            )
 
     @property
     def apart(self) -> tuple[str, ...]:

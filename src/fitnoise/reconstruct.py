@@ -2,7 +2,7 @@
 
 This room cannot see data: it imports neither `measure` nor `counting`, and takes a plan and a vector of noisy integers.
 
-    θ_S = (⊗ H_aᵀ/g_a ⊗ A_S⁻¹) y_S                      sector estimates
+    θ_S                                                 sector estimates: of the strategy, `estimation`
     table A = Σ_{S⊆A} lift of θ_S, / Π_{a∈A∖S} n_a, L_{A,S}    so common margins of tables agree by construction
     cov(f, h) = Σ_S ⟨u_S(f), u_S(h)⟩                        for any linear combinations f, h of published numbers
 
@@ -19,8 +19,8 @@ import numpy as np
 
 from fitnoise.errors import ReleaseError
 from fitnoise.plans import Plan
-from fitnoise.sectors import Floats, Indices, Members, TableGroup
-from fitnoise.strategy import Integers, axis_rows, uncentre
+from fitnoise.sectors import Floats, Indices, Members, TableGroup, equal_rows
+from fitnoise.strategy import Integers
 from fitnoise.workloads import some
 
 HELD = 2**22
@@ -50,22 +50,14 @@ class Rebuilt:
 
     def __init__(self, plan: Plan, answers: Sequence[Integers]) -> None:
         self.plan = plan
-        if [len(y) for y in answers] != [int(g.answers.sum()) for g in plan.strategy.groups]:
+        self._estimation = plan.estimation
+        if tuple(len(y) for y in answers) != self._estimation.lengths:
             raise ReleaseError("the noisy answers are not those of this plan; nothing was rebuilt.")
         self._answers = tuple(answers)
-        self._starts = [np.cumsum(g.answers) - g.answers for g in plan.strategy.groups]
 
     def estimates(self, group: int, sectors: Indices) -> Floats:
         """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
-        g = self.plan.strategy.groups[group]
-        sizes = g.sizes[sectors[0]].tolist()
-        shape = [axis_rows(n) for n in sizes]
-        where = self._starts[group][sectors][:, None] + np.arange(math.prod(shape) * g.rank)
-        y = self._answers[group][where].astype(np.float64).reshape(len(sectors), -1, g.rank)
-        theta = (y @ g.inverse[sectors].swapaxes(1, 2)).reshape(len(sectors), *shape, g.rank)
-        for axis, n in enumerate(sizes):
-            theta = uncentre(theta, axis + 1, n)
-        return np.asarray(theta)
+        return self._estimation.estimates(self._answers, group, sectors)
 
     def table(self, name: str) -> Floats:
         """One table, in its shape.
@@ -81,9 +73,7 @@ class Rebuilt:
         """All tables: the numbers of some, and these as a stack (T, shape of the table…)."""
         for group in self.plan.decomposition.tables:
             sizes = np.array(self.plan.decomposition.sizes)[group.axes]
-            shapes, which = np.unique(sizes, axis=0, return_inverse=True)
-            for s, shape in enumerate(shapes.tolist()):
-                here = np.flatnonzero(which.ravel() == s)
+            for shape, here in equal_rows(sizes):
                 step = max(1, HELD // (math.prod(shape) * group.variances.shape[1]))
                 for i in range(0, len(here), step):
                     part = here[i : i + step]
@@ -129,27 +119,24 @@ def _pairs(
     tables = np.repeat(np.arange(len(part)), np.diff(chosen.indptr))
     sectors = np.asarray(chosen.indices, dtype=np.intp)
     attributes = plan.decomposition.groups[number].attributes[sectors]
-    if attributes.shape[1] == 0:
-        yield (), tables, sectors
-        return
-    axes = (group.axes[part][tables][:, None, :] == attributes[:, :, None]).argmax(axis=2)
-    patterns, which = np.unique(axes, axis=0, return_inverse=True)
-    for p, pattern in enumerate(patterns.tolist()):
-        here = np.flatnonzero(which.ravel() == p)
-        yield tuple(pattern), tables[here], sectors[here]
-
-
-def tables(plan: Plan, answers: Sequence[Integers]) -> dict[str, Floats]:
-    """Every table of the plan, in the table's shape: for few of them."""
-    names = plan.publication.workload.tables.names
-    found = {int(t): x for which, stack in Rebuilt(plan, answers).stacks() for t, x in zip(which, stack, strict=True)}
-    return {name: found[i] for i, name in enumerate(names)}
+    same = group.axes[part][tables][:, None, :] == attributes[:, :, None]
+    axes = same.argmax(axis=2) if attributes.size else attributes
+    for pattern, here in equal_rows(axes):
+        yield pattern, tables[here], sectors[here]
 
 
 def pull_back(plan: Plan, combination: Mapping[str, Floats]) -> dict[Place, Floats]:
     """u_S(f) for the combination f = Σ_A ⟨f_A, table_A⟩: one tensor per sector that its tables reach.
 
     cov(f, h) = Σ_S ⟨u_S(f), u_S(h)⟩ over the sectors of both.
+
+    Args and errors as :func:`pulled`.
+    """
+    return {key: p @ plan.estimation.whiteners[key[0]][key[1]] for key, p in pulled(plan, combination).items()}
+
+
+def pulled(plan: Plan, combination: Mapping[str, Floats]) -> dict[Place, Floats]:
+    """p_S(f) = C_S Lᵀf for the combination f = Σ_A ⟨f_A, table_A⟩, so that f is Σ_S ⟨p_S, θ_S⟩.
 
     Args:
         plan: the plan.
@@ -179,9 +166,9 @@ def pull_back(plan: Plan, combination: Mapping[str, Floats]) -> dict[Place, Floa
                 summed = arranged.sum(axis=away) / math.prod(sizes[a] for a in away)
                 own = np.argsort(np.argsort(axes))
                 ordered = summed.transpose([*own, summed.ndim - 1])
-                pulled = members.pulled(ordered) @ plan.strategy.groups[place].whiteners[sectors[0]]
+                own_part = members.pulled(ordered)
                 key = place, int(sectors[0])
-                out[key] = out[key] + pulled if key in out else pulled
+                out[key] = out[key] + own_part if key in out else own_part
     return {key: _centred(total) for key, total in out.items()}
 
 

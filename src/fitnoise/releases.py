@@ -35,13 +35,14 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from fitnoise import reconstruct
+from fitnoise import laplace_sums, reconstruct
 from fitnoise.counting import open_counter
 from fitnoise.domain import RESERVED
 from fitnoise.errors import LedgerError, ReleaseError
 from fitnoise.ledger import Entry, Ledger
 from fitnoise.measure import measure
-from fitnoise.plans import MECHANISM, Plan, scales_document
+from fitnoise.plans import Plan, scales_document
+from fitnoise.pure import PureEstimation, PureStrategy
 from fitnoise.sectors import Floats
 from fitnoise.spec import Spec
 from fitnoise.strategy import Integers
@@ -83,6 +84,7 @@ class Release(Mapping[str, pd.DataFrame]):
     **Guarantees**
         * each value is an unbiased estimate (and may therefore be negative or not whole);
         * `std_error` is exact for Gaussian noise of the stated scales, and at least the discrete noise's own;
+        * of a pure plan `moe` comes from the exact distribution of sums of Laplace noise, and is never too small;
         * any two tables agree on what they share, up to floating point;
         * `read` of a directory equals the release that `write` wrote there: same plan, same noisy answers.
     """
@@ -109,7 +111,7 @@ class Release(Mapping[str, pd.DataFrame]):
         frame = label_frame(table.labels(workload.domain))
         frame["value"] = values.ravel()
         frame["std_error"] = std_error
-        frame["moe"] = z_score(table.target.level(workload.confidence)) * std_error
+        frame["moe"] = self.plan.table_margins(name).ravel()
         return frame
 
     def frames(self) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -154,7 +156,13 @@ class Release(Mapping[str, pd.DataFrame]):
         variance = reconstruct.covariance(self.plan, combination, combination)
         value = math.fsum((np.asarray(c) * self._rebuilt.table(name)).sum() for name, c in combination.items())
         std_error = math.sqrt(max(variance, 0.0))
-        return Estimate(value, std_error, z_score(gamma) * std_error, gamma)
+        moe = z_score(gamma) * std_error
+        if isinstance(self.plan.estimation, PureEstimation):
+            parts = self.plan.estimation.noise_coefficients(reconstruct.pulled(self.plan, combination))
+            values, counts = np.unique(np.abs(parts), return_counts=True)
+            scale = self.plan.estimation.strategy.scale
+            moe = float(laplace_sums.half_width(values[None], scale, gamma, counts.astype(np.float64))[0])
+        return Estimate(value, std_error, moe, gamma)
 
     def sum(
         self, table: str, where: Mapping[str, Any] | None = None, /, *, confidence: float | None = None, **columns: Any
@@ -252,7 +260,7 @@ class Release(Mapping[str, pd.DataFrame]):
             numbers = given.copy() if given.dtype == np.int64 else np.array([int(x) for x in given], dtype=object)
         except (TypeError, ValueError):
             raise ReleaseError("a noisy answer is not a whole number.") from None
-        answers = np.split(numbers, np.cumsum([g.answers.sum() for g in plan.strategy.groups])[:-1])
+        answers = np.split(numbers, np.cumsum(plan.strategy.lengths)[:-1])
         written = _column(answers)
         same = written.dtype == given.dtype and np.array_equal(written, given)
         if not same or digest != answers_digest(answers):
@@ -287,26 +295,15 @@ def describe(plan: Plan, written: Sequence[str]) -> dict[str, Any]:
     """What release.json says: made from the plan and the names of the tables that have files."""
     publication = plan.publication
     unit = publication.unit
-    names = np.array(plan.decomposition.exchangeable, dtype=object)
     every = len(written) == len(publication.workload.tables)
     return {
         "fitnoise_release": FORMAT,
         "title": publication.title,
         "plan": plan.hash,
-        "mechanism": {
-            "name": MECHANISM,
-            "noise": "independent discrete Gaussian on integers",
-            "scales": [
-                {
-                    "attributes": names[g.attributes].tolist(),
-                    "answers": g.answers.tolist(),
-                    "scales": scales_document(g.scales),
-                }
-                for g in plan.strategy.groups
-            ],
-        },
+        "mechanism": _describe_noise(plan),
         "charge": {
             "rho": str(plan.exact_rho),
+            **({} if plan.exact_epsilon is None else {"pure_epsilon": str(plan.exact_epsilon)}),
             "mu": plan.mu,
             "delta": publication.delta,
             "epsilon": plan.epsilon(),
@@ -330,6 +327,32 @@ def describe(plan: Plan, written: Sequence[str]) -> dict[str, Any]:
         "values": "unbiased estimates; they may be negative and are not rounded",
         "spec": Spec.of(publication).document(),
         "versions": {name: metadata.version(name) for name in ("fitnoise", "opendp", "numpy", "duckdb")},
+    }
+
+
+def _describe_noise(plan: Plan) -> dict[str, Any]:
+    names = np.array(plan.decomposition.exchangeable, dtype=object)
+    if isinstance(plan.strategy, PureStrategy):
+        return {
+            "name": plan.mechanism,
+            "noise": "independent discrete Laplace on integers",
+            "scale": scales_document(np.array([plan.strategy.scale]))[0],
+            "margins": [
+                {"attributes": [str(names[a]) for a in m.attributes], "answers": n}
+                for m, n in zip(plan.strategy.margins, plan.strategy.lengths, strict=True)
+            ],
+        }
+    return {
+        "name": plan.mechanism,
+        "noise": "independent discrete Gaussian on integers",
+        "scales": [
+            {
+                "attributes": names[g.attributes].tolist(),
+                "answers": g.answers.tolist(),
+                "scales": scales_document(g.scales),
+            }
+            for g in plan.strategy.groups
+        ],
     }
 
 
@@ -394,9 +417,8 @@ def release(
 
 def _rehearse(plan: Plan, stage: Path | None, written: Sequence[str]) -> None:
     """Rebuild and write the release of answers that are all zero: whatever fails here has cost nothing."""
-    blank = Release(plan, [np.zeros(int(g.answers.sum()), dtype=np.int64) for g in plan.strategy.groups])
-    for g in plan.strategy.groups:
-        _ = g.inverse
+    blank = Release(plan, [np.zeros(n, dtype=np.int64) for n in plan.strategy.lengths])
+    _ = plan.estimation.whiteners
     for group in plan.decomposition.tables:
         _ = blank[plan.publication.workload.tables[int(group.tables[0])].name]
     if stage is not None:
@@ -493,8 +515,8 @@ def _column(answers: Sequence[Integers]) -> Integers:
 
 
 def _places(plan: Plan) -> tuple[Integers, Integers]:
-    """Number of the sector and of the row in it, for every noisy answer."""
-    sizes = np.concatenate([g.answers for g in plan.strategy.groups])
+    """Number of the sector, or measured margin, and of the row in it, for every noisy answer."""
+    sizes = plan.strategy.portions
     starts = np.cumsum(sizes) - sizes
     return np.repeat(np.arange(len(sizes)), sizes), np.arange(sizes.sum()) - np.repeat(starts, sizes)
 

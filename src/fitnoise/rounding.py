@@ -14,6 +14,7 @@ import numpy as np
 
 from fitnoise.errors import PlanError
 from fitnoise.operators import Operator
+from fitnoise.pure import PureStrategy
 from fitnoise.sectors import Decomposition, Floats
 from fitnoise.strategy import MAX_SCALE, SAFE, Strategy, StrategyGroup, gains, largest_entry
 
@@ -46,16 +47,20 @@ def round_strategy(decomposition: Decomposition, factors: Sequence[Floats], bits
     return Strategy(decomposition.sizes, decomposition.cells, tuple(groups))
 
 
-def variances(decomposition: Decomposition, strategy: Strategy) -> Floats:
+def variances(decomposition: Decomposition, strategy: Strategy | PureStrategy) -> Floats:
     """An upper bound on the variance of every table row (M,), from the integers.
 
     var_{A,j} = Σ_{S⊆A} σ_S² [Π_{a∈S} (1 − 1/n_a)/g_a] [Π_{a∈A∖S} n_a⁻²] ‖A_S⁻ᵀ l_{A,S,j}‖²; the discrete Gaussian's own
-    variance is at most σ².
+    variance is at most σ². Of pure strategies in the same way, with what they know of each sector.
     """
+    return variances_of(decomposition, strategy.estimation(decomposition).whiteners)
+
+
+def variances_of(decomposition: Decomposition, whiteners: Sequence[Floats]) -> Floats:
+    """The same from what is known of each sector: its whiteners, (K, k, k) by group."""
     out = np.zeros(decomposition.rows)
-    for group, measured in zip(decomposition.groups, strategy.groups, strict=True):
+    for group, whitened in zip(decomposition.groups, whiteners, strict=True):
         share = (1 - 1 / group.sizes).prod(axis=1) * group.volume**2
-        whitened = measured.whiteners
         for m in group.members:
             tables = decomposition.tables[m.tables]
             own = m.incidence.T @ (share[:, None] * _row_squares(m.lift, whitened))
@@ -81,7 +86,7 @@ def rescale(strategy: Strategy, factor: float, *, up: bool) -> Strategy:
     """
     groups = []
     for g in strategy.groups:
-        scales = _cut(g.scales * factor, up=up)
+        scales = cut(g.scales * factor, up=up)
         if not ((scales > 0) & (scales <= MAX_SCALE)).all():
             raise PlanError(
                 "the targets are too far apart in size, or too loose, for exact 64-bit noise; "
@@ -98,7 +103,8 @@ def rescale(strategy: Strategy, factor: float, *, up: bool) -> Strategy:
     return replace(strategy, groups=tuple(groups))
 
 
-def _cut(x: Floats, *, up: bool) -> Floats:
+def cut(x: Floats, *, up: bool) -> Floats:
+    """The nearest numbers of 32 bits of mantissa that are no smaller, or no larger."""
     mantissa, exponent = np.frexp(x)
     scaled = np.ldexp(mantissa, _MANTISSA)
     return np.asarray(np.ldexp(np.ceil(scaled) if up else np.floor(scaled), exponent - _MANTISSA))

@@ -108,30 +108,6 @@ class TableGroup:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Sector:
-    """One invariant subspace: centred along `attributes`, summed over the other exchangeable ones.
-
-    attributes: positions among the exchangeable attributes, increasing.
-    sizes: n_a of each.
-    basis: B_S, integers, shape (k, n_o), of full row rank.
-    members: the tables A ⊇ S.
-    lifts: L_{A,S} for each member, (m_A, k): R_A = L B. The table's own operator where the basis is the identity.
-    """
-
-    attributes: tuple[int, ...]
-    sizes: tuple[int, ...]
-    basis: NDArray[np.int64]
-    members: tuple[int, ...]
-    lifts: tuple[Floats | op.Operator, ...]
-
-    @property
-    def multiplicity(self) -> int:
-        """Π (n_a − 1): how many copies of the structured problem the sector stands for."""
-        return math.prod(n - 1 for n in self.sizes)
-
-
-@final
-@dataclass(frozen=True, eq=False)
 class Members:
     """The tables of one group that reach the sectors of one group.
 
@@ -261,35 +237,6 @@ class Decomposition:
         group, i = self.place(t)
         return group.layout(i)
 
-    @cached_property
-    def layouts(self) -> tuple[Layout, ...]:
-        """All tables one by one: for few of them."""
-        return tuple(self.layout(t) for t in range(len(self._places[0])))
-
-    def sectors_of(self, group: SectorGroup) -> tuple[Sector, ...]:
-        """The sectors of a group one by one: for few of them."""
-        out = []
-        for i, (attributes, sizes) in enumerate(zip(group.attributes.tolist(), group.sizes.tolist(), strict=True)):
-            found = [
-                (int(self.tables[m.tables].tables[t]), m.lift)
-                for m in group.members
-                for t in m.incidence.indices[m.incidence.indptr[i] : m.incidence.indptr[i + 1]]
-            ]
-            found.sort(key=lambda pair: pair[0])
-            members, lifts = tuple(t for t, _ in found), tuple(lift for _, lift in found)
-            out.append(Sector(tuple(attributes), tuple(sizes), group.basis, members, lifts))
-        return tuple(out)
-
-    @cached_property
-    def sectors(self) -> tuple[Sector, ...]:
-        """All sectors one by one, in the order of the groups: for few of them."""
-        return tuple(s for g in self.groups for s in self.sectors_of(g))
-
-    def table_cells(self, t: int) -> int:
-        """n_A, combinations of the exchangeable attributes of table t."""
-        group, i = self.place(t)
-        return math.prod(self.sizes[a] for a in group.axes[i])
-
 
 def exchangeable_attributes(workload: Workload, apart: Iterable[str] = ()) -> tuple[list[str], list[str]]:
     """(exchangeable, structured) attributes that some table uses, in domain order; those `apart` are structured."""
@@ -377,6 +324,18 @@ def _least_memory(tables: Sequence[TableGroup]) -> float:
     return float(8 * (14 * k * k + 3 * k * n + 3 * k * rows))
 
 
+def equal_rows(rows: NDArray[Any]) -> list[tuple[tuple[int, ...], Indices]]:
+    """The different rows of whole numbers, sorted, and where each of them stands."""
+    if not len(rows):
+        return []
+    if (rows == rows[0]).all():
+        return [(tuple(rows[0].tolist()), np.arange(len(rows)))]
+    found, which = np.unique(rows, axis=0, return_inverse=True)
+    order = np.argsort(which.ravel(), kind="stable")
+    places = np.split(order, np.cumsum(np.bincount(which.ravel()))[:-1])
+    return [(tuple(row), here) for row, here in zip(found.tolist(), places, strict=True)]
+
+
 class _Tables:
     """The tables of a workload, sorted into groups."""
 
@@ -425,10 +384,8 @@ class _Tables:
         wanted = family.variances(domain, self.workload.confidence)
         place = np.array([self.position.get(a, -1) for a in family.among])[family.combinations]
         pattern = np.where(place < 0, family.combinations, -1)
-        kinds, kind = np.unique(pattern, axis=0, return_inverse=True) if (place < 0).any() else (pattern[:1], None)
         beside = [a for a in template.attributes if a in self.position]
-        for i, shown in enumerate(kinds.tolist()):
-            here = np.arange(len(family)) if kind is None else np.flatnonzero(kind.ravel() == i)
+        for shown, here in equal_rows(pattern):
             structured = {family.among[a] for a in shown if a >= 0}
             names = [f"\0{i}" if a < 0 else family.among[a] for i, a in enumerate(shown)] + list(template.attributes)
             inner = [a for a in self.bound if a in names]

@@ -28,7 +28,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from fitnoise import operators as op
 from fitnoise.domain import Attribute, Binned, Categorical, Domain, Ordered, plain
 from fitnoise.errors import FitnoiseError, SpecError
-from fitnoise.privacy import Neighbours, PrivacyUnit
+from fitnoise.privacy import Neighbours, Privacy, PrivacyUnit
 from fitnoise.publication import (
     MAX_RECORDS,
     Budget,
@@ -273,16 +273,17 @@ class CostSpec(_Part):
 
     rho: float | str | None = Field(None, description="zCDP; a text such as '1/28' is exact")
     mu: float | None = Field(None, description="Gaussian differential privacy")
-    epsilon: float | None = Field(None, description="guaranteed ε at delta")
+    epsilon: float | str | None = Field(None, description="guaranteed ε at delta; of pure privacy ε, exact as a text")
     delta: float | None = Field(None, description="of epsilon, when it is not privacy.delta")
 
-    def build(self, delta: float) -> Budget:
-        """The budget; `delta` goes with an epsilon that does not say its own."""
+    def build(self, delta: float | None) -> Budget:
+        """The budget; `delta` goes with an epsilon that does not say its own; None, with a pure one."""
         implied = delta if self.epsilon is not None else None
+        epsilon = None if self.epsilon is None else exact_number(str(self.epsilon))
         return Budget(
             rho=None if self.rho is None else exact_number(str(self.rho)),
             mu=self.mu,
-            epsilon=self.epsilon,
+            epsilon=epsilon if epsilon is None or (implied is None and self.delta is None) else float(epsilon),
             delta=implied if self.delta is None else self.delta,
         )
 
@@ -346,8 +347,13 @@ class CellBudgetsSpec(_Part):
 
 
 class PrivacySpec(_Part):
-    """Who is protected."""
+    """Who is protected, and what is promised. `privacy = "pure"` is short for a table with that definition alone."""
 
+    definition: Privacy = Field(
+        Privacy.ZCDP,
+        strict=False,
+        description="zcdp: Gaussian noise; pure: Laplace noise, ε without δ; auto: the more accurate of the two",
+    )
     unit: str = Field("record", description="what one protected unit is called")
     max_records: int = Field(1, description="at most this many records belong to one unit")
     neighbours: Neighbours = Field(Neighbours.ADD_OR_REMOVE_ONE, strict=False)
@@ -396,6 +402,14 @@ class Spec(_Part):
     budget: CostSpec | None = Field(None, description="spend exactly this; targets are then relative")
     domain: dict[str, _AttributeSpec] = Field(min_length=1)
     tables: list[TableSpec] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _promise_alone(cls, given: Any) -> Any:
+        """`privacy = "pure"` for [privacy] definition = "pure"."""
+        if isinstance(given, Mapping) and isinstance(given.get("privacy"), str):
+            return {**given, "privacy": {"definition": given["privacy"]}}
+        return given
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Spec:
@@ -477,14 +491,15 @@ class Spec(_Part):
             unit = PrivacyUnit(p.unit, p.max_records, p.neighbours)
         with _place("data"):
             source = DataSource(d.source, d.table, d.outside_domain, d.max_records)
+        implied = None if p.definition is Privacy.PURE else p.delta
         with _place("privacy.cap"):
-            cap = None if p.cap is None else p.cap.build(p.delta)
+            cap = None if p.cap is None else p.cap.build(implied)
         with _place("privacy.cell_budgets"):
             cells = None if p.cell_budgets is None else p.cell_budgets.build(domain)
         with _place("objective"):
             objective = Objective(self.objective.goal, self.objective.weights, self.objective.trade)
         with _place("budget"):
-            budget = None if self.budget is None else self.budget.build(p.delta)
+            budget = None if self.budget is None else self.budget.build(implied)
         with _place("the specification"):
             return Publication(
                 workload,
@@ -499,6 +514,7 @@ class Spec(_Part):
                 cell_budgets=cells,
                 beside=tuple(p.beside),
                 free=p.free,
+                privacy=p.definition,
             )
 
     @classmethod
@@ -522,6 +538,7 @@ class Spec(_Part):
                 "cell_budgets": _cell_budgets_document(publication.cell_budgets),
                 "beside": list(publication.beside),
                 "free": publication.free,
+                "definition": publication.privacy,
             },
             "accuracy": {"confidence": w.confidence, "gap": publication.gap},
             "objective": {"goal": o.goal, "weights": o.weights, "trade": None if o.trade is None else float(o.trade)},
@@ -558,7 +575,13 @@ def load_spec(path: str | Path) -> Publication:
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a specification."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Spec.model_json_schema()}
+    schema = Spec.model_json_schema()
+    privacy = schema["properties"]["privacy"]
+    schema["properties"]["privacy"] = {
+        "anyOf": [{"$ref": privacy.pop("$ref")}, {"$ref": "#/$defs/Privacy"}],  # a table of keys, or one word
+        **privacy,
+    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
 _KINDS = {
@@ -636,7 +659,7 @@ def _cost_document(b: Budget | None, delta: float) -> dict[str, Any] | None:
     return {
         "rho": None if b.rho is None else str(b.rho),
         "mu": b.mu,
-        "epsilon": b.epsilon,
+        "epsilon": b.epsilon if b.pure is None else str(b.pure),
         "delta": None if b.delta == delta else b.delta,
     }
 
@@ -691,8 +714,7 @@ def _table_document(part: Table | Family) -> dict[str, Any]:
 
 def _number_document(number: float | By | BySize) -> Any:
     if isinstance(number, BySize):
-        limits = [None if x is None else float(x) for x in (number.least, number.most)]
-        least, most = limits
+        least, most = (None if x is None else float(x) for x in (number.least, number.most))
         return {"coefficient": float(number.coefficient), "power": float(number.power), "least": least, "most": most}
     return _by_document(number) if isinstance(number, By) else float(number)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError, SingularStrategy
 from fitnoise.privacy import Neighbours, PrivacyUnit
+from fitnoise.sectors import equal_rows
 
 Integers = NDArray[Any]
 """int64 where a public bound shows that this is enough, Python integers (dtype object) otherwise."""
@@ -191,7 +192,7 @@ class StrategyGroup:
             inverse = 1 / a if self.rank == 1 and a.all() else np.asarray(np.linalg.inv(a))
         except np.linalg.LinAlgError:
             inverse = np.full_like(a, math.nan)
-        held = (a.astype(object) == self.mixing).all() if self.mixing.dtype == object else _held(a, self.mixing)
+        held = bool((a.astype(self.mixing.dtype) == self.mixing).all())  # 64-bit ones are below 2⁶², others exact
         if not held or not np.isfinite(inverse).all() or np.abs(a @ inverse - np.eye(self.rank)).max() > 1e-7:
             raise SingularStrategy("a sector's integer strategy is singular: its answers could not be rebuilt.")
         return inverse
@@ -200,6 +201,11 @@ class StrategyGroup:
     def answers(self) -> NDArray[np.int64]:
         """Number of noisy numbers of each sector, (K,): k times Π n_a (1 for n_a = 2)."""
         return np.asarray(self.rank * np.where(self.sizes == 2, 1, self.sizes).prod(axis=1))
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Where the answers of each sector begin among those of the group, (K + 1,); last, how many there are."""
+        return np.concatenate([[0], np.cumsum(self.answers)])
 
     @cached_property
     def weights(self) -> Integers:
@@ -218,17 +224,9 @@ class StrategyGroup:
         """σ_S Π g_a^(−½) A_S⁻¹, (K, k, k): L times it has rows whose squares sum to a sector's share of variances."""
         return np.asarray(self.inverse * (self.scales / np.sqrt(gains(self.sizes)))[:, None, None])
 
-    def stacks(self) -> list[tuple[NDArray[np.intp], tuple[int, ...]]]:
-        """The sectors by their sizes: which they are, and the sizes."""
-        shapes, which = np.unique(self.sizes, axis=0, return_inverse=True)
-        order = np.argsort(which.ravel(), kind="stable")
-        cuts = np.cumsum(np.bincount(which.ravel()))[:-1]
-        return [(here, tuple(n.tolist())) for here, n in zip(np.split(order, cuts), shapes, strict=True)]
-
-
-def _held(a: NDArray[np.float64], exact: Integers) -> bool:
-    """Whether doubles hold these 64-bit integers, all below 2⁶²."""
-    return bool((a.astype(np.int64) == exact).all())
+    def stacks(self) -> list[tuple[tuple[int, ...], NDArray[np.intp]]]:
+        """The sectors by their sizes: the sizes, and which sectors have them."""
+        return equal_rows(self.sizes)
 
 
 def axis_rows(n: int) -> int:
@@ -296,7 +294,26 @@ class Strategy:
     @cached_property
     def answers(self) -> int:
         """Number of noisy numbers."""
-        return sum(int(g.answers.sum()) for g in self.groups)
+        return sum(self.lengths)
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many noisy answers each group of sectors has."""
+        return tuple(int(g.starts[-1]) for g in self.groups)
+
+    @property
+    def scales(self) -> NDArray[np.float64]:
+        """σ_S of each sector."""
+        return np.concatenate([g.scales for g in self.groups])
+
+    @property
+    def portions(self) -> NDArray[np.int64]:
+        """How many noisy answers each sector has."""
+        return np.concatenate([g.answers for g in self.groups])
+
+    def estimation(self, _: object = None) -> SectorEstimation:
+        """How sectors are estimated from the answers."""
+        return SectorEstimation(self)
 
     @cached_property
     def _precisions(self) -> tuple[int, list[Integers]]:
@@ -386,6 +403,36 @@ class Strategy:
                 )
                 best = max(best, int((base - 2 * cross).max()))  # the same cell twice gives 0
         return Fraction(best, unit)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SectorEstimation:
+    """Every sector from its own answers: θ_S = (⊗ H_aᵀ/g_a ⊗ A_S⁻¹) y_S. Post-processing."""
+
+    strategy: Strategy
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many noisy answers each group of sectors has."""
+        return self.strategy.lengths
+
+    @property
+    def whiteners(self) -> list[NDArray[np.float64]]:
+        """The whiteners of every group."""
+        return [g.whiteners for g in self.strategy.groups]
+
+    def estimates(self, answers: Sequence[Integers], group: int, sectors: NDArray[np.intp]) -> NDArray[np.float64]:
+        """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
+        g = self.strategy.groups[group]
+        sizes = g.sizes[sectors[0]].tolist()
+        shape = [axis_rows(n) for n in sizes]
+        where = g.starts[sectors][:, None] + np.arange(math.prod(shape) * g.rank)
+        y = answers[group][where].astype(np.float64).reshape(len(sectors), -1, g.rank)
+        theta = (y @ g.inverse[sectors].swapaxes(1, 2)).reshape(len(sectors), *shape, g.rank)
+        for axis, n in enumerate(sizes):
+            theta = uncentre(theta, axis + 1, n)
+        return np.asarray(theta)
 
 
 def _summed(rows: Integers, which: NDArray[np.intp], count: int) -> Integers:

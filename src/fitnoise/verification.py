@@ -131,7 +131,7 @@ def _verify_plan(text: str) -> tuple[Verification, Plan | None]:
     log.add(
         "the dual weights prove the bound and the gap",
         lambda: _check_gap(plan),
-        lambda: f"{plan.value:.9g} reached ≥ bound {plan.bound:.9g}, gap {plan.gap:.1e}",
+        lambda: f"{plan.value:.9g} reached ≥ bound {plan.bound:.9g}, {_told_distance(plan)}",
     )
     log.add(
         "the targets are met",
@@ -156,6 +156,10 @@ def _check_gap(plan: Plan) -> str | None:
     if asked is not None and proven > asked + 1e-12:  # what the sums of a bound may differ by
         return f"a gap of {asked:.1e} was asked for; {proven:.1e} is proven"
     return None
+
+
+def _told_distance(plan: Plan) -> str:
+    return f"gap {plan.gap:.1e}" if plan.exact_epsilon is None else f"{plan.ratio:.4g} times it"
 
 
 def _check_targets(plan: Plan) -> str | None:

@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike
 
 from fitnoise.domain import Domain
 from fitnoise.errors import SpecError, WorkloadError
-from fitnoise.mechanisms.fit_for_use import DEFAULT_GAP, plan
+from fitnoise.mechanisms.fit_for_use import DEFAULT_GAP
+from fitnoise.mechanisms.planning import plan
 from fitnoise.plans import Plan
 from fitnoise.publication import Publication
 from fitnoise.sectors import Floats

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, final, overload
+from typing import Any, TypeVar, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,8 @@ from fitnoise.targets import By, BySize, Kind, PublicTotal, Target, check_confid
 
 QUERY = "query"
 """The column that numbers the rows of a matrix workload."""
+
+_T = TypeVar("_T")
 
 MAX_TABLES = 2**21
 """Tables of one pattern: planning takes some hundred bytes for each of them and each of its margins."""
@@ -210,9 +212,29 @@ class Table:
         self.targets(domain)
 
 
+class MadeOnDemand(Sequence[_T]):
+    """A sequence whose items exist when they are asked for."""
+
+    @abc.abstractmethod
+    def _made(self, i: int) -> _T:
+        """The item at a place from 0 on."""
+
+    @overload
+    def __getitem__(self, index: int) -> _T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[_T]: ...
+    def __getitem__(self, index: int | slice) -> _T | Sequence[_T]:
+        places = range(len(self))[index]
+        return self._made(places) if isinstance(places, int) else [self._made(i) for i in places]
+
+
 def slug(name: str) -> str:
     """A table's file name without its ending: lower-case letters of any script, digits and underscores."""
-    return re.sub(r"[\W_]+", "_", name.lower()).strip("_") or "table"
+    return _underscored(name).strip("_") or "table"
+
+
+def _underscored(text: str) -> str:
+    return re.sub(r"[\W_]+", "_", text.lower())
 
 
 def _listed(value: str | Iterable[str] | None) -> tuple[str, ...]:
@@ -299,7 +321,7 @@ def table(
 
 @final
 @dataclass(frozen=True)
-class Family(Sequence[Table]):
+class Family(MadeOnDemand[Table]):
     """All tables that show so many of some attributes: "all pairs of…". Make one with :func:`all_tables`.
 
     A sequence of tables that exist as arrays: 161,700 of them are no more trouble than one.
@@ -357,17 +379,10 @@ class Family(Sequence[Table]):
     def __len__(self) -> int:
         return math.comb(len(self.among), self.order)
 
-    @overload
-    def __getitem__(self, index: int) -> Table: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Table]: ...
-    def __getitem__(self, index: int | slice) -> Table | Sequence[Table]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(len(self))[index]]
-        row = self.combinations[range(len(self))[index]]
-        shown = tuple(self.among[i] for i in row)
+    def _made(self, i: int) -> Table:
+        shown = tuple(self.among[a] for a in self.combinations[i])
         t = self.template
-        target = t.target if self.numbers is None else replace(t.target, number=self.numbers[index])
+        target = t.target if self.numbers is None else replace(t.target, number=self.numbers[i])
         return Table(self._named(shown), shown + t.attributes, target, t.views)
 
     @cached_property
@@ -402,9 +417,9 @@ class Family(Sequence[Table]):
         """The names of all tables' files, without their endings: as :func:`slug` makes them."""
         parts = [slug(a) for a in self.among]
         head, tail = self._around
-        if not all(re.search(r"[^\W_]", a) for a in (*self.among,)):
+        if not all(re.search(r"[^\W_]", a) for a in self.among):
             return [slug(name) for name in self.names()]
-        before, after = (re.sub(r"[\W_]+", "_", x.lower()) for x in (head, tail))
+        before, after = _underscored(head), _underscored(tail)
         words = np.array(parts, dtype=object)[self.combinations].tolist()
         return [f"{before}{'_by_'.join(w)}{after}".strip("_") for w in words]
 
@@ -524,7 +539,7 @@ def all_tables(
 
 
 @final
-class Tables(Sequence[Table]):
+class Tables(MadeOnDemand[Table]):
     """The tables of a workload, in order: single ones and families, each in its place."""
 
     def __init__(self, parts: Iterable[Table | Family]) -> None:
@@ -534,14 +549,7 @@ class Tables(Sequence[Table]):
     def __len__(self) -> int:
         return int(self.starts[-1])
 
-    @overload
-    def __getitem__(self, index: int) -> Table: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Table]: ...
-    def __getitem__(self, index: int | slice) -> Table | Sequence[Table]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(len(self))[index]]
-        i = range(len(self))[index]
+    def _made(self, i: int) -> Table:
         place = int(np.searchsorted(self.starts, i, side="right")) - 1
         part = self.parts[place]
         return part if isinstance(part, Table) else part[i - int(self.starts[place])]

@@ -14,7 +14,7 @@ import numpy as np
 from fitnoise.counting._base import Counter, Margin, Margins, Progress
 from fitnoise.counting.duck import DuckCounter
 from fitnoise.counting.histogram import HistogramCounter
-from fitnoise.counting.margins import Tally, maximal, sum_down
+from fitnoise.counting.margins import Tally, maximal
 from fitnoise.domain import Domain
 from fitnoise.errors import DataError
 from fitnoise.publication import DataSource
@@ -29,7 +29,6 @@ __all__ = [
     "Tally",
     "maximal",
     "open_counter",
-    "sum_down",
 ]
 
 

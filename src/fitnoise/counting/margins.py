@@ -81,11 +81,6 @@ class Tally:
         return summed(self._margins[holder], holder, wanted)
 
 
-def sum_down(margins: Margins, wanted: Margin) -> NDArray[Any]:
-    """The margin over `wanted`, summed down from the smallest counted margin that holds it; of many, ask a Tally."""
-    return Tally(margins)[wanted]
-
-
 def summed(counts: NDArray[Any], holder: Margin, wanted: Margin) -> NDArray[Any]:
     """Counts over the attributes of `holder`, summed down to those of `wanted`."""
     kept = [a for a in holder if a in wanted]

@@ -70,17 +70,17 @@ class Alike:
         if sum(len(c) for c in first) == sum(len(g.tables) for g in d.tables):
             return cls.none(d)
         tables, sectors = first, [Classes.by(g.multiplicity) for g in d.groups]
-        words = [sp.csr_array((np.ones(x.nnz, np.uint64), x.indices, x.indptr), shape=x.shape) for x in _pairs(d)]
+        links = [(i, m.tables, _in_words(m.incidence)) for i, g in enumerate(d.groups) for m in g.members]
         before, now = -1, 0
         while before != now:
             before = now
-            codes, seen = [_scrambled(c.of) for c in tables], [_scrambled(c.of) for c in sectors]
-            for i, m, x in zip(*_members(d), words, strict=True):
-                seen[i] = _scrambled(seen[i]) + x @ codes[m.tables]
+            codes, seen = [scrambled(c.of) for c in tables], [scrambled(c.of) for c in sectors]
+            for i, t, x in links:
+                seen[i] = scrambled(seen[i]) + x @ codes[t]
             sectors = [Classes.by(x) for x in seen]
-            codes, seen = [_scrambled(c.of) for c in sectors], [_scrambled(c.of) for c in tables]
-            for i, m, x in zip(*_members(d), words, strict=True):
-                seen[m.tables] = _scrambled(seen[m.tables]) + x.T @ codes[i]
+            codes, seen = [scrambled(c.of) for c in sectors], [scrambled(c.of) for c in tables]
+            for i, t, x in links:
+                seen[t] = scrambled(seen[t]) + x.T @ codes[i]
             tables = [Classes.by(x) for x in seen]
             now = sum(len(c) for c in (*tables, *sectors))
         return cls._numbered(d, tables, sectors, trivial=False)
@@ -118,7 +118,7 @@ class Alike:
         return sp.csr_array(own @ sums)
 
 
-def _scrambled(colours: NDArray[Any]) -> NDArray[np.uint64]:
+def scrambled(colours: NDArray[Any]) -> NDArray[np.uint64]:
     """Colours as words of which no sums are likely to agree, modulo 2⁶⁴: the finaliser of SplitMix64 (Steele 2014).
 
     Sums that agree by chance could cost optimality, and the certificate would show it.
@@ -129,14 +129,9 @@ def _scrambled(colours: NDArray[Any]) -> NDArray[np.uint64]:
     return np.asarray(x ^ (x >> np.uint64(31)))
 
 
-def _members(d: Decomposition) -> tuple[list[int], list[Members]]:
-    """Every pair of a group of sectors and its members, in a fixed order."""
-    pairs = [(i, m) for i, g in enumerate(d.groups) for m in g.members]
-    return [i for i, _ in pairs], [m for _, m in pairs]
-
-
-def _pairs(d: Decomposition) -> list[sp.csr_array]:
-    return [m.incidence for m in _members(d)[1]]
+def _in_words(x: sp.csr_array) -> sp.csr_array:
+    """The incidence as 64-bit words, whose sums wrap."""
+    return sp.csr_array((np.ones(x.nnz, np.uint64), x.indices, x.indptr), shape=x.shape)
 
 
 def _row_colours(rows: Floats) -> Classes:

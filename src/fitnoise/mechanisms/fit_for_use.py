@@ -15,14 +15,13 @@ from fitnoise.backends import NUMPY, torch_backend
 from fitnoise.certificates import Evidence, Terms, lower_bound
 from fitnoise.errors import CapExceeded, GapNotReached, PlanError, SingularStrategy
 from fitnoise.mechanisms.formulation import AllPairs, Formulation
-from fitnoise.plans import Plan, relaxation, terms, traded, weighted_cost
-from fitnoise.privacy import Neighbours, PrivacyUnit
-from fitnoise.publication import Budget, CellBudgets, DataSource, Objective, Publication
+from fitnoise.plans import Plan, refuse_free, relaxation, terms, traded, weighted_cost
+from fitnoise.privacy import Neighbours
+from fitnoise.publication import Publication
 from fitnoise.rounding import rescale, round_strategy, variances
 from fitnoise.sectors import Decomposition, Floats, decompose
 from fitnoise.solvers import combined, lexicographic
 from fitnoise.strategy import Strategy
-from fitnoise.workloads import Workload
 
 DEFAULT_GAP = 1e-6
 BITS = (20, 24, 28, 32, 36)
@@ -31,37 +30,21 @@ BITS = (20, 24, 28, 32, 36)
 
 
 def plan(
-    workload: Workload | Publication,
+    publication: Publication,
     *,
     gap: float | None = None,
-    unit: PrivacyUnit | None = None,
-    source: DataSource | None = None,
-    delta: float = 1e-6,
-    budget: Budget | None = None,
-    cap: Budget | None = None,
-    title: str = "",
-    objective: Objective | None = None,
-    cell_budgets: CellBudgets | None = None,
     refine: bool = False,
     start: Plan | None = None,
     device: str | None = None,
     max_iterations: int = 2000,
     progress: Callable[[int, float], None] | None = None,
 ) -> Plan:
-    """Find the noise that meets every target at the least privacy cost, with proof. Data-free.
+    """Find the Gaussian noise that meets every target at the least privacy cost, with proof. Data-free.
 
     Args:
-        workload: the tables and their targets; or a whole :class:`Publication`, and then nothing that it says beside
-            it.
-        gap: relative distance value/bound − 1 that must be certified. Default: aim at 1e-6 and report what was reached.
-        unit: who is protected; default one record, add-or-remove-one.
-        source: what is publicly known of the data.
-        delta: at which ε is reported by default.
-        budget: spend exactly this; the targets are then relative to each other (Problem 2).
-        cap: refuse a plan that costs more.
-        title: shown in reports.
-        objective: what is minimised; default every target at the least cost.
-        cell_budgets: relative budgets of records (personal privacy).
+        publication: what is asked, with ρ-zCDP for its promise.
+        gap: relative distance value/bound − 1 that must be certified. Default: the publication's; without one, aim at
+            1e-6 and report what was reached.
         refine: of all plans of the least cost, take the one whose privacy profile is lexicographically least (Theorem
             11): every record as private as the targets allow. Worth it where `slack` is not 0; costs some solves more.
         start: a plan for tables like these, whose weights to start from. Changes the time taken, not the result.
@@ -86,37 +69,15 @@ def plan(
 
     Source: Problems 1 and 2, section 3; the solver and the certificate are ours.
     """
-    if isinstance(workload, Publication):
-        said = (unit, source, budget, cap, objective, cell_budgets)
-        if any(x is not None for x in said) or title or delta != 1e-6:
-            raise PlanError("a Publication already says all this; change it there. Nothing was planned.")
-        publication = workload
-        gap = publication.gap if gap is None else gap
-    else:
-        publication = Publication(
-            workload=workload,
-            unit=unit or PrivacyUnit(),
-            source=source or DataSource(),
-            delta=delta,
-            gap=gap,
-            cap=cap,
-            budget=budget,
-            title=title,
-            objective=objective or Objective(),
-            cell_budgets=cell_budgets,
-        )
+    gap = publication.gap if gap is None else gap
     goal = DEFAULT_GAP if gap is None else gap
     decomposition = decompose(publication.workload, apart=publication.apart)
     asked = terms(publication, decomposition)
-    ideal = _ideal(decomposition, asked, publication, goal, refine, start, device, max_iterations, progress)
-    strategy = _rounded(decomposition, asked, ideal, publication, goal)
-    made = Plan(publication, strategy, ideal.evidence, ideal.status)
-    if made.exact_cost == 0:
-        raise PlanError(
-            "replace-one neighbours protect nothing that these tables show: the number of records is public there, and "
-            "so is every number asked for. Publish it without noise, or ask for add-or-remove-one. No plan was made."
-        )
-    if made.gap > goal and ideal.gap <= goal:
+    found = ideal(decomposition, asked, publication, goal, refine, start, device, max_iterations, progress)
+    strategy = _rounded(decomposition, asked, found, publication, goal)
+    made = Plan(publication, strategy, found.evidence, found.status)
+    refuse_free(made)
+    if made.gap > goal and found.gap <= goal:
         made = replace(made, status=f"{made.status} by the solver; the plan's own is the one stated")
     if gap is not None and made.gap > gap:
         raise GapNotReached(
@@ -134,7 +95,7 @@ def plan(
 
 
 @dataclass(frozen=True, eq=False)
-class _Ideal:
+class Ideal:
     """What the solver found.
 
     factors: F_S with F_SᵀF_S = Σ_S⁻¹ in the integer bases, (K, k, k) by group. evidence: weights. gap: of the solver.
@@ -147,17 +108,22 @@ class _Ideal:
     status: str
 
 
-def _ideal(
+def ideal(
     decomposition: Decomposition,
     asked: Terms,
     publication: Publication,
     goal: float,
-    refine: bool,
-    start: Plan | None,
-    device: str | None,
-    max_iterations: int,
-    progress: Callable[[int, float], None] | None,
-) -> _Ideal:
+    refine: bool = False,
+    start: Plan | None = None,
+    device: str | None = None,
+    max_iterations: int = 2000,
+    progress: Callable[[int, float], None] | None = None,
+) -> Ideal:
+    """Solve the convex problem of a publication: ideal factors, and weights that prove a bound to about `goal`.
+
+    Raises:
+        PlanError: refining was asked for where it cannot be, or the device is not there.
+    """
     backend = NUMPY if device is None else torch_backend(device)
     pairs = None
     if publication.unit.neighbours is Neighbours.REPLACE_ONE:
@@ -181,11 +147,11 @@ def _ideal(
     personal = asked.relative is not None and asked.weights is None  # what is charged would not be settled
     if refine or (personal and lexicographic.affordable(form.problem)):
         refined = lexicographic.refine(form.problem, solution, progress=progress)
-        return _Ideal(form.in_basis(refined.factors), evidence, solution.gap, f"{solution.status}; {refined.status}")
+        return Ideal(form.in_basis(refined.factors), evidence, solution.gap, f"{solution.status}; {refined.status}")
     status = str(solution.status)
     if pairs is not None and not pairs.complete:
         status += " among the kinds of pairs considered, which are not all"
-    return _Ideal(form.precision_factors(*solution.primal), evidence, solution.gap, status)
+    return Ideal(form.precision_factors(*solution.primal), evidence, solution.gap, status)
 
 
 def _weights_of(plan: Plan | None, form: Formulation) -> tuple[Floats, Floats] | None:
@@ -202,7 +168,7 @@ def _weights_of(plan: Plan | None, form: Formulation) -> tuple[Floats, Floats] |
 
 
 def _rounded(
-    decomposition: Decomposition, asked: Terms, ideal: _Ideal, publication: Publication, goal: float
+    decomposition: Decomposition, asked: Terms, ideal: Ideal, publication: Publication, goal: float
 ) -> Strategy:
     """The integer strategy of the fewest bits that reaches at most 1 + goal times the bound, or of the most bits."""
     bound = lower_bound(decomposition, ideal.evidence, asked)

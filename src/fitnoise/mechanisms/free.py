@@ -21,7 +21,7 @@ from fitnoise import rules
 from fitnoise.composition import Charged, joint
 from fitnoise.domain import Domain
 from fitnoise.errors import PlanError
-from fitnoise.mechanisms.fit_for_use import plan as make_plan
+from fitnoise.mechanisms.planning import plan as make_plan
 from fitnoise.plans import Plan, axis_key, unit_profile
 from fitnoise.privacy import Neighbours
 from fitnoise.publication import Budget, CellBudgets, Publication, aligned

@@ -197,8 +197,12 @@ class _Recursion:
         return out
 
     def _outcome(self, sigmas: list[Floats]) -> Refined | None:
-        """What these covariances amount to; None when they cost more than the optimum."""
-        factors = [np.asarray(sl.solve_triangular(np.linalg.cholesky(x), np.eye(len(x)), lower=True)) for x in sigmas]
+        """What these covariances amount to; None when they cost more than the optimum, or are none."""
+        try:
+            roots = [np.linalg.cholesky(x) for x in sigmas]
+        except np.linalg.LinAlgError:  # what earlier levels decided and what is left no longer fit together
+            return None
+        factors = [np.asarray(sl.solve_triangular(x, np.eye(len(x)), lower=True)) for x in roots]
         profile, used = np.zeros_like(self.offsets), np.zeros_like(self.left)
         for b, z, sigma in zip(self.original, factors, sigmas, strict=True):
             profile += b.multiplicity * ((z @ b.columns) ** 2).sum(axis=0)
@@ -300,20 +304,34 @@ class _Stage:
             p[cells], q[numbers] = np.split(search.w, [problem.cells])
         return p, q
 
+    def _decided(self, p: Floats, q: Floats) -> list[tuple[Floats, Floats]] | None:
+        """(Y, Z) of every sector, Σ = YᵀY where the active cells and numbers decide it.
+
+        None where the weights lose one of these directions. Active parts that do not touch each other may share their
+        weight in any way, and a search that goes on for too long drifts until one of them has none left.
+        """
+        out = []
+        for b in self.blocks:
+            rn = NUMPY.triangle(np.sqrt(q[b.numbers])[:, None] * b.lifts)
+            rc = NUMPY.triangle(np.sqrt(p)[:, None] * b.columns.T)
+            r = 0 if self.active is None else _rank(b.columns[:, self.active[0]].T)
+            u, s, vt = NUMPY.svd(rn @ rc.T)
+            if r and s[r - 1] <= SAME * s[0]:
+                return None
+            out.append(((vt[:r] @ rc) / np.sqrt(s[:r, None]), (u[:, :r].T @ rn) / np.sqrt(s[:r, None])))
+        return out
+
     def reduce(self) -> bool:
         """Fix what the active weights decide. False when that cannot be told, or leaves a target without room."""
         if self.active is None:
             return False
-        p, q = self._polished(*self.active)
-        decided = []
+        polished = self._polished(*self.active)
+        own = self.p * self.active[0], self.q * self.active[1]
+        decided = self._decided(*polished) or self._decided(*own)
+        if decided is None:
+            return False
         used, paid = np.zeros(len(self.numbers)), np.zeros(len(self.cells))
-        for b in self.blocks:
-            rn = NUMPY.triangle(np.sqrt(q[b.numbers])[:, None] * b.lifts)
-            rc = NUMPY.triangle(np.sqrt(p)[:, None] * b.columns.T)
-            r = _rank(b.columns[:, self.active[0]].T)
-            u, s, vt = NUMPY.svd(rn @ rc.T)
-            y, z = (vt[:r] @ rc) / np.sqrt(s[:r, None]), (u[:, :r].T @ rn) / np.sqrt(s[:r, None])
-            decided.append((y, z))
+        for b, (y, z) in zip(self.blocks, decided, strict=True):
             used[b.numbers] += b.multiplicity * ((b.lifts @ y.T) ** 2).sum(axis=1)
             paid += b.multiplicity * ((z @ b.columns) ** 2).sum(axis=0)
         if not any(len(y) for y, _ in decided):

@@ -1,0 +1,283 @@
+"""Query graphs: every template is the graph that its definition, or counting, gives."""
+
+import collections
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from fitnoise import finite
+from fitnoise.errors import WorkloadError
+from fitnoise.finite import (
+    QueryGraph,
+    bundle,
+    complete,
+    cycle,
+    derive,
+    disjoint_counts,
+    from_edges,
+    from_networkx,
+    from_sparse,
+    hamming,
+    independent_counts,
+    path,
+    product,
+    sum_query,
+)
+from fitnoise.finite import graphs as module
+from fitnoise.privacy import Neighbours
+
+TEMPLATES = {
+    "one": path(1),
+    "path": path(6),
+    "cycle": cycle(5),
+    "complete": complete(4),
+    "hamming": hamming(3, 3),
+    "sum": sum_query(3, 5),
+    "one_sum": sum_query(1, 4),
+    "independent": independent_counts(3, 4),
+    "cube": independent_counts(2, 1, 2),
+    "disjoint": disjoint_counts(4, 2),
+    "disjoint3": disjoint_counts(3, 3),
+    "product": product(path(3), cycle(4), from_edges(3, [(0, 1)])),
+    "bundle": bundle(path(3), cycle(4)),
+    "sums": bundle(sum_query(2, 2), path(3)),
+}
+
+
+def hops(n, edges):
+    """Shortest ways by trying every middle."""
+    d = np.full((n, n), np.inf)
+    np.fill_diagonal(d, 0)
+    for i, j in edges:
+        d[i, j] = d[j, i] = 1
+    for k in range(n):
+        d = np.minimum(d, d[:, k : k + 1] + d[k])
+    return d
+
+
+@st.composite
+def graphs(draw, most=8):
+    n = draw(st.integers(1, most))
+    pairs = list(itertools.combinations(range(n), 2))
+    return n, draw(st.lists(st.sampled_from(pairs), max_size=14) if pairs else st.just([]))
+
+
+class FakeNetworkx:
+    def __init__(self, nodes, edges, directed=False):
+        self.nodes, self.edges, self.directed = nodes, edges, directed
+
+    def is_directed(self):
+        return self.directed
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_edges_and_distances_of_a_template_agree(name):
+    g = TEMPLATES[name]
+    d = g.distances()
+    assert np.array_equal(d, hops(g.n, g.edges))
+    assert np.array_equal(np.argwhere(np.triu(d == 1)), g.edges)
+    assert np.array_equal(g.distances_from([g.n - 1, 0]), d[[g.n - 1, 0]])
+    assert g.edges.dtype == np.int64
+    assert not g.edges.flags.writeable
+    assert not d.flags.writeable
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_labels_are_distinct_and_found(name):
+    g = TEMPLATES[name]
+    assert len(g.results) == g.n == len(set(g.results))
+    assert [g.index(r) for r in g.results] == list(range(g.n))
+    assert repr(g.n) in repr(g)
+    with pytest.raises(WorkloadError, match="no result"):
+        g.index(("elsewhere",))
+
+
+@given(graphs())
+def test_any_graph_has_its_hops_and_components(drawn):
+    n, edges = drawn
+    g = from_edges(n, edges)
+    d = hops(n, edges)
+    assert np.array_equal(g.distances(), d)
+    assert np.array_equal(g.components()[:, None] == g.components()[None, :], np.isfinite(d))
+    assert g.connected == np.isfinite(d).all()
+    assert np.array_equal(g.edges, sorted({(min(e), max(e)) for e in edges}) or np.zeros((0, 2)))
+
+
+@given(graphs())
+def test_other_ways_to_write_a_graph_give_the_same(drawn):
+    n, edges = drawn
+    g = from_edges(n, edges)
+    names = [f"node {i}" for i in range(n)]
+    h = from_networkx(FakeNetworkx(names, [(names[j], names[i], {"weight": 7}) for i, j in edges]))
+    assert h.results == tuple(names)
+    a = np.zeros((n, n))
+    for i, j in edges:
+        a[i, j] = a[j, i] = 0.5
+    for other in (h, from_sparse(a), from_sparse(sparse.csr_array(a))):
+        assert np.array_equal(other.edges, g.edges)
+
+
+def test_networkx_itself_if_it_is_there():
+    networkx = pytest.importorskip("networkx")
+    g = from_networkx(networkx.petersen_graph())
+    assert g.n == 10
+    assert g.distances().max() == 2
+
+
+def test_closed_distances():
+    i = np.arange(21)
+    apart = np.abs(i[:, None] - i[None, :])
+    assert np.array_equal(sum_query(4, 5).distances(), np.ceil(apart / 5))
+    assert np.array_equal(path(21).distances(), apart)
+    x = np.array(list(independent_counts(3, 4).results))
+    assert np.array_equal(independent_counts(3, 4).distances(), np.abs(x[:, None] - x[None]).max(axis=2))
+    t = np.array(list(hamming(3, 4).results))
+    assert np.array_equal(hamming(3, 4).distances(), (t[:, None] != t[None]).sum(axis=2))
+
+
+def test_products_are_sums_and_bundles_are_largest():
+    a, b = cycle(5), from_edges(4, [(0, 1), (1, 2)])
+    one = np.repeat(np.repeat(a.distances(), 4, axis=0), 4, axis=1)
+    two = np.tile(b.distances(), (5, 5))
+    assert np.array_equal(product(a, b).distances(), one + two)
+    assert np.array_equal(bundle(a, b).distances(), np.maximum(one, two))
+    assert product(a, b).results[6] == (1, 2)
+    assert product(a, b).results[1:3] == ((0, 1), (0, 2))
+
+
+def test_components_of_products():
+    g = product(from_edges(3, [(0, 1)]), from_edges(2, []))
+    assert g.components().tolist() == [0, 1, 0, 1, 2, 3]
+    assert not g.connected
+    assert not bundle(from_edges(3, [(0, 1)]), path(2)).connected
+
+
+# ------------------------------------------------------------------------------------------------------ derived graphs
+
+
+def same(derived, template):
+    assert list(derived.results) == list(template.results)
+    assert np.array_equal(derived.edges, template.edges)
+
+
+PAIRS = [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def test_templates_are_what_enumeration_finds():
+    same(derive(range(4), 4, sum), sum_query(4, 3))
+    same(derive([0, 1], 5, sum), path(6))
+    same(derive(PAIRS, 3, lambda t: (sum(a for a, _ in t), sum(b for _, b in t))), independent_counts(3, 3))
+    same(derive("abc", 4, lambda t: (t.count("a"), t.count("b"))), disjoint_counts(4, 2))
+    same(derive("abcd", 3, lambda t: tuple(t.count(x) for x in "abc")), disjoint_counts(3, 3))
+    same(derive(range(6), 5, lambda t: t[2]), complete(6))
+    same(derive(range(6), 4, max), complete(6))
+    same(derive(range(6), 4, lambda t: max(t) - min(t)), complete(6))
+    mode = derive(range(4), 5, lambda t: collections.Counter(t).most_common(1)[0][0])
+    same(mode, complete(4))
+    same(derive(range(4), 5, lambda t: min(3, sum(x >= 2 for x in t))), path(4))
+    assert np.array_equal(derive(range(5), 5, lambda t: len(set(t))).edges, path(5).edges)
+
+
+def test_the_adjacency_changes_the_graph():
+    bins = lambda t: (t.count("a"), t.count("b"))  # noqa: E731
+    replace, add = derive("abc", 4, bins), derive("abc", 4, bins, Neighbours.ADD_OR_REMOVE_ONE)
+    assert add.n == replace.n == 15
+    x = np.array(list(add.results))
+    assert np.array_equal(add.distances(), np.abs(x[:, None] - x[None]).sum(axis=2))
+    assert replace.distances().max() == 4 < add.distances().max()
+    assert np.array_equal(derive("abc", 4, bins, "add-or-remove-one").edges, add.edges)
+
+
+def test_answers_that_cannot_be_sorted_keep_their_order():
+    g = derive([0, 1], 2, lambda t: "none" if not any(t) else t)
+    assert g.results == ("none", (0, 1), (1, 1))
+    assert g.edges.tolist() == [[0, 1], [1, 2]]
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 4), st.integers(1, 3), st.randoms(use_true_random=False))
+def test_derived_edges_are_those_of_ordered_tables(values, people, chance):
+    answers = {t: chance.randrange(4) for t in itertools.combinations_with_replacement(range(values), people)}
+    g = derive(range(values), people, lambda t: answers[t])
+    expected = set()
+    for table in itertools.product(range(values), repeat=people):
+        for k, w in itertools.product(range(people), range(values)):
+            x, y = answers[tuple(sorted(table))], answers[tuple(sorted((*table[:k], w, *table[k + 1 :])))]
+            if x < y:
+                expected.add((x, y))
+    assert {(g.results[i], g.results[j]) for i, j in g.edges} == expected
+
+
+# -------------------------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda: path(0), "at least 1"),
+        (lambda: path(2.0), "whole number"),
+        (lambda: path(True), "whole number"),
+        (lambda: cycle(2), "at least 3"),
+        (lambda: complete(0), "at least 1"),
+        (lambda: hamming(0, 2), "people"),
+        (lambda: hamming(2, 0), "values"),
+        (lambda: hamming(40, 3), "at most"),
+        (lambda: sum_query(3, 0), "largest"),
+        (independent_counts, "no count"),
+        (lambda: independent_counts(0), "people"),
+        (lambda: disjoint_counts(100, 20), "too many"),
+        (product, "no graph"),
+        (bundle, "no graph"),
+        (lambda: from_edges(3, [(0, 0)]), "different"),
+        (lambda: from_edges(3, [(0, 3)]), "0 to 2"),
+        (lambda: from_edges(3, [(0, 1, 2)]), "rows of two"),
+        (lambda: from_edges(3, [(0, 0.5)]), "whole"),
+        (lambda: from_edges(2, [], ["a", "a"]), "distinct"),
+        (lambda: from_edges(2, [], ["a"]), "distinct"),
+        (lambda: from_networkx(FakeNetworkx([1], [], directed=True)), "directed"),
+        (lambda: from_sparse([[0, 1, 0]]), "square"),
+        (lambda: from_sparse([[0, 1], [0, 0]]), "symmetric"),
+        (lambda: from_sparse([[1, 0], [0, 0]]), "never its own"),
+        (lambda: derive([], 2, sum), "at least one value"),
+        (lambda: derive(range(100), 10, sum), "templates"),
+        (lambda: derive([0], 0, sum), "people"),
+        (lambda: derive([0], 1, sum, "swap"), "replace-one"),
+        (lambda: path(20_000).distances(), "at most 10000"),
+        (lambda: complete(20_000).edges, "edges"),
+        (lambda: path(3).distances_from([3]), "0 to 2"),
+        (lambda: QueryGraph(range(3), path(2).structure), "labels"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make, match):
+    with pytest.raises(WorkloadError, match=match):
+        make()
+
+
+def test_grids_are_sequences():
+    grid = independent_counts(2, 3).results
+    assert grid[-1] == (2, 3)
+    assert (1, 3) in grid
+    assert 4 not in grid
+    assert grid.index((1, 0)) == 4
+    with pytest.raises(ValueError, match="no label"):
+        grid.index((3, 0))
+    with pytest.raises(ValueError, match="between"):
+        grid.index((1, 0), 5)
+    with pytest.raises(IndexError):
+        grid[12]
+
+
+def test_a_large_graph_is_made_at_once():
+    g = sum_query(200_000, 5)
+    assert g.n == 1_000_001
+    assert g.index(7) == 7
+    assert independent_counts(1000, 1000).index((3, 5)) == 3008
+    assert g.n > module.DISTANCES_LIMIT
+
+
+def test_the_public_names_are_there():
+    assert set(finite.__all__) >= {"QueryGraph", "derive", "existence", "threshold", "weighting"}
