@@ -813,7 +813,7 @@ def histogram_of(plan, people):
 def test_a_measurement_holds_answers_and_the_charge_and_nothing_else(plan, people, monkeypatch):
     quiet(monkeypatch)
     result = run(plan, counter_of(plan, people))
-    assert sorted(vars(result)) == ["answers", "charge"]
+    assert sorted(vars(result)) == ["answers", "charge", "outputs"]
     assert isinstance(result.answers, tuple)
     assert all(y.ndim == 1 for y in result.answers)
 

@@ -605,7 +605,7 @@ def test_goals_and_personal_privacy_are_said_in_words():
 
 def test_the_specifications_of_the_readme_are_read(tmp_path):
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    whole, patterns, pure, goals = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
+    whole, patterns, pure, small, question, goals = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
     (tmp_path / "states.csv").write_text("code\nOH\nIA\n", encoding="utf-8")
     plain = Spec.from_toml(whole).publication(tmp_path)
     said = Spec.from_toml(whole + goals).publication(tmp_path)
@@ -617,6 +617,14 @@ def test_the_specifications_of_the_readme_are_read(tmp_path):
     pairs = Spec.from_toml(whole.split("[[tables]]")[0] + patterns).publication(tmp_path).workload
     promised = Spec.from_toml(pure + whole[whole.index("[domain.state]") :]).publication(tmp_path)
     assert promised == fn.Publication(plain.workload, budget=fn.Budget(epsilon=1), privacy="pure")
+    head, tables = whole.split("[privacy]", 1)[0], whole[whole.index("[domain.state]") :]
+    register = Spec.from_toml(small + tables).publication(tmp_path)
+    assert register == fn.Publication(
+        plain.workload, budget=fn.Budget(epsilon=1.0, delta=1e-6), small=fn.SmallDatabase(200)
+    )
+    asked = Spec.from_toml(head + tables + question).publication(tmp_path).finite
+    singles = {"status": "single"}
+    assert asked == (fn.FiniteQuery.sum("ages of singles, added up", "age", where=singles, people=150, epsilon=1),)
     by_size = fn.BySize(2, 0.5, most=40)
     assert pairs == fn.Workload(plain.workload.domain, [fn.all_tables(3, list(pairs.domain), std_error=by_size)])
 

@@ -7,6 +7,7 @@ Start with :class:`Domain`, :func:`table`, :class:`Workload`, :func:`plan` and :
 
 from fitnoise.domain import Binned, Categorical, Domain, Ordered
 from fitnoise.errors import FitnoiseError
+from fitnoise.finite.queries import FiniteQuery
 from fitnoise.ledger import Account, Ledger
 from fitnoise.mechanisms.free import free
 from fitnoise.mechanisms.planning import Alternative, Comparison, compare, plan
@@ -21,8 +22,9 @@ from fitnoise.publication import (
     Objective,
     OutsideDomain,
     Publication,
+    SmallDatabase,
 )
-from fitnoise.releases import Estimate, Release, release
+from fitnoise.releases import Estimate, FiniteAnswer, Release, release
 from fitnoise.spec import Spec, load_spec
 from fitnoise.targets import By, BySize, PublicTotal
 from fitnoise.verification import verify
@@ -45,6 +47,8 @@ __all__ = [
     "ErrorWeights",
     "Estimate",
     "Family",
+    "FiniteAnswer",
+    "FiniteQuery",
     "FitnoiseError",
     "Goal",
     "Ledger",
@@ -58,6 +62,7 @@ __all__ = [
     "PublicTotal",
     "Publication",
     "Release",
+    "SmallDatabase",
     "Spec",
     "Table",
     "Workload",

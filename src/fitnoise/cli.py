@@ -22,9 +22,13 @@ from fitnoise.console import (
     emit_csv,
     emit_json,
     emit_table,
+    finite_answers,
+    finite_choices,
     plan_document,
     progress,
     say,
+    show_answers,
+    show_choices,
     show_plan,
     show_tables,
     tables_document,
@@ -33,8 +37,9 @@ from fitnoise.console import (
 from fitnoise.errors import FitnoiseError, LedgerError, ReleaseError, SpecError
 from fitnoise.ledger import Account, Entry, Ledger, ceil_dyadic
 from fitnoise.measure import account
+from fitnoise.mechanisms import projection
 from fitnoise.mechanisms.free import free
-from fitnoise.mechanisms.planning import compare
+from fitnoise.mechanisms.planning import compare, mechanisms_of, with_finite
 from fitnoise.mechanisms.planning import plan as make_plan
 from fitnoise.plans import Plan
 from fitnoise.privacy import Privacy
@@ -153,11 +158,20 @@ def plan_command(
 def compare_command(spec: Path, epsilon: float | None, delta: float | None, output: Path | None, as_json: bool) -> None:
     """Compare pure and Gaussian noise, and every family of strategies, for the tables of SPEC. Reads no data.
 
+    For each question with finitely many answers, the mechanisms that there are. For a small database, what settings of
+    the projection mechanism were simulated, and on which public histograms.
+
     With an epsilon, by the margins it buys: pure, or with a delta. Without one, by the epsilon that the targets need.
     """
-    publication = _either(load_spec(spec), epsilon, delta)
+    given = load_spec(spec)
     if output is not None:
         _check_replaceable(output)
+    if given.small is not None:
+        if epsilon is not None or delta is not None:
+            raise click.UsageError("a small database is compared at the budget of its specification; change it there.")
+        _compare_settings(given, output, as_json)
+        return
+    publication = _either(given, epsilon, delta)
     at = publication.delta if publication.budget is None or not publication.budget.delta else publication.budget.delta
     with progress("planning") as tell:
         found = compare(publication, progress=lambda i, g: tell(f"step {i}, {_far(publication, g)}"))
@@ -168,6 +182,7 @@ def compare_command(spec: Path, epsilon: float | None, delta: float | None, outp
         emit_json(
             {
                 "delta": at,
+                "finite": finite_choices(publication, found.finite),
                 "alternatives": [{**vars(a), "privacy": a.privacy.value} for a in found.alternatives],
                 "plan": None if output is None else str(output),
                 "hash": found.plan.hash,
@@ -193,6 +208,47 @@ def compare_command(spec: Path, epsilon: float | None, delta: float | None, outp
     emit()
     spent = "the targets" if publication.budget is None else f"epsilon = {float(publication.budget.epsilon or 0):g}"
     emit(f"at {spent}; delta = {at:g} for Gaussian noise, none for pure")
+    show_choices(publication, found.finite)
+
+
+def _compare_settings(publication: Publication, output: Path | None, as_json: bool) -> None:
+    """Every index and temperature that was simulated for a small database."""
+    with progress("planning") as tell:
+        tables = replace(publication, finite=())
+        chosen = projection.choose(tables, progress=lambda i, _: tell(f"stage {i} of 4"))
+        answers = mechanisms_of(publication)
+    made, choice = with_finite(chosen.plan, answers, publication), chosen.choice
+    if output is not None:
+        _write_whole(output, made.to_json())
+        say(f"wrote {output}")
+    if as_json:
+        found = (
+            []
+            if choice is None
+            else [
+                {**vars(s), "errors": dict(zip(choice.comparison.kinds, e.tolist(), strict=True))}
+                for s, e in zip(choice.comparison.settings, choice.comparison.errors, strict=True)
+            ]
+        )
+        emit_json(
+            {
+                "setting": vars(made.setting),
+                "status": made.status,
+                "settings": found,
+                "finite": finite_choices(publication, answers),
+                "hash": made.hash,
+            }
+        )
+        return
+    if choice is not None:
+        for line in choice.table().split("\n"):
+            emit(line)
+        emit()
+        emit(
+            "mean squared errors per number in people², on public histograms; plain: before projection; bounds: proven"
+        )
+    emit(made.status)
+    show_choices(publication, answers)
 
 
 def _either(publication: Publication, epsilon: float | None, delta: float | None) -> Publication:
@@ -295,7 +351,7 @@ def release_command(
     price = ceil_dyadic(plan.exact_rho)
     before = _spent(ledger_file, account(plan)) if plan.publication.beside else None
     with progress("releasing") as tell:
-        release(plan, data, ledger=ledger_file, directory=output, tables=chosen, table=table, progress=tell)
+        done = release(plan, data, ledger=ledger_file, directory=output, tables=chosen, table=table, progress=tell)
     with Ledger(ledger_file) as ledger:
         balance = ledger.balance(account(plan))
     rise = price if before is None else balance.spent - before
@@ -314,6 +370,7 @@ def release_command(
                 "beside": list(plan.publication.beside),
                 "increase": float(rise),
                 "tables": [t.name for t in plan.parts],
+                "finite": finite_answers(done),
                 "written": "all" if len(written) == len(tables) else list(written),
                 "balance": balance_document(balance),
             }
@@ -323,6 +380,8 @@ def release_command(
     emit(f"tables     {tables_line(tables)}")
     if len(written) < len(tables):
         emit(f"files      {len(written):,} of {len(tables):,} tables; `fitnoise tables` rebuilds each of them")
+    if plan.finite:
+        emit(f"answers    {', '.join(q.name for q in plan.publication.finite)} (in finite.csv)")
     emit(f"charged    {'' if plan.exact_epsilon is None else f'epsilon = {plan.epsilon():.7f}, '}rho = {plan.rho:.7f}")
     if rise != price:
         turn = f"{'rose' if rise > 0 else 'fell'} by {float(abs(rise)):.7f}" if rise else "did not rise"
@@ -344,7 +403,10 @@ def release_command(
 @click.option("--all", "every", is_flag=True, help="List the tables of a pattern one by one.")
 @_AS_JSON
 def tables_command(directory: Path, names: tuple[str, ...], output: Path | None, every: bool, as_json: bool) -> None:
-    """List the tables of RELEASE, or print one of them as CSV. Each is rebuilt from the noisy answers."""
+    """List the tables and finite answers of RELEASE, or print a table as CSV.
+
+    Each table is rebuilt from the noisy answers.
+    """
     if output is not None and not names:
         raise click.UsageError("-o writes the tables that are named; name one or more. Nothing was written.")
     if every and names:
@@ -363,9 +425,13 @@ def tables_command(directory: Path, names: tuple[str, ...], output: Path | None,
     elif not names:
         tables = result.plan.tables if every else result.plan.parts
         if as_json:
-            emit_json({"plan": result.plan.hash, "tables": tables_document(tables)})
+            found = {"finite": finite_answers(result)} if result.finite else {}
+            emit_json({"plan": result.plan.hash, "tables": tables_document(tables), **found})
         else:
             show_tables(tables)
+            if result.finite:
+                emit()
+                show_answers(result)
     elif as_json:
         emit_json({"plan": result.plan.hash, "tables": [_table_document(result, name) for name in names]})
     else:

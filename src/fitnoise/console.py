@@ -14,10 +14,13 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from fitnoise.finite.queries import Made
 from fitnoise.ledger import Quote
 from fitnoise.plans import Plan, TableSummary
 from fitnoise.privacy import Neighbours
-from fitnoise.publication import Goal
+from fitnoise.projections import Region
+from fitnoise.publication import Goal, Publication
+from fitnoise.releases import Release
 from fitnoise.workloads import Table, Tables
 
 PATIENCE = 5.0
@@ -164,7 +167,16 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             }
             for t in plan.parts
         ],
+        "finite": finite_document(plan),
+        "setting": None if plan.setting is None else vars(plan.setting),
     }
+
+
+def finite_document(plan: Plan) -> list[dict[str, Any]]:
+    """What is promised of each question with finitely many answers."""
+    return [
+        vars(s) | {"epsilon_exact": str(e)} for s, e in zip(plan.finite_summaries, plan.finite_epsilons, strict=True)
+    ]
 
 
 def _profile(plan: Plan) -> dict[str, Any] | None:
@@ -180,7 +192,7 @@ def show_plan(plan: Plan) -> None:
     """The plan, its price and its proof, for people."""
     publication = plan.publication
     goal = publication.objective.goal
-    total, hybrid = goal is Goal.TOTAL_ERROR, goal is Goal.HYBRID
+    total = goal is Goal.TOTAL_ERROR
     emit_table(
         (
             "table",
@@ -188,7 +200,7 @@ def show_plan(plan: Plan) -> None:
             "target on average" if total else "target",
             "asked ±",
             "worst ±" if total else "achieved ±",
-            "share of value" if hybrid else "share of price" if plan.exact_epsilon is None else "share of bound",
+            _shared(plan),
         ),
         [
             (
@@ -204,7 +216,10 @@ def show_plan(plan: Plan) -> None:
         numeric=(1, 3, 4, 5),
     )
     emit()
-    for line in (*_targets(plan), *_price(plan), *_proof(plan)):
+    if plan.finite:
+        show_finite(plan)
+        emit()
+    for line in (*_targets(plan), *_price(plan), *_database(plan), *_proof(plan)):
         emit(line)
     own = ", to its own target," if total else ""
     paid = f"rho = {plan.separate_rho:.4f}"
@@ -213,6 +228,35 @@ def show_plan(plan: Plan) -> None:
     emit(f"otherwise  noise added to each number on its own{own} would cost {paid}")
     if plan.decomposition.query_shift > 1e-12:  # below, it is the rounding of any sum
         emit(f"note       queries are answered to within {plan.decomposition.query_shift:.1e} per record")
+
+
+def show_finite(plan: Plan) -> None:
+    """What is promised of each question with finitely many answers, for people."""
+    emit_table(
+        ("question", "results", "mechanism", "epsilon", "hit rate", "margin ±", "MAE", "RMSE", "leakage (bits)"),
+        [
+            (
+                s.name,
+                f"{s.results:,}",
+                s.family,
+                f"{s.epsilon:.6g}",
+                f"{s.hit_rate:.2%}",
+                *("–" if x is None else f"{x:.4g}" for x in (s.moe, s.mae, s.rmse)),
+                f"{s.leakage:.3f}",
+            )
+            for s in plan.finite_summaries
+        ],
+        numeric=(1, 3, 4, 5, 6, 7, 8),
+    )
+
+
+def _shared(plan: Plan) -> str:
+    """What the shares of tables are of."""
+    if plan.setting is not None:
+        return "share of variance"
+    if plan.publication.objective.goal is Goal.HYBRID:
+        return "share of value"
+    return "share of price" if plan.exact_epsilon is None else "share of bound"
 
 
 def _called(name: str, tables: int) -> str:
@@ -269,12 +313,14 @@ def _price(plan: Plan) -> Iterator[str]:
     if plan.exact_epsilon is not None:
         yield f"price      epsilon = {plan.epsilon():.7f}, pure, for {publication.unit.describe()}"
         yield f"           which implies rho = {plan.rho:.7f} and mu = {plan.mu:.6f}"
+        yield from _of_finite(plan)
         return
     yield f"price      rho = {plan.rho:.7f}   mu = {plan.mu:.6f}   for {publication.unit.describe()}"
     yield (
         f"           epsilon = {plan.epsilon():.4f} guaranteed, {plan.epsilon(nominal=True):.4f} nominal, "
         f"at delta = {publication.delta:g}"
     )
+    yield from _of_finite(plan)
     if paid is not None and not paid["cells_with_slack"]:
         yield "profile    every record pays the same"
     elif paid is not None:
@@ -288,6 +334,30 @@ def _price(plan: Plan) -> Iterator[str]:
         yield f"beside     {names}, on the same records: costs add up cell by cell, so the balance may rise by less"
 
 
+def _of_finite(plan: Plan) -> Iterator[str]:
+    """What of the price is that of finite answers."""
+    if plan.finite:
+        paid = sum(plan.finite_epsilons)
+        what = "one finite answer" if len(plan.finite) == 1 else f"{len(plan.finite)} finite answers"
+        yield f"           of it {what}: epsilon = {float(paid):.6g}, pure"
+
+
+def _database(plan: Plan) -> Iterator[str]:
+    """How a small database is measured and estimated, and what that means."""
+    small, setting = plan.publication.small, plan.setting
+    if small is None or setting is None:
+        return
+    estimate = ("an entropic estimate" if setting.temperature else "the nearest answers") + " of one histogram"
+    if plan.head is not None:
+        estimate = "Algorithm 1 of the paper as printed"
+    yield (
+        f"database   {'exactly' if small.region is Region.EXACTLY else 'at most'} {small.size:,} records: {estimate}, "
+        f"from noise of index {setting.index}"
+    )
+    yield "           what is released is biased, with a simulated error; margins above are of the unbiased answers"
+    yield "           beside it, from the same measurement"
+
+
 def _proof(plan: Plan) -> Iterator[str]:
     """What was minimised, what was reached of it, and what nothing can beat."""
     publication = plan.publication
@@ -297,6 +367,13 @@ def _proof(plan: Plan) -> Iterator[str]:
             f"Laplace noise has these variances below epsilon = {math.sqrt(2 * plan.bound):.6g}"
         )
         yield "           (how near to that any pure mechanism can come is not known)"
+        yield f"           ({plan.status}; {plan.answers:,} noisy answers for {plan.numbers:,} numbers)"
+        return
+    if plan.setting is not None:
+        yield (
+            f"proof      the {plan.setting.index} largest variances sum to {plan.value:.8g} people² at sensitivity 1 "
+            f"≥ bound {plan.bound:.8g}: no noise has less by more than {plan.gap:.1e}"
+        )
         yield f"           ({plan.status}; {plan.answers:,} noisy answers for {plan.numbers:,} numbers)"
         return
     objective, budgets = publication.objective, publication.cell_budgets
@@ -346,3 +423,45 @@ def balance_line(balance: Quote) -> str:
     cap = "" if balance.cap is None else f" of {float(balance.cap):.6f}"
     pure = f" (epsilon {float(spent):.6f}, pure)" if spent else ""
     return f"{name}: rho {float(balance.spent):.6f} spent{pure}{cap}, {left}"
+
+
+def finite_answers(release: Release) -> list[dict[str, Any]]:
+    """The answers to questions with finitely many results, for programs."""
+    return [
+        vars(a) | {"value": list(a.value) if isinstance(a.value, tuple) else a.value} for a in release.finite.values()
+    ]
+
+
+def show_answers(release: Release) -> None:
+    """The same, for people."""
+    emit_table(
+        ("answer", "value", "margin ±", "confidence", "hit rate"),
+        [
+            (
+                a.name,
+                ", ".join(str(v) for v in a.parts),
+                "–" if a.moe is None else f"{a.moe:.15g}",
+                f"{100 * a.confidence:.7g} %",
+                f"{a.hit_rate:.2%}",
+            )
+            for a in release.finite.values()
+        ],
+        numeric=(2, 3, 4),
+    )
+
+
+def finite_choices(publication: Publication, made: Sequence[Made]) -> list[dict[str, Any]]:
+    """What the mechanism of each finite question was chosen from, for programs."""
+    return [
+        {"name": q.name, "why": m.why, "candidates": [vars(c) for c in m.choice.candidates] if m.choice else []}
+        for q, m in zip(publication.finite, made, strict=True)
+    ]
+
+
+def show_choices(publication: Publication, made: Sequence[Made]) -> None:
+    """The same, for people."""
+    for query, m in zip(publication.finite, made, strict=True):
+        emit()
+        emit(f"{query.name}: {m.why}")
+        for line in m.choice.table().split("\n") if m.choice else ():
+            emit(line)

@@ -21,7 +21,15 @@ from fitnoise.errors import DomainError
 Code = str | int | bool
 """What a categorical column holds."""
 
-RESERVED = ("value", "std_error", "moe")
+RESERVED = (
+    "value",
+    "std_error",
+    "moe",
+    "biased_value",
+    "simulated_rmse",
+    "unbiased_value",
+    "synthetic_records",
+)
 """Column names of a released table that no attribute may take."""
 
 _EXACT = 2**53

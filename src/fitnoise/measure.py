@@ -14,11 +14,16 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fitnoise import noise, privacy
+from fitnoise import noise
 from fitnoise.counting import Counter, Progress, Tally, maximal
 from fitnoise.errors import CapExceeded, DataError, PlanError
+from fitnoise.finite.clamped import ClampedMechanism
+from fitnoise.finite.lazy import LazyMechanism
+from fitnoise.finite.queries import Mechanism
 from fitnoise.ledger import Account, Entry, Ledger, ceil_dyadic
-from fitnoise.plans import Plan, against_limits, unit_profile
+from fitnoise.plans import Plan, against_limits, finite_epsilons, unit_profile
+from fitnoise.plans import charge as price
+from fitnoise.projections import Region
 from fitnoise.publication import Publication
 from fitnoise.pure import MeasuredMargin, PureStrategy
 from fitnoise.strategy import Integers, Strategy, StrategyGroup, centre, exact_matmul
@@ -40,10 +45,12 @@ class Measurement:
     answers: per group of sectors, integers: those of one sector after the other, each in C order of (attributes…, rows
         of A_S). Of a pure plan per measured margin, in C order of (attributes…, rows of A_b).
     charge: what the ledger was charged, the entry as written.
+    outputs: of every finite mechanism which of its outputs was drawn, from 0.
     """
 
     answers: tuple[Integers, ...]
     charge: Entry
+    outputs: tuple[int, ...] = ()
 
 
 @final
@@ -66,13 +73,14 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger, *, progress: Progress 
     """Measure a plan's strategy on data, once.
 
     Args:
-        plan: the plan; only its strategy, unit and source are used.
+        plan: the plan; only its strategy, its finite mechanisms, unit and source are used.
         counter: the data.
         ledger: charged with the exact ρ before any noise is drawn.
         progress: told how much of the counting is done, from 0 to 1.
 
     Raises:
-        DataError: the data do not fit the domain or the plan's policy; nothing was charged.
+        DataError: the data do not fit the domain or the plan's policy, or have more records than a small database or a
+            finite question is declared to have; nothing was charged.
         CapExceeded: the strategy costs more than the plan's own cap or budget; nothing was read.
         PlanError: the plan is free, or stands beside others for replace-one neighbours; nothing was read.
         LedgerError: the ledger cannot be used, the plan cannot stand beside those it names, or it is meant to be free
@@ -86,10 +94,12 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger, *, progress: Progress 
         * every answer is an exact integer plus one independent draw of N_Z(0, σ_S²);
         * of a pure plan, the ℓ1 distance of the answers before noise over t is at most the ε charged, and the draws are
           of discrete Laplace noise of scale t;
+        * every finite answer is one exact draw, by the integers of its mechanism, whose privacy is proven anew;
         * nothing else in the result, nor which integer width is used, depends on the data;
         * whatever happens after the charge, the charge stays.
     """
     strategy = _afresh(plan.strategy)
+    finite = tuple(replace(m) for m in plan.finite)
     publication = plan.publication
     drops = publication.source.drops
     if counter.drops != drops:
@@ -97,7 +107,7 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger, *, progress: Progress 
             "the plan and the data source disagree on records outside the domain: one drops them, the other does not, "
             "and the price depends on it. Nothing was read and nothing was charged."
         )
-    rho = privacy.rho(strategy.unit_cost(publication.unit, drops=drops))
+    rho, epsilon = price(publication, strategy, finite)
     if rho <= 0:
         raise PlanError("a strategy that measures something costs something; this one claims to be free.")
     for what, spent, limit in against_limits(publication, plan.decomposition, strategy, rho):
@@ -105,7 +115,7 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger, *, progress: Progress 
             raise CapExceeded(
                 f"the plan costs more than the {what} it declares. Nothing was read and nothing was charged."
             )
-    profile = unit_profile(publication, plan.decomposition, strategy)
+    profile = unit_profile(publication, plan.decomposition, strategy, finite)
     if profile is not None and profile.largest != ceil_dyadic(rho):
         raise PlanError("the cells of a strategy do not cost what it does. Nothing was read and nothing was charged.")
     if publication.beside and profile is None:
@@ -113,16 +123,16 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger, *, progress: Progress 
             "a plan stands beside others only for add-or-remove-one neighbours: what replacing a record costs is no "
             "sum over cells. Nothing was read and nothing was charged."
         )
-    exact = _counted(plan, strategy, counter, progress)
+    exact, places = _counted(plan, strategy, finite, counter, progress)
     rise = Fraction(0) if publication.free else None
     entry = ledger.charge(
         account(plan),
         rho,
-        _detail(plan, strategy, rho),
+        _detail(plan, strategy, finite, rho),
         profile=profile,
         beside=publication.beside,
         at_most=rise,
-        epsilon=strategy.unit_epsilon(publication.unit, drops=drops) if isinstance(strategy, PureStrategy) else None,
+        epsilon=epsilon,
     )
     if isinstance(strategy, PureStrategy):
         for values in exact:
@@ -130,26 +140,68 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger, *, progress: Progress 
     else:
         for group, values in zip(strategy.groups, exact, strict=True):
             _add_noise(values, group)
-    return Measurement(tuple(exact), entry)
+    return Measurement(tuple(exact), entry, tuple(_drawn(m, i) for m, i in zip(finite, places, strict=True)))
+
+
+def _drawn(mechanism: Mechanism, place: tuple[int, ...]) -> int:
+    """One output for the true result at a place."""
+    if isinstance(mechanism, LazyMechanism):
+        drawn = noise.by_distance(mechanism.alpha, mechanism.steps, mechanism.weights, mechanism.top, place)
+        return int(np.ravel_multi_index(drawn, mechanism.weights.shape))
+    if isinstance(mechanism, ClampedMechanism):
+        drawn = noise.clamped(mechanism.alpha, mechanism.steps, mechanism.shape, place)
+        return int(np.ravel_multi_index(drawn, mechanism.shape))
+    return noise.categorical(mechanism.weights.row(place[0]))
+
+
+def _place(mechanism: Mechanism, result: object) -> tuple[int, ...]:
+    """Where the true result is: looked up, and refused, before anything is charged."""
+    place = mechanism.place(result)
+    return place if isinstance(place, tuple) else (place,)
 
 
 def _counted(
-    plan: Plan, strategy: Strategy | PureStrategy, counter: Counter, progress: Progress | None
-) -> list[Integers]:
-    """The exact answers, by group or by measured margin."""
+    plan: Plan,
+    strategy: Strategy | PureStrategy,
+    finite: tuple[Mechanism, ...],
+    counter: Counter,
+    progress: Progress | None,
+) -> tuple[list[Integers], list[tuple[int, ...]]]:
+    """The exact answers, by group or by measured margin; and the place of the true result of every finite question."""
     asked: list[MeasuredMargin | StrategyGroup] = []
     asked += strategy.margins if isinstance(strategy, PureStrategy) else strategy.groups
     parts = [_parts(plan, x.rows if isinstance(x, MeasuredMargin) else x.basis) for x in asked]
     needed = {m for x, own in zip(asked, parts, strict=True) for part in own for m in _margins(plan, x, part)}
+    domain, source, unit = plan.publication.workload.domain, plan.publication.source, plan.publication.unit
+    questions = plan.publication.finite
+    needed |= {m for q in questions for m in q.margins(domain)}
     counter.check(sorted({a for m in needed for a in m}))
     margins = counter.count(maximal(needed), progress)
-    domain = plan.publication.workload.domain
     if any(counts.shape != tuple(domain[a].size for a in m) for m, counts in margins.items()):
         raise DataError("the counts are of another domain than the plan's. Nothing was measured, nothing was charged.")
     tally = Tally(margins)
+    _check_size(plan.publication, int(next(iter(margins.values())).sum()) if margins else 0)
+    places = [
+        _place(m, q.answer(domain, unit, [tally[a] for a in q.margins(domain)], drops=source.drops))
+        for q, m in zip(questions, finite, strict=True)
+    ]
     if isinstance(strategy, PureStrategy):
-        return [_asked(plan, strategy, m, own, tally) for m, own in zip(strategy.margins, parts, strict=True)]
-    return [_transform(plan, g, own, tally) for g, own in zip(strategy.groups, parts, strict=True)]
+        return [_asked(plan, strategy, m, own, tally) for m, own in zip(strategy.margins, parts, strict=True)], places
+    return [_transform(plan, g, own, tally) for g, own in zip(strategy.groups, parts, strict=True)], places
+
+
+def _check_size(publication: Publication, records: int) -> None:
+    """Refuse data that are no small database of the declared size, without saying how many records there are."""
+    small = publication.small
+    if small is None:
+        return
+    exact = small.region is Region.EXACTLY
+    if records > small.size or (exact and records != small.size):
+        raise DataError(
+            f"the plan is for {'exactly' if exact else 'at most'} {small.size:,} records, and the data have another "
+            "number. Correct `size`, if the number is public, and plan again. Nothing was measured and nothing was "
+            "charged."
+        )
 
 
 def _afresh(strategy: Strategy | PureStrategy) -> Strategy | PureStrategy:
@@ -177,9 +229,17 @@ def _add_noise(values: Integers, group: StrategyGroup) -> None:
         first = last
 
 
-def _detail(plan: Plan, strategy: Strategy | PureStrategy, rho: Fraction) -> dict[str, Any]:
+def _detail(
+    plan: Plan, strategy: Strategy | PureStrategy, finite: tuple[Mechanism, ...], rho: Fraction
+) -> dict[str, Any]:
     names = plan.decomposition.exchangeable
     detail: dict[str, Any] = {"plan": plan.hash, "mechanism": plan.mechanism, "rho": str(rho)}
+    if finite:
+        epsilons = finite_epsilons(plan.publication, finite)
+        detail["finite"] = [
+            {"question": q.name, "family": m.family, "epsilon": str(e)}
+            for q, m, e in zip(plan.publication.finite, finite, epsilons, strict=True)
+        ]
     if isinstance(strategy, PureStrategy):
         return detail | {
             "margins": [{"of": [names[a] for a in m.attributes], "queries": len(m.rows)} for m in strategy.margins]

@@ -66,8 +66,10 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -79,6 +81,7 @@ from fitnoise.strategy import MAX_SCALE
 
 __all__ = [
     "MAX_SCALE",
+    "by_distance",
     "categorical",
     "categoricals",
     "discrete_gaussian",
@@ -108,6 +111,9 @@ _MARGIN = 16
 
 _GUARD = 16
 """Bits with which `_exp_bounds` computes beyond those it returns: with fewer it is no less right, only less sharp."""
+
+_AT_ONCE = 32
+"""Words asked for at once, where they are used one by one."""
 
 _TOO_MANY = 2**60
 """Draws: more than any array holds."""
@@ -366,6 +372,133 @@ def _partial_sums(weights: Sequence[int] | npt.NDArray[Any]) -> list[int]:
     return list(itertools.accumulate(whole))
 
 
+def by_distance(
+    alpha: Fraction, steps: Sequence[int], weights: npt.NDArray[np.int64], top: int, place: Sequence[int]
+) -> tuple[int, ...]:
+    """Draw one point o of a box with a probability in proportion to α^d(place, o) · weights[o], exactly.
+
+    d(x, y) = max_k ⌈|x_k − y_k| / steps_k⌉. The row of probabilities is never formed. A try is:
+
+    1. Draw m ≥ 0 with P(m) ∝ α^m B_m, where B_m = Π_k (2 m steps_k + 1) is the number of whole points x with
+       d(place, x) ≤ m. With B_m = Σ_j c_j C(m, j), where c_j ≥ 0 are its differences at 0, that is a mixture: j with
+       weight c_j α^j / (1 − α)^(j + 1), and then m = j + G_0 + … + G_j, with P(G = g) = (1 − α) α^g.
+    2. Draw a point x, uniform among these B_m.
+    3. Take it with probability weights[x] / top if it is in the box, and never otherwise; else start anew.
+
+    *Proof.* Σ_m C(m, j) α^m = α^j / (1 − α)^(j + 1), and G_0 + … + G_j is m − j with probability
+    C(m, j) α^(m − j) (1 − α)^(j + 1): step 1 gives m with probability α^m B_m / K, K = Σ_m α^m B_m. Step 2 gives x with
+    probability Σ_{m ≥ d} α^m / K = α^d / ((1 − α) K), d = d(place, x). ∎
+
+    A weight that is looked up is also compared with `top`, as looking at all of them would take longer than drawing.
+
+    Args:
+        alpha: α, 0 < α < 1. Fastest where it is a multiple of 2^−64. Of the order of 1/(1 − α) words are read a try.
+        steps: at least 1, one for every axis.
+        weights: int64, an axis for every step; none below 0.
+        top: at least the largest weight, and above 0.
+        place: where the truth is in the box, from 0, one number for every axis.
+
+    Returns:
+        A place in the box.
+
+    Raises:
+        TypeError: α is no fraction, the weights are no array of int64, or another number is not whole.
+        ValueError: α, a step or `top` is out of range, the axes are not equally many, the place is not in the box, or a
+            weight was met that is not from 0 to `top`.
+        FitnoiseError: The sampler failed, for want of randomness from the operating system.
+
+    **Guarantees**
+
+    - Exact distribution, provided the bits of `os.urandom` are: whole numbers decide, nothing is rounded or cut off.
+    - A try succeeds with probability Σ_o α^d(place, o) weights[o] / (top Σ_x α^d(place, x)), the last sum over all
+      whole points, which is the same for every place. So the number of tries has one law for all places whose weights,
+      so discounted, have one sum. What a try reads and does before its end depends on m and x − place alone, whose law
+      is the same for every place: a weight is read at the nearest place of the box where x is outside. Where in the
+      weights that is shows in the caches, in nanoseconds: constant time is not claimed.
+    - Every call is fresh: no seed, no state that a caller can set, save or restore, no bits kept for later.
+    - No error names a weight or the place.
+    """
+    if not isinstance(weights, np.ndarray) or weights.dtype != np.int64:
+        raise TypeError("the weights need to be an array of int64; no noise was drawn")
+    if isinstance(top, bool) or not isinstance(top, int | np.integer):
+        raise TypeError("the largest weight needs to be a whole number; no noise was drawn")
+    if top < 1:
+        raise ValueError("the largest weight is below 1; no noise was drawn")
+    own, axes = _checked_box(alpha, steps, weights.shape, place)
+    words = _stream()
+    points = _points(words, alpha, axes, own)
+    while True:
+        x = next(points)
+        near = tuple(min(max(k, 0), s - 1) for k, s in zip(x, weights.shape, strict=True))
+        weight = int(weights[near])
+        if not 0 <= weight <= top:
+            raise ValueError("a weight is not from 0 to the largest one that was given; no noise was drawn")
+        taken = _uniform(words, int(top)) < weight
+        if taken and near == tuple(x):
+            return near
+
+
+def clamped(alpha: Fraction, steps: Sequence[int], shape: Sequence[int], place: Sequence[int]) -> tuple[int, ...]:
+    """Draw a whole point with a probability in proportion to α^d(place, o), and clamp it to a box.
+
+    d as of :func:`by_distance`, of which this is the first try, with every axis moved to the nearest end where it is
+    beyond one.
+
+    Args:
+        alpha: α, 0 < α < 1.
+        steps: at least 1, one for every axis.
+        shape: of the box.
+        place: where the truth is in the box, from 0.
+
+    Returns:
+        A place in the box.
+
+    Raises:
+        TypeError: α is no fraction, or another number is not whole.
+        ValueError: α or a step is out of range, the axes are not equally many, or the place is not in the box.
+        FitnoiseError: The sampler failed, for want of randomness from the operating system.
+
+    **Guarantees**
+
+    - As of :func:`by_distance`; what is read and done before clamping has the same law for every place.
+    """
+    own, axes = _checked_box(alpha, steps, shape, place)
+    x = next(_points(_stream(), alpha, axes, own))
+    return tuple(min(max(k, 0), int(s) - 1) for k, s in zip(x, shape, strict=True))
+
+
+def _points(words: Iterator[int], alpha: Fraction, axes: list[int], own: list[int]) -> Iterator[list[int]]:
+    """Points x with P(x) ∝ α^d(own, x), over all whole points, independent and without end: steps 1 and 2 above."""
+    p, q = alpha.numerator, alpha.denominator
+    counts = [math.prod(2 * m * v + 1 for v in axes) for m in range(len(axes) + 1)]
+    mixture = []
+    for j in range(len(counts)):
+        mixture.append(counts[0] * p**j * (q - p) ** (len(axes) - j))
+        counts = [after - before for before, after in itertools.pairwise(counts)]
+    sums = list(itertools.accumulate(mixture))
+    while True:
+        j = bisect_right(sums, _uniform(words, sums[-1]))
+        m = j + sum(_successes(words, p, q) for _ in range(j + 1))
+        yield [i + _uniform(words, 2 * m * v + 1) - m * v for i, v in zip(own, axes, strict=True)]
+
+
+def _checked_box(
+    alpha: Fraction, steps: Sequence[int], shape: Sequence[int], place: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """The place and the steps as Python's integers, or the error that says why not."""
+    if not isinstance(alpha, Fraction):
+        raise TypeError(f"alpha is a {type(alpha).__name__}; it needs to be a Fraction; no noise was drawn")
+    if any(isinstance(n, bool) or not isinstance(n, int | np.integer) for n in (*steps, *place, *shape)):
+        raise TypeError("steps, places and the shape need to be whole numbers; no noise was drawn")
+    if not 0 < alpha < 1 or min(steps, default=0) < 1:
+        raise ValueError("alpha is not between 0 and 1, or a step is below 1; no noise was drawn")
+    if not len(steps) == len(place) == len(shape):
+        raise ValueError("steps, place and box need equally many axes; no noise was drawn")
+    if not all(0 <= i < s for i, s in zip(place, shape, strict=True)):
+        raise ValueError("the place is not in the box; no noise was drawn")
+    return [int(i) for i in place], [int(v) for v in steps]
+
+
 def _single(law: _Law, scale: float, size: int) -> Integers:
     """One run of a law, checked."""
     parameter, count = _one(scale, size)
@@ -476,6 +609,33 @@ def _words(count: int) -> Integers:
     if failure is not None:  # raised out here: nothing of the error is kept
         raise FitnoiseError(f"the noise sampler failed ({failure}); no noise was drawn")
     return np.frombuffer(drawn, dtype=np.int64)
+
+
+def _stream() -> Iterator[int]:
+    """Fresh words of 64 random bits without end, asked for a few at a time; what is left over is forgotten."""
+    while True:
+        yield from _words(_AT_ONCE).view(np.uint64).tolist()
+
+
+def _uniform(words: Iterator[int], count: int) -> int:
+    """A number of 0, …, count − 1, each as likely: the first bits of some words, anew while they are no such number."""
+    bits = (count - 1).bit_length()
+    length = -(-bits // 64)
+    while True:
+        u = 0
+        for _ in range(length):
+            u = u << 64 | next(words)
+        u >>= 64 * length - bits
+        if u < count:
+            return u
+
+
+def _successes(words: Iterator[int], p: int, q: int) -> int:
+    """How often something of probability p/q happens before it fails to."""
+    count = 0
+    while _uniform(words, q) < p:
+        count += 1
+    return count
 
 
 def _try(

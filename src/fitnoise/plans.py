@@ -21,14 +21,19 @@ import numpy as np
 from scipy.special import ndtri
 
 from fitnoise import laplace_sums, privacy, rules
-from fitnoise.certificates import Certificate, Evidence, Pairs, Terms, lower_bound
+from fitnoise.certificates import Certificate, Evidence, Pairs, Terms, ky_fan_certificate, lower_bound
 from fitnoise.composition import Profile
 from fitnoise.domain import Domain
 from fitnoise.errors import FitnoiseError, PlanError
+from fitnoise.finite import documents
+from fitnoise.finite.mechanisms import points
+from fitnoise.finite.priors import uniform
+from fitnoise.finite.queries import FiniteQuery, Mechanism
 from fitnoise.privacy import Privacy
-from fitnoise.publication import Goal, Publication
+from fitnoise.publication import WARMEST, Goal, Publication, Setting, Variant
 from fitnoise.pure import LEAST_SCALE, NOISE_VARIANCE, MeasuredMargin, PureEstimation, PureStrategy
 from fitnoise.rounding import variances_of
+from fitnoise.row_space import RowSpace, row_space
 from fitnoise.sectors import Decomposition, Floats, TableGroup, decompose, exchangeable_attributes
 from fitnoise.spec import Spec, attribute_document
 from fitnoise.strategy import SAFE, SectorEstimation, Strategy, StrategyGroup, largest_entry
@@ -43,6 +48,9 @@ MECHANISM = "fit-for-use"
 
 PURE_MECHANISM = "pure-fit-for-use"
 """Discrete Laplace noise on margins."""
+
+PROJECTION_MECHANISM = "projection"
+"""Discrete Gaussian noise of a Ky Fan design, for a small database whose answers are projected."""
 
 SLIGHTLY = 1e-3
 """Part of a tail kept back for what discrete noise adds to it, where intervals of many numbers are to hold at once."""
@@ -75,6 +83,32 @@ class TableSummary:
 
 
 @final
+@dataclass(frozen=True)
+class FiniteSummary:
+    """What a plan promises for one question with finitely many answers.
+
+    family: of its mechanism. results: how many there are. epsilon: what the answer costs one unit.
+    hit_rate: the probability that the published answer is the true one, on average over the prior of the question.
+    mae, rmse: mean absolute error and root mean squared error, on average over it; None where results are no numbers.
+    moe: whatever the true answer is, the published one is within this of it with a probability of `confidence` or more
+        (each of several counts by itself within it, all at once); None where results are no numbers.
+    leakage: min-entropy leakage about the answer under the prior, in bits.
+    """
+
+    name: str
+    question: str
+    family: str
+    results: int
+    epsilon: float
+    hit_rate: float
+    mae: float | None
+    rmse: float | None
+    moe: float | None
+    confidence: float
+    leakage: float
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A certified plan. Make one with :func:`fitnoise.plan`; nothing in it depends on data.
@@ -84,9 +118,12 @@ class Plan:
         strategy: the integers that will be measured, with their noise scales.
         evidence: dual weights, which prove the bound.
         status: how the optimisation ended, as a sentence.
+        finite: the mechanisms of the publication's questions with finitely many answers, in their order.
+        setting: of a small database how it is measured and estimated; None of others.
 
     **Guarantees**
         * `cost_squared` is the exact cost of `strategy` for one protected unit, rounded up to a float;
+        * `exact_rho` and `exact_epsilon` are of everything that is released: the tables and the finite answers;
         * `bound` ≤ the `value` of every unbiased Gaussian linear mechanism that meets the targets (under a budget: the
           targets times `relaxation`), recomputed from the problem and `evidence`;
         * `variances` ≤ the targets (times `relaxation`, which is 1 unless a budget was given); for total error this is
@@ -98,8 +135,13 @@ class Plan:
     strategy: Strategy | PureStrategy
     evidence: Evidence
     status: str
+    finite: tuple[Mechanism, ...] = ()
+    setting: Setting | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "finite", tuple(self.finite))
+        own_mechanisms(self.publication, self.finite)
+        _own_setting(self.publication, self.setting)
         d = self.decomposition
         if self.strategy.sizes != d.sizes or self.strategy.cells != d.cells:
             raise PlanError("the strategy is for another domain than the publication.")
@@ -133,6 +175,8 @@ class Plan:
     @property
     def mechanism(self) -> str:
         """What the mechanism is called in documents."""
+        if self.setting is not None:
+            return PROJECTION_MECHANISM
         return PURE_MECHANISM if isinstance(self.strategy, PureStrategy) else MECHANISM
 
     @cached_property
@@ -150,9 +194,17 @@ class Plan:
     @cached_property
     def exact_epsilon(self) -> Fraction | None:
         """ε of a pure plan for one protected unit, exact; None for Gaussian noise, which keeps no ε without a δ."""
-        if not isinstance(self.strategy, PureStrategy):
-            return None
-        return self.strategy.unit_epsilon(self.publication.unit, drops=self.publication.source.drops)
+        return self.exact_charge[1]
+
+    @cached_property
+    def exact_charge(self) -> tuple[Fraction, Fraction | None]:
+        """(ρ, and ε of a pure plan) of all that is released, exact: what the ledger will be charged."""
+        return charge(self.publication, self.strategy, self.finite)
+
+    @property
+    def finite_epsilons(self) -> tuple[Fraction, ...]:
+        """What each finite answer costs one protected unit, proven: at most what its question asked for."""
+        return finite_epsilons(self.publication, self.finite)
 
     @property
     def cost_squared(self) -> float:
@@ -161,8 +213,8 @@ class Plan:
 
     @property
     def exact_rho(self) -> Fraction:
-        """ρ = Δ²/2, exact: the guarantee is ρ-zCDP."""
-        return privacy.rho(self.exact_cost)
+        """ρ, exact: Δ²/2 of the tables, and ε²/2 of each finite answer. The guarantee is ρ-zCDP."""
+        return self.exact_charge[0]
 
     @property
     def rho(self) -> float:
@@ -171,22 +223,35 @@ class Plan:
 
     @property
     def mu(self) -> float:
-        """μ = Δ, of the Gaussian mechanism this one imitates on the integers; of a pure plan, what its ε implies."""
-        return privacy.mu(self.exact_cost) if self.exact_epsilon is None else privacy.pure_mu(self.exact_epsilon)
+        """μ = Δ, of the Gaussian mechanism this one imitates on the integers; of a pure plan, what its ε implies.
+
+        Finite answers add what their ε implies: the root of the sum of squares.
+        """
+        if self.exact_epsilon is not None:
+            return privacy.pure_mu(self.exact_epsilon)
+        return math.hypot(privacy.mu(self.exact_cost), *(privacy.pure_mu(e) for e in self.finite_epsilons))
 
     def epsilon(self, delta: float | None = None, *, nominal: bool = False) -> float:
         """ε at δ (default: the publication's).
 
         Guaranteed: from ρ-zCDP by the optimal conversion, valid for the discrete noise actually used. Nominal: the
         exact curve of continuous Gaussian noise with the same covariance, smaller, to compare with other tools. Of a
-        pure plan both are its ε, whatever δ.
+        pure plan both are its ε, whatever δ. The ε of finite answers is added to that of the tables, or their ρ is,
+        whichever gives less: both are proven.
         """
         if self.exact_epsilon is not None:
             return _up(self.exact_epsilon)
         at = self.publication.delta if delta is None else delta
+        apart = math.fsum(_up(e) for e in self.finite_epsilons)
         if nominal:
-            return privacy.gaussian_epsilon(self.mu, at)
-        return privacy.zcdp_epsilon(self.exact_rho, at)
+            return min(privacy.gaussian_epsilon(self.mu, at), self._tables_epsilon(at, nominal=True) + apart)
+        return min(privacy.zcdp_epsilon(self.exact_rho, at), self._tables_epsilon(at, nominal=False) + apart)
+
+    def _tables_epsilon(self, delta: float, *, nominal: bool) -> float:
+        """Of the Gaussian tables alone."""
+        if nominal:
+            return privacy.gaussian_epsilon(privacy.mu(self.exact_cost), delta)
+        return privacy.zcdp_epsilon(privacy.rho(self.exact_cost), delta)
 
     @property
     def profile(self) -> Floats:
@@ -215,6 +280,8 @@ class Plan:
         """
         if isinstance(self.strategy, PureStrategy):
             return _up(self.exact_cost / 2)
+        if self.setting is not None:
+            return self._ky_fan.value
         cost = _up(self.exact_weighted_cost)
         return cost if self.terms.trade is None else cost + traded(self.terms, self.variances)
 
@@ -337,8 +404,11 @@ class Plan:
 
     @property
     def _prices(self) -> Floats:
-        """−d log(value) / d log c_j of every number."""
+        """−d log(value) / d log c_j of every number; of small databases its part of the weighted total variance."""
         t, q = self.terms, self.evidence.numbers
+        if self.setting is not None:
+            shares = self.variances / self.decomposition.variances
+            return np.asarray(shares / shares.sum())
         if t.weights is None:
             return np.asarray(q / q.sum())
         if t.trade is None:
@@ -380,16 +450,66 @@ class Plan:
             total += float(paid.max(axis=1).sum())
         return total * self.publication.unit.max_records * (2 if twice else 1)
 
+    @cached_property
+    def finite_summaries(self) -> tuple[FiniteSummary, ...]:
+        """What is promised of each question with finitely many answers, in their order."""
+        gamma = self.publication.workload.confidence
+        asked = zip(self.publication.finite, self.finite, self.finite_epsilons, strict=True)
+        return tuple(_finite_summary(q, m, e, gamma) for q, m, e in asked)
+
     # --- proof --------------------------------------------------------------------------------------
 
     @cached_property
     def certificate(self) -> Certificate:
         """Value and bound, recomputed from the integers and from the problem."""
+        if self.setting is not None:
+            return self._ky_fan
         if (self.evidence.pairs is not None) != (self.publication.unit.neighbours is privacy.Neighbours.REPLACE_ONE):
             raise PlanError("evidence about pairs of records goes with replace-one neighbours, and only with them.")
         bound = lower_bound(self.decomposition, self.evidence, self.terms)
         bought = 1.0 if self.publication.budget is None else self.relaxation
         return Certificate(value=self.value, bound=bound / bought)
+
+    @cached_property
+    def _ky_fan(self) -> Certificate:
+        """‖Σ‖_(k) times the sensitivity, and what no noise is below, in row space."""
+        assert self.setting is not None  # noqa: S101 - asked of small databases only
+        cells = self.evidence.cells
+        if self.evidence.numbers.size or self.evidence.pairs is not None or cells.shape != (self.decomposition.cells,):
+            raise PlanError("evidence of a Ky Fan design is a weight for every cell, and nothing else.")
+        return ky_fan_certificate(self.space.rows, cells, self.noise_factor, self.setting.index)
+
+    @cached_property
+    def space(self) -> RowSpace:
+        """The queries in row space, for small databases."""
+        return row_space(self.decomposition)
+
+    @cached_property
+    def noise_factor(self) -> Floats:
+        """F (r, r), where the covariance of the noise in row space is F Fᵀ, in people²."""
+        ((whitener,),) = self.estimation.whiteners
+        return np.asarray(self.space.triangle @ whitener)
+
+    @cached_property
+    def head(self) -> Floats | None:
+        """Of the paper's variant, the first k directions of row space (r, k), which stay as measured; None of others.
+
+        They are the leading eigenvectors of R diag(q) Rᵀ: those of Σ are not determined where its variances are equal.
+        """
+        small, setting = self.publication.small, self.setting
+        if small is None or setting is None or small.variant is not Variant.PAPER:
+            return None
+        q = self.evidence.cells / self.evidence.cells.sum()
+        vectors = np.linalg.eigh((self.space.rows * q) @ self.space.rows.T)[1]
+        return np.asarray(vectors[:, ::-1][:, : setting.index])
+
+    @property
+    def penalty(self) -> float:
+        """λ of the entropic estimate: τ times the mean over cells of the standard deviation of noise along a column."""
+        assert self.setting is not None  # noqa: S101 - asked of small databases only
+        return self.setting.temperature * float(
+            np.sqrt(((self.noise_factor.T @ self.space.rows) ** 2).sum(axis=0)).mean()
+        )
 
     @property
     def bound(self) -> float:
@@ -425,7 +545,9 @@ class Plan:
             "strategy": self._strategy_document(),
             "weights": _evidence_document(self.evidence),
             "status": self.status,
+            **({} if self.setting is None else {"setting": vars(self.setting)}),
             "cost": {"cost_squared": str(self.exact_cost), "bound": float(f"{self.bound:.9e}")},
+            **({"finite": [documents.document(m) for m in self.finite]} if self.finite else {}),
         }
 
     def _strategy_document(self) -> Any:
@@ -474,11 +596,11 @@ class Plan:
             raise PlanError("this is not a plan: it is not JSON. Nothing was measured.") from None
         if not isinstance(document, Mapping) or "fitnoise_plan" not in document:
             raise PlanError("this is not a plan: the key 'fitnoise_plan' is missing. Nothing was measured.")
-        known = (MECHANISM, PURE_MECHANISM)
+        known = (MECHANISM, PURE_MECHANISM, PROJECTION_MECHANISM)
         if document["fitnoise_plan"] != FORMAT or document.get("mechanism") not in known:
             raise PlanError(
                 f"this plan is version {document['fitnoise_plan']!r} of mechanism {document.get('mechanism')!r}; this "
-                f"program reads version {FORMAT} of {' and '.join(map(repr, known))}. Nothing was measured."
+                f"program reads version {FORMAT} of {', '.join(map(repr, known))}. Nothing was measured."
             )
         try:
             plan = cls._read(document)
@@ -497,15 +619,26 @@ class Plan:
     def _read(cls, document: Mapping[str, Any]) -> Self:
         publication = Spec.parse(document["spec"]).publication()
         domain = publication.workload.domain
+        if (publication.small is not None) != (document["mechanism"] == PROJECTION_MECHANISM):
+            raise PlanError("a plan for a small database is one of the projection mechanism, and no other is.")
         free, bound = exchangeable_attributes(publication.workload, publication.apart)
         sizes = {a: domain[a].size for a in free}
         cells = math.prod(domain[a].size for a in bound)
         read = _pure_strategy if document["mechanism"] == PURE_MECHANISM else _strategy
+        finite = document.get("finite", [])
+        if not isinstance(finite, list) or len(finite) != len(publication.finite):
+            raise PlanError("a plan has one mechanism for each question with finitely many answers; this one has not.")
+        drops = publication.source.drops
         return cls(
+            finite=tuple(
+                documents.read(q.graph(domain, publication.unit, drops=drops), q.record_epsilon(publication.unit), m)
+                for q, m in zip(publication.finite, finite, strict=True)
+            ),
             publication=publication,
             strategy=read(document["strategy"], sizes, cells),
             evidence=_evidence(document["weights"]),
             status=str(document["status"]),
+            setting=_setting(document.get("setting")),
         )
 
 
@@ -546,6 +679,26 @@ def _sparse(row: Any) -> list[list[int]]:
     """The cells where a row is not 0, and what it is there."""
     where = np.flatnonzero(row)
     return [where.tolist(), row[where].tolist()]
+
+
+def _finite_summary(query: FiniteQuery, mechanism: Mechanism, epsilon: Fraction, confidence: float) -> FiniteSummary:
+    graph = mechanism.graph
+    prior = uniform(graph) if query.prior is None else query.prior
+    numbers = points(graph.results[:1]) is not None
+    hit_rate = mechanism.hit_rate(prior)
+    return FiniteSummary(
+        name=query.name,
+        question=query.question.value,
+        family=mechanism.family,
+        results=graph.n,
+        epsilon=_up(epsilon),
+        hit_rate=hit_rate,
+        mae=mechanism.mae(prior) if numbers else None,
+        rmse=mechanism.rmse(prior) if numbers else None,
+        moe=float(mechanism.margin(confidence)) if numbers else None,
+        confidence=confidence,
+        leakage=mechanism.leakage(prior),
+    )
 
 
 @final
@@ -666,6 +819,58 @@ def terms(publication: Publication, decomposition: Decomposition) -> Terms:
     return Terms(weights, objective.trade, relative, publication.unit.cost_factor(), alone)
 
 
+def _own_setting(publication: Publication, setting: Setting | None) -> None:
+    """Raise PlanError unless there is a setting exactly for small databases, as far as the publication says it."""
+    small = publication.small
+    if (small is None) != (setting is None):
+        raise PlanError("a plan for a small database says how it is measured and estimated, and no other does.")
+    if small is None or setting is None:
+        return
+    fits = setting.index >= 1 and 0 <= setting.temperature <= WARMEST
+    fits = fits and small.index in (None, setting.index) and small.temperature in (None, setting.temperature)
+    if not fits:
+        raise PlanError("the index or the temperature of a plan are not those of its publication.")
+
+
+def _setting(document: Any) -> Setting | None:
+    if document is None:
+        return None
+    index, temperature = document["index"], document["temperature"]
+    if type(index) is not int or type(temperature) not in (int, float):
+        raise PlanError("the setting of a plan is a whole number and a temperature.")
+    return Setting(index, float(temperature))
+
+
+def own_mechanisms(publication: Publication, finite: Sequence[Mechanism]) -> None:
+    """Raise PlanError unless there is one mechanism for each finite question: of its graph, and made for its ε."""
+    domain, unit, drops = publication.workload.domain, publication.unit, publication.source.drops
+    fits = len(finite) == len(publication.finite) and all(
+        q.fits(domain, unit, m, drops=drops) for q, m in zip(publication.finite, finite, strict=True)
+    )
+    if not fits:
+        raise PlanError("the mechanisms of a plan are not those of its questions. Nothing was measured.")
+
+
+def finite_epsilons(publication: Publication, finite: Sequence[Mechanism]) -> tuple[Fraction, ...]:
+    """What each finite answer costs one protected unit: g times what it costs one record, proven from its integers."""
+    return tuple(publication.unit.max_records * m.log_ratio() for m in finite)
+
+
+def charge(
+    publication: Publication, strategy: Strategy | PureStrategy, finite: Sequence[Mechanism]
+) -> tuple[Fraction, Fraction | None]:
+    """(ρ, ε) of a release for one protected unit, exact, from the integers; ε of pure strategies only.
+
+    Pure parts add their ε. Beside Gaussian noise each finite answer is (ε²/2)-zCDP (Bun and Steinke 2016), and ρ adds.
+    """
+    unit, drops = publication.unit, publication.source.drops
+    extra = finite_epsilons(publication, finite)
+    if isinstance(strategy, PureStrategy):
+        epsilon = strategy.unit_epsilon(unit, drops=drops) + sum(extra)
+        return privacy.rho(epsilon**2), epsilon
+    return privacy.rho(strategy.unit_cost(unit, drops=drops)) + sum((e**2 / 2 for e in extra), Fraction(0)), None
+
+
 def weighted_cost(
     publication: Publication, decomposition: Decomposition, strategy: Strategy | PureStrategy
 ) -> Fraction:
@@ -685,9 +890,14 @@ def weighted_cost(
 
 
 def unit_profile(
-    publication: Publication, decomposition: Decomposition, strategy: Strategy | PureStrategy
+    publication: Publication,
+    decomposition: Decomposition,
+    strategy: Strategy | PureStrategy,
+    finite: Sequence[Mechanism] = (),
 ) -> Profile | None:
     """What one unit costs where its records lie: ρ_o = g² prof(o)/2 in structured cell o. None for replace-one.
+
+    A finite answer costs its ε²/2 everywhere.
 
     None for pure strategies too: their charges are kept apart, each with its ε.
 
@@ -698,7 +908,8 @@ def unit_profile(
         return None
     domain = publication.workload.domain
     axes = [(axis_key(domain, name), n) for name, n in zip(decomposition.structured, decomposition.shape, strict=True)]
-    costs = [privacy.rho(c * publication.unit.cost_factor()) for c in strategy.profile()]
+    everywhere = sum((e**2 / 2 for e in finite_epsilons(publication, finite)), Fraction(0))
+    costs = [privacy.rho(c * publication.unit.cost_factor()) + everywhere for c in strategy.profile()]
     return Profile.of([], [max(costs)]) if len(costs) > PROFILE_CELLS else Profile.of(axes, costs)
 
 
@@ -711,9 +922,9 @@ def axis_key(domain: Domain, name: str) -> str:
 def against_limits(
     publication: Publication, decomposition: Decomposition, strategy: Strategy | PureStrategy, rho: Fraction
 ) -> Iterator[tuple[str, Fraction, Fraction]]:
-    """(what, ρ that counts, ρ allowed): a cap limits what is charged, a budget that relative to cell budgets."""
+    """(what, ρ that counts, ρ allowed): a cap limits what is charged, a budget the tables, relative to cell budgets."""
     for what, limit in publication.limits:
-        relative = what == "budget" and publication.cell_budgets is not None
+        relative = what == "budget" and (publication.cell_budgets is not None or bool(publication.finite))
         yield what, privacy.rho(weighted_cost(publication, decomposition, strategy)) if relative else rho, limit
 
 

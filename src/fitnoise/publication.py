@@ -16,11 +16,17 @@ from numpy.typing import NDArray
 
 from fitnoise.domain import Domain
 from fitnoise.errors import SpecError
+from fitnoise.finite.queries import FiniteQuery
 from fitnoise.privacy import Neighbours, Privacy, PrivacyUnit, zcdp_rho
+from fitnoise.projections import Region
+from fitnoise.sectors import exchangeable_attributes
 from fitnoise.workloads import Workload
 
 LEAST_SHARE = 1e-6
 """Least relative budget of a cell that may be counted at all."""
+
+WARMEST = 0.1
+"""Largest temperature of an estimate: above it small databases are smoothed too much."""
 
 MAX_RECORDS = 2**40
 """Default public bound on the number of records: decides the width of integers, never refuses data."""
@@ -223,6 +229,74 @@ class CellBudgets:
         return np.broadcast_to(table, [domain[a].size for a in structured]).ravel()
 
 
+@final
+@dataclass(frozen=True)
+class Setting:
+    """How a small database is measured and estimated. index: k of the noise. temperature: τ, 0 for nearest answers."""
+
+    index: int
+    temperature: float
+
+
+class Variant(StrEnum):
+    """How the answers of a small database are estimated."""
+
+    FULL = "full"
+    PAPER = "paper"
+
+
+@final
+@dataclass(frozen=True)
+class SmallDatabase:
+    """What is known of a small database, so that its answers can be moved to what some database of that size gives.
+
+    Args:
+        size: n, public. At most so many records; exactly so many where the region is "exactly". The data are refused
+            where it does not hold, before anything is charged.
+        region: "at-most" (default), or "exactly", which needs neighbours that replace one record.
+        index: k of the Ky Fan noise, from 1; None chooses it by public simulation.
+        temperature: τ of the estimate, 0 for the nearest answers, at most 0.1; None chooses it likewise.
+        variant: "full" (default): everything is estimated. "paper": Algorithm 1 as printed, to compare with: k = ⌊ε n⌋
+            unless an index is given, the first k directions left as they are, and the others projected on n times the
+            hull of plus and minus all columns. Its answers are those of no histogram.
+
+    Raises:
+        SpecError: a size that is no whole number from 1, or another of these out of range.
+    """
+
+    size: int
+    region: Region = Region.AT_MOST
+    index: int | None = None
+    temperature: float | None = None
+    variant: Variant = Variant.FULL
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "region", Region(self.region))
+        except ValueError:
+            raise SpecError(f"a region is 'at-most' or 'exactly'; got {self.region!r}.") from None
+        try:
+            object.__setattr__(self, "variant", Variant(self.variant))
+        except ValueError:
+            raise SpecError(f"a variant is 'full' or 'paper'; got {self.variant!r}.") from None
+        if self.variant is Variant.PAPER and (self.region is not Region.AT_MOST or self.temperature):
+            raise SpecError("the variant of the paper has a region of its own and no temperature; leave both out.")
+        if self.region is Region.HULL:
+            raise SpecError(
+                "the hull of plus and minus all columns, of the paper, gives no histogram and is never nearer; the "
+                "region of a publication is 'at-most' or 'exactly'."
+            )
+        for what, number in (("size", self.size), ("index", self.index)):
+            if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+                raise SpecError(
+                    f"the {what} of a small database is a whole number of 1 or more; got {number!r}. The size must be "
+                    "public: it is not looked up in the data."
+                )
+        t = self.temperature
+        if t is not None and (isinstance(t, bool) or not isinstance(t, (int, float)) or not 0 <= t <= WARMEST):
+            raise SpecError(f"a temperature is a number from 0 to {WARMEST:g}; got {t!r}.")
+
+
 def aligned(domain: Domain, values: NDArray[Any], own: Sequence[str], onto: Sequence[str]) -> NDArray[Any]:
     """Values in C order over some attributes, as an array along `onto`: of size 1 along those that are not its own."""
     table = values.reshape([domain[a].size for a in own])
@@ -248,6 +322,10 @@ class Publication:
     beside: hashes of plans measured on the same records, whose charges this one's is composed with cell by cell.
     free: whether the release must not raise what is spent: it is refused otherwise. Needs `beside`.
     privacy: what is promised: ρ-zCDP by Gaussian noise, or pure ε by Laplace noise; "auto" asks a plan to choose.
+    finite: questions with finitely many answers, each charged its own ε beside the tables. A budget is what the tables
+        spend; a cap is for all together.
+    small: what is known of a small database: measured for the projection mechanism, whose answers are biased and far
+        nearer where there are few records. Needs a budget.
     """
 
     workload: Workload
@@ -263,6 +341,8 @@ class Publication:
     beside: tuple[str, ...] = ()
     free: bool = False
     privacy: Privacy = Privacy.ZCDP
+    finite: tuple[FiniteQuery, ...] = ()
+    small: SmallDatabase | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -277,6 +357,49 @@ class Publication:
             raise SpecError(f"gap is a relative distance to the proven bound, from 1e-10 to 10; got {self.gap!r}.")
         if self.cap is not None and self.budget is not None:
             raise SpecError("a budget is spent exactly, so a cap beside it says nothing; give one of the two.")
+        self._check_finite()
+        self._check_small()
+
+    def _check_small(self) -> None:
+        """What goes with a small database."""
+        if self.small is None:
+            return
+        refused = {
+            "a budget, such as an epsilon with its delta: its error depends on it": self.budget is None,
+            "privacy = 'zcdp', since its noise is Gaussian": self.privacy is not Privacy.ZCDP,
+            "the fit-for-use goal; targets only weigh tables": self.objective.goal is not Goal.FIT_FOR_USE,
+            "no cell budgets": self.cell_budgets is not None,
+            "no plans beside": bool(self.beside),
+        }
+        for what, wrong in refused.items():
+            if wrong:
+                raise SpecError(f"the projection mechanism needs {what}.")
+        own = self.budget is not None and self.budget.epsilon is not None
+        if self.small.variant is Variant.PAPER and self.small.index is None and not own:
+            raise SpecError(
+                "the index of the paper is ⌊ε n⌋: give the budget as an epsilon with its delta, or an index."
+            )
+        if self.small.region is Region.EXACTLY and not (
+            self.unit.neighbours is Neighbours.REPLACE_ONE and self.unit.max_records == 1 and not self.source.drops
+        ):
+            raise SpecError(
+                "where the number of records is exactly known, it is public: neighbours replace one record then, of "
+                "units with one record each, and no record is dropped. Ask for the region 'at-most', or for "
+                "replace-one neighbours."
+            )
+
+    def _check_finite(self) -> None:
+        object.__setattr__(self, "finite", tuple(self.finite))
+        if not self.finite:
+            return
+        names = [q.name for q in self.finite]
+        taken = sorted({n for n in names if names.count(n) > 1 or n in self.workload.tables.numbered})
+        if taken:
+            raise SpecError(f"the name {taken[0]!r} is given twice; questions and tables need names of their own.")
+        if self.finite and self.free:
+            raise SpecError("a question with finitely many answers costs its ε, so a publication with one is not free.")
+        for query in self.finite:
+            query.graph(self.workload.domain, self.unit, drops=self.source.drops)
 
     def _check_privacy(self) -> None:
         pairwise = self.unit.neighbours is Neighbours.REPLACE_ONE
@@ -333,7 +456,10 @@ class Publication:
 
     @property
     def apart(self) -> tuple[str, ...]:
-        """Attributes whose values are not alike because records have budgets by them."""
+        """Attributes whose values are not alike: records have budgets by them, or a database is taken as a whole."""
+        if self.small is not None:
+            free, bound = exchangeable_attributes(self.workload)
+            return (*free, *bound)
         return () if self.cell_budgets is None else self.cell_budgets.attributes
 
     @property

@@ -19,6 +19,15 @@ import numpy as np
 
 from fitnoise.errors import ReleaseError
 from fitnoise.plans import Plan
+from fitnoise.projections import (
+    Region,
+    SplitProjection,
+    entropic,
+    entropic_gap,
+    nearest_gap,
+    project,
+    split_project,
+)
 from fitnoise.sectors import Floats, Indices, Members, TableGroup, equal_rows
 from fitnoise.strategy import Integers
 from fitnoise.workloads import some
@@ -26,11 +35,16 @@ from fitnoise.workloads import some
 HELD = 2**22
 """Numbers of a stack of tables rebuilt at once."""
 
+SUM = 1e-9
+"""Relative rounding allowed in the sum of a histogram."""
+
+TIGHT = 1e-11
+"""Gap of an entropic estimate, as part of the squared length of the noisy answers."""
+
 Place = tuple[int, int]
 """A sector: its group, and its place there."""
 
 
-@final
 class Rebuilt:
     """Sector estimates, and every table that follows from them.
 
@@ -95,6 +109,88 @@ class Rebuilt:
                 total[tables] += ordered.reshape(len(tables), *spread, -1) / rest
         full = total.reshape(len(part), *sizes, *group.inner_shape)
         return full.transpose([0, *(1 + a for a in group.transpose)])
+
+
+@final
+class Projected(Rebuilt):
+    """Tables of a small database: those of one histogram, moved as near to the noisy answers as its size allows.
+
+    Of the paper's variant there is no histogram, `histogram` is empty, and tables agree but may be negative.
+
+    Args:
+        plan: of a small database.
+        answers: its noisy answers.
+        histogram: x ≥ 0 (N,), as it was released; None computes it.
+
+    Raises:
+        ReleaseError: answers that are not the plan's, or a histogram that is none of a database of that size.
+
+    **Guarantees**
+        * every table is that of the histogram, so that tables agree on whatever they share, and no count is negative;
+        * from noisy answers and public numbers alone: post-processing.
+    """
+
+    def __init__(self, plan: Plan, answers: Sequence[Integers], histogram: Floats | None = None) -> None:
+        super().__init__(plan, answers)
+        small, setting = plan.publication.small, plan.setting
+        if small is None or setting is None:
+            raise ReleaseError("only a plan for a small database has a histogram; nothing was rebuilt.")
+        ((theta,),) = (self._estimation.estimates(self._answers, 0, np.array([0])),)
+        self.noisy = plan.space.triangle @ theta
+        self._size, self._region = float(small.size), small.region
+        rows = plan.space.rows
+        absent = np.zeros((len(rows), int(small.region is Region.AT_MOST)))
+        self._rows = np.concatenate([rows, absent], axis=1) if setting.temperature else rows
+        self._split: SplitProjection | None = None
+        if plan.head is not None:
+            self._split = split_project(rows, self.noisy, self._size, plan.head)
+            self.histogram = np.zeros(0)
+        else:
+            self.histogram = self._estimate() if histogram is None else self._checked(histogram)
+
+    def _estimate(self) -> Floats:
+        if self.plan.penalty == 0:
+            return project(self._rows, self.noisy, self._size, self._region).weights
+        enough = TIGHT * float(self.noisy @ self.noisy)
+        found = entropic(self._rows, self.noisy, self._size, self.plan.penalty, tolerance=enough).weights
+        return found[: self.plan.decomposition.cells]
+
+    def _checked(self, x: Floats) -> Floats:
+        total, n = float(x.sum()), self._size
+        exact = self._region is Region.EXACTLY
+        fits = x.shape == (self.plan.decomposition.cells,) and bool(np.isfinite(x).all()) and bool((x >= 0).all())
+        if not fits or total > n * (1 + SUM) or (exact and total < n * (1 - SUM)):
+            raise ReleaseError("the histogram is none of a database of the plan's size; nothing was rebuilt.")
+        return x
+
+    @property
+    def gap(self) -> float:
+        """How far the histogram may be from the best, recomputed from it: in people², over all weighted numbers.
+
+        Of nearest answers at least the squared distance to the very nearest; of an entropic estimate what its objective
+        may be above the least.
+        """
+        if self._split is not None:
+            return self._split.gap
+        if self.plan.penalty == 0:
+            return nearest_gap(self._rows, self.noisy, self.histogram, self._size, self._region)
+        rest = max(self._size - float(self.histogram.sum()), np.finfo(np.float64).tiny)
+        x = np.append(self.histogram, rest) if self._region is Region.AT_MOST else self.histogram
+        return entropic_gap(self._rows, self.noisy, x, self._size, self.plan.penalty)
+
+    @property
+    def distance(self) -> float:
+        """Squared distance of the answers from the noisy ones, in people², over all weighted numbers."""
+        if self._split is not None:
+            return self._split.distance
+        off = self.plan.space.rows @ self.histogram - self.noisy
+        return float(off @ off)
+
+    def estimates(self, group: int, sectors: Indices) -> Floats:
+        """What the histogram, or the paper's variant, says of the basis queries, (1, r)."""
+        if self._split is not None:
+            return np.asarray(np.linalg.solve(self.plan.space.triangle, self._split.answers))[None]
+        return (self.plan.decomposition.groups[group].basis @ self.histogram)[None]
 
 
 def _reaching(plan: Plan, group: TableGroup) -> Iterator[tuple[int, Members]]:

@@ -3,9 +3,14 @@
 A release directory holds
 
     release.json           what was published, by which mechanism, at which price, with which noise
+    finite.csv, .parquet   answers to questions with finitely many results, where there are any; what was drawn for each
     plan.json              the whole plan, to be checked by anyone
     measurements.parquet   the noisy answers, from which every table is rebuilt
     tables/NAME.csv, .parquet   columns: the table's attributes, value, std_error, moe; of all tables, or those chosen
+    histogram.csv, .parquet     of small databases: a synthetic histogram, of which the biased values are the tables
+
+Of a small database the columns of tables are biased_value and simulated_rmse, and beside them unbiased_value, std_error
+and moe, of the same measurement. The simulated error is that on public histograms; no standard error belongs to it.
 
 Nothing in it depends on the data but the noisy answers. It is written beside its place and moved there whole. Before
 anything is charged it is written once with zeros: what cannot be rebuilt or written is found out while that is free.
@@ -37,22 +42,35 @@ import pandas as pd
 
 from fitnoise import laplace_sums, reconstruct
 from fitnoise.counting import open_counter
-from fitnoise.domain import RESERVED
+from fitnoise.domain import RESERVED, plain
 from fitnoise.errors import LedgerError, ReleaseError
+from fitnoise.finite.priors import uniform
 from fitnoise.ledger import Entry, Ledger
 from fitnoise.measure import measure
-from fitnoise.plans import Plan, scales_document
+from fitnoise.mechanisms.projection import SimulatedErrors, simulated_errors
+from fitnoise.plans import FiniteSummary, Plan, scales_document
 from fitnoise.pure import PureEstimation, PureStrategy
 from fitnoise.sectors import Floats
 from fitnoise.spec import Spec
 from fitnoise.strategy import Integers
 from fitnoise.targets import z_score
 from fitnoise.workloads import AtMost, Table, slug, some
+from fitnoise.workloads import table as ask
 
 FORMAT = 2
 """Version of the release directory."""
 
 MEASUREMENTS = "measurements.parquet"
+
+OUTPUTS, ANSWERS = "finite.parquet", "finite.csv"
+"""What was drawn for finite questions, and the answers that this says."""
+
+HISTOGRAM = "histogram"
+"""Files of the synthetic histogram of a small database."""
+
+GAP = 1e-5
+"""Gap up to which a histogram counts as the best, as part of its squared distance from the noisy answers; and of 1e-5
+of their own squared length."""
 
 MAX_FILES = 5_000
 """Tables written as files without being named one by one."""
@@ -73,6 +91,30 @@ class Estimate:
 
 
 @final
+@dataclass(frozen=True)
+class FiniteAnswer:
+    """The published answer to a question with finitely many results.
+
+    value: the answer: a number, several as a tuple, or a label. output: which output was drawn, from 0.
+    moe: whatever the true answer is, with a probability of `confidence` or more every part of `value` is within this of
+        it; None where results are no numbers.
+    hit_rate: the probability of having published the true answer, on average over the question's prior.
+    """
+
+    name: str
+    value: Any
+    moe: float | None
+    confidence: float
+    hit_rate: float
+    output: int
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The parts of the answer: one, or one for each of several counts."""
+        return self.value if isinstance(self.value, tuple) else (self.value,)
+
+
+@final
 class Release(Mapping[str, pd.DataFrame]):
     """Consistent tables by name, and answers to further linear questions about them.
 
@@ -80,36 +122,82 @@ class Release(Mapping[str, pd.DataFrame]):
         plan: the plan that was measured.
         answers: its noisy answers, per sector.
         charge: the ledger's entry, when this release was just made.
+        outputs: what was drawn for each question with finitely many answers.
+        histogram: of a small database, as it was released; None computes it from the answers.
 
     **Guarantees**
-        * each value is an unbiased estimate (and may therefore be negative or not whole);
+        * each value is an unbiased estimate (and may therefore be negative or not whole); of a small database each
+          `unbiased_value` is, and the biased ones are counts of one nonnegative histogram;
         * `std_error` is exact for Gaussian noise of the stated scales, and at least the discrete noise's own;
         * of a pure plan `moe` comes from the exact distribution of sums of Laplace noise, and is never too small;
         * any two tables agree on what they share, up to floating point;
         * `read` of a directory equals the release that `write` wrote there: same plan, same noisy answers.
     """
 
-    def __init__(self, plan: Plan, answers: Sequence[Integers], charge: Entry | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        answers: Sequence[Integers],
+        charge: Entry | None = None,
+        outputs: Sequence[int] = (),
+        histogram: Floats | None = None,
+    ) -> None:
         self.plan = plan
         self.answers = tuple(answers)
         self.charge = charge
+        self.outputs = tuple(outputs)
+        self._histogram = histogram
+        counts = [m.outputs for m in plan.finite]
+        if len(counts) != len(self.outputs) or not all(0 <= o < n for o, n in zip(self.outputs, counts, strict=True)):
+            raise ReleaseError("the outputs drawn are not those of the plan's finite questions.")
 
     @cached_property
     def _rebuilt(self) -> reconstruct.Rebuilt:
         return reconstruct.Rebuilt(self.plan, self.answers)
 
+    @cached_property
+    def projected(self) -> reconstruct.Projected:
+        """Of a small database, the tables of its synthetic histogram; ReleaseError of others."""
+        return reconstruct.Projected(self.plan, self.answers, self._histogram)
+
+    @cached_property
+    def simulated(self) -> SimulatedErrors:
+        """Of a small database, the simulated errors of its biased values, by table row."""
+        return simulated_errors(self.plan)
+
+    @property
+    def histogram(self) -> pd.DataFrame:
+        """Of a small database, its synthetic records: a nonnegative number for every joint cell of what tables show.
+
+        Raises:
+            ReleaseError: the release is of no small database.
+        """
+        d, domain = self.plan.decomposition, self.plan.publication.workload.domain
+        counts = self.projected.histogram
+        if self.plan.head is not None:
+            raise ReleaseError("the variant of the paper has answers that are those of no histogram.")
+        frame = label_frame(ask(*d.structured, variance=1.0).labels(domain))
+        frame["synthetic_records"] = counts
+        return frame
+
     def __getitem__(self, name: str) -> pd.DataFrame:
         known = self.plan.publication.workload.tables
         if name not in known.numbered:
             raise KeyError(f"no table {name!r}; the release has {some(known.names)}")
-        return self._frame(name, self._rebuilt.table(name))
+        biased = None if self.plan.setting is None else self.projected.table(name)
+        return self._frame(name, self._rebuilt.table(name), biased)
 
-    def _frame(self, name: str, values: Floats) -> pd.DataFrame:
+    def _frame(self, name: str, values: Floats, biased: Floats | None = None) -> pd.DataFrame:
         workload = self.plan.publication.workload
         table = workload[name]
         std_error = np.sqrt(self.plan.table_variances(name)).ravel()
         frame = label_frame(table.labels(workload.domain))
-        frame["value"] = values.ravel()
+        if biased is not None:
+            layout = self.plan.decomposition.layout(workload.number(name))
+            errors = self.simulated.worst[layout.rows].reshape(layout.inner_shape).transpose(layout.transpose)
+            frame["biased_value"] = biased.ravel()
+            frame["simulated_rmse"] = errors.ravel()
+        frame["value" if biased is None else "unbiased_value"] = values.ravel()
         frame["std_error"] = std_error
         frame["moe"] = self.plan.table_margins(name).ravel()
         return frame
@@ -117,6 +205,9 @@ class Release(Mapping[str, pd.DataFrame]):
     def frames(self) -> Iterator[tuple[str, pd.DataFrame]]:
         """All tables, by name, rebuilt many at a time; not in the order of the workload."""
         names = self.plan.publication.workload.tables.names
+        if self.plan.setting is not None:
+            yield from ((name, self[name]) for name in names)
+            return
         for which, stack in self._rebuilt.stacks():
             for t, values in zip(which.tolist(), stack, strict=True):
                 yield names[t], self._frame(names[t], values)
@@ -134,13 +225,44 @@ class Release(Mapping[str, pd.DataFrame]):
         if not isinstance(other, Release):
             return NotImplemented
         mine, theirs = (np.concatenate([y.astype(object) for y in x.answers]) for x in (self, other))
-        return self.plan.hash == other.plan.hash and bool(np.array_equal(mine, theirs))
+        same = self.plan.hash == other.plan.hash and self.outputs == other.outputs
+        return same and bool(np.array_equal(mine, theirs))
 
     def __hash__(self) -> int:
         return hash(self.plan.hash)
 
     def __repr__(self) -> str:
         return f"<Release of {len(self)} tables, rho = {self.plan.rho:.6g}: {some(list(self))}>"
+
+    @cached_property
+    def finite(self) -> Mapping[str, FiniteAnswer]:
+        """The answers to questions with finitely many results, by name."""
+        return {
+            s.name: FiniteAnswer(s.name, _plain_label(m.read(o)), s.moe, s.confidence, s.hit_rate, o)
+            for s, m, o in zip(self.plan.finite_summaries, self.plan.finite, self.outputs, strict=True)
+        }
+
+    def posterior(self, name: str, prior: Sequence[float] | None = None) -> pd.DataFrame:
+        """What the answer to a finite question tells a reader: the probability of every true answer, given it.
+
+        Args:
+            name: of the question.
+            prior: what the reader believed before, one number for every result; default the question's own.
+
+        Returns:
+            Columns `result` and `probability`, in the order of the results.
+
+        Raises:
+            ReleaseError: there is no such question. WorkloadError: the prior is none.
+        """
+        names = [q.name for q in self.plan.publication.finite]
+        if name not in names:
+            raise ReleaseError(f"no question {name!r}; the release answers {some(names) if names else 'none'}.")
+        i = names.index(name)
+        mechanism, own = self.plan.finite[i], self.plan.publication.finite[i].prior
+        believed = prior if prior is not None else own if own is not None else uniform(mechanism.graph)
+        chances = mechanism.posterior(believed, self.outputs[i])
+        return pd.DataFrame({"result": [_plain_label(x) for x in mechanism.graph.results], "probability": chances})
 
     def estimate(self, combination: Mapping[str, Floats], confidence: float | None = None) -> Estimate:
         """Any linear combination of published numbers, across tables, with its exact error.
@@ -224,6 +346,12 @@ class Release(Mapping[str, pd.DataFrame]):
             with engine() as files:
                 digest = answers_digest(self.answers)
                 _write_parquet(files, self._measurements(), stage / MEASUREMENTS, sha256=digest)
+                if has_histogram(self.plan):
+                    _write_parquet(files, self.histogram, stage / f"{HISTOGRAM}.parquet")
+                    _write(stage / f"{HISTOGRAM}.csv", csv_text(self.histogram))
+                if self.outputs:
+                    _write_parquet(files, self._drawn(), stage / OUTPUTS, sha256=outputs_digest(self.outputs))
+                    _write(stage / ANSWERS, finite_csv(self))
                 every = len(written) == len(self)
                 for name, frame in self.frames() if every else ((name, self[name]) for name in written):
                     _write(tables / f"{slug(name)}.csv", csv_text(frame))
@@ -232,6 +360,12 @@ class Release(Mapping[str, pd.DataFrame]):
             _sync(stage)
         except (OSError, duckdb.Error, UnicodeError) as error:
             raise ReleaseError(f"the release cannot be written ({_reason(error)}); nothing is left of it.") from None
+
+    def _drawn(self) -> pd.DataFrame:
+        names = [q.name for q in self.plan.publication.finite]
+        return pd.DataFrame(
+            {"question": np.array(names, dtype=object), "output": np.array(self.outputs, dtype=np.int64)}
+        )
 
     def _measurements(self) -> pd.DataFrame:
         sector, row = _places(self.plan)
@@ -265,7 +399,39 @@ class Release(Mapping[str, pd.DataFrame]):
         same = written.dtype == given.dtype and np.array_equal(written, given)
         if not same or digest != answers_digest(answers):
             raise ReleaseError("the noisy answers were altered after they were written.")
-        return cls(plan, answers)
+        outputs = _read_outputs(plan, folder) if plan.finite else ()
+        return cls(plan, answers, outputs=outputs, histogram=_read_histogram(plan, folder))
+
+
+def has_histogram(plan: Plan) -> bool:
+    """Whether a release has a synthetic histogram: of a small database, but not of the paper's variant."""
+    return plan.setting is not None and plan.head is None
+
+
+def _read_histogram(plan: Plan, folder: Path) -> Floats | None:
+    """The synthetic histogram of a small database, as it was written."""
+    if not has_histogram(plan):
+        return None
+    with engine() as files:
+        frame = read_parquet(files, folder / f"{HISTOGRAM}.parquet")
+    cells = label_frame(ask(*plan.decomposition.structured, variance=1.0).labels(plan.publication.workload.domain))
+    counts = frame.get("synthetic_records")
+    if counts is None or counts.dtype != np.float64 or not frame.drop(columns="synthetic_records").equals(cells):
+        raise ReleaseError("the histogram is not one of this plan's cells.")
+    return counts.to_numpy()
+
+
+def _read_outputs(plan: Plan, folder: Path) -> tuple[int, ...]:
+    with engine() as files:
+        frame = read_parquet(files, folder / OUTPUTS)
+        digest = _metadata(files, folder / OUTPUTS).get("sha256")
+    names = [q.name for q in plan.publication.finite]
+    if list(frame.columns) != ["question", "output"] or frame["question"].tolist() != names:
+        raise ReleaseError("the finite answers are not those of this plan.")
+    outputs = tuple(frame["output"].tolist())
+    if frame["output"].dtype != np.int64 or digest != outputs_digest(outputs):
+        raise ReleaseError("the finite answers were altered after they were written.")
+    return outputs
 
 
 def to_write(plan: Plan, tables: Iterable[str] | None) -> tuple[str, ...]:
@@ -323,15 +489,55 @@ def describe(plan: Plan, written: Sequence[str]) -> dict[str, Any]:
             }
             for s, part in zip(plan.parts, publication.workload.tables.parts, strict=True)
         ],
+        **({"finite": [_describe_finite(s) for s in plan.finite_summaries]} if plan.finite else {}),
         "written": "all" if every else list(written),
-        "values": "unbiased estimates; they may be negative and are not rounded",
+        "values": UNBIASED if plan.setting is None else BIASED if plan.head is None else PRINTED,
         "spec": Spec.of(publication).document(),
         "versions": {name: metadata.version(name) for name in ("fitnoise", "opendp", "numpy", "duckdb")},
     }
 
 
+UNBIASED = "unbiased estimates; they may be negative and are not rounded"
+BIASED = (
+    "biased_value: biased towards what a database of the declared size can give, counts of one synthetic histogram; "
+    "simulated_rmse: its root mean squared error on public histograms, the largest over their kinds, a guide and no "
+    "promise; unbiased_value, std_error, moe: unbiased estimates from the same noisy answers, which may be negative "
+    "and are not rounded"
+)
+"""What release.json says of the values of tables."""
+PRINTED = BIASED.replace(
+    ", counts of one synthetic histogram", " as in Algorithm 1 of Nikolov (2015), and may be negative"
+)
+
+
+def _describe_finite(s: FiniteSummary) -> dict[str, Any]:
+    return {
+        "name": s.name,
+        "query": s.question,
+        "mechanism": s.family,
+        "results": s.results,
+        "pure_epsilon": s.epsilon,
+        "hit_rate": s.hit_rate,
+        "mae": s.mae,
+        "rmse": s.rmse,
+        "moe": s.moe,
+        "confidence": s.confidence,
+        "leakage_bits": s.leakage,
+    }
+
+
 def _describe_noise(plan: Plan) -> dict[str, Any]:
     names = np.array(plan.decomposition.exchangeable, dtype=object)
+    small, setting = plan.publication.small, plan.setting
+    known: dict[str, Any] = {}
+    if small is not None and setting is not None:
+        known = {
+            "size": small.size,
+            "region": small.region.value,
+            "index": setting.index,
+            "temperature": setting.temperature,
+            "variant": small.variant.value,
+        }
     if isinstance(plan.strategy, PureStrategy):
         return {
             "name": plan.mechanism,
@@ -344,6 +550,7 @@ def _describe_noise(plan: Plan) -> dict[str, Any]:
         }
     return {
         "name": plan.mechanism,
+        **known,
         "noise": "independent discrete Gaussian on integers",
         "scales": [
             {
@@ -401,12 +608,14 @@ def release(
             counter = open_counter(data, plan.publication.workload.domain, source)
             tell("rehearsing without data")
             written = () if stage is None else to_write(plan, tables)
-            _rehearse(plan, stage, written)
+            blank = _rehearse(plan, stage, written)
             book = ledger if isinstance(ledger, Ledger) else stack.enter_context(Ledger(ledger))
             tell("counting, charging and measuring")
             measured = measure(plan, counter, book, progress=lambda x: tell(f"counting, {x:.0%}"))
             fate = "The data were measured before: the charge stays in the ledger."
-            result = Release(plan, measured.answers, measured.charge)
+            result = Release(plan, measured.answers, measured.charge, measured.outputs)
+            if plan.setting is not None:
+                result.simulated = blank.simulated
             if stage is not None:
                 tell("writing the tables")
                 result._fill(stage, written)
@@ -415,14 +624,18 @@ def release(
     return result
 
 
-def _rehearse(plan: Plan, stage: Path | None, written: Sequence[str]) -> None:
+def _rehearse(plan: Plan, stage: Path | None, written: Sequence[str]) -> Release:
     """Rebuild and write the release of answers that are all zero: whatever fails here has cost nothing."""
-    blank = Release(plan, [np.zeros(n, dtype=np.int64) for n in plan.strategy.lengths])
+    blank = Release(plan, [np.zeros(n, dtype=np.int64) for n in plan.strategy.lengths], outputs=[0] * len(plan.finite))
+    _ = blank.finite
     _ = plan.estimation.whiteners
+    if plan.setting is not None:
+        _ = blank.simulated  # of the plan alone: what it takes is taken before the charge
     for group in plan.decomposition.tables:
         _ = blank[plan.publication.workload.tables[int(group.tables[0])].name]
     if stage is not None:
         blank._fill(stage, written)
+    return blank
 
 
 @contextlib.contextmanager
@@ -504,6 +717,27 @@ def answers_digest(answers: Iterable[Integers]) -> str:
             digest.update((text if first else "\n" + text).encode("ascii"))
             first = False
     return digest.hexdigest()
+
+
+def outputs_digest(outputs: Iterable[int]) -> str:
+    """SHA-256 of what was drawn for finite questions, in decimals, a line each."""
+    return hashlib.sha256("\n".join(map(str, outputs)).encode("ascii")).hexdigest()
+
+
+def finite_csv(release: Release) -> str:
+    """The answers to finite questions as CSV, a line for every part: question, part, value, moe, hit_rate."""
+    rows = [["question", "part", "value", "moe", "hit_rate"]]
+    for a in release.finite.values():
+        moe = "" if a.moe is None else f"{a.moe:.15g}"
+        rows += [
+            [_field(a.name), str(i), _field(v), moe, f"{a.hit_rate:.{DECIMALS}f}"] for i, v in enumerate(a.parts, 1)
+        ]
+    return "".join(",".join(row) + "\n" for row in rows)
+
+
+def _plain_label(label: Any) -> Any:
+    """NumPy scalars in labels as plain values."""
+    return tuple(plain(x) for x in label) if isinstance(label, tuple) else plain(label)
 
 
 def _column(answers: Sequence[Integers]) -> Integers:

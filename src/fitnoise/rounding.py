@@ -68,6 +68,15 @@ def variances_of(decomposition: Decomposition, whiteners: Sequence[Floats]) -> F
     return out
 
 
+def rows_of(decomposition: Decomposition, factor: Floats) -> Floats:
+    """Σ_c (W F)_jc² for every table row j (M,), where there is one sector and F (r, c) is written over its basis."""
+    out = np.zeros(decomposition.rows)
+    (group,) = decomposition.groups
+    for m in group.members:
+        out[decomposition.tables[m.tables].numbers] += _row_squares(m.lift, factor[None])[0]
+    return out
+
+
 def _row_squares(a: Floats | Operator, b: Floats) -> Floats:
     """Σ_c (A B)_jc² for every row j and every B of a stack, (K, m); some of them, or of their columns, at a time."""
     m, k = a.shape

@@ -28,7 +28,9 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from fitnoise import operators as op
 from fitnoise.domain import Attribute, Binned, Categorical, Domain, Ordered, plain
 from fitnoise.errors import FitnoiseError, SpecError
+from fitnoise.finite.queries import Aim, FiniteQuery, Question
 from fitnoise.privacy import Neighbours, Privacy, PrivacyUnit
+from fitnoise.projections import Region
 from fitnoise.publication import (
     MAX_RECORDS,
     Budget,
@@ -39,6 +41,8 @@ from fitnoise.publication import (
     Objective,
     OutsideDomain,
     Publication,
+    SmallDatabase,
+    Variant,
 )
 from fitnoise.targets import By, BySize, Kind, PublicTotal, check_confidence
 from fitnoise.workloads import AtMost, Family, Ranges, Recode, Table, Workload, all_tables, table
@@ -388,6 +392,58 @@ class ObjectiveSpec(_Part):
     trade: float | None = Field(None, description="of a hybrid: what a unit of the weighted total is worth in Δ²")
 
 
+_Values = _Value | Annotated[list[_Value], Field(min_length=1)] | SpanSpec
+_Where = dict[str, _Values]
+
+
+class ProjectionSpec(_Part):
+    """How a small database is measured and estimated; what is left out is chosen by public simulation."""
+
+    region: Literal["at-most", "exactly"] = Field("at-most", description="whether `size` is a bound or the number")
+    index: int | None = Field(None, description="k of the Ky Fan noise: from 1, equal noise, to the rank")
+    temperature: float | None = Field(None, description="of the estimate: 0 for nearest answers, at most 0.1")
+    variant: Literal["full", "paper"] = Field("full", description="paper: Algorithm 1 as printed, to compare with")
+
+
+class FiniteSpec(_Part):
+    """A question with finitely many answers, each published under pure ε beside the tables."""
+
+    name: str = Field(description="of the question")
+    query: Question = Field(
+        strict=False,
+        description="count: records that meet `where`; counts: several counts; sum: of an ordered attribute; median",
+    )
+    attribute: str | None = Field(None, description="what is added up, or whose median is asked")
+    where: _Where | list[_Where] | None = Field(
+        None, description="name = value, [values] or {first, last}; all must hold. Of several counts a list of them"
+    )
+    people: int = Field(
+        description="public: at most so many records; where neighbours replace one record, exactly so many"
+    )
+    epsilon: float | str = Field(description="what the answer may cost one unit, pure; a text such as '1/2' is exact")
+    prior: list[float] | None = Field(
+        None, description="what is believed of the answer, one number for every result; default all equally likely"
+    )
+    aim: Aim = Field(Aim.HIT_RATE, strict=False, description="what the answer is best at, on average over the prior")
+
+    def build(self, domain: Domain) -> FiniteQuery:
+        """The question."""
+        given = self.where if isinstance(self.where, list) else [] if self.where is None else [self.where]
+        where = []
+        for condition in given:
+            for a in condition:
+                if a not in domain:
+                    raise SpecError(f"a condition is about {a!r}, which is not in the domain.")
+            where.append(tuple((a, _met(domain[a], v)) for a, v in condition.items()))
+        prior = None if self.prior is None else tuple(self.prior)
+        cost = exact_number(str(self.epsilon))
+        return FiniteQuery(self.name, self.query, self.people, cost, self.attribute, tuple(where), prior, self.aim)
+
+
+def _met(attribute: Attribute, values: _Value | list[_Value] | SpanSpec) -> tuple[_Value, ...]:
+    return _group(attribute, values if isinstance(values, (list, SpanSpec)) else [values])
+
+
 _AttributeSpec = Annotated[CategoricalSpec | OrderedSpec | BinnedSpec, Field(discriminator="type")]
 
 
@@ -402,6 +458,13 @@ class Spec(_Part):
     budget: CostSpec | None = Field(None, description="spend exactly this; targets are then relative")
     domain: dict[str, _AttributeSpec] = Field(min_length=1)
     tables: list[TableSpec] = Field(min_length=1)
+    mechanism: Literal["unbiased", "projection"] = Field(
+        "unbiased",
+        description="projection: for small databases, biased answers that some database of the size could give",
+    )
+    size: int | None = Field(None, description="of a small database: at most, or exactly, so many records; public")
+    projection: ProjectionSpec | None = Field(None, description="how a small database is measured and estimated")
+    finite: list[FiniteSpec] = Field([], description="questions with one answer of finitely many")
 
     @model_validator(mode="before")
     @classmethod
@@ -491,6 +554,22 @@ class Spec(_Part):
             unit = PrivacyUnit(p.unit, p.max_records, p.neighbours)
         with _place("data"):
             source = DataSource(d.source, d.table, d.outside_domain, d.max_records)
+        small = None
+        with _place("projection"):
+            if self.mechanism == "projection":
+                if self.size is None:
+                    raise SpecError("the projection mechanism needs `size`: the public number of records, or a bound")
+                said = self.projection or ProjectionSpec()
+                small = SmallDatabase(
+                    self.size, Region(said.region), said.index, said.temperature, Variant(said.variant)
+                )
+            elif self.size is not None or self.projection is not None:
+                raise SpecError('a size belongs to mechanism = "projection"; ask for it, or leave the size out')
+        finite = []
+        for i, f in enumerate(self.finite):
+            with _place(f"finite[{i}]"):
+                finite.append(f.build(domain))
+                finite[i].graph(domain, unit, drops=source.drops)
         implied = None if p.definition is Privacy.PURE else p.delta
         with _place("privacy.cap"):
             cap = None if p.cap is None else p.cap.build(implied)
@@ -515,6 +594,8 @@ class Spec(_Part):
                 beside=tuple(p.beside),
                 free=p.free,
                 privacy=p.definition,
+                finite=tuple(finite),
+                small=small,
             )
 
     @classmethod
@@ -545,6 +626,8 @@ class Spec(_Part):
             "budget": _cost_document(publication.budget, publication.delta),
             "domain": {name: attribute_document(a) for name, a in w.domain.items()},
             "tables": [_table_document(p) for p in w.tables.parts],
+            "finite": [_finite_document(q) for q in publication.finite],
+            **_small_document(publication.small),
         }
         return cls.parse(document)
 
@@ -710,6 +793,33 @@ def _table_document(part: Table | Family) -> dict[str, Any]:
         a: {g: _plain(values) for g, values in v.groups} for a, v in views.items() if isinstance(v, Recode)
     } or None
     return out
+
+
+def _small_document(small: SmallDatabase | None) -> dict[str, Any]:
+    if small is None:
+        return {}
+    said = {
+        "region": small.region.value,
+        "index": small.index,
+        "temperature": small.temperature,
+        "variant": small.variant.value,
+    }
+    usual = small == SmallDatabase(small.size)
+    return {"mechanism": "projection", "size": small.size, "projection": None if usual else said}
+
+
+def _finite_document(q: FiniteQuery) -> dict[str, Any]:
+    where = [{a: _plain(values) for a, values in condition} for condition in q.where]
+    return {
+        "name": q.name,
+        "query": q.question,
+        "attribute": q.attribute,
+        "where": where if q.question is Question.COUNTS else where[0] if where else None,
+        "people": q.people,
+        "epsilon": str(q.epsilon),
+        "prior": None if q.prior is None else list(q.prior),
+        "aim": q.aim,
+    }
 
 
 def _number_document(number: float | By | BySize) -> Any:

@@ -1,5 +1,6 @@
 """Queries with finitely many results: their graphs, and the mechanism of tight constraints on them."""
 
+from fitnoise.finite.clamped import ClampedMechanism, clamped_staircase
 from fitnoise.finite.existence import Decision, Threshold, Verdict, existence, paper_threshold, regular, threshold
 from fitnoise.finite.families import (
     distance_kernel,
@@ -25,6 +26,7 @@ from fitnoise.finite.graphs import (
     product,
     sum_query,
 )
+from fitnoise.finite.lazy import LazyMechanism, lazy_tight_constraints
 from fitnoise.finite.mechanisms import FiniteMechanism, from_integers
 from fitnoise.finite.optimal import Candidate, Choice, Optimum, best_mechanism, optimal, residual_column
 from fitnoise.finite.priors import (
@@ -43,17 +45,23 @@ from fitnoise.finite.priors import (
     shortfall,
     uniform,
 )
+from fitnoise.finite.queries import Aim, FiniteQuery, Question
 from fitnoise.finite.similarity import Similarity, Weighting, exact_weighting, weighting
 
 __all__ = [
+    "Aim",
     "Candidate",
     "Choice",
+    "ClampedMechanism",
     "Decision",
     "FiniteMechanism",
+    "FiniteQuery",
     "HitBound",
+    "LazyMechanism",
     "NearestRegular",
     "Optimum",
     "QueryGraph",
+    "Question",
     "Regularity",
     "Shortfall",
     "Similarity",
@@ -62,6 +70,7 @@ __all__ = [
     "Weighting",
     "best_mechanism",
     "bundle",
+    "clamped_staircase",
     "complete",
     "corner_priors",
     "cycle",
@@ -80,6 +89,7 @@ __all__ = [
     "hamming",
     "hit_bound",
     "independent_counts",
+    "lazy_tight_constraints",
     "leakage_bound",
     "leakage_capacity",
     "nearest_regular",

@@ -35,7 +35,7 @@ from scipy import sparse
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.finite import families
-from fitnoise.finite.exact import Floats, Graph, Integers, hops, kernel, rational
+from fitnoise.finite.exact import DENSE_LIMIT, Floats, Graph, Integers, hops, kernel, rational
 from fitnoise.finite.families import columns_and_rest, from_probabilities
 from fitnoise.finite.mechanisms import FiniteMechanism, checked_gain, points
 from fitnoise.finite.priors import Quotient, alone, checked_prior, hit_bound, quotient
@@ -309,6 +309,8 @@ def best_mechanism(
     *,
     certify: families.Certify | None = None,
     program_limit: int = 40,
+    slow_limit: int = DENSE_LIMIT,
+    slack: float = 0.0,
 ) -> Choice:
     """Make what can be made for a query, and choose what gains most under a prior.
 
@@ -323,6 +325,9 @@ def best_mechanism(
         gain: g, (n, n); None: 1 if right, else 0.
         certify: as for `families.tight_constraints`.
         program_limit: most results for the program in all pairs, at most PROGRAM_LIMIT.
+        slow_limit: most results for the residual column and the distance kernel, which take longest.
+        slack: a part of the largest gain, which counts for nothing: of those that gain less by no more, the one with
+            the least root mean squared error is taken, where results are numbers.
 
     Raises:
         WorkloadError: prior or gain are none, or ε is no number of its range.
@@ -356,6 +361,9 @@ def best_mechanism(
             if attained or graph.n > min(program_limit, PROGRAM_LIMIT):
                 made.append((_none(family, 0.0, "not needed" if attained else "too many results"), None))
                 continue
+        if family in ("residual column", "distance kernel") and graph.n > slow_limit:
+            made.append((_none(family, 0.0, "too many results"), None))
+            continue
         begun = time.perf_counter()
         try:
             result = make()
@@ -372,11 +380,18 @@ def best_mechanism(
     if not own:
         raise PlanError("no mechanism could be made: " + "; ".join(c.remark for c, _ in made))
     top = max(c.gain for c, _ in own if c.gain is not None)
-    chosen, mechanism = next(
-        (c, m) for c, m in own if c.gain is not None and c.gain >= top - _SAME * max(1e-3, abs(top))
-    )
+    good = [(c, m) for c, m in own if c.gain is not None and c.gain >= top - max(slack, _SAME) * max(1e-3, abs(top))]
+    chosen, mechanism = good[0]
+    if slack:
+        chosen, mechanism = min(good, key=lambda x: round(x[0].rmse, 6) if x[0].rmse is not None else 0.0)
     rows = tuple(_bounded(c, bound) for c, _ in made)
-    return Choice(mechanism, mechanism.remap(pi, worth), _reason(chosen, bound), rows)
+    told = _reason(chosen, bound)
+    if chosen.gain is not None and chosen.gain < top - _SAME * max(1e-3, abs(top)):
+        told = (
+            f"{chosen.family}: an expected gain of {chosen.gain:.6g}, and of those near the largest, {top:.6g}, the "
+            "least mean squared error."
+        )
+    return Choice(mechanism, mechanism.remap(pi, worth), told, rows)
 
 
 def _reason(chosen: Candidate, bound: float | None) -> str:

@@ -175,7 +175,7 @@ def _rounded(
     found: Strategy | None = None
     for bits in [b for b in BITS[:-1] if 2.0**-b <= goal / 3] + [BITS[-1]]:
         try:
-            found = _scaled(decomposition, asked, round_strategy(decomposition, ideal.factors, bits), publication)
+            found = scaled(decomposition, asked, round_strategy(decomposition, ideal.factors, bits), publication)
             reached = _reached(decomposition, asked, found, publication)
         except SingularStrategy:
             continue  # too few bits for the smallest direction
@@ -199,7 +199,7 @@ def _reached(decomposition: Decomposition, asked: Terms, strategy: Strategy, pub
     return (cost + traded(asked, achieved)) * bought if cost > 0 else 0.0
 
 
-def _scaled(decomposition: Decomposition, asked: Terms, strategy: Strategy, publication: Publication) -> Strategy:
+def scaled(decomposition: Decomposition, asked: Terms, strategy: Strategy, publication: Publication) -> Strategy:
     """Scale all noise so that the worst target holds, or the budget does, or a hybrid is at its best."""
     if publication.budget is None:
         achieved = variances(decomposition, strategy)

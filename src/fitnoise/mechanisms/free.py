@@ -116,6 +116,11 @@ def _publication(workload: Workload | Publication, given: list[Plan | Charged]) 
             "charges of a ledger say nothing of the privacy unit and the source; give a publication. "
             "Nothing was planned."
         )
+    if publication.finite:
+        raise PlanError(
+            "a question with finitely many answers costs its own ε, so it is not free: release it with other tables. "
+            "Nothing was planned."
+        )
     given_limits = (publication.budget, publication.cap, publication.cell_budgets)
     if any(x is not None for x in given_limits) or publication.beside:
         raise PlanError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import final
@@ -17,10 +17,11 @@ from typing import final
 import pandas as pd
 
 from fitnoise.errors import CapExceeded, PlanError, SpecError, WorkloadError
-from fitnoise.mechanisms import fit_for_use, matrix
+from fitnoise.finite.queries import FiniteQuery, Made
+from fitnoise.mechanisms import fit_for_use, matrix, projection
 from fitnoise.plans import Plan
 from fitnoise.privacy import Privacy, PrivacyUnit
-from fitnoise.publication import Budget, CellBudgets, DataSource, Objective, Publication
+from fitnoise.publication import Budget, CellBudgets, DataSource, Objective, Publication, SmallDatabase
 from fitnoise.workloads import Workload
 
 
@@ -38,6 +39,8 @@ def plan(
     title: str = "",
     objective: Objective | None = None,
     cell_budgets: CellBudgets | None = None,
+    finite: Sequence[FiniteQuery] = (),
+    small: SmallDatabase | None = None,
     refine: bool = False,
     start: Plan | None = None,
     device: str | None = None,
@@ -62,6 +65,9 @@ def plan(
         title: shown in reports.
         objective: what is minimised; default every target at the least cost.
         cell_budgets: relative budgets of records (personal privacy).
+        finite: questions with finitely many answers, to be released beside the tables, each for its own ε.
+        small: what is known of a small database: plan the projection mechanism, whose answers are biased. Needs a
+            budget.
         refine: as :func:`fit_for_use.plan`; Gaussian noise only.
         start: a plan for tables like these, whose weights to start from. Changes the time taken, not the result.
         device: where dense matrices live: None for NumPy, otherwise a PyTorch device such as "cuda".
@@ -86,11 +92,32 @@ def plan(
     Source: :mod:`fit_for_use` and :mod:`matrix`.
     """
     publication = _publication(
-        workload, gap, privacy, epsilon, unit, source, delta, budget, cap, title, objective, cell_budgets
+        workload,
+        gap,
+        privacy,
+        epsilon,
+        unit,
+        source,
+        delta,
+        budget,
+        cap,
+        title,
+        objective,
+        cell_budgets,
+        finite=finite,
+        small=small,
     )
-    if publication.privacy is Privacy.ZCDP:
-        return fit_for_use.plan(
-            publication,
+    asked = replace(publication, finite=()) if publication.finite else publication
+    if asked.small is not None:
+        if refine or start is not None or device is not None:
+            raise PlanError(
+                "a plan for a small database is not refined, nor started from another, nor made on a device. No plan "
+                "was made."
+            )
+        made = projection.plan(asked, gap=gap, progress=progress)
+    elif asked.privacy is Privacy.ZCDP:
+        made = fit_for_use.plan(
+            asked,
             gap=gap,
             refine=refine,
             start=start,
@@ -98,11 +125,42 @@ def plan(
             max_iterations=max_iterations,
             progress=progress,
         )
-    if refine or gap is not None:
+    elif refine or gap is not None:
         raise PlanError("a plan is refined, and a gap asked for, with privacy = 'zcdp' only. No plan was made.")
-    if publication.privacy is Privacy.PURE:
-        return matrix.plan(publication, progress=progress)
-    return compare(publication, device=device, progress=progress).plan
+    elif asked.privacy is Privacy.PURE:
+        made = matrix.plan(asked, progress=progress)
+    else:
+        made = compare(asked, device=device, progress=progress).plan
+    return with_finite(made, mechanisms_of(publication), publication)
+
+
+def mechanisms_of(publication: Publication) -> tuple[Made, ...]:
+    """The mechanism for each question with finitely many answers, with what it was chosen from. Data-free.
+
+    Raises:
+        WorkloadError: a question, or its prior, that cannot be used.
+        PlanError: no mechanism could be made for one of them.
+    """
+    domain, drops = publication.workload.domain, publication.source.drops
+    return tuple(q.choose(domain, publication.unit, drops=drops) for q in publication.finite)
+
+
+def with_finite(made: Plan, chosen: tuple[Made, ...], publication: Publication) -> Plan:
+    """The plan of the tables, with the finite answers beside them.
+
+    Raises:
+        CapExceeded: together they cost more than the cap.
+    """
+    if not chosen:
+        return made
+    asked = replace(made.publication, finite=publication.finite)
+    whole = replace(made, publication=asked, finite=tuple(c.mechanism for c in chosen))
+    if not _fits(whole):
+        raise CapExceeded(
+            f"the tables cost ρ = {made.rho:.6g}, and with the finite answers ρ = {whole.rho:.6g}, more than the cap. "
+            "Loosen the tables' targets, give the questions a smaller ε, or raise the cap. No plan was made."
+        )
+    return whole
 
 
 @final
@@ -127,10 +185,14 @@ class Alternative:
 @final
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Both kinds of noise for the same tables. plan: of the best. alternatives: best first."""
+    """Both kinds of noise for the same tables.
+
+    plan: of the best. alternatives: best first. finite: what the mechanism of each finite question was chosen from.
+    """
 
     plan: Plan
     alternatives: tuple[Alternative, ...]
+    finite: tuple[Made, ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
         """A line for each alternative, best first."""
@@ -162,7 +224,14 @@ def compare(
         * the plan is the best of those within the cap, when there is one;
         * ε of the Gaussian alternative is what its discrete noise guarantees at δ, not the nominal one.
     """
-    asked = _publication(workload, None, None, epsilon, None, None, delta, None, None, "", None, None, Privacy.AUTO)
+    whole = _publication(workload, None, None, epsilon, None, None, delta, None, None, "", None, None, Privacy.AUTO)
+    if whole.small is not None:
+        raise PlanError(
+            "pure and Gaussian noise are compared for unbiased answers, not for those of a small database. No plan was "
+            "made."
+        )
+    made = mechanisms_of(whole)
+    asked = replace(whole, finite=()) if whole.finite else whole
     posed = {Privacy.ZCDP: replace(asked, privacy=Privacy.ZCDP), Privacy.PURE: _pure(asked)}
     begun = time.perf_counter()
     gaussian = fit_for_use.plan(replace(posed[Privacy.ZCDP], cap=None), device=device, progress=progress)
@@ -200,13 +269,13 @@ def compare(
     best = both[chosen.privacy]
     other = next((a for a in lines if a.privacy is not chosen.privacy), None)
     if other is None:
-        return Comparison(replace(best, status=f"{best.status}; pure noise cannot be planned for this"), tuple(lines))
+        told = replace(best, status=f"{best.status}; pure noise cannot be planned for this")
+        return Comparison(with_finite(told, made, whole), tuple(lines), made)
     words = "pure noise" if other.privacy is Privacy.PURE else f"Gaussian noise at delta = {delta:g}"
     share = other.epsilon / chosen.epsilon if asked.budget is None else other.error / chosen.error
     what = "epsilon" if asked.budget is None else "margins"
-    return Comparison(
-        replace(best, status=f"{best.status}; {words} would take {share:.4g} times the {what}"), tuple(lines)
-    )
+    told = replace(best, status=f"{best.status}; {words} would take {share:.4g} times the {what}")
+    return Comparison(with_finite(told, made, whole), tuple(lines), made)
 
 
 def _fits(made: Plan) -> bool:
@@ -242,11 +311,13 @@ def _publication(
     objective: Objective | None,
     cell_budgets: CellBudgets | None,
     default: Privacy = Privacy.ZCDP,
+    finite: Sequence[FiniteQuery] = (),
+    small: SmallDatabase | None = None,
 ) -> Publication:
     """What is asked, as one object."""
     if isinstance(workload, Publication):
-        said = (privacy, epsilon, unit, source, budget, cap, objective, cell_budgets)
-        if any(x is not None for x in said) or title or delta != 1e-6:
+        said = (privacy, epsilon, unit, source, budget, cap, objective, cell_budgets, small)
+        if any(x is not None for x in said) or title or delta != 1e-6 or finite:
             raise PlanError("a Publication already says all this; change it there. Nothing was planned.")
         return workload
     if epsilon is not None and budget is not None:
@@ -269,4 +340,6 @@ def _publication(
         objective=objective or Objective(),
         cell_budgets=cell_budgets,
         privacy=promised,
+        finite=tuple(finite),
+        small=small,
     )

@@ -1,0 +1,440 @@
+"""Questions with one answer of finitely many, asked of the records of a domain: counts, sums, medians.
+
+A question is declared in public terms: what is counted or added up, at most how many records there are (or how many,
+where that is public), and the ε that its answer may cost one protected unit. From these follow its graph and what must
+be counted to answer it; the answer itself follows from counts alone. Nothing here sees data or draws chance.
+
+| question | answer | one record moves it | graph |
+|---|---|---|---|
+| `count` | records that meet a condition | by 1 | path |
+| `counts` | several counts | each by 1; disjoint ones: one of them, or two | box; triangular lattice, and like it |
+| `sum` | values of an ordered attribute, added up | by the largest value, or difference | path in wide steps |
+| `median` | the middle value (of an even number the lower one) | from anywhere to anywhere | complete |
+
+A unit of g records pays g times what one record pays, so the mechanism is made at ε/g.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.domain import Domain, Ordered
+from fitnoise.errors import DataError, PlanError, WorkloadError
+from fitnoise.finite.clamped import ClampedMechanism, clamped_staircase
+from fitnoise.finite.exact import DENSE_LIMIT, rational
+from fitnoise.finite.graphs import RESULTS_LIMIT, Box, QueryGraph, complete, disjoint_counts, independent_counts
+from fitnoise.finite.lazy import LazyMechanism, lazy_tight_constraints
+from fitnoise.finite.mechanisms import FiniteMechanism, points
+from fitnoise.finite.optimal import Choice, best_mechanism
+from fitnoise.finite.priors import checked_prior, uniform
+from fitnoise.privacy import Neighbours, PrivacyUnit
+
+MARGIN_CELLS = 2**22
+"""Joint cells of the attributes one question is about."""
+
+NEGLIGIBLE = 0.02
+"""Part of the best hit rate that is given up for a smaller mean squared error. Below the ε of tight constraints, a
+residual column is right most often, and now and then far off."""
+
+SLOW = 800
+"""Most results for which every mechanism is tried; beyond, those that take minutes are left out."""
+
+Condition = tuple[tuple[str, tuple[Any, ...]], ...]
+"""For some attributes the values that meet it; all of them must."""
+
+Mechanism = FiniteMechanism | LazyMechanism | ClampedMechanism
+
+
+class Question(StrEnum):
+    """What is asked."""
+
+    COUNT = "count"
+    COUNTS = "counts"
+    SUM = "sum"
+    MEDIAN = "median"
+
+
+class Aim(StrEnum):
+    """What the mechanism and the reading of its answer are best at, on average over the prior."""
+
+    HIT_RATE = "hit-rate"
+    """Right most often; of mechanisms within NEGLIGIBLE of the best, that with the least mean squared error."""
+    MEAN_ABSOLUTE_ERROR = "mean-absolute-error"
+    MEAN_SQUARED_ERROR = "mean-squared-error"
+
+
+@final
+@dataclass(frozen=True)
+class FiniteQuery:
+    """One question. Made by :meth:`count`, :meth:`counts`, :meth:`sum` or :meth:`median`.
+
+    Attributes:
+        name: of the question, in releases.
+        question: what is asked.
+        people: at most so many records; where neighbours replace one record, exactly so many.
+        epsilon: what the answer may cost one protected unit, exact.
+        attribute: what is added up, or whose median is asked.
+        where: conditions: one for each count; at most one for a sum or a median.
+        prior: what is believed of the answer beforehand, one number for every result; None holds all for equally
+            likely. Privacy does not depend on it.
+        aim: what the mechanism is best at.
+
+    Raises:
+        WorkloadError: a name that is none, people that are no positive whole number, an ε that is not positive, or
+            parts that do not go with the question.
+    """
+
+    name: str
+    question: Question
+    people: int
+    epsilon: Fraction
+    attribute: str | None = None
+    where: tuple[Condition, ...] = ()
+    prior: tuple[float, ...] | None = None
+    aim: Aim = Aim.HIT_RATE
+
+    def __post_init__(self) -> None:
+        for field, kind in (("question", Question), ("aim", Aim)):
+            try:
+                object.__setattr__(self, field, kind(getattr(self, field)))
+            except ValueError:
+                choices = ", ".join(repr(str(x)) for x in kind)
+                raise WorkloadError(f"a {field} is one of {choices}; got {getattr(self, field)!r}.") from None
+        if (
+            not isinstance(self.name, str)
+            or not self.name
+            or self.name != self.name.strip()
+            or not self.name.isprintable()
+        ):
+            raise WorkloadError("a question needs a printable name without spaces around it.")
+        if isinstance(self.people, bool) or not isinstance(self.people, int) or self.people < 1:
+            raise WorkloadError(
+                "a question says at most how many records there are, a whole number of 1 or more; got "
+                f"{self.people!r}. The number must be public: it is not looked up in the data."
+            )
+        object.__setattr__(self, "epsilon", rational(self.epsilon))
+        object.__setattr__(self, "where", tuple(_condition(c) for c in self.where))
+        if self.prior is not None:
+            object.__setattr__(self, "prior", tuple(float(x) for x in self.prior))
+        needs = self.question in (Question.SUM, Question.MEDIAN)
+        if needs != (self.attribute is not None):
+            raise WorkloadError(f"a {self.question} {'needs an attribute' if needs else 'takes no attribute'}.")
+        if self.question is Question.COUNTS and len(self.where) < 2:
+            raise WorkloadError("several counts need a condition each, two or more.")
+        if self.question is not Question.COUNTS and len(self.where) > 1:
+            raise WorkloadError(f"a {self.question} takes one condition; several conditions are several counts.")
+
+    @classmethod
+    def count(
+        cls, name: str, *, people: int, epsilon: float | Fraction, where: Mapping[str, Any] | None = None, **rest: Any
+    ) -> FiniteQuery:
+        """Records that meet a condition; without one, all."""
+        return cls(
+            name, Question.COUNT, people, Fraction(epsilon), None, () if where is None else (_pairs(where),), **rest
+        )
+
+    @classmethod
+    def counts(
+        cls, name: str, *, people: int, epsilon: float | Fraction, where: Sequence[Mapping[str, Any]], **rest: Any
+    ) -> FiniteQuery:
+        """Several counts of the same records, answered together for one ε."""
+        return cls(name, Question.COUNTS, people, Fraction(epsilon), None, tuple(map(_pairs, where)), **rest)
+
+    @classmethod
+    def sum(
+        cls,
+        name: str,
+        attribute: str,
+        *,
+        people: int,
+        epsilon: float | Fraction,
+        where: Mapping[str, Any] | None = None,
+        **rest: Any,
+    ) -> FiniteQuery:
+        """Values of an :class:`Ordered` attribute, added up; clipped to its range where it says so."""
+        given = () if where is None else (_pairs(where),)
+        return cls(name, Question.SUM, people, Fraction(epsilon), attribute, given, **rest)
+
+    @classmethod
+    def median(
+        cls,
+        name: str,
+        attribute: str,
+        *,
+        people: int,
+        epsilon: float | Fraction,
+        where: Mapping[str, Any] | None = None,
+        **rest: Any,
+    ) -> FiniteQuery:
+        """The middle value of an attribute with an order; of no record at all, its lowest value."""
+        given = () if where is None else (_pairs(where),)
+        return cls(name, Question.MEDIAN, people, Fraction(epsilon), attribute, given, **rest)
+
+    # --- what it asks of a domain ---------------------------------------------------------------------------
+
+    def check(self, domain: Domain) -> None:
+        """Raise WorkloadError where the question cannot be asked of the domain."""
+        for a in self._attributes:
+            if a not in domain:
+                raise WorkloadError(f"the question {self.name!r} is about {a!r}, which is not in the domain.")
+        for condition in self.where:
+            for a, values in condition:
+                for v in values:
+                    domain[a].position(v)
+        if self.question is Question.SUM and not isinstance(domain[self._asked], Ordered):
+            raise WorkloadError(
+                f"the question {self.name!r} adds up {self._asked!r}, which must be an ordered attribute: one of whole "
+                "numbers from a lowest to a highest, since one record must not move a sum by more than is known."
+            )
+        if self.question is Question.MEDIAN and not domain[self._asked].ordered:
+            raise WorkloadError(f"the question {self.name!r} asks the median of {self._asked!r}, which has no order.")
+        for margin in self.margins(domain):
+            cells = math.prod(domain[a].size for a in margin)
+            if cells > MARGIN_CELLS:
+                raise WorkloadError(
+                    f"the question {self.name!r} is about attributes with {cells:,} joint cells; at most "
+                    f"{MARGIN_CELLS:,} are counted for one."
+                )
+
+    @property
+    def _asked(self) -> str:
+        assert self.attribute is not None  # noqa: S101 - checked when made
+        return self.attribute
+
+    @property
+    def _attributes(self) -> tuple[str, ...]:
+        named = [a for condition in self.where for a, _ in condition]
+        return tuple(dict.fromkeys([*named, *([] if self.attribute is None else [self.attribute])]))
+
+    def margins(self, domain: Domain) -> tuple[tuple[str, ...], ...]:
+        """What must be counted: for every condition its attributes, with the question's own, in domain order.
+
+        The number of all records is known from any of them; where a count has no condition, from the first attribute.
+        """
+        order = {a: i for i, a in enumerate(domain)}
+        own = () if self.attribute is None else (self.attribute,)
+        sets = [{*own, *(a for a, _ in c)} for c in self.where or ((),)]
+        return tuple(tuple(sorted(s or {next(iter(domain))}, key=order.__getitem__)) for s in sets)
+
+    def graph(self, domain: Domain, unit: PrivacyUnit, *, drops: bool) -> QueryGraph:
+        """Which answers one record can turn into which.
+
+        Args:
+            domain: of the records.
+            unit: who is protected. Where neighbours replace one record, the number of records is `people`; otherwise,
+                and where a unit may have fewer records or records are dropped, it is anything up to that.
+            drops: whether records outside the domain are left out.
+
+        Raises:
+            WorkloadError: the answer can only be one, or has too many results.
+
+        **Guarantees**
+            * for tables of as many records as said, every pair of answers of neighbouring tables is an edge, or equal.
+        """
+        self.check(domain)
+        return _graph(self._shape(domain, unit, drops=drops))
+
+    def _shape(self, domain: Domain, unit: PrivacyUnit, *, drops: bool) -> tuple[Any, ...]:
+        """What the graph depends on: equal shapes, equal graphs."""
+        if self.question is Question.MEDIAN:
+            return Question.MEDIAN, domain[self._asked].values
+        if self.question is Question.COUNTS:
+            return Question.COUNTS, self.people, len(self.where), self._disjoint(domain)
+        if self.question is Question.COUNT:
+            values, some = [1], bool(self.where)
+        else:
+            attribute = domain[self._asked]
+            assert isinstance(attribute, Ordered)  # noqa: S101 - checked before
+            values, some = [attribute.low, attribute.high], bool(self.where)
+        fixed = fixed_size(unit, drops=drops)
+        adds = [*values, 0] if some or not fixed else values
+        low, high = min(adds), max(adds)
+        step = high - low if fixed else max(abs(low), abs(high), high - low)
+        if not step:
+            raise WorkloadError(
+                f"the answer to {self.name!r} follows from the number of records, which is public: publish it as it is."
+            )
+        return Question.SUM, self.people * low, self.people * high, step
+
+    def _disjoint(self, domain: Domain) -> bool:
+        """Whether no record meets two conditions."""
+        met = [{a: {domain[a].position(v) for v in values} for a, values in c} for c in self.where]
+        pairs = [(x, y) for i, x in enumerate(met) for y in met[:i]]
+        return all(any(a in y and not x[a] & y[a] for a in x) for x, y in pairs)
+
+    def record_epsilon(self, unit: PrivacyUnit) -> Fraction:
+        """What the answer may cost one record: ε/g."""
+        return self.epsilon / unit.max_records
+
+    def fits(self, domain: Domain, unit: PrivacyUnit, mechanism: Mechanism, *, drops: bool) -> bool:
+        """Whether a mechanism is for this question: of its graph, and made for its ε."""
+        own, other = self.graph(domain, unit, drops=drops), mechanism.graph
+        if own is other:
+            same = True
+        elif isinstance(other, QueryGraph) and type(own.structure) is type(other.structure):
+            exact = isinstance(own.structure, Box)
+            same = own.structure == other.structure if exact else np.array_equal(own.edges, other.edges)
+            same = same and own.n == other.n and tuple(own.results[:1]) == tuple(other.results[:1])
+        else:
+            same = False
+        return same and mechanism.epsilon == self.record_epsilon(unit)
+
+    def choose(self, domain: Domain, unit: PrivacyUnit, *, drops: bool) -> Made:
+        """The mechanism for it, with the best reading of its outputs. Data-free, and the same every time.
+
+        Raises:
+            WorkloadError: the question, or its prior, cannot be used.
+            PlanError: no mechanism could be made.
+        """
+        self.check(domain)
+        return _chosen(self._shape(domain, unit, drops=drops), self.record_epsilon(unit), self.prior, self.aim)
+
+    # --- the answer ---------------------------------------------------------------------------------------------
+
+    def answer(self, domain: Domain, unit: PrivacyUnit, counts: Sequence[NDArray[Any]], *, drops: bool) -> Any:
+        """The true answer, a label of the graph, from exact counts of `margins`, in their order.
+
+        Raises:
+            DataError: there are more records than `people`, or, where neighbours replace one, not as many. The message
+                does not say how many there are.
+        """
+        records = int(counts[0].sum())
+        if records > self.people or (records != self.people and fixed_size(unit, drops=drops)):
+            bound = "exactly" if fixed_size(unit, drops=drops) else "at most"
+            raise DataError(
+                f"the question {self.name!r} is declared for {bound} {self.people:,} records, and the data have "
+                "another number: its answer need not be among its results. Correct `people`, if the number is public, "
+                "and plan again. Nothing was measured and nothing was charged."
+            )
+        kept = [
+            self._kept(domain, margin, x, condition)
+            for margin, x, condition in zip(self.margins(domain), counts, self.where or ((),), strict=True)
+        ]
+        if self.question is Question.COUNT:
+            return int(kept[0].sum())
+        if self.question is Question.COUNTS:
+            return tuple(int(x.sum()) for x in kept)
+        axis = self.margins(domain)[0].index(self._asked)
+        by_value = kept[0].sum(axis=tuple(i for i in range(kept[0].ndim) if i != axis)).tolist()
+        values = domain[self._asked].values
+        if self.question is Question.SUM:
+            return sum(int(c) * int(v) for c, v in zip(by_value, values, strict=True))
+        below, half = 0, (sum(by_value) + 1) // 2
+        for c, v in zip(by_value, values, strict=True):
+            below += c
+            if below >= half:
+                return v
+        return values[0]
+
+    def _kept(
+        self, domain: Domain, margin: Sequence[str], counts: NDArray[Any], condition: Condition
+    ) -> NDArray[np.int64]:
+        """The counts of cells that meet a condition; others are 0."""
+        kept = np.asarray(counts, dtype=np.int64)
+        for a, values in condition:
+            met = np.zeros(domain[a].size, dtype=np.int64)
+            met[[domain[a].position(v) for v in values]] = 1
+            shape = [1] * kept.ndim
+            shape[margin.index(a)] = -1
+            kept = kept * met.reshape(shape)
+        return kept
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Made:
+    """A mechanism for a question, and what it was chosen from.
+
+    mechanism: its answers are the best readings of its outputs under the prior. why: one sentence. choice: the
+    comparison; None where there are too many results for one.
+    """
+
+    mechanism: Mechanism
+    why: str
+    choice: Choice | None
+
+
+def fixed_size(unit: PrivacyUnit, *, drops: bool) -> bool:
+    """Whether neighbouring tables have the same number of records, which is then public."""
+    return unit.neighbours is Neighbours.REPLACE_ONE and unit.max_records == 1 and not drops
+
+
+@lru_cache(maxsize=64)
+def _graph(shape: tuple[Any, ...]) -> QueryGraph:
+    kind, *parts = shape
+    if kind is Question.MEDIAN:
+        (values,) = parts
+        return QueryGraph(values, complete(len(values)).structure)
+    if kind is Question.COUNTS:
+        people, counts, disjoint = parts
+        if disjoint and math.comb(people + counts, counts) <= DENSE_LIMIT:
+            return disjoint_counts(people, counts)
+        if (people + 1) ** counts > RESULTS_LIMIT:
+            raise WorkloadError(
+                f"{counts} counts of {people:,} records have {(people + 1) ** counts:,} results together; at most "
+                f"{RESULTS_LIMIT:,} are planned for: ask fewer at once."
+            )
+        return independent_counts(*[people] * counts)
+    low, high, step = parts
+    n = high - low + 1
+    if n > RESULTS_LIMIT:
+        raise WorkloadError(f"a sum of {n:,} possible results is too fine: at most {RESULTS_LIMIT:,} are planned for.")
+    return QueryGraph(range(low, high + 1), Box((n,), (step,)))
+
+
+@lru_cache(maxsize=32)
+def _chosen(shape: tuple[Any, ...], epsilon: Fraction, prior: tuple[float, ...] | None, aim: Aim) -> Made:
+    graph = _graph(shape)
+    if graph.n > DENSE_LIMIT:
+        if prior is not None or aim is not Aim.HIT_RATE:
+            raise WorkloadError(
+                f"a question with {graph.n:,} results is answered with every result held for equally likely, and for "
+                f"the best hit rate; a prior or another aim needs at most {DENSE_LIMIT:,} results. Nothing was planned."
+            )
+        return _without_table(graph, epsilon)
+    pi = uniform(graph) if prior is None else checked_prior(graph.n, prior)
+    x = points(graph.results)
+    gain = None
+    if aim is not Aim.HIT_RATE:
+        if x is None:
+            raise WorkloadError("an aim about errors needs results that are numbers; ask for the hit rate.")
+        away = np.abs(x[:, None, :] - x[None, :, :])
+        gain = -(away if aim is Aim.MEAN_ABSOLUTE_ERROR else away**2).sum(axis=2)
+    choice = best_mechanism(graph, epsilon, pi, gain, slow_limit=SLOW, slack=NEGLIGIBLE if gain is None else 0.0)
+    read = FiniteMechanism(
+        graph, choice.mechanism.epsilon, choice.mechanism.family, choice.mechanism.weights, choice.guesses
+    )
+    return Made(read, choice.why, choice)
+
+
+def _without_table(graph: QueryGraph, epsilon: Fraction) -> Made:
+    try:
+        why = "tight constraints: no mechanism is right more often where all results are equally likely"
+        return Made(lazy_tight_constraints(graph, epsilon), why, None)
+    except PlanError as error:
+        noise = clamped_staircase(graph, epsilon)
+        return Made(noise, f"staircase noise, clamped, for {graph.n:,} results; {str(error).split(':')[0]}", None)
+
+
+def _condition(given: Iterable[tuple[str, Iterable[Any]]]) -> Condition:
+    """In one form, sorted by attribute, so that equal conditions are equal."""
+    own = tuple(sorted((str(a), tuple(values)) for a, values in given))
+    if len({a for a, _ in own}) != len(own) or any(not v for _, v in own):
+        raise WorkloadError("a condition names each attribute once, with one value or more.")
+    return own
+
+
+def _pairs(where: Mapping[str, Any]) -> Condition:
+    """{attribute: value, or values} as pairs; a text is one value."""
+    return tuple(
+        (a, tuple(v) if isinstance(v, Iterable) and not isinstance(v, str) else (v,)) for a, v in where.items()
+    )

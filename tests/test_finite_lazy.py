@@ -1,0 +1,688 @@
+"""Mechanisms without a table: the laws of small ones in fractions, proofs that refuse, draws, and large ones."""
+
+import contextlib
+import importlib
+import itertools
+import math
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fitnoise import noise
+from fitnoise.errors import FitnoiseError, PlanError, WorkloadError
+from fitnoise.finite import (
+    Decision,
+    LazyMechanism,
+    QueryGraph,
+    Verdict,
+    bundle,
+    complete,
+    disjoint_counts,
+    from_integers,
+    geometric,
+    independent_counts,
+    lazy_tight_constraints,
+    path,
+    product,
+    staircase,
+    sum_query,
+    tight_constraints,
+    uniform,
+)
+from fitnoise.finite.exact import exp_below, exp_bounds
+from fitnoise.finite.graphs import Box
+from tolerances import EXACT, SIGNIFICANCE
+
+room = importlib.import_module("fitnoise.finite.lazy")
+
+SMALL = [  # a graph, ε; with ends that meet, steps longer than the box, unlike steps, one result
+    (path(1), 1),
+    (path(2), Fraction(1, 2)),
+    (path(30), 0.3),
+    (sum_query(2, 2), 1.5),
+    (sum_query(6, 2), 0.7),
+    (sum_query(1, 4), 0.2),
+    (sum_query(8, 5), 1),
+    (sum_query(4, 3), Fraction(7, 2)),
+    (sum_query(3, 7), 40),
+    (independent_counts(3, 4), 1.3),
+    (independent_counts(1, 1, 1), 0.5),
+    (independent_counts(2, 2, 2), 2.9),
+    (bundle(sum_query(3, 2), path(5)), 2),
+    (bundle(sum_query(5, 2)), 1),
+]
+IDS = [f"{g.structure.shape}-{g.structure.steps}" for g, _ in SMALL]
+
+
+def place_of(mechanism, i):
+    return tuple(int(x) for x in np.unravel_index(i, mechanism.weights.shape))
+
+
+def row_of(mechanism, i):
+    """Unnormalised P(o | i) in fractions, from the graph's distances: shares nothing with the proof."""
+    powers = [mechanism.alpha**d for d in range(mechanism.graph.n + 1)]
+    far = mechanism.graph.structure.distances_from(np.array([i]))[0].astype(int)
+    return [powers[d] * z for d, z in zip(far.tolist(), mechanism.weights.ravel().tolist(), strict=True)]
+
+
+def exact_ratio(mechanism):
+    rows = []
+    for i in range(mechanism.graph.n):
+        row = row_of(mechanism, i)
+        total = sum(row)
+        rows.append([w / total for w in row])
+    worst = Fraction(1)
+    for i, j in mechanism.graph.edges.tolist():
+        for a, b in zip(rows[i], rows[j], strict=True):
+            assert (a == 0) == (b == 0)
+            if a:
+                worst = max(worst, a / b, b / a)
+    return worst
+
+
+def probabilities(mechanism):
+    rows = [row_of(mechanism, i) for i in range(mechanism.graph.n)]
+    return np.array([[float(w / sum(row)) for w in row] for row in rows])
+
+
+def at_least(x, ratio):
+    """Whether e^x ≥ ratio is proven, x ≥ 0."""
+    return exp_bounds(x, 300)[0] >= ratio * 2**300
+
+
+def given(graph, epsilon, alpha, weights):
+    return LazyMechanism(graph, Fraction(epsilon), "given", Fraction(alpha), np.asarray(weights))
+
+
+# --- Laws -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("graph", "epsilon"), SMALL, ids=IDS)
+def test_small_ones_are_private_in_fractions_and_what_the_table_says(graph, epsilon):
+    mechanism = lazy_tight_constraints(graph, epsilon)
+    worst = exact_ratio(mechanism)
+    assert worst <= mechanism.largest_ratio <= exp_below(Fraction(epsilon))
+    assert at_least(mechanism.log_ratio(), mechanism.largest_ratio)
+    assert mechanism.log_ratio() <= mechanism.epsilon == Fraction(epsilon)
+    table = tight_constraints(graph, epsilon)
+    assert probabilities(mechanism) == pytest.approx(table.probabilities(), abs=1e-12, rel=0)
+    assert mechanism.hits() == pytest.approx(table.hits(), abs=1e-12, rel=0)
+    flat = uniform(graph)
+    assert mechanism.hit_rate(flat) == pytest.approx(table.hit_rate(flat), abs=1e-12)
+    prior = np.random.default_rng(3).dirichlet(np.ones(graph.n))
+    assert mechanism.hit_rate(prior) == pytest.approx(table.hit_rate(prior), abs=1e-12)
+    assert mechanism.outputs == graph.n
+    spiked = np.eye(graph.n)[0] * 0.9 + 0.1 * prior
+    for pi in (flat, prior, spiked, np.eye(graph.n)[0]):
+        assert mechanism.leakage(pi) == pytest.approx(table.leakage(pi), abs=1e-10)
+        for o in (0, graph.n // 2, graph.n - 1):
+            assert mechanism.posterior(pi, o) == pytest.approx(table.posteriors(pi)[o], abs=1e-10)
+    assert [mechanism.read(o) for o in range(graph.n)] == list(graph.results)
+    if epsilon < 20:  # nothing is given away where α is not rounded much
+        assert mechanism.log_ratio() >= mechanism.epsilon - Fraction(1, 2**40)
+    if not isinstance(graph.results[0], tuple) or len(graph.structure.shape) > 1:
+        assert mechanism.absolute_errors() == pytest.approx(table.absolute_errors(), abs=1e-10)
+        assert mechanism.squared_errors() == pytest.approx(table.squared_errors(), abs=1e-10)
+        assert mechanism.mae(prior) == pytest.approx(table.mae(prior), abs=1e-10)
+        assert mechanism.rmse(prior) == pytest.approx(table.rmse(prior), abs=1e-6)
+
+
+@pytest.mark.parametrize(("graph", "epsilon"), SMALL, ids=IDS)
+@pytest.mark.parametrize("bits", [5, 30, 62])
+def test_bounds_of_rows_hold_the_rows_of_any_weights(graph, epsilon, bits):
+    rng = np.random.default_rng(bits)
+    shape, steps = graph.structure.shape, graph.structure.steps
+    box = Box(shape, tuple(min(v, max(s - 1, 1)) for v, s in zip(steps, shape, strict=True)))
+    bits = min(bits, 60 - box.steps[0].bit_length()) if len(shape) == 1 else bits
+    for alpha in (Fraction(int(2**62 * math.exp(-epsilon)) + 1, 2**62), Fraction(7, 8), Fraction(2**62 - 2**55, 2**62)):
+        weights = rng.integers(0, 2**bits, shape) * (rng.random(shape) < 0.8)
+        weights.flat[0] = 2**bits - 1
+        if len(shape) == 1 and alpha > Fraction(4, 5) and bits > 50:
+            weights >>= 10
+        stand_in = type("", (), {"graph": graph, "alpha": alpha, "weights": weights})
+        exact = [sum(row_of(stand_in, i)) for i in range(graph.n)]
+        ways = [room._rows(box, alpha, weights), room._layers(box, alpha, weights)]
+        for found in ways:
+            unit = Fraction(2) ** found.unit
+            values = found.values.ravel().tolist()
+            assert all(abs(v - unit * e) <= found.off for v, e in zip(values, exact, strict=True))
+            assert found.off <= (60 + 10 / (1 - alpha)) + 3 * 70 / -math.log(alpha)
+            assert found.spread is None or found.spread >= max(exact) / min(exact)
+        within = room._layers(box, alpha, weights, 1)
+        for i in range(graph.n):
+            here = np.array(place_of(stand_in, i))
+            near = sum(
+                (
+                    w
+                    for o, w in enumerate(row_of(stand_in, i))
+                    if np.abs(np.array(place_of(stand_in, o)) - here).max() <= 1
+                ),
+                Fraction(0),
+            )
+            assert abs(within.values.ravel().tolist()[i] - near * Fraction(2) ** within.unit) <= within.off
+
+
+def test_layers_with_sums_beyond_64_bits_are_bounded():
+    box, alpha = Box((90, 40), (1, 2)), Fraction(1, 2)
+    weights = np.full(box.shape, 2**62 - 1)
+    found = room._layers(box, alpha, weights)
+    row = [alpha ** max(i, -(-j // 2)) * (2**62 - 1) for i in range(90) for j in range(40)]
+    assert abs(found.values[0, 0] - sum(row) * Fraction(2) ** found.unit) <= found.off < 2**20
+    assert found.values.min() > 2**50
+
+
+@pytest.mark.parametrize("cut", [0, 1, 31])
+def test_products_of_halves_are_exact(rng, cut):
+    values = np.concatenate([rng.integers(0, 2**62, 1000), [0, 1, 2**31 - 1, 2**31, 2**62 - 1]]) >> cut
+    for factor in (0, 1, 2**31 - 1, 2**31, 2**62 - 1, int(rng.integers(2**61, 2**62))):
+        assert room._product(factor, values).tolist() == [factor * v >> 62 for v in values.tolist()]
+
+
+def test_weights_that_are_changed_are_proven_anew_or_refused():
+    mechanism = lazy_tight_constraints(sum_query(4, 5), 1)
+    top = mechanism.top
+    seen = set()
+    for i, up in itertools.product([0, 5, 10, 20], [2**5, 2**20, 2**40, 2**56]):
+        weights = mechanism.weights.copy()
+        weights[i] += up
+        for epsilon in (Fraction(1), Fraction(2)):
+            changed = None
+            with contextlib.suppress(PlanError):
+                changed = given(mechanism.graph, epsilon, mechanism.alpha, weights)
+            if changed is None:
+                with pytest.raises(PlanError, match="not proven to be alike"):
+                    given(mechanism.graph, epsilon, mechanism.alpha, weights)
+                seen.add("refused")
+                continue
+            assert exact_ratio(changed) <= changed.largest_ratio <= exp_below(epsilon)
+            assert at_least(changed.log_ratio(), changed.largest_ratio)
+            if up >= 2**20:
+                assert changed.log_ratio() > mechanism.log_ratio()
+            if epsilon == 1:
+                assert up < top * 2.0**-44
+            seen.add("proven")
+    assert seen == {"refused", "proven"}
+
+
+def test_clipping_a_formal_solution_is_refused():
+    graph = sum_query(150, 5)
+    z = importlib.import_module("fitnoise.finite.similarity").weighting(graph, 0.8).z
+    clipped = np.rint(np.maximum(z, 0) * 2**50).astype(np.int64)
+    with pytest.raises(PlanError, match=r"its logarithm is up to 0\.8[0-9].*No mechanism was made"):
+        given(graph, 0.8, Fraction(int(math.exp(-0.8) * 2**62), 2**62), clipped)
+
+
+def test_alpha_is_refused_where_it_is_too_small():
+    mechanism = lazy_tight_constraints(path(9), 1)
+    with pytest.raises(PlanError, match="not proven to be alike"):
+        given(mechanism.graph, 1, mechanism.alpha - Fraction(1, 2**40), mechanism.weights)
+    assert given(mechanism.graph, 1.1, mechanism.alpha, mechanism.weights).log_ratio() == mechanism.log_ratio()
+
+
+def test_solutions_that_are_rough_are_refined(monkeypatch):
+    graph, found = sum_query(8, 5), room.existence(sum_query(8, 5), Fraction(1))
+    rough = found.weights * (1 + 1e-7 * np.sin(np.arange(graph.n)))
+    monkeypatch.setattr(room, "existence", lambda *_: Decision(Verdict.YES, None, rough, 1e-6, "rough"))
+    mechanism = lazy_tight_constraints(graph, 1)
+    assert mechanism.hits() == pytest.approx(found.weights, abs=1e-12)
+    monkeypatch.setattr(room, "_ROUNDS", 0)
+    with pytest.raises(PlanError, match="not proven to be alike"):
+        lazy_tight_constraints(graph, 1)
+    worse = np.where(np.arange(graph.n) == 5, -1e-9, found.weights)
+    monkeypatch.setattr(room, "existence", lambda *_: Decision(Verdict.YES, None, worse, 1e-10, "wrong"))
+    with pytest.raises(PlanError, match="proven to be below 0"):
+        lazy_tight_constraints(graph, 1)
+    monkeypatch.setattr(room, "_ROUNDS", 1)
+    formal = room.Similarity(graph, 0.8).solve(np.ones(graph.n))
+    assert formal.min() < -0.01
+    monkeypatch.setattr(room, "existence", lambda *_: Decision(Verdict.YES, None, np.maximum(formal, 0), 0, "lie"))
+    with pytest.raises(PlanError, match=r"too close to 0.*No mechanism was made"):
+        lazy_tight_constraints(graph, 0.8)
+
+
+# --- Refusals ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("graph", "epsilon"), [(sum_query(150, 5), 0.96), (independent_counts(30, 30), 1.13)])
+def test_there_is_none_below_the_threshold(graph, epsilon):
+    with pytest.raises(
+        PlanError, match=r"does not exist at ε = .*entry of -0\.00.*residual-column.*No mechanism was made"
+    ):
+        lazy_tight_constraints(graph, epsilon)
+    above = lazy_tight_constraints(graph, epsilon + 0.01)
+    assert above.weights.min() > 0
+
+
+def test_existence_starts_where_it_starts():
+    assert lazy_tight_constraints(sum_query(150, 5), 0.968133485).hits().min() > 0
+    with pytest.raises(PlanError, match="does not exist"):
+        lazy_tight_constraints(sum_query(150, 5), 0.968133484)
+
+
+def test_what_is_undecided_is_not_made():
+    with pytest.raises(PlanError, match=r"is open: the matrix is not proven definite.*residual-column"):
+        lazy_tight_constraints(sum_query(4000, 5), 0.3)
+
+
+def test_a_refusal_without_weights_still_says_why(monkeypatch):
+    monkeypatch.setattr(room, "existence", lambda *_: Decision(Verdict.NO, None, None, math.inf, "singular"))
+    with pytest.raises(PlanError, match=r"does not exist at ε = 1: z, .* has no solution without negative entries\. "):
+        lazy_tight_constraints(sum_query(2, 2), 1)
+
+
+@pytest.mark.parametrize(
+    "graph", [complete(4), product(path(3), path(3)), disjoint_counts(3, 2)], ids=["complete", "product", "simplex"]
+)
+def test_results_that_are_no_box_are_refused(graph):
+    with pytest.raises(PlanError, match=r"are no box.*tight_constraints.*No mechanism was made"):
+        lazy_tight_constraints(graph, 1)
+
+
+@pytest.mark.parametrize(
+    ("graph", "epsilon", "why"),
+    [
+        (path(2**22 + 1), 1, "at most 4194304 are done"),
+        (independent_counts(200_000, 1), 0.001, "sums over all of them"),
+        (independent_counts(1500, 1500), 0.3, "sums over all of them"),
+        (sum_query(5000, 400), 9, "too many to solve for"),
+        (path(20_000), 2**-10, "tries on average"),
+    ],
+)
+def test_what_is_too_large_is_refused_before_it_is_tried(graph, epsilon, why):
+    with pytest.raises(PlanError, match=why) as caught:
+        lazy_tight_constraints(graph, epsilon)
+    assert str(caught.value).endswith("No mechanism was made.")
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, 51, "1", None, True])
+def test_epsilon_needs_to_be_a_number_above_0(epsilon):
+    with pytest.raises(WorkloadError, match="epsilon is"):
+        lazy_tight_constraints(path(3), epsilon)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "weights", "why"),
+    [
+        (Fraction(1, 3), [1, 1, 1], "multiple of 2"),
+        (Fraction(0), [1, 1, 1], "multiple of 2"),
+        (Fraction(1), [1, 1, 1], "multiple of 2"),
+        (Fraction(1, 2), [1.0, 1.0, 1.0], "whole numbers"),
+        (Fraction(1, 2), [1, 1], "whole numbers"),
+        (Fraction(1, 2), [1, -1, 1], "whole numbers"),
+        (Fraction(1, 2), [1, 2**62, 1], "whole numbers"),
+        (Fraction(1, 2), [0, 0, 0], "nothing bounds it"),
+        (Fraction(1, 2), [2**61, 2**62 - 1, 1], r"sums above|rows above"),
+        (Fraction(2**62 - 2**32, 2**62), [2**61, 2**61, 2**61], "rows above"),
+    ],
+)
+def test_what_is_no_mechanism_is_refused(alpha, weights, why):
+    with pytest.raises(PlanError, match=why) as caught:
+        given(path(3), 1, alpha, np.array(weights))
+    assert "o mechanism was made" in str(caught.value)
+
+
+def test_weights_of_nothing_on_two_axes_are_refused():
+    with pytest.raises(PlanError, match="nothing bounds it"):
+        given(independent_counts(2, 2), 1, Fraction(1, 2), np.zeros(9, dtype=np.int64))
+
+
+def test_what_never_occurs_says_nothing():
+    mechanism = given(path(4), 3, Fraction(1, 2), np.array([3, 0, 5, 4]))
+    assert mechanism.posterior(uniform(path(4)), 1).tolist() == [0.0] * 4
+    assert mechanism.posterior(uniform(path(4)), 0).sum() == pytest.approx(1)
+
+
+def test_wide_steps_need_small_weights():
+    with pytest.raises(PlanError, match="sums above"):
+        given(sum_query(2, 4), 1, Fraction(1, 2), np.full(9, 2**60))
+
+
+@pytest.mark.parametrize(
+    ("graph", "unknown"),
+    [
+        (sum_query(8, 5), [41, -1, "725", 2.5, math.inf, math.nan, None, (3,), [3]]),
+        (independent_counts(4, 5), [(5, 0), (0, 6), (725, 725), 3, (1,), (1, 2, 3), "725", (1, "x"), ([], 1)]),
+    ],
+)
+def test_an_unknown_result_is_refused_without_being_named(graph, unknown):
+    mechanism = lazy_tight_constraints(graph, 2)
+    for label in unknown:
+        with pytest.raises(WorkloadError, match="this is no result of the query") as caught:
+            mechanism.place(label)
+        assert "725" not in str(caught.value)
+        assert caught.value.__context__ is None
+
+
+def test_places_and_labels_are_inverse():
+    for graph, epsilon in [(sum_query(8, 5), 1), (independent_counts(3, 4), 1.3), (bundle(path(4)), 1)]:
+        mechanism = lazy_tight_constraints(graph, epsilon)
+        for i, label in enumerate(graph.results):
+            place = mechanism.place(label)
+            assert place == place_of(mechanism, i)
+            assert mechanism.label(place) == label
+        for nowhere in [(), (-1,) * len(place), (99,) * len(place), (*place, 0)]:
+            with pytest.raises(WorkloadError, match="no place in the box"):
+                mechanism.label(nowhere)
+    numbers = lazy_tight_constraints(sum_query(8, 5), 1)
+    assert numbers.place(np.int64(7)) == numbers.place(7.0) == numbers.place(7) == (7,)
+    pairs = lazy_tight_constraints(independent_counts(3, 4), 1.3)
+    assert pairs.place((np.int32(2), 3.0)) == (2, 3)
+    named = QueryGraph(("none", "one", "two"), Box((3,), (1,)))
+    assert lazy_tight_constraints(named, 1).place("two") == (2,)
+
+
+# --- Drawing ----------------------------------------------------------------------------------------------
+
+DRAWN = [
+    (path(6), 0.8, [(0,), (2,), (5,)]),
+    (sum_query(6, 2), 0.7, [(0,), (1,), (6,), (12,)]),
+    (sum_query(3, 5), 1.3, [(0,), (4,), (15,)]),
+    (independent_counts(3, 4), 1.3, [(0, 0), (3, 0), (2, 2)]),
+    (bundle(sum_query(2, 2), path(3)), 2.2, [(0, 0), (4, 2), (2, 1)]),
+    (independent_counts(1, 1, 2), 1.5, [(0, 1, 2), (1, 1, 1)]),
+]
+
+
+def draws(mechanism, place, size):
+    given = (mechanism.alpha, mechanism.steps, mechanism.weights, mechanism.top, place)
+    found = [noise.by_distance(*given) for _ in range(size)]
+    return np.bincount(
+        [int(np.ravel_multi_index(o, mechanism.weights.shape)) for o in found], minlength=mechanism.outputs
+    )
+
+
+def fits(seen, expected):
+    """The p-value of Pearson's statistic, cells of few expected put together with the last of the others."""
+    kept = expected >= 10
+    if (~kept).any():
+        seen, expected = (np.append(x[kept], x[~kept].sum()) for x in (seen, expected))
+        if expected[-1] < 10:
+            seen, expected = (np.append(x[:-2], x[-2:].sum()) for x in (seen, expected))
+    return stats.chisquare(seen, expected).pvalue
+
+
+@pytest.mark.parametrize(("graph", "epsilon", "places"), DRAWN, ids=lambda x: str(x) if isinstance(x, list) else None)
+def test_draws_have_the_exact_law(graph, epsilon, places):
+    mechanism = lazy_tight_constraints(graph, epsilon)
+    for place in places:
+        row = row_of(mechanism, int(np.ravel_multi_index(place, mechanism.weights.shape)))
+        expected = np.array([float(w / sum(row)) for w in row]) * 10_000
+        seen = draws(mechanism, place, 10_000)
+        assert fits(seen, expected) >= SIGNIFICANCE
+        assert fits(np.roll(seen, 1), expected) < SIGNIFICANCE  # another law would be seen
+
+
+def test_weights_of_nothing_are_never_drawn():
+    mechanism = given(path(4), 3, Fraction(1, 2), np.array([3, 0, 5, 4]))
+    seen = draws(mechanism, (1,), 5000)
+    assert seen[1] == 0
+    row = row_of(mechanism, 1)
+    assert fits(seen[[0, 2, 3]], np.array([float(row[o] / sum(row)) for o in (0, 2, 3)]) * 5000) >= SIGNIFICANCE
+
+
+def tries_of(monkeypatch, mechanism, place, size):
+    """How many tries each of some draws took: every try draws one point, and asks once about the weight."""
+    asked = []
+    original = noise._uniform
+
+    def counting(words, count):
+        asked[-1] += count == mechanism.top
+        return original(words, count)
+
+    monkeypatch.setattr(noise, "_uniform", counting)
+    for _ in range(size):
+        asked.append(0)
+        noise.by_distance(mechanism.alpha, mechanism.steps, mechanism.weights, mechanism.top, place)
+    monkeypatch.setattr(noise, "_uniform", original)
+    return np.array(asked)
+
+
+@pytest.mark.parametrize(
+    ("graph", "epsilon", "places"),
+    [(sum_query(20, 5), 1.0, [(0,), (5,), (50,)]), (independent_counts(6, 6), 1.2, [(0, 0), (1, 1), (3, 3)])],
+)
+def test_the_number_of_tries_is_the_same_everywhere(monkeypatch, graph, epsilon, places):
+    mechanism = lazy_tight_constraints(graph, epsilon)
+    chance = 1 / mechanism.tries
+    cells = np.arange(1, 12)
+    law = np.append(chance * (1 - chance) ** (cells[:-1] - 1), (1 - chance) ** (cells[-1] - 1))
+    for place in places:
+        tries = np.minimum(tries_of(monkeypatch, mechanism, place, 5000), cells[-1])
+        assert fits(np.bincount(tries, minlength=12)[1:], law * 5000) >= SIGNIFICANCE
+    weights = mechanism.weights.copy()
+    weights[: weights.shape[0] // 2] >>= 1  # rows of unlike sums would be seen
+    uneven = given(graph, 5, mechanism.alpha, weights)
+    tries = np.minimum(tries_of(monkeypatch, uneven, places[0], 5000), cells[-1])
+    assert fits(np.bincount(tries, minlength=12)[1:], law * 5000) < SIGNIFICANCE
+
+
+@pytest.mark.parametrize(("v", "alpha"), [((1,), Fraction(1, 3)), ((5,), Fraction(3, 8)), ((2, 1), Fraction(1, 4))])
+def test_the_mixture_of_step_one_is_the_law_of_boxes(v, alpha):
+    # Σ over j in fractions, against α^m B_m / K.
+    differences = room._differences(v)
+    points = [math.prod(2 * m * s + 1 for s in v) for m in range(12)]
+    assert all(c >= 0 for c in differences)
+    assert points == [sum(c * math.comb(m, j) for j, c in enumerate(differences)) for m in range(12)]
+    whole = sum(c * alpha**j / (1 - alpha) ** (j + 1) for j, c in enumerate(differences))
+    for m, b in enumerate(points):
+        found = Fraction(0)
+        for j, c in enumerate(differences[: m + 1]):
+            share = c * alpha**j / (1 - alpha) ** (j + 1) / whole
+            found += share * math.comb(m, j) * alpha ** (m - j) * (1 - alpha) ** (j + 1)
+        assert found == alpha**m * b / whole
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 2**40 + 1])
+def test_uniform_numbers_count_every_value_of_their_bits(count):
+    bits = (count - 1).bit_length()
+    if count == 1:
+        assert noise._uniform(iter([]), 1) == 0
+    elif bits < 8:
+        for u in range(2**bits):
+            word = u << (64 - bits) | 12345
+            assert noise._uniform(iter([word, 0]), count) == (u if u < count else 0)
+    else:
+        refused = (2**64 - 1, 7 << 64 - bits)
+        assert noise._uniform(iter(refused), count) == 7
+
+
+def test_uniform_numbers_of_several_words():
+    count = 3 << 70
+    assert noise._uniform(iter([2**64 - 1, 5, 1 << 62, 1 << 56]), count) == ((1 << 62) * 2**64 + (1 << 56)) >> 56
+
+
+def test_words_are_asked_for_anew_in_every_draw(monkeypatch):
+    asked = []
+    original = noise._words
+    monkeypatch.setattr(noise, "_words", lambda count: (asked.append(count), original(count))[1])
+    mechanism = lazy_tight_constraints(path(3), 1)
+    draws(mechanism, (1,), 10)
+    assert len(asked) >= 10
+
+
+def test_draws_are_fresh_whatever_the_seeds_of_other_generators():
+    mechanism = lazy_tight_constraints(path(100), 0.05)
+    found = []
+    for _ in range(2):
+        random.seed(1)
+        np.random.seed(1)
+        found.append(
+            [noise.by_distance(mechanism.alpha, (1,), mechanism.weights, mechanism.top, (50,)) for _ in range(40)]
+        )
+    assert found[0] != found[1]  # alike once in 10^50
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "why"),
+    [
+        ({"alpha": 0.5}, TypeError, "is a float"),
+        ({"alpha": Fraction(0)}, ValueError, "not between 0 and 1"),
+        ({"alpha": Fraction(1)}, ValueError, "not between 0 and 1"),
+        ({"steps": (0,)}, ValueError, "below 1"),
+        ({"steps": ()}, ValueError, "below 1"),
+        ({"steps": (1, 1)}, ValueError, "equally many axes"),
+        ({"steps": (1.0,)}, TypeError, "whole numbers"),
+        ({"steps": (True,)}, TypeError, "whole numbers"),
+        ({"place": (725,)}, ValueError, "not in the box"),
+        ({"place": (-1,)}, ValueError, "not in the box"),
+        ({"place": (0, 725)}, ValueError, "equally many axes"),
+        ({"place": (1.0,)}, TypeError, "whole numbers"),
+        ({"weights": [1, 2, 3]}, TypeError, "int64"),
+        ({"weights": np.array([1.0, 2, 3])}, TypeError, "int64"),
+        ({"weights": np.array([725, 725, 725])}, ValueError, "a weight is not from 0"),
+        ({"weights": np.array([-725, -725, -725])}, ValueError, "a weight is not from 0"),
+        ({"top": 0}, ValueError, "below 1"),
+        ({"top": 3.0}, TypeError, "whole number"),
+    ],
+)
+def test_what_cannot_be_drawn_from_is_refused_without_being_named(changed, error, why):
+    arguments = {"alpha": Fraction(1, 2), "steps": (1,), "weights": np.array([1, 2, 3]), "top": 3, "place": (1,)}
+    with pytest.raises(error, match=why) as caught:
+        noise.by_distance(**(arguments | changed))
+    assert "no noise was drawn" in str(caught.value)
+    assert "725" not in str(caught.value)
+
+
+def test_numbers_of_numpy_will_do():
+    found = noise.by_distance(Fraction(1, 2), (np.int64(1),), np.array([0, 3, 0]), np.int64(3), (np.int64(0),))
+    assert found == (1,)
+
+
+def test_without_randomness_nothing_is_drawn(monkeypatch):
+    def fail(_):
+        raise OSError("no entropy")
+
+    monkeypatch.setattr(noise.os, "urandom", fail)
+    with pytest.raises(FitnoiseError, match=r"OSError.*no noise was drawn"):
+        noise.by_distance(Fraction(1, 2), (1,), np.array([1, 2, 3]), 3, (1,))
+
+
+# --- Margins ----------------------------------------------------------------------------------------------
+
+
+def brute(labels, table, guesses, confidence):
+    """The least h by trying all of them, with sums rounded once."""
+    x = np.array([r if isinstance(r, tuple) else (r,) for r in labels], dtype=float)
+    away = np.abs(x[:, None, :] - x[guesses][None, :, :]).max(axis=2)
+    for h in np.unique(away):
+        if all(math.fsum(row[far <= h]) >= confidence for row, far in zip(table, away, strict=True)):
+            return h
+    return away.max()
+
+
+CONFIDENCES = [1e-6, 0.1, 0.5, 0.8, 0.95, 0.999, 1 - 1e-9]
+
+
+@pytest.mark.parametrize(("graph", "epsilon"), SMALL, ids=IDS)
+def test_margins_are_the_smallest(graph, epsilon):
+    mechanism = lazy_tight_constraints(graph, epsilon)
+    labels = [place_of(mechanism, i) for i in range(graph.n)]
+    table = probabilities(mechanism)
+    found = [mechanism.margin(c) for c in CONFIDENCES]
+    assert found == [brute(labels, table, np.arange(graph.n), c) for c in CONFIDENCES]
+    assert all(isinstance(h, int) for h in found)
+    assert found == sorted(found)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        tight_constraints(sum_query(6, 2), 0.7),
+        geometric(sum_query(5, 3), 0.6),
+        staircase(independent_counts(3, 4), 0.9),
+        from_integers(path(3), 1, [[2, 1, 0, 4], [2, 1, 0, 4], [1, 2, 0, 4]], [0, 1, 0, 2]),
+    ],
+    ids=lambda m: m.family,
+)
+def test_margins_of_tables_are_the_smallest(mechanism):
+    guesses = mechanism.remap(np.random.default_rng(2).dirichlet(np.ones(mechanism.graph.n)))
+    for own in (None, guesses):
+        read = mechanism.answers if own is None else own
+        table = mechanism.probabilities()
+        for c in CONFIDENCES:
+            assert mechanism.margin(c, own) == brute(mechanism.graph.results, table[:, table.max(axis=0) > 0],
+                                                     read[table.max(axis=0) > 0], c)  # fmt: skip
+
+
+def test_a_coverage_that_only_just_is_or_is_not_enough():
+    graph, exact = path(2), from_integers(path(2), 2, [[3, 1], [1, 3]])
+    assert exact.margin(0.75 - 1e-12) == 0
+    assert exact.margin(0.75) == exact.margin(0.75 + 1e-12) == 1  # rounding is on the safe side
+    lazy = given(graph, 2, Fraction(1, 4), np.array([3, 3]))  # 4/5 and 1/5
+    assert lazy.margin(0.8 - 2e-12) == 0
+    assert lazy.margin(0.8) == 1
+
+
+@pytest.mark.parametrize("confidence", [0, 1, -0.5, 1.5, math.nan, "0.95", None, True])
+def test_a_confidence_is_between_0_and_1(confidence):
+    for mechanism in (tight_constraints(path(3), 1), lazy_tight_constraints(path(3), 1)):
+        with pytest.raises(WorkloadError, match="the confidence is"):
+            mechanism.margin(confidence)
+
+
+def test_margins_need_numbers():
+    named = QueryGraph(("none", "one", "two"), Box((3,), (1,)))
+    with pytest.raises(WorkloadError, match="no numbers"):
+        tight_constraints(named, 1).margin(0.9)
+
+
+def test_margins_cover_what_is_drawn():
+    # Where the margin is tightest, the share that it covers is a binomial draw with its probability.
+    for graph, epsilon, place in [(sum_query(20, 5), 1.0, (50,)), (independent_counts(6, 6), 1.2, (3, 3))]:
+        mechanism = lazy_tight_constraints(graph, epsilon)
+        h = mechanism.margin(0.9)
+        seen = draws(mechanism, place, 10_000)
+        away = [max(abs(a - b) for a, b in zip(place_of(mechanism, o), place, strict=True)) for o in range(graph.n)]
+        covered = int(seen[np.array(away) <= h].sum())
+        assert stats.binom.cdf(covered, 10_000, 0.9) >= SIGNIFICANCE
+
+
+# --- Large ones -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("graph", "epsilon", "rate"),
+    [
+        (sum_query(200_000, 5), 1.0, 0.146633),
+        (sum_query(10_000, 50), 3.2, None),
+        (independent_counts(1000, 1000), 1.2, None),
+    ],
+    ids=["sum-5", "sum-50", "two counts"],
+)
+def test_a_million_results(graph, epsilon, rate):
+    mechanism = lazy_tight_constraints(graph, epsilon)
+    assert Fraction(epsilon) - Fraction(1, 10**12) <= mechanism.log_ratio() <= Fraction(epsilon)
+    hits = mechanism.hits().reshape(mechanism.weights.shape)
+    if rate is not None:
+        assert mechanism.hit_rate(uniform(graph)) == pytest.approx(rate, abs=1e-5)
+    assert hits == pytest.approx(np.flip(hits), abs=1e-12)
+    middle = tuple(s // 2 for s in hits.shape)
+    small = tight_constraints(sum_query(80, 5), 1.0) if rate else None
+    if small is not None:
+        assert hits[:40] == pytest.approx(small.hits()[:40], abs=1e-11)  # away from the other end nothing changes
+    assert mechanism.tries < 5
+    margin = mechanism.margin(0.95)
+    drawn = [
+        noise.by_distance(mechanism.alpha, mechanism.steps, mechanism.weights, mechanism.top, middle)
+        for _ in range(2000)
+    ]
+    covered = sum(max(abs(a - b) for a, b in zip(o, middle, strict=True)) <= margin for o in drawn)
+    assert stats.binom.cdf(covered, 2000, 0.95) >= SIGNIFICANCE
+
+
+def test_ten_thousand_results():
+    mechanism = lazy_tight_constraints(sum_query(2000, 5), 1.0)
+    assert 1 - Fraction(1, 10**12) <= mechanism.log_ratio() <= 1
+    assert mechanism.hits()[:12] == pytest.approx(
+        [0.464873163, 0.397783567, 0.303462178, 0.195754272, 0.092752376, 0.011351149, 0.110055721, 0.181142948,
+         0.207974209, 0.187149785, 0.129476722, 0.110227063], abs=1e-9,
+    )  # fmt: skip
+    alpha = math.exp(-1)
+    bulk = (1 - alpha) / (1 - alpha + 10 * alpha)
+    assert mechanism.hits()[5000] == pytest.approx(bulk, rel=EXACT)  # the staircase of width 5
+    for confidence in (0.5, 0.95, 0.999):
+        assert mechanism.margin(confidence) == tight_constraints(sum_query(100, 5), 1).margin(confidence)

@@ -1,0 +1,781 @@
+"""Questions with finitely many answers, from the specification to the release."""
+
+import collections
+import itertools
+import json
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import fitnoise as fn
+from fitnoise import finite, noise, releases
+from fitnoise import measure as measuring
+from fitnoise.cli import main
+from fitnoise.counting import open_counter
+from fitnoise.errors import (
+    BudgetExceeded,
+    CapExceeded,
+    DataError,
+    PlanError,
+    ReleaseError,
+    SpecError,
+    WorkloadError,
+)
+from fitnoise.finite import documents
+from fitnoise.finite.clamped import ClampedMechanism, clamped_staircase
+from fitnoise.finite.lazy import LazyMechanism
+from fitnoise.finite.queries import Aim, FiniteQuery
+from fitnoise.ledger import Account, Ledger
+from fitnoise.plans import Plan
+from fitnoise.spec import Spec, json_schema
+
+SIGNIFICANCE = 1e-6
+NOTHING = "Nothing was measured and nothing was charged"
+
+DOMAIN = fn.Domain(
+    state=fn.Categorical(["CA", "NY", "TX"]),
+    kids=fn.Ordered(0, 3, clip=True),
+    debt=fn.Ordered(-2, 1),
+)
+PEOPLE = 12
+EPSILON = Fraction(3, 2)
+ASK = {"people": PEOPLE, "epsilon": EPSILON}
+QUESTIONS = {
+    "count": FiniteQuery.count("in Texas", where={"state": "TX"}, **ASK),
+    "all": FiniteQuery.count("records", **ASK),
+    "independent": FiniteQuery.counts("two", where=[{"state": ["CA", "NY"]}, {"kids": [0, 1]}], **ASK),
+    "disjoint": FiniteQuery.counts("apart", where=[{"state": "CA"}, {"state": "NY"}], **ASK),
+    "sum": FiniteQuery.sum("kids", "kids", **ASK),
+    "sum of some": FiniteQuery.sum("kids in New York", "kids", where={"state": "NY", "kids": [1, 3]}, **ASK),
+    "sum below 0": FiniteQuery.sum("debt", "debt", **ASK),
+    "median": FiniteQuery.median("median debt", "debt", **ASK),
+    "median of some": FiniteQuery.median("median kids", "kids", where={"state": ["CA", "TX"]}, **ASK),
+}
+REPLACE = fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE)
+UNITS = {
+    "add or remove": (fn.PrivacyUnit(), False),
+    "replace": (REPLACE, False),
+    "replace or drop": (REPLACE, True),
+    "two records": (fn.PrivacyUnit("person", 2), False),
+    "two records replaced": (fn.PrivacyUnit("person", 2, fn.Neighbours.REPLACE_ONE), False),
+}
+
+
+def workload():
+    return fn.Workload(DOMAIN, [fn.table("state", margin=8)])
+
+
+def people(rng, n=PEOPLE):
+    return pd.DataFrame(
+        {
+            "state": rng.choice(["CA", "NY", "TX"], n),
+            "kids": rng.integers(0, 4, n),
+            "debt": rng.integers(-2, 2, n),
+        }
+    )
+
+
+def counted(query, records, domain=DOMAIN):
+    """The margins a question needs, of a list of records (state, kids, debt)."""
+    names = list(domain)
+    out = []
+    for margin in query.margins(domain):
+        counts = np.zeros([domain[a].size for a in margin], dtype=np.int64)
+        for r in records:
+            counts[tuple(domain[a].position(r[names.index(a)]) for a in margin)] += 1
+        out.append(counts)
+    return out
+
+
+def naive(name, records):
+    """The answers, written out by hand."""
+    median = lambda xs, lowest: sorted(xs)[(len(xs) - 1) // 2] if xs else lowest  # noqa: E731
+    return {
+        "count": lambda: sum(s == "TX" for s, _, _ in records),
+        "all": lambda: len(records),
+        "independent": lambda: (sum(s != "TX" for s, _, _ in records), sum(k <= 1 for _, k, _ in records)),
+        "disjoint": lambda: (sum(s == "CA" for s, _, _ in records), sum(s == "NY" for s, _, _ in records)),
+        "sum": lambda: sum(k for _, k, _ in records),
+        "sum of some": lambda: sum(k for s, k, _ in records if s == "NY" and k in (1, 3)),
+        "sum below 0": lambda: sum(d for _, _, d in records),
+        "median": lambda: median([d for _, _, d in records], -2),
+        "median of some": lambda: median([k for s, k, _ in records if s in ("CA", "TX")], 0),
+    }[name]()
+
+
+# --- questions ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_answers_are_those_of_the_records(name, rng):
+    query = QUESTIONS[name]
+    for n in (0, 1, 2, 5, PEOPLE):
+        records = list(people(rng, n).itertuples(index=False, name=None))
+        assert query.answer(DOMAIN, fn.PrivacyUnit(), counted(query, records), drops=False) == naive(name, records)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_neighbouring_tables_have_neighbouring_answers(name, unit, rng):
+    """All tables of three records or fewer, and all their neighbours: one record moves the answer along one edge."""
+    unit, drops = UNITS[unit]
+    query = replace(QUESTIONS[name], people=3)
+    if name == "all" and unit.max_records == 1 and unit.neighbours is fn.Neighbours.REPLACE_ONE and not drops:
+        with pytest.raises(WorkloadError, match="follows from the number of records, which is public"):
+            query.graph(DOMAIN, unit, drops=drops)
+        return
+    graph = query.graph(DOMAIN, unit, drops=drops)
+    cells = list(itertools.product(*(DOMAIN[a].values for a in DOMAIN)))
+    some = [cells[i] for i in rng.permutation(len(cells))[:5]]
+    fixed = unit.neighbours is fn.Neighbours.REPLACE_ONE and not drops and unit.max_records == 1
+
+    def place(records):
+        answer = query.answer(DOMAIN, unit, counted(query, records), drops=drops)
+        return graph.index(answer)
+
+    distances = graph.distances()
+    moved = 0
+    for rest in itertools.combinations_with_replacement(some, 2):
+        reached = {place([*rest, r]) for r in cells}
+        pairs = set()
+        if unit.neighbours is fn.Neighbours.REPLACE_ONE:
+            pairs |= set(itertools.combinations(reached, 2))
+        if not fixed:
+            pairs |= {(place(list(rest)), i) for i in reached}
+        assert all(distances[i, j] <= 1 for i, j in pairs)
+        moved += sum(i != j for i, j in pairs)
+    assert moved
+
+
+def test_people_out_of_bounds_are_refused_without_their_number(rng):
+    query = QUESTIONS["sum"]
+    records = list(people(rng, PEOPLE + 1).itertuples(index=False, name=None))
+    with pytest.raises(DataError, match=rf"at most 12 records.*another number.*{NOTHING}") as caught:
+        query.answer(DOMAIN, fn.PrivacyUnit(), counted(query, records), drops=False)
+    assert "13" not in str(caught.value)
+    with pytest.raises(DataError, match="exactly 12 records"):
+        query.answer(DOMAIN, REPLACE, counted(query, records[:11]), drops=False)
+    assert query.answer(DOMAIN, REPLACE, counted(query, records[:11]), drops=True) == naive("sum", records[:11])
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: FiniteQuery.count(" x", **ASK), "printable name"),
+        (lambda: FiniteQuery.count("x", people=0, epsilon=1), "whole number of 1 or more; got 0"),
+        (lambda: FiniteQuery.count("x", people=True, epsilon=1), "whole number of 1 or more; got True"),
+        (lambda: FiniteQuery.count("x", people=5, epsilon=0), "0"),
+        (lambda: FiniteQuery.count("x", people=5, epsilon=-1), "-1"),
+        (lambda: FiniteQuery("x", "mode", 5, Fraction(1)), "'count', 'counts', 'sum', 'median'; got 'mode'"),
+        (lambda: FiniteQuery.count("x", aim="luck", **ASK), "got 'luck'"),
+        (lambda: FiniteQuery("x", "sum", 5, Fraction(1)), "a sum needs an attribute"),
+        (lambda: FiniteQuery("x", "count", 5, Fraction(1), "kids"), "a count takes no attribute"),
+        (lambda: FiniteQuery.counts("x", where=[{"state": "CA"}], **ASK), "two or more"),
+        (lambda: FiniteQuery.count("x", where={"state": []}, **ASK), "one value or more"),
+        (lambda: FiniteQuery("x", "count", 5, Fraction(1), None, ((), ())), "takes one condition"),
+    ],
+)
+def test_questions_that_are_none_are_refused(make, error):
+    with pytest.raises(WorkloadError, match=error):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("query", "error"),
+    [
+        (FiniteQuery.sum("x", "state", **ASK), "adds up 'state', which must be an ordered attribute"),
+        (FiniteQuery.median("x", "state", **ASK), "median of 'state', which has no order"),
+        (FiniteQuery.sum("x", "age", **ASK), "'age', which is not in the domain"),
+        (FiniteQuery.count("x", where={"age": 1}, **ASK), "'age', which is not in the domain"),
+        (FiniteQuery.count("x", where={"state": "WA"}, **ASK), "WA"),
+        (FiniteQuery.counts("x", where=[{"state": s} for s in ["CA", "NY"]] * 5, people=9, epsilon=1), "results"),
+        (FiniteQuery.sum("x", "kids", people=10**9, epsilon=1), "at most 2,147,483,647"),
+    ],
+)
+def test_questions_that_cannot_be_asked_of_the_domain_are_refused(query, error):
+    with pytest.raises(fn.FitnoiseError, match=error):
+        fn.plan(workload(), finite=[query])
+
+
+def test_priors_and_aims_are_checked_before_anything():
+    with pytest.raises(WorkloadError, match="prior"):
+        fn.plan(workload(), finite=[replace(QUESTIONS["sum"], prior=(0.5, 0.5))])
+    letters = fn.Workload(fn.Domain(size=fn.Binned([1, 2])), [fn.table("size", margin=9)])
+    median = FiniteQuery.median("m", "size", aim=Aim.MEAN_ABSOLUTE_ERROR, people=5, epsilon=1)
+    with pytest.raises(WorkloadError, match="results that are numbers"):
+        fn.plan(letters, finite=[median])
+
+
+# --- documents ----------------------------------------------------------------------------------------------------
+
+FAMILIES = {
+    "tight": (QUESTIONS["sum"], "distance"),
+    "residual": (replace(QUESTIONS["independent"], epsilon=Fraction(1, 2)), "distance"),
+    "staircase": (replace(QUESTIONS["sum"], epsilon=Fraction(1, 2), people=30), "formula"),
+    "median": (QUESTIONS["median"], "distance"),
+    "counts": (QUESTIONS["independent"], "distance"),
+    "program": (replace(QUESTIONS["sum"], epsilon=Fraction(1, 2), aim=Aim.MEAN_ABSOLUTE_ERROR), "rows"),
+    "geometric": (
+        replace(QUESTIONS["sum"], people=60, epsilon=Fraction(1, 2), aim=Aim.MEAN_ABSOLUTE_ERROR),
+        "formula",
+    ),
+    "large": (FiniteQuery.sum("large", "kids", people=3000, epsilon=1), "box"),
+    "large, below the threshold": (FiniteQuery.sum("large", "kids", people=3000, epsilon=Fraction(1, 3)), "clamped"),
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_mechanisms_are_written_and_read_back(name):
+    query, form = FAMILIES[name]
+    unit = fn.PrivacyUnit()
+    made = query.choose(DOMAIN, unit, drops=False).mechanism
+    document = json.loads(json.dumps(documents.document(made)))
+    assert document["form"] == form
+    again = documents.read(query.graph(DOMAIN, unit, drops=False), query.epsilon, document)
+    assert documents.document(again) == document
+    assert again.log_ratio() == made.log_ratio() <= query.epsilon
+    if isinstance(made, ClampedMechanism):
+        assert again.alpha == made.alpha
+        return
+    if isinstance(made, LazyMechanism):
+        assert again.alpha == made.alpha
+        assert np.array_equal(again.weights, made.weights)
+        return
+    assert np.array_equal(again.answers, made.answers)
+    assert all(again.weights.row(i) == made.weights.row(i) for i in range(made.graph.n))
+
+
+@pytest.mark.parametrize("name", ["tight", "program", "large", "large, below the threshold"])
+def test_altered_mechanisms_are_refused(name):
+    """Detects a reader that believes the integers, or their ε: a heavier weight tells results apart too well."""
+    query, form = FAMILIES[name]
+    document = documents.document(query.choose(DOMAIN, fn.PrivacyUnit(), drops=False).mechanism)
+    graph = query.graph(DOMAIN, fn.PrivacyUnit(), drops=False)
+    documents.read(graph, query.epsilon, document)
+    with pytest.raises(PlanError):
+        documents.read(graph, query.epsilon * Fraction(99, 100), document)
+    altered = json.loads(json.dumps(document))
+    if form == "distance":
+        altered["values"][0] = str(2 * int(altered["values"][0]))
+    elif form == "rows":
+        row = altered["rows"][0]
+        row[row.index(max(row, key=int))] = "0"
+    elif form == "clamped":
+        altered["alpha"] = "1/2"
+    else:
+        altered["weights"][0][0] = str(int(altered["weights"][0][0]) * 2)
+    with pytest.raises(PlanError):
+        documents.read(graph, query.epsilon, altered)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"form": "guess"},
+        {"columns": ["1"]},
+        {"values": []},
+        {"rest_to": 99},
+        {"rest_to": True},
+        {"values": ["1.5"]},
+        {"values": [True]},
+        {"read_as": [[0, 5]]},
+        {"read_as": [[0, -1]]},
+        {"read_as": [["x", 37]]},
+        {"total": "-4"},
+    ],
+)
+def test_damaged_documents_are_refused(change):
+    query = QUESTIONS["sum"]
+    document = documents.document(query.choose(DOMAIN, fn.PrivacyUnit(), drops=False).mechanism)
+    with pytest.raises(PlanError):
+        documents.read(query.graph(DOMAIN, fn.PrivacyUnit(), drops=False), query.epsilon, document | change)
+
+
+# --- plans --------------------------------------------------------------------------------------------------------
+
+
+def small(**more):
+    return fn.plan(workload(), finite=[QUESTIONS["sum"], QUESTIONS["independent"], QUESTIONS["median"]], **more)
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return small()
+
+
+def test_a_plan_pays_for_tables_and_answers(plan):
+    alone = fn.plan(workload())
+    assert plan.exact_cost == alone.exact_cost
+    assert len(plan.finite_epsilons) == 3
+    assert all(EPSILON * (1 - Fraction(1, 10**9)) <= e <= EPSILON for e in plan.finite_epsilons)
+    assert plan.exact_rho == alone.exact_rho + sum(e**2 / 2 for e in plan.finite_epsilons)
+    assert plan.exact_epsilon is None
+    assert plan.epsilon() > alone.epsilon()
+    assert plan.mu > alone.mu
+    assert plan.gap == alone.gap
+    assert plan.value == alone.value
+
+
+def test_a_pure_plan_adds_every_epsilon():
+    made, alone = small(privacy="pure"), fn.plan(workload(), privacy="pure")
+    assert made.exact_epsilon == alone.exact_epsilon + sum(made.finite_epsilons)
+    assert made.exact_rho == made.exact_epsilon**2 / 2
+    assert made.mu == pytest.approx(2 * stats.norm.ppf(1 / (1 + math.exp(-made.epsilon()))))
+
+
+def test_a_unit_of_several_records_pays_what_was_asked():
+    made = small(unit=fn.PrivacyUnit("person", 3))
+    assert all(m.epsilon == EPSILON / 3 for m in made.finite)
+    assert all(e <= EPSILON for e in made.finite_epsilons)
+    assert made.finite_epsilons[0] == 3 * made.finite[0].log_ratio()
+
+
+def test_a_cap_is_for_everything_and_a_budget_for_the_tables(plan):
+    assert small(cap=fn.Budget(rho=plan.exact_rho)).hash != plan.hash
+    with pytest.raises(CapExceeded, match=r"with the finite answers ρ = .*smaller ε.*No plan was made"):
+        small(cap=fn.Budget(rho=plan.exact_rho * Fraction(999, 1000)))
+    spent = small(budget=fn.Budget(rho=Fraction(1, 50)))
+    tables = spent.exact_rho - sum(e**2 / 2 for e in spent.finite_epsilons)
+    assert tables == pytest.approx(0.02, rel=1e-6)
+    pure = small(privacy="pure", epsilon=Fraction(1, 2))
+    assert pure.exact_epsilon - sum(pure.finite_epsilons) == pytest.approx(0.5, rel=1e-6)
+    assert small(privacy="auto", epsilon=0.5).finite_summaries == plan.finite_summaries
+
+
+@pytest.mark.parametrize("privacy", ["zcdp", "pure"])
+def test_plans_are_read_back_and_verified(privacy, tmp_path):
+    made = small(privacy=privacy, title="answers")
+    path = tmp_path / "plan.json"
+    path.write_text(made.to_json(), encoding="utf-8")
+    again = Plan.from_json(path.read_text(encoding="utf-8"))
+    assert again.hash == made.hash
+    assert again.finite_summaries == made.finite_summaries
+    checked = fn.verify(path)
+    assert checked.ok, checked
+    assert any("3 mechanisms proven anew" in c.found for c in checked.checks)
+
+
+def test_a_plan_without_its_mechanisms_is_refused(plan):
+    with pytest.raises(PlanError, match="not those of its questions"):
+        replace(plan, finite=plan.finite[:2])
+    with pytest.raises(PlanError, match="not those of its questions"):
+        replace(plan, finite=plan.finite[::-1])
+    document = json.loads(plan.to_json())
+    del document["finite"]
+    with pytest.raises(PlanError, match="one mechanism for each question"):
+        Plan.from_json(json.dumps(document))
+
+
+def test_a_dearer_mechanism_is_not_taken_for_the_question(plan):
+    dear = replace(QUESTIONS["sum"], epsilon=Fraction(2)).choose(DOMAIN, fn.PrivacyUnit(), drops=False).mechanism
+    with pytest.raises(PlanError, match="not those of its questions"):
+        replace(plan, finite=(dear, *plan.finite[1:]))
+
+
+def test_names_are_given_once_and_free_is_not_asked_for():
+    with pytest.raises(SpecError, match="'state' is given twice"):
+        fn.plan(workload(), finite=[replace(QUESTIONS["sum"], name="state")])
+    with pytest.raises(SpecError, match="'kids' is given twice"):
+        fn.plan(workload(), finite=[QUESTIONS["sum"], QUESTIONS["sum"]])
+    first = fn.plan(workload())
+    more = fn.Publication(fn.Workload(DOMAIN, [fn.table("debt", margin=9)]), finite=(QUESTIONS["sum"],))
+    with pytest.raises(PlanError, match="costs its own ε"):
+        fn.free(more, [first])
+    with pytest.raises(SpecError, match="not free"):
+        replace(more, beside=(first.hash,), free=True)
+
+
+def test_beside_another_plan_the_answers_are_added_everywhere(plan, tmp_path, rng):
+    first = fn.plan(workload())
+    beside = fn.plan(replace(plan.publication, beside=(first.hash,)))
+    data = people(rng)
+    with Ledger(tmp_path / "l.sqlite") as ledger:
+        fn.release(first, data, ledger=ledger)
+        fn.release(beside, data, ledger=ledger)
+        entry = ledger.entries()[-1]
+    least = sum(e**2 / 2 for e in beside.finite_epsilons)
+    assert all(Fraction(v, 2**64) >= least for v in entry.detail["profile"]["values"])
+
+
+# --- specifications -----------------------------------------------------------------------------------------------
+
+TOML = """
+title = "With answers"
+
+[privacy]
+unit = "person"
+
+[domain.state]
+type = "categorical"
+codes = ["CA", "NY", "TX"]
+
+[domain.kids]
+type = "ordered"
+low = 0
+high = 3
+clip = true
+
+[domain.debt]
+type = "ordered"
+low = -2
+high = 1
+
+[[tables]]
+attributes = ["state"]
+margin = 8
+
+[[finite]]
+name = "kids"
+query = "sum"
+attribute = "kids"
+people = 12
+epsilon = "3/2"
+
+[[finite]]
+name = "two"
+query = "counts"
+where = [{ state = ["CA", "NY"] }, { kids = { first = 0, last = 1 } }]
+people = 12
+epsilon = 1.5
+aim = "mean-absolute-error"
+"""
+
+
+def test_specifications_say_questions_and_say_them_again(tmp_path):
+    publication = Spec.from_toml(TOML).publication()
+    kids, two = publication.finite
+    assert kids == QUESTIONS["sum"]
+    assert two == replace(QUESTIONS["independent"], aim=Aim.MEAN_ABSOLUTE_ERROR)
+    again = Spec.of(publication)
+    assert again.publication() == publication
+    assert Spec.from_toml(again.to_toml()).publication() == publication
+    assert "finite" in json_schema()["properties"]
+    assert "finite" not in Spec.of(replace(publication, finite=())).document()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        ('query = "sum"', 'query = "mean"', r"finite\[0\].query must be .*got 'mean'"),
+        ('attribute = "kids"', 'attribute = "age"', r"in finite\[0\]: .*'age', which is not in the domain"),
+        ("people = 12\nepsilon = 1.5", "epsilon = 1.5", r"finite\[1\].people is missing"),
+        ('epsilon = "3/2"', 'epsilon = "much"', r"in finite\[0\]: a number such as"),
+        ('epsilon = "3/2"', "epsilon = 0", r"in finite\[0\]"),
+        ("{ kids = {", "{ kidz = {", r"in finite\[1\]: a condition is about 'kidz'"),
+        ('name = "two"', 'name = "kids"', "'kids' is given twice"),
+        ("aim =", "aims =", "did you mean 'aim'"),
+        ('["CA", "NY"] }', '["CA", "WA"] }', r"in finite\[1\]: .*WA"),
+    ],
+)
+def test_specifications_are_refused_where_they_are_wrong(old, new, error):
+    assert TOML.count(old) == 1 or old == 'name = "two"'
+    with pytest.raises(SpecError, match=error) as caught:
+        Spec.from_toml(TOML.replace(old, new)).publication()
+    assert "No data were read" in str(caught.value)
+
+
+# --- measuring ----------------------------------------------------------------------------------------------------
+
+
+def measured(plan, data, tmp_path):
+    counter = open_counter(data, plan.publication.workload.domain, plan.publication.source)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        return measuring.measure(plan, counter, ledger)
+
+
+def test_the_ledger_is_charged_for_everything_once(plan, tmp_path, rng):
+    entry = measured(plan, people(rng), tmp_path).charge
+    assert entry.rho >= plan.exact_rho
+    assert entry.rho - plan.exact_rho < Fraction(1, 2**63)
+    assert [x["question"] for x in entry.detail["finite"]] == ["kids", "two", "median debt"]
+    assert [Fraction(x["epsilon"]) for x in entry.detail["finite"]] == list(plan.finite_epsilons)
+    pure = small(privacy="pure")
+    entry = measured(pure, people(rng), tmp_path).charge
+    assert entry.epsilon == pure.exact_epsilon
+
+
+def test_what_is_drawn_depends_on_the_true_answer_alone(plan, tmp_path, rng, monkeypatch):
+    """The door to chance, watched: each question draws once, from the row of its true answer."""
+    data = people(rng)
+    asked = []
+    monkeypatch.setattr(noise, "categorical", lambda row: asked.append(tuple(row)) or 0)
+    assert measured(plan, data, tmp_path).outputs == (0, 0, 0)
+    records = list(data.itertuples(index=False, name=None))
+    truth = [naive(name, records) for name in ("sum", "independent", "median")]
+    assert asked == [m.row(t) for m, t in zip(plan.finite, truth, strict=True)]
+
+
+def test_neighbours_are_told_apart_by_no_more_than_the_charge(plan, tmp_path, rng, monkeypatch):
+    """End to end, in exact fractions: the rows drawn from for two tables that differ by one record."""
+    data = people(rng)
+    rows = []
+    monkeypatch.setattr(noise, "categorical", lambda row: rows.append(row) or 0)
+    measured(plan, data, tmp_path)
+    for gone in range(0, PEOPLE, 3):
+        before, rows = rows[:3], rows[:3]
+        measured(plan, data.drop(index=gone), tmp_path)
+        for one, other, paid in zip(before, rows[3:], plan.finite_epsilons, strict=True):
+            n, m = sum(one), sum(other)
+            ratios = [Fraction(a * m, b * n) for a, b in zip(one, other, strict=True) if a or b]
+            worst = max(*ratios, 1 / min(ratios))
+            assert math.log(worst) <= float(paid) * (1 + 1e-12)
+
+
+def test_nothing_is_charged_where_the_people_are_not_as_declared(plan, tmp_path, rng):
+    with pytest.raises(DataError, match=NOTHING):
+        fn.release(plan, people(rng, 13), ledger=tmp_path / "l.sqlite", directory=tmp_path / "r")
+    assert not (tmp_path / "r").exists()
+    with Ledger(tmp_path / "l.sqlite") as ledger:
+        assert not ledger.entries()
+
+
+def test_a_cap_of_the_ledger_holds_for_answers_too(plan, tmp_path, rng):
+    with Ledger(tmp_path / "l.sqlite") as ledger:
+        ledger.set_cap(Account("default", plan.publication.unit.describe()), plan.exact_rho * Fraction(9, 10))
+        with pytest.raises(BudgetExceeded):
+            fn.release(plan, people(rng), ledger=ledger)
+
+
+@pytest.mark.parametrize("name", ["sum", "independent", "median", "large", "large, below the threshold"])
+def test_released_answers_follow_the_law_of_the_plan(name, rng):
+    """Chi-square at 1e-6 of 4,000 draws; detects a row looked up for another answer, or outputs read as others."""
+    query = FAMILIES[name][0] if name in FAMILIES else QUESTIONS[name]
+    mechanism = query.choose(DOMAIN, fn.PrivacyUnit(), drops=False).mechanism
+    truth = (7, 5) if name == "independent" else 1 if name == "median" else 14
+    place = measuring._place(mechanism, truth)
+    draws = [measuring._drawn(mechanism, place) for _ in range(4_000)]
+    seen = collections.Counter(mechanism.read(o) for o in draws)
+    if isinstance(mechanism, LazyMechanism):
+        x = np.arange(mechanism.weights.size)
+        law = float(mechanism.alpha) ** np.ceil(abs(x - place[0]) / 3) * mechanism.weights
+    elif isinstance(mechanism, ClampedMechanism):
+        law = clamped_law(mechanism, truth)
+    else:
+        law = np.zeros(mechanism.graph.n)
+        np.add.at(law, mechanism.answers, mechanism.probabilities()[place[0]])
+    law = law / law.sum()
+    counts = np.array([seen[r] for r in mechanism.graph.results])
+    usual = law * 4_000 >= 5
+    observed, expected = (
+        np.append(counts[usual], counts[~usual].sum()),
+        np.append(law[usual], law[~usual].sum()) * 4_000,
+    )
+    if expected[-1] < 1:
+        observed, expected = observed[:-1], expected[:-1] * observed[:-1].sum() / expected[:-1].sum()
+    assert stats.chisquare(observed, expected).pvalue > SIGNIFICANCE
+
+
+def clamped_law(mechanism, truth, wide=400):
+    """Probabilities of the answers to one truth on one axis, summed up point by point."""
+    (v,), (n,) = mechanism.steps, mechanism.shape
+    x = np.arange(truth - wide * v, truth + wide * v + 1)
+    law = np.zeros(n)
+    np.add.at(law, np.clip(x, 0, n - 1), float(mechanism.alpha) ** np.ceil(abs(x - truth) / v))
+    return law / law.sum()
+
+
+@pytest.mark.parametrize("shape", [(60, 5), (9, 2), (4, 1)])
+def test_errors_of_clamped_noise_are_those_of_its_law(shape):
+    """One axis, all sums written out: hits, margins, mean errors, posteriors, and every ratio of neighbours."""
+    people, largest = shape
+    graph = finite.sum_query(people, largest)
+    mechanism = clamped_staircase(graph, Fraction(1, 2))
+    table = np.array([clamped_law(mechanism, i) for i in range(graph.n)])
+    away = abs(np.arange(graph.n)[:, None] - np.arange(graph.n))
+    pi = np.full(graph.n, 1 / graph.n)
+    np.testing.assert_allclose(mechanism.hits(), table.diagonal(), rtol=1e-9)
+    assert mechanism.mae(pi) == pytest.approx(pi @ (table * away).sum(axis=1), rel=1e-9)
+    assert mechanism.rmse(pi) == pytest.approx(math.sqrt(pi @ (table * away**2).sum(axis=1)), rel=1e-9)
+    assert mechanism.leakage(pi) == pytest.approx(math.log2(table.max(axis=0).sum()), rel=1e-9)
+    np.testing.assert_allclose(mechanism.posterior(pi, 0), table[:, 0] / table[:, 0].sum(), rtol=0, atol=1e-12)
+    for confidence in (0.3, 0.9):
+        h = mechanism.margin(confidence)
+        assert (np.where(away <= h, table, 0).sum(axis=1) >= confidence).all()
+        if 2 * h < graph.n:
+            assert (np.where(away <= h - 1, table, 0).sum(axis=1) < confidence).any()
+    logs = np.log(table)
+    for i, j in graph.edges:
+        assert abs(logs[i] - logs[j]).max() <= 0.5 + 1e-9
+    assert mechanism.log_ratio() <= Fraction(1, 2)
+
+
+def test_clamped_noise_on_two_axes_hits_as_often_as_it_says():
+    graph = finite.independent_counts(70, 70)
+    mechanism = clamped_staircase(graph, Fraction(1, 2))
+    hits = mechanism.hits().reshape(71, 71)
+    within = mechanism.margin(0.9)
+    for truth in ((0, 0), (35, 0), (35, 36)):
+        drawn = np.array(
+            [noise.clamped(mechanism.alpha, mechanism.steps, mechanism.shape, truth) for _ in range(3_000)]
+        )
+        right = int((drawn == truth).all(axis=1).sum())
+        assert stats.binomtest(right, 3_000, hits[truth]).pvalue > SIGNIFICANCE
+        near = int((abs(drawn - truth).max(axis=1) <= within).sum())
+        assert stats.binomtest(near, 3_000, 0.9, alternative="less").pvalue > SIGNIFICANCE
+
+
+@pytest.mark.parametrize(
+    ("alpha", "steps", "shape", "place", "error"),
+    [
+        (0.5, [1], [5], [0], TypeError),
+        (Fraction(3, 2), [1], [5], [0], ValueError),
+        (Fraction(1, 2), [0], [5], [0], ValueError),
+        (Fraction(1, 2), [1], [5], [5], ValueError),
+        (Fraction(1, 2), [1, 1], [5], [0], ValueError),
+        (Fraction(1, 2), [1], [5], [True], TypeError),
+    ],
+)
+def test_clamped_noise_refuses_what_is_no_box(alpha, steps, shape, place, error):
+    with pytest.raises(error, match="no noise was drawn"):
+        noise.clamped(alpha, steps, shape, place)
+
+
+def test_clamped_mechanisms_prove_their_privacy():
+    graph = finite.sum_query(10, 2)
+    good = clamped_staircase(graph, 1)
+    for alpha in (good.alpha - Fraction(1, 2**61), Fraction(1, 3), Fraction(3, 2)):
+        with pytest.raises(PlanError, match=r"alpha|proven"):
+            ClampedMechanism(graph, Fraction(1), alpha)
+    with pytest.raises(PlanError, match="results of a box"):
+        clamped_staircase(finite.complete(5), 1)
+    with pytest.raises(PlanError, match="too small"):
+        clamped_staircase(graph, Fraction(1, 10**5))
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_margins_of_answers_cover_the_truth(name):
+    """Whatever is true, to the promise: 3,000 draws at the worst of several truths, at 1e-6."""
+    mechanism = QUESTIONS[name].choose(DOMAIN, fn.PrivacyUnit(), drops=False).mechanism
+    within = int(mechanism.margin(0.9))
+    for i in {0, mechanism.graph.n // 2, mechanism.graph.n - 1}:
+        truth = np.atleast_1d(mechanism.graph.results[i])
+        drawn = noise.categoricals(mechanism.weights.row(i), 3_000)
+        read = np.array([np.atleast_1d(mechanism.read(int(o))) for o in drawn])
+        hits = int((abs(read - truth).max(axis=1) <= within).sum())
+        assert stats.binomtest(hits, 3_000, 0.9, alternative="less").pvalue > SIGNIFICANCE
+
+
+# --- releases -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def released(plan, tmp_path, rng):
+    return fn.release(plan, people(rng), ledger=tmp_path / "l.sqlite", directory=tmp_path / "r"), tmp_path / "r"
+
+
+def test_a_release_says_answers_and_their_errors(released, plan):
+    made, folder = released
+    kids, two = made.finite["kids"], made.finite["two"]
+    assert kids.value in range(37)
+    assert len(two.value) == 2
+    assert kids.moe == plan.finite[0].margin(0.95)
+    assert kids.hit_rate == plan.finite_summaries[0].hit_rate
+    lines = (folder / "finite.csv").read_text().splitlines()
+    assert lines[0] == "question,part,value,moe,hit_rate"
+    assert lines[1] == f"kids,1,{kids.value},{kids.moe:g},{kids.hit_rate:.6f}"
+    assert [line.split(",")[:3] for line in lines[2:4]] == [["two", str(i + 1), str(two.value[i])] for i in (0, 1)]
+    assert len(lines) == 5
+    said = json.loads((folder / "release.json").read_text())
+    assert [x["name"] for x in said["finite"]] == ["kids", "two", "median debt"]
+    assert said["charge"]["rho"] == str(plan.exact_rho)
+
+
+def test_a_release_is_read_back(released):
+    made, folder = released
+    again = fn.Release.read(folder)
+    assert again == made
+    assert again.finite == made.finite
+    assert again != fn.Release(made.plan, made.answers, outputs=[(o + 1) % 3 for o in made.outputs])
+    assert fn.verify(folder).ok
+
+
+def test_what_an_answer_tells_a_reader_follows_bayes(released, plan):
+    made, _ = released
+    told = made.posterior("kids")
+    column = plan.finite[0].probabilities()[:, made.outputs[0]]
+    np.testing.assert_allclose(told["probability"], column / column.sum(), rtol=1e-12)
+    assert told["result"].tolist() == list(range(37))
+    sure = np.zeros(37)
+    sure[5] = 1
+    assert made.posterior("kids", sure)["probability"][5] == 1
+    with pytest.raises(ReleaseError, match="no question 'sum'"):
+        made.posterior("sum")
+
+
+def test_altered_answers_are_found(released):
+    _, folder = released
+    text = (folder / "finite.csv").read_text()
+    (folder / "finite.csv").write_text(text.replace("kids,1,", "kids,1,1"))
+    assert not fn.verify(folder).ok
+    (folder / "finite.csv").write_text(text)
+    assert fn.verify(folder).ok
+    frame = pd.DataFrame({"question": np.array(["kids", "two", "median debt"], dtype=object), "output": [0, 0, 0]})
+    with releases.engine() as files:
+        releases._write_parquet(files, frame, folder / "finite.parquet", sha256=releases.outputs_digest([1, 0, 0]))
+    assert not fn.verify(folder).ok
+    with pytest.raises(ReleaseError, match="altered"):
+        fn.Release.read(folder)
+    (folder / "finite.parquet").unlink()
+    assert not fn.verify(folder).ok
+
+
+def test_an_output_that_does_not_exist_is_refused(plan):
+    blank = [np.zeros(n, dtype=np.int64) for n in plan.strategy.lengths]
+    for outputs in ((), (0, 0), (0, 0, 10**6), (-1, 0, 0)):
+        with pytest.raises(ReleaseError, match="not those of the plan"):
+            fn.Release(plan, blank, outputs=outputs)
+
+
+def test_neighbouring_data_differ_in_what_is_drawn_alone(plan, tmp_path, rng, monkeypatch):
+    """With all draws replayed, whole release folders of two tables differ in noisy answers and what follows of them."""
+    monkeypatch.setattr(noise, "categorical", lambda row: len(row) // 2)
+    monkeypatch.setattr(noise, "discrete_gaussians", lambda scales, sizes: np.zeros(int(np.sum(sizes)), dtype=np.int64))
+    data = people(rng)
+    folders = []
+    for i, x in enumerate((data, data.drop(index=4))):
+        folders.append(tmp_path / str(i))
+        fn.release(plan, x, ledger=tmp_path / f"{i}.sqlite", directory=folders[i])
+    one, other = ({p.relative_to(f).as_posix(): p.read_bytes() for p in f.rglob("*") if p.is_file()} for f in folders)
+    assert list(one) == list(other)
+    differ = {name for name in one if one[name] != other[name]}
+    assert differ == {"measurements.parquet", "tables/state.csv", "tables/state.parquet"}
+
+
+# --- command line -------------------------------------------------------------------------------------------------
+
+
+def test_the_command_line_plans_compares_releases_and_verifies(tmp_path, rng, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "spec.toml").write_text(TOML, encoding="utf-8")
+    people(rng).to_csv(tmp_path / "people.csv", index=False)
+    main(["plan", "spec.toml", "-o", "plan.json"])
+    out = capsys.readouterr().out
+    assert "question" in out
+    assert "tight constraints" in out
+    assert "of it 2 finite answers: epsilon = 3, pure" in out
+    main(["plan", "spec.toml", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert [x["name"] for x in told["finite"]] == ["kids", "two"]
+    main(["compare", "spec.toml"])
+    out = capsys.readouterr().out
+    assert "kids: tight constraints" in out
+    assert "randomised response" in out
+    main(["compare", "spec.toml", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert {c["family"] for c in told["finite"][0]["candidates"]} >= {"staircase", "geometric", "linear program"}
+    main(["release", "plan.json", "people.csv", "--ledger", "l.sqlite", "-o", "r"])
+    assert "answers    kids, two" in capsys.readouterr().out
+    main(["tables", "r"])
+    out = capsys.readouterr().out
+    assert "kids" in out
+    main(["tables", "r", "--json"])
+    assert [x["name"] for x in json.loads(capsys.readouterr().out)["finite"]] == ["kids", "two"]
+    main(["verify", "r"])
+    assert "the finite answers are what was drawn" in capsys.readouterr().out
+    main(["ledger", "l.sqlite"])
+    capsys.readouterr()

@@ -1,0 +1,673 @@
+"""Projections: reference values, another solver, the laws of a projection, and its gap under every hardship."""
+
+import itertools
+import math
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import scipy.sparse.linalg as ssl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import zoo
+from fitnoise import operators as op
+from fitnoise import projections, rules
+from fitnoise.errors import WorkloadError
+from fitnoise.projections import Ending, Region, entropic, project, split_project
+from fitnoise.solvers.ky_fan import ky_fan_design
+from tolerances import EXACT
+
+METHODS = ["active-set", "pairwise"]
+SEEN = 5e-9
+"""The reference values were printed with eight decimals."""
+
+
+def ranges(n):
+    return np.array([[float(i <= e <= j) for e in range(n)] for i in range(n) for j in range(i, n)])
+
+
+RANGES = ranges(8)
+NOISY = RANGES @ np.array([3.0, 0, 0, 5, 0, 1, 0, 1]) + 4 * np.sin(1 + np.arange(36))
+LOWER = NOISY - 6 * (RANGES[:, 1] + RANGES[:, 6])
+BASIS = np.linalg.svd(RANGES, full_matrices=False)[0]
+
+
+def gap_of(a, y, n, region, x):
+    """The same gap from its definition, by the list of all atoms."""
+    atoms = {
+        Region.AT_MOST: np.hstack([a, np.zeros((len(a), 1))]),
+        Region.EXACTLY: a,
+        Region.HULL: np.hstack([a, -a]),
+    }[region]
+    off = a @ x - y
+    return off @ (a @ x) - n * (off @ atoms).min()
+
+
+def feasible(found, n, region):
+    x = found.weights
+    if region is Region.HULL:
+        assert np.abs(x).sum() <= n * (1 + 1e-12)
+        return
+    assert (x >= 0).all()
+    assert x.sum() <= n * (1 + 1e-12)
+    if region is Region.EXACTLY:
+        assert x.sum() >= n * (1 - 1e-12)
+
+
+def reach(a, y, n):
+    """What rounding is to be compared with: the longest answers, and y."""
+    return n * np.sqrt((a**2).sum(axis=0).max()) + np.linalg.norm(y)
+
+
+def done(a, y, n, found):
+    """Converged, or as far as floating point goes."""
+    return found.status is Ending.CONVERGED or found.gap <= 1e-14 * reach(a, y, n) ** 2
+
+
+def certified(a, y, n, region, found):
+    """Feasible, and all numbers those of x."""
+    feasible(found, n, region)
+    z = a @ found.weights
+    size = reach(a, y, n)
+    assert np.abs(found.answers - z).max() <= 1e-13 * size
+    assert found.distance == pytest.approx(((z - y) ** 2).sum(), rel=EXACT, abs=1e-13 * size**2)
+    assert found.gap >= 0
+    assert found.gap == pytest.approx(gap_of(a, y, n, region, found.weights), rel=1e-6, abs=1e-13 * size**2)
+
+
+def some(seed, m=6, cells=9, noise=3.0):
+    """Queries, a size and noisy answers."""
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=(m, cells)) if seed % 2 else (rng.random((m, cells)) < 0.5).astype(float)
+    n = float(rng.integers(1, 30))
+    return a, n, a @ rng.dirichlet(np.full(cells, 0.3)) * n + noise * rng.normal(size=m), rng
+
+
+# --- reference values ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("region", Region)
+@pytest.mark.parametrize(
+    ("n", "distance", "x"),
+    [
+        (10, 238.97992089, (2.9217917, 0.214248, 0, 3.344855, 0, 1.8640721, 1.6550332, 0)),
+        (4, 576.22229391, (0, 0, 0, 2.8324893, 0, 1.1675107, 0, 0)),
+    ],
+)
+def test_reference_where_the_regions_agree(n, distance, x, region, method):
+    found = project(RANGES, NOISY, n, region, tolerance=1e-9, method=method)
+    assert found.status is Ending.CONVERGED
+    assert found.distance == pytest.approx(distance, abs=2 * SEEN)
+    assert found.weights == pytest.approx(np.array(x), abs=2e-5)  # the queries determine x here
+    certified(RANGES, NOISY, n, region, found)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("n", "exactly", "at_most", "hull"),
+    [
+        (6, 686.53592243, 522.30808955, 354.50253106),
+        (14, 1442.57208609, 522.30808955, 244.05384526),
+        (30, 4682.6444134, 522.30808955, 224.68027199),
+    ],
+)
+def test_reference_where_they_differ(n, exactly, at_most, hull, method):
+    values = {Region.EXACTLY: exactly, Region.AT_MOST: at_most, Region.HULL: hull}
+    for region, distance in values.items():
+        found = project(RANGES, LOWER, n, region, tolerance=1e-9, method=method)
+        assert found.distance == pytest.approx(distance, abs=2 * SEEN)
+        certified(RANGES, LOWER, n, region, found)
+
+
+def test_reference_of_the_smallest():
+    x = project(RANGES, LOWER, 6, Region.EXACTLY).weights
+    assert x == pytest.approx(np.array([3.278401, 0, 0, 1.368954, 0, 0, 0, 1.352645]), abs=1e-6)
+
+
+def test_reference_of_the_entropic_projection():
+    found = entropic(RANGES, NOISY, 10, 3, tolerance=1e-9)
+    x = [2.36034, 0.66866, 0.38457, 2.59877, 0.50583, 1.66071, 1.54033, 0.28081]
+    outside = ((NOISY - BASIS @ (BASIS.T @ NOISY)) ** 2).sum() / 2
+    assert found.status is Ending.CONVERGED
+    assert found.weights == pytest.approx(np.array(x), abs=2e-5)
+    assert found.objective - outside == pytest.approx(19.804972, abs=1e-6)
+
+
+@pytest.mark.parametrize(("t", "distance"), [(0, 14.2996489), (2, 0.32106193)])
+def test_reference_of_the_split(t, distance):
+    """In row space and outside it: the directions are those of the largest variances at k = 4."""
+    head = ky_fan_design(RANGES, 4, tolerance=1e-9).basis[:, :t]
+    outside = ((NOISY - BASIS @ (BASIS.T @ NOISY)) ** 2).sum()
+    within = split_project(BASIS.T @ RANGES, BASIS.T @ NOISY, 10, BASIS.T @ head, tolerance=1e-10)
+    whole = split_project(RANGES, NOISY, 10, head, tolerance=1e-10)
+    assert within.distance == pytest.approx(distance, abs=1e-7)
+    assert whole.distance - outside == pytest.approx(distance, abs=1e-7)
+    assert BASIS.T @ whole.answers == pytest.approx(within.answers, abs=1e-5)
+
+
+# --- another solver -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("region", Region)
+def test_a_cone_solver_agrees(region, seed):
+    a, n, y, _ = some(seed)
+    x = cp.Variable(a.shape[1])
+    rules_of = {
+        Region.AT_MOST: [x >= 0, cp.sum(x) <= n],
+        Region.EXACTLY: [x >= 0, cp.sum(x) == n],
+        Region.HULL: [cp.norm1(x) <= n],
+    }
+    value = cp.Problem(cp.Minimize(cp.sum_squares(a @ x - y)), rules_of[region]).solve(solver=cp.CLARABEL)
+    for method in METHODS:
+        found = project(a, y, n, region, method=method, tolerance=1e-7)
+        assert found.distance == pytest.approx(value, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cone_solver_agrees_on_entropy(seed):
+    a, n, y, rng = some(seed)
+    rho = rng.dirichlet(np.ones(a.shape[1])) + 0.01
+    x = cp.Variable(a.shape[1])
+    goal = cp.sum_squares(a @ x - y) / 2 + 0.7 * cp.sum(cp.rel_entr(x, n * rho / rho.sum()))
+    value = cp.Problem(cp.Minimize(goal), [cp.sum(x) == n]).solve(solver=cp.CLARABEL)
+    found = entropic(a, y, n, 0.7, reference=rho, tolerance=1e-9)
+    assert found.objective == pytest.approx(value, rel=1e-6, abs=1e-6)
+
+
+# --- laws ---------------------------------------------------------------------------------------------------------
+
+CASES = st.tuples(
+    st.integers(0, 2**20), st.integers(1, 6), st.integers(1, 9), st.sampled_from(Region), st.sampled_from(METHODS)
+)
+
+
+@given(CASES)
+@settings(max_examples=150, deadline=None)
+def test_the_gap_is_honest_and_the_methods_agree(case):
+    seed, m, cells, region, method = case
+    a, n, y, _ = some(seed, m, cells)
+    found = project(a, y, n, region, method=method)
+    assert done(a, y, n, found)
+    certified(a, y, n, region, found)
+    best = project(a, y, n, region, tolerance=1e-10 * (1 + y @ y))
+    off = found.answers - best.answers
+    assert math.sqrt(off @ off) <= math.sqrt(found.gap) + math.sqrt(best.gap) + 1e-6
+
+
+@given(CASES)
+@settings(max_examples=100, deadline=None)
+def test_it_does_not_expand(case):
+    seed, m, cells, region, method = case
+    a, n, y, rng = some(seed, m, cells)
+    other = y + rng.normal(size=m) * 10.0 ** rng.integers(-3, 2)
+    one, two = (project(a, v, n, region, method=method) for v in (y, other))
+    slack = math.sqrt(one.gap) + math.sqrt(two.gap) + 1e-9
+    assert np.linalg.norm(one.answers - two.answers) <= np.linalg.norm(y - other) + slack
+
+
+@given(CASES)
+@settings(max_examples=100, deadline=None)
+def test_it_is_never_worse_than_the_noise(case):
+    seed, m, cells, region, method = case
+    rng = np.random.default_rng(seed)
+    a, x = rng.normal(size=(m, cells)), rng.dirichlet(np.ones(cells)) * 12
+    noise = rng.normal(size=m) * 5
+    found = project(a, a @ x + noise, 12, region, method=method)
+    assert np.linalg.norm(found.answers - a @ x) <= np.linalg.norm(noise) * (1 + 1e-12) + math.sqrt(found.gap)
+
+
+@given(CASES)
+@settings(max_examples=60, deadline=None)
+def test_answers_of_the_region_stay(case):
+    seed, m, cells, region, _ = case
+    a, n, y, _ = some(seed, m, cells)
+    first = project(a, y, n, region)
+    second = project(a, first.answers, n, region)
+    assert second.distance <= second.gap + 1e-12 * (1 + y @ y)
+    assert done(a, first.answers, n, second)
+
+
+@given(CASES)
+@settings(max_examples=60, deadline=None)
+def test_a_larger_region_is_nearer(case):
+    seed, m, cells, _, method = case
+    a, n, y, _ = some(seed, m, cells)
+    exactly, at_most, hull = (
+        project(a, y, n, region, method=method) for region in (Region.EXACTLY, Region.AT_MOST, Region.HULL)
+    )
+    wider = project(a, y, 2 * n, Region.AT_MOST, method=method)
+    slack = 1e-9 * (1 + y @ y)
+    assert exactly.distance >= at_most.distance - 2 * at_most.gap - slack
+    assert at_most.distance >= hull.distance - 2 * hull.gap - slack
+    assert at_most.distance >= wider.distance - 2 * wider.gap - slack
+
+
+@pytest.mark.parametrize("region", Region)
+@pytest.mark.parametrize("method", METHODS)
+def test_it_scales(region, method):
+    a, n, y, _ = some(3)
+    plain = project(a, y, n, region, method=method, tolerance=1e-9)
+    records = project(a, 7 * y, 7 * n, region, method=method, tolerance=49e-9)
+    queries = project(1e8 * a, 1e8 * y, n, region, method=method, tolerance=1e7)
+    assert records.distance == pytest.approx(49 * plain.distance, rel=1e-8)
+    assert queries.distance == pytest.approx(1e16 * plain.distance, rel=1e-8)
+
+
+@pytest.mark.parametrize("region", Region)
+def test_copies_and_empty_cells_change_nothing(region):
+    a, n, y, rng = some(5)
+    plain = project(a, y, n, region, tolerance=1e-10)
+    parts = [a, a[:, ::-1]] if region is Region.EXACTLY else [a, np.zeros((len(a), 4)), a[:, ::-1]]
+    more = np.hstack(parts)[:, rng.permutation(sum(p.shape[1] for p in parts))]
+    found = project(more, y, n, region, tolerance=1e-10)
+    assert found.distance == pytest.approx(plain.distance, abs=1e-8)
+
+
+@pytest.mark.parametrize("region", Region)
+def test_the_row_space_is_enough(region):
+    whole = project(RANGES, LOWER, 9, region, tolerance=1e-10)
+    rows = project(BASIS.T @ RANGES, BASIS.T @ LOWER, 9, region, tolerance=1e-10)
+    outside = ((LOWER - BASIS @ (BASIS.T @ LOWER)) ** 2).sum()
+    assert rows.distance + outside == pytest.approx(whole.distance, rel=EXACT)
+    assert gap_of(RANGES, LOWER, 9, region, rows.weights) == pytest.approx(rows.gap, abs=1e-10)
+
+
+# --- how the queries are given ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", zoo.OPERATORS)
+def test_operators(name):
+    a = zoo.OPERATORS[name]
+    matrix = np.asarray(rules.dense(a), dtype=np.float64)
+    y = 3 * np.sin(1 + np.arange(matrix.shape[0])) + matrix.sum(axis=1) / matrix.shape[1]
+    for region in Region:
+        found = project(a, y, 2.0, region, tolerance=1e-9)
+        certified(matrix, y, 2.0, region, found)
+        assert found.distance == pytest.approx(project(matrix, y, 2.0, region, tolerance=1e-9).distance, abs=1e-8)
+    positive = entropic(a, y, 2.0, 0.5)
+    assert positive.objective == pytest.approx(entropic(matrix, y, 2.0, 0.5).objective, rel=1e-5, abs=1e-5)
+
+
+def test_other_forms():
+    plain = project(RANGES, NOISY, 10)
+    sparse = sp.csr_array(RANGES)
+    for form in (RANGES.astype(int).tolist(), op.Dense(RANGES), sparse, ssl.aslinearoperator(sparse), Walsh.of(RANGES)):
+        assert project(form, NOISY, 10, "at-most").distance == pytest.approx(plain.distance, rel=EXACT)
+
+
+class Walsh:
+    """All parities of at most three of d yes-or-no attributes, the directions of their three-way marginals."""
+
+    def __init__(self, d):
+        self.d = d
+        sets = [s for w in range(4) for s in itertools.combinations(range(d), w)]
+        self.masks = np.array([sum(1 << a for a in s) for s in sets])
+        ways = [sum(math.comb(d - len(s), w - len(s)) * 2.0**-w for w in range(max(len(s), 1), 4)) for s in sets]
+        self.scale = np.sqrt(ways)
+        self.shape = (len(sets), 2**d)
+
+    def transform(self, t):
+        for left in range(self.d, 0, -7):
+            size = 2 ** min(7, left)
+            signs = 1.0 - 2.0 * (np.bitwise_count(np.arange(size)[:, None] & np.arange(size)) & 1)
+            t = (t.reshape(size, -1).T @ signs).ravel()
+        return t
+
+    def mv(self, x):
+        return self.scale * self.transform(x)[self.masks]
+
+    def rmv(self, y):
+        t = np.zeros(self.shape[1])
+        t[self.masks] = self.scale * y
+        return self.transform(t)
+
+    @staticmethod
+    def of(matrix):
+        """Any matrix by its products and its columns."""
+
+        class Given:
+            shape = matrix.shape
+            mv, rmv = matrix.__matmul__, matrix.T.__matmul__
+
+            def column(self, e):
+                return matrix[:, e]
+
+        return Given()
+
+
+def lifelike(queries, n, rng):
+    """N records with independent attributes, and their noisy answers."""
+    chances = rng.random(queries.d) / 2
+    cells = (rng.random((n, queries.d)) < chances) @ (1 << np.arange(queries.d))
+    truth = queries.mv(np.bincount(cells, minlength=queries.shape[1]).astype(float))
+    noise = 4.22 * np.linalg.norm(queries.scale) * rng.normal(size=len(truth))
+    return truth, noise
+
+
+def test_parities_are_marginals():
+    d = 5
+    small = Walsh(d)
+    matrix = np.array([small.mv(unit) for unit in np.eye(2**d)]).T
+    cells = np.array(list(itertools.product((0, 1), repeat=d)))
+    rows = [
+        (cells[:, list(s)] == v).all(axis=1)
+        for w in (1, 2, 3)
+        for s in itertools.combinations(range(d), w)
+        for v in itertools.product((0, 1), repeat=w)
+    ]
+    margins = np.array(rows).astype(float)
+    assert matrix.T @ matrix == pytest.approx(margins.T @ margins)
+    adjoint = np.array([small.rmv(unit) for unit in np.eye(len(matrix))])
+    assert adjoint == pytest.approx(matrix)
+
+
+@pytest.mark.parametrize("d", [10, pytest.param(14, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.slow)])
+def test_three_way_marginals(d, rng):
+    queries = Walsh(d)
+    truth, noise = lifelike(queries, 200, rng)
+    energy = noise @ noise
+    for method in ["auto", "pairwise"] if d < 20 else ["auto"]:
+        found = project(queries, truth + noise, 200, tolerance=1e-4 * energy, method=method)
+        assert found.status is Ending.CONVERGED
+        feasible(found, 200, Region.AT_MOST)
+        assert np.linalg.norm(found.answers - truth) <= np.linalg.norm(noise) + math.sqrt(found.gap)
+        assert ((found.answers - truth) ** 2).sum() < 0.4 * energy
+    smooth = entropic(queries, truth + noise, 200, 0.1 * 4.22 * (queries.scale @ queries.scale))
+    assert smooth.status is Ending.CONVERGED
+    assert ((smooth.answers - truth) ** 2).sum() < 0.4 * energy
+
+
+# --- hardship -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("region", Region)
+@pytest.mark.parametrize("method", [*METHODS, "auto"])
+@pytest.mark.parametrize("limit", [1, 3])
+def test_a_search_cut_short_is_honest(limit, method, region, rng):
+    a = rng.normal(size=(40, 100))
+    y = a @ rng.dirichlet(np.ones(100)) * 50 + rng.normal(size=40)
+    found = project(a, y, 50, region, method=method, iterations=limit)
+    assert found.status is Ending.ITERATIONS
+    assert found.iterations == limit
+    certified(a, y, 50, region, found)
+    best = project(a, y, 50, region)
+    assert found.gap > best.gap
+    assert np.linalg.norm(found.answers - best.answers) <= math.sqrt(found.gap) + math.sqrt(best.gap)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_time(method, rng):
+    a = rng.normal(size=(40, 100))
+    found = project(a, 20 * rng.normal(size=40), 90.0, "exactly", method=method, tolerance=0, seconds=1e-9)
+    assert found.status is Ending.TIME
+    feasible(found, 90.0, Region.EXACTLY)
+    late = entropic(a, 20 * rng.normal(size=40), 90.0, 0.1, tolerance=0, seconds=1e-9)
+    assert late.status is Ending.TIME
+    assert late.gap < math.inf
+
+
+def hardships():
+    rng = np.random.default_rng(7)
+    a, x = rng.normal(size=(15, 40)), rng.dirichlet(np.ones(40)) * 50
+    y = a @ x
+    near = a[:, :1] + 1e-9 * rng.normal(size=(15, 100))
+    tall = np.vstack([a[:, :9], np.zeros((1, 9))])
+    hilbert = 1 / (1.0 + np.arange(12)[:, None] + np.arange(40))
+    return {
+        "nearly collinear": (near, 50 * near[:, 0] + rng.normal(size=15), 50),
+        "nearly collinear, inside": (near, 50 * near[:, 0] + 1e-8 * rng.normal(size=15), 50),
+        "inside": (a, y, 50),
+        "few records": (a, y, 1e-9),
+        "many records": (a, y, 1e9),
+        "large": (1e8 * a, 1e8 * (y + 3 * rng.normal(size=15)), 50),
+        "small": (1e-8 * a, y, 50),
+        "one cell": (a[:, :1], y, 5),
+        "one query": (a[:1], y[:1], 5),
+        "nothing asked": (np.zeros((3, 4)), np.ones(3), 5),
+        "answers orthogonal": (tall, 4 * np.eye(16)[15], 5),
+        "all the same": (np.tile(a[:, :1], (1, 1000)), y, 5),
+        "alike in groups": (np.repeat(a, 25, axis=1), y + rng.normal(size=15), 50),
+        "ill conditioned": (hilbert, rng.normal(size=12), 3),
+    }
+
+
+HARD = hardships()
+
+
+@pytest.mark.parametrize("region", Region)
+@pytest.mark.parametrize("method", [*METHODS, "auto"])
+@pytest.mark.parametrize("name", HARD)
+def test_hardship(name, method, region):
+    a, y, n = HARD[name]
+    found = project(a, y, n, region, method=method)
+    certified(a, y, n, region, found)
+    assert done(a, y, n, found)
+
+
+@pytest.mark.parametrize("spread", [7, 12])
+def test_columns_of_all_sizes(spread):
+    """Over 14 or 24 orders: the plane through the atoms is lost to rounding, the gap is not."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(15, 40))
+    y = a @ rng.dirichlet(np.ones(40)) * 50
+    mixed = a * np.logspace(-spread, spread, 40)
+    for region in Region:
+        for method in [*METHODS, "auto"]:
+            found = project(mixed, y, 50, region, method=method, iterations=1000)
+            feasible(found, 50, region)
+            assert found.status is Ending.CONVERGED or found.gap > 1e-11 * (y @ y)
+
+
+def test_no_answers_but_zero():
+    a = HARD["inside"][0]
+    for region in (Region.AT_MOST, Region.HULL):
+        found = project(a, np.zeros(15), 5, region)
+        assert found.distance <= 1e-25
+        assert found.gap <= 1e-12
+
+
+def test_pairwise_steps_follow_a_large_support(monkeypatch):
+    monkeypatch.setattr(projections, "SUPPORT", 5)
+    monkeypatch.setattr(projections, "CACHE", 100)  # two columns remembered
+    a, y, n = HARD["alike in groups"]
+    for region in Region:
+        found = project(a, y, n, region)
+        assert found.status is Ending.CONVERGED
+        certified(a, y, n, region, found)
+
+
+def test_a_lost_plane_is_left_to_pairwise_steps(monkeypatch):
+    """No progress of the active set: the other method goes on from there."""
+    monkeypatch.setattr(projections._Plane, "settle", lambda plane: None)
+    a, y, n = HARD["answers orthogonal"]
+    assert project(a, y, n, "exactly", method="active-set").status is Ending.STALLED
+    assert project(a, y, n, "exactly").status is Ending.CONVERGED
+
+
+def test_the_same_input_gives_the_same_point():
+    a, y, n = HARD["alike in groups"]
+    one, two = project(a, y, n), project(a, y, n)
+    assert (one.weights == two.weights).all()
+
+
+def test_what_is_returned_shares_nothing():
+    y = np.array([1.0, 2.0])
+    found = project(op.Identity(2), y, 5)
+    assert not np.shares_memory(found.answers, found.weights)
+    assert not np.shares_memory(found.answers, y)
+
+
+# --- the split ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("region", Region)
+def test_split(region):
+    a, n, y, rng = some(11)
+    head = np.linalg.qr(rng.normal(size=(6, 2)))[0]
+    found = split_project(a, y, n, head, region, tolerance=1e-10)
+    assert head.T @ found.answers == pytest.approx(head.T @ y, abs=1e-10)
+    assert found.distance == pytest.approx(((found.answers - y) ** 2).sum(), rel=EXACT)
+    rest = np.eye(6) - head @ head.T
+    feasible(found.tail, n, region)
+    assert found.tail.answers == pytest.approx(rest @ a @ found.tail.weights, abs=1e-10)
+    assert found.gap == pytest.approx(gap_of(rest @ a, rest @ y, n, region, found.tail.weights), abs=1e-9)
+    for method in METHODS:
+        assert split_project(a, y, n, head, region, method=method).distance == pytest.approx(found.distance, rel=1e-5)
+
+
+def test_split_at_the_ends():
+    a, n, y, _ = some(11)
+    none = split_project(a, y, n, np.zeros((6, 0)), tolerance=1e-10)
+    assert none.distance == pytest.approx(project(a, y, n, Region.HULL, tolerance=1e-10).distance, rel=EXACT)
+    everything = split_project(a, y, n, np.eye(6))
+    assert everything.answers == pytest.approx(y)
+
+
+# --- entropy ------------------------------------------------------------------------------------------------------
+
+
+def primal(a, y, n, temperature, rho, x):
+    return ((a @ x - y) ** 2).sum() / 2 + temperature * (x * np.log(x / (n * rho))).sum()
+
+
+def dual(a, y, n, temperature, rho, nu):
+    return nu @ y - nu @ nu / 2 - n * temperature * np.log(rho @ np.exp(a.T @ nu / temperature))
+
+
+@given(st.integers(0, 2**20), st.integers(1, 6), st.integers(1, 9), st.sampled_from([0.3, 3.0, 100.0]))
+@settings(max_examples=100, deadline=None)
+def test_both_sides_of_the_entropic_projection(seed, m, cells, temperature):
+    a, n, y, rng = some(seed, m, cells)
+    rho = rng.dirichlet(np.ones(cells)) + 0.01
+    rho /= rho.sum()
+    found = entropic(a, y, n, temperature, reference=5 * rho)
+    assert found.status is Ending.CONVERGED
+    assert (found.weights > 0).all()
+    assert found.weights.sum() == pytest.approx(n, rel=1e-12)
+    upper = primal(a, y, n, temperature, rho, found.weights)
+    assert found.objective == pytest.approx(upper, rel=EXACT)
+    size = 1 + y @ y + abs(upper)
+    assert found.gap == pytest.approx(upper - dual(a, y, n, temperature, rho, found.multipliers), abs=1e-10 * size)
+    best = entropic(a, y, n, temperature, reference=rho, tolerance=1e-12 * size)
+    assert found.objective - found.gap <= best.objective + 1e-10 * size
+    assert best.objective <= found.objective + best.gap + 1e-10 * size
+    off = found.answers - best.answers
+    assert math.sqrt(off @ off) <= math.sqrt(2 * found.gap) + math.sqrt(2 * best.gap) + 1e-9
+    for other in (np.zeros(m), rng.normal(size=m)):  # weak duality
+        assert dual(a, y, n, temperature, rho, other) <= upper + 1e-10 * size
+
+
+def test_entropy_fades():
+    """λ → 0 is the projection, with Σx = n: the objectives differ by at most n λ log N."""
+    exact = project(RANGES, LOWER, 14, Region.EXACTLY, tolerance=1e-9)
+    for temperature in (1, 0.1, 0.01, 0.001):
+        found = entropic(RANGES, LOWER, 14, temperature, tolerance=1e-7)
+        assert found.distance >= exact.distance - 1e-8
+        assert found.distance / 2 <= exact.distance / 2 + 14 * temperature * math.log(8) + 1e-6
+        assert (found.weights > 0).all()
+
+
+def test_entropy_prevails():
+    rho = np.arange(1.0, 9)
+    found = entropic(RANGES, NOISY, 10, 1e9, reference=rho)
+    assert found.weights == pytest.approx(10 * rho / 36, rel=1e-5)
+
+
+def test_entropy_does_not_overflow():
+    for temperature in (1e-300, 1e-12, 1e-6, 1e6, 1e300):
+        for scale in (1e-8, 1.0, 1e8):
+            found = entropic(scale * RANGES, scale * NOISY, 10, temperature, iterations=300)
+            assert (found.weights > 0).all()
+            assert found.weights.sum() == pytest.approx(10, rel=1e-12)
+            assert math.isfinite(found.gap)
+            assert found.gap >= 0
+
+
+def test_entropy_cut_short():
+    found = entropic(RANGES, NOISY, 10, 0.01, iterations=3)
+    best = entropic(RANGES, NOISY, 10, 0.01)
+    assert found.status is Ending.ITERATIONS
+    assert found.objective - found.gap <= best.objective <= found.objective
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+class Broken:
+    shape = (2, 3)
+
+    def __init__(self, mv=np.zeros(2), rmv=np.zeros(3)):  # noqa: B008 - never changed
+        self.mv, self.rmv = (lambda x: mv), (lambda y: rmv)
+
+
+@pytest.mark.parametrize("size", [0, -1, math.nan, math.inf])
+def test_sizes(size):
+    with pytest.raises(WorkloadError, match=r"size of the database must be positive.* Nothing was computed"):
+        project(RANGES, NOISY, size)
+    with pytest.raises(WorkloadError, match="size of the database"):
+        entropic(RANGES, NOISY, size, 1)
+
+
+@pytest.mark.parametrize("temperature", [0, -1, math.nan, math.inf])
+def test_temperatures(temperature):
+    with pytest.raises(WorkloadError, match="temperature must be positive"):
+        entropic(RANGES, NOISY, 1, temperature)
+
+
+@pytest.mark.parametrize("y", [NOISY[:-1], NOISY[:, None], 3.0, NOISY.astype(complex), ["1"] * 36])
+def test_answers_of_another_shape(y):
+    with pytest.raises(WorkloadError, match="answers to 36 queries"):
+        project(RANGES, y, 1)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e101])
+def test_answers_that_are_not_finite(bad):
+    y = NOISY.copy()
+    y[5] = bad
+    with pytest.raises(WorkloadError, match="answer 5 is not finite"):
+        project(RANGES, y, 1)
+
+
+@pytest.mark.parametrize("a", [np.ones(3), np.zeros((0, 3)), [[math.nan]], [["a"]], [[1e101]], [[1e-101]]])
+def test_queries_that_are_none(a):
+    with pytest.raises(WorkloadError, match=r"queries"):
+        project(a, np.ones(1), 1)
+
+
+def test_products_that_are_none():
+    for broken in (Broken(rmv=np.zeros(4)), Broken(rmv=np.full(3, math.nan)), Broken(rmv=np.full(3, 1e101))):
+        with pytest.raises(WorkloadError, match="product with the queries"):
+            project(broken, np.ones(2), 1)
+    with pytest.raises(WorkloadError, match="needs 2 numbers; got 5"):
+        project(Broken(mv=np.zeros(5)), np.ones(2), 1)
+
+
+def test_regions_and_methods():
+    with pytest.raises(WorkloadError, match="a region is one of at-most, exactly, hull; got 'simplex'"):
+        project(RANGES, NOISY, 1, "simplex")
+    with pytest.raises(WorkloadError, match="a method is one of auto, active-set, pairwise"):
+        project(RANGES, NOISY, 1, method="newton")
+
+
+@pytest.mark.parametrize("limits", [{"tolerance": -1}, {"tolerance": math.nan}, {"iterations": 0}, {"seconds": 0}])
+def test_limits(limits):
+    with pytest.raises(WorkloadError, match=r"a search needs .* Nothing was computed"):
+        project(RANGES, NOISY, 1, **limits)
+    with pytest.raises(WorkloadError, match="a search needs"):
+        entropic(RANGES, NOISY, 1, 1, **limits)
+
+
+@pytest.mark.parametrize("rho", [np.ones(7), np.zeros(8), -np.ones(8), np.full(8, math.nan), np.full(8, math.inf)])
+def test_references(rho):
+    with pytest.raises(WorkloadError, match="positive finite number for each of 8 cells"):
+        entropic(RANGES, NOISY, 1, 1, reference=rho)
+
+
+@pytest.mark.parametrize("head", [np.ones(36), np.ones((36, 1)), np.eye(8), np.full((36, 1), math.nan)])
+def test_heads(head):
+    with pytest.raises(WorkloadError, match="orthonormal columns, 36 rows"):
+        split_project(RANGES, NOISY, 1, head)

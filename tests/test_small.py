@@ -1,0 +1,725 @@
+"""Decisions for small databases: no data, no chance, proven bounds that hold, and choices near the best."""
+
+import dataclasses
+import inspect
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fitnoise.errors import WorkloadError
+from fitnoise.mechanisms import small
+from fitnoise.mechanisms.fixed import Fixed
+from fitnoise.mechanisms.small import Comparison, Region, Setting
+from fitnoise.privacy import gaussian_mu
+from fitnoise.projections import project, split_project
+from fitnoise.solvers.ky_fan import ky_fan_design
+from tolerances import EXACT, SIGNIFICANCE
+
+DELTA = 1e-6
+S = 1 / gaussian_mu(1.0, DELTA)
+"""The exact multiplier at ε = 1."""
+FAR = stats.norm.isf(SIGNIFICANCE / 2)
+"""Standard errors that a mean keeps within, unless something is wrong."""
+
+
+def ranges(n):
+    return np.array([[float(i <= e <= j) for e in range(n)] for i in range(n) for j in range(i, n)])
+
+
+def literals(d, widths):
+    """Conjunctions of positive literals."""
+    sets = [sum(1 << a for a in s) for w in widths for s in itertools.combinations(range(d), w)]
+    return np.array([[float(e & s == s) for e in range(2**d)] for s in sets])
+
+
+def margins(d, widths):
+    """All cells of the marginals of some widths of d yes-or-no attributes."""
+    cells = np.array(list(itertools.product((0, 1), repeat=d)))
+    return np.array(
+        [
+            (cells[:, s] == y).all(axis=1).astype(float)
+            for w in widths
+            for s in itertools.combinations(range(d), w)
+            for y in itertools.product((0, 1), repeat=w)
+        ]
+    )
+
+
+def lifted(a):
+    """L (m, r) of orthonormal columns and R (r, N) with A = L R."""
+    u, s, v = np.linalg.svd(a, full_matrices=False)
+    rank = int((s > 1e-9 * s[0]).sum())
+    return u[:, :rank], s[:rank, None] * v[:rank]
+
+
+def of_ranges(n):
+    """R of all ranges of n cells, from AᵀA, and their number."""
+    i = np.arange(n)
+    values, vectors = np.linalg.eigh((np.minimum.outer(i, i) + 1.0) * (n - np.maximum.outer(i, i)))
+    return np.sqrt(values)[:, None] * vectors.T, n * (n + 1) // 2
+
+
+def in_rows(a):
+    return lifted(a)[1], len(a)
+
+
+MARGINS, RANGES = margins(5, (1, 2)), ranges(16)
+SMALL = {"margins": MARGINS, "ranges": RANGES, "literals": literals(5, (1, 2, 3))}
+
+
+def databases(rows, n, rng):
+    """Those the bounds are tried on: extreme ones, and some in between."""
+    cells = rows.shape[1]
+    longest = int((rows**2).sum(axis=0).argmax())
+    return {
+        "point mass": n * np.eye(cells)[0],
+        "longest column": n * np.eye(cells)[longest],
+        "uniform": rng.multinomial(n, np.full(cells, 1 / cells)).astype(float),
+        "two atoms": (n - n // 2) * np.eye(cells)[longest] + n // 2 * np.eye(cells)[cells // 3],
+        "distinct atoms": np.bincount(rng.permutation(cells)[np.arange(n) % cells], minlength=cells).astype(float),
+        "empty": np.zeros(cells),
+    }
+
+
+def noises(design, s, z):
+    """Rows s Σ^½ z, (count, r)."""
+    return z @ (design.basis * (s * np.sqrt(design.variances)) @ design.basis.T)
+
+
+# --- no data, no chance -------------------------------------------------------------------------------------------
+
+PUBLIC = {
+    "self", "cells", "head", "size", "rank", "multiplier", "rows", "ks", "tolerance", "design", "designs",
+    "temperature", "temperatures", "m", "region", "repeats", "lift", "comparison", "subset", "epsilon", "delta",
+}  # fmt: skip
+"""Parameters: the queries and numbers that are published, and what was computed from them."""
+MADE = {
+    small.PublicHistogram: {"kind", "draw", "counts"},
+    small.Bounds: {"region", "index", "spikes", "head", "split", "whole"},
+    small.Comparison: {
+        "m", "rank", "size", "multiplier", "region", "kinds", "settings", "errors", "deviations", "samples", "guesses",
+        "plain", "bounds",
+    },
+    small.RowErrors: {"kinds", "each", "mean", "worst", "samples"},
+    small.Choice: {"comparison", "setting", "position", "regret", "why", "warnings"},
+    small.SpectralBound: {"index", "subset", "value", "ratio"},
+}  # fmt: skip
+
+
+def own(kind):
+    return {n: x for n, x in vars(small).items() if kind(x) and x.__module__ == small.__name__ and n[0] != "_"}
+
+
+def test_nothing_that_decides_takes_data():
+    functions = own(inspect.isfunction)
+    assert len(functions) >= 10
+    for function in functions.values():
+        assert set(inspect.signature(function).parameters) <= PUBLIC, function.__name__
+    classes = own(inspect.isclass)
+    assert set(classes.values()) == set(MADE)
+    for made, fields in MADE.items():
+        assert {f.name for f in dataclasses.fields(made)} == fields
+        for name, method in inspect.getmembers(made, inspect.isfunction):
+            if name[0] != "_":
+                assert set(inspect.signature(method).parameters) == {"self"}
+
+
+def test_two_runs_are_identical():
+    rows, m = in_rows(MARGINS)
+    runs = []
+    for _ in range(2):
+        designs = small.candidate_designs(rows, (1, 5, len(rows)))
+        choice = small.choose(small.simulate(rows, m, designs, 40, S))
+        each = small.simulated_row_errors(rows, None, designs[0], 40, S, 0.1)
+        bound = small.spectral_lower_bound(rows, m, designs[1])
+        runs.append((choice.comparison.errors, choice.table(), choice.warnings, each.worst, bound))
+    (errors, *rest, worst, bound), (again, *also, same, other) = runs
+    assert np.array_equal(errors, again)
+    assert np.array_equal(worst, same)
+    assert (rest, bound) == (also, other)
+
+
+def test_all_settings_see_the_same_histograms_and_noise(monkeypatch):
+    rows, m = in_rows(RANGES)
+    seen = {}
+    error = small._Way.error
+
+    def watched(way, truth, z):
+        seen.setdefault(id(way), []).append((truth.tobytes(), z.tobytes()))
+        return error(way, truth, z)
+
+    monkeypatch.setattr(small._Way, "error", watched)
+    design = ky_fan_design(rows, 4)
+    found = small.simulate(rows, m, [design, design], 30, S, repeats=2)
+    first, *others = seen.values()
+    assert len(others) == 2 * len(small.TEMPERATURES) - 1
+    assert all(other == first for other in others)
+    assert len({z for _, z in first}) == len(first) == found.samples * len(small.KINDS) == 2 * small.DRAWS * 4
+    half = len(small.TEMPERATURES)
+    assert np.array_equal(found.errors[:half], found.errors[half:])
+
+
+def test_histograms_and_noise_share_no_numbers():
+    """The noise begins far behind the last number that histograms of any size in reach use."""
+    longest = len(small.KINDS) * small.DRAWS * (3 * 2**24 + 2**26)
+    assert longest < small.NOISES - small.HISTOGRAMS
+    assert not set(Fixed(0).uniform(0, 1, (1000,))) & set(Fixed(small.NOISES).uniform(0, 1, (1000,)))
+    later = Fixed(3)
+    assert np.array_equal(later.uniform(0, 1, (4,)), Fixed().uniform(0, 1, (7,))[3:])
+
+
+# --- public histograms --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("cells", "size"), [(1, 1), (1, 9), (2, 1), (7, 3), (1024, 50), (64, 2000)])
+def test_public_histograms_are_whole_and_of_the_size(cells, size):
+    found = small.public_histograms(cells, size)
+    assert [h.kind for h in found] == [kind for kind in small.KINDS for _ in range(small.DRAWS)]
+    assert len({h.name for h in found}) == len(found)
+    for h in found:
+        assert h.counts.shape == (cells,)
+        assert h.counts.sum() == size
+        assert (h.counts >= 0).all()
+        assert (h.counts == np.round(h.counts)).all()
+    few = [h for h in found if h.kind == "few cells"]
+    assert (few[0].counts > 0).sum() == 1
+    assert all((h.counts > 0).sum() <= limit for h, limit in zip(few, small.FEW, strict=True))
+
+
+def test_uniform_records_are_uniform():
+    """Detects cells that are preferred: a chi-square test of 2¹⁶ records."""
+    counts = [h.counts for h in small.public_histograms(64, 2**14) if h.kind == "uniform"]
+    assert stats.chisquare(np.sum(counts, axis=0)).pvalue > SIGNIFICANCE
+
+
+@pytest.mark.parametrize("alpha", [0.02, 0.2])
+def test_dirichlet_weights_have_their_law(alpha):
+    """Detects a wrong parameter: a weight is Beta(α, (N − 1) α). The share above 0.001, and Kolmogorov's test of it."""
+    rng, cells = Fixed(7), 8
+    drawn = np.array([small._dirichlet(rng, cells, alpha) for _ in range(2000)])
+    assert np.isfinite(drawn).all()
+    assert np.allclose(drawn.sum(axis=1), 1)
+    law = stats.beta(alpha, (cells - 1) * alpha)
+    for e in (0, cells - 1):
+        above = drawn[:, e] > 1e-3
+        share = law.sf(1e-3)
+        assert abs(above.mean() - share) <= FAR * math.sqrt(share * (1 - share) / len(drawn))
+        within = (law.cdf(drawn[above, e]) - law.cdf(1e-3)) / share
+        assert stats.kstest(within, "uniform").pvalue > SIGNIFICANCE
+
+
+def test_records_follow_their_weights():
+    """Detects an inversion that is off by one: a chi-square test of 2¹⁶ records."""
+    weights = np.array([0.1, 0.0, 0.4, 0.3, 0.2])
+    own_cells = small._drawn(weights, Fixed(11).uniform(0, 1, (2**16,)))
+    counts = np.bincount(own_cells, minlength=5)
+    assert counts[1] == 0
+    assert stats.chisquare(counts[weights > 0], 2**16 * weights[weights > 0]).pvalue > SIGNIFICANCE
+    assert small._drawn(weights, np.array([1.0]))[0] == 4
+
+
+# --- candidates ---------------------------------------------------------------------------------------------------
+
+
+def test_indices_rise_from_one_to_the_rank():
+    assert small.indices(1, 5, 10, S) == (1,)
+    assert small.indices(4, 16, 10, S) == (1, 4)
+    assert small.indices(176, 1024, 10**6, S) == (1, 5, 10, 20, 40, 80, 176)
+    assert small.indices(176, 1024, 50, S) == (1, 5, 10, 20, 40, 80, 176)
+    assert small.indices(176, 1024, 5, S) == (1, 5, 176)
+    assert small.indices(6, 1024, 10**6, S) == (1, 6)  # 5 is near 6
+    assert small.indices(100, 10, 1, 1e6) == (1, 100)
+
+
+def test_candidates_are_good_to_their_gap_and_differ():
+    rows, _ = in_rows(MARGINS)
+    found = small.candidate_designs(rows, (1, 2, 8, len(rows)))
+    assert all(d.gap <= small.COARSE for d in found)
+    assert [d.index for d in found] == [1, 8, len(rows)]  # k = 2 is equal noise again
+    assert found[0].spikes == 0 < found[1].spikes
+
+
+def test_the_penalty_by_hand():
+    rows, _ = in_rows(RANGES)
+    design = ky_fan_design(rows, 3)
+    mean = np.mean([math.sqrt(b @ design.covariance @ b) for b in rows.T])
+    assert small.penalty(rows, design, 2.5, 0.03) == pytest.approx(0.03 * 2.5 * mean, rel=EXACT)
+    assert small.penalty(rows, design, 2.5, 0.0) == 0
+    unit = ky_fan_design(np.eye(3), 1)
+    assert small.penalty(np.eye(3), unit, 4.0, 0.1) == pytest.approx(0.4)
+
+
+def test_absent_records_have_a_cell():
+    rows, _ = in_rows(RANGES)
+    wider = small.with_absent(rows)
+    assert np.array_equal(wider[:, :-1], rows)
+    assert not wider[:, -1].any()
+
+
+def test_a_bound_on_the_records_forces_none_on_the_database():
+    """Without the cell for absent records, warm estimates of 5 of at most 50 records would be of 50."""
+    rows, m = in_rows(RANGES)
+    design = ky_fan_design(rows, 3)
+    truth, z = 5 * rows[:, 3], Fixed(1).normal(0.0, 1.0, (len(rows),))
+
+    def error(region):
+        return (small._Way(rows, design, 50, 0.5, 0.03, region).error(truth, z) ** 2).sum() / m
+
+    assert 100 * error(Region.AT_MOST) < error(Region.EXACTLY)
+
+
+# --- what is proven -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_bounds_are_ordered(name):
+    rows, m = in_rows(SMALL[name])
+    for k in (1, 3, 6, len(rows)):
+        design = ky_fan_design(rows, k)
+        found = {region: small.bounds(design, rows, 20, S, m, region) for region in Region}
+        noise = S**2 * design.variances.sum() / m
+        for region, b in found.items():
+            assert (b.region, b.index, b.spikes) == (region, k, design.spikes)
+            assert b.head[0] == 0
+            assert (np.diff(b.head) >= 0).all()
+            assert (b.split >= b.head).all()
+            assert (b.whole >= b.split * (1 - EXACT)).all()
+            assert b.whole[-1] == pytest.approx(noise)
+            assert b.split[-1] == b.head[-1] == pytest.approx(noise)
+            assert b.best <= noise * (1 + EXACT)
+            assert b.head[k] == pytest.approx(S**2 * design.value / m)
+            assert (b.lemma, b.at_spikes) == (b.split[k], b.split[design.spikes])
+            assert b.whole[0] == pytest.approx(b.split[0])
+            assert (b.whole <= (2 * b.split - b.head) * (1 + EXACT)).all()  # leaving out the split costs W at most
+            more = small.bounds(design, rows, 21, S, m, region)
+            louder = small.bounds(design, rows, 20, 1.1 * S, m, region)
+            assert (more.split[:-1] > b.split[:-1]).all()
+            assert (louder.split > b.split).all()
+            assert np.allclose(small.bounds(design, rows, 20, S, 2 * m, region).split, b.split / 2)
+        for fewer, all_ in itertools.pairwise([Region.EXACTLY, Region.AT_MOST, Region.HULL]):
+            assert (found[fewer].split <= found[all_].split).all()
+
+
+def test_bounds_by_hand():
+    """Three cells asked about one by one: Σ = I, and beyond j of three directions each column has length 1 or 0."""
+    design = ky_fan_design(np.eye(3), 1)
+    for region, terms in {Region.AT_MOST: 4, Region.EXACTLY: 3, Region.HULL: 6}.items():
+        b = small.bounds(design, np.eye(3), 7, 2.0, 3, region)
+        width = 7 * 2 * math.sqrt(2 * math.log(terms))
+        assert b.head * 3 == pytest.approx([0, 4, 8, 12])
+        assert b.split * 3 == pytest.approx([width, 4 + width, 8 + width, 12])
+        x = np.sqrt(b.whole * 3)  # solves x² = H^½ x + W
+        assert x**2 == pytest.approx([width, 2 * x[1] + width, math.sqrt(8) * x[2] + width, 12])
+    alone = small.bounds(ky_fan_design([[1.0]], 1), np.ones((1, 1)), 7, 2.0, 1, Region.EXACTLY)
+    assert alone.whole.tolist() == [0, pytest.approx(4)]  # one cell, n records: the answer is known
+
+
+def worst_violations(rows, m, n, ks, count, rng):
+    """Largest mean squared error less bound, in standard errors, over databases, regions and splits."""
+    z = rng.normal(size=(count, len(rows)))
+    worst = -math.inf
+    for k in ks:
+        design = ky_fan_design(rows, k, tolerance=1e-4)
+        w = noises(design, S, z)
+        enough = 1e-4 * S**2 * design.variances.sum()
+        for region in Region:
+            proven = small.bounds(design, rows, n, S, m, region)
+            for name, x in databases(rows, n, rng).items():
+                if name == "empty" and region is Region.EXACTLY:
+                    continue
+                y = rows @ x
+                found = [(proven.best, [project(rows, y + v, n, region, tolerance=enough).answers for v in w])]
+                for j in {design.spikes, k} - {0, design.rank}:
+                    head = design.basis[:, :j]
+                    parts = [split_project(rows, y + v, n, head, region, tolerance=enough).answers for v in w]
+                    found.append((float(proven.split[j]), parts))
+                for bound, answers in found:
+                    squares = ((np.array(answers) - y) ** 2).sum(axis=1) / m
+                    worst = max(worst, (squares.mean() - bound) / (squares.std(ddof=1) / math.sqrt(count) + 1e-12))
+    return worst
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("n", [3, 40])
+def test_no_database_violates_a_bound(name, n, rng):
+    """Detects a constant that is too small: measured errors stay below the bounds, of all regions, whole and split."""
+    rows, m = in_rows(SMALL[name])
+    assert worst_violations(rows, m, n, (1, 4, len(rows)), 6, rng) <= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "n", "ks"), [(lambda: in_rows(margins(8, (1, 2, 3))), 50, (50,)), (lambda: of_ranges(64), 50, (20, 50))]
+)
+def test_no_database_violates_a_bound_at_length(make, n, ks, rng):
+    """The same for 93 and 64 dimensions."""
+    rows, m = make()
+    assert worst_violations(rows, m, n, ks, 12, rng) <= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "n", "k", "lemma"),
+    [
+        (lambda: of_ranges(256), 50, 50, 130.4),
+        (lambda: of_ranges(256), 150, 150, 180),
+        (lambda: in_rows(literals(10, (1, 2, 3))), 50, 50, 245),
+    ],
+)
+def test_reference_values_of_the_lemma(make, n, k, lemma):
+    """Computed with 2 W for W, without the step that the true answers are 0 along the noise in expectation."""
+    rows, m = make()
+    b = small.bounds(ky_fan_design(rows, k), rows, n, S, m, Region.HULL)
+    assert 2 * b.lemma - b.head[k] == pytest.approx(lemma, rel=3e-3)
+
+
+# --- simulation ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [1, 4, 16])
+def test_noise_has_its_covariance(k):
+    """Detects noise of another size or shape: Σ^−½ w/s is standard normal, a chi-square test; and s² tr Σ/m is met."""
+    rows, m = in_rows(RANGES)
+    design = ky_fan_design(rows, k)
+    way = small._Way(rows, design, 10, S, 0.0, Region.AT_MOST)
+    z = [z for _, _, z in small._databases(rows, 10, 200)]
+    w = np.array([way.noise(v) for v in z])
+    count = len(w)
+    white = float(((w @ design.basis) ** 2 / design.variances).sum()) / S**2
+    low, high = stats.chi2(count * design.rank).ppf([SIGNIFICANCE / 2, 1 - SIGNIFICANCE / 2])
+    assert low <= white <= high
+    plain = S**2 * design.variances.sum() / m
+    deviation = S**2 * math.sqrt(2 * (design.variances**2).sum() / count) / m
+    assert abs((w**2).sum() / count / m - plain) <= FAR * deviation
+    assert small.simulate(rows, m, [design], 10, S, (0.0,)).plain == pytest.approx([plain])
+
+
+def test_the_head_of_a_split_costs_the_ky_fan_norm(rng):
+    """Detects a split at other directions: its error on the first k is s² ‖Σ‖_(k)/m, a sum of weighted chi-squares."""
+    rows, m = in_rows(MARGINS)
+    k, count, n = 8, 400, 10
+    design = ky_fan_design(rows, k)
+    head, y = design.basis[:, :k], rows[:, 3] * n
+    kept = [
+        head.T @ (split_project(rows, y + v, n, head).answers - y)
+        for v in noises(design, S, rng.normal(size=(count, len(rows))))
+    ]
+    expected = float(small.bounds(design, rows, n, S, m).head[k])
+    deviation = S**2 * math.sqrt(2 * (design.variances[:k] ** 2).sum() / count) / m
+    assert expected == pytest.approx(S**2 * design.value / m)
+    assert abs((np.array(kept) ** 2).sum() / count / m - expected) <= FAR * deviation
+
+
+@pytest.mark.parametrize("region", Region)
+def test_projecting_is_never_worse_than_the_noise(region):
+    rows = in_rows(MARGINS)[0]
+    design = ky_fan_design(rows, 6)
+    way = small._Way(rows, design, 12, S, 0.0, region)
+    for _, truth, z in small._databases(rows, 12, 1):
+        squared = (way.noise(z) ** 2).sum()
+        assert (way.error(truth, z) ** 2).sum() <= (math.sqrt(squared) + math.sqrt(way.enough)) ** 2
+    assert way.enough <= 1e-3 * S**2 * design.variances.sum()
+
+
+def test_errors_by_row_agree_with_the_comparison():
+    """Of the same histograms and noise, mean squares of rows are those of the comparison."""
+    lift, rows = lifted(MARGINS)
+    design = ky_fan_design(rows, 6)
+    for temperature in (0.0, 0.1):
+        whole = small.simulate(rows, len(lift), [design], 25, S, (temperature,), repeats=2)
+        each = small.simulated_row_errors(rows, lift, design, 25, S, temperature, repeats=2)
+        assert each.kinds == whole.kinds
+        assert each.samples == whole.samples == 2 * small.DRAWS
+        assert each.each.shape == (len(small.KINDS), len(lift))
+        assert (each.each**2).mean(axis=1) == pytest.approx(whole.errors[0])
+        assert np.array_equal(each.worst, each.each.max(axis=0))
+        assert each.mean**2 == pytest.approx((each.each**2).mean(axis=0))
+        alone = small.simulated_row_errors(rows, None, design, 25, S, temperature, repeats=2)
+        assert (alone.each**2).sum(axis=1) == pytest.approx(whole.errors[0] * len(lift))
+        some = small.simulated_row_errors(rows, lift[3:5], design, 25, S, temperature, repeats=2)
+        assert some.each == pytest.approx(each.each[:, 3:5])
+
+
+def test_the_uniform_guess_by_hand():
+    lift, rows = lifted(MARGINS)
+    found = small.simulate(rows, len(lift), [ky_fan_design(rows, 1)], 30, S, (0.0,))
+    for kind, guess in zip(found.kinds, found.guesses, strict=True):
+        counts = [h.counts for h in small.public_histograms(rows.shape[1], 30) if h.kind == kind]
+        squares = [((MARGINS @ (x - 30 / len(x))) ** 2).mean() for x in counts]
+        assert guess == pytest.approx(np.mean(squares))
+
+
+# --- choice -------------------------------------------------------------------------------------------------------
+
+
+def comparison(errors, guesses=(100.0, 100.0, 100.0, 100.0), ks=(1, 5, 9), rank=9):
+    errors = np.asarray(errors, dtype=float)
+    rows = np.eye(rank)
+    designs = [ky_fan_design(rows, k) for k in ks]
+    return Comparison(
+        m=rank,
+        rank=rank,
+        size=30,
+        multiplier=S,
+        region=Region.AT_MOST,
+        kinds=small.KINDS,
+        settings=tuple(Setting(k, 0.0) for k in ks),
+        errors=errors,
+        deviations=np.full_like(errors, 0.5),
+        samples=4,
+        guesses=np.asarray(guesses, dtype=float),
+        plain=np.full(len(ks), S**2),
+        bounds=tuple(small.bounds(d, rows, 30, S, rank) for d in designs),
+    )
+
+
+def test_the_choice_has_the_least_largest_regret():
+    found = small.choose(comparison([[10, 10, 10, 40], [12, 12, 12, 22], [20, 20, 20, 20]]))
+    assert found.comparison.regrets.max(axis=1) == pytest.approx([2, 1.2, 2])
+    assert found.setting == Setting(5, 0.0)
+    assert (found.position, found.regret) == (1, pytest.approx(1.2))
+    assert found.errors.tolist() == [12, 12, 12, 22]
+    assert found.bounds is found.comparison.bounds[1]
+    assert found.warnings == ()
+    assert "k = 5 with the nearest answers" in found.why
+    assert "1.200 times that of the best of 3 settings" in found.why
+
+
+def test_equals_go_to_the_first_and_no_error_is_no_regret():
+    found = small.choose(comparison([[0, 1, 1, 1], [0, 1, 1, 1], [1, 1, 1, 1]]))
+    assert found.position == 0
+    assert found.comparison.regrets[:, 0].tolist() == [1, 1, math.inf]
+
+
+def test_warnings_say_what_is_not_gained():
+    all_near = small.choose(comparison([[80, 90, 99, 1]] * 3, ks=(1, 5, 9)))
+    assert len(all_near.warnings) == 1
+    assert all_near.warnings[0].startswith("everything is near the uniform guess")
+    some = small.choose(comparison([[80, 79, 20, 90]] * 3))
+    assert len(some.warnings) == 1
+    assert some.warnings[0].startswith("on histograms like uniform the simulated")
+    plain = small.choose(comparison([[9, 9, 9, 9]], ks=(9,)))
+    assert plain.warnings == (
+        "k = 9 is the rank of the queries: before projection this is the plain mechanism of least total variance.",
+    )
+
+
+def test_the_table_marks_the_choice():
+    rows, m = in_rows(MARGINS)
+    designs = small.candidate_designs(rows, (1, len(rows)))
+    choice = small.choose(small.simulate(rows, m, designs, 25, S, (0.0, 0.1)))
+    lines = choice.table().splitlines()
+    assert len(lines) == 1 + 4 + 1
+    assert [i for i, line in enumerate(lines) if line.startswith("*")] == [1 + choice.position]
+    assert all(name in lines[0] for name in (*small.KINDS, "regret", "plain", "bound", "split at k", "split at t"))
+    assert "uniform guess" in lines[-1]
+    assert lines[2].count("–") == 3  # nothing is proven of warm estimates
+    assert "temperature 0.1" in choice.why or "nearest" in choice.why
+
+
+# --- the spectral lower bound -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_spectral_bound_is_below_the_design(name):
+    a = SMALL[name]
+    rows, m = in_rows(a)
+    for k in range(1, len(rows) + 1):
+        design = ky_fan_design(rows, k)
+        found = small.spectral_lower_bound(rows, m, design)
+        assert 1 <= len(set(found.subset)) == len(found.subset) <= k
+        assert found.subset == tuple(sorted(found.subset))
+        assert found.value**2 * m <= design.bound * (1 + EXACT)
+        assert found.ratio >= 1
+        values = np.linalg.svd(a[:, found.subset], compute_uv=False)
+        assert found.value == pytest.approx(math.sqrt(len(found.subset) / m) * values[-1], rel=EXACT)
+        assert found.value == small.spectral_bound_of(rows, m, found.subset)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_small_cases_have_the_best_subset(k, rng):
+    rows = rng.normal(size=(4, 7))
+    best = max(
+        small.spectral_bound_of(rows, 4, s) for w in range(1, k + 1) for s in itertools.combinations(range(7), w)
+    )
+    found = small.spectral_lower_bound(rows, 4, ky_fan_design(rows, k))
+    assert found.value >= 0.97 * best
+
+
+def test_the_printed_definition_is_no_lower_bound():
+    """One query repeated m times: errors of about 1/ε are possible at any n, √(k/m) σ_min grows with k = ε n."""
+    m = 50
+    rows = np.full((1, 3), math.sqrt(m))
+    for size in (10, 1000):
+        k = small.paper_index(1.0, size)
+        found = small.spectral_lower_bound(rows, m, ky_fan_design(rows, k))
+        assert found.value == pytest.approx(1)
+        assert found.ratio == pytest.approx(1)
+        printed = math.sqrt(k / m) * np.linalg.norm(rows[:, 0])
+        assert printed == pytest.approx(math.sqrt(size))
+
+
+def test_dependent_columns_bound_nothing():
+    rows = np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 1.0]])
+    assert small.spectral_bound_of(rows, 2, (0, 1)) == 0
+    assert small.spectral_bound_of(rows, 2, (0, 1, 2)) == 0
+    assert small.spectral_bound_of(rows, 2, (0, 2)) == pytest.approx(1)
+    for subset in ((), (0, 0), (3,), (-1,)):
+        with pytest.raises(WorkloadError, match="each once"):
+            small.spectral_bound_of(rows, 2, subset)
+
+
+def test_columns_that_are_nearly_dependent_are_no_obstacle():
+    """Their products are singular in floating point, and the set that has both is passed over."""
+    rows = np.array([[1.0, 1.0], [0.0, 1e-8]])
+    found = small.spectral_lower_bound(rows, 2, ky_fan_design(rows, 2))
+    assert len(found.subset) == 1
+    assert found.value == pytest.approx(math.sqrt(1 / 2))
+
+
+RATIOS = {
+    "margins 8": (lambda: in_rows(margins(8, (1, 2, 3))), {5: 1.13, 20: 1.60, 50: 2.30}),
+    "margins 10": (lambda: in_rows(margins(10, (1, 2, 3))), {5: 1.04, 20: 1.32, 50: 1.96, 100: 2.51}),
+    "literals 10": (lambda: in_rows(literals(10, (1, 2, 3))), {5: 1.49, 20: 2.04, 50: 2.69, 100: 3.10}),
+    "ranges 256": (lambda: of_ranges(256), {5: 1.79, 20: 2.58, 50: 3.13, 100: 3.55}),
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["margins 8", *(pytest.param(n, marks=pytest.mark.slow) for n in RATIOS if n != "margins 8")]
+)
+def test_ratios_of_the_spectral_bound(name):
+    """No worse than a reference search by more than a tenth; better is no fault."""
+    make, ratios = RATIOS[name]
+    rows, m = make()
+    for k, ratio in ratios.items():
+        design = ky_fan_design(rows, k, tolerance=1e-4)
+        found = small.spectral_lower_bound(rows, m, design)
+        assert 1 <= found.ratio <= 1.1 * ratio
+        assert found.ratio >= 0.85 * ratio
+        assert found.value**2 * m <= design.bound
+
+
+# --- the mechanism as printed -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "exact", "printed", "ratio"),
+    [
+        (1, 1e-6, 4.224679, 5.756522, 1.857),
+        (0.2, 1e-6, 18.988800, 27.400643, 2.082),
+        (0.5, 1e-6, 8.057618, 11.220150, 1.939),
+        (2, 1e-6, 2.230476, 2.981814, 1.787),
+        (1, 1e-5, 3.730632, 5.298526, 2.017),
+        (1, 1e-9, 5.495266, 6.937898, 1.594),
+    ],
+)
+def test_the_printed_multiplier(epsilon, delta, exact, printed, ratio):
+    assert 1 / gaussian_mu(epsilon, delta) == pytest.approx(exact, abs=6e-7)
+    assert small.paper_multiplier(epsilon, delta) == pytest.approx(printed, abs=6e-7)
+    assert (small.paper_multiplier(epsilon, delta) * gaussian_mu(epsilon, delta)) ** 2 == pytest.approx(ratio, abs=6e-4)
+
+
+def test_the_printed_multiplier_is_private_where_it_is_given():
+    for epsilon in np.geomspace(1e-3, 10, 20):
+        for delta in np.geomspace(1e-12, 0.1, 8):
+            assert small.paper_multiplier(epsilon, delta) >= 1 / gaussian_mu(epsilon, delta)
+    with pytest.raises(WorkloadError, match="not private"):
+        small.paper_multiplier(50, 0.5)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0, 0.1), (-1, 0.1), (math.inf, 0.1), (math.nan, 0.1), (1, 0), (1, 1)])
+def test_multipliers_that_are_refused(epsilon, delta):
+    with pytest.raises(WorkloadError, match="between 0 and 1"):
+        small.paper_multiplier(epsilon, delta)
+
+
+def test_the_printed_index():
+    assert small.paper_index(1.0, 50) == 50
+    assert small.paper_index(0.29, 100) == 29  # 0.29 · 100 is 28.999… in floating point
+    assert small.paper_index(Fraction(1, 3), 10) == 3
+    with pytest.raises(WorkloadError, match="Answer uniformly"):
+        small.paper_index(0.01, 99)
+    for epsilon in (0, -1.0, math.nan, math.inf):
+        with pytest.raises(WorkloadError, match="positive and finite"):
+            small.paper_index(epsilon, 10)
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+def test_what_is_refused():
+    rows, m = in_rows(RANGES)
+    design = ky_fan_design(rows, 2)
+    other = ky_fan_design(np.eye(3), 2)
+    for bad in (0, -1, 1.5, True, None):
+        for ask in (
+            lambda bad=bad: small.public_histograms(bad, 5),
+            lambda bad=bad: small.public_histograms(5, bad),
+            lambda bad=bad: small.bounds(design, rows, bad, S, m),
+            lambda bad=bad: small.simulate(rows, bad, [design], 5, S),
+            lambda bad=bad: small.simulate(rows, m, [design], 5, S, repeats=bad),
+            lambda bad=bad: small.indices(4, 4, bad, S),
+        ):
+            with pytest.raises(WorkloadError, match="whole number"):
+                ask()
+    for bad in (0, -1.0, math.nan, math.inf):
+        with pytest.raises(WorkloadError, match="multiplier"):
+            small.simulate(rows, m, [design], 5, bad)
+    for bad in (-0.1, 0.2, math.nan):
+        with pytest.raises(WorkloadError, match="temperature must be"):
+            small.simulate(rows, m, [design], 5, S, (0.0, bad))
+    for designs, temperatures in (([], (0.0,)), ([design], ())):
+        with pytest.raises(WorkloadError, match="at least one"):
+            small.simulate(rows, m, designs, 5, S, temperatures)
+    with pytest.raises(WorkloadError, match="another region"):
+        small.simulate(rows, m, [design], 5, S, (0.1,), Region.HULL)
+    with pytest.raises(WorkloadError, match="is of 3 rows"):
+        small.simulate(rows, m, [other], 5, S)
+    with pytest.raises(WorkloadError, match="other queries"):
+        small.spectral_lower_bound(rows, m, other)
+    with pytest.raises(WorkloadError, match="one column for each"):
+        small.simulated_row_errors(rows, np.eye(3), design, 5, S, 0.0)
+
+
+# --- choices near the best ----------------------------------------------------------------------------------------
+
+
+def mixtures(d, n, count, rng):
+    """Databases of n records of d yes-or-no attributes: four kinds of people, each with its own rates."""
+    out = []
+    for _ in range(count):
+        kinds = rng.choice(4, size=n, p=rng.dirichlet(np.ones(4)))
+        records = rng.uniform(size=(n, d)) < rng.beta(0.7, 0.7, size=(4, d))[kinds]
+        out.append(np.bincount(records @ (1 << np.arange(d)[::-1]), minlength=2**d).astype(float))
+    return out
+
+
+def measured(rows, m, designs, n, temperatures, truths, z):
+    """Mean squared errors of every setting on databases that were not simulated."""
+    ways = [small._Way(rows, d, n, S, t, Region.EXACTLY) for d in designs for t in temperatures]
+    squares = [[(way.error(rows @ x, v) ** 2).sum() / m for x, v in zip(truths, z, strict=True)] for way in ways]
+    return np.mean(squares, axis=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "excess"), [(50, 1.15), (200, 1.25), (1000, 1.25)])
+def test_choices_are_near_the_best_on_other_databases(n, excess, rng):
+    """Three-way margins of ten attributes: within a quarter of the best setting in hindsight, and half the plain."""
+    rows, m = in_rows(margins(10, (1, 2, 3)))
+    designs = small.candidate_designs(rows, small.indices(len(rows), rows.shape[1], n, S))
+    choice = small.choose(small.simulate(rows, m, designs, n, S, region=Region.EXACTLY))
+    errors = measured(
+        rows, m, designs, n, small.TEMPERATURES, mixtures(10, n, 12, rng), rng.normal(size=(12, len(rows)))
+    )
+    assert errors[choice.position] <= excess * errors.min()
+    plain = choice.comparison.plain[-1]
+    assert choice.comparison.settings[-1].index == len(rows)
+    if n == 200:
+        assert 2 * errors[choice.position] <= plain
+        nearest = [i for i, setting in enumerate(choice.comparison.settings) if setting == Setting(40, 0.0)]
+        assert 2 * errors[nearest[0]] <= plain
