@@ -15,7 +15,7 @@ from fitnoise.mechanisms import small
 from fitnoise.mechanisms.fixed import Fixed
 from fitnoise.mechanisms.small import Comparison, Region, Setting
 from fitnoise.privacy import gaussian_mu
-from fitnoise.projections import project, split_project
+from fitnoise.projections import project, split_project, with_absent
 from fitnoise.solvers.ky_fan import ky_fan_design
 from tolerances import EXACT, SIGNIFICANCE
 
@@ -255,7 +255,7 @@ def test_the_penalty_by_hand():
 
 def test_absent_records_have_a_cell():
     rows, _ = in_rows(RANGES)
-    wider = small.with_absent(rows)
+    wider = with_absent(rows)
     assert np.array_equal(wider[:, :-1], rows)
     assert not wider[:, -1].any()
 

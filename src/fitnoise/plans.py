@@ -30,6 +30,7 @@ from fitnoise.finite.mechanisms import points
 from fitnoise.finite.priors import uniform
 from fitnoise.finite.queries import FiniteQuery, Mechanism
 from fitnoise.privacy import Privacy
+from fitnoise.projections import entropy_weight
 from fitnoise.publication import WARMEST, Goal, Publication, Setting, Variant
 from fitnoise.pure import LEAST_SCALE, NOISE_VARIANCE, MeasuredMargin, PureEstimation, PureStrategy
 from fitnoise.rounding import variances_of
@@ -503,13 +504,11 @@ class Plan:
         vectors = np.linalg.eigh((self.space.rows * q) @ self.space.rows.T)[1]
         return np.asarray(vectors[:, ::-1][:, : setting.index])
 
-    @property
+    @cached_property
     def penalty(self) -> float:
         """λ of the entropic estimate: τ times the mean over cells of the standard deviation of noise along a column."""
         assert self.setting is not None  # noqa: S101 - asked of small databases only
-        return self.setting.temperature * float(
-            np.sqrt(((self.noise_factor.T @ self.space.rows) ** 2).sum(axis=0)).mean()
-        )
+        return entropy_weight(self.space.rows, self.noise_factor, self.setting.temperature)
 
     @property
     def bound(self) -> float:

@@ -853,3 +853,64 @@ def entropic(
     objective = 0.5 * distance + temperature * float(ss.rel_entr(x, size * rho).sum())
     ending = watch.verdict(dual.ending, gap, distance)
     return EntropicProjection(x, z, dual.multipliers, objective, gap, distance, watch.iterations, ending)
+
+
+# --- small databases ---------------------------------------------------------------------------------------------
+
+
+def with_absent(rows: Floats) -> Floats:
+    """R and a column of 0 (r, N + 1): a cell for the records that n allows and that are not there.
+
+    The entropic estimate has Σx = n. Where n is a bound only (AT_MOST), it is made of these rows and the last weight is
+    left out: else n records would be forced on a database that has fewer.
+    """
+    return np.concatenate([rows, np.zeros((len(rows), 1))], axis=1)
+
+
+def entropy_weight(rows: Floats, factor: Floats, temperature: float) -> float:
+    """λ = τ mean_e ‖Fᵀ b_e‖ for noise of covariance F Fᵀ: ‖Fᵀ b_e‖ is the standard deviation it has along column e.
+
+    Args:
+        rows: R (r, N), columns b_e.
+        factor: F (r, s).
+        temperature: τ.
+    """
+    return temperature * float(np.sqrt(((factor.T @ rows) ** 2).sum(axis=0)).mean()) if temperature else 0.0
+
+
+@final
+class Estimator:
+    """How the noisy answers of a small database become answers that one of its size could give.
+
+    Args:
+        rows: R (r, N), the queries in row space.
+        size: n.
+        region: at most, or exactly, n records.
+        weight: λ of the entropic estimate; 0 for the nearest answers.
+        head: directions (r, k) that are left as they are, the others being projected on the hull (Algorithm 1); None
+            for none.
+    """
+
+    def __init__(
+        self, rows: Floats, size: float, region: Region, weight: float = 0.0, head: Floats | None = None
+    ) -> None:
+        self.rows, self.size, self.region, self.weight, self.head = rows, size, region, weight, head
+        self._cells = with_absent(rows) if weight and region is Region.AT_MOST else rows
+
+    def __call__(self, noisy: Floats, tolerance: float | None = None) -> tuple[Floats | None, Floats]:
+        """The histogram x ≥ 0 (N,), None with a head, and its answers (r,), to a gap of the tolerance."""
+        if self.head is not None:
+            return None, split_project(self.rows, noisy, self.size, self.head, tolerance=tolerance).answers
+        if not self.weight:
+            nearest = project(self.rows, noisy, self.size, self.region, tolerance=tolerance)
+            return nearest.weights, nearest.answers
+        found = entropic(self._cells, noisy, self.size, self.weight, tolerance=tolerance)
+        return found.weights[: self.rows.shape[1]], found.answers
+
+    def gap(self, noisy: Floats, histogram: Floats) -> float:
+        """How far a histogram may be from the best: as :func:`nearest_gap`, or :func:`entropic_gap`."""
+        if not self.weight:
+            return nearest_gap(self.rows, noisy, histogram, self.size, self.region)
+        absent = [max(self.size - float(histogram.sum()), np.finfo(np.float64).tiny)]
+        x = np.append(histogram, absent) if self.region is Region.AT_MOST else histogram
+        return entropic_gap(self._cells, noisy, x, self.size, self.weight)

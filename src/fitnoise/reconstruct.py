@@ -19,15 +19,7 @@ import numpy as np
 
 from fitnoise.errors import ReleaseError
 from fitnoise.plans import Plan
-from fitnoise.projections import (
-    Region,
-    SplitProjection,
-    entropic,
-    entropic_gap,
-    nearest_gap,
-    project,
-    split_project,
-)
+from fitnoise.projections import Estimator, Region
 from fitnoise.sectors import Floats, Indices, Members, TableGroup, equal_rows
 from fitnoise.strategy import Integers
 from fitnoise.workloads import some
@@ -138,22 +130,14 @@ class Projected(Rebuilt):
         ((theta,),) = (self._estimation.estimates(self._answers, 0, np.array([0])),)
         self.noisy = plan.space.triangle @ theta
         self._size, self._region = float(small.size), small.region
-        rows = plan.space.rows
-        absent = np.zeros((len(rows), int(small.region is Region.AT_MOST)))
-        self._rows = np.concatenate([rows, absent], axis=1) if setting.temperature else rows
-        self._split: SplitProjection | None = None
-        if plan.head is not None:
-            self._split = split_project(rows, self.noisy, self._size, plan.head)
-            self.histogram = np.zeros(0)
+        self._estimate = Estimator(plan.space.rows, self._size, small.region, plan.penalty, plan.head)
+        if histogram is None or plan.head is not None:
+            tolerance = TIGHT * float(self.noisy @ self.noisy) if plan.penalty else None
+            found, self._answers_there = self._estimate(self.noisy, tolerance)
+            self.histogram = np.zeros(0) if found is None else found
         else:
-            self.histogram = self._estimate() if histogram is None else self._checked(histogram)
-
-    def _estimate(self) -> Floats:
-        if self.plan.penalty == 0:
-            return project(self._rows, self.noisy, self._size, self._region).weights
-        enough = TIGHT * float(self.noisy @ self.noisy)
-        found = entropic(self._rows, self.noisy, self._size, self.plan.penalty, tolerance=enough).weights
-        return found[: self.plan.decomposition.cells]
+            self.histogram = self._checked(histogram)
+            self._answers_there = plan.space.rows @ self.histogram
 
     def _checked(self, x: Floats) -> Floats:
         total, n = float(x.sum()), self._size
@@ -170,26 +154,18 @@ class Projected(Rebuilt):
         Of nearest answers at least the squared distance to the very nearest; of an entropic estimate what its objective
         may be above the least.
         """
-        if self._split is not None:
-            return self._split.gap
-        if self.plan.penalty == 0:
-            return nearest_gap(self._rows, self.noisy, self.histogram, self._size, self._region)
-        rest = max(self._size - float(self.histogram.sum()), np.finfo(np.float64).tiny)
-        x = np.append(self.histogram, rest) if self._region is Region.AT_MOST else self.histogram
-        return entropic_gap(self._rows, self.noisy, x, self._size, self.plan.penalty)
+        return self._estimate.gap(self.noisy, self.histogram)
 
     @property
     def distance(self) -> float:
         """Squared distance of the answers from the noisy ones, in people², over all weighted numbers."""
-        if self._split is not None:
-            return self._split.distance
-        off = self.plan.space.rows @ self.histogram - self.noisy
+        off = self._answers_there - self.noisy
         return float(off @ off)
 
     def estimates(self, group: int, sectors: Indices) -> Floats:
         """What the histogram, or the paper's variant, says of the basis queries, (1, r)."""
-        if self._split is not None:
-            return np.asarray(np.linalg.solve(self.plan.space.triangle, self._split.answers))[None]
+        if self.plan.head is not None:
+            return np.asarray(np.linalg.solve(self.plan.space.triangle, self._answers_there))[None]
         return (self.plan.decomposition.groups[group].basis @ self.histogram)[None]
 
 

@@ -43,7 +43,7 @@ from threadpoolctl import threadpool_limits
 from fitnoise.errors import WorkloadError
 from fitnoise.mechanisms.fixed import Fixed
 from fitnoise.privacy import gaussian_mu
-from fitnoise.projections import Region, entropic, project, split_project
+from fitnoise.projections import Estimator, Region, entropy_weight
 from fitnoise.publication import WARMEST, Setting
 from fitnoise.solvers.ky_fan import Design, ky_fan_design
 
@@ -187,15 +187,6 @@ def candidate_designs(rows: Floats, ks: Sequence[int], *, tolerance: float = COA
     return tuple(design for i, design in enumerate(made) if design.spikes or not i)
 
 
-def with_absent(rows: Floats) -> Floats:
-    """R and a column of 0 (r, N + 1): a cell for the records that n allows and that are not there.
-
-    The entropic estimate has Σx = n. Where n is a bound only (AT_MOST), it is made of these rows and the last weight is
-    left out: else n records would be forced on a database that has fewer.
-    """
-    return np.concatenate([rows, np.zeros((len(rows), 1))], axis=1)
-
-
 def penalty(rows: Floats, design: Design, multiplier: float, temperature: float) -> float:
     """λ = τ s mean_e (b_eᵀ Σ b_e)^½, the weight of the entropy beside half a squared distance; in people².
 
@@ -205,8 +196,7 @@ def penalty(rows: Floats, design: Design, multiplier: float, temperature: float)
         WorkloadError: τ is not from 0 to WARMEST, or s not positive.
     """
     _warm(temperature)
-    own = np.sqrt(design.variances)[:, None] * (design.basis.T @ rows)
-    return temperature * _positive(multiplier) * float(np.sqrt((own**2).sum(axis=0)).mean())
+    return entropy_weight(rows, _positive(multiplier) * design.factor, temperature)
 
 
 # --- what is proven -----------------------------------------------------------------------------------------------
@@ -492,7 +482,7 @@ class _Way:
         region: Region,
         head: Floats | None = None,
     ) -> None:
-        region, self.head = Region(region), head
+        region = Region(region)
         if temperature and region is Region.HULL:
             raise WorkloadError(
                 "the entropic estimate has weights x ≥ 0 and none on the hull of ±columns; use temperature 0, or "
@@ -502,11 +492,10 @@ class _Way:
             raise WorkloadError(
                 f"the design is of {design.basis.shape[0]} rows, the queries have {len(rows)}. Nothing was simulated."
             )
-        self.rows, self.size, self.region = rows, _whole("size", size), region
-        self.cells = with_absent(rows) if temperature and region is Region.AT_MOST else rows
+        weight = penalty(rows, design, multiplier, temperature)
+        self.estimate = Estimator(rows, _whole("size", size), region, weight, head)
         self.root = multiplier * np.sqrt(design.variances)
         self.basis = design.basis
-        self.penalty = penalty(rows, design, multiplier, temperature)
         self.enough = ACCURACY * float((self.root**2).sum())
 
     def noise(self, z: Floats) -> Floats:
@@ -516,12 +505,8 @@ class _Way:
     def error(self, truth: Floats, z: Floats) -> Floats:
         """Estimate less truth (r,)."""
         noisy = truth + self.noise(z)
-        if self.head is not None:
-            answers = split_project(self.rows, noisy, self.size, self.head, tolerance=self.enough).answers
-        elif self.penalty == 0:
-            answers = project(self.rows, noisy, self.size, self.region, tolerance=self.enough).answers
-        else:
-            answers = entropic(self.cells, noisy, self.size, self.penalty, tolerance=self.enough / 2).answers
+        tolerance = self.enough / 2 if self.estimate.weight else self.enough
+        _, answers = self.estimate(noisy, tolerance)
         return np.asarray(answers - truth)
 
 
