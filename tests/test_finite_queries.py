@@ -28,8 +28,10 @@ from fitnoise.errors import (
 )
 from fitnoise.finite import documents
 from fitnoise.finite.clamped import ClampedMechanism, clamped_staircase
+from fitnoise.finite.exact import log_above
 from fitnoise.finite.lazy import LazyMechanism
 from fitnoise.finite.queries import Aim, FiniteQuery
+from fitnoise.finite.weights import Weights
 from fitnoise.ledger import Account, Ledger
 from fitnoise.plans import Plan
 from fitnoise.spec import Spec, json_schema
@@ -167,17 +169,26 @@ def test_people_out_of_bounds_are_refused_without_their_number(rng):
     ("make", "error"),
     [
         (lambda: FiniteQuery.count(" x", **ASK), "printable name"),
-        (lambda: FiniteQuery.count("x", people=0, epsilon=1), "whole number of 1 or more; got 0"),
-        (lambda: FiniteQuery.count("x", people=True, epsilon=1), "whole number of 1 or more; got True"),
+        (lambda: FiniteQuery.count("x", people=0, epsilon=1), "whole number from 1 to 2\\^62; got 0"),
+        (lambda: FiniteQuery.count("x", people=True, epsilon=1), "whole number from 1 to 2\\^62; got True"),
         (lambda: FiniteQuery.count("x", people=5, epsilon=0), "0"),
         (lambda: FiniteQuery.count("x", people=5, epsilon=-1), "-1"),
         (lambda: FiniteQuery("x", "mode", 5, Fraction(1)), "'count', 'counts', 'sum', 'median'; got 'mode'"),
         (lambda: FiniteQuery.count("x", aim="luck", **ASK), "got 'luck'"),
         (lambda: FiniteQuery("x", "sum", 5, Fraction(1)), "a sum needs an attribute"),
         (lambda: FiniteQuery("x", "count", 5, Fraction(1), "kids"), "a count takes no attribute"),
-        (lambda: FiniteQuery.counts("x", where=[{"state": "CA"}], **ASK), "two or more"),
+        (lambda: FiniteQuery.counts("x", where=[{"state": "CA"}], **ASK), "from two to 16"),
         (lambda: FiniteQuery.count("x", where={"state": []}, **ASK), "one value or more"),
         (lambda: FiniteQuery("x", "count", 5, Fraction(1), None, ((), ())), "takes one condition"),
+        (lambda: FiniteQuery.count("x", people=2**62 + 1, epsilon=1), "from 1 to 2\\^62"),
+        (lambda: FiniteQuery.counts("x", where=[{"kids": 1}] * 17, **ASK), "from two to 16"),
+        (lambda: FiniteQuery.count("x", people=5, epsilon="abc"), "epsilon is a str"),
+        (lambda: FiniteQuery.count("x", people=5, epsilon=math.nan), "epsilon is nan"),
+        (lambda: FiniteQuery.count("x", prior="abc", **ASK), "list of probabilities"),
+        (lambda: FiniteQuery.count("x", prior=[math.nan, 1], **ASK), "list of probabilities"),
+        (lambda: FiniteQuery.count("x", prior=[-1, 2], **ASK), "list of probabilities"),
+        (lambda: FiniteQuery.count("x", prior=[], **ASK), "list of probabilities"),
+        (lambda: FiniteQuery("x", "count", 5, Fraction(1), None, ((("a", [1]), ("a", ["x"])),)), "attribute once"),
     ],
 )
 def test_questions_that_are_none_are_refused(make, error):
@@ -203,8 +214,12 @@ def test_questions_that_cannot_be_asked_of_the_domain_are_refused(query, error):
 
 
 def test_priors_and_aims_are_checked_before_anything():
-    with pytest.raises(WorkloadError, match="prior"):
+    with pytest.raises(WorkloadError, match=r"37 results, and its prior 2 numbers"):
         fn.plan(workload(), finite=[replace(QUESTIONS["sum"], prior=(0.5, 0.5))])
+    with pytest.raises(WorkloadError, match="sum to"):
+        fn.plan(workload(), finite=[replace(QUESTIONS["sum"], prior=(1.0,) * 37)])
+    with pytest.raises(WorkloadError, match="1,000,000,000,000 records of a unit"):
+        fn.plan(workload(), unit=fn.PrivacyUnit("person", 10**12), finite=[QUESTIONS["sum"]])
     letters = fn.Workload(fn.Domain(size=fn.Binned([1, 2])), [fn.table("size", margin=9)])
     median = FiniteQuery.median("m", "size", aim=Aim.MEAN_ABSOLUTE_ERROR, people=5, epsilon=1)
     with pytest.raises(WorkloadError, match="results that are numbers"):
@@ -286,6 +301,18 @@ def test_altered_mechanisms_are_refused(name):
         {"read_as": [[0, 5]]},
         {"read_as": [[0, -1]]},
         {"read_as": [["x", 37]]},
+        {"read_as": [[]]},
+        {"read_as": [[0]]},
+        {"read_as": "12"},
+        {"values": "12"},
+        {"form": "rows", "rows": []},
+        {"form": "rows", "rows": [["1"]]},
+        {"form": "box", "alpha": "1e100000000", "weights": [[1, 37]]},
+        {"form": "clamped", "family": "staircase", "alpha": "1e-100000000"},
+        {"form": "clamped", "family": "staircase", "alpha": 0.5},
+        {"form": "clamped", "family": "tight constraints", "alpha": "1/2"},
+        {"form": "clamped", "family": "staircase", "alpha": f"{2**62 - 1}/{2**62}"},
+        {"family": "optimal by a miracle"},
         {"total": "-4"},
     ],
 )
@@ -377,6 +404,36 @@ def test_a_dearer_mechanism_is_not_taken_for_the_question(plan):
         replace(plan, finite=(dear, *plan.finite[1:]))
 
 
+def test_labels_are_not_taken_on_trust(plan, tmp_path, rng, monkeypatch):
+    """A mechanism of the right graph with other labels on it would answer for other results."""
+    mechanism = plan.finite[0]
+    labels = (0, 36, *range(1, 36))
+    moved = replace(mechanism, graph=finite.QueryGraph(labels, mechanism.graph.structure))
+    with pytest.raises(PlanError, match="not those of its questions"):
+        replace(plan, finite=(moved, *plan.finite[1:]))
+
+
+def test_integers_cannot_be_changed_after_they_are_proven():
+    codes = np.zeros((2, 2), dtype=np.int64)
+    weights = Weights((1, 0), codes[:], (1, 1), (0, 0), 0)
+    codes[0, 0] = 1
+    assert weights.row(0) == weights.row(1) == (1, 1)
+
+
+def test_a_ratio_nearer_to_one_than_a_float_can_say_has_a_logarithm():
+    ratio = 1 + Fraction(1, 10**399)
+    assert 0 < log_above(ratio) < Fraction(1, 10**50)
+
+
+def test_rows_of_different_sums_are_refused_without_a_table():
+    """They are private, but the number of tries would depend on the result."""
+    query = FAMILIES["large"][0]
+    document = documents.document(query.choose(DOMAIN, fn.PrivacyUnit(), drops=False).mechanism)
+    graph = query.graph(DOMAIN, fn.PrivacyUnit(), drops=False)
+    with pytest.raises(PlanError, match="number of tries"):
+        documents.read(graph, Fraction(3), document | {"alpha": "7/8", "weights": [[1, 9001]]})
+
+
 def test_names_are_given_once_and_free_is_not_asked_for():
     with pytest.raises(SpecError, match="'state' is given twice"):
         fn.plan(workload(), finite=[replace(QUESTIONS["sum"], name="state")])
@@ -388,6 +445,12 @@ def test_names_are_given_once_and_free_is_not_asked_for():
         fn.free(more, [first])
     with pytest.raises(SpecError, match="not free"):
         replace(more, beside=(first.hash,), free=True)
+
+
+def test_cell_budgets_do_not_go_with_answers():
+    budgets = fn.CellBudgets(("state",), (1.0, 0.5, 1.0))
+    with pytest.raises(SpecError, match=r"costs its ε for every record.*no cell budgets"):
+        fn.plan(workload(), cell_budgets=budgets, finite=[QUESTIONS["sum"]])
 
 
 def test_beside_another_plan_the_answers_are_added_everywhere(plan, tmp_path, rng):
@@ -718,6 +781,11 @@ def test_altered_answers_are_found(released):
     with releases.engine() as files:
         releases._write_parquet(files, frame, folder / "finite.parquet", sha256=releases.outputs_digest([1, 0, 0]))
     assert not fn.verify(folder).ok
+    with pytest.raises(ReleaseError, match="altered"):
+        fn.Release.read(folder)
+    with releases.engine() as files:
+        digest = releases.outputs_digest([0, 0, 0])
+        releases._write_parquet(files, frame, folder / "finite.parquet", sha256=digest, more="x")
     with pytest.raises(ReleaseError, match="altered"):
         fn.Release.read(folder)
     (folder / "finite.parquet").unlink()

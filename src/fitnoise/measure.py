@@ -19,7 +19,8 @@ from fitnoise.counting import Counter, Progress, Tally, maximal
 from fitnoise.errors import CapExceeded, DataError, PlanError
 from fitnoise.finite.clamped import ClampedMechanism
 from fitnoise.finite.lazy import LazyMechanism
-from fitnoise.finite.queries import Mechanism
+from fitnoise.finite.mechanisms import FiniteMechanism
+from fitnoise.finite.queries import FiniteQuery, Mechanism
 from fitnoise.ledger import Account, Entry, Ledger, ceil_dyadic
 from fitnoise.plans import Plan, against_limits, finite_epsilons, unit_profile
 from fitnoise.plans import charge as price
@@ -99,8 +100,8 @@ def measure(plan: Plan, counter: Counter, ledger: Ledger, *, progress: Progress 
         * whatever happens after the charge, the charge stays.
     """
     strategy = _afresh(plan.strategy)
-    finite = tuple(replace(m) for m in plan.finite)
     publication = plan.publication
+    finite = tuple(_anew(q, m, publication) for q, m in zip(publication.finite, plan.finite, strict=True))
     drops = publication.source.drops
     if counter.drops != drops:
         raise DataError(
@@ -209,6 +210,14 @@ def _afresh(strategy: Strategy | PureStrategy) -> Strategy | PureStrategy:
     if isinstance(strategy, PureStrategy):
         return replace(strategy, margins=tuple(replace(m) for m in strategy.margins))
     return replace(strategy, groups=tuple(replace(g) for g in strategy.groups))
+
+
+def _anew(query: FiniteQuery, mechanism: Mechanism, publication: Publication) -> Mechanism:
+    """The same integers on the question's own graph, with nothing computed of them before."""
+    graph = query.graph(publication.workload.domain, publication.unit, drops=publication.source.drops)
+    if isinstance(mechanism, FiniteMechanism):
+        return replace(mechanism, graph=graph, weights=replace(mechanism.weights))
+    return replace(mechanism, graph=graph)
 
 
 def _add_laplace(values: Integers, scale: float) -> None:

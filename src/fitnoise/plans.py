@@ -243,10 +243,10 @@ class Plan:
         if self.exact_epsilon is not None:
             return _up(self.exact_epsilon)
         at = self.publication.delta if delta is None else delta
-        apart = math.fsum(_up(e) for e in self.finite_epsilons)
-        if nominal:
-            return min(privacy.gaussian_epsilon(self.mu, at), self._tables_epsilon(at, nominal=True) + apart)
-        return min(privacy.zcdp_epsilon(self.exact_rho, at), self._tables_epsilon(at, nominal=False) + apart)
+        apart = sum(self.finite_epsilons, Fraction(0))
+        own = self._tables_epsilon(at, nominal=nominal)
+        joined = privacy.gaussian_epsilon(self.mu, at) if nominal else privacy.zcdp_epsilon(self.exact_rho, at)
+        return min(joined, _up(Fraction(own) + apart)) if math.isfinite(own) else joined
 
     def _tables_epsilon(self, delta: float, *, nominal: bool) -> float:
         """Of the Gaussian tables alone."""
@@ -588,6 +588,7 @@ class Plan:
 
         Raises:
             PlanError: not a plan, of an unknown version, or one whose parts contradict each other.
+            SpecError, WorkloadError: its specification cannot be used.
         """
         try:
             document = json.loads(text)
@@ -606,7 +607,7 @@ class Plan:
             stated = str(document["cost"]["cost_squared"])
         except FitnoiseError:
             raise
-        except (KeyError, TypeError, ValueError, ZeroDivisionError, OverflowError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise PlanError(
                 f"the plan is damaged ({type(error).__name__} while reading it). Nothing was measured."
             ) from None

@@ -392,6 +392,11 @@ class Publication:
         object.__setattr__(self, "finite", tuple(self.finite))
         if not self.finite:
             return
+        if self.cell_budgets is not None:
+            raise SpecError(
+                "a finite answer costs its ε for every record, whatever its cell, so it goes with no cell budgets: "
+                "release it in a publication of its own."
+            )
         names = [q.name for q in self.finite]
         taken = sorted({n for n in names if names.count(n) > 1 or n in self.workload.tables.numbered})
         if taken:

@@ -383,7 +383,7 @@ class Release(Mapping[str, pd.DataFrame]):
         plan = Plan.from_json(read_text(folder / "plan.json"))
         with engine() as files:
             frame = read_parquet(files, folder / MEASUREMENTS)
-            digest = _metadata(files, folder / MEASUREMENTS).get("sha256")
+            words = metadata_of(files, folder / MEASUREMENTS)
         sector, row = _places(plan)
         if list(frame.columns) != ["sector", "row", "answer"] or not frame[["sector", "row"]].equals(
             pd.DataFrame({"sector": sector, "row": row})
@@ -397,7 +397,7 @@ class Release(Mapping[str, pd.DataFrame]):
         answers = np.split(numbers, np.cumsum(plan.strategy.lengths)[:-1])
         written = _column(answers)
         same = written.dtype == given.dtype and np.array_equal(written, given)
-        if not same or digest != answers_digest(answers):
+        if not same or words != {"sha256": answers_digest(answers)}:
             raise ReleaseError("the noisy answers were altered after they were written.")
         outputs = _read_outputs(plan, folder) if plan.finite else ()
         return cls(plan, answers, outputs=outputs, histogram=_read_histogram(plan, folder))
@@ -424,12 +424,12 @@ def _read_histogram(plan: Plan, folder: Path) -> Floats | None:
 def _read_outputs(plan: Plan, folder: Path) -> tuple[int, ...]:
     with engine() as files:
         frame = read_parquet(files, folder / OUTPUTS)
-        digest = _metadata(files, folder / OUTPUTS).get("sha256")
+        words = metadata_of(files, folder / OUTPUTS)
     names = [q.name for q in plan.publication.finite]
     if list(frame.columns) != ["question", "output"] or frame["question"].tolist() != names:
         raise ReleaseError("the finite answers are not those of this plan.")
     outputs = tuple(frame["output"].tolist())
-    if frame["output"].dtype != np.int64 or digest != outputs_digest(outputs):
+    if frame["output"].dtype != np.int64 or words != {"sha256": outputs_digest(outputs)}:
         raise ReleaseError("the finite answers were altered after they were written.")
     return outputs
 
@@ -831,7 +831,8 @@ def _write_parquet(files: duckdb.DuckDBPyConnection, frame: pd.DataFrame, path: 
     _sync(path)
 
 
-def _metadata(files: duckdb.DuckDBPyConnection, path: Path) -> dict[str, str]:
+def metadata_of(files: duckdb.DuckDBPyConnection, path: Path) -> dict[str, str]:
+    """The words written into a Parquet file beside its columns."""
     query = f"SELECT decode(key), decode(value) FROM parquet_kv_metadata({_pattern(path)})"  # noqa: S608 - quoted
     try:
         return dict(files.execute(query).fetchall())

@@ -36,6 +36,7 @@ from fitnoise.releases import (
     engine,
     finite_csv,
     has_histogram,
+    metadata_of,
     read_parquet,
     read_text,
     to_json,
@@ -331,7 +332,9 @@ def _check_description(plan: Plan, text: str, document: str, written: Sequence[s
 def _check_parquet(release: Release, bases: Mapping[str, Path]) -> str | None:
     with engine() as files:
         for name, base in bases.items():
-            problem = _difference(read_parquet(files, base.with_suffix(".parquet")), release[name])
+            file = base.with_suffix(".parquet")
+            problem = _difference(read_parquet(files, file), release[name])
+            problem = problem or ("words that no release writes" if metadata_of(files, file) else None)
             if problem:
                 return f"table {name!r}: {problem}"
     return None
@@ -342,6 +345,9 @@ def _check_histogram(folder: Path, release: Release) -> str | None:
     own = release.projected
     if own.gap > GAP * (own.distance + GAP * float(own.noisy @ own.noisy)):
         return f"another histogram is nearer, by up to {own.gap:.3g} people²"
+    with engine() as files:
+        if metadata_of(files, folder / f"{HISTOGRAM}.parquet"):
+            return "its Parquet file holds words that no release writes"
     same = read_text(folder / f"{HISTOGRAM}.csv") == csv_text(release.histogram)
     return None if same else "its CSV file differs from its Parquet file"
 

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.finite.exact import Floats, exp_below, log_above, rational
 from fitnoise.finite.graphs import Box, QueryGraph
-from fitnoise.finite.lazy import ALPHA_BITS, alpha_just_above, place_of
+from fitnoise.finite.lazy import ALPHA_BITS, MOST_ALPHA, alpha_just_above, place_of
 from fitnoise.finite.mechanisms import checked_confidence
 from fitnoise.finite.priors import checked_prior
 
@@ -38,8 +38,8 @@ RESULTS_LIMIT = 2**22
 """Most results: as of the mechanism of tight constraints without a table."""
 TAIL = 45.0
 """Terms are left out where α^m is below e^−45."""
-TERMS_LIMIT = 2**20
-"""Most terms: ε of 2⁻¹⁴ and more."""
+TERMS_LIMIT, WORK_LIMIT = 2**20, 2**32
+"""Most terms, which is ε of 2⁻¹⁴ and more; and most terms times results of an axis."""
 MARGIN_ERROR = 1e-12
 """A coverage that is above a confidence by less is taken to be below it."""
 
@@ -74,8 +74,8 @@ class ClampedMechanism:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", rational(self.epsilon))
         alpha = Fraction(self.alpha)
-        if not 0 < alpha < 1 or (1 << ALPHA_BITS) % alpha.denominator:
-            raise PlanError("alpha needs to be a multiple of 2⁻⁶² between 0 and 1; no mechanism was made")
+        if not 0 < alpha <= MOST_ALPHA or (1 << ALPHA_BITS) % alpha.denominator:
+            raise PlanError("alpha needs to be a multiple of 2⁻⁶² above 0, and well below 1; no mechanism was made")
         object.__setattr__(self, "alpha", alpha)
         if not isinstance(self.graph.structure, Box) or self.graph.n > RESULTS_LIMIT:
             raise PlanError(
@@ -84,9 +84,11 @@ class ClampedMechanism:
             )
         if 1 / alpha > exp_below(self.epsilon):
             raise PlanError("1/α is not proven to be at most e^ε; no mechanism was made")
-        if self._terms > TERMS_LIMIT or self._terms * max(self._box.shape) > 2**32:
+        longest = max(self._box.shape)
+        if self._terms > TERMS_LIMIT or self._terms * longest > WORK_LIMIT:
             raise PlanError(
-                f"ε = {float(self.epsilon):.3g} is too small for noise of this kind. No mechanism was made."
+                f"ε = {float(self.epsilon):.3g} is too small for noise on {longest:,} results: its errors would take "
+                "too long to sum up. Take a larger ε, or ask a coarser question. No mechanism was made."
             )
 
     @property
@@ -253,7 +255,7 @@ class ClampedMechanism:
 
 
 def clamped_staircase(graph: QueryGraph, epsilon: float | Fraction) -> ClampedMechanism:
-    """Staircase noise for a box of up to RESULTS_LIMIT results, at every ε of 2⁻¹⁴ and more.
+    """Staircase noise for a box of up to RESULTS_LIMIT results, at every ε whose errors can be summed up.
 
     Raises:
         PlanError: the results are no box, or too many, or ε is too small.

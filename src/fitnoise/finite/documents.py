@@ -37,6 +37,8 @@ _FORMULAS: dict[str, Callable[[QueryGraph, Fraction], FiniteMechanism]] = {
     "geometric": families.geometric,
     "randomised response": families.randomised_response,
 }
+_FAMILIES = {*_FORMULAS, "tight constraints", "residual column", "linear program", "distance kernel"}
+_RATIO = re.compile(r"\d{1,20}/\d{1,20}", re.ASCII)
 _WHOLE = re.compile(r"\d{1,400}", re.ASCII)
 
 
@@ -84,19 +86,32 @@ def read(
     Raises:
         PlanError: the document is none, or not ε-private for the graph.
     """
-    form, family = given["form"], str(given["family"])
+    form, family = given["form"], given["family"]
+    if family not in _FAMILIES or (form, family) in (("clamped", "tight constraints"), ("box", "staircase")):
+        raise PlanError("a mechanism of a plan is of a family that is known, and written in its form; this one is not.")
     if form in ("box", "clamped"):
-        alpha = Fraction(str(given["alpha"]))
+        if not isinstance(given["alpha"], str) or not _RATIO.fullmatch(given["alpha"]):
+            raise PlanError("α of a mechanism is a ratio of whole numbers, such as 3/8. Nothing was measured.")
+        alpha = Fraction(given["alpha"])
     if form == "clamped":
         return ClampedMechanism(graph, epsilon, alpha, family)
     if form == "box":
-        return LazyMechanism(graph, epsilon, family, alpha, np.array(_unrun(given["weights"], graph.n), dtype=np.int64))
+        lazy = LazyMechanism(graph, epsilon, family, alpha, _unrun(given["weights"], graph.n))
+        if not lazy.even:
+            raise PlanError(
+                "the rows of a mechanism have different sums, so that the number of tries would tell results apart. "
+                "Nothing was measured."
+            )
+        return lazy
     if form == "formula":
         if family not in _FORMULAS:
             raise PlanError(f"no formula is known for the family {family!r}. Nothing was measured.")
         weights = _FORMULAS[family](graph, epsilon).weights
     elif form == "rows":
-        weights = of_table([[_whole(x) for x in row] for row in given["rows"]])
+        rows = [[_whole(x) for x in _listed(row)] for row in _listed(given["rows"])]
+        if len(rows) != graph.n:
+            raise PlanError(f"a mechanism for {graph.n} results has as many rows; this one has not.")
+        weights = of_table(rows)
     elif form == "distance":
         weights = _of_distances(graph, given)
     else:
@@ -123,8 +138,8 @@ def _by_distance(mechanism: FiniteMechanism) -> dict[str, Any] | None:
 
 
 def _of_distances(graph: QueryGraph, given: Mapping[str, Any]) -> Weights:
-    values = tuple(_whole(x) for x in given["values"])
-    columns = tuple(_whole(x) for x in given["columns"])
+    values = tuple(_whole(x) for x in _listed(given["values"]))
+    columns = tuple(_whole(x) for x in _listed(given["columns"]))
     at, total = given["rest_to"], _whole(given["total"])
     if type(at) is not int or not 0 <= at <= graph.n or len(columns) != graph.n or not values:
         raise PlanError("a mechanism by distance has a column for every result; this one has others.")
@@ -155,16 +170,20 @@ def _runs(numbers: Sequence[int], step: int = 0) -> list[list[int | str]]:
 
 
 def _unrun(runs: Sequence[Sequence[Any]], count: int, step: int = 0) -> Integers:
+    if not all(len(_listed(run)) == 2 for run in _listed(runs)):
+        raise PlanError("a run of numbers is its first one and its length. Nothing was measured.")
     firsts, lengths = [_whole(run[0]) for run in runs], [run[1] for run in runs]
-    if (
-        not all(type(n) is int and n > 0 for n in lengths)
-        or sum(lengths) != count
-        or not all(len(r) == 2 for r in runs)
-    ):
+    if not all(type(n) is int and n > 0 for n in lengths) or sum(lengths) != count:
         raise PlanError(f"a list of {count} numbers is written as others. Nothing was measured.")
     ends = np.cumsum(lengths)
     inside = np.arange(count) - np.repeat(ends - lengths, lengths)
     return np.asarray(np.repeat(np.array(firsts, dtype=np.int64), lengths) + step * inside)
+
+
+def _listed(given: Any) -> list[Any]:
+    if not isinstance(given, list):
+        raise PlanError("numbers of a mechanism are written in lists. Nothing was measured.")
+    return given
 
 
 def _short(x: int) -> int | str:

@@ -108,6 +108,10 @@ def alpha_above(epsilon: Fraction) -> Fraction:
     return Fraction(-(-(1 << bits + _WORK) // low), 1 << bits)
 
 
+_LEAST_STEP = Fraction(1, 2**190)
+"""Of the search for a logarithm; ratios nearer to 1 than a float can say begin with a guess of 0."""
+
+
 def log_above(ratio: Fraction) -> Fraction:
     """A rational at least log(ratio), ratio ≥ 1, and a part of at most about 10⁻¹⁵ above it.
 
@@ -118,7 +122,7 @@ def log_above(ratio: Fraction) -> Fraction:
     excess = ratio - 1
     guess = math.log1p(excess) if ratio < 2 else math.log(ratio.numerator) - math.log(ratio.denominator)
     x = Fraction(guess)
-    step = x / 2**52
+    step = max(x / 2**52, _LEAST_STEP)
     while exp_below(x) < ratio:
         x += step
         step *= 2

@@ -67,6 +67,9 @@ TRIES_LIMIT = 1000
 MARGIN_ERROR = 1e-12
 """A coverage that is above a confidence by less is taken to be below it."""
 
+MOST_SPREAD = 1 + Fraction(1, 2**30)
+"""Largest over least row sum, and so the number of tries from one result over that from another."""
+MOST_ALPHA = 1 - Fraction(1, 2**40)
 ALPHA_BITS = 62
 """α is a multiple of 2⁻⁶²: one random word decides whether something of probability α happens."""
 _WORD = 62
@@ -120,8 +123,8 @@ class LazyMechanism:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", rational(self.epsilon))
         alpha = Fraction(self.alpha)
-        if not 0 < alpha < 1 or (1 << ALPHA_BITS) % alpha.denominator:
-            raise PlanError("alpha needs to be a multiple of 2⁻⁶² between 0 and 1; no mechanism was made")
+        if not 0 < alpha <= MOST_ALPHA or (1 << ALPHA_BITS) % alpha.denominator:
+            raise PlanError("alpha needs to be a multiple of 2⁻⁶² above 0, and well below 1; no mechanism was made")
         object.__setattr__(self, "alpha", alpha)
         box = self._own
         given = np.asarray(self.weights)
@@ -155,6 +158,12 @@ class LazyMechanism:
     @cached_property
     def _rows(self) -> _Rows:
         return _rows(self._own, self.alpha, self.weights)
+
+    @property
+    def even(self) -> bool:
+        """Whether row sums are proven to agree to MOST_SPREAD: then the number of tries says nothing of the result."""
+        spread = self._rows.spread
+        return spread is not None and spread <= MOST_SPREAD
 
     @cached_property
     def largest_ratio(self) -> Fraction | None:

@@ -17,6 +17,7 @@ A unit of g records pays g times what one record pays, so the mechanism is made 
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -38,6 +39,10 @@ from fitnoise.finite.optimal import Choice, best_mechanism
 from fitnoise.finite.priors import checked_prior, uniform
 from fitnoise.privacy import Neighbours, PrivacyUnit
 
+MOST_PEOPLE = 2**62
+"""Largest bound on the number of records."""
+MOST_COUNTS = 16
+"""Most counts asked together."""
 MARGIN_CELLS = 2**22
 """Joint cells of the attributes one question is about."""
 
@@ -116,20 +121,20 @@ class FiniteQuery:
             or not self.name.isprintable()
         ):
             raise WorkloadError("a question needs a printable name without spaces around it.")
-        if isinstance(self.people, bool) or not isinstance(self.people, int) or self.people < 1:
+        if isinstance(self.people, bool) or not isinstance(self.people, int) or not 1 <= self.people <= MOST_PEOPLE:
             raise WorkloadError(
-                "a question says at most how many records there are, a whole number of 1 or more; got "
-                f"{self.people!r}. The number must be public: it is not looked up in the data."
+                "a question says at most how many records there are, a whole number from 1 to 2^62; got "
+                f"{reprlib.repr(self.people)}. The number must be public: it is not looked up in the data."
             )
         object.__setattr__(self, "epsilon", rational(self.epsilon))
         object.__setattr__(self, "where", tuple(_condition(c) for c in self.where))
         if self.prior is not None:
-            object.__setattr__(self, "prior", tuple(float(x) for x in self.prior))
+            object.__setattr__(self, "prior", _believed(self.prior))
         needs = self.question in (Question.SUM, Question.MEDIAN)
         if needs != (self.attribute is not None):
             raise WorkloadError(f"a {self.question} {'needs an attribute' if needs else 'takes no attribute'}.")
-        if self.question is Question.COUNTS and len(self.where) < 2:
-            raise WorkloadError("several counts need a condition each, two or more.")
+        if self.question is Question.COUNTS and not 2 <= len(self.where) <= MOST_COUNTS:
+            raise WorkloadError(f"several counts need a condition each, from two to {MOST_COUNTS}.")
         if self.question is not Question.COUNTS and len(self.where) > 1:
             raise WorkloadError(f"a {self.question} takes one condition; several conditions are several counts.")
 
@@ -139,7 +144,7 @@ class FiniteQuery:
     ) -> FiniteQuery:
         """Records that meet a condition; without one, all."""
         return cls(
-            name, Question.COUNT, people, Fraction(epsilon), None, () if where is None else (_pairs(where),), **rest
+            name, Question.COUNT, people, rational(epsilon), None, () if where is None else (_pairs(where),), **rest
         )
 
     @classmethod
@@ -147,7 +152,7 @@ class FiniteQuery:
         cls, name: str, *, people: int, epsilon: float | Fraction, where: Sequence[Mapping[str, Any]], **rest: Any
     ) -> FiniteQuery:
         """Several counts of the same records, answered together for one ε."""
-        return cls(name, Question.COUNTS, people, Fraction(epsilon), None, tuple(map(_pairs, where)), **rest)
+        return cls(name, Question.COUNTS, people, rational(epsilon), None, tuple(map(_pairs, where)), **rest)
 
     @classmethod
     def sum(
@@ -162,7 +167,7 @@ class FiniteQuery:
     ) -> FiniteQuery:
         """Values of an :class:`Ordered` attribute, added up; clipped to its range where it says so."""
         given = () if where is None else (_pairs(where),)
-        return cls(name, Question.SUM, people, Fraction(epsilon), attribute, given, **rest)
+        return cls(name, Question.SUM, people, rational(epsilon), attribute, given, **rest)
 
     @classmethod
     def median(
@@ -177,7 +182,7 @@ class FiniteQuery:
     ) -> FiniteQuery:
         """The middle value of an attribute with an order; of no record at all, its lowest value."""
         given = () if where is None else (_pairs(where),)
-        return cls(name, Question.MEDIAN, people, Fraction(epsilon), attribute, given, **rest)
+        return cls(name, Question.MEDIAN, people, rational(epsilon), attribute, given, **rest)
 
     # --- what it asks of a domain ---------------------------------------------------------------------------
 
@@ -241,7 +246,20 @@ class FiniteQuery:
             * for tables of as many records as said, every pair of answers of neighbouring tables is an edge, or equal.
         """
         self.check(domain)
-        return _graph(self._shape(domain, unit, drops=drops))
+        graph = _graph(self._shape(domain, unit, drops=drops))
+        try:
+            rational(self.record_epsilon(unit))
+        except WorkloadError as error:
+            raise WorkloadError(
+                f"the question {self.name!r} may cost one of the {unit.max_records:,} records of a unit ε divided by "
+                f"their number, which is too little: {error}"
+            ) from None
+        if self.prior is not None and len(self.prior) != graph.n:
+            raise WorkloadError(
+                f"the question {self.name!r} has {graph.n:,} results, and its prior {len(self.prior):,} numbers; give "
+                "one for each result."
+            )
+        return graph
 
     def _shape(self, domain: Domain, unit: PrivacyUnit, *, drops: bool) -> tuple[Any, ...]:
         """What the graph depends on: equal shapes, equal graphs."""
@@ -276,17 +294,21 @@ class FiniteQuery:
         return self.epsilon / unit.max_records
 
     def fits(self, domain: Domain, unit: PrivacyUnit, mechanism: Mechanism, *, drops: bool) -> bool:
-        """Whether a mechanism is for this question: of its graph, and made for its ε."""
+        """Whether a mechanism is for this question: of its graph, made for its ε, and drawn from in even time."""
         own, other = self.graph(domain, unit, drops=drops), mechanism.graph
-        if own is other:
-            same = True
-        elif isinstance(other, QueryGraph) and type(own.structure) is type(other.structure):
-            exact = isinstance(own.structure, Box)
-            same = own.structure == other.structure if exact else np.array_equal(own.edges, other.edges)
-            same = same and own.n == other.n and tuple(own.results[:1]) == tuple(other.results[:1])
-        else:
-            same = False
-        return same and mechanism.epsilon == self.record_epsilon(unit)
+        if own is not other:
+            if (
+                not isinstance(other, QueryGraph)
+                or type(own.structure) is not type(other.structure)
+                or own.n != other.n
+            ):
+                return False
+            boxes = isinstance(own.structure, Box)
+            same = own.structure == other.structure if boxes else np.array_equal(own.edges, other.edges)
+            if not same or not all(a == b for a, b in zip(own.results, other.results, strict=True)):
+                return False
+        even = not isinstance(mechanism, LazyMechanism) or mechanism.even
+        return even and mechanism.epsilon == self.record_epsilon(unit)
 
     def choose(self, domain: Domain, unit: PrivacyUnit, *, drops: bool) -> Made:
         """The mechanism for it, with the best reading of its outputs. Data-free, and the same every time.
@@ -425,9 +447,20 @@ def _without_table(graph: QueryGraph, epsilon: Fraction) -> Made:
         return Made(noise, f"staircase noise, clamped, for {graph.n:,} results; {str(error).split(':')[0]}", None)
 
 
+def _believed(prior: Iterable[Any]) -> tuple[float, ...]:
+    """A prior as floats, none negative; that it sums to 1 is checked where it is used."""
+    try:
+        own = tuple(float(x) for x in prior)
+    except (TypeError, ValueError):
+        own = ()
+    if not own or not all(0 <= x < math.inf for x in own):
+        raise WorkloadError("a prior is a list of probabilities, finite and none below 0, one for every result.")
+    return own
+
+
 def _condition(given: Iterable[tuple[str, Iterable[Any]]]) -> Condition:
     """In one form, sorted by attribute, so that equal conditions are equal."""
-    own = tuple(sorted((str(a), tuple(values)) for a, values in given))
+    own = tuple(sorted(((str(a), tuple(values)) for a, values in given), key=lambda pair: pair[0]))
     if len({a for a, _ in own}) != len(own) or any(not v for _, v in own):
         raise WorkloadError("a condition names each attribute once, with one value or more.")
     return own

@@ -57,7 +57,9 @@ class Weights:
     at: int
 
     def __post_init__(self) -> None:
-        self.codes.setflags(write=False)
+        codes = np.array(self.codes, dtype=np.int64)  # a copy: what is proven is what is drawn from
+        codes.setflags(write=False)
+        object.__setattr__(self, "codes", codes)
         rows, outputs = self.codes.shape
         shapes = len(self.columns) == outputs and len(self.residual) == rows and 0 <= self.at < outputs
         if not shapes or self.codes.min() < 0 or self.codes.max() >= len(self.values):
