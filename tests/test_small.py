@@ -94,7 +94,7 @@ def noises(design, s, z):
 
 PUBLIC = {
     "self", "cells", "head", "size", "rank", "multiplier", "rows", "ks", "tolerance", "design", "designs",
-    "temperature", "temperatures", "m", "region", "repeats", "lift", "comparison", "subset", "epsilon", "delta",
+    "temperature", "temperatures", "m", "region", "repeats", "comparison", "subset", "epsilon", "delta",
 }  # fmt: skip
 """Parameters: the queries and numbers that are published, and what was computed from them."""
 MADE = {
@@ -104,7 +104,6 @@ MADE = {
         "m", "rank", "size", "multiplier", "region", "kinds", "settings", "errors", "deviations", "samples", "guesses",
         "plain", "bounds",
     },
-    small.RowErrors: {"kinds", "each", "mean", "worst", "samples"},
     small.Choice: {"comparison", "setting", "position", "regret", "why", "warnings"},
     small.SpectralBound: {"index", "subset", "value", "ratio"},
 }  # fmt: skip
@@ -134,9 +133,9 @@ def test_two_runs_are_identical():
     for _ in range(2):
         designs = small.candidate_designs(rows, (1, 5, len(rows)))
         choice = small.choose(small.simulate(rows, m, designs, 40, S))
-        each = small.simulated_row_errors(rows, None, designs[0], 40, S, 0.1)
+        samples = small.error_samples(rows, designs[0], 40, S, 0.1)
         bound = small.spectral_lower_bound(rows, m, designs[1])
-        runs.append((choice.comparison.errors, choice.table(), choice.warnings, each.worst, bound))
+        runs.append((choice.comparison.errors, choice.table(), choice.warnings, samples["uniform"], bound))
     (errors, *rest, worst, bound), (again, *also, same, other) = runs
     assert np.array_equal(errors, again)
     assert np.array_equal(worst, same)
@@ -425,23 +424,18 @@ def test_projecting_is_never_worse_than_the_noise(region):
     assert way.enough <= 1e-3 * S**2 * design.variances.sum()
 
 
-def test_errors_by_row_agree_with_the_comparison():
-    """Of the same histograms and noise, mean squares of rows are those of the comparison."""
+def test_samples_of_errors_agree_with_the_comparison():
+    """Of the same histograms and noise, mean squares of lifted samples are those of the comparison."""
     lift, rows = lifted(MARGINS)
     design = ky_fan_design(rows, 6)
     for temperature in (0.0, 0.1):
         whole = small.simulate(rows, len(lift), [design], 25, S, (temperature,), repeats=2)
-        each = small.simulated_row_errors(rows, lift, design, 25, S, temperature, repeats=2)
-        assert each.kinds == whole.kinds
-        assert each.samples == whole.samples == 2 * small.DRAWS
-        assert each.each.shape == (len(small.KINDS), len(lift))
-        assert (each.each**2).mean(axis=1) == pytest.approx(whole.errors[0])
-        assert np.array_equal(each.worst, each.each.max(axis=0))
-        assert each.mean**2 == pytest.approx((each.each**2).mean(axis=0))
-        alone = small.simulated_row_errors(rows, None, design, 25, S, temperature, repeats=2)
-        assert (alone.each**2).sum(axis=1) == pytest.approx(whole.errors[0] * len(lift))
-        some = small.simulated_row_errors(rows, lift[3:5], design, 25, S, temperature, repeats=2)
-        assert some.each == pytest.approx(each.each[:, 3:5])
+        samples = small.error_samples(rows, design, 25, S, temperature, repeats=2)
+        assert tuple(samples) == whole.kinds
+        for own, error in zip(samples.values(), whole.errors[0], strict=True):
+            assert own.shape == (whole.samples, len(rows)) == (2 * small.DRAWS, len(rows))
+            assert ((own @ lift.T) ** 2).mean() == pytest.approx(error)
+            assert (own**2).sum(axis=1).mean() == pytest.approx(error * len(lift))
 
 
 def test_the_uniform_guess_by_hand():
@@ -682,8 +676,6 @@ def test_what_is_refused():
         small.simulate(rows, m, [other], 5, S)
     with pytest.raises(WorkloadError, match="other queries"):
         small.spectral_lower_bound(rows, m, other)
-    with pytest.raises(WorkloadError, match="one column for each"):
-        small.simulated_row_errors(rows, np.eye(3), design, 5, S, 0.0)
 
 
 # --- choices near the best ----------------------------------------------------------------------------------------

@@ -381,61 +381,6 @@ def simulate(
     )
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class RowErrors:
-    """Simulated root mean squared error of every query, in people. kinds: of histograms (h,).
-
-    each: by kind (h, m). mean: root of the mean square over the kinds (m,). worst: of the kinds (m,).
-    samples: simulated databases behind each number of `each`.
-    """
-
-    kinds: tuple[str, ...]
-    each: Floats
-    mean: Floats
-    worst: Floats
-    samples: int
-
-
-def simulated_row_errors(
-    rows: Floats,
-    lift: Floats | None,
-    design: Design,
-    size: int,
-    multiplier: float,
-    temperature: float,
-    region: Region = Region.AT_MOST,
-    repeats: int = 8,
-) -> RowErrors:
-    """What error each query has on public histograms, by simulation: a guide to the numbers released, not a promise.
-
-    Args:
-        rows: R (r, N).
-        lift: L (m, r), A = L R, or any rows of it; None where the queries are R.
-        design: Σ.
-        size: n.
-        multiplier: s.
-        temperature: τ.
-        region: what is projected on.
-        repeats: noises for each histogram.
-
-    Raises:
-        WorkloadError: as of :func:`simulate`, or a lift that does not fit the rows.
-
-    **Guarantees**
-        * no data, and the same numbers every time, as of :func:`simulate`.
-    """
-    if lift is not None and (lift.ndim != 2 or lift.shape[1] != len(rows)):
-        raise WorkloadError(
-            f"a lift has one column for each of the {len(rows)} rows; got shape {lift.shape}. Nothing was simulated."
-        )
-    samples = error_samples(rows, design, size, multiplier, temperature, region, repeats)
-    with threadpool_limits(1):
-        squares = [((own if lift is None else own @ lift.T) ** 2).mean(axis=0) for own in samples.values()]
-    each = np.sqrt(np.array(squares))
-    return RowErrors(KINDS, each, np.sqrt((each**2).mean(axis=0)), each.max(axis=0), len(samples[KINDS[0]]))
-
-
 def error_samples(
     rows: Floats,
     design: Design,
@@ -448,8 +393,24 @@ def error_samples(
 ) -> dict[str, Floats]:
     """Estimate less truth in row space (samples, r), for each kind of public histograms.
 
-    With a head, directions (r, k), those are left as measured and the others projected on the hull, as in the paper.
-    Other arguments, errors and guarantees as of :func:`simulated_row_errors`.
+    Root mean squares of these, lifted to the queries, guide whoever reads the numbers released. They are no promise.
+
+    Args:
+        rows: R (r, N).
+        design: Σ.
+        size: n.
+        multiplier: s.
+        temperature: τ.
+        region: what is projected on.
+        repeats: noises for each histogram.
+        head: directions (r, k) that are left as measured, the others being projected on the hull, as in the paper; None
+            for none.
+
+    Raises:
+        WorkloadError: as of :func:`simulate`.
+
+    **Guarantees**
+        * no data, and the same numbers every time, as of :func:`simulate`.
     """
     errors: dict[str, list[Floats]] = {kind: [] for kind in KINDS}
     with threadpool_limits(1):
