@@ -384,7 +384,7 @@ def test_plans_are_read_back_and_verified(privacy, tmp_path):
     assert again.finite_summaries == made.finite_summaries
     checked = fn.verify(path)
     assert checked.ok, checked
-    assert any("3 mechanisms proven anew" in c.found for c in checked.checks)
+    assert any("mechanisms proven anew: 3" in c.found for c in checked.checks)
 
 
 def test_a_plan_without_its_mechanisms_is_refused(plan):

@@ -156,7 +156,7 @@ def _verify_plan(text: str) -> tuple[Verification, Plan | None]:
             "the finite answers cost what they say",
             lambda: _check_finite(plan),
             lambda: (
-                f"{len(plan.finite)} mechanisms proven anew, epsilon {sum(map(float, plan.finite_epsilons)):.9g} in all"
+                f"mechanisms proven anew: {len(plan.finite)}; epsilon in all: {float(sum(plan.finite_epsilons)):.9g}"
             ),
         )
     log.add("the price is within budget and cap", lambda: _check_price(plan), lambda: f"rho = {plan.rho:.9g}")
@@ -287,7 +287,7 @@ def _verify_release(folder: Path) -> Verification:
             log.add(
                 "the finite answers are what was drawn",
                 lambda: None if read_text(folder / ANSWERS) == finite_csv(read[0]) else f"{ANSWERS} says otherwise",
-                lambda: f"{len(plan.finite)} answers",
+                lambda: f"answers: {len(plan.finite)}",
             )
     log.add(
         "the CSV tables are the Parquet tables",
