@@ -145,6 +145,14 @@ class PrivacyUnit:
         plural = "record" if self.max_records == 1 else "records"
         return f"one {self.name} (at most {self.max_records} {plural}), {self.neighbours}"
 
+    def fixes_size(self, *, drops: bool) -> bool:
+        """Whether neighbouring tables have the same number of records, which is then public.
+
+        Args:
+            drops: whether records outside the domain are left out.
+        """
+        return self.neighbours is Neighbours.REPLACE_ONE and self.max_records == 1 and not drops
+
     def cost_factor(self) -> int:
         """How many times the cost of one record one unit costs: g², with g = `max_records`.
 

@@ -379,9 +379,7 @@ class Publication:
             raise SpecError(
                 "the index of the paper is ⌊ε n⌋: give the budget as an epsilon with its delta, or an index."
             )
-        if self.small.region is Region.EXACTLY and not (
-            self.unit.neighbours is Neighbours.REPLACE_ONE and self.unit.max_records == 1 and not self.source.drops
-        ):
+        if self.small.region is Region.EXACTLY and not self.unit.fixes_size(drops=self.source.drops):
             raise SpecError(
                 "where the number of records is exactly known, it is public: neighbours replace one record then, of "
                 "units with one record each, and no record is dropped. Ask for the region 'at-most', or for "

@@ -172,11 +172,10 @@ class Release(Mapping[str, pd.DataFrame]):
         Raises:
             ReleaseError: the release is of no small database.
         """
-        d, domain = self.plan.decomposition, self.plan.publication.workload.domain
         counts = self.projected.histogram
         if self.plan.head is not None:
             raise ReleaseError("the variant of the paper has answers that are those of no histogram.")
-        frame = label_frame(ask(*d.structured, variance=1.0).labels(domain))
+        frame = _cells(self.plan)
         frame["synthetic_records"] = counts
         return frame
 
@@ -347,8 +346,9 @@ class Release(Mapping[str, pd.DataFrame]):
                 digest = answers_digest(self.answers)
                 _write_parquet(files, self._measurements(), stage / MEASUREMENTS, sha256=digest)
                 if has_histogram(self.plan):
-                    _write_parquet(files, self.histogram, stage / f"{HISTOGRAM}.parquet")
-                    _write(stage / f"{HISTOGRAM}.csv", csv_text(self.histogram))
+                    cells = self.histogram
+                    _write_parquet(files, cells, stage / f"{HISTOGRAM}.parquet")
+                    _write(stage / f"{HISTOGRAM}.csv", csv_text(cells))
                 if self.outputs:
                     _write_parquet(files, self._drawn(), stage / OUTPUTS, sha256=outputs_digest(self.outputs))
                     _write(stage / ANSWERS, finite_csv(self))
@@ -408,15 +408,19 @@ def has_histogram(plan: Plan) -> bool:
     return plan.setting is not None and plan.head is None
 
 
+def _cells(plan: Plan) -> pd.DataFrame:
+    """The joint cells that a small database is looked at in, a row each."""
+    return label_frame(ask(*plan.decomposition.structured, variance=1.0).labels(plan.publication.workload.domain))
+
+
 def _read_histogram(plan: Plan, folder: Path) -> Floats | None:
     """The synthetic histogram of a small database, as it was written."""
     if not has_histogram(plan):
         return None
     with engine() as files:
         frame = read_parquet(files, folder / f"{HISTOGRAM}.parquet")
-    cells = label_frame(ask(*plan.decomposition.structured, variance=1.0).labels(plan.publication.workload.domain))
     counts = frame.get("synthetic_records")
-    if counts is None or counts.dtype != np.float64 or not frame.drop(columns="synthetic_records").equals(cells):
+    if counts is None or counts.dtype != np.float64 or not frame.drop(columns="synthetic_records").equals(_cells(plan)):
         raise ReleaseError("the histogram is not one of this plan's cells.")
     return counts.to_numpy()
 

@@ -30,18 +30,14 @@ import numpy.typing as npt
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.finite.exact import Floats, exp_below, log_above, rational
 from fitnoise.finite.graphs import Box, QueryGraph
-from fitnoise.finite.lazy import ALPHA_BITS, MOST_ALPHA, alpha_just_above, place_of
+from fitnoise.finite.lazy import MARGIN_ERROR, RESULTS_LIMIT, alpha_just_above, checked_alpha, place_of
 from fitnoise.finite.mechanisms import checked_confidence
 from fitnoise.finite.priors import checked_prior
 
-RESULTS_LIMIT = 2**22
-"""Most results: as of the mechanism of tight constraints without a table."""
 TAIL = 45.0
 """Terms are left out where α^m is below e^−45."""
 TERMS_LIMIT, WORK_LIMIT = 2**20, 2**32
 """Most terms, which is ε of 2⁻¹⁴ and more; and most terms times results of an axis."""
-MARGIN_ERROR = 1e-12
-"""A coverage that is above a confidence by less is taken to be below it."""
 
 
 @final
@@ -73,16 +69,13 @@ class ClampedMechanism:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", rational(self.epsilon))
-        alpha = Fraction(self.alpha)
-        if not 0 < alpha <= MOST_ALPHA or (1 << ALPHA_BITS) % alpha.denominator:
-            raise PlanError("alpha needs to be a multiple of 2⁻⁶² above 0, and well below 1; no mechanism was made")
-        object.__setattr__(self, "alpha", alpha)
+        object.__setattr__(self, "alpha", checked_alpha(self.alpha))
         if not isinstance(self.graph.structure, Box) or self.graph.n > RESULTS_LIMIT:
             raise PlanError(
                 f"staircase noise is added to the results of a box, at most {RESULTS_LIMIT:,} of them: sums, and "
                 "counts that do not restrict each other. No mechanism was made."
             )
-        if 1 / alpha > exp_below(self.epsilon):
+        if 1 / self.alpha > exp_below(self.epsilon):
             raise PlanError("1/α is not proven to be at most e^ε; no mechanism was made")
         longest = max(self._box.shape)
         if self._terms > TERMS_LIMIT or self._terms * longest > WORK_LIMIT:

@@ -122,10 +122,7 @@ class LazyMechanism:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", rational(self.epsilon))
-        alpha = Fraction(self.alpha)
-        if not 0 < alpha <= MOST_ALPHA or (1 << ALPHA_BITS) % alpha.denominator:
-            raise PlanError("alpha needs to be a multiple of 2⁻⁶² above 0, and well below 1; no mechanism was made")
-        object.__setattr__(self, "alpha", alpha)
+        object.__setattr__(self, "alpha", checked_alpha(self.alpha))
         box = self._own
         given = np.asarray(self.weights)
         if given.dtype.kind not in "iu" or given.size != box.n or given.min() < 0 or given.max() >= 1 << _WORD:
@@ -443,6 +440,14 @@ def alpha_just_above(epsilon: Fraction) -> Fraction:
     """The least multiple of 2⁻⁶² that is proven to be at least e^−ε; it is below 1 from ε = 2⁻⁶⁰ on."""
     low = exp_bounds(epsilon, _FINE)[0]
     return Fraction(-(-(1 << ALPHA_BITS + _FINE) // low), 1 << ALPHA_BITS)
+
+
+def checked_alpha(alpha: Fraction) -> Fraction:
+    """α as drawing takes it; PlanError otherwise."""
+    own = Fraction(alpha)
+    if not 0 < own <= MOST_ALPHA or (1 << ALPHA_BITS) % own.denominator:
+        raise PlanError("alpha needs to be a multiple of 2⁻⁶² above 0, and well below 1; no mechanism was made")
+    return own
 
 
 def _box(graph: QueryGraph, alpha: Fraction) -> Box:

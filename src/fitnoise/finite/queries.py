@@ -37,7 +37,7 @@ from fitnoise.finite.lazy import LazyMechanism, lazy_tight_constraints
 from fitnoise.finite.mechanisms import FiniteMechanism, points
 from fitnoise.finite.optimal import Choice, best_mechanism
 from fitnoise.finite.priors import checked_prior, uniform
-from fitnoise.privacy import Neighbours, PrivacyUnit
+from fitnoise.privacy import PrivacyUnit
 
 MOST_PEOPLE = 2**62
 """Largest bound on the number of records."""
@@ -143,9 +143,7 @@ class FiniteQuery:
         cls, name: str, *, people: int, epsilon: float | Fraction, where: Mapping[str, Any] | None = None, **rest: Any
     ) -> FiniteQuery:
         """Records that meet a condition; without one, all."""
-        return cls(
-            name, Question.COUNT, people, rational(epsilon), None, () if where is None else (_pairs(where),), **rest
-        )
+        return cls(name, Question.COUNT, people, rational(epsilon), None, _at_most_one(where), **rest)
 
     @classmethod
     def counts(
@@ -166,8 +164,7 @@ class FiniteQuery:
         **rest: Any,
     ) -> FiniteQuery:
         """Values of an :class:`Ordered` attribute, added up; clipped to its range where it says so."""
-        given = () if where is None else (_pairs(where),)
-        return cls(name, Question.SUM, people, rational(epsilon), attribute, given, **rest)
+        return cls(name, Question.SUM, people, rational(epsilon), attribute, _at_most_one(where), **rest)
 
     @classmethod
     def median(
@@ -181,8 +178,7 @@ class FiniteQuery:
         **rest: Any,
     ) -> FiniteQuery:
         """The middle value of an attribute with an order; of no record at all, its lowest value."""
-        given = () if where is None else (_pairs(where),)
-        return cls(name, Question.MEDIAN, people, rational(epsilon), attribute, given, **rest)
+        return cls(name, Question.MEDIAN, people, rational(epsilon), attribute, _at_most_one(where), **rest)
 
     # --- what it asks of a domain ---------------------------------------------------------------------------
 
@@ -273,7 +269,7 @@ class FiniteQuery:
             attribute = domain[self._asked]
             assert isinstance(attribute, Ordered)  # noqa: S101 - checked before
             values, some = [attribute.low, attribute.high], bool(self.where)
-        fixed = fixed_size(unit, drops=drops)
+        fixed = unit.fixes_size(drops=drops)
         adds = [*values, 0] if some or not fixed else values
         low, high = min(adds), max(adds)
         step = high - low if fixed else max(abs(low), abs(high), high - low)
@@ -330,8 +326,8 @@ class FiniteQuery:
                 does not say how many there are.
         """
         records = int(counts[0].sum())
-        if records > self.people or (records != self.people and fixed_size(unit, drops=drops)):
-            bound = "exactly" if fixed_size(unit, drops=drops) else "at most"
+        if records > self.people or (records != self.people and unit.fixes_size(drops=drops)):
+            bound = "exactly" if unit.fixes_size(drops=drops) else "at most"
             raise DataError(
                 f"the question {self.name!r} is declared for {bound} {self.people:,} records, and the data have "
                 "another number: its answer need not be among its results. Correct `people`, if the number is public, "
@@ -383,11 +379,6 @@ class Made:
     mechanism: Mechanism
     why: str
     choice: Choice | None
-
-
-def fixed_size(unit: PrivacyUnit, *, drops: bool) -> bool:
-    """Whether neighbouring tables have the same number of records, which is then public."""
-    return unit.neighbours is Neighbours.REPLACE_ONE and unit.max_records == 1 and not drops
 
 
 @lru_cache(maxsize=64)
@@ -464,6 +455,11 @@ def _condition(given: Iterable[tuple[str, Iterable[Any]]]) -> Condition:
     if len({a for a, _ in own}) != len(own) or any(not v for _, v in own):
         raise WorkloadError("a condition names each attribute once, with one value or more.")
     return own
+
+
+def _at_most_one(where: Mapping[str, Any] | None) -> tuple[Condition, ...]:
+    """The condition, if there is one."""
+    return () if where is None else (_pairs(where),)
 
 
 def _pairs(where: Mapping[str, Any]) -> Condition:
