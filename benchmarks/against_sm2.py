@@ -25,9 +25,8 @@ import time
 import numpy as np
 
 import fitnoise as fn
-from fitnoise import gallery
-from fitnoise.solvers import soft_max
-from fitnoise.solvers.soft_max import Ending, Hessian, Reading
+from fitnoise.laboratory import gallery, soft_max
+from fitnoise.laboratory.soft_max import Ending, Hessian, Reading
 
 BASES = ("identity", "upper")
 FINEST = 1e-6

@@ -81,9 +81,9 @@ def stages(attributes, order, rows):
     import pandas as pd
 
     import fitnoise as fn
-    from fitnoise import noise
-    from fitnoise.counting import open_counter
-    from fitnoise.measure import measure
+    from fitnoise.kernel import noise
+    from fitnoise.kernel.counting import open_counter
+    from fitnoise.kernel.measure import measure
 
     rng = np.random.default_rng(0)
     domain = fn.Domain({f"a{i}": fn.Ordered(0, SIZE - 1) for i in range(attributes)})

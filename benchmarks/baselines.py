@@ -18,9 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import fitnoise as fn
-from fitnoise import gallery
-from fitnoise.publication import ErrorWeights, Goal, Objective
-from fitnoise.strategies import branching_factor, hierarchy
+from fitnoise.laboratory import gallery
+from fitnoise.laboratory.strategies import branching_factor
+from fitnoise.mechanisms.laplace.hierarchies import hierarchy
+from fitnoise.request.publication import ErrorWeights, Goal, Objective
 
 
 @dataclass(frozen=True, eq=False)

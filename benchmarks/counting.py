@@ -38,8 +38,8 @@ def generate(path, rows, attributes, cells):
 
 def ours(path, attributes, cells, margins):
     import fitnoise as fn
-    from fitnoise.counting import DuckCounter
-    from fitnoise.publication import DataSource
+    from fitnoise.kernel.counting import DuckCounter
+    from fitnoise.kernel.units import DataSource
 
     domain = fn.Domain({f"q{i}": fn.Ordered(0, cells - 1) for i in range(attributes)})
     before, start = peak_memory(), time.perf_counter()

@@ -16,11 +16,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import fitnoise as fn
 import reference as ref
 import zoo
-from fitnoise.certificates import Evidence, Terms, lower_bound
-from fitnoise.mechanisms.formulation import Formulation
-from fitnoise.sectors import decompose
-from fitnoise.solvers import combined, geometric_mean, interior_point
-from fitnoise.solvers._base import Status
+from fitnoise.mechanisms.gaussian.formulation import Formulation
+from fitnoise.solving import combined, geometric_mean, interior_point
+from fitnoise.solving._base import Status
+from fitnoise.solving.certificates import Evidence, Terms, lower_bound
+from fitnoise.solving.sectors import decompose
 
 GAP = 1e-8
 

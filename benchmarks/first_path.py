@@ -17,7 +17,7 @@ import fitnoise as fn
 import reference as ref
 import zoo
 from fitnoise import data
-from fitnoise.spec import load_spec
+from fitnoise.request.documents import load_spec
 from peak import peak_memory
 
 

@@ -21,9 +21,12 @@ import numpy as np
 import scipy.linalg as sl
 
 import fitnoise as fn
-from fitnoise import operators as op
-from fitnoise import privacy, rules, strategies
-from fitnoise.mechanisms import matrix
+from fitnoise.algebra import operators as op
+from fitnoise.algebra import rules
+from fitnoise.kernel import privacy
+from fitnoise.laboratory import strategies
+from fitnoise.mechanisms.laplace import planning as matrix
+from fitnoise.mechanisms.laplace.hierarchies import hierarchy
 
 EPSILON, DELTA = 1.0, 1e-6
 BRANCHES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 32)
@@ -52,7 +55,7 @@ def best_hierarchy(kind, n, total):
     found = []
     for b in BRANCHES:
         if b < n:
-            tree = strategies.hierarchy(n, b)
+            tree = hierarchy(n, b)
             found += [(cost(kind, n, a, total), b, root) for a, root in ((tree, "root"), (tree[1:], "no root"))]
     return min(found)
 
@@ -66,7 +69,7 @@ def line(kind, n, total):
     rows = plan.numbers
     bound = plan.bound * (rows if total else 1)  # the total of unit targets is their number
     tree, b, root = best_hierarchy(kind, n, total)
-    others = [cost(kind, n, a, total) for a in (np.eye(n), strategies.hierarchy(n, 2), strategies.haar(n))]
+    others = [cost(kind, n, a, total) for a in (np.eye(n), hierarchy(n, 2), strategies.haar(n))]
     guaranteed = privacy.zcdp_rho(EPSILON, DELTA)
     nominal = privacy.gaussian_mu(EPSILON, DELTA) ** 2 / 2
     gaussian = [EPSILON**2 / 2 / rho / plan.ratio for rho in (2 * guaranteed, 2 * nominal)]

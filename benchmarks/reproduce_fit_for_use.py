@@ -33,11 +33,12 @@ import baselines
 import numpy as np
 
 import fitnoise as fn
-from fitnoise import gallery, plots, privacy
 from fitnoise.errors import GapNotReached
-from fitnoise.publication import Goal, Objective
-from fitnoise.solvers import soft_max
-from fitnoise.solvers.soft_max import Ending, Hessian, Reading
+from fitnoise.interfaces import plots
+from fitnoise.kernel import privacy
+from fitnoise.laboratory import gallery, soft_max
+from fitnoise.laboratory.soft_max import Ending, Hessian, Reading
+from fitnoise.request.publication import Goal, Objective
 
 # --- what the paper prints ---------------------------------------------------------------------------------------
 

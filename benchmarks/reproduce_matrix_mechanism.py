@@ -23,13 +23,15 @@ import numpy as np
 from reproduce_fit_for_use import draw, whole, write
 
 import fitnoise as fn
-from fitnoise import operators as op
-from fitnoise import privacy, strategies
-from fitnoise.publication import Goal, Objective
-from fitnoise.solvers.rotation import minimum_sensitivity
+from fitnoise.algebra import operators as op
+from fitnoise.kernel import privacy
+from fitnoise.laboratory import strategies
+from fitnoise.laboratory.rotation import minimum_sensitivity
+from fitnoise.mechanisms.laplace.hierarchies import hierarchy
+from fitnoise.request.publication import Goal, Objective
 
 SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
-MAKE = {"I": strategies.identity, "H": strategies.hierarchy, "Y": strategies.haar}
+MAKE = {"I": strategies.identity, "H": hierarchy, "Y": strategies.haar}
 GRAMS = {"prefixes": lambda n: strategies.profile(op.Prefix(n)), "ranges": strategies.all_ranges_gram}
 
 

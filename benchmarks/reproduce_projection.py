@@ -7,8 +7,9 @@ nothing is written. --workloads ranges --sizes 50 200 --runs 4 makes less. Use o
 
 Errors are mean squared errors per query, in squared counts, at ε = 1, δ = 1e-6, with the standard error over the runs.
 Noise is for neighbours that differ by one record, added or removed, as in the paper. The number of records n is public
-to all mechanisms. Noise that is added once has the exact multiplier of the Gaussian curve (`fitnoise.privacy`), unless
-the line says otherwise. All mechanisms of one run see the same database and the same standard normal numbers.
+to all mechanisms. Noise that is added once has the exact multiplier of the Gaussian curve
+(`fitnoise.kernel.privacy`), unless the line says otherwise. All mechanisms of
+one run see the same database and the same standard normal numbers.
 
 | line | what it is |
 |---|---|
@@ -52,10 +53,14 @@ from pathlib import Path
 import numpy as np
 from reproduce_fit_for_use import whole, write
 
-from fitnoise import data, privacy
-from fitnoise.mechanisms import small
-from fitnoise.projections import Region, entropic, project, split_project
-from fitnoise.solvers.ky_fan import ky_fan_design
+from fitnoise import data
+from fitnoise.kernel import privacy
+from fitnoise.kernel.units import Region
+from fitnoise.laboratory.nikolov import paper_multiplier
+from fitnoise.mechanisms.projection import simulation as small
+from fitnoise.mechanisms.projection.regions import entropic, project, split_project
+from fitnoise.request.publication import Setting
+from fitnoise.solving.ky_fan import ky_fan_design
 
 EPSILON, DELTA = 1.0, 1e-6
 SIZES = (50, 200, 1000, 2000)
@@ -263,8 +268,8 @@ class Cell:
     workload: Workload
     size: int
     multiplier: float
-    nearest: small.Setting
-    warm: small.Setting
+    nearest: Setting
+    warm: Setting
     paper: int
 
     def projected(self, k, truth, z, region=Region.EXACTLY):
@@ -358,7 +363,7 @@ def hindsight(cell, runs):
     """The setting of least error on the databases of the table, its error, and that of the choice on the same runs."""
     workload, n = cell.workload, cell.size
     ks = small.indices(len(workload.rows), workload.cells, n, cell.multiplier)
-    settings = [small.Setting(d.index, t) for d in workload.candidates(ks) for t in small.TEMPERATURES]
+    settings = [Setting(d.index, t) for d in workload.candidates(ks) for t in small.TEMPERATURES]
     errors = np.zeros(len(settings))
     for run in range(runs):
         rng = np.random.default_rng([n, run])
@@ -413,7 +418,7 @@ def measured(cell, runs, rounds=ROUNDS, *, pgm=False):
         truth, z = workload.rows @ x, rng.normal(size=rank)
         one = {
             "uniform guess": cell.error(workload.rows.mean(axis=1) * n, truth),
-            "paper, its constant": cell.printed(small.paper_multiplier(EPSILON, DELTA), truth, z),
+            "paper, its constant": cell.printed(paper_multiplier(EPSILON, DELTA), truth, z),
             "paper, exact constant": cell.printed(s, truth, z),
             "paper's k, on the hull": cell.projected(cell.paper, truth, z, Region.HULL),
             "paper's k, on histograms": cell.projected(cell.paper, truth, z),
@@ -428,7 +433,7 @@ def measured(cell, runs, rounds=ROUNDS, *, pgm=False):
                 guess = mwem(workload, questions, x, count, rho, own)
                 one[f"MWEM {count}{name}"] = cell.error(workload.rows @ guess, truth)
         if pgm and workload.tables:
-            one["PGM, equal noise"] = cell.graphical(small.Setting(1, 0.0), truth, z)
+            one["PGM, equal noise"] = cell.graphical(Setting(1, 0.0), truth, z)
             one["PGM, our k"] = cell.graphical(cell.nearest, truth, z)
         for name, value in one.items():
             found.setdefault(name, []).append(value)

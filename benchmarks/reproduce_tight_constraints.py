@@ -31,9 +31,11 @@ import numpy as np
 from reproduce_fit_for_use import whole
 from reproduce_matrix_mechanism import publish
 
-from fitnoise import finite, plots
 from fitnoise.errors import PlanError
-from fitnoise.finite.exact import DENSE_LIMIT
+from fitnoise.interfaces import plots
+from fitnoise.kernel.exact import DENSE_LIMIT
+from fitnoise.mechanisms import finite
+from fitnoise.mechanisms.finite.accuracy import accuracy
 
 SUM = finite.sum_query(150, 5)
 TWO_COUNTS = finite.independent_counts(30, 30)
@@ -86,7 +88,7 @@ def figure_4(_):
             "ε-regular": str(found.verdict),
             "least y": float(found.weights.min()),
             "formula of the paper": math.log2(found.weights.sum() / float(max(PRIOR))),
-            "attained": 5 * one.mechanism.leakage(person),
+            "attained": 5 * accuracy(one.mechanism).leakage(person),
             "proven bound": finite.database_leakage_bound(5, 4, epsilon, person),
             "all priors": finite.database_leakage_bound(5, 4, epsilon),
         }
@@ -164,7 +166,7 @@ def utilities(graph, hundredths):
     for k in hundredths:
         epsilon = k / 100
         found = finite.existence(graph, epsilon)
-        tight = finite.tight_constraints(graph, epsilon).expected_gain(flat) if found.exists else None
+        tight = accuracy(finite.tight_constraints(graph, epsilon)).expected_gain(flat) if found.exists else None
         yield {
             "ε": f"{epsilon:.2f}",
             "exists": str(found.verdict),
@@ -172,8 +174,8 @@ def utilities(graph, hundredths):
             "tight constraints": tight,
             "residual column": None if found.exists else finite.residual_column(graph, epsilon, flat).value,
             "proven bound": finite.hit_bound(graph, epsilon, flat).upper,
-            "staircase": finite.staircase(graph, epsilon).expected_gain(flat),
-            "geometric": finite.geometric(graph, epsilon).expected_gain(flat),
+            "staircase": accuracy(finite.staircase(graph, epsilon)).expected_gain(flat),
+            "geometric": accuracy(finite.geometric(graph, epsilon)).expected_gain(flat),
         }
 
 

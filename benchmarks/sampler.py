@@ -14,7 +14,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from fitnoise import noise
+from fitnoise.kernel import noise
 from peak import peak_memory
 
 LAWS = {

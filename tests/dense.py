@@ -6,12 +6,12 @@ from functools import reduce
 
 import numpy as np
 
-from fitnoise import rules
-from fitnoise.certificates import NOBODY
-from fitnoise.operators import Total
-from fitnoise.pure import NOISE_VARIANCE, PureStrategy
-from fitnoise.reconstruct import Rebuilt
-from fitnoise.strategy import StrategyGroup
+from fitnoise.algebra import rules
+from fitnoise.algebra.operators import Total
+from fitnoise.kernel.designs.margins import NOISE_VARIANCE, PureStrategy
+from fitnoise.kernel.designs.sectors import StrategyGroup
+from fitnoise.reading.tables import Rebuilt
+from fitnoise.solving.certificates import NOBODY
 
 
 def kron(factors):

@@ -22,14 +22,16 @@ from dense import (
     workload_matrix,
     workload_variances,
 )
-from fitnoise import measure as measuring
-from fitnoise import noise, reconstruct, rules
-from fitnoise.certificates import lower_bound
-from fitnoise.counting import HistogramCounter
-from fitnoise.plans import Plan
-from fitnoise.publication import Goal
-from fitnoise.pure import NOISE_VARIANCE, PureStrategy
-from fitnoise.targets import Kind
+from fitnoise.algebra import rules
+from fitnoise.kernel import measure as measuring
+from fitnoise.kernel import noise
+from fitnoise.kernel.counting import HistogramCounter
+from fitnoise.kernel.designs.margins import NOISE_VARIANCE, PureStrategy
+from fitnoise.planning.plan import Plan
+from fitnoise.reading import tables as reconstruct
+from fitnoise.request.publication import Goal
+from fitnoise.request.targets import Kind
+from fitnoise.solving.certificates import lower_bound
 from tolerances import EXACT, GAP, LOOSE
 
 

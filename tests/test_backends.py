@@ -9,10 +9,10 @@ import torch
 
 import fitnoise as fn
 import zoo
-from fitnoise.backends import NUMPY, torch_backend
+from fitnoise.algebra.backends import NUMPY, torch_backend
 from fitnoise.errors import PlanError
-from fitnoise.mechanisms.formulation import Formulation
-from fitnoise.publication import CellBudgets, Goal, Objective
+from fitnoise.mechanisms.gaussian.formulation import Formulation
+from fitnoise.request.publication import CellBudgets, Goal, Objective
 from laws import check_plan
 from tolerances import EXACT, GAP
 

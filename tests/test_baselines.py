@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
-from fitnoise import gallery
-from fitnoise.publication import Goal, Objective
+from fitnoise.laboratory import gallery
+from fitnoise.request.publication import Goal, Objective
 from tolerances import EXACT, GAP, LOOSE
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))

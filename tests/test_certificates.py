@@ -9,10 +9,10 @@ import fitnoise as fn
 import zoo
 from conftest import zoo_plan
 from dense import dense_bound
-from fitnoise import sectors
-from fitnoise.certificates import NOBODY, Certificate, Evidence, Pairs, Terms, lower_bound
 from fitnoise.errors import PlanError
-from fitnoise.sectors import decompose
+from fitnoise.solving import sectors
+from fitnoise.solving.certificates import NOBODY, Certificate, Evidence, Pairs, Terms, lower_bound
+from fitnoise.solving.sectors import decompose
 from tolerances import EXACT
 
 REPLACE = fn.Neighbours.REPLACE_ONE

@@ -16,11 +16,18 @@ from fractions import Fraction
 import pytest
 
 import fitnoise as fn
-from fitnoise import cli, console, noise, releases
-from fitnoise.cli import main
-from fitnoise.ledger import ceil_dyadic
-from fitnoise.mechanisms import matrix
-from fitnoise.privacy import PrivacyUnit
+from fitnoise.interfaces import cli, console
+from fitnoise.interfaces.cli import main
+from fitnoise.interfaces.report import tables_line
+from fitnoise.kernel import noise
+from fitnoise.kernel.ledger import ceil_dyadic
+from fitnoise.kernel.privacy import pure_mu
+from fitnoise.kernel.units import PrivacyUnit
+from fitnoise.mechanisms.laplace import planning as matrix
+from fitnoise.reading import release as releases
+from fitnoise.reading.files import csv_text
+from fitnoise.request.documents import json_schema
+from fitnoise.request.workloads import slug
 
 SPEC = """
 title = "People"
@@ -363,7 +370,7 @@ def test_a_balance_may_fall_when_charges_are_composed(run, here, monkeypatch):
     (here / "spec.toml").write_text(f'privacy = {{ beside = ["{plan.hash}"] }}' + SPEC, encoding="utf-8")
     run("plan", "spec.toml", "-o", "plan.json")
     monkeypatch.setattr(cli, "release", lambda *_, **__: {"area": None})  # charges nothing
-    monkeypatch.setattr(cli, "_spent", lambda *_: fn.spec.Fraction(1, 4))
+    monkeypatch.setattr(cli, "_spent", lambda *_: Fraction(1, 4))
     assert "rho spent fell by 0.2500000\n" in run(*RELEASE)[1]
 
 
@@ -478,7 +485,7 @@ def test_commands_written_wrongly_end_with_2_and_change_nothing(run, here, argum
 def test_a_cap_for_one_of_several_units_needs_its_name(run):
     with fn.Ledger("l") as ledger:
         for unit in ("one person", "one household"):
-            ledger.set_cap(fn.Account("people", unit), fn.spec.Fraction(1))
+            ledger.set_cap(fn.Account("people", unit), Fraction(1))
     for source, count in (("people", 2), ("others", 0)):
         code, _, err = run("ledger", "l", "--cap", "2", "--source", source)
         assert (code, f"the ledger knows {count} privacy units for '{source}'" in err) == (2, True)
@@ -672,7 +679,7 @@ def test_a_release_killed_at_any_time_is_whole_or_absent(run, here):
 
 def test_the_schema_is_printed(run):
     code, out, err = run("schema", "--json")
-    assert (code, json.loads(out), err) == (0, fn.spec.json_schema(), "")
+    assert (code, json.loads(out), err) == (0, json_schema(), "")
 
 
 def test_it_runs_as_a_module_and_as_a_program(here):
@@ -1096,7 +1103,7 @@ def test_files_are_written_for_the_tables_named_or_for_none(run, here, pattern):
         assert code == 0
         files = f"files      {len(written)} of 6 tables; `fitnoise tables` rebuilds each of them"
         assert out.splitlines()[1:3] == [f"tables     {PATTERN_LINE}", files]
-        slugs = {f"{fn.workloads.slug(n)}.{end}" for n in written for end in ("csv", "parquet")}
+        slugs = {f"{slug(n)}.{end}" for n in written for end in ("csv", "parquet")}
         assert {p.name for p in (here / name / "tables").iterdir()} == slugs
         assert run("verify", name)[0] == 0
         document = json.loads(run(*RELEASE[:6], f"{name} again", *options, "--json")[1])
@@ -1151,7 +1158,7 @@ def test_a_table_is_printed_as_its_file_says(run, here, pattern):
     """Also when the release has no file for it, and whatever the stream's own encoding."""
     pattern.write("bare", tables=[])
     for name in NAMES:
-        file = (here / "release" / "tables" / f"{fn.workloads.slug(name)}.csv").read_bytes()
+        file = (here / "release" / "tables" / f"{slug(name)}.csv").read_bytes()
         for folder in ("release", "bare"):
             code, out, err = run("tables", folder, name)
             assert (code, out.encode(), err) == (0, file, "rebuilding …\n")
@@ -1260,7 +1267,7 @@ def test_tables_are_written_whole_or_not_at_all(run, here, pattern, monkeypatch,
         asked.append(frame)
         if len(asked) == 2:
             raise accident
-        return releases.csv_text(frame)
+        return csv_text(frame)
 
     monkeypatch.setattr(cli, "csv_text", failing)
     places = sorted(here.rglob("*"))
@@ -1314,7 +1321,7 @@ def test_a_line_names_the_first_of_many_tables():
     singles = [fn.table(f"x{i}", margin=1) for i in range(20)]
 
     def line(*parts):
-        return console.tables_line(fn.Workload(domain, parts).tables)
+        return tables_line(fn.Workload(domain, parts).tables)
 
     assert line(*singles[:2]) == "x0, x1"
     assert line(*singles[:12]) == ", ".join(f"x{i}" for i in range(12))
@@ -1357,7 +1364,7 @@ def test_the_whole_pure_path_for_programs(run, here, promised):
     assert 0 <= plan["epsilon"] - float(epsilon) <= 1e-15
     assert plan["value"] == pytest.approx(float(epsilon) ** 2 / 2) == plan["rho"]
     assert plan["cost_squared"] == pytest.approx(float(epsilon) ** 2)
-    assert plan["mu"] == fn.privacy.pure_mu(epsilon)
+    assert plan["mu"] == pure_mu(epsilon)
     assert plan["gap"] == pytest.approx(plan["value"] / plan["bound"] - 1)
     assert 1 < made.ratio < 10
     for table in plan["tables"]:

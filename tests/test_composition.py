@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fitnoise.composition import MAX_CELLS, Profile, joint
 from fitnoise.errors import LedgerError
+from fitnoise.kernel.losses import MAX_CELLS, Profile, joint
 
 UNIT = Fraction(1, 2**64)
 SIZES = {"age": 3, "sex": 2, "region": 4, "one": 1, "owner": 2}

@@ -25,7 +25,8 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 import fitnoise as fn
-from fitnoise.counting import (
+from fitnoise.errors import DataError
+from fitnoise.kernel.counting import (
     Counter,
     DuckCounter,
     HistogramCounter,
@@ -36,9 +37,8 @@ from fitnoise.counting import (
     open_counter,
     sources,
 )
-from fitnoise.domain import Attribute
-from fitnoise.errors import DataError
-from fitnoise.publication import DataSource, OutsideDomain
+from fitnoise.kernel.domain import Attribute
+from fitnoise.kernel.units import DataSource, OutsideDomain
 
 SECRET = "Xk7secret"  # noqa: S105 - a value that no message may repeat
 DROP, REFUSE = OutsideDomain.DROP, OutsideDomain.REFUSE

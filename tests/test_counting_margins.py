@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fitnoise.counting import Tally, margins, maximal
 from fitnoise.errors import DataError
-from fitnoise.sectors import physical_memory
+from fitnoise.kernel.arrays import physical_memory
+from fitnoise.kernel.counting import Tally, margins, maximal
 
 SIZES = dict(zip("abcdef", (2, 3, 1, 2, 4, 1), strict=True))
 SUBSETS = [m for k in range(len(SIZES) + 1) for m in itertools.combinations(SIZES, k)]

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fitnoise as fn
-from fitnoise.counting import DuckCounter, HistogramCounter, duck, margins, open_counter, sources, tables
 from fitnoise.errors import DataError
-from fitnoise.publication import DataSource
+from fitnoise.kernel.counting import DuckCounter, HistogramCounter, duck, margins, open_counter, sources, tables
+from fitnoise.kernel.units import DataSource
 from test_counting import (
     DOMAIN,
     DROP,

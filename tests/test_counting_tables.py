@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fitnoise.counting import tables
-from fitnoise.counting._base import Gauge
-from fitnoise.counting.tables import Tables, joint_tables
+from fitnoise.kernel.counting import tables
+from fitnoise.kernel.counting._base import Gauge
+from fitnoise.kernel.counting.tables import Tables, joint_tables
 
 
 def plain(cells, sizes, margins, records):

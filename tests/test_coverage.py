@@ -9,9 +9,11 @@ import fitnoise as fn
 import reference as ref
 import zoo
 from dense import rebuilt_tables
-from fitnoise import data, noise, reconstruct
-from fitnoise.spec import load_spec
-from fitnoise.targets import z_score
+from fitnoise import data
+from fitnoise.kernel import noise
+from fitnoise.reading import tables as reconstruct
+from fitnoise.request.documents import load_spec
+from fitnoise.request.targets import z_score
 from laws import released
 from tolerances import SIGNIFICANCE
 

@@ -12,10 +12,11 @@ import pytest
 
 import fitnoise as fn
 from dense import table_matrix
-from fitnoise import data, demo
-from fitnoise.cli import main
+from fitnoise import data
 from fitnoise.errors import ReleaseError
-from fitnoise.verification import Check, Verification
+from fitnoise.interfaces import demo
+from fitnoise.interfaces.cli import main
+from fitnoise.reading.verification import Check, Verification
 
 RHO, SEPARATE = 0.0356209, 0.2139
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fitnoise.domain import Binned, Categorical, Domain, Ordered
 from fitnoise.errors import DomainError
+from fitnoise.kernel.domain import Binned, Categorical, Domain, Ordered
 
 
 def test_categorical_shows_labels_where_it_has_them():

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fitnoise.errors import WorkloadError
-from fitnoise.finite import (
+from fitnoise.kernel.designs.graphs import Box
+from fitnoise.mechanisms.finite import (
     Verdict,
     complete,
     cycle,
@@ -30,11 +31,10 @@ from fitnoise.finite import (
     threshold,
     weighting,
 )
-from fitnoise.finite.cells import cells
-from fitnoise.finite.enclosures import BITS, Quotient, enclose, exact_solutions, exact_solve, level
-from fitnoise.finite.existence import _residual as residual_of
-from fitnoise.finite.existence import _Search as Search
-from fitnoise.finite.graphs import Box
+from fitnoise.mechanisms.finite.cells import cells
+from fitnoise.mechanisms.finite.enclosures import BITS, Quotient, enclose, exact_solutions, exact_solve, level
+from fitnoise.mechanisms.finite.existence import _residual as residual_of
+from fitnoise.mechanisms.finite.existence import _Search as Search
 
 YES, NO, UNDECIDED = Verdict.YES, Verdict.NO, Verdict.UNDECIDED
 GOLDEN = math.log((1 + math.sqrt(5)) / 2)

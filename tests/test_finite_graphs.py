@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from fitnoise import finite
 from fitnoise.errors import WorkloadError
-from fitnoise.finite import (
+from fitnoise.kernel.designs import graphs as module
+from fitnoise.kernel.units import Neighbours
+from fitnoise.mechanisms import finite
+from fitnoise.mechanisms.finite import (
     QueryGraph,
     bundle,
     complete,
@@ -27,8 +29,6 @@ from fitnoise.finite import (
     product,
     sum_query,
 )
-from fitnoise.finite import graphs as module
-from fitnoise.privacy import Neighbours
 
 TEMPLATES = {
     "one": path(1),

@@ -1,7 +1,6 @@
 """Mechanisms without a table: the laws of small ones in fractions, proofs that refuse, draws, and large ones."""
 
 import contextlib
-import importlib
 import itertools
 import math
 import random
@@ -11,9 +10,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fitnoise import noise
 from fitnoise.errors import FitnoiseError, PlanError, WorkloadError
-from fitnoise.finite import (
+from fitnoise.kernel import noise
+from fitnoise.kernel.designs import lazy as room
+from fitnoise.kernel.designs.graphs import Box
+from fitnoise.kernel.exact import exp_below, exp_bounds
+from fitnoise.mechanisms.finite import (
     Decision,
     LazyMechanism,
     QueryGraph,
@@ -32,11 +34,10 @@ from fitnoise.finite import (
     tight_constraints,
     uniform,
 )
-from fitnoise.finite.exact import exp_below, exp_bounds
-from fitnoise.finite.graphs import Box
+from fitnoise.mechanisms.finite import box as box_room
+from fitnoise.mechanisms.finite.accuracy import accuracy
+from fitnoise.mechanisms.finite.similarity import weighting
 from tolerances import EXACT, SIGNIFICANCE
-
-room = importlib.import_module("fitnoise.finite.lazy")
 
 SMALL = [  # a graph, ε; with ends that meet, steps longer than the box, unlike steps, one result
     (path(1), 1),
@@ -109,25 +110,25 @@ def test_small_ones_are_private_in_fractions_and_what_the_table_says(graph, epsi
     assert mechanism.log_ratio() <= mechanism.epsilon == Fraction(epsilon)
     table = tight_constraints(graph, epsilon)
     assert probabilities(mechanism) == pytest.approx(table.probabilities(), abs=1e-12, rel=0)
-    assert mechanism.hits() == pytest.approx(table.hits(), abs=1e-12, rel=0)
+    assert accuracy(mechanism).hits() == pytest.approx(accuracy(table).hits(), abs=1e-12, rel=0)
     flat = uniform(graph)
-    assert mechanism.hit_rate(flat) == pytest.approx(table.hit_rate(flat), abs=1e-12)
+    assert accuracy(mechanism).hit_rate(flat) == pytest.approx(accuracy(table).hit_rate(flat), abs=1e-12)
     prior = np.random.default_rng(3).dirichlet(np.ones(graph.n))
-    assert mechanism.hit_rate(prior) == pytest.approx(table.hit_rate(prior), abs=1e-12)
+    assert accuracy(mechanism).hit_rate(prior) == pytest.approx(accuracy(table).hit_rate(prior), abs=1e-12)
     assert mechanism.outputs == graph.n
     spiked = np.eye(graph.n)[0] * 0.9 + 0.1 * prior
     for pi in (flat, prior, spiked, np.eye(graph.n)[0]):
-        assert mechanism.leakage(pi) == pytest.approx(table.leakage(pi), abs=1e-10)
+        assert accuracy(mechanism).leakage(pi) == pytest.approx(accuracy(table).leakage(pi), abs=1e-10)
         for o in (0, graph.n // 2, graph.n - 1):
-            assert mechanism.posterior(pi, o) == pytest.approx(table.posteriors(pi)[o], abs=1e-10)
+            assert accuracy(mechanism).posterior(pi, o) == pytest.approx(accuracy(table).posteriors(pi)[o], abs=1e-10)
     assert [mechanism.read(o) for o in range(graph.n)] == list(graph.results)
     if epsilon < 20:  # nothing is given away where α is not rounded much
         assert mechanism.log_ratio() >= mechanism.epsilon - Fraction(1, 2**40)
     if not isinstance(graph.results[0], tuple) or len(graph.structure.shape) > 1:
-        assert mechanism.absolute_errors() == pytest.approx(table.absolute_errors(), abs=1e-10)
-        assert mechanism.squared_errors() == pytest.approx(table.squared_errors(), abs=1e-10)
-        assert mechanism.mae(prior) == pytest.approx(table.mae(prior), abs=1e-10)
-        assert mechanism.rmse(prior) == pytest.approx(table.rmse(prior), abs=1e-6)
+        assert accuracy(mechanism).absolute_errors() == pytest.approx(accuracy(table).absolute_errors(), abs=1e-10)
+        assert accuracy(mechanism).squared_errors() == pytest.approx(accuracy(table).squared_errors(), abs=1e-10)
+        assert accuracy(mechanism).mae(prior) == pytest.approx(accuracy(table).mae(prior), abs=1e-10)
+        assert accuracy(mechanism).rmse(prior) == pytest.approx(accuracy(table).rmse(prior), abs=1e-6)
 
 
 @pytest.mark.parametrize(("graph", "epsilon"), SMALL, ids=IDS)
@@ -144,14 +145,14 @@ def test_bounds_of_rows_hold_the_rows_of_any_weights(graph, epsilon, bits):
             weights >>= 10
         stand_in = type("", (), {"graph": graph, "alpha": alpha, "weights": weights})
         exact = [sum(row_of(stand_in, i)) for i in range(graph.n)]
-        ways = [room._rows(box, alpha, weights), room._layers(box, alpha, weights)]
+        ways = [room.row_sums(box, alpha, weights), room.layers(box, alpha, weights)]
         for found in ways:
             unit = Fraction(2) ** found.unit
             values = found.values.ravel().tolist()
             assert all(abs(v - unit * e) <= found.off for v, e in zip(values, exact, strict=True))
             assert found.off <= (60 + 10 / (1 - alpha)) + 3 * 70 / -math.log(alpha)
             assert found.spread is None or found.spread >= max(exact) / min(exact)
-        within = room._layers(box, alpha, weights, 1)
+        within = room.layers(box, alpha, weights, 1)
         for i in range(graph.n):
             here = np.array(place_of(stand_in, i))
             near = sum(
@@ -168,7 +169,7 @@ def test_bounds_of_rows_hold_the_rows_of_any_weights(graph, epsilon, bits):
 def test_layers_with_sums_beyond_64_bits_are_bounded():
     box, alpha = Box((90, 40), (1, 2)), Fraction(1, 2)
     weights = np.full(box.shape, 2**62 - 1)
-    found = room._layers(box, alpha, weights)
+    found = room.layers(box, alpha, weights)
     row = [alpha ** max(i, -(-j // 2)) * (2**62 - 1) for i in range(90) for j in range(40)]
     assert abs(found.values[0, 0] - sum(row) * Fraction(2) ** found.unit) <= found.off < 2**20
     assert found.values.min() > 2**50
@@ -209,7 +210,7 @@ def test_weights_that_are_changed_are_proven_anew_or_refused():
 
 def test_clipping_a_formal_solution_is_refused():
     graph = sum_query(150, 5)
-    z = importlib.import_module("fitnoise.finite.similarity").weighting(graph, 0.8).z
+    z = weighting(graph, 0.8).z
     clipped = np.rint(np.maximum(z, 0) * 2**50).astype(np.int64)
     with pytest.raises(PlanError, match=r"its logarithm is up to 0\.8[0-9].*No mechanism was made"):
         given(graph, 0.8, Fraction(int(math.exp(-0.8) * 2**62), 2**62), clipped)
@@ -223,22 +224,22 @@ def test_alpha_is_refused_where_it_is_too_small():
 
 
 def test_solutions_that_are_rough_are_refined(monkeypatch):
-    graph, found = sum_query(8, 5), room.existence(sum_query(8, 5), Fraction(1))
+    graph, found = sum_query(8, 5), box_room.existence(sum_query(8, 5), Fraction(1))
     rough = found.weights * (1 + 1e-7 * np.sin(np.arange(graph.n)))
-    monkeypatch.setattr(room, "existence", lambda *_: Decision(Verdict.YES, None, rough, 1e-6, "rough"))
+    monkeypatch.setattr(box_room, "existence", lambda *_: Decision(Verdict.YES, None, rough, 1e-6, "rough"))
     mechanism = lazy_tight_constraints(graph, 1)
-    assert mechanism.hits() == pytest.approx(found.weights, abs=1e-12)
-    monkeypatch.setattr(room, "_ROUNDS", 0)
+    assert accuracy(mechanism).hits() == pytest.approx(found.weights, abs=1e-12)
+    monkeypatch.setattr(box_room, "_ROUNDS", 0)
     with pytest.raises(PlanError, match="not proven to be alike"):
         lazy_tight_constraints(graph, 1)
     worse = np.where(np.arange(graph.n) == 5, -1e-9, found.weights)
-    monkeypatch.setattr(room, "existence", lambda *_: Decision(Verdict.YES, None, worse, 1e-10, "wrong"))
+    monkeypatch.setattr(box_room, "existence", lambda *_: Decision(Verdict.YES, None, worse, 1e-10, "wrong"))
     with pytest.raises(PlanError, match="proven to be below 0"):
         lazy_tight_constraints(graph, 1)
-    monkeypatch.setattr(room, "_ROUNDS", 1)
-    formal = room.Similarity(graph, 0.8).solve(np.ones(graph.n))
+    monkeypatch.setattr(box_room, "_ROUNDS", 1)
+    formal = box_room.Similarity(graph, 0.8).solve(np.ones(graph.n))
     assert formal.min() < -0.01
-    monkeypatch.setattr(room, "existence", lambda *_: Decision(Verdict.YES, None, np.maximum(formal, 0), 0, "lie"))
+    monkeypatch.setattr(box_room, "existence", lambda *_: Decision(Verdict.YES, None, np.maximum(formal, 0), 0, "lie"))
     with pytest.raises(PlanError, match=r"too close to 0.*No mechanism was made"):
         lazy_tight_constraints(graph, 0.8)
 
@@ -257,7 +258,7 @@ def test_there_is_none_below_the_threshold(graph, epsilon):
 
 
 def test_existence_starts_where_it_starts():
-    assert lazy_tight_constraints(sum_query(150, 5), 0.968133485).hits().min() > 0
+    assert accuracy(lazy_tight_constraints(sum_query(150, 5), 0.968133485)).hits().min() > 0
     with pytest.raises(PlanError, match="does not exist"):
         lazy_tight_constraints(sum_query(150, 5), 0.968133484)
 
@@ -268,7 +269,7 @@ def test_what_is_undecided_is_not_made():
 
 
 def test_a_refusal_without_weights_still_says_why(monkeypatch):
-    monkeypatch.setattr(room, "existence", lambda *_: Decision(Verdict.NO, None, None, math.inf, "singular"))
+    monkeypatch.setattr(box_room, "existence", lambda *_: Decision(Verdict.NO, None, None, math.inf, "singular"))
     with pytest.raises(PlanError, match=r"does not exist at ε = 1: z, .* has no solution without negative entries\. "):
         lazy_tight_constraints(sum_query(2, 2), 1)
 
@@ -331,8 +332,8 @@ def test_weights_of_nothing_on_two_axes_are_refused():
 
 def test_what_never_occurs_says_nothing():
     mechanism = given(path(4), 3, Fraction(1, 2), np.array([3, 0, 5, 4]))
-    assert mechanism.posterior(uniform(path(4)), 1).tolist() == [0.0] * 4
-    assert mechanism.posterior(uniform(path(4)), 0).sum() == pytest.approx(1)
+    assert accuracy(mechanism).posterior(uniform(path(4)), 1).tolist() == [0.0] * 4
+    assert accuracy(mechanism).posterior(uniform(path(4)), 0).sum() == pytest.approx(1)
 
 
 def test_wide_steps_need_small_weights():
@@ -581,7 +582,7 @@ def test_margins_are_the_smallest(graph, epsilon):
     mechanism = lazy_tight_constraints(graph, epsilon)
     labels = [place_of(mechanism, i) for i in range(graph.n)]
     table = probabilities(mechanism)
-    found = [mechanism.margin(c) for c in CONFIDENCES]
+    found = [accuracy(mechanism).margin(c) for c in CONFIDENCES]
     assert found == [brute(labels, table, np.arange(graph.n), c) for c in CONFIDENCES]
     assert all(isinstance(h, int) for h in found)
     assert found == sorted(found)
@@ -598,42 +599,42 @@ def test_margins_are_the_smallest(graph, epsilon):
     ids=lambda m: m.family,
 )
 def test_margins_of_tables_are_the_smallest(mechanism):
-    guesses = mechanism.remap(np.random.default_rng(2).dirichlet(np.ones(mechanism.graph.n)))
+    guesses = accuracy(mechanism).remap(np.random.default_rng(2).dirichlet(np.ones(mechanism.graph.n)))
     for own in (None, guesses):
         read = mechanism.answers if own is None else own
         table = mechanism.probabilities()
         for c in CONFIDENCES:
-            assert mechanism.margin(c, own) == brute(mechanism.graph.results, table[:, table.max(axis=0) > 0],
+            assert accuracy(mechanism).margin(c, own) == brute(mechanism.graph.results, table[:, table.max(axis=0) > 0],
                                                      read[table.max(axis=0) > 0], c)  # fmt: skip
 
 
 def test_a_coverage_that_only_just_is_or_is_not_enough():
     graph, exact = path(2), from_integers(path(2), 2, [[3, 1], [1, 3]])
-    assert exact.margin(0.75 - 1e-12) == 0
-    assert exact.margin(0.75) == exact.margin(0.75 + 1e-12) == 1  # rounding is on the safe side
+    assert accuracy(exact).margin(0.75 - 1e-12) == 0
+    assert accuracy(exact).margin(0.75) == accuracy(exact).margin(0.75 + 1e-12) == 1  # rounding is on the safe side
     lazy = given(graph, 2, Fraction(1, 4), np.array([3, 3]))  # 4/5 and 1/5
-    assert lazy.margin(0.8 - 2e-12) == 0
-    assert lazy.margin(0.8) == 1
+    assert accuracy(lazy).margin(0.8 - 2e-12) == 0
+    assert accuracy(lazy).margin(0.8) == 1
 
 
 @pytest.mark.parametrize("confidence", [0, 1, -0.5, 1.5, math.nan, "0.95", None, True])
 def test_a_confidence_is_between_0_and_1(confidence):
     for mechanism in (tight_constraints(path(3), 1), lazy_tight_constraints(path(3), 1)):
         with pytest.raises(WorkloadError, match="the confidence is"):
-            mechanism.margin(confidence)
+            accuracy(mechanism).margin(confidence)
 
 
 def test_margins_need_numbers():
     named = QueryGraph(("none", "one", "two"), Box((3,), (1,)))
     with pytest.raises(WorkloadError, match="no numbers"):
-        tight_constraints(named, 1).margin(0.9)
+        accuracy(tight_constraints(named, 1)).margin(0.9)
 
 
 def test_margins_cover_what_is_drawn():
     # Where the margin is tightest, the share that it covers is a binomial draw with its probability.
     for graph, epsilon, place in [(sum_query(20, 5), 1.0, (50,)), (independent_counts(6, 6), 1.2, (3, 3))]:
         mechanism = lazy_tight_constraints(graph, epsilon)
-        h = mechanism.margin(0.9)
+        h = accuracy(mechanism).margin(0.9)
         seen = draws(mechanism, place, 10_000)
         away = [max(abs(a - b) for a, b in zip(place_of(mechanism, o), place, strict=True)) for o in range(graph.n)]
         covered = int(seen[np.array(away) <= h].sum())
@@ -656,16 +657,18 @@ def test_margins_cover_what_is_drawn():
 def test_a_million_results(graph, epsilon, rate):
     mechanism = lazy_tight_constraints(graph, epsilon)
     assert Fraction(epsilon) - Fraction(1, 10**12) <= mechanism.log_ratio() <= Fraction(epsilon)
-    hits = mechanism.hits().reshape(mechanism.weights.shape)
+    hits = accuracy(mechanism).hits().reshape(mechanism.weights.shape)
     if rate is not None:
-        assert mechanism.hit_rate(uniform(graph)) == pytest.approx(rate, abs=1e-5)
+        assert accuracy(mechanism).hit_rate(uniform(graph)) == pytest.approx(rate, abs=1e-5)
     assert hits == pytest.approx(np.flip(hits), abs=1e-12)
     middle = tuple(s // 2 for s in hits.shape)
     small = tight_constraints(sum_query(80, 5), 1.0) if rate else None
     if small is not None:
-        assert hits[:40] == pytest.approx(small.hits()[:40], abs=1e-11)  # away from the other end nothing changes
+        assert hits[:40] == pytest.approx(
+            accuracy(small).hits()[:40], abs=1e-11
+        )  # away from the other end nothing changes
     assert mechanism.tries < 5
-    margin = mechanism.margin(0.95)
+    margin = accuracy(mechanism).margin(0.95)
     drawn = [
         noise.by_distance(mechanism.alpha, mechanism.steps, mechanism.weights, mechanism.top, middle)
         for _ in range(2000)
@@ -677,12 +680,14 @@ def test_a_million_results(graph, epsilon, rate):
 def test_ten_thousand_results():
     mechanism = lazy_tight_constraints(sum_query(2000, 5), 1.0)
     assert 1 - Fraction(1, 10**12) <= mechanism.log_ratio() <= 1
-    assert mechanism.hits()[:12] == pytest.approx(
+    assert accuracy(mechanism).hits()[:12] == pytest.approx(
         [0.464873163, 0.397783567, 0.303462178, 0.195754272, 0.092752376, 0.011351149, 0.110055721, 0.181142948,
          0.207974209, 0.187149785, 0.129476722, 0.110227063], abs=1e-9,
     )  # fmt: skip
     alpha = math.exp(-1)
     bulk = (1 - alpha) / (1 - alpha + 10 * alpha)
-    assert mechanism.hits()[5000] == pytest.approx(bulk, rel=EXACT)  # the staircase of width 5
+    assert accuracy(mechanism).hits()[5000] == pytest.approx(bulk, rel=EXACT)  # the staircase of width 5
     for confidence in (0.5, 0.95, 0.999):
-        assert mechanism.margin(confidence) == tight_constraints(sum_query(100, 5), 1).margin(confidence)
+        assert accuracy(mechanism).margin(confidence) == accuracy(tight_constraints(sum_query(100, 5), 1)).margin(
+            confidence
+        )

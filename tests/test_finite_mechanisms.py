@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fitnoise import noise
 from fitnoise.errors import PlanError, WorkloadError
-from fitnoise.finite import (
+from fitnoise.kernel import noise
+from fitnoise.kernel.designs.choices import FiniteMechanism, from_integers
+from fitnoise.kernel.designs.weights import Weights, from_rows, of_table
+from fitnoise.kernel.exact import exp_below, exp_bounds, log_above
+from fitnoise.mechanisms.finite import (
     complete,
     cycle,
     disjoint_counts,
@@ -23,8 +26,9 @@ from fitnoise.finite import (
     product,
     sum_query,
 )
-from fitnoise.finite.exact import exp_below, exp_bounds, hops, log_above
-from fitnoise.finite.families import (
+from fitnoise.mechanisms.finite.accuracy import accuracy
+from fitnoise.mechanisms.finite.exact import hops
+from fitnoise.mechanisms.finite.families import (
     distance_kernel,
     from_probabilities,
     geometric,
@@ -33,14 +37,12 @@ from fitnoise.finite.families import (
     tight_constraints,
     weighting_with_error,
 )
-from fitnoise.finite.mechanisms import FiniteMechanism, from_integers
-from fitnoise.finite.optimal import best_mechanism, residual_column
-from fitnoise.finite.priors import corner_priors, hit_bound, regularity, uniform
-from fitnoise.finite.weights import Weights, from_rows, of_table
+from fitnoise.mechanisms.finite.optimal import best_mechanism, residual_column
+from fitnoise.mechanisms.finite.priors import corner_priors, hit_bound, regularity, uniform
 from test_finite_priors import fractions_solved, random_graph, star
 from tolerances import EXACT, SIGNIFICANCE
 
-optimal = importlib.import_module("fitnoise.finite.optimal")  # the room; fitnoise.finite.optimal is its function
+optimal = importlib.import_module("fitnoise.mechanisms.finite.optimal")  # `finite.optimal` is its function
 SUM = sum_query(150, 5)
 KING = independent_counts(30, 30)
 NOT_MONOTONE = from_edges(6, [(0, 2), (0, 3), (0, 5), (1, 2), (1, 3), (1, 5), (2, 3), (2, 4), (3, 4), (4, 5)])
@@ -51,7 +53,7 @@ def king(n):
 
 
 def best_rate(mechanism, prior=None):
-    return mechanism.expected_gain(uniform(mechanism.graph) if prior is None else prior)
+    return accuracy(mechanism).expected_gain(uniform(mechanism.graph) if prior is None else prior)
 
 
 def is_private(mechanism):
@@ -133,7 +135,7 @@ def test_closed_forms_of_the_staircase_and_the_geometric_mechanism(epsilon):
 
 def test_the_mechanism_of_figure_6a_in_full():
     mechanism = tight_constraints(SUM, 1)
-    z = mechanism.hits()
+    z = accuracy(mechanism).hits()
     first = [
         0.464873163, 0.397783567, 0.303462178, 0.195754272, 0.092752376, 0.011351149, 0.110055721, 0.181142948,
         0.207974209, 0.187149785, 0.129476722, 0.110227063,
@@ -143,28 +145,32 @@ def test_the_mechanism_of_figure_6a_in_full():
     assert z[300:450] == pytest.approx(np.full(150, 0.146632574), abs=1e-9)
     assert mechanism.probabilities() == pytest.approx(np.exp(-np.asarray(SUM.distances())) * z, abs=1e-11)
     flat = uniform(SUM)
-    assert mechanism.hit_rate(flat) == pytest.approx(0.148322754, abs=1e-9)
-    assert (mechanism.remap(flat) == np.arange(751)).all()
-    assert mechanism.leakage(flat) == pytest.approx(6.799480939, abs=1e-8)
-    assert (mechanism.mae(flat), mechanism.rmse(flat)) == pytest.approx((5.003724, 7.101006), abs=1e-6)
+    assert accuracy(mechanism).hit_rate(flat) == pytest.approx(0.148322754, abs=1e-9)
+    assert (accuracy(mechanism).remap(flat) == np.arange(751)).all()
+    assert accuracy(mechanism).leakage(flat) == pytest.approx(6.799480939, abs=1e-8)
+    assert (accuracy(mechanism).mae(flat), accuracy(mechanism).rmse(flat)) == pytest.approx(
+        (5.003724, 7.101006), abs=1e-6
+    )
     assert mechanism.log_ratio() == 1
     assert mechanism.weights.total == 2**160  # a power of two: drawing never starts anew
     other = geometric(SUM, 1)
-    assert (other.mae(flat), other.rmse(flat)) == pytest.approx((4.930337, 7.009852), abs=1e-6)  # better in the mean
+    assert (accuracy(other).mae(flat), accuracy(other).rmse(flat)) == pytest.approx(
+        (4.930337, 7.009852), abs=1e-6
+    )  # better in the mean
 
 
 def test_errors_at_larger_epsilon():
     flat = uniform(SUM)
     tight, other = tight_constraints(SUM, 1.3), geometric(SUM, 1.3)
-    assert (tight.mae(flat), tight.rmse(flat)) == pytest.approx((3.821351, 5.489902), abs=1e-6)
-    assert (other.mae(flat), other.rmse(flat)) == pytest.approx((3.781041, 5.394405), abs=1e-6)
-    assert tight.leakage(flat) == pytest.approx(7.317608402, abs=1e-8)
+    assert (accuracy(tight).mae(flat), accuracy(tight).rmse(flat)) == pytest.approx((3.821351, 5.489902), abs=1e-6)
+    assert (accuracy(other).mae(flat), accuracy(other).rmse(flat)) == pytest.approx((3.781041, 5.394405), abs=1e-6)
+    assert accuracy(tight).leakage(flat) == pytest.approx(7.317608402, abs=1e-8)
 
 
 def test_the_mechanism_of_figure_6b():
     mechanism = tight_constraints(KING, 1.2)
     assert best_rate(mechanism) == pytest.approx(0.189963053, abs=1e-9)
-    assert mechanism.hits().min() == pytest.approx(2.5872e-2, abs=1e-6)
+    assert accuracy(mechanism).hits().min() == pytest.approx(2.5872e-2, abs=1e-6)
     assert mechanism.log_ratio() <= Fraction(1.2)
 
 
@@ -186,7 +192,7 @@ def test_where_the_paper_has_a_mechanism_and_there_is_none(graph, epsilon, least
 
 
 def test_existence_starts_where_it_starts():
-    assert tight_constraints(SUM, 0.968133485).hits().min() > 0
+    assert accuracy(tight_constraints(SUM, 0.968133485)).hits().min() > 0
     with pytest.raises(PlanError, match="does not exist"):
         tight_constraints(SUM, 0.968133484)
 
@@ -222,8 +228,8 @@ def test_exact_tables_of_rational_alpha(graph, alpha, numerators, denominator):
     assert is_private(mechanism)
     assert mechanism.largest_ratio == 1 / alpha
     assert mechanism.log_ratio() == epsilon
-    assert mechanism.hits() == pytest.approx([float(x) for x in z], rel=1e-14)
-    assert mechanism.hit_rate(uniform(graph)) == pytest.approx(float(sum(z)) / graph.n)
+    assert accuracy(mechanism).hits() == pytest.approx([float(x) for x in z], rel=1e-14)
+    assert accuracy(mechanism).hit_rate(uniform(graph)) == pytest.approx(float(sum(z)) / graph.n)
     with pytest.raises(PlanError, match="told apart by more than"):
         from_integers(graph, epsilon * Fraction(999, 1000), rows)
 
@@ -281,13 +287,13 @@ def test_on_a_path_all_are_the_truncated_geometric_mechanism(n, epsilon):
 @pytest.mark.parametrize(("n", "z"), [(5, 0.339118675), (6, 0.315263445), (12, 0.257751346), (13, 0.254485613)])
 def test_rings(n, z):
     mechanism = tight_constraints(cycle(n), 0.5)
-    assert mechanism.hits() == pytest.approx(z, abs=1e-9)
+    assert accuracy(mechanism).hits() == pytest.approx(z, abs=1e-9)
     assert distance_kernel(cycle(n), 0.5).probabilities() == pytest.approx(mechanism.probabilities(), abs=1e-9)
 
 
 @pytest.mark.parametrize(("people", "values", "z"), [(3, 2, 0.241175365), (5, 4, 0.005611367), (2, 10, 0.023971740)])
 def test_whole_tables(people, values, z):
-    assert tight_constraints(hamming(people, values), 0.5).hits() == pytest.approx(z, abs=1e-9)
+    assert accuracy(tight_constraints(hamming(people, values), 0.5)).hits() == pytest.approx(z, abs=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1, 5])
@@ -296,7 +302,7 @@ def test_on_complete_graphs_it_is_randomised_response(epsilon):
     expected = math.exp(epsilon) / (5 + math.exp(epsilon))
     for make in (tight_constraints, randomised_response, distance_kernel):
         mechanism = make(graph, epsilon)
-        assert mechanism.hits() == pytest.approx(expected, abs=1e-11)
+        assert accuracy(mechanism).hits() == pytest.approx(expected, abs=1e-11)
         assert is_private(mechanism)
 
 
@@ -309,7 +315,7 @@ def test_a_singular_matrix_with_many_solutions():
 def test_stars_lose_their_centre():
     with pytest.raises(PlanError, match="does not exist"):
         tight_constraints(star(3), 0.69)
-    assert tight_constraints(star(3), 0.7).hits()[0] < 0.01
+    assert accuracy(tight_constraints(star(3), 0.7)).hits()[0] < 0.01
     at = residual_column(star(3), math.log(2), uniform(star(3)))
     assert at.value == pytest.approx(0.5, abs=1e-9)
 
@@ -332,7 +338,7 @@ def test_stars_lose_their_centre():
 def test_tight_constraints_are_the_optimum_of_the_full_program(graph, epsilon, rate):
     tight = tight_constraints(graph, epsilon)
     program = optimal.optimal(graph, epsilon, uniform(graph))
-    assert tight.hit_rate(uniform(graph)) == pytest.approx(rate, abs=1e-9)
+    assert accuracy(tight).hit_rate(uniform(graph)) == pytest.approx(rate, abs=1e-9)
     assert program.value == pytest.approx(rate, abs=1e-8)
     assert program.gap < 1e-8
     assert program.bound >= rate - EXACT
@@ -412,7 +418,7 @@ def test_residual_columns_are_tight_constraints_inside_the_region(rng):
         y = regularity(graph, 0.7, prior).coefficients.sum()
         found = residual_column(graph, 0.7, prior)
         assert found.value == pytest.approx(y, abs=1e-8)
-        assert tight_constraints(graph, 0.7).hit_rate(prior) == pytest.approx(y, abs=1e-9)
+        assert accuracy(tight_constraints(graph, 0.7)).hit_rate(prior) == pytest.approx(y, abs=1e-9)
         assert found.gap < 1e-8
 
 
@@ -453,7 +459,7 @@ def test_any_gain_has_a_proven_bound(rng):
         assert found.gap < 1e-7
         assert is_private(found.mechanism)
         for make in (geometric, distance_kernel, randomised_response, staircase):
-            assert make(graph, 0.7).expected_gain(prior, gain) <= found.bound + 1e-12
+            assert accuracy(make(graph, 0.7)).expected_gain(prior, gain) <= found.bound + 1e-12
 
 
 def test_multipliers_prove_a_bound_whatever_they_are(rng):
@@ -492,7 +498,7 @@ def test_systems_and_programs_are_private_on_random_graphs(rng):
         if z.proven:
             mechanism = tight_constraints(graph, Fraction(epsilon))
             assert is_private(mechanism)
-            assert mechanism.hits() == pytest.approx(z.x, abs=1e-9)
+            assert accuracy(mechanism).hits() == pytest.approx(z.x, abs=1e-9)
             made += 1
         else:
             with pytest.raises(PlanError, match="does not exist"):
@@ -545,7 +551,7 @@ def test_components_are_not_mixed_by_what_uses_distances():
     mechanism = tight_constraints(graph, 0.6)
     assert mechanism.log_ratio() <= Fraction(0.6)
     table = mechanism.probabilities()
-    gathered = int(np.argmax(mechanism.hits()))
+    gathered = int(np.argmax(accuracy(mechanism).hits()))
     kept = [k for k in range(5) if k != gathered]
     assert table[:2, 2:].sum() + table[2:, :2].sum() < 1e-10
     assert (np.asarray(graph.distances())[:, kept] == np.inf)[table[:, kept] == 0].all()
@@ -591,7 +597,7 @@ def test_rows_and_sums_are_those_of_the_table(rng):
 
 
 def test_many_edges_are_gone_through_in_parts(monkeypatch):
-    monkeypatch.setattr("fitnoise.finite.weights._PAIRS", 64)
+    monkeypatch.setattr("fitnoise.kernel.designs.weights._PAIRS", 64)
     assert geometric(sum_query(6, 3), 0.5).largest_ratio == geometric(sum_query(6, 3), 0.5).largest_ratio
     assert is_private(geometric(sum_query(6, 3), 0.5))
 
@@ -640,7 +646,7 @@ def test_rows_that_are_none_are_refused(rows, broken):
 
 
 def test_rows_with_too_many_different_sums_are_refused(monkeypatch):
-    monkeypatch.setattr("fitnoise.finite.weights.BITS_LIMIT", 100)
+    monkeypatch.setattr("fitnoise.kernel.designs.weights.BITS_LIMIT", 100)
     with pytest.raises(PlanError, match="too many different sums"):
         from_rows([[2**40, 1], [2**41, 3]])
 
@@ -661,47 +667,49 @@ def test_measures_agree_with_their_definitions(rng, small):
     read = np.zeros((7, 7))
     read[np.arange(7), guesses] = 1
     joined = table @ read
-    assert small.hits(guesses) == pytest.approx(np.diag(joined))
-    assert small.hit_rate(prior, guesses) == pytest.approx(prior @ np.diag(joined))
+    assert accuracy(small).hits(guesses) == pytest.approx(np.diag(joined))
+    assert accuracy(small).hit_rate(prior, guesses) == pytest.approx(prior @ np.diag(joined))
     away = np.abs(x[:, None] - x)
-    assert small.absolute_errors(guesses) == pytest.approx((joined * away).sum(axis=1))
-    assert small.squared_errors() == pytest.approx((table * away**2).sum(axis=1))
-    assert small.mae(prior) == pytest.approx(prior @ (table * away).sum(axis=1))
-    assert small.rmse(prior, guesses) == pytest.approx(math.sqrt(prior @ (joined * away**2).sum(axis=1)))
+    assert accuracy(small).absolute_errors(guesses) == pytest.approx((joined * away).sum(axis=1))
+    assert accuracy(small).squared_errors() == pytest.approx((table * away**2).sum(axis=1))
+    assert accuracy(small).mae(prior) == pytest.approx(prior @ (table * away).sum(axis=1))
+    assert accuracy(small).rmse(prior, guesses) == pytest.approx(math.sqrt(prior @ (joined * away**2).sum(axis=1)))
     joint = prior[:, None] * table
-    assert small.posteriors(prior) == pytest.approx((joint / joint.sum(axis=0)).T)
-    assert small.posteriors(prior).sum(axis=1) == pytest.approx(1)
-    assert small.leakage(prior) == pytest.approx(math.log2(joint.max(axis=0).sum() / prior.max()))
-    best = small.remap(prior)
-    assert small.hit_rate(prior, best) == pytest.approx(small.expected_gain(prior))
+    assert accuracy(small).posteriors(prior) == pytest.approx((joint / joint.sum(axis=0)).T)
+    assert accuracy(small).posteriors(prior).sum(axis=1) == pytest.approx(1)
+    assert accuracy(small).leakage(prior) == pytest.approx(math.log2(joint.max(axis=0).sum() / prior.max()))
+    best = accuracy(small).remap(prior)
+    assert accuracy(small).hit_rate(prior, best) == pytest.approx(accuracy(small).expected_gain(prior))
     for _ in range(50):
         other = rng.integers(0, 7, 7)
-        assert small.hit_rate(prior, other) <= small.expected_gain(prior) + EXACT
+        assert accuracy(small).hit_rate(prior, other) <= accuracy(small).expected_gain(prior) + EXACT
         loss = -away.astype(float)
-        assert -small.mae(prior, other) <= small.expected_gain(prior, loss) + EXACT
-    assert -small.mae(prior, small.remap(prior, loss)) == pytest.approx(small.expected_gain(prior, loss))
+        assert -accuracy(small).mae(prior, other) <= accuracy(small).expected_gain(prior, loss) + EXACT
+    assert -accuracy(small).mae(prior, accuracy(small).remap(prior, loss)) == pytest.approx(
+        accuracy(small).expected_gain(prior, loss)
+    )
 
 
 def test_ties_go_to_the_own_answer_and_then_to_the_first():
     graph = path(4)
     flat = from_integers(graph, 1, [[1, 1, 1, 1]] * 4)
-    assert flat.remap(uniform(graph)).tolist() == [0, 1, 2, 3]
-    assert flat.remap([0.5, 0, 0, 0.5]).tolist() == [0, 0, 0, 3]
-    assert flat.remap([0.4, 0.2, 0.2, 0.2]).tolist() == [0] * 4
-    assert flat.remap(uniform(graph), np.ones((4, 2))).tolist() == [0, 1, 0, 0]
+    assert accuracy(flat).remap(uniform(graph)).tolist() == [0, 1, 2, 3]
+    assert accuracy(flat).remap([0.5, 0, 0, 0.5]).tolist() == [0, 0, 0, 3]
+    assert accuracy(flat).remap([0.4, 0.2, 0.2, 0.2]).tolist() == [0] * 4
+    assert accuracy(flat).remap(uniform(graph), np.ones((4, 2))).tolist() == [0, 1, 0, 0]
     turned = from_integers(graph, 1, [[1, 1]] * 4, answers=[3, 2])
-    assert turned.remap(uniform(graph)).tolist() == [3, 2]
+    assert accuracy(turned).remap(uniform(graph)).tolist() == [3, 2]
 
 
 def test_outputs_that_never_occur_have_no_posterior():
     mechanism = from_integers(path(2), 1, [[1, 0], [1, 0]])
-    assert mechanism.posteriors([0.5, 0.5]).tolist() == [[0.5, 0.5], [0.0, 0.0]]
+    assert accuracy(mechanism).posteriors([0.5, 0.5]).tolist() == [[0.5, 0.5], [0.0, 0.0]]
 
 
 def test_errors_of_tuples_add_over_their_places():
     mechanism = staircase(king(3), 1.0)
-    assert mechanism.absolute_errors([4] * 9) == pytest.approx([2, 1, 2, 1, 0, 1, 2, 1, 2])
-    assert mechanism.squared_errors([0] * 9) == pytest.approx([0, 1, 4, 1, 2, 5, 4, 5, 8])
+    assert accuracy(mechanism).absolute_errors([4] * 9) == pytest.approx([2, 1, 2, 1, 0, 1, 2, 1, 2])
+    assert accuracy(mechanism).squared_errors([0] * 9) == pytest.approx([0, 1, 4, 1, 2, 5, 4, 5, 8])
 
 
 def test_rows_are_found_by_their_label(small):
@@ -794,7 +802,7 @@ def test_results_that_are_no_numbers_have_no_errors():
     assert all(c.mae is None for c in choice.candidates)
     assert next(c for c in choice.candidates if c.family == "staircase").gain is None
     with pytest.raises(WorkloadError, match="no numbers"):
-        choice.mechanism.absolute_errors()
+        accuracy(choice.mechanism).absolute_errors()
 
 
 def test_someone_else_may_certify():
@@ -863,7 +871,7 @@ def test_gains_that_are_none_are_refused(gain):
         with pytest.raises(WorkloadError, match="a gain is"):
             use(path(3), 1.0, uniform(path(3)), gain)
     with pytest.raises(WorkloadError, match="a gain is"):
-        geometric(path(3), 1.0).remap(uniform(path(3)), gain)
+        accuracy(geometric(path(3), 1.0)).remap(uniform(path(3)), gain)
 
 
 def test_programs_guess_results():
@@ -874,7 +882,7 @@ def test_programs_guess_results():
 
 @pytest.mark.parametrize("prior", [[0.5, 0.4, 0.2], [1.0, 0.5, -0.5], [0.5, 0.5]])
 def test_priors_that_are_none_are_refused(prior):
-    mechanism = geometric(path(3), 1.0)
+    mechanism = accuracy(geometric(path(3), 1.0))
     for use in (mechanism.hit_rate, mechanism.mae, mechanism.leakage, mechanism.remap, mechanism.posteriors):
         with pytest.raises(WorkloadError, match="prior"):
             use(prior)
@@ -886,7 +894,7 @@ def test_priors_that_are_none_are_refused(prior):
 @pytest.mark.parametrize("guesses", [[0, 1], [0, 1, 3], [0, -1, 1], [0.0, 1.0, 2.0], [[0, 1, 2]]])
 def test_remaps_that_are_none_are_refused(guesses):
     with pytest.raises(WorkloadError, match="a remap gives"):
-        geometric(path(3), 1.0).hits(guesses)
+        accuracy(geometric(path(3), 1.0)).hits(guesses)
 
 
 def test_tables_that_do_not_fit_are_refused():
@@ -934,7 +942,9 @@ def test_qif_makes_the_same_mechanisms(graph, epsilon):
     ours = tight_constraints(graph, epsilon)
     assert ours.probabilities() == pytest.approx(theirs, abs=1e-10)
     prior = np.random.default_rng(1).dirichlet(np.ones(graph.n))
-    assert ours.leakage(prior) == pytest.approx(qif.measure.bayes_vuln.min_entropy_leakage(prior, theirs), abs=1e-8)
+    assert accuracy(ours).leakage(prior) == pytest.approx(
+        qif.measure.bayes_vuln.min_entropy_leakage(prior, theirs), abs=1e-8
+    )
     assert qif.mechanism.d_privacy.tight_constraints(graph.n, lambda i, j: 0.6 * d[i, j]).size == 0
 
 

@@ -9,19 +9,13 @@ import pytest
 from scipy import optimize
 
 from fitnoise.errors import PlanError, WorkloadError
-from fitnoise.finite import (
-    complete,
-    cycle,
-    from_edges,
-    hamming,
-    independent_counts,
-    path,
-    sum_query,
-)
-from fitnoise.finite.exact import alpha_above, exp_below, exp_bounds, hops, kernel, log_above, powers, rational, solve
-from fitnoise.finite.families import tight_constraints
-from fitnoise.finite.mechanisms import from_integers
-from fitnoise.finite.priors import (
+from fitnoise.kernel.designs.choices import from_integers
+from fitnoise.kernel.exact import alpha_above, exp_below, exp_bounds, log_above, rational
+from fitnoise.mechanisms.finite import complete, cycle, from_edges, hamming, independent_counts, path, sum_query
+from fitnoise.mechanisms.finite.accuracy import accuracy
+from fitnoise.mechanisms.finite.exact import hops, kernel, powers, solve
+from fitnoise.mechanisms.finite.families import tight_constraints
+from fitnoise.mechanisms.finite.priors import (
     checked_prior,
     corner_priors,
     database_leakage_bound,
@@ -34,7 +28,7 @@ from fitnoise.finite.priors import (
     shortfall,
     uniform,
 )
-from fitnoise.finite.programs import minimise
+from fitnoise.mechanisms.finite.programs import minimise
 from tolerances import EXACT
 
 LN2 = math.log(2)
@@ -287,7 +281,7 @@ def test_regular_priors_have_the_sum_of_their_coefficients_for_a_bound(rng):
 
 
 def test_a_poor_dual_is_made_up_for(rng):
-    from fitnoise.finite.priors import _proven
+    from fitnoise.mechanisms.finite.priors import _proven
 
     phi = np.exp(-0.5 * np.asarray(sum_query(3, 2).distances()))
     prior = rng.dirichlet(np.ones(7))
@@ -348,7 +342,7 @@ def test_what_a_mechanism_misses_is_coefficients_times_slack(rng):
         prior = rng.dirichlet(np.ones(7))
         y = regularity(graph, 0.8, prior).coefficients
         guesses = rng.integers(0, 7, 7)
-        diagonal = mechanism.hits(guesses)
+        diagonal = accuracy(mechanism).hits(guesses)
         assert shortfall(graph, 0.8, y, diagonal).loss == pytest.approx(y.sum() - prior @ diagonal, abs=1e-12)
 
 
@@ -416,7 +410,7 @@ def test_at_half_a_mechanism_leaks_more_than_the_paper_says_can_be():
     assert one.log_ratio() <= Fraction(1, 2)
     table = one.probabilities()
     assert table[0] == pytest.approx([0.451862762, 0.274068619, 0.274068619], abs=1e-9)
-    assert 5 * one.leakage(PERSON) == pytest.approx(1.344970367, abs=1e-9)
+    assert 5 * accuracy(one).leakage(PERSON) == pytest.approx(1.344970367, abs=1e-9)
     for_all, prior = table, PERSON
     for _ in range(4):
         for_all, prior = np.kron(for_all, table), np.kron(prior, PERSON)

@@ -13,28 +13,26 @@ import pytest
 from scipy import stats
 
 import fitnoise as fn
-from fitnoise import finite, noise, releases
-from fitnoise import measure as measuring
-from fitnoise.cli import main
-from fitnoise.counting import open_counter
-from fitnoise.errors import (
-    BudgetExceeded,
-    CapExceeded,
-    DataError,
-    PlanError,
-    ReleaseError,
-    SpecError,
-    WorkloadError,
-)
-from fitnoise.finite import documents
-from fitnoise.finite.clamped import ClampedMechanism, clamped_staircase
-from fitnoise.finite.exact import log_above
-from fitnoise.finite.lazy import LazyMechanism
-from fitnoise.finite.queries import Aim, FiniteQuery
-from fitnoise.finite.weights import Weights
-from fitnoise.ledger import Account, Ledger
-from fitnoise.plans import Plan
-from fitnoise.spec import Spec, json_schema
+from fitnoise.errors import BudgetExceeded, CapExceeded, DataError, PlanError, ReleaseError, SpecError, WorkloadError
+from fitnoise.interfaces.cli import main
+from fitnoise.kernel import measure as measuring
+from fitnoise.kernel import noise
+from fitnoise.kernel.counting import open_counter
+from fitnoise.kernel.designs.clamped import ClampedMechanism
+from fitnoise.kernel.designs.lazy import LazyMechanism
+from fitnoise.kernel.designs.questions import Aim, FiniteQuery
+from fitnoise.kernel.designs.weights import Weights
+from fitnoise.kernel.exact import log_above
+from fitnoise.kernel.ledger import Account, Ledger
+from fitnoise.mechanisms import finite
+from fitnoise.mechanisms.finite import documents
+from fitnoise.mechanisms.finite.accuracy import accuracy
+from fitnoise.mechanisms.finite.box import clamped_staircase
+from fitnoise.mechanisms.finite.choosing import choose
+from fitnoise.planning.plan import Plan
+from fitnoise.reading import release as releases
+from fitnoise.reading.files import engine, write_parquet
+from fitnoise.request.documents import Spec, json_schema
 
 SIGNIFICANCE = 1e-6
 NOTHING = "Nothing was measured and nothing was charged"
@@ -248,7 +246,7 @@ FAMILIES = {
 def test_mechanisms_are_written_and_read_back(name):
     query, form = FAMILIES[name]
     unit = fn.PrivacyUnit()
-    made = query.choose(DOMAIN, unit, drops=False).mechanism
+    made = choose(query, DOMAIN, unit, drops=False).mechanism
     document = json.loads(json.dumps(documents.document(made)))
     assert document["form"] == form
     again = documents.read(query.graph(DOMAIN, unit, drops=False), query.epsilon, document)
@@ -269,7 +267,7 @@ def test_mechanisms_are_written_and_read_back(name):
 def test_altered_mechanisms_are_refused(name):
     """Detects a reader that believes the integers, or their ε: a heavier weight tells results apart too well."""
     query, form = FAMILIES[name]
-    document = documents.document(query.choose(DOMAIN, fn.PrivacyUnit(), drops=False).mechanism)
+    document = documents.document(choose(query, DOMAIN, fn.PrivacyUnit(), drops=False).mechanism)
     graph = query.graph(DOMAIN, fn.PrivacyUnit(), drops=False)
     documents.read(graph, query.epsilon, document)
     with pytest.raises(PlanError):
@@ -318,7 +316,7 @@ def test_altered_mechanisms_are_refused(name):
 )
 def test_damaged_documents_are_refused(change):
     query = QUESTIONS["sum"]
-    document = documents.document(query.choose(DOMAIN, fn.PrivacyUnit(), drops=False).mechanism)
+    document = documents.document(choose(query, DOMAIN, fn.PrivacyUnit(), drops=False).mechanism)
     with pytest.raises(PlanError):
         documents.read(query.graph(DOMAIN, fn.PrivacyUnit(), drops=False), query.epsilon, document | change)
 
@@ -399,7 +397,7 @@ def test_a_plan_without_its_mechanisms_is_refused(plan):
 
 
 def test_a_dearer_mechanism_is_not_taken_for_the_question(plan):
-    dear = replace(QUESTIONS["sum"], epsilon=Fraction(2)).choose(DOMAIN, fn.PrivacyUnit(), drops=False).mechanism
+    dear = choose(replace(QUESTIONS["sum"], epsilon=Fraction(2)), DOMAIN, fn.PrivacyUnit(), drops=False).mechanism
     with pytest.raises(PlanError, match="not those of its questions"):
         replace(plan, finite=(dear, *plan.finite[1:]))
 
@@ -428,7 +426,7 @@ def test_a_ratio_nearer_to_one_than_a_float_can_say_has_a_logarithm():
 def test_rows_of_different_sums_are_refused_without_a_table():
     """They are private, but the number of tries would depend on the result."""
     query = FAMILIES["large"][0]
-    document = documents.document(query.choose(DOMAIN, fn.PrivacyUnit(), drops=False).mechanism)
+    document = documents.document(choose(query, DOMAIN, fn.PrivacyUnit(), drops=False).mechanism)
     graph = query.graph(DOMAIN, fn.PrivacyUnit(), drops=False)
     with pytest.raises(PlanError, match="number of tries"):
         documents.read(graph, Fraction(3), document | {"alpha": "7/8", "weights": [[1, 9001]]})
@@ -608,7 +606,7 @@ def test_a_cap_of_the_ledger_holds_for_answers_too(plan, tmp_path, rng):
 def test_released_answers_follow_the_law_of_the_plan(name, rng):
     """Chi-square at 1e-6 of 4,000 draws; detects a row looked up for another answer, or outputs read as others."""
     query = FAMILIES[name][0] if name in FAMILIES else QUESTIONS[name]
-    mechanism = query.choose(DOMAIN, fn.PrivacyUnit(), drops=False).mechanism
+    mechanism = choose(query, DOMAIN, fn.PrivacyUnit(), drops=False).mechanism
     truth = (7, 5) if name == "independent" else 1 if name == "median" else 14
     place = measuring._place(mechanism, truth)
     draws = [measuring._drawn(mechanism, place) for _ in range(4_000)]
@@ -651,13 +649,15 @@ def test_errors_of_clamped_noise_are_those_of_its_law(shape):
     table = np.array([clamped_law(mechanism, i) for i in range(graph.n)])
     away = abs(np.arange(graph.n)[:, None] - np.arange(graph.n))
     pi = np.full(graph.n, 1 / graph.n)
-    np.testing.assert_allclose(mechanism.hits(), table.diagonal(), rtol=1e-9)
-    assert mechanism.mae(pi) == pytest.approx(pi @ (table * away).sum(axis=1), rel=1e-9)
-    assert mechanism.rmse(pi) == pytest.approx(math.sqrt(pi @ (table * away**2).sum(axis=1)), rel=1e-9)
-    assert mechanism.leakage(pi) == pytest.approx(math.log2(table.max(axis=0).sum()), rel=1e-9)
-    np.testing.assert_allclose(mechanism.posterior(pi, 0), table[:, 0] / table[:, 0].sum(), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(accuracy(mechanism).hits(), table.diagonal(), rtol=1e-9)
+    assert accuracy(mechanism).mae(pi) == pytest.approx(pi @ (table * away).sum(axis=1), rel=1e-9)
+    assert accuracy(mechanism).rmse(pi) == pytest.approx(math.sqrt(pi @ (table * away**2).sum(axis=1)), rel=1e-9)
+    assert accuracy(mechanism).leakage(pi) == pytest.approx(math.log2(table.max(axis=0).sum()), rel=1e-9)
+    np.testing.assert_allclose(
+        accuracy(mechanism).posterior(pi, 0), table[:, 0] / table[:, 0].sum(), rtol=0, atol=1e-12
+    )
     for confidence in (0.3, 0.9):
-        h = mechanism.margin(confidence)
+        h = accuracy(mechanism).margin(confidence)
         assert (np.where(away <= h, table, 0).sum(axis=1) >= confidence).all()
         if 2 * h < graph.n:
             assert (np.where(away <= h - 1, table, 0).sum(axis=1) < confidence).any()
@@ -670,8 +670,8 @@ def test_errors_of_clamped_noise_are_those_of_its_law(shape):
 def test_clamped_noise_on_two_axes_hits_as_often_as_it_says():
     graph = finite.independent_counts(70, 70)
     mechanism = clamped_staircase(graph, Fraction(1, 2))
-    hits = mechanism.hits().reshape(71, 71)
-    within = mechanism.margin(0.9)
+    hits = accuracy(mechanism).hits().reshape(71, 71)
+    within = accuracy(mechanism).margin(0.9)
     for truth in ((0, 0), (35, 0), (35, 36)):
         drawn = np.array(
             [noise.clamped(mechanism.alpha, mechanism.steps, mechanism.shape, truth) for _ in range(3_000)]
@@ -713,8 +713,8 @@ def test_clamped_mechanisms_prove_their_privacy():
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_margins_of_answers_cover_the_truth(name):
     """Whatever is true, to the promise: 3,000 draws at the worst of several truths, at 1e-6."""
-    mechanism = QUESTIONS[name].choose(DOMAIN, fn.PrivacyUnit(), drops=False).mechanism
-    within = int(mechanism.margin(0.9))
+    mechanism = choose(QUESTIONS[name], DOMAIN, fn.PrivacyUnit(), drops=False).mechanism
+    within = int(accuracy(mechanism).margin(0.9))
     for i in {0, mechanism.graph.n // 2, mechanism.graph.n - 1}:
         truth = np.atleast_1d(mechanism.graph.results[i])
         drawn = noise.categoricals(mechanism.weights.row(i), 3_000)
@@ -736,7 +736,7 @@ def test_a_release_says_answers_and_their_errors(released, plan):
     kids, two = made.finite["kids"], made.finite["two"]
     assert kids.value in range(37)
     assert len(two.value) == 2
-    assert kids.moe == plan.finite[0].margin(0.95)
+    assert kids.moe == accuracy(plan.finite[0]).margin(0.95)
     assert kids.hit_rate == plan.finite_summaries[0].hit_rate
     lines = (folder / "finite.csv").read_text().splitlines()
     assert lines[0] == "question,part,value,moe,hit_rate"
@@ -778,14 +778,14 @@ def test_altered_answers_are_found(released):
     (folder / "finite.csv").write_text(text)
     assert fn.verify(folder).ok
     frame = pd.DataFrame({"question": np.array(["kids", "two", "median debt"], dtype=object), "output": [0, 0, 0]})
-    with releases.engine() as files:
-        releases._write_parquet(files, frame, folder / "finite.parquet", sha256=releases.outputs_digest([1, 0, 0]))
+    with engine() as files:
+        write_parquet(files, frame, folder / "finite.parquet", sha256=releases.outputs_digest([1, 0, 0]))
     assert not fn.verify(folder).ok
     with pytest.raises(ReleaseError, match="altered"):
         fn.Release.read(folder)
-    with releases.engine() as files:
+    with engine() as files:
         digest = releases.outputs_digest([0, 0, 0])
-        releases._write_parquet(files, frame, folder / "finite.parquet", sha256=digest, more="x")
+        write_parquet(files, frame, folder / "finite.parquet", sha256=digest, more="x")
     with pytest.raises(ReleaseError, match="altered"):
         fn.Release.read(folder)
     (folder / "finite.parquet").unlink()

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fitnoise.errors import WorkloadError
-from fitnoise.finite import (
+from fitnoise.kernel.designs.graphs import Box
+from fitnoise.mechanisms.finite import (
     Similarity,
     bundle,
     complete,
@@ -26,9 +27,8 @@ from fitnoise.finite import (
     sum_query,
     weighting,
 )
-from fitnoise.finite import similarity as module
-from fitnoise.finite.cells import cells
-from fitnoise.finite.graphs import Box
+from fitnoise.mechanisms.finite import similarity as module
+from fitnoise.mechanisms.finite.cells import cells
 
 STAR = from_edges(4, [(0, 1), (0, 2), (0, 3)])
 SIX = from_edges(6, [(0, 2), (0, 3), (0, 5), (1, 2), (1, 3), (1, 5), (2, 3), (2, 4), (3, 4), (4, 5)])

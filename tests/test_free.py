@@ -14,14 +14,15 @@ import fitnoise as fn
 import zoo
 from conftest import zoo_plan
 from dense import cell_order, strategy_matrix
-from fitnoise import measure as measuring
-from fitnoise import noise
-from fitnoise.composition import Charged, Profile, joint
-from fitnoise.counting import HistogramCounter
 from fitnoise.errors import BudgetExceeded, GapNotReached, LedgerError, PlanError, SpecError
-from fitnoise.ledger import Ledger
-from fitnoise.mechanisms import free as room
-from fitnoise.plans import Plan, unit_profile
+from fitnoise.kernel import measure as measuring
+from fitnoise.kernel import noise
+from fitnoise.kernel.counting import HistogramCounter
+from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.losses import Charged, Profile, joint
+from fitnoise.kernel.prices import unit_profile
+from fitnoise.planning import free as room
+from fitnoise.planning.plan import Plan
 from laws import Replayed, check_mechanism, check_plan, each
 from tolerances import EXACT, GAP
 

@@ -8,8 +8,8 @@ import pytest
 import fitnoise as fn
 import reference as ref
 from dense import workload_matrix
-from fitnoise import gallery
 from fitnoise.errors import WorkloadError
+from fitnoise.laboratory import gallery
 from tolerances import GAP
 
 

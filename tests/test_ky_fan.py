@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fitnoise as fn
-from fitnoise import certificates
-from fitnoise import operators as op
+from fitnoise.algebra import operators as op
 from fitnoise.errors import PlanError, WorkloadError
-from fitnoise.publication import Goal, Objective
-from fitnoise.solvers import ky_fan
-from fitnoise.solvers.ky_fan import Ending, ky_fan_design, ky_fan_gram, ky_fan_marginals
+from fitnoise.laboratory.ky_fan_marginals import AllRanges, Conjunctions, OperatorGram, ky_fan_gram, ky_fan_marginals
+from fitnoise.request.publication import Goal, Objective
+from fitnoise.solving import certificates, ky_fan
+from fitnoise.solving.ky_fan import Ending, ky_fan_design
 from tolerances import EXACT, GAP
 
 SEEN = 2e-9
@@ -328,7 +328,7 @@ def test_against_a_conic_solver(k, rng):
 def test_k_is_a_whole_number_from_one(k):
     for ask in (
         lambda: ky_fan_design(np.eye(3), k),
-        lambda: ky_fan_gram(ky_fan.AllRanges(5), k),
+        lambda: ky_fan_gram(AllRanges(5), k),
         lambda: ky_fan_marginals((2, 2), [(0,)], k),
         lambda: ky_fan.dual_norm([1.0], k),
     ):
@@ -362,7 +362,7 @@ def test_limits_are_positive(limits):
     with pytest.raises(WorkloadError, match="positive"):
         ky_fan_design(np.eye(3), 2, **limits)
     with pytest.raises(WorkloadError, match="positive"):
-        ky_fan_gram(ky_fan.AllRanges(9), 2, **limits)
+        ky_fan_gram(AllRanges(9), 2, **limits)
 
 
 def test_a_search_that_ends_early_says_so():
@@ -414,10 +414,10 @@ def ladder(n, m):
 
 
 GRAMS = {
-    "ranges": (ky_fan.AllRanges(32), ranges(32)),
-    "literals": (ky_fan.Conjunctions(6, (1, 2, 3)), literals(6, (1, 2, 3))),
-    "grand total": (ky_fan.Conjunctions(4, (0, 2)), literals(4, (0, 2))),
-    "product": (ky_fan.OperatorGram(ladder(6, 4)), np.kron(prefix(6), np.concatenate([np.eye(4), np.ones((1, 4))]))),
+    "ranges": (AllRanges(32), ranges(32)),
+    "literals": (Conjunctions(6, (1, 2, 3)), literals(6, (1, 2, 3))),
+    "grand total": (Conjunctions(4, (0, 2)), literals(4, (0, 2))),
+    "product": (OperatorGram(ladder(6, 4)), np.kron(prefix(6), np.concatenate([np.eye(4), np.ones((1, 4))]))),
 }
 
 
@@ -451,11 +451,11 @@ def test_products_are_enough(name, k):
 
 def test_products_need_more_cells_than_k():
     with pytest.raises(WorkloadError, match="ky_fan_design"):
-        ky_fan_gram(ky_fan.AllRanges(5), 5)
+        ky_fan_gram(AllRanges(5), 5)
     with pytest.raises(WorkloadError, match="at most 24"):
-        ky_fan.Conjunctions(3, (4,))
+        Conjunctions(3, (4,))
     with pytest.raises(WorkloadError, match="whole number"):
-        ky_fan.AllRanges(0)
+        AllRanges(0)
 
 
 # --- all cells of marginals ---------------------------------------------------------------------------------------
@@ -560,7 +560,7 @@ def test_five_hundred_dimensions(kind, k, rng):
 @pytest.mark.slow
 def test_all_ranges_of_a_thousand_cells():
     """524,800 queries; the reference values were certified to 1e-6."""
-    gram = ky_fan.AllRanges(1024)
+    gram = AllRanges(1024)
     design = ky_fan_gram(gram, 50)
     assert design.status is Ending.CONVERGED
     assert design.spikes == 25
@@ -578,7 +578,7 @@ def test_all_ranges_of_a_thousand_cells():
 
 @pytest.mark.slow
 def test_conjunctions_of_twelve_attributes():
-    gram, a = ky_fan.Conjunctions(12, (1, 2, 3)), literals(12, (1, 2, 3))
+    gram, a = Conjunctions(12, (1, 2, 3)), literals(12, (1, 2, 3))
     implicit, explicit = ky_fan_gram(gram, 50), ky_fan_design(a, 50)
     agree(implicit, explicit)
     certified(a, explicit)

@@ -12,7 +12,7 @@ from scipy.signal import lfilter
 from scipy.stats import binom, gamma, norm
 
 from fitnoise.errors import ReleaseError
-from fitnoise.laplace_sums import LATTICE, TOLERANCE, half_width, tail
+from fitnoise.mechanisms.laplace.laplace_sums import LATTICE, TOLERANCE, half_width, tail
 
 T = 2.0**14
 SMOOTH = 2.0**50
@@ -147,8 +147,8 @@ def test_against_partial_fractions(kind, size, rng):
 @pytest.mark.parametrize("loss", [1e-3, 0.03, 0.3])
 def test_a_rough_integral_is_still_a_bound(loss, monkeypatch, rng):
     """Too few nodes, too long a step: the terms j ≠ 0 and the truncation are large, and are on the safe side."""
-    monkeypatch.setattr("fitnoise.laplace_sums._LOSS", loss)
-    monkeypatch.setattr("fitnoise.laplace_sums._ENOUGH", 100.0)
+    monkeypatch.setattr("fitnoise.mechanisms.laplace.laplace_sums._LOSS", loss)
+    monkeypatch.setattr("fitnoise.mechanisms.laplace.laplace_sums._ENOUGH", 100.0)
     worst = Decimal(0)
     for size in (2, 3, 6):
         for _ in range(25):
@@ -278,7 +278,7 @@ def test_all_direct_columns_and_power_sums_agree(monkeypatch, rng):
     a = np.concatenate([rng.standard_normal((20, 300)), 10 ** rng.uniform(-4, 0, (20, 300)), np.ones((1, 300))])
     n = rng.integers(1, 5, 300)
     few = half_width(a, T, 1 - 1e-9), half_width(a, T, 0.9, n)
-    monkeypatch.setattr("fitnoise.laplace_sums._DIRECT", 300)
+    monkeypatch.setattr("fitnoise.mechanisms.laplace.laplace_sums._DIRECT", 300)
     many = half_width(a, T, 1 - 1e-9), half_width(a, T, 0.9, n)
     np.testing.assert_allclose(few, many, rtol=TOLERANCE)
 

@@ -25,10 +25,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-import fitnoise.ledger as room
-from fitnoise.composition import Profile, joint
+import fitnoise.kernel.ledger as room
 from fitnoise.errors import BudgetExceeded, LedgerError
-from fitnoise.ledger import GENESIS, Account, Entry, Ledger, ceil_dyadic
+from fitnoise.kernel.ledger import GENESIS, Account, Entry, Ledger, ceil_dyadic
+from fitnoise.kernel.losses import Profile, joint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -1500,7 +1500,7 @@ sys.modules["fitnoise"] = package
 
 def start(script: str, *arguments: str) -> subprocess.Popen[str]:
     """A process of its own that runs the script, and is waited for by ``communicate``."""
-    command = [sys.executable, "-c", PRELUDE + script, str(Path(room.__file__).parent), *arguments]
+    command = [sys.executable, "-c", PRELUDE + script, str(Path(room.__file__).parents[1]), *arguments]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
@@ -1508,7 +1508,7 @@ RACER = """
 import sys
 from fractions import Fraction
 from fitnoise.errors import BudgetExceeded
-from fitnoise.ledger import Account, Ledger
+from fitnoise.kernel.ledger import Account, Ledger
 print("ready", flush=True)
 for line in sys.stdin:
     with Ledger(line.rstrip()) as ledger:
@@ -1572,7 +1572,7 @@ def test_processes_that_create_the_same_file_at_once_share_one_good_ledger(
 CRASHER = """
 import os, signal, sys
 from fractions import Fraction
-from fitnoise.ledger import Account, Ledger
+from fitnoise.kernel.ledger import Account, Ledger
 
 path, statement, when, cache, size = sys.argv[1:]
 
@@ -1627,7 +1627,7 @@ def test_a_process_killed_around_a_charge_leaves_it_whole_or_absent(path: Path, 
 
 CREATOR = """
 import os, pathlib, signal, sys
-from fitnoise.ledger import Ledger
+from fitnoise.kernel.ledger import Ledger
 
 path, when = sys.argv[1:]
 link = pathlib.Path.hardlink_to
@@ -1658,7 +1658,7 @@ def test_a_process_killed_while_creating_leaves_a_whole_ledger_or_none(tmp_path:
 SPENDER = """
 import sys
 from fractions import Fraction
-from fitnoise.ledger import Account, Ledger
+from fitnoise.kernel.ledger import Account, Ledger
 with Ledger(sys.argv[1]) as ledger:
     while True:
         entry = ledger.charge(Account("survey", "one record"), Fraction(1, 8), {"plan": "x" * 6000})

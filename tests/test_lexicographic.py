@@ -15,14 +15,13 @@ import reference as ref
 import zoo
 from conftest import zoo_plan
 from dense import cell_order, sectors_of, workload_matrix, workload_variances
-from fitnoise import sectors
-from fitnoise.certificates import Terms
 from fitnoise.errors import PlanError
-from fitnoise.mechanisms.formulation import Formulation
-from fitnoise.plans import Plan
-from fitnoise.publication import CellBudgets, ErrorWeights, Goal, Objective
-from fitnoise.sectors import decompose
-from fitnoise.solvers import combined, lexicographic
+from fitnoise.mechanisms.gaussian.formulation import Formulation
+from fitnoise.planning.plan import Plan
+from fitnoise.request.publication import CellBudgets, ErrorWeights, Goal, Objective
+from fitnoise.solving import combined, lexicographic, sectors
+from fitnoise.solving.certificates import Terms
+from fitnoise.solving.sectors import decompose
 from laws import check_mechanism, check_plan
 from tolerances import EXACT, GAP
 

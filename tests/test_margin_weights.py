@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fitnoise.errors import WorkloadError
-from fitnoise.solvers import margin_weights as mw
-from fitnoise.solvers.margin_weights import Ending, bits, candidates, matrices, sectors
+from fitnoise.solving import margin_weights as mw
+from fitnoise.solving.margin_weights import Ending, bits, candidates, matrices, sectors
 from tolerances import EXACT, LOOSE
 
 SLACK = 1.01

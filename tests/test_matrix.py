@@ -9,13 +9,12 @@ import pytest
 from scipy import stats
 
 import fitnoise as fn
-from fitnoise import gallery
 from fitnoise.errors import CapExceeded, PlanError, SpecError, WorkloadError
-from fitnoise.mechanisms import matrix
-from fitnoise.mechanisms.alike import scrambled
-from fitnoise.mechanisms.matrix import Fixed
-from fitnoise.privacy import gaussian_mu
-from fitnoise.strategies import hierarchy
+from fitnoise.kernel.privacy import gaussian_mu
+from fitnoise.laboratory import gallery
+from fitnoise.mechanisms.laplace import planning as matrix
+from fitnoise.mechanisms.laplace.hierarchies import hierarchy
+from fitnoise.solving.fixed import Fixed, scrambled
 from tolerances import EXACT, SIGNIFICANCE
 
 SLACK = 1.01

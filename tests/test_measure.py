@@ -15,15 +15,16 @@ import pytest
 import fitnoise as fn
 from conftest import zoo_plan
 from dense import cell_order, split, strategy_matrix, with_sectors
-from fitnoise import measure as measuring
-from fitnoise import noise, plans
-from fitnoise.composition import joint
-from fitnoise.counting import Counter, DuckCounter, HistogramCounter, duck, sources
 from fitnoise.errors import BudgetExceeded, CapExceeded, DataError, LedgerError, PlanError
-from fitnoise.ledger import Account, Ledger, ceil_dyadic
-from fitnoise.plans import Plan
-from fitnoise.publication import DataSource, OutsideDomain
-from fitnoise.strategy import Strategy
+from fitnoise.kernel import measure as measuring
+from fitnoise.kernel import noise, prices
+from fitnoise.kernel.counting import Counter, DuckCounter, HistogramCounter, duck, sources
+from fitnoise.kernel.designs.sectors import Strategy
+from fitnoise.kernel.ledger import Account, Ledger, ceil_dyadic
+from fitnoise.kernel.losses import joint
+from fitnoise.kernel.prices import axis_key
+from fitnoise.kernel.units import DataSource, OutsideDomain
+from fitnoise.planning.plan import Plan
 from laws import Replayed, each
 
 REPLACE = fn.Neighbours.REPLACE_ONE
@@ -608,7 +609,7 @@ VARIANTS = [
 
 
 def test_the_key_of_an_attribute_stands_for_all_that_is_declared_of_it():
-    keys = [plans.axis_key(fn.Domain({name: a}), name) for a in VARIANTS for name in ("age", "age ", "Age:1")]
+    keys = [axis_key(fn.Domain({name: a}), name) for a in VARIANTS for name in ("age", "age ", "Age:1")]
     assert len(set(keys)) == len(keys)
     for kind in {type(a) for a in VARIANTS}:  # a field added later must enter the key, and this list
         told = {f.name for f in fields(kind) if f.init}
@@ -625,7 +626,7 @@ def test_the_key_of_an_attribute_stands_for_all_that_is_declared_of_it():
 def test_of_too_many_cells_the_ledger_keeps_the_dearest_for_all(monkeypatch):
     quiet(monkeypatch)
     first, second = two_of_a_kind()
-    monkeypatch.setattr(plans, "PROFILE_CELLS", 3)
+    monkeypatch.setattr(prices, "PROFILE_CELLS", 3)
     with Ledger(":memory:") as ledger:
         entries = [counted(p, ledger).charge for p in (first, beside(second, first))]
         assert ledger.balance(measuring.account(first)).spent == sum(e.rho for e in entries)

@@ -11,9 +11,9 @@ import fitnoise as fn
 import reference as ref
 import zoo
 from fitnoise.errors import CapExceeded, GapNotReached, PlanError, SpecError
-from fitnoise.mechanisms import formulation
-from fitnoise.plans import Plan
-from fitnoise.targets import Target
+from fitnoise.mechanisms.gaussian import formulation
+from fitnoise.planning.plan import Plan
+from fitnoise.request.targets import Target
 from laws import check_plan
 from tolerances import LOOSE
 

@@ -7,12 +7,12 @@ import pytest
 
 import fitnoise as fn
 from fitnoise import data
-from fitnoise import operators as op
-from fitnoise.mechanisms import matrix
-from fitnoise.sectors import decompose
-from fitnoise.solvers import margin_weights, mixed_margins
-from fitnoise.solvers.mixed_margins import MixedMargins, Rows
-from fitnoise.spec import load_spec
+from fitnoise.algebra import operators as op
+from fitnoise.mechanisms.laplace import planning as matrix
+from fitnoise.request.documents import load_spec
+from fitnoise.solving import margin_weights, mixed_margins
+from fitnoise.solving.mixed_margins import MixedMargins, Rows
+from fitnoise.solving.sectors import decompose
 
 SIZES = (3, 2)
 TABLES = [0b01, 0b11, 0b10]

@@ -30,10 +30,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fitnoise import noise
 from fitnoise.errors import FitnoiseError
-from fitnoise.noise import (
-    MAX_SCALE,
+from fitnoise.kernel import noise
+from fitnoise.kernel.designs.sectors import MAX_SCALE
+from fitnoise.kernel.noise import (
     categorical,
     categoricals,
     discrete_gaussian,
@@ -43,7 +43,7 @@ from fitnoise.noise import (
     reference_gaussian,
     reference_laplace,
 )
-from fitnoise.privacy import rho
+from fitnoise.kernel.privacy import rho
 from tolerances import SIGNIFICANCE
 
 if TYPE_CHECKING:
@@ -1004,7 +1004,7 @@ def test_calls_are_fresh_whatever_the_seeds_of_other_generators(draw):
 DRAW_AND_FORK = """
 import os
 import numpy as np
-from fitnoise import noise
+from fitnoise.kernel import noise
 
 def draw(size):
     drawn = []

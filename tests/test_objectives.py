@@ -12,10 +12,10 @@ import fitnoise as fn
 import zoo
 from conftest import zoo_plan
 from dense import layouts, workload_matrix, workload_variances
-from fitnoise import sectors
 from fitnoise.errors import PlanError
-from fitnoise.mechanisms import formulation
-from fitnoise.publication import CellBudgets, ErrorWeights, Goal, Objective
+from fitnoise.mechanisms.gaussian import formulation
+from fitnoise.request.publication import CellBudgets, ErrorWeights, Goal, Objective
+from fitnoise.solving import sectors
 from laws import check_mechanism, check_plan
 from tolerances import EXACT, GAP
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import zoo
-from fitnoise import operators as op
-from fitnoise import rules
+from fitnoise.algebra import operators as op
+from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
 from laws import check_operator
 from tolerances import EXACT

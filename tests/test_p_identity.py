@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fitnoise import operators as op
-from fitnoise import rules
+from fitnoise.algebra import operators as op
+from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
-from fitnoise.solvers import p_identity as pid
-from fitnoise.solvers.p_identity import Ending, Queries
+from fitnoise.solving import p_identity as pid
+from fitnoise.solving.p_identity import Ending, Queries
 from tolerances import EXACT, LOOSE
 
 SLACK = 1.01

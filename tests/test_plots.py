@@ -14,9 +14,10 @@ import fitnoise as fn
 import reference as ref
 import zoo
 from conftest import zoo_plan
-from fitnoise import plots, what_if
 from fitnoise.errors import ReleaseError
-from fitnoise.publication import Goal, Objective
+from fitnoise.interfaces import plots
+from fitnoise.planning import what_if
+from fitnoise.request.publication import Goal, Objective
 
 NASTY = "_odd $x_1$ & <b> name"
 

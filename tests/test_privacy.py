@@ -17,10 +17,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fitnoise.errors import SpecError
-from fitnoise.privacy import (
-    Neighbours,
-    Privacy,
-    PrivacyUnit,
+from fitnoise.kernel.privacy import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
@@ -31,6 +28,7 @@ from fitnoise.privacy import (
     zcdp_epsilon,
     zcdp_rho,
 )
+from fitnoise.kernel.units import Neighbours, Privacy, PrivacyUnit
 from tolerances import EXACT
 
 GUARANTEED = 1e-10

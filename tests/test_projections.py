@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import zoo
-from fitnoise import operators as op
-from fitnoise import projections, rules
+from fitnoise.algebra import operators as op
+from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
-from fitnoise.projections import Ending, Region, entropic, project, split_project
-from fitnoise.solvers.ky_fan import ky_fan_design
+from fitnoise.kernel.units import Region
+from fitnoise.mechanisms.projection import regions as projections
+from fitnoise.mechanisms.projection.regions import Ending, entropic, project, split_project
+from fitnoise.solving.ky_fan import ky_fan_design
 from tolerances import EXACT
 
 METHODS = ["active-set", "pairwise"]

@@ -12,12 +12,15 @@ from scipy import stats
 import fitnoise as fn
 import zoo
 from dense import merged_matrix, strategy_matrix
-from fitnoise import gallery, noise, reconstruct
 from fitnoise.errors import CapExceeded, PlanError, SingularStrategy, SpecError, WorkloadError
-from fitnoise.ledger import ceil_dyadic
-from fitnoise.mechanisms import matrix
-from fitnoise.plans import Plan
-from fitnoise.pure import NOISE_VARIANCE, MeasuredMargin, PureStrategy, filled, integer_margins
+from fitnoise.kernel import noise
+from fitnoise.kernel.designs.margins import NOISE_VARIANCE, MeasuredMargin, PureStrategy
+from fitnoise.kernel.ledger import ceil_dyadic
+from fitnoise.laboratory import gallery
+from fitnoise.mechanisms.laplace import planning as matrix
+from fitnoise.mechanisms.laplace.estimate import filled, integer_margins
+from fitnoise.planning.plan import Plan
+from fitnoise.reading import tables as reconstruct
 from laws import check_mechanism, check_plan
 from tolerances import EXACT, SIGNIFICANCE
 

@@ -16,11 +16,14 @@ import pytest
 
 import fitnoise as fn
 from dense import split, with_sectors, workload_matrix
-from fitnoise import noise, releases
+from fitnoise import publishing
 from fitnoise.errors import BudgetExceeded, DataError, LedgerError, PlanError, ReleaseError
-from fitnoise.plans import Plan
-from fitnoise.targets import z_score
-from fitnoise.workloads import slug
+from fitnoise.kernel import noise
+from fitnoise.planning.plan import Plan
+from fitnoise.reading import release as releases
+from fitnoise.reading.files import engine, read_parquet
+from fitnoise.request.targets import z_score
+from fitnoise.request.workloads import slug
 from laws import Replayed, each, released
 from tolerances import EXACT
 
@@ -76,8 +79,8 @@ def files(folder):
 
 
 def stored(path):
-    with releases.engine() as connection:
-        return releases.read_parquet(connection, path)
+    with engine() as connection:
+        return read_parquet(connection, path)
 
 
 def spent(path):
@@ -219,7 +222,7 @@ def test_combinations_that_are_not_of_the_release_are_refused(made):
 
 def test_a_directory_holds_the_release_and_reads_back_equal(made, tmp_path):
     folder = made.write(tmp_path / "new" / "release")
-    tables = {f"tables/{fn.workloads.slug(name)}.{end}" for name in made for end in ("csv", "parquet")}
+    tables = {f"tables/{slug(name)}.{end}" for name in made for end in ("csv", "parquet")}
     assert set(files(folder)) == {"measurements.parquet", "plan.json", "release.json", *tables}
     again = fn.Release.read(str(folder))
     assert again == made
@@ -443,7 +446,7 @@ def test_more_files_than_make_sense_are_written_only_by_name(tmp_path, monkeypat
         "rebuilt from the release at any time."
     )
     measured = []
-    monkeypatch.setattr(releases, "measure", lambda *_, **__: measured.append(1))
+    monkeypatch.setattr(publishing, "measure", lambda *_, **__: measured.append(1))
     with pytest.raises(ReleaseError) as raised:
         fn.release(PATTERNS, COUNTS, ledger=tmp_path / "l.db", directory=tmp_path / "r")
     assert str(raised.value) == f"{words} {NOTHING}"
@@ -649,7 +652,7 @@ def test_a_table_of_a_database_may_be_named_at_the_end(tmp_path):
 
 
 @pytest.mark.parametrize("accident", [OSError, KeyboardInterrupt, MemoryError])
-@pytest.mark.parametrize("moment", ["_write", "_write_parquet", "csv_text"])
+@pytest.mark.parametrize("moment", ["_write", "write_parquet", "csv_text"])
 def test_an_accident_while_writing_leaves_the_charge_and_nothing_else(tmp_path, monkeypatch, moment, accident):
     monkeypatch.setattr(noise, "discrete_gaussians", each(lambda scale, size: arm() or Replayed(1)(scale, size)))
 

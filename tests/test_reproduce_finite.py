@@ -9,13 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fitnoise import finite, noise
 from fitnoise.errors import PlanError
+from fitnoise.kernel import noise
+from fitnoise.mechanisms import finite
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 import reproduce_tight_constraints as reproduce
 from reproduce_matrix_mechanism import cell
+
+from fitnoise.mechanisms.finite.accuracy import accuracy
 
 
 def made(folder, *keys, largest=1000):
@@ -164,7 +167,7 @@ def test_the_comparison(tmp_path):
 def test_noise_that_is_not_scaled_would_beat_the_bound():
     """Figure 6a: geometric noise by e^(−ε) for each unit has 0.38 at ε = 0.8, and is not ε-private for a sum."""
     unscaled = finite.geometric(finite.path(751), 0.8)
-    rate = unscaled.expected_gain(finite.uniform(reproduce.SUM))
+    rate = accuracy(unscaled).expected_gain(finite.uniform(reproduce.SUM))
     assert rate == pytest.approx(0.380, abs=1e-3)
     assert rate > 3 * finite.hit_bound(reproduce.SUM, 0.8, finite.uniform(reproduce.SUM)).upper
     with pytest.raises(PlanError, match="told apart by more than"):
@@ -175,8 +178,8 @@ def test_two_counts_share_one_epsilon():
     """Figure 6b: with ε for each count the geometric mechanism has 0.305 at 1.2, above the bound; it costs 2ε."""
     both = finite.geometric(reproduce.TWO_COUNTS, 2.4)
     flat = finite.uniform(reproduce.TWO_COUNTS)
-    assert both.expected_gain(flat) == pytest.approx(0.304685731, abs=1e-9)
-    assert both.expected_gain(flat) > 1.6 * finite.hit_bound(reproduce.TWO_COUNTS, 1.2, flat).upper
+    assert accuracy(both).expected_gain(flat) == pytest.approx(0.304685731, abs=1e-9)
+    assert accuracy(both).expected_gain(flat) > 1.6 * finite.hit_bound(reproduce.TWO_COUNTS, 1.2, flat).upper
     with pytest.raises(PlanError, match="told apart by more than"):
         finite.FiniteMechanism(reproduce.TWO_COUNTS, Fraction(6, 5), "ε each", both.weights, both.answers)
 

@@ -10,15 +10,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fitnoise import privacy
-from fitnoise.mechanisms import small
-from fitnoise.projections import Region, project, split_project
-from fitnoise.solvers.ky_fan import dual_norm, ky_fan_design, split
+from fitnoise.kernel import privacy
+from fitnoise.kernel.units import Region
+from fitnoise.mechanisms.projection import simulation as small
+from fitnoise.mechanisms.projection.regions import project, split_project
+from fitnoise.solving.ky_fan import dual_norm, ky_fan_design, split
 from tolerances import EXACT
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 import reproduce_projection as reproduce
+
+from fitnoise.mechanisms.projection.bounds import spectral_lower_bound
 
 S = 1 / privacy.gaussian_mu(1.0, 1e-6)
 
@@ -372,7 +375,7 @@ def test_the_logarithm_of_k_needs_one_more(name):
     """At k = 1 the bound is met exactly and log k is 0. With 1 + log k the ratio stays below, for every k here."""
     workload = SMALL[name]()
     for k in range(1, len(workload.rows) + 1):
-        found = small.spectral_lower_bound(workload.rows, workload.m, workload.design(k))
+        found = spectral_lower_bound(workload.rows, workload.m, workload.design(k))
         if k == 1:
             assert found.ratio == pytest.approx(1, rel=EXACT)
         assert found.ratio <= 1 + math.log(k) + EXACT

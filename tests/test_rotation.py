@@ -6,15 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fitnoise import strategies
 from fitnoise.errors import WorkloadError
-from fitnoise.solvers import rotation
-from fitnoise.solvers.rotation import minimum_sensitivity
+from fitnoise.laboratory import rotation, strategies
+from fitnoise.laboratory.rotation import minimum_sensitivity
+from fitnoise.mechanisms.laplace.hierarchies import hierarchy
 from tolerances import EXACT
 
 
 def of(name, n):
-    return {"H": strategies.hierarchy, "Y": strategies.haar}[name](n)
+    return {"H": hierarchy, "Y": strategies.haar}[name](n)
 
 
 def check(found, given):
@@ -85,7 +85,7 @@ def test_any_profile(rng):
 
 
 def test_the_same_chance_gives_the_same_strategy():
-    one, other = (minimum_sensitivity(strategies.hierarchy(4), np.random.default_rng(5), starts=4) for _ in range(2))
+    one, other = (minimum_sensitivity(hierarchy(4), np.random.default_rng(5), starts=4) for _ in range(2))
     np.testing.assert_array_equal(one.strategy, other.strategy)
 
 
@@ -131,6 +131,6 @@ def test_a_linear_step_is_the_best_of_the_region(rng):
 
 def test_a_linear_program_that_fails_ends_the_polishing(rng, monkeypatch):
     monkeypatch.setattr(rotation.optimize, "linprog", lambda *_, **__: SimpleNamespace(x=None))
-    found = minimum_sensitivity(strategies.hierarchy(8), rng, starts=3, steps=200)
-    check(found, strategies.hierarchy(8))
+    found = minimum_sensitivity(hierarchy(8), rng, starts=3, steps=200)
+    check(found, hierarchy(8))
     assert found.sensitivity < 3.6

@@ -17,16 +17,18 @@ from scipy import stats
 import fitnoise as fn
 import zoo
 from dense import sectors_of
-from fitnoise import measure as measuring
-from fitnoise import noise, reconstruct, sectors, strategy
-from fitnoise.certificates import Terms
-from fitnoise.counting import open_counter
 from fitnoise.errors import PlanError, WorkloadError
-from fitnoise.mechanisms import formulation
-from fitnoise.mechanisms.alike import Alike
-from fitnoise.mechanisms.formulation import Formulation
-from fitnoise.sectors import decompose
-from fitnoise.solvers import combined, lexicographic
+from fitnoise.kernel import measure as measuring
+from fitnoise.kernel import noise
+from fitnoise.kernel.counting import open_counter
+from fitnoise.kernel.designs import sectors as strategy
+from fitnoise.mechanisms.gaussian import formulation
+from fitnoise.mechanisms.gaussian.alike import Alike
+from fitnoise.mechanisms.gaussian.formulation import Formulation
+from fitnoise.reading import tables as reconstruct
+from fitnoise.solving import combined, lexicographic, sectors
+from fitnoise.solving.certificates import Terms
+from fitnoise.solving.sectors import decompose
 from laws import Replayed, check_mechanism, check_plan, each
 from tolerances import SIGNIFICANCE
 
@@ -160,7 +162,7 @@ def test_equal_targets_leave_as_many_classes_as_orders():
 def test_classes_change_the_size_of_the_problem_and_not_its_optimum(name, monkeypatch):
     d = decompose(zoo.WORKLOADS[name]())
     short = combined.solve(Formulation(d, Terms()).problem, gap=1e-10)
-    monkeypatch.setattr(formulation.Alike, "of", lambda d, _: Alike.none(d))
+    monkeypatch.setattr(Alike, "of", lambda d, _: Alike.none(d))
     whole = combined.solve(Formulation(d, Terms()).problem, gap=1e-10)
     assert short.lower == pytest.approx(whole.upper, rel=1e-9)
 

@@ -6,11 +6,11 @@ import pytest
 import fitnoise as fn
 import reference as ref
 import zoo
-from fitnoise.certificates import Terms
-from fitnoise.mechanisms.formulation import Formulation
-from fitnoise.sectors import decompose
-from fitnoise.solvers import combined, geometric_mean, interior_point
-from fitnoise.solvers._base import Status
+from fitnoise.mechanisms.gaussian.formulation import Formulation
+from fitnoise.solving import combined, geometric_mean, interior_point
+from fitnoise.solving._base import Status
+from fitnoise.solving.certificates import Terms
+from fitnoise.solving.sectors import decompose
 from tolerances import EXACT, LOOSE
 
 

@@ -6,9 +6,12 @@ from hypothesis import strategies as st
 import fitnoise as fn
 import zoo
 from dense import kron, layouts, sectors_of, workload_matrix
-from fitnoise import rules, sectors
+from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
-from fitnoise.sectors import decompose, exchangeable_attributes, integer_basis, lift
+from fitnoise.kernel.arrays import physical_memory
+from fitnoise.request.workloads import exchangeable_attributes
+from fitnoise.solving import sectors
+from fitnoise.solving.sectors import decompose, integer_basis, lift
 from laws import check_mechanism, check_plan
 
 
@@ -218,4 +221,4 @@ def test_a_problem_too_large_for_memory_says_its_size_and_what_to_do(monkeypatch
     with pytest.raises(WorkloadError, match=r"planning 400 joint cells.*needs at least.*Coarsen an attribute"):
         fn.plan(prefix)
     monkeypatch.undo()
-    assert sectors.physical_memory() > 2**28
+    assert physical_memory() > 2**28

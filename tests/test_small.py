@@ -11,12 +11,17 @@ import pytest
 from scipy import stats
 
 from fitnoise.errors import WorkloadError
-from fitnoise.mechanisms import small
-from fitnoise.mechanisms.fixed import Fixed
-from fitnoise.mechanisms.small import Comparison, Region, Setting
-from fitnoise.privacy import gaussian_mu
-from fitnoise.projections import project, split_project, with_absent
-from fitnoise.solvers.ky_fan import ky_fan_design
+from fitnoise.kernel.privacy import gaussian_mu
+from fitnoise.kernel.units import Region
+from fitnoise.laboratory.nikolov import paper_multiplier
+from fitnoise.mechanisms.projection import bounds as bounds_room
+from fitnoise.mechanisms.projection import simulation as small
+from fitnoise.mechanisms.projection.bounds import SpectralBound, spectral_bound_of, spectral_lower_bound
+from fitnoise.mechanisms.projection.regions import project, split_project, with_absent
+from fitnoise.mechanisms.projection.simulation import Comparison
+from fitnoise.request.publication import Setting
+from fitnoise.solving.fixed import Fixed
+from fitnoise.solving.ky_fan import ky_fan_design
 from tolerances import EXACT, SIGNIFICANCE
 
 DELTA = 1e-6
@@ -105,12 +110,18 @@ MADE = {
         "plain", "bounds",
     },
     small.Choice: {"comparison", "setting", "position", "regret", "why", "warnings"},
-    small.SpectralBound: {"index", "subset", "value", "ratio"},
+    SpectralBound: {"index", "subset", "value", "ratio"},
 }  # fmt: skip
 
 
 def own(kind):
-    return {n: x for n, x in vars(small).items() if kind(x) and x.__module__ == small.__name__ and n[0] != "_"}
+    rooms = (small, bounds_room)
+    return {
+        n: x
+        for room in rooms
+        for n, x in vars(room).items()
+        if kind(x) and x.__module__ == room.__name__ and n[0] != "_"
+    }
 
 
 def test_nothing_that_decides_takes_data():
@@ -134,7 +145,7 @@ def test_two_runs_are_identical():
         designs = small.candidate_designs(rows, (1, 5, len(rows)))
         choice = small.choose(small.simulate(rows, m, designs, 40, S))
         samples = small.error_samples(rows, designs[0], 40, S, 0.1)
-        bound = small.spectral_lower_bound(rows, m, designs[1])
+        bound = spectral_lower_bound(rows, m, designs[1])
         runs.append((choice.comparison.errors, choice.table(), choice.warnings, samples["uniform"], bound))
     (errors, *rest, worst, bound), (again, *also, same, other) = runs
     assert np.array_equal(errors, again)
@@ -524,23 +535,21 @@ def test_the_spectral_bound_is_below_the_design(name):
     rows, m = in_rows(a)
     for k in range(1, len(rows) + 1):
         design = ky_fan_design(rows, k)
-        found = small.spectral_lower_bound(rows, m, design)
+        found = spectral_lower_bound(rows, m, design)
         assert 1 <= len(set(found.subset)) == len(found.subset) <= k
         assert found.subset == tuple(sorted(found.subset))
         assert found.value**2 * m <= design.bound * (1 + EXACT)
         assert found.ratio >= 1
         values = np.linalg.svd(a[:, found.subset], compute_uv=False)
         assert found.value == pytest.approx(math.sqrt(len(found.subset) / m) * values[-1], rel=EXACT)
-        assert found.value == small.spectral_bound_of(rows, m, found.subset)
+        assert found.value == spectral_bound_of(rows, m, found.subset)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_small_cases_have_the_best_subset(k, rng):
     rows = rng.normal(size=(4, 7))
-    best = max(
-        small.spectral_bound_of(rows, 4, s) for w in range(1, k + 1) for s in itertools.combinations(range(7), w)
-    )
-    found = small.spectral_lower_bound(rows, 4, ky_fan_design(rows, k))
+    best = max(spectral_bound_of(rows, 4, s) for w in range(1, k + 1) for s in itertools.combinations(range(7), w))
+    found = spectral_lower_bound(rows, 4, ky_fan_design(rows, k))
     assert found.value >= 0.97 * best
 
 
@@ -550,7 +559,7 @@ def test_the_printed_definition_is_no_lower_bound():
     rows = np.full((1, 3), math.sqrt(m))
     for size in (10, 1000):
         k = small.paper_index(1.0, size)
-        found = small.spectral_lower_bound(rows, m, ky_fan_design(rows, k))
+        found = spectral_lower_bound(rows, m, ky_fan_design(rows, k))
         assert found.value == pytest.approx(1)
         assert found.ratio == pytest.approx(1)
         printed = math.sqrt(k / m) * np.linalg.norm(rows[:, 0])
@@ -559,18 +568,18 @@ def test_the_printed_definition_is_no_lower_bound():
 
 def test_dependent_columns_bound_nothing():
     rows = np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 1.0]])
-    assert small.spectral_bound_of(rows, 2, (0, 1)) == 0
-    assert small.spectral_bound_of(rows, 2, (0, 1, 2)) == 0
-    assert small.spectral_bound_of(rows, 2, (0, 2)) == pytest.approx(1)
+    assert spectral_bound_of(rows, 2, (0, 1)) == 0
+    assert spectral_bound_of(rows, 2, (0, 1, 2)) == 0
+    assert spectral_bound_of(rows, 2, (0, 2)) == pytest.approx(1)
     for subset in ((), (0, 0), (3,), (-1,)):
         with pytest.raises(WorkloadError, match="each once"):
-            small.spectral_bound_of(rows, 2, subset)
+            spectral_bound_of(rows, 2, subset)
 
 
 def test_columns_that_are_nearly_dependent_are_no_obstacle():
     """Their products are singular in floating point, and the set that has both is passed over."""
     rows = np.array([[1.0, 1.0], [0.0, 1e-8]])
-    found = small.spectral_lower_bound(rows, 2, ky_fan_design(rows, 2))
+    found = spectral_lower_bound(rows, 2, ky_fan_design(rows, 2))
     assert len(found.subset) == 1
     assert found.value == pytest.approx(math.sqrt(1 / 2))
 
@@ -592,7 +601,7 @@ def test_ratios_of_the_spectral_bound(name):
     rows, m = make()
     for k, ratio in ratios.items():
         design = ky_fan_design(rows, k, tolerance=1e-4)
-        found = small.spectral_lower_bound(rows, m, design)
+        found = spectral_lower_bound(rows, m, design)
         assert 1 <= found.ratio <= 1.1 * ratio
         assert found.ratio >= 0.85 * ratio
         assert found.value**2 * m <= design.bound
@@ -614,22 +623,22 @@ def test_ratios_of_the_spectral_bound(name):
 )
 def test_the_printed_multiplier(epsilon, delta, exact, printed, ratio):
     assert 1 / gaussian_mu(epsilon, delta) == pytest.approx(exact, abs=6e-7)
-    assert small.paper_multiplier(epsilon, delta) == pytest.approx(printed, abs=6e-7)
-    assert (small.paper_multiplier(epsilon, delta) * gaussian_mu(epsilon, delta)) ** 2 == pytest.approx(ratio, abs=6e-4)
+    assert paper_multiplier(epsilon, delta) == pytest.approx(printed, abs=6e-7)
+    assert (paper_multiplier(epsilon, delta) * gaussian_mu(epsilon, delta)) ** 2 == pytest.approx(ratio, abs=6e-4)
 
 
 def test_the_printed_multiplier_is_private_where_it_is_given():
     for epsilon in np.geomspace(1e-3, 10, 20):
         for delta in np.geomspace(1e-12, 0.1, 8):
-            assert small.paper_multiplier(epsilon, delta) >= 1 / gaussian_mu(epsilon, delta)
+            assert paper_multiplier(epsilon, delta) >= 1 / gaussian_mu(epsilon, delta)
     with pytest.raises(WorkloadError, match="not private"):
-        small.paper_multiplier(50, 0.5)
+        paper_multiplier(50, 0.5)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0, 0.1), (-1, 0.1), (math.inf, 0.1), (math.nan, 0.1), (1, 0), (1, 1)])
 def test_multipliers_that_are_refused(epsilon, delta):
     with pytest.raises(WorkloadError, match="between 0 and 1"):
-        small.paper_multiplier(epsilon, delta)
+        paper_multiplier(epsilon, delta)
 
 
 def test_the_printed_index():
@@ -675,7 +684,7 @@ def test_what_is_refused():
     with pytest.raises(WorkloadError, match="is of 3 rows"):
         small.simulate(rows, m, [other], 5, S)
     with pytest.raises(WorkloadError, match="other queries"):
-        small.spectral_lower_bound(rows, m, other)
+        spectral_lower_bound(rows, m, other)
 
 
 # --- choices near the best ----------------------------------------------------------------------------------------

@@ -11,19 +11,20 @@ import pytest
 from scipy import stats
 
 import fitnoise as fn
-from fitnoise import noise, releases
-from fitnoise.certificates import Evidence
-from fitnoise.cli import main
 from fitnoise.errors import DataError, PlanError, ReleaseError, SpecError, WorkloadError
-from fitnoise.finite.queries import FiniteQuery
-from fitnoise.ledger import Ledger
-from fitnoise.mechanisms import projection
-from fitnoise.plans import Plan
-from fitnoise.publication import Setting, SmallDatabase
-from fitnoise.reconstruct import Projected
-from fitnoise.row_space import row_space
-from fitnoise.sectors import decompose
-from fitnoise.spec import Spec
+from fitnoise.interfaces.cli import main
+from fitnoise.kernel import noise
+from fitnoise.kernel.designs.questions import FiniteQuery
+from fitnoise.kernel.ledger import Ledger
+from fitnoise.mechanisms.projection import planning as projection
+from fitnoise.planning.plan import Plan
+from fitnoise.reading.files import engine, write_parquet
+from fitnoise.reading.tables import Projected
+from fitnoise.request.documents import Spec
+from fitnoise.request.publication import Setting, SmallDatabase
+from fitnoise.solving.certificates import Evidence
+from fitnoise.solving.row_space import row_space
+from fitnoise.solving.sectors import decompose
 from laws import Replayed, each
 
 SIGNIFICANCE = 1e-6
@@ -359,13 +360,13 @@ def test_another_histogram_is_found(made):
     frame = release.histogram
     total = frame["synthetic_records"].sum()
     for counts in (np.full(len(frame), total / len(frame)), frame["synthetic_records"] - 1, np.full(len(frame), SIZE)):
-        with releases.engine() as files:
-            releases._write_parquet(
+        with engine() as files:
+            write_parquet(
                 files, frame.assign(synthetic_records=np.asarray(counts, dtype=float)), folder / "histogram.parquet"
             )
         assert not fn.verify(folder).ok
-    with releases.engine() as files:
-        releases._write_parquet(files, frame.sort_values("c", ignore_index=True), folder / "histogram.parquet")
+    with engine() as files:
+        write_parquet(files, frame.sort_values("c", ignore_index=True), folder / "histogram.parquet")
     with pytest.raises(ReleaseError, match="not one of this plan's cells"):
         fn.Release.read(folder)
 

@@ -11,14 +11,15 @@ import fitnoise as fn
 import reference as ref
 import zoo
 from dense import sectors_of
-from fitnoise.certificates import Terms
 from fitnoise.errors import WorkloadError
-from fitnoise.mechanisms.formulation import Formulation
-from fitnoise.problems import Block, Problem
-from fitnoise.publication import Goal, Objective
-from fitnoise.sectors import decompose
-from fitnoise.solvers import combined, soft_max
-from fitnoise.solvers.soft_max import Ending, Factors, Hessian, Point, Reading, bases, cost_squared
+from fitnoise.laboratory import soft_max
+from fitnoise.laboratory.soft_max import Ending, Factors, Hessian, Point, Reading, bases, cost_squared
+from fitnoise.mechanisms.gaussian.formulation import Formulation
+from fitnoise.request.publication import Goal, Objective
+from fitnoise.solving import combined
+from fitnoise.solving.certificates import Terms
+from fitnoise.solving.problems import Block, Problem
+from fitnoise.solving.sectors import decompose
 from tolerances import EXACT, GAP, LOOSE
 
 WORKLOADS = {

@@ -8,12 +8,12 @@ import fitnoise as fn
 import reference as ref
 import zoo
 from dense import sectors_of, workload_matrix, workload_variances
-from fitnoise.certificates import Terms, lower_bound
 from fitnoise.errors import GapNotReached, PlanError
-from fitnoise.mechanisms.formulation import Formulation
-from fitnoise.sectors import decompose
-from fitnoise.solvers import geometric_mean
-from fitnoise.solvers._base import Status
+from fitnoise.mechanisms.gaussian.formulation import Formulation
+from fitnoise.solving import geometric_mean
+from fitnoise.solving._base import Status
+from fitnoise.solving.certificates import Terms, lower_bound
+from fitnoise.solving.sectors import decompose
 from tolerances import EXACT, LOOSE
 
 

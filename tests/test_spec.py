@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 import fitnoise as fn
 from fitnoise import data
-from fitnoise import spec as room
 from fitnoise.errors import SpecError
-from fitnoise.spec import Spec, exact_number, json_schema, load_spec
-from fitnoise.targets import Kind
-from fitnoise.workloads import Tables
+from fitnoise.kernel.domain import Attribute
+from fitnoise.request import documents as room
+from fitnoise.request.documents import Spec, exact_number, json_schema, load_spec
+from fitnoise.request.targets import Kind
+from fitnoise.request.workloads import Tables
 
 # --- random publications ----------------------------------------------------------------------------------
 
@@ -1207,7 +1208,7 @@ def test_a_mistake_made_many_times_is_told_briefly():
 
 
 def test_an_attribute_of_an_unknown_kind_has_no_form():
-    class Other(fn.domain.Attribute):
+    class Other(Attribute):
         column = None
         values = ("a", "b")
         ordered = False

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import fitnoise as fn
 from conftest import zoo_plan
 from dense import centring, group_of, strategy_matrix
-from fitnoise import strategy as strategies
 from fitnoise.errors import PlanError, SingularStrategy
-from fitnoise.strategy import (
+from fitnoise.kernel.designs import sectors as strategies
+from fitnoise.kernel.designs.sectors import (
     SectorStrategy,
     Strategy,
     StrategyGroup,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fitnoise.errors import WorkloadError
-from fitnoise.targets import By, BySize, Kind, PublicTotal, Target, z_score
+from fitnoise.request.targets import By, BySize, Kind, PublicTotal, Target, z_score
 from tolerances import EXACT
 
 

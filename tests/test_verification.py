@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 import fitnoise as fn
 import zoo
-from fitnoise import noise, releases
 from fitnoise.errors import ReleaseError
-from fitnoise.plans import Plan
+from fitnoise.kernel import noise
+from fitnoise.planning.plan import Plan
+from fitnoise.reading import release as releases
+from fitnoise.reading.files import engine, read_parquet, write_parquet
 from laws import Replayed, check_plan, each, released
 
 PLAN = fn.plan(
@@ -206,8 +208,8 @@ def test_every_changed_number_of_a_table_is_reported(good, folder, column):
     changes = (f"{column} * (1 + 1e-8) + 1e-6", f"-{column} - 1", "NULL", "'nan'::DOUBLE", "'inf'::DOUBLE")
     for name in ("state_by_sex", "total"):
         path = folder / "tables" / f"{name}.parquet"
-        with releases.engine() as files:
-            rows = len(releases.read_parquet(files, path))
+        with engine() as files:
+            rows = len(read_parquet(files, path))
         for row in range(rows):
             rewrite(path, replacing(column, row, changes[row % len(changes)]))
             assert "the Parquet tables follow from the noisy answers" in failing(folder)
@@ -283,8 +285,8 @@ def test_answers_forged_together_with_their_digest_do_not_give_the_tables(folder
     made.answers[1][0] += 10
     path = folder / "measurements.parquet"
     path.unlink()
-    with releases.engine() as files:
-        releases._write_parquet(files, made._measurements(), path, sha256=releases.answers_digest(made.answers))
+    with engine() as files:
+        write_parquet(files, made._measurements(), path, sha256=releases.answers_digest(made.answers))
     assert failing(folder).keys() == {"the Parquet tables follow from the noisy answers"}
 
 

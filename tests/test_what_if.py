@@ -11,10 +11,10 @@ import fitnoise as fn
 import reference as ref
 import zoo
 from conftest import zoo_plan
-from fitnoise import what_if
 from fitnoise.errors import GapNotReached, SpecError, WorkloadError
-from fitnoise.publication import CellBudgets, ErrorWeights, Goal, Objective
-from fitnoise.targets import z_score
+from fitnoise.planning import what_if
+from fitnoise.request.publication import CellBudgets, ErrorWeights, Goal, Objective
+from fitnoise.request.targets import z_score
 from tolerances import EXACT, GAP
 
 AGREE = 2 * GAP

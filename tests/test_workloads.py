@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 import fitnoise as fn
 import zoo
 from dense import table_matrix
-from fitnoise import rules, what_if, workloads
+from fitnoise.algebra import rules
 from fitnoise.errors import DomainError, WorkloadError
-from fitnoise.targets import Kind
-from fitnoise.workloads import Family, Recode, Tables, slug, some
+from fitnoise.planning import what_if
+from fitnoise.request import workloads
+from fitnoise.request.targets import Kind
+from fitnoise.request.workloads import Family, Recode, Tables, slug, some
 from tolerances import EXACT
 
 DOMAIN = fn.Domain(

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
-from fitnoise import operators as op
-from fitnoise import sectors
-from fitnoise.certificates import Evidence, Terms
-from fitnoise.mechanisms.formulation import AllPairs, Formulation
+from fitnoise.algebra import operators as op
+from fitnoise.mechanisms.gaussian.formulation import AllPairs, Formulation
+from fitnoise.solving import sectors
+from fitnoise.solving.certificates import Evidence, Terms
 
 RNG = np.random.default_rng(20)
 

@@ -5,30 +5,23 @@
 Start with :class:`Domain`, :func:`table`, :class:`Workload`, :func:`plan` and :func:`release`.
 """
 
-from fitnoise.domain import Binned, Categorical, Domain, Ordered
+from __future__ import annotations
+
 from fitnoise.errors import FitnoiseError
-from fitnoise.finite.queries import FiniteQuery
-from fitnoise.ledger import Account, Ledger
-from fitnoise.mechanisms.free import free
-from fitnoise.mechanisms.planning import Alternative, Comparison, compare, plan
-from fitnoise.plans import Plan
-from fitnoise.privacy import Neighbours, Privacy, PrivacyUnit
-from fitnoise.publication import (
-    Budget,
-    CellBudgets,
-    DataSource,
-    ErrorWeights,
-    Goal,
-    Objective,
-    OutsideDomain,
-    Publication,
-    SmallDatabase,
-)
-from fitnoise.releases import Estimate, FiniteAnswer, Release, release
-from fitnoise.spec import Spec, load_spec
-from fitnoise.targets import By, BySize, PublicTotal
-from fitnoise.verification import verify
-from fitnoise.workloads import Family, Table, Workload, all_tables, matrix_workload, table
+from fitnoise.kernel.designs.questions import FiniteQuery
+from fitnoise.kernel.domain import Binned, Categorical, Domain, Ordered
+from fitnoise.kernel.ledger import Account, Ledger
+from fitnoise.kernel.units import DataSource, Neighbours, OutsideDomain, Privacy, PrivacyUnit
+from fitnoise.planning.choosing import Alternative, Comparison, compare, plan
+from fitnoise.planning.free import free
+from fitnoise.planning.plan import Plan
+from fitnoise.publishing import release
+from fitnoise.reading.release import Estimate, FiniteAnswer, Release
+from fitnoise.reading.verification import verify
+from fitnoise.request.documents import Spec, load_spec
+from fitnoise.request.publication import Budget, CellBudgets, ErrorWeights, Goal, Objective, Publication, SmallDatabase
+from fitnoise.request.targets import By, BySize, PublicTotal
+from fitnoise.request.workloads import Family, Table, Workload, all_tables, matrix_workload, table
 
 __version__ = "0.1.0"
 

@@ -1,5 +1,7 @@
 """`python -m fitnoise`."""
 
-from fitnoise.cli import main
+from __future__ import annotations
+
+from fitnoise.interfaces.cli import main
 
 main()

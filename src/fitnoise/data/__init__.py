@@ -13,7 +13,9 @@ from pathlib import Path
 from fitnoise.errors import DataError
 
 CPS = "cps_taxunits_2014.csv.gz"
+
 STATES = "state_codes.csv"
+
 DEMO = "cps_demo.toml"
 
 

@@ -41,12 +41,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SOURCE = "taxcalc-6.8.0/taxcalc/cps.csv.gz"
+
 SOURCE_SHA256 = "492ead49db94fc4bb4109c33a6c9679aa32c41042e715333cc84df1fe49e578d"
+
 CSV_SHA256 = "71496685af8137fe78c9fad629b5594a2c9b77c8199d860a71ee5932b67cf605"
 
 COLUMNS = ("fips", "status", "age", "kids", "wages", "selfemp")
+
 YEAR = "2014"
+
 MOST_KIDS = 3
+
 WAGE_CUTS = (1, 10_000, 25_000, 50_000, 75_000, 100_000, 200_000)
 
 

@@ -1,1 +1,1 @@
-"""Mechanisms: one file per paper, each offering `plan(…)`."""
+"""Ways to turn what is asked into what is measured: one folder a paper."""

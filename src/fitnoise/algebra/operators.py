@@ -1,0 +1,352 @@
+"""Linear query operators: what is asked of one axis of the domain, or of several.
+
+An operator is a real m × n matrix known by its structure: `shape`, `mv` (apply to a vector) and `T`
+(its adjoint). Everything else one may want to know of it (`dense`, `gram`, `column_norms`, …) is a
+rule in :mod:`fitnoise.algebra.rules`. Classes here are final, frozen and hold integers where the queries are
+counts; a new one costs three lines in the test zoo.
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.errors import WorkloadError
+
+Array = NDArray[Any]
+
+
+class Operator(abc.ABC):
+    """A real m × n matrix, by structure.
+
+    **Guarantees** (checked for every member of the zoo)
+        * `mv` is linear and agrees with `rules.dense`;
+        * ⟨y, A x⟩ = ⟨Aᵀ y, x⟩;
+        * `A.T.T` acts as `A`, and `A.T.shape` is `A.shape` reversed.
+    """
+
+    @property
+    @abc.abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(m, n): number of queries, number of cells."""
+
+    @abc.abstractmethod
+    def mv(self, x: Array) -> Array:
+        """A x along the first axis of `x`, of shape (n, ...) → (m, ...)."""
+
+    @abc.abstractmethod
+    def rmv(self, y: Array) -> Array:
+        """Aᵀ y along the first axis of `y`, of shape (m, ...) → (n, ...)."""
+
+    @property
+    def T(self) -> Operator:  # noqa: N802 - the name of the transpose everywhere in numerical Python
+        """The adjoint, as an operator."""
+        return Transpose(self)
+
+
+@final
+@dataclass(frozen=True)
+class Transpose(Operator):
+    """The adjoint of another operator."""
+
+    of: Operator
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, m)."""
+        m, n = self.of.shape
+        return n, m
+
+    def mv(self, x: Array) -> Array:
+        """Aᵀ x."""
+        return self.of.rmv(x)
+
+    def rmv(self, y: Array) -> Array:
+        """A y."""
+        return self.of.mv(y)
+
+    @property
+    def T(self) -> Operator:  # noqa: N802
+        """The operator itself."""
+        return self.of
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Dense(Operator):
+    """An explicit matrix of finite numbers (m, n); integers stay integers."""
+
+    matrix: Array
+
+    def __post_init__(self) -> None:
+        a = np.array(self.matrix)
+        if a.ndim != 2 or 0 in a.shape:
+            raise WorkloadError(f"a matrix of queries needs shape (m, d) with m, d ≥ 1; got {a.shape}.")
+        if a.dtype.kind not in "biuf":
+            raise WorkloadError(f"a matrix of queries holds real numbers; got dtype {a.dtype}.")
+        if a.dtype.kind == "f" and not np.isfinite(a).all():
+            i, j = np.argwhere(~np.isfinite(a))[0]
+            raise WorkloadError(f"the matrix of queries holds a non-finite entry at row {i}, column {j}.")
+        a = a.astype(np.int64 if a.dtype.kind in "biu" else np.float64)
+        if a.dtype.kind == "i" and max(int(a.max()), -int(a.min())) >= 2**53:
+            raise WorkloadError("whole numbers in a matrix of queries must be below 2^53 in size; scale the queries.")
+        a.setflags(write=False)
+        object.__setattr__(self, "matrix", a)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, n)."""
+        m, n = self.matrix.shape
+        return m, n
+
+    def mv(self, x: Array) -> Array:
+        """A x."""
+        return np.asarray(np.tensordot(self.matrix, x, axes=(1, 0)))
+
+    def rmv(self, y: Array) -> Array:
+        """Aᵀ y."""
+        return np.asarray(np.tensordot(self.matrix, y, axes=(0, 0)))
+
+
+@final
+@dataclass(frozen=True)
+class Identity(Operator):
+    """Every cell on its own: n × n."""
+
+    n: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, n)."""
+        return self.n, self.n
+
+    def mv(self, x: Array) -> Array:
+        """X itself."""
+        return x
+
+    def rmv(self, y: Array) -> Array:
+        """Y itself."""
+        return y
+
+
+@final
+@dataclass(frozen=True)
+class Total(Operator):
+    """The sum of all cells: 1 × n."""
+
+    n: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(1, n)."""
+        return 1, self.n
+
+    def mv(self, x: Array) -> Array:
+        """Σ_i x_i."""
+        return np.asarray(x.sum(axis=0, keepdims=True))
+
+    def rmv(self, y: Array) -> Array:
+        """The one entry of y, n times."""
+        return np.asarray(np.repeat(y, self.n, axis=0))
+
+
+@final
+@dataclass(frozen=True)
+class Prefix(Operator):
+    """Cumulative sums, "at most this value": the n × n lower triangle of ones."""
+
+    n: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, n)."""
+        return self.n, self.n
+
+    def mv(self, x: Array) -> Array:
+        """Cumulative sums."""
+        return np.asarray(np.cumsum(x, axis=0))
+
+    def rmv(self, y: Array) -> Array:
+        """Cumulative sums from the end."""
+        return np.asarray(np.cumsum(y[::-1], axis=0)[::-1])
+
+
+@final
+@dataclass(frozen=True)
+class Intervals(Operator):
+    """Sums over intervals of cells, ends included: one row per (first, last)."""
+
+    n: int
+    bounds: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        if not self.bounds:
+            raise WorkloadError("a table of ranges needs at least one range.")
+        for lo, hi in self.bounds:
+            if not 0 <= lo <= hi < self.n:
+                raise WorkloadError(
+                    f"the range from cell {lo} to cell {hi} is empty or leaves the {self.n} cells of its attribute."
+                )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(number of intervals, n)."""
+        return len(self.bounds), self.n
+
+    @cached_property
+    def ends(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The first cells, and the cells after the last: two arrays (number of intervals,), made once."""
+        lo, last = np.array(self.bounds, dtype=np.intp).T.copy()
+        hi = last + 1
+        lo.setflags(write=False)
+        hi.setflags(write=False)
+        return lo, hi
+
+    def mv(self, x: Array) -> Array:
+        """Differences of cumulative sums."""
+        lo, hi = self.ends
+        sums = np.concatenate([np.zeros_like(x[:1]), np.cumsum(x, axis=0)])
+        return np.asarray(sums[hi] - sums[lo])
+
+    def rmv(self, y: Array) -> Array:
+        """Cumulative sums of the starts less the ends."""
+        lo, hi = self.ends
+        steps = np.zeros((self.n + 1, *y.shape[1:]), dtype=y.dtype)
+        np.add.at(steps, lo, y)
+        np.subtract.at(steps, hi, y)
+        return np.asarray(np.cumsum(steps, axis=0)[:-1])
+
+
+@final
+@dataclass(frozen=True)
+class Groups(Operator):
+    """Sums over named groups of cells (a recode); groups may overlap and may leave cells out."""
+
+    n: int
+    groups: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        if not self.groups:
+            raise WorkloadError("a recode needs at least one group.")
+        for number, group in enumerate(self.groups):
+            if not group or len(set(group)) != len(group) or not all(0 <= i < self.n for i in group):
+                raise WorkloadError(
+                    f"group {number} of a recode is empty, repeats a cell or leaves the {self.n} cells "
+                    "of its attribute."
+                )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(number of groups, n)."""
+        return len(self.groups), self.n
+
+    def mv(self, x: Array) -> Array:
+        """One sum per group."""
+        return np.stack([x[list(g)].sum(axis=0) for g in self.groups])
+
+    def rmv(self, y: Array) -> Array:
+        """Every group's entry, added to each of its cells."""
+        out = np.zeros((self.n, *y.shape[1:]), dtype=y.dtype)
+        for value, g in zip(y, self.groups, strict=True):
+            out[list(g)] += value
+        return out
+
+
+@final
+@dataclass(frozen=True)
+class Kronecker(Operator):
+    """A ⊗ B ⊗ …: every combination of one query per axis; cells in C order (last axis fastest)."""
+
+    factors: tuple[Operator, ...]
+
+    def __post_init__(self) -> None:
+        if not self.factors:
+            raise WorkloadError("a Kronecker product needs at least one factor.")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(Π m_i, Π n_i)."""
+        m = n = 1
+        for f in self.factors:
+            m, n = m * f.shape[0], n * f.shape[1]
+        return m, n
+
+    def mv(self, x: Array) -> Array:
+        """One factor along each axis."""
+        return self._along_axes(x, [f.mv for f in self.factors], [f.shape[1] for f in self.factors])
+
+    def rmv(self, y: Array) -> Array:
+        """One adjoint along each axis."""
+        return self._along_axes(y, [f.rmv for f in self.factors], [f.shape[0] for f in self.factors])
+
+    @staticmethod
+    def _along_axes(x: Array, maps: list[Any], sizes: list[int]) -> Array:
+        rest = x.shape[1:]
+        t = x.reshape(*sizes, *rest)
+        for axis, f in enumerate(maps):
+            t = np.moveaxis(f(np.moveaxis(t, axis, 0)), 0, axis)
+        return t.reshape(-1, *rest)
+
+
+@final
+@dataclass(frozen=True)
+class Stack(Operator):
+    """Several sets of queries about the same cells, one below the other."""
+
+    parts: tuple[Operator, ...]
+
+    def __post_init__(self) -> None:
+        widths = {p.shape[1] for p in self.parts}
+        if len(widths) != 1:
+            raise WorkloadError(f"stacked queries must be about the same number of cells; got {sorted(widths)}.")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(Σ m_i, n)."""
+        return sum(p.shape[0] for p in self.parts), self.parts[0].shape[1]
+
+    def mv(self, x: Array) -> Array:
+        """Each part's answers in turn."""
+        return np.concatenate([p.mv(x) for p in self.parts])
+
+    def rmv(self, y: Array) -> Array:
+        """Σ_i A_iᵀ y_i."""
+        splits = np.cumsum([p.shape[0] for p in self.parts])[:-1]
+        return np.asarray(sum(p.rmv(piece) for p, piece in zip(self.parts, np.split(y, splits), strict=True)))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Scaled(Operator):
+    """diag(w) A: each query multiplied by its own weight (m,)."""
+
+    of: Operator
+    weights: Array
+
+    def __post_init__(self) -> None:
+        w = np.array(self.weights, dtype=np.float64)
+        if w.shape != (self.of.shape[0],) or not np.isfinite(w).all():
+            raise WorkloadError(
+                f"scaling {self.of.shape[0]} queries needs as many finite weights; got shape {w.shape}."
+            )
+        w.setflags(write=False)
+        object.__setattr__(self, "weights", w)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """As the operator scaled."""
+        return self.of.shape
+
+    def mv(self, x: Array) -> Array:
+        """W ∘ (A x)."""
+        y = self.of.mv(x)
+        return np.asarray(y * self.weights.reshape(-1, *(1,) * (y.ndim - 1)))
+
+    def rmv(self, y: Array) -> Array:
+        """Aᵀ (w ∘ y)."""
+        return self.of.rmv(y * self.weights.reshape(-1, *(1,) * (y.ndim - 1)))

@@ -1,0 +1,1 @@
+"""Ways to speak: the command line, reports, figures, the demo."""

@@ -1,0 +1,119 @@
+"""The story of a state tax-statistics office: five tables about 103,589 real tax filing units.
+
+The units were built from the public-use March CPS: an unweighted sample, without any tax return (data/PROVENANCE.md).
+Nobody is exposed by the demo.
+"""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from fitnoise import data
+from fitnoise.errors import ReleaseError
+from fitnoise.interfaces.console import emit, emit_table, progress, show_plan
+from fitnoise.interfaces.report import balance_document, balance_line, plan_document
+from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.measure import account
+from fitnoise.planning.choosing import plan as make_plan
+from fitnoise.planning.plan import Plan
+from fitnoise.publishing import release
+from fitnoise.reading.release import Release
+from fitnoise.reading.verification import Verification, verify
+from fitnoise.request.documents import load_spec
+from fitnoise.request.workloads import Workload
+
+CAP = Fraction(1, 20)
+"""The office's budget for this data source, as ρ."""
+
+
+def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
+    """Tell the story; returns what `fitnoise demo --json` prints.
+
+    Raises:
+        ReleaseError: the directory exists, or a released file does not verify.
+    """
+    folder = directory or _free(Path("fitnoise-demo"))
+    if folder.exists():
+        raise ReleaseError(f"{folder.name!r} exists already; the demo never overwrites. Nothing was measured.")
+    publication = load_spec(data.path(data.DEMO))
+    with progress("planning") as tell:
+        plan = make_plan(publication, progress=lambda i, gap: tell(f"step {i}, gap {gap:.1e}"))
+        alone = _alone(plan)
+    if not as_json:
+        _tell_plan(plan, alone)
+    with progress("releasing") as tell, Ledger(_made(folder) / "ledger.sqlite") as ledger:
+        ledger.set_cap(account(plan), CAP, reason="the office's budget for this source")
+        result = release(plan, data.path(data.CPS), ledger=ledger, directory=folder / "release", progress=tell)
+        tell("verifying what was written")
+        checked = verify(folder / "release")
+        balance = ledger.balance(account(plan))
+    if not checked.ok:
+        broken = next(c for c in checked.checks if not c.holds)
+        raise ReleaseError(f"the release does not verify: {broken.claim}: {broken.found}")
+    if not as_json:
+        _tell_release(folder, result, checked)
+        emit(f"ledger     {balance_line(balance)}")
+        emit("           (a second release like this one would be refused)")
+    return {
+        **plan_document(plan),
+        "separately_planned_rho": alone,
+        "directory": str(folder / "release"),
+        "verified": checked.ok,
+        "balance": balance_document(balance),
+    }
+
+
+def _free(base: Path) -> Path:
+    numbered = (base.with_name(f"{base.name}-{i}") for i in itertools.count(2))
+    return next(p for p in itertools.chain([base], numbered) if not p.exists())
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise ReleaseError(f"{folder.name!r} cannot be made ({error.strerror}). Nothing was measured.") from None
+    return folder
+
+
+def _alone(plan: Plan) -> float:
+    """ρ when each table is planned as well as possible, but on its own."""
+    w = plan.publication.workload
+    return sum(make_plan(Workload(w.domain, [t], w.confidence)).rho for t in w.tables)
+
+
+def _tell_plan(plan: Plan, alone: float) -> None:
+    w = plan.publication.workload
+    emit("A state tax-statistics office will publish five tables about tax filing units.")
+    emit(f"The domain has {w.domain.size:,} cells. It says how accurate each table must be; no data are read yet.")
+    emit()
+    show_plan(plan)
+    emit(f"           each table planned as well as possible, but alone: rho = {alone:.4f}")
+    emit()
+
+
+def _tell_release(folder: Path, result: Release, checked: Verification) -> None:
+    emit("measured   103,589 tax filing units, once: built from the public-use March CPS, an unweighted sample;")
+    emit(f"           no tax return is involved; written to {folder / 'release'}")
+    for check in checked.checks:
+        emit(f"verified   {check.claim}: {check.found}")
+    emit()
+    name = "state by wages"
+    rows = result[name].iloc[32:40]
+    emit(f"A few lines of the table {name!r} (95 % margins; negative values are kept, so that sums stay unbiased):")
+    emit_table(
+        ("state", "wages", "value", "± margin"),
+        [
+            (str(s), str(w), f"{v:,.1f}", f"{m:.1f}")
+            for s, w, v, m in rows[["state", "wages", "value", "moe"]].itertuples(index=False)
+        ],
+        numeric=(2, 3),
+    )
+    top = result[name].query("wages == '200,000 or more'")
+    total = result.sum(name, wages="200,000 or more")
+    emit(f"Computed from it: all states, 200,000 or more: {total.value:,.1f} ± {total.moe:.1f}")
+    emit(f"(as if the {len(top)} errors were independent it would be ± {(top['moe'] ** 2).sum() ** 0.5:.1f})")
+    emit()

@@ -1,0 +1,325 @@
+"""Pictures of what privacy costs: ρ against margins of error, ε against δ.
+
+Drawn by Matplotlib rather than Altair: it draws without a browser or JavaScript, and writes vector files itself. It is
+the extra `fitnoise[plot]`, imported only when a figure is drawn. Figures are made without pyplot, so nothing global
+changes and nothing needs closing. Lines differ by colour (Okabe and Ito's palette, which colour-blind readers can tell
+apart), by dashes and by markers; a figure is the same file whenever it is drawn by the same version.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fitnoise.errors import ReleaseError
+from fitnoise.planning.plan import Plan
+from fitnoise.planning.what_if import FACTORS, Sweep, Told, privacy_curve, sweeps
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#7F7F7F")
+
+DASHES = ("-", "--", "-.", ":")
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
+
+DEAREST = 8
+"""Tables a report shows: as many as there are colours."""
+
+LONGEST = 44
+"""Letters of a table's name that a legend shows."""
+
+BROAD = 24
+"""Letters of a name above which a legend has one column, not two."""
+
+ROW = 0.21
+"""Height of a row of a legend, in inches."""
+
+METADATA: dict[str, dict[str, Any]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+"""The endings a figure can be saved under, and what keeps the day out of the file."""
+
+STYLE = {
+    "font.family": "DejaVu Sans",
+    "font.size": 11,
+    "axes.titlesize": 12.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 24,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.7,
+    "legend.frameon": False,
+    "legend.fontsize": 10,
+    "legend.handlelength": 4,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 6,
+    "savefig.dpi": 160,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "fitnoise",
+    "pdf.fonttype": 42,
+}
+"""Over Matplotlib's own defaults, whatever the user's: text stays text in vector files."""
+
+
+def cost_curve(sweeps: Sequence[Sweep]) -> Figure:
+    """ρ of a publication against the margin of error of each of some tables, both axes logarithmic.
+
+    Args:
+        sweeps: one line each, a marker per plan; a ring marks the target as it is. Where ρ is not what was minimised,
+            what was is drawn instead of it.
+
+    Raises:
+        ReleaseError: no sweep, or Matplotlib is not installed.
+
+    **Guarantees**
+        * every marker is at a plan's own numbers; the largest certified gap is stated.
+    """
+    with _drawing():
+        figure = _figure(7.0, 5.2 + ROW * _rows(sweeps))
+        _draw_costs(figure.add_subplot(), sweeps)
+        return figure
+
+
+def privacy_figure(plan: Plan) -> Figure:
+    """ε of a plan against δ on a logarithmic axis, guaranteed and nominal; the publication's δ is marked.
+
+    Raises:
+        ReleaseError: Matplotlib is not installed.
+    """
+    with _drawing():
+        figure = _figure(7.0, 5.2 + ROW * 3)
+        _draw_privacy(figure.add_subplot(), plan)
+        return figure
+
+
+def plan_figure(plan: Plan, sweeps: Sequence[Sweep]) -> Figure:
+    """Both pictures side by side under the publication's title; without sweeps, the privacy alone.
+
+    Raises:
+        ReleaseError: Matplotlib is not installed.
+    """
+    if not sweeps:
+        return privacy_figure(plan)
+    with _drawing():
+        figure = _figure(13.5, 5.4 + ROW * _rows(sweeps))
+        left, right = figure.subplots(1, 2)
+        _draw_costs(left, sweeps)
+        _draw_privacy(right, plan)
+        if plan.publication.title.strip():
+            title = figure.suptitle(_short(plan.publication.title, 100), x=0.01, ha="left", fontsize=14)
+            title.set_parse_math(False)
+        return figure
+
+
+def report_figure(plan: Plan, *, progress: Told | None = None) -> Figure:
+    """What a plan's accuracy and privacy cost: its dearest tables at half to twice their margins, and its ε.
+
+    Args:
+        plan: the plan. Under a budget no target moves the price, and the figure shows the privacy alone.
+        progress: told which plan, of how many, its iteration and gap.
+
+    Raises:
+        ReleaseError: Matplotlib is not installed; nothing was planned then.
+        PlanError: a target is out of reach of exact 64-bit noise.
+
+    **Guarantees**
+        * no data are read; every point is a certified plan, at the gap stated in the figure.
+    """
+    with _drawing():
+        pass
+    if plan.publication.budget is not None:
+        return privacy_figure(plan)
+    dearest = (-plan.shares).argsort(kind="stable")[:DEAREST]
+    names = [plan.publication.workload.tables[int(i)].name for i in dearest]
+    return plan_figure(plan, sweeps(plan, names, FACTORS, gap=None, progress=progress))
+
+
+def check_place(path: str | Path, *, replace: bool = False) -> str:
+    """The format of a figure that can be written here: "png", "svg" or "pdf".
+
+    Raises:
+        ReleaseError: another ending, a file that exists and is not to be replaced, or no folder to write to.
+    """
+    place = Path(path)
+    kind = place.suffix[1:].lower()
+    if kind not in METADATA:
+        raise ReleaseError(
+            f"a figure is written as .png, .svg or .pdf, by the ending of its name; got {place.name!r}. "
+            "Nothing was written."
+        )
+    if place.is_dir() or (place.exists() and not replace):
+        raise ReleaseError(f"{place.name!r} exists; choose another name, or replace it. Nothing was written.")
+    if not (place.parent.is_dir() and os.access(place.parent, os.W_OK)):
+        raise ReleaseError(f"{place.name!r} cannot be written: there is no folder {place.parent.name!r} to write to.")
+    return kind
+
+
+def save(figure: Figure, path: str | Path, *, replace: bool = False) -> Path:
+    """Write a figure as PNG, SVG or PDF, by the ending of the name.
+
+    Args:
+        figure: any Matplotlib figure.
+        path: where to.
+        replace: whether a file there may be replaced.
+
+    Returns:
+        The path.
+
+    Raises:
+        ReleaseError: another ending, a file that exists and is not to be replaced, or a place that cannot be written.
+
+    **Guarantees**
+        * the file is whole or not there: it is drawn in memory, written beside its place and moved there;
+        * the same figure gives the same bytes with one version of Matplotlib.
+    """
+    place = Path(path)
+    kind = check_place(place, replace=replace)
+    drawn = io.BytesIO()
+    with _drawing():
+        figure.savefig(drawn, format=kind, metadata=METADATA[kind])
+    stage = place.with_name(f".{place.name}.unfinished-{os.getpid()}")
+    try:
+        stage.write_bytes(drawn.getvalue())
+        stage.replace(place)
+    except OSError as error:
+        stage.unlink(missing_ok=True)
+        raise ReleaseError(f"{place.name!r} cannot be written ({error.strerror}).") from None
+    return place
+
+
+@contextlib.contextmanager
+def _drawing() -> Iterator[None]:
+    """Our style for a while, and the user's again after it."""
+    try:
+        from matplotlib import style
+    except ImportError:
+        raise ReleaseError("figures need Matplotlib: pip install 'fitnoise[plot]'. Nothing was drawn.") from None
+    with style.context(["default", STYLE]):
+        yield
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _draw_costs(axes: Axes, sweeps: Sequence[Sweep]) -> None:
+    if not sweeps:
+        raise ReleaseError("a cost curve needs at least one sweep. Nothing was drawn.")
+    lines = []
+    for i, sweep in enumerate(sweeps):
+        turn = i // len(COLOURS)
+        lines += axes.plot(
+            [p.target_moe for p in sweep.points],
+            [p.value for p in sweep.points],
+            color=COLOURS[i % len(COLOURS)],
+            linestyle=DASHES[(i + turn) % len(DASHES)],
+            marker=MARKERS[(i + turn) % len(MARKERS)],
+        )
+    rings = axes.plot(
+        [s.current.target_moe for s in sweeps],
+        [s.current.value for s in sweeps],
+        linestyle="none",
+        marker="o",
+        markersize=13,
+        markerfacecolor="none",
+        markeredgecolor="#333333",
+        markeredgewidth=1.4,
+    )
+    points = [p for s in sweeps for p in (*s.points, s.current)]
+    axes.set(xscale="log", yscale="log")
+    _ticks(axes.xaxis, [p.target_moe for p in points])
+    _ticks(axes.yaxis, [p.value for p in points])
+    axes.set_title("What each table's accuracy costs")
+    _subtitle(axes, f"each marker is a plan, certified to a gap of {max(p.gap for p in points):.1e} or less")
+    levels = sorted({s.confidence for s in sweeps})
+    at = f"{100 * levels[0]:g} %" if len(levels) == 1 else "its table's"
+    axes.set_xlabel(f"Margin of error of a number (± records, at {at} confidence)")
+    pure = all(p.value == p.rho for p in points)
+    axes.set_ylabel(
+        "Privacy cost of the whole publication (ρ, zCDP)" if pure else "Half of what the publication minimises"
+    )
+    names = [_short(s.table, LONGEST) for s in sweeps] + ["target now"]
+    _legend(axes, lines + rings, names, columns=_columns(sweeps))
+
+
+def _draw_privacy(axes: Axes, plan: Plan) -> None:
+    curve = privacy_curve(plan)
+    delta, unit = plan.publication.delta, plan.publication.unit
+    (sure,) = axes.plot(curve.delta, curve.guaranteed, color=COLOURS[0], linestyle="-")
+    (hoped,) = axes.plot(curve.delta, curve.nominal, color=COLOURS[1], linestyle="--")
+    here = axes.axvline(delta, color="#333333", linestyle=":", linewidth=1.4)
+    axes.plot([delta], [plan.epsilon()], color=COLOURS[0], marker="o", markersize=8)
+    axes.plot([delta], [plan.epsilon(nominal=True)], color=COLOURS[1], marker="s", markersize=8)
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0, top=1.05 * float(curve.guaranteed.max()))
+    axes.set_title("What the plan promises")
+    _subtitle(axes, f"ρ = {plan.rho:.4g}, for {_short(unit.describe(), 60)}")
+    axes.set_xlabel("δ (a probability)")
+    axes.set_ylabel("ε (privacy loss, natural logarithm of odds)")
+    names = [
+        f"guaranteed: ε = {plan.epsilon():.3g} at δ = {delta:g}",
+        f"nominal: ε = {plan.epsilon(nominal=True):.3g}, of continuous noise",
+        "δ of the publication",
+    ]
+    _legend(axes, [sure, hoped, here], names)
+
+
+def _ticks(axis: Axis, values: Sequence[float]) -> None:
+    """Plain numbers along a logarithmic axis: evenly spaced within a decade; 1, 2, 5 or powers of ten beyond."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+    span = max(values) / min(values)
+    steps = LogLocator(subs=(1, 2, 5) if span < 1000 else (1,))
+    axis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]) if span < 10 else steps)
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axis.set_minor_locator(NullLocator())
+
+
+def _subtitle(axes: Axes, text: str) -> None:
+    said = axes.annotate(
+        text, (0, 1), xycoords="axes fraction", xytext=(0, 8), textcoords="offset points", fontsize=10, color="#444444"
+    )
+    said.set_parse_math(False)
+
+
+def _columns(sweeps: Sequence[Sweep]) -> int:
+    return 2 if len(sweeps) > 3 and max(len(s.table) for s in sweeps) <= BROAD else 1
+
+
+def _rows(sweeps: Sequence[Sweep]) -> int:
+    return -(-(len(sweeps) + 1) // _columns(sweeps))
+
+
+def _legend(axes: Axes, handles: Sequence[Any], names: Sequence[str], columns: int = 1) -> None:
+    """Below the label of the horizontal axis, whatever the height of the axes."""
+    from matplotlib.transforms import ScaledTranslation
+
+    below = axes.transAxes + ScaledTranslation(0, -0.6, axes.figure.dpi_scale_trans)
+    legend = axes.legend(
+        handles,
+        [str(i) for i in range(len(names))],
+        loc="upper left",
+        bbox_to_anchor=(0, 0),
+        bbox_transform=below,
+        borderaxespad=0,
+        ncols=columns,
+    )
+    for text, name in zip(legend.get_texts(), names, strict=True):
+        text.set_parse_math(False)  # a name is a name, with its dollar signs and underscores
+        text.set_text(name)
+
+
+def _short(name: str, longest: int) -> str:
+    line = " ".join(name.split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"

@@ -1,0 +1,58 @@
+"""Counting: from records to the few margins a plan needs, in one pass. Part of the trust kernel.
+
+A :class:`Counter` knows a source of records and the declared domain. It raises only about what is declared (a missing
+column, a wrong type), or how many records leave the domain and in which columns; never about a value.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from fitnoise.errors import DataError
+from fitnoise.kernel.counting._base import Counter, Margin, Margins, Progress
+from fitnoise.kernel.counting.duck import DuckCounter
+from fitnoise.kernel.counting.histogram import HistogramCounter
+from fitnoise.kernel.counting.margins import Tally, maximal
+from fitnoise.kernel.domain import Domain
+from fitnoise.kernel.units import DataSource
+
+__all__ = [
+    "Counter",
+    "DuckCounter",
+    "HistogramCounter",
+    "Margin",
+    "Margins",
+    "Progress",
+    "Tally",
+    "maximal",
+    "open_counter",
+]
+
+
+def open_counter(data: Any, domain: Domain, source: DataSource) -> Counter:
+    """A counter for whatever the data are.
+
+    Args:
+        data: a path to CSV (also .csv.gz), Parquet, a pattern such as "parts/*.parquet", or a DuckDB file; an
+            Arrow, Polars or pandas frame; an integer NumPy array of counts with the domain's shape (or flat, in C
+            order); or a Counter.
+        domain: the declared domain.
+        source: the table of a DuckDB file, and what to do with records outside the domain.
+
+    Raises:
+        DataError: the source is of no known kind or cannot be opened.
+    """
+    if isinstance(data, Counter):
+        return data
+    if isinstance(data, np.ndarray):
+        return HistogramCounter(data, domain, drops=source.drops)
+    if isinstance(data, (str, PathLike)):
+        return DuckCounter.from_path(data, domain, source)
+    if hasattr(type(data), "__arrow_c_stream__") or hasattr(type(data), "collect"):
+        return DuckCounter.from_frame(data, domain, source)
+    raise DataError(
+        f"data are a path, a data frame or an array of counts; got {type(data).__name__}. Nothing was read."
+    )

@@ -1,0 +1,81 @@
+"""The protocol of all counters."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+from numpy.typing import NDArray
+
+Margin = tuple[str, ...]
+
+Margins = dict[Margin, NDArray[Any]]
+
+Progress = Callable[[float], None]
+"""Told how much of the counting is done, from 0 to 1, rising. It follows the number of records: for a console only."""
+
+
+class Counter(abc.ABC):
+    """A source of records that can be counted over a declared domain.
+
+    **Guarantees**
+        * every array has the shape of its attributes, int64, in the order asked;
+        * all margins are of the same records;
+        * one record more in the data adds one to exactly one cell of every margin (or to none, when the record is
+          outside the domain and the source says to drop it);
+        * nothing stays open or locked between calls, which may come in any order and again.
+    """
+
+    @property
+    @abc.abstractmethod
+    def drops(self) -> bool:
+        """Whether records outside the domain are left out, rather than refused: it decides what neighbours can do."""
+
+    @abc.abstractmethod
+    def check(self, attributes: Sequence[str]) -> None:
+        """Raise DataError unless these attributes can be counted, as far as the schema tells; reads no record."""
+
+    @abc.abstractmethod
+    def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
+        """Counts over each set of attributes, in one pass over the records.
+
+        Memory is bounded by the counts, eight bytes each, some hundred bytes a margin, and a working memory that grows
+        with neither.
+
+        Args:
+            margins: sets of attributes; one that is given twice is counted once.
+            progress: told how much is done, rising, a hundred times at most; 1 only when all is counted. What it
+                raises is passed on, and nothing is counted.
+
+        Raises:
+            DataError: records outside the domain, where the source says to refuse them: how many, in which columns;
+                or counts that exceed the memory of the machine, before a record is read.
+        """
+
+
+@final
+class Gauge:
+    """Passes on how much is done when that has risen by a hundredth; 1 is passed on once, at the end.
+
+    Args:
+        tell: who wants to know; None for nobody.
+    """
+
+    STEP = 0.01
+
+    def __init__(self, tell: Progress | None) -> None:
+        self._tell = tell
+        self._told = 0.0
+
+    def __call__(self, fraction: float) -> None:
+        """So much is done, as far as can be told: a rough figure neither falls nor claims the end."""
+        fraction = min(fraction, 1 - self.STEP)
+        if self._tell is not None and fraction >= self._told + self.STEP:
+            self._told = fraction
+            self._tell(fraction)
+
+    def finish(self) -> None:
+        """All is done."""
+        if self._tell is not None:
+            self._tell(1.0)

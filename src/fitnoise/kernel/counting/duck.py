@@ -1,0 +1,278 @@
+"""Counting through DuckDB: files and frames, in one pass, out of core. Part of the trust kernel.
+
+Each attribute becomes a small integer: its cell, or −1 when the value is missing or not declared. The engine reads,
+understands and codes; the cells stream out of it and are counted in `tables`, so that neither holds the records. The
+code lists come from the declared domain, never from the data. Messages of the engine are not passed on: they quote
+values.
+
+How values are read, the same from every source:
+
+* numbers in double precision; from text (CSV, Python objects) as decimal numbers, spaces around them ignored. Codes
+  that are whole numbers are compared as numbers: "1", "01" and "1.0" are the code 1.
+* text codes byte by byte: capitals, spaces and collations count. A whole number is also its decimal text.
+* true/false from text as true, t, yes, y, 1 and false, f, no, n, 0, whatever their capitals.
+* missing: null, NaN, and empty text in CSV, unless "" is a declared code. Infinite numbers are outside every domain.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Sequence
+from functools import partial, singledispatch
+from os import PathLike
+from typing import Any, TypeVar, final
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.errors import DataError
+from fitnoise.kernel.counting._base import Counter, Gauge, Margin, Margins, Progress
+from fitnoise.kernel.counting.files import from_path
+from fitnoise.kernel.counting.frames import from_frame
+from fitnoise.kernel.counting.sources import Records, engine, quietly
+from fitnoise.kernel.counting.tables import Tables
+from fitnoise.kernel.domain import Attribute, Binned, Categorical, Domain, Ordered
+from fitnoise.kernel.units import DataSource
+
+_INTEGERS = {
+    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT",
+    "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT",
+}  # fmt: skip
+
+_NUMBERS = _INTEGERS | {"FLOAT", "DOUBLE", "DECIMAL"}
+
+_TEXTS = {"VARCHAR", "ENUM", "UUID"}
+
+_NOTHING = {"NULL"}
+"""The type of a column without a single value."""
+
+_SETTINGS = (
+    "preserve_insertion_order = false",
+    # The records stream past the codes, never the reverse; and the CSV reader must not be made to cast what is only to
+    # be tried, or it stops where that fails (https://github.com/duckdb/duckdb/issues/23818).
+    "disabled_optimizers = 'join_order,build_side_probe_side,type_pushdown'",
+    "enable_progress_bar_print = false",
+)
+
+_LISTED = 64
+"""Codes that are looked through one by one. A join takes less time for more, but 5 MB and a copy of all columns: with a
+hundred joins that does not fit 500 MB."""
+
+_HANDED = 2**24
+"""Bytes of cells that the engine hands over at a time, as far as its own pieces of 2,048 records allow."""
+
+_T = TypeVar("_T")
+
+_Chunk = tuple[dict[str, NDArray[Any]], int, float]
+"""The cell of each record by attribute, −1 where it is outside; how many; how much has been read."""
+
+
+@final
+class DuckCounter(Counter):
+    """Counts records that DuckDB can read. Make one with `from_path` or `from_frame`.
+
+    Nothing is held open between calls: an engine is started for each and closed, with every file, at its end.
+
+    Args:
+        records: where they come from.
+        domain: the declared domain.
+        source: what to do with records outside the domain.
+        memory_limit: of the engine, such as "4GB"; default 80 % of the machine. Beyond it, it works on disk.
+    """
+
+    def __init__(
+        self, records: Records, domain: Domain, source: DataSource, *, memory_limit: str | None = None
+    ) -> None:
+        self._records = records
+        self._domain = domain
+        self._source = source
+        self._memory_limit = memory_limit
+
+    @classmethod
+    def from_path(
+        cls, path: str | PathLike[str], domain: Domain, source: DataSource, *, memory_limit: str | None = None
+    ) -> DuckCounter:
+        """Open a CSV, Parquet or DuckDB file (or a pattern of CSV or Parquet files); DataError when that fails."""
+        return cls(from_path(path, source.table), domain, source, memory_limit=memory_limit)
+
+    @classmethod
+    def from_frame(
+        cls, frame: Any, domain: Domain, source: DataSource, *, memory_limit: str | None = None
+    ) -> DuckCounter:
+        """Read an Arrow, Polars or pandas frame where it is; DataError when that fails."""
+        return cls(from_frame(frame), domain, source, memory_limit=memory_limit)
+
+    @property
+    def drops(self) -> bool:
+        """As the source says."""
+        return self._source.drops
+
+    def check(self, attributes: Sequence[str]) -> None:
+        """Raise DataError for a missing or ambiguous column or one of the wrong type; reads no record."""
+        self._safely(partial(self._check, attributes))
+
+    def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
+        """All margins in one pass; beside the counts and the memory allowed to the engine it takes about 300 MB."""
+        if not margins:
+            return {}
+        asked = {a for m in margins for a in m}
+        sizes = {a: attribute.size for a, attribute in self._domain.items() if a in asked}
+        gauge = Gauge(progress)
+        tables = Tables(margins, sizes, gauge)
+        outside = dict.fromkeys(sizes, 0)
+        with contextlib.closing(self._stream(list(sizes), informed=progress is not None)) as stream:
+            while chunk := self._safely(partial(next, stream, None)):
+                cells, records, read = chunk
+                wrong = {a: where for a, c in cells.items() if (where := c < 0).any()}
+                for a, where in wrong.items():
+                    outside[a] += int(where.sum())
+                if self.drops and wrong:
+                    inside = ~np.logical_or.reduce(list(wrong.values()))
+                    cells, records = {a: c[inside] for a, c in cells.items()}, int(inside.sum())
+                if self.drops or not any(outside.values()):  # of what is refused, only how much is still of interest
+                    tables.add(cells, records, read)
+        bad = {a: n for a, n in outside.items() if n and not self.drops}
+        if bad:
+            told = ", ".join(f"{self._domain.column(a)!r} {n} (attribute {a!r})" for a, n in bad.items())
+            raise DataError(
+                f"{self._records.what} has records whose values are missing or outside the declared domain, in column "
+                f'{told}. Correct the data or the domain, or declare outside_domain = "drop" to leave such records out '
+                "of every table. Nothing was measured and nothing was charged."
+            )
+        counts = tables.finish()
+        gauge.finish()
+        return counts
+
+    def _position(self, attribute: str) -> int:
+        """The column that holds an attribute; DataError when there is none, or several."""
+        records, column = self._records, self._domain.column(attribute)
+        places = records.places(column)
+        if len(places) > 1:
+            raise DataError(
+                f"{records.what} has {len(places)} columns called {column!r} (capitals aside), which attribute "
+                f"{attribute!r} needs; which one is meant cannot be told. Rename or drop the others. "
+                "Nothing was counted."
+            )
+        if not places:
+            names = f"it has {sorted(records.names)}."
+            if records.header and not any(records.places(self._domain.column(a)) for a in self._domain):
+                names = "its first line names no column of the domain: is that a header line?"
+            raise DataError(
+                f"{records.what} has no column {column!r}, which attribute {attribute!r} needs; {names} "
+                "Rename the column, or declare which one holds the attribute (column = …). Nothing was counted."
+            )
+        return places[0]
+
+    def _safely(self, action: Callable[[], _T]) -> _T:
+        return quietly(action, f"the records of {self._records.what} cannot be counted", self._records.advice)
+
+    def _check(self, attributes: Sequence[str]) -> None:
+        with engine(self._memory_limit) as connection:
+            self._relation(connection, attributes, schema=True)
+
+    def _relation(
+        self, connection: duckdb.DuckDBPyConnection, attributes: Sequence[str], *, schema: bool = False
+    ) -> tuple[str, list[bool]]:
+        """SQL for the columns of these attributes as k0, k1, …, and which are untyped; DataError for a wrong type."""
+        positions = [self._position(a) for a in attributes]
+        relation = self._records.relation(connection, positions, schema=schema)
+        rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()  # noqa: S608 - quoted by Records
+        untyped = [self._records.untyped(p) for p in positions]
+        for a, free, row in zip(attributes, untyped, rows, strict=False):  # a relation has a column even for none
+            kind = _kind(row[1])
+            fitting, words = _fitting(self._domain[a])
+            if not free and kind not in fitting | _NOTHING:
+                raise DataError(
+                    f"column {self._domain.column(a)!r} is of type {kind}; attribute {a!r} needs {words}. "
+                    "Convert the column, or declare the attribute differently. Nothing was counted."
+                )
+        return relation, untyped
+
+    def _stream(self, used: Sequence[str], *, informed: bool) -> Generator[_Chunk]:
+        """The cells of all records, some thousands at a time; the engine reads on meanwhile, but not far."""
+        with engine(self._memory_limit) as connection:
+            for setting in _SETTINGS:
+                connection.execute(f"SET {setting}")
+            relation, untyped = self._relation(connection, used)
+            known = self._records.known(connection) if informed else None
+            connection.execute(f"SET enable_progress_bar = {str(informed and known is None).lower()}")
+            joins: list[str] = []
+            fields: list[str] = []
+            codes: dict[str, list[bytes | float | bool]] = {}
+            for i, a in enumerate(used):
+                attribute, column = self._domain[a], f"people.k{i}"
+                if isinstance(attribute, Categorical):
+                    codes[f"c{i}"] = _codes(attribute)
+                    code = _code(attribute, column, csv=self._records.header, untyped=untyped[i])
+                    if attribute.size > _LISTED:
+                        listed = f"(SELECT unnest($c{i}) AS code, unnest(range(len($c{i}))) AS cell) AS l{i}"
+                        joins.append(f"LEFT JOIN {listed} ON l{i}.code = {code}")
+                        cell = f"coalesce(l{i}.cell, -1)"
+                    else:
+                        cell = f"coalesce(list_position($c{i}, {code}), 0) - 1"
+                else:
+                    cell = _cell_expression(attribute, column)
+                fields.append(f"CAST({cell} AS {'SMALLINT' if attribute.size <= 2**15 else 'INTEGER'}) AS a{i}")
+            sql = f"SELECT {', '.join(fields) or 'nothing'} FROM {relation} AS people {' '.join(joins)}"  # noqa: S608 - no text of the domain or the data
+            result = connection.execute(sql, codes)
+            records, pieces = 0, max(1, _HANDED // (2048 * 4 * max(1, len(used))))
+            while len(frame := result.fetch_df_chunk(pieces)):
+                records += len(frame)
+                read = connection.query_progress() / 100 if known is None else records / max(records, known)
+                yield {a: frame[f"a{i}"].to_numpy() for i, a in enumerate(used)}, len(frame), read
+
+
+def _kind(described: str) -> str:
+    """A type without its lengths, or the values of its enumeration."""
+    return "LIST" if described.endswith("]") else described.split("(")[0].strip('"')
+
+
+@singledispatch
+def _cell_expression(attribute: Attribute, column: str) -> str:
+    raise DataError(f"attributes of kind {type(attribute).__name__} cannot be counted in a table ({column}).")
+
+
+@_cell_expression.register
+def _(attribute: Ordered, column: str) -> str:
+    x = f"try_cast({column} AS DOUBLE)"
+    below, above = ("0", str(attribute.size - 1)) if attribute.clip else ("-1", "-1")
+    return (
+        f"CASE WHEN {x} IS NULL OR isnan({x}) OR isinf({x}) OR {x} <> floor({x}) THEN -1 "
+        f"WHEN {x} < {attribute.low} THEN {below} WHEN {x} > {attribute.high} THEN {above} "
+        f"ELSE CAST({x} - ({attribute.low}) AS INTEGER) END"
+    )
+
+
+@_cell_expression.register
+def _(attribute: Binned, column: str) -> str:
+    x = f"try_cast({column} AS DOUBLE)"
+    bins = " ".join(f"WHEN {x} < CAST('{cut!r}' AS DOUBLE) THEN {i}" for i, cut in enumerate(attribute.cuts))
+    return f"CASE WHEN {x} IS NULL OR isnan({x}) OR isinf({x}) THEN -1 {bins} ELSE {len(attribute.cuts)} END"
+
+
+def _code(attribute: Categorical, column: str, *, csv: bool, untyped: bool) -> str:
+    """What of a record is compared with the codes: a record equals at most one code, or it would count twice."""
+    if isinstance(attribute.codes[0], str):
+        text = f"CAST({column} AS VARCHAR)"
+        if csv and "" in attribute.codes:
+            text = f"coalesce({text}, '')"
+        return f"encode({text})"  # bytes: a collation of the data would equate several codes
+    if isinstance(attribute.codes[0], bool):
+        word = f"lower(trim({column}))"
+        truth = f"CASE WHEN {word} IN ('true', 't', 'yes', 'y', '1') THEN true "
+        truth += f"WHEN {word} IN ('false', 'f', 'no', 'n', '0') THEN false END"
+        return truth if untyped else column
+    return f"try_cast({column} AS DOUBLE)"
+
+
+def _codes(attribute: Categorical) -> list[bytes | float | bool]:
+    """The codes as `_code` has them."""
+    return [c.encode() if isinstance(c, str) else c if isinstance(c, bool) else float(c) for c in attribute.codes]
+
+
+def _fitting(attribute: Attribute) -> tuple[set[str], str]:
+    """DuckDB types an attribute can be read from without guessing, and what to call them."""
+    if not isinstance(attribute, Categorical) or type(attribute.codes[0]) is int:
+        return _NUMBERS, "numbers"
+    return ({"BOOLEAN"}, "true/false") if isinstance(attribute.codes[0], bool) else (_TEXTS | _INTEGERS, "texts")

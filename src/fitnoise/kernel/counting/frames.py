@@ -1,0 +1,129 @@
+"""Records in frames: Arrow, Polars and pandas. Part of the trust kernel."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, final
+
+import duckdb
+import numpy as np
+import pandas as pd
+
+from fitnoise.errors import DataError
+from fitnoise.kernel.counting.sources import Records, engine, pick, quietly
+
+PEOPLE: Final = "fitnoise_people"
+"""What a frame is called inside the engine."""
+
+_ADVICE = "convert its columns to numbers, text or true/false, or read it into a table first"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FrameRecords(Records):
+    """An Arrow or Polars frame, read where it is."""
+
+    frame: Any
+    what: str
+    names: tuple[str, ...]
+    advice: str = _ADVICE
+    header: bool = False
+
+    def relation(self, connection: duckdb.DuckDBPyConnection, positions: Sequence[int], *, schema: bool = False) -> str:
+        """The columns by position; others are not even handed to the engine, where the frame can select."""
+        if positions and hasattr(self.frame, "select"):
+            kept = list(dict.fromkeys(self.names[i] for i in positions))
+            connection.register(PEOPLE, self.frame.select(kept))
+            return pick(PEOPLE, len(kept), [kept.index(self.names[i]) for i in positions])
+        connection.register(PEOPLE, self.frame)
+        return pick(PEOPLE, len(self.names), positions)
+
+    def untyped(self, position: int) -> bool:
+        """Never: Arrow has types."""
+        return False
+
+    def known(self, connection: duckdb.DuckDBPyConnection) -> int | None:
+        """Unless it is a stream and nothing else."""
+        return len(self.frame) if hasattr(type(self.frame), "__len__") else None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PandasRecords(Records):
+    """A pandas frame; its columns of Python objects are read as text, value by value."""
+
+    frame: pd.DataFrame
+    what: str
+    names: tuple[str, ...]
+    advice: str = _ADVICE
+    header: bool = False
+
+    def relation(self, connection: duckdb.DuckDBPyConnection, positions: Sequence[int], *, schema: bool = False) -> str:
+        """The columns by position, without the index."""
+        frame = self.frame.iloc[:0] if schema else self.frame
+        columns = {f"c{i}": _plain(frame.iloc[:, p]) for i, p in enumerate(positions)}
+        connection.register(PEOPLE, pd.DataFrame(columns or {"c0": np.zeros(len(frame), dtype=np.int8)}))
+        return pick(PEOPLE, max(1, len(columns)), range(len(columns)))
+
+    def untyped(self, position: int) -> bool:
+        """Columns of Python objects, or of categories that are Python objects."""
+        dtype = self.frame.dtypes.iloc[position]
+        plain = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
+        return bool(plain == np.dtype(object))
+
+    def known(self, connection: duckdb.DuckDBPyConnection) -> int | None:
+        """Always."""
+        return len(self.frame)
+
+
+def from_frame(frame: Any) -> Records:
+    """A pandas, Polars or Arrow frame, or whatever else hands out an Arrow stream.
+
+    Raises:
+        DataError: the frame is lazy, can be read only once, or cannot be read.
+    """
+    what = f"the {type(frame).__name__}"
+    if isinstance(frame, pd.DataFrame):
+        return PandasRecords(frame, what, tuple(str(c) for c in frame.columns))
+    if hasattr(type(frame), "collect"):
+        raise DataError(f"{what} is a query that has not run; collect it first. Nothing was read.")
+    if hasattr(type(frame), "read_next_batch"):  # some engines find no records, and no error, where it has run dry
+        raise DataError(f"{what} can be read only once; read it into a table first (read_all). Nothing was read.")
+    names = quietly(lambda: _names(frame), f"the columns of {what} cannot be read", _ADVICE)
+    return FrameRecords(frame, what, names)
+
+
+def _names(frame: Any) -> tuple[str, ...]:
+    """As the frame has them: the engine's own names would hide doubles."""
+    names = getattr(getattr(frame, "schema", None), "names", None)  # an attribute in Arrow, a method in Polars
+    if names is not None:
+        return tuple(names() if callable(names) else names)
+    with engine() as connection:
+        connection.register(PEOPLE, frame)
+        return tuple(name for name, *_ in connection.execute(f"DESCRIBE {PEOPLE}").fetchall())
+
+
+def _plain(column: pd.Series[Any]) -> Any:
+    """A column the engine need not guess about."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        categories = pd.array(_plain(pd.Series(column.dtype.categories)))
+        return categories.take(column.cat.codes.to_numpy(), allow_fill=True)
+    if column.dtype == np.dtype(object):
+        return pd.array([_text(x) for x in column.array], dtype="string")
+    return column.array
+
+
+def _text(value: object) -> str | None:
+    """A Python object as CSV would hold it; None when it is missing, or neither text, number nor truth value."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, (numbers.Integral, Decimal)):
+        return str(value)
+    if isinstance(value, numbers.Real):
+        return repr(float(value))
+    return None

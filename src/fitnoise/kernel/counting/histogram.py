@@ -1,0 +1,64 @@
+"""Counts that are already counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.errors import DataError
+from fitnoise.kernel.counting._base import Counter, Gauge, Margin, Margins, Progress
+from fitnoise.kernel.counting.margins import blank, summed
+from fitnoise.kernel.domain import Domain
+
+
+@final
+class HistogramCounter(Counter):
+    """A full array of counts, one per cell of the domain.
+
+    Args:
+        counts: integers ≥ 0, of the domain's shape or flat in C order.
+        domain: the declared domain.
+        drops: whether records outside the domain were left out when the counts were made.
+
+    Raises:
+        DataError: wrong shape, not integers, masked, negative (which cell is not said), or 2^62 records and more.
+    """
+
+    def __init__(self, counts: NDArray[Any], domain: Domain, *, drops: bool = False) -> None:
+        self._drops = drops
+        if isinstance(counts, np.ma.MaskedArray):
+            raise DataError("a masked array leaves counts out; fill it first. Nothing was measured.")
+        if counts.dtype.kind not in "iu":
+            raise DataError(f"counts are whole numbers; got an array of {counts.dtype}. Nothing was measured.")
+        if counts.shape not in (domain.shape, (domain.size,)):
+            raise DataError(
+                f"counts need the domain's shape {domain.shape} or {domain.size} cells in a row; got {counts.shape}. "
+                "Nothing was measured."
+            )
+        if int(counts.min()) < 0:
+            raise DataError("counts of records cannot be negative. Nothing was measured.")
+        if int(counts.max()) * counts.size >= 2**62 and int(counts.sum(dtype=object)) >= 2**62:
+            raise DataError("counts must add to less than 2^62, to be summed exactly. Nothing was measured.")
+        self._attributes = tuple(domain)
+        self._counts = counts.reshape(domain.shape).astype(np.int64)
+
+    @property
+    def drops(self) -> bool:
+        """As the plan's source says: an array holds no records outside the domain, whatever became of them."""
+        return self._drops
+
+    def check(self, attributes: Sequence[str]) -> None:
+        """Nothing to check: the array has every attribute of its domain."""
+
+    def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
+        """Sums over the other axes."""
+        gauge = Gauge(progress)
+        counts = blank(dict.fromkeys(margins), dict(zip(self._attributes, self._counts.shape, strict=True)))
+        for i, m in enumerate(counts):
+            counts[m] += summed(self._counts, self._attributes, m)
+            gauge((i + 1) / len(counts))
+        gauge.finish()
+        return counts

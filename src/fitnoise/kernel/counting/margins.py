@@ -1,0 +1,117 @@
+"""Sets of attributes and what holds what: which margins to count, and which to sum down from. Part of the trust kernel.
+
+Whether a margin is held by another is asked of bit sets, one per attribute, with one bit for each margin that has the
+attribute: the margins that hold a set of attributes are the common bits. For 100,000 margins that is a few microseconds
+a question, however many attributes a margin has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.errors import DataError
+from fitnoise.kernel.arrays import physical_memory
+from fitnoise.kernel.counting._base import Margin, Margins
+
+
+@final
+class _Holders:
+    """Finds the first margin that holds given attributes.
+
+    Args:
+        margins: in the order in which one is preferred to the next.
+    """
+
+    def __init__(self, margins: Sequence[Margin]) -> None:
+        self._margins = margins
+        bits: dict[str, bytearray] = {}
+        for i, m in enumerate(margins):
+            for a in m:
+                if a not in bits:
+                    bits[a] = bytearray(len(margins) // 8 + 1)
+                bits[a][i >> 3] |= 1 << (i & 7)
+        self._with = {a: int.from_bytes(b, "little") for a, b in bits.items()}
+
+    def first(self, attributes: Margin) -> Margin | None:
+        """The first margin that has all these attributes; None when there is none."""
+        common = -1  # all of them
+        for a in attributes:
+            common &= self._with.get(a, 0)
+        if not common or not self._margins:
+            return None
+        return self._margins[(common & -common).bit_length() - 1]
+
+
+def maximal(needed: Collection[Margin]) -> list[Margin]:
+    """The margins that no larger one of them holds, sorted."""
+    longest_first = sorted(set(needed), key=len, reverse=True)
+    holders = _Holders(longest_first)
+    longest = len(longest_first[0]) if longest_first else 0
+    return sorted(m for m in longest_first if len(m) == longest or len(holders.first(m) or ()) == len(m))
+
+
+@final
+class Tally:
+    """Counted margins, and through them every margin that they hold.
+
+    Args:
+        margins: the counts; read where they are, so not to be changed afterwards.
+
+    **Guarantees**
+        * `tally[a, b, …]` is the margin over these attributes, in the order asked, summed down from the smallest
+          counted margin that holds them (the first given of those as small); a counted one is itself, not a copy.
+    """
+
+    def __init__(self, margins: Margins) -> None:
+        self._margins = margins
+        self._holders = _Holders(sorted(margins, key=lambda m: margins[m].size))
+
+    def __getitem__(self, wanted: Margin) -> NDArray[Any]:
+        """The margin over `wanted`; KeyError when no counted margin holds it."""
+        if wanted in self._margins:
+            return self._margins[wanted]
+        holder = self._holders.first(wanted)
+        if holder is None:
+            raise KeyError(f"no counted margin holds {wanted}")
+        return summed(self._margins[holder], holder, wanted)
+
+
+def summed(counts: NDArray[Any], holder: Margin, wanted: Margin) -> NDArray[Any]:
+    """Counts over the attributes of `holder`, summed down to those of `wanted`."""
+    kept = [a for a in holder if a in wanted]
+    drop = tuple(i for i, a in enumerate(holder) if a not in wanted)
+    down = counts.sum(axis=drop, dtype=np.int64) if drop else counts
+    return np.asarray(down).transpose([kept.index(a) for a in wanted])
+
+
+def blank(margins: Collection[Margin], sizes: Mapping[str, int]) -> Margins:
+    """Counts of no records: zeros, views into one array.
+
+    Raises:
+        DataError: they exceed the memory of the machine.
+    """
+    shapes = {m: tuple(sizes[a] for a in m) for m in margins}
+    cells = sum(math.prod(shape) for shape in shapes.values())
+    machine = physical_memory()
+    try:
+        if 8 * cells > machine:
+            raise MemoryError
+        counts = np.zeros(cells, dtype=np.int64)
+    except (MemoryError, ValueError):  # NumPy's word for more cells than it can number
+        raise DataError(
+            f"{len(shapes):,} tables of {cells:,} cells in all have to be counted, which takes {8 * cells / 1e9:,.1f} "
+            f"GB: more than the memory of {machine / 1e9:,.1f} GB allows. Ask for fewer tables, or tables with fewer "
+            "cells. Nothing was read and nothing was charged."
+        ) from None
+    views: Margins = {}
+    start = 0
+    for m, shape in shapes.items():
+        stop = start + math.prod(shape)
+        views[m] = counts[start:stop].reshape(shape)
+        start = stop
+    return views

@@ -1,0 +1,1 @@
+"""What can be measured: integers, the chance added to them, and what both cost."""

@@ -1,0 +1,816 @@
+"""Query graphs: which results of a query one person can turn into which.
+
+A query with finitely many results has a *query graph*. Its nodes are the results. Two results are joined when some two
+neighbouring tables have them as answers. With d(i, j) the number of steps between i and j, a mechanism is ε-private
+iff P(o | i) ≤ e^(ε d(i, j)) P(o | j) for all results i, j and all outputs o: the graph is all the mechanism needs to
+know about the query.
+
+Two results in different components have d = ∞. No chain of single steps leads from one to the other, so nothing is
+promised about telling them apart. A table's component is public, whatever the mechanism; if it must not be, the
+neighbours were chosen wrongly.
+
+| results | constructor | distance |
+|---|---|---|
+| a count of 0 … n − 1 | :func:`path` | |i − j| |
+| a ring | :func:`cycle` | the shorter way round |
+| any result may become any other | :func:`complete` | 1 |
+| whole tables of u people with m values each | :func:`hamming` | people who differ |
+| a sum of u values of 0 … v | :func:`sum_query` | ⌈|i − j|/v⌉ |
+| counts, none of which restricts another | :func:`independent_counts` | the largest |i_k − j_k| |
+| counts, of which one person is in one at most | :func:`disjoint_counts` | people who moved |
+| answers of which one step changes one | :func:`product` | the sum of the distances |
+| answers of which one step may change all | :func:`bundle` | the largest of the distances |
+| any function of a small table | :func:`derive` | counted |
+| any graph | :func:`from_edges`, :func:`from_networkx`, :func:`from_sparse` | counted |
+
+Source: ElSalamouny, Chatzikokolakis, Palamidessi: A differentially private mechanism of optimal utility for a region of
+priors, POST 2013, section 2. Sections below are of that paper. It has replace-one neighbours.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, TypeVar, final, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from fitnoise.errors import WorkloadError
+from fitnoise.kernel.units import Neighbours
+
+Floats = NDArray[np.float64]
+
+Integers = NDArray[np.int64]
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+DISTANCES_LIMIT = 10_000
+"""Most results for which all distances are written out (0.8 GB at the limit)."""
+
+EDGES_LIMIT = 50_000_000
+"""Most edges that are written out (0.8 GB at the limit)."""
+
+RESULTS_LIMIT = 2**31 - 1
+"""Most results a graph may have."""
+
+TABLES_LIMIT = 2_000_000
+"""Most pairs of a table and a value that :func:`derive` goes through."""
+
+# --- labels --------------------------------------------------------------------------------------------------------
+
+
+@final
+class Grid(Sequence[Hashable]):
+    """All tuples of one label of each factor, the last factor fastest; made when asked for.
+
+    **Guarantees**
+        * grid[i] and grid.index(label) are inverse to each other.
+    """
+
+    def __init__(self, factors: Sequence[Sequence[Hashable]]) -> None:
+        self.factors = tuple(factors)
+        self.shape = tuple(len(f) for f in self.factors)
+
+    def __len__(self) -> int:
+        return math.prod(self.shape)
+
+    @overload
+    def __getitem__(self, index: int) -> Hashable: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Hashable, ...]: ...
+    def __getitem__(self, index: int | slice) -> Hashable:
+        if isinstance(index, slice):
+            return tuple(self[i] for i in range(*index.indices(len(self))))
+        i = range(len(self))[index]
+        label = []
+        for f in reversed(self.factors):
+            i, k = divmod(i, len(f))
+            label.append(f[k])
+        return tuple(reversed(label))
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return itertools.product(*self.factors)
+
+    def __contains__(self, label: object) -> bool:
+        if not isinstance(label, tuple) or len(label) != len(self.factors):
+            return False
+        return all(x in f for x, f in zip(label, self.factors, strict=True))
+
+    def index(self, label: object, start: int = 0, stop: int | None = None) -> int:
+        """The position of a label.
+
+        Raises:
+            ValueError: it is not there, or not between start and stop.
+        """
+        if not isinstance(label, tuple) or label not in self:
+            raise ValueError(f"{label!r} is no label of this grid")
+        position = 0
+        for x, f in zip(label, self.factors, strict=True):
+            position = position * len(f) + f.index(x)
+        if position not in range(*slice(start, stop).indices(len(self))):
+            raise ValueError(f"{label!r} is not between {start} and {stop}")
+        return position
+
+
+# --- structures ----------------------------------------------------------------------------------------------------
+
+
+class Structure(Protocol):
+    """What is known about a graph beyond its edges; the solvers choose their way by it."""
+
+    @property
+    def n(self) -> int:
+        """Results."""
+
+    def edges(self) -> Integers:
+        """Pairs i < j of neighbours, (E, 2), sorted."""
+
+    def distances_from(self, rows: Integers) -> Floats:
+        """Steps from each of the rows to every result, (len(rows), n); ∞ where there is no way."""
+
+    def components(self) -> Integers:
+        """The component of every result, (n,), counted from 0 in the order of their first results."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Explicit:
+    """A graph of which only the edges are known.
+
+    Attributes:
+        n: results.
+        pairs: (E, 2), i < j, sorted, without repeats.
+    """
+
+    n: int
+    pairs: Integers
+
+    @cached_property
+    def adjacency(self) -> sparse.csr_array[Any, tuple[int, int]]:
+        """1 for neighbours, (n, n)."""
+        i, j = self.pairs.T
+        ones = np.ones(2 * len(i))
+        return sparse.csr_array((ones, (np.concatenate([i, j]), np.concatenate([j, i]))), shape=(self.n, self.n))
+
+    def edges(self) -> Integers:
+        """See :class:`Structure`."""
+        return self.pairs
+
+    def distances_from(self, rows: Integers) -> Floats:
+        """See :class:`Structure`."""
+        return np.asarray(csgraph.dijkstra(self.adjacency, unweighted=True, indices=rows), dtype=np.float64)
+
+    def components(self) -> Integers:
+        """See :class:`Structure`."""
+        return np.asarray(csgraph.connected_components(self.adjacency, directed=False)[1], dtype=np.int64)
+
+
+@final
+@dataclass(frozen=True)
+class Box:
+    """Points of a box of whole numbers, d(x, y) = max_k ⌈|x_k − y_k| / steps_k⌉.
+
+    One axis with step 1 is a path, one axis with step v a sum, several axes are several queries asked at once.
+
+    Attributes:
+        shape: points of every axis.
+        steps: by how much one person can move every axis.
+    """
+
+    shape: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    @property
+    def n(self) -> int:
+        """Results."""
+        return math.prod(self.shape)
+
+    def edges(self) -> Integers:
+        """See :class:`Structure`."""
+        reach = [min(v, s - 1) for v, s in zip(self.steps, self.shape, strict=True)]
+        moves = [m for m in itertools.product(*(range(-r, r + 1) for r in reach)) if m > (0,) * len(reach)]
+        pairs_of = [math.prod(s - abs(m) for s, m in zip(self.shape, move, strict=True)) for move in moves]
+        _check_edges(sum(pairs_of))
+        index = np.arange(self.n).reshape(self.shape)
+        found = []
+        for move in moves:
+            low = tuple(slice(max(-m, 0), s - max(m, 0)) for m, s in zip(move, self.shape, strict=True))
+            high = tuple(slice(max(m, 0), s - max(-m, 0)) for m, s in zip(move, self.shape, strict=True))
+            found.append(np.stack([index[low].ravel(), index[high].ravel()], axis=1))
+        return _sorted_pairs(np.concatenate(found)) if found else np.zeros((0, 2), dtype=np.int64)
+
+    def distances_from(self, rows: Integers) -> Floats:
+        """See :class:`Structure`."""
+        result = np.zeros((len(rows), self.n))
+        here, everywhere = np.unravel_index(rows, self.shape), np.unravel_index(np.arange(self.n), self.shape)
+        for x, y, v in zip(here, everywhere, self.steps, strict=True):
+            np.maximum(result, -(-np.abs(x[:, None] - y[None, :]) // v), out=result)
+        return result
+
+    def components(self) -> Integers:
+        """See :class:`Structure`."""
+        return np.zeros(self.n, dtype=np.int64)
+
+
+@final
+@dataclass(frozen=True)
+class Cycle:
+    """A ring of n ≥ 3 results."""
+
+    n: int
+
+    def edges(self) -> Integers:
+        """See :class:`Structure`."""
+        i = np.arange(self.n)
+        return _sorted_pairs(np.stack([i, (i + 1) % self.n], axis=1))
+
+    def distances_from(self, rows: Integers) -> Floats:
+        """See :class:`Structure`."""
+        apart = np.abs(rows[:, None] - np.arange(self.n)[None, :])
+        return np.asarray(np.minimum(apart, self.n - apart), dtype=np.float64)
+
+    def components(self) -> Integers:
+        """See :class:`Structure`."""
+        return np.zeros(self.n, dtype=np.int64)
+
+
+@final
+@dataclass(frozen=True)
+class Complete:
+    """n results, all neighbours of each other."""
+
+    n: int
+
+    def edges(self) -> Integers:
+        """See :class:`Structure`."""
+        _check_edges(self.n * (self.n - 1) // 2)
+        return np.stack(np.triu_indices(self.n, 1), axis=1).astype(np.int64)
+
+    def distances_from(self, rows: Integers) -> Floats:
+        """See :class:`Structure`."""
+        return np.asarray(rows[:, None] != np.arange(self.n)[None, :], dtype=np.float64)
+
+    def components(self) -> Integers:
+        """See :class:`Structure`."""
+        return np.zeros(self.n, dtype=np.int64)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Simplex:
+    """Ways to spread people over bins: d(x, y) = ½ Σ_k |x_k − y_k|, the people who changed their bin.
+
+    Attributes:
+        bins: (n, K) people of every bin; every row has the same sum.
+    """
+
+    bins: Integers
+
+    @property
+    def n(self) -> int:
+        """Results."""
+        return len(self.bins)
+
+    def edges(self) -> Integers:
+        """See :class:`Structure`."""
+        people, k = int(self.bins[0].sum()), self.bins.shape[1]
+        _check_edges(self.n * k * (k - 1) // 2)
+        place = people + 1
+        if place**k >= 2**63:
+            raise WorkloadError(f"{k} bins of {people} people are too many to write the edges; ask for fewer bins")
+        weights = place ** np.arange(k - 1, -1, -1, dtype=np.int64)
+        codes = self.bins @ weights  # rows are in lexicographic order: codes increase
+        found = []
+        for a, b in itertools.combinations(range(k), 2):
+            i = np.flatnonzero(self.bins[:, b])
+            found.append(np.stack([i, np.searchsorted(codes, codes[i] + weights[a] - weights[b])], axis=1))
+        return _sorted_pairs(np.concatenate(found)) if found else np.zeros((0, 2), dtype=np.int64)
+
+    def distances_from(self, rows: Integers) -> Floats:
+        """See :class:`Structure`."""
+        total = np.zeros((len(rows), self.n))
+        for column in self.bins.T:
+            total += np.abs(column[rows][:, None] - column[None, :])
+        return total / 2
+
+    def components(self) -> Integers:
+        """See :class:`Structure`."""
+        return np.zeros(self.n, dtype=np.int64)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Product:
+    """Tuples of results of the factors.
+
+    Attributes:
+        factors: at least one.
+        together: one step may change all entries, and d is the largest of the distances (the strong product);
+            otherwise one step changes one entry, and d is their sum (the Cartesian product).
+    """
+
+    factors: tuple[QueryGraph, ...]
+    together: bool
+
+    @property
+    def n(self) -> int:
+        """Results."""
+        return math.prod(self.shape)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Results of every factor."""
+        return tuple(g.n for g in self.factors)
+
+    def edges(self) -> Integers:
+        """See :class:`Structure`."""
+        index = np.arange(self.n)
+        parts = np.unravel_index(index, self.shape)
+        sets = [g.edges for g in self.factors]
+        if self.together:
+            both = [
+                np.concatenate([e, e[:, ::-1], np.repeat(np.arange(g.n)[:, None], 2, axis=1)])
+                for e, g in zip(sets, self.factors, strict=True)
+            ]
+            _check_edges((math.prod(len(e) for e in both) - self.n) // 2)
+            left = right = np.zeros(1, dtype=np.int64)
+            for e, g in zip(both, self.factors, strict=True):
+                left = (left[:, None] * g.n + e[None, :, 0]).ravel()
+                right = (right[:, None] * g.n + e[None, :, 1]).ravel()
+            keep = left < right
+            return _sorted_pairs(np.stack([left[keep], right[keep]], axis=1))
+        _check_edges(sum(self.n // g.n * len(e) for e, g in zip(sets, self.factors, strict=True)))
+        found = []
+        for k, (e, g) in enumerate(zip(sets, self.factors, strict=True)):
+            stride = math.prod(self.shape[k + 1 :])
+            rest = index[parts[k] == 0]
+            found += (
+                [np.stack([(rest[:, None] + stride * e[None, :, c]).ravel() for c in (0, 1)], axis=1)] if g.n else []
+            )
+        return _sorted_pairs(np.concatenate(found))
+
+    def distances_from(self, rows: Integers) -> Floats:
+        """See :class:`Structure`."""
+        result = np.zeros((len(rows), self.n))
+        here, everywhere = np.unravel_index(rows, self.shape), np.unravel_index(np.arange(self.n), self.shape)
+        for g, x, y in zip(self.factors, here, everywhere, strict=True):
+            used, inverse = np.unique(x, return_inverse=True)
+            d = g.distances_from(used)[inverse][:, y]
+            result = np.maximum(result, d) if self.together else result + d
+        return result
+
+    def components(self) -> Integers:
+        """See :class:`Structure`."""
+        code = np.zeros(self.n, dtype=np.int64)
+        for g, x in zip(self.factors, np.unravel_index(np.arange(self.n), self.shape), strict=True):
+            of_factor = g.components()
+            code = code * (int(of_factor.max()) + 1) + of_factor[x]
+        return code
+
+
+# --- the graph -----------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class QueryGraph:
+    """The results of a query, and which of them one person can turn into which.
+
+    Made by the constructors of this module; see the table at its top.
+
+    Attributes:
+        results: the n labels, distinct; result i of all arrays is results[i].
+        structure: what is known about the graph.
+
+    **Guarantees**
+        * immutable: its arrays are read-only;
+        * edges and distances depend on the structure alone, and agree: d(i, j) = 1 exactly for the edges.
+    """
+
+    results: Sequence[Hashable]
+    structure: Structure
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.structure.n <= RESULTS_LIMIT:
+            raise WorkloadError(
+                f"a query graph was given {self.structure.n} results; it needs at least 1 and at most "
+                f"{RESULTS_LIMIT}: ask a coarser query. No graph was made."
+            )
+        if len(self.results) != self.structure.n:
+            raise WorkloadError(
+                f"{len(self.results)} labels were given for {self.structure.n} results; give one each. "
+                "No graph was made."
+            )
+
+    @property
+    def n(self) -> int:
+        """The number of results."""
+        return self.structure.n
+
+    @cached_property
+    def edges(self) -> Integers:
+        """Pairs i < j of neighbours, (E, 2), in lexicographic order, without repeats; written when first asked for.
+
+        Raises:
+            WorkloadError: there are more than EDGES_LIMIT.
+        """
+        return _read_only(self.structure.edges())
+
+    def distances(self) -> Floats:
+        """Steps between all results, (n, n), as floats; numpy.inf between components, so that e^(−ε d) is 0 there.
+
+        Raises:
+            WorkloadError: n is above DISTANCES_LIMIT.
+
+        **Guarantees**
+            * whole numbers or ∞, symmetric, 0 on the diagonal only, and d(i, k) ≤ d(i, j) + d(j, k).
+        """
+        return self._distances
+
+    @cached_property
+    def _distances(self) -> Floats:
+        if self.n > DISTANCES_LIMIT:
+            raise WorkloadError(
+                f"all distances between {self.n} results were asked for; at most {DISTANCES_LIMIT} results are "
+                "written out: ask for some rows with distances_from. Nothing was computed."
+            )
+        return _read_only(self.structure.distances_from(np.arange(self.n)))
+
+    def distances_from(self, rows: ArrayLike) -> Floats:
+        """Steps from some results to all, (len(rows), n); numpy.inf between components.
+
+        Args:
+            rows: positions of results, not labels.
+
+        Raises:
+            WorkloadError: a position is not in 0 … n − 1, or it is no list of whole numbers.
+        """
+        at = np.asarray(rows)
+        if at.ndim != 1 or (at.size and (at.dtype.kind not in "iu" or at.min() < 0 or at.max() >= self.n)):
+            raise WorkloadError(f"positions of results are whole numbers of 0 to {self.n - 1} in a list; got {rows!r}")
+        return self.structure.distances_from(at.astype(np.int64))
+
+    def components(self) -> Integers:
+        """The component of every result, (n,), counted from 0.
+
+        A change between components is not protected: no chain of single steps makes it.
+        """
+        return self.structure.components()
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is one component only."""
+        return not self.components().any()
+
+    def index(self, result: Hashable) -> int:
+        """The position of a label.
+
+        Raises:
+            WorkloadError: no result has it.
+        """
+        try:
+            return self._positions[result] if isinstance(self.results, tuple) else self.results.index(result)
+        except (KeyError, ValueError, TypeError) as error:
+            raise WorkloadError("this is no result of the query; look at the results of the graph") from error
+
+    @cached_property
+    def _positions(self) -> dict[Hashable, int]:
+        return {label: i for i, label in enumerate(self.results)}
+
+    def __repr__(self) -> str:
+        return f"QueryGraph of {self.n} results ({type(self.structure).__name__})"
+
+
+# --- any graph -----------------------------------------------------------------------------------------------------
+
+
+def from_edges(n: int, edges: ArrayLike, results: Sequence[Hashable] | None = None) -> QueryGraph:
+    """A graph from its edges.
+
+    Args:
+        n: results.
+        edges: (E, 2) positions of neighbours, in any order; repeats count once. May be empty.
+        results: the labels; None: 0 … n − 1.
+
+    Raises:
+        WorkloadError: n is no whole number of at least 1; edges are no pairs of two different whole numbers of
+            0 … n − 1; labels are not n, or not distinct.
+
+    **Guarantees**
+        * the graph depends on the set of edges only, not on their order or direction.
+    """
+    _whole("results", n, 1)
+    pairs = np.asarray(edges)
+    if pairs.size == 0:
+        pairs = np.zeros((0, 2), dtype=np.int64)
+    good = pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype.kind in "iu"
+    if not good or (pairs.size and (pairs.min() < 0 or pairs.max() >= n or (pairs[:, 0] == pairs[:, 1]).any())):
+        raise WorkloadError(
+            f"edges are pairs of two different whole numbers of 0 to {n - 1}, as rows of two; got an array of shape "
+            f"{pairs.shape} that has others. A result is never its own neighbour. No graph was made."
+        )
+    labels: Sequence[Hashable] = range(n) if results is None else tuple(results)
+    if len(labels) != n or len(set(labels)) != n:
+        raise WorkloadError(f"{n} results need {n} distinct labels; got {len(labels)}, {len(set(labels))} distinct")
+    return QueryGraph(labels, Explicit(n, _read_only(_sorted_pairs(pairs.astype(np.int64)))))
+
+
+class Networkx(Protocol):
+    """What is used of a networkx graph: its nodes, its edges, and whether it is directed."""
+
+    @property
+    def nodes(self) -> Iterable[Any]:
+        """All nodes."""
+
+    @property
+    def edges(self) -> Iterable[Any]:
+        """Pairs of nodes."""
+
+    def is_directed(self) -> bool:
+        """Whether edges have a direction."""
+
+
+def from_networkx(graph: Networkx) -> QueryGraph:
+    """A graph from an undirected networkx graph, or from anything with its nodes, edges and is_directed().
+
+    Nodes become the labels, in their order. Weights and other attributes are ignored: an edge is one step.
+
+    Raises:
+        WorkloadError: the graph is directed, is empty, or has a loop.
+    """
+    if graph.is_directed():
+        raise WorkloadError(
+            "a directed graph was given; neighbours of tables are mutual: give graph.to_undirected(). No graph was made"
+        )
+    labels = list(graph.nodes)
+    place = {label: i for i, label in enumerate(labels)}
+    pairs = [(place[e[0]], place[e[1]]) for e in graph.edges]
+    return from_edges(len(labels), np.asarray(pairs, dtype=np.int64).reshape(-1, 2), labels)
+
+
+def from_sparse(
+    adjacency: ArrayLike | sparse.sparray | sparse.spmatrix, results: Sequence[Hashable] | None = None
+) -> QueryGraph:
+    """A graph from a symmetric matrix, (n, n): i and j are neighbours where the entry is not 0.
+
+    Raises:
+        WorkloadError: the matrix is not square, not symmetric in where it is not 0, or has an entry on its diagonal.
+    """
+    a = sparse.coo_array(adjacency if sparse.issparse(adjacency) else np.asarray(adjacency))
+    if a.ndim != 2 or a.shape[0] != a.shape[1]:
+        raise WorkloadError(f"an adjacency matrix is square; got the shape {a.shape}. No graph was made.")
+    kept = a.data != 0
+    i, j = (np.asarray(x, dtype=np.int64)[kept] for x in a.coords)
+    n = int(a.shape[0])
+    forth, back = np.unique(i * n + j), np.unique(j * n + i)
+    if not np.array_equal(forth, back):
+        raise WorkloadError("neighbours are mutual, and the matrix is not symmetric: give A + Aᵀ. No graph was made.")
+    return from_edges(n, np.stack([i, j], axis=1), results)
+
+
+# --- templates -----------------------------------------------------------------------------------------------------
+
+
+def path(n: int) -> QueryGraph:
+    """Results 0 … n − 1 in a row: a count of at most n − 1 people, d(i, j) = |i − j|.
+
+    Raises:
+        WorkloadError: n is no whole number of at least 1.
+    """
+    _whole("results", n, 1)
+    return QueryGraph(range(n), Box((n,), (1,)))
+
+
+def cycle(n: int) -> QueryGraph:
+    """Results 0 … n − 1 in a ring: a count modulo n.
+
+    Raises:
+        WorkloadError: n is no whole number of at least 3; for less take a path.
+    """
+    _whole("results of a ring", n, 3)
+    return QueryGraph(range(n), Cycle(n))
+
+
+def complete(n: int) -> QueryGraph:
+    """All n results are neighbours: one person can turn any into any other, d = 1.
+
+    Median, mode, maximum and range of a table have it under replace-one neighbours.
+
+    Raises:
+        WorkloadError: n is no whole number of at least 1.
+    """
+    _whole("results", n, 1)
+    return QueryGraph(range(n), Complete(n))
+
+
+def hamming(people: int, values: int) -> QueryGraph:
+    """Whole tables: u = `people` with one of m = `values` values each, d the number of people who differ.
+
+    Raises:
+        WorkloadError: a number is no whole number of at least 1.
+
+    **Guarantees**
+        * the Cartesian product of u complete graphs; labels are tuples.
+
+    Source: section 4.3 and example 3.
+    """
+    _whole("people", people, 1)
+    _whole("values of a person", values, 1)
+    return product(*[complete(values)] * people)
+
+
+def sum_query(people: int, largest: int) -> QueryGraph:
+    """The sum of u = `people` values of 0 … v = `largest`: results 0 … uv, d(i, j) = ⌈|i − j|/v⌉.
+
+    Raises:
+        WorkloadError: a number is no whole number of at least 1.
+
+    **Guarantees**
+        * the graph that :func:`derive` finds for it; with v = 1 the graph of a count.
+
+    Source: section 6.
+    """
+    _whole("people", people, 1)
+    _whole("largest value", largest, 1)
+    return QueryGraph(range(people * largest + 1), Box((people * largest + 1,), (largest,)))
+
+
+def independent_counts(*people: int) -> QueryGraph:
+    """Several counts, none of which restricts another: count k of 0 … people_k, d(i, j) = max_k |i_k − j_k|.
+
+    One person may be in all of them, so that one step may change all. For two counts it is the graph of a chess king.
+
+    Raises:
+        WorkloadError: no number is given, or one is no whole number of at least 1.
+
+    Source: section 6.
+    """
+    if not people:
+        raise WorkloadError("no count was given; give the largest value of every count. No graph was made.")
+    for u in people:
+        _whole("people", u, 1)
+    return bundle(*(path(u + 1) for u in people))
+
+
+def disjoint_counts(people: int, counts: int) -> QueryGraph:
+    """Several counts of u = `people` people, each in one of them at most: i_1 + … + i_k ≤ u.
+
+    d(i, j) is the number of people who must move, with the uncounted as one bin more. Two counts: a triangular lattice.
+    Replace-one neighbours; for others see :func:`derive`.
+
+    Raises:
+        WorkloadError: a number is no whole number of at least 1, or there are too many results.
+    """
+    _whole("people", people, 1)
+    _whole("counts", counts, 1)
+    n = math.comb(people + counts, counts)
+    if n * (counts + 1) > EDGES_LIMIT:
+        raise WorkloadError(f"{counts} counts of {people} people have {n} results, too many. No graph was made.")
+    columns = np.zeros((1, 0), dtype=np.int64)
+    for _ in range(counts):  # append a column of 0 … what is left, row by row
+        left = people - columns.sum(axis=1)
+        rows = np.repeat(np.arange(len(columns)), left + 1)
+        starts = np.repeat(np.cumsum(left + 1) - (left + 1), left + 1)
+        columns = np.column_stack([columns[rows], np.arange(len(rows)) - starts])
+    bins = np.column_stack([columns, people - columns.sum(axis=1)])
+    return QueryGraph(tuple(map(tuple, columns.tolist())), Simplex(_read_only(bins)))
+
+
+def product(*graphs: QueryGraph) -> QueryGraph:
+    """Several answers, of which one step changes one: d is the sum of their distances (Cartesian product).
+
+    Such are answers about different people. Labels are tuples, the last answer fastest.
+
+    Raises:
+        WorkloadError: no graph is given.
+    """
+    return _product(graphs, together=False)
+
+
+def bundle(*graphs: QueryGraph) -> QueryGraph:
+    """Several answers about the same people, of which one step may change all: d is the largest of their distances.
+
+    This is the graph where no answer restricts another, and every combination of steps is a step (strong product).
+    Where answers do restrict each other the true graph is found by :func:`derive`.
+
+    Raises:
+        WorkloadError: no graph is given.
+    """
+    return _product(graphs, together=True)
+
+
+def _product(graphs: tuple[QueryGraph, ...], *, together: bool) -> QueryGraph:
+    if not graphs:
+        raise WorkloadError("no graph was given; a product needs at least one. No graph was made.")
+    labels = Grid([g.results for g in graphs])
+    boxes = [g.structure for g in graphs if isinstance(g.structure, Box)]
+    if len(boxes) == len(graphs) and (together or len(graphs) == 1):
+        shape, steps = sum((b.shape for b in boxes), ()), sum((b.steps for b in boxes), ())
+        return QueryGraph(labels, Box(shape, steps))
+    return QueryGraph(labels, Product(graphs, together=together))
+
+
+# --- any query -----------------------------------------------------------------------------------------------------
+
+
+def derive(
+    values: Sequence[Any],
+    people: int,
+    function: Callable[[tuple[Any, ...]], Hashable],
+    adjacency: Neighbours | str = Neighbours.REPLACE_ONE,
+) -> QueryGraph:
+    """The graph of any function of a small table, by going through all tables.
+
+    Tables are taken as multisets: the function gets a tuple of values in the order of `values`, and must not depend on
+    the order of its records. This cannot be checked here.
+
+    Args:
+        values: what one record may be; distinct positions count as distinct values.
+        people: records of a table; under add-or-remove-one the most of them.
+        function: the query. It needs to be deterministic, and its answers hashable. Under add-or-remove-one it is asked
+            about the empty table too.
+        adjacency: which tables are neighbours. Replace-one: the number of records is public, and one record takes
+            another value; the relation of the paper. Add-or-remove-one: tables of 0 … people records, one more or less.
+            They give different graphs, and different thresholds.
+
+    Raises:
+        WorkloadError: no value, people no whole number of at least 1, an unknown adjacency, or more than TABLES_LIMIT
+            pairs of a table and a value.
+
+    **Guarantees**
+        * results are exactly the answers that occur, sorted where they can be and in order of their appearance
+          otherwise; edges are exactly the pairs of different answers of neighbouring tables.
+    """
+    _whole("people", people, 1)
+    domain = tuple(values)
+    try:
+        relation = Neighbours(adjacency)
+    except ValueError as error:
+        choices = " or ".join(f'"{choice}"' for choice in Neighbours)
+        raise WorkloadError(f"the adjacency is {adjacency!r}; it needs to be {choices}. No graph was made.") from error
+    replace = relation is Neighbours.REPLACE_ONE
+    tables = math.comb(len(domain) + people - (1 if replace else 0), people)
+    if not domain or tables * len(domain) > TABLES_LIMIT:
+        raise WorkloadError(
+            f"{people} records of {len(domain)} values make {tables} tables; derive needs at least one value and goes "
+            f"through at most {TABLES_LIMIT} pairs of a table and a value: take a smaller table of the same shape, or "
+            "one of the templates. No graph was made."
+        )
+    answers: dict[tuple[int, ...], Hashable] = {}
+    for size in [people] if replace else range(people + 1):
+        for table in itertools.combinations_with_replacement(range(len(domain)), size):
+            answers[table] = function(tuple(domain[k] for k in table))
+    pairs: set[tuple[Hashable, Hashable]] = set()
+    for size in [people - 1] if replace else range(people):
+        for rest in itertools.combinations_with_replacement(range(len(domain)), size):
+            reached = {answers[tuple(sorted((*rest, k)))] for k in range(len(domain))}
+            pairs.update(itertools.combinations(reached, 2) if replace else ((answers[rest], x) for x in reached))
+    labels = _in_order(answers.values())
+    place = {label: i for i, label in enumerate(labels)}
+    edges = [(place[x], place[y]) for x, y in pairs if x != y]
+    return from_edges(len(labels), np.asarray(edges, dtype=np.int64).reshape(-1, 2), labels)
+
+
+# --- helpers -------------------------------------------------------------------------------------------------------
+
+
+def _in_order(answers: Iterable[Hashable]) -> list[Hashable]:
+    seen: list[Any] = list(dict.fromkeys(answers))
+    try:
+        return sorted(seen)
+    except TypeError:
+        return seen
+
+
+def _sorted_pairs(pairs: Integers) -> Integers:
+    """Rows (min, max) in lexicographic order without repeats."""
+    if not len(pairs):
+        return pairs
+    low, high = pairs.min(axis=1), pairs.max(axis=1)
+    width = int(high.max()) + 1
+    codes = np.unique(low * width + high)
+    return np.stack(np.divmod(codes, width), axis=1)
+
+
+def _check_edges(count: int) -> None:
+    if count > EDGES_LIMIT:
+        raise WorkloadError(
+            f"this graph has {count} edges; at most {EDGES_LIMIT} are written out. The solvers that know its structure "
+            "do without them. Nothing was computed."
+        )
+
+
+def _read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
+    array.setflags(write=False)
+    return array
+
+
+def _whole(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise WorkloadError(f"{name}: {value!r} was given; a whole number of at least {least} is needed")

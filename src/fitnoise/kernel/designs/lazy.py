@@ -1,0 +1,472 @@
+"""The mechanism of tight constraints without a table: for sums and counts with millions of results.
+
+For the results of a box, of which `sum_query` and `independent_counts` (:mod:`fitnoise.kernel.designs.graphs`) make the
+usual ones, a mechanism is two things: a rational α, and one whole number Z_o ≥ 0 for every result, with
+
+    P(o | i) = α^d(i,o) Z_o / N_i,    N_i = Σ_o α^d(i,o) Z_o.
+
+**Privacy.** Neighbours i and j have |d(i,o) − d(j,o)| ≤ 1 for every o, so that
+
+    P(o | i) / P(o | j) = α^(d(i,o) − d(j,o)) N_j / N_i ≤ (1/α) · max N / min N,
+
+whatever Z is. If Φ Z is constant, the last factor is 1. It is never trusted to be: all N_i are bounded, in integers,
+when a mechanism is made. α = A/2^62 is a little above e^−ε, by what the bounds leave open: some 10⁻¹⁴ of ε.
+
+**Bounds of N, one axis.** N_i = Z_i + F_i + G_i, where F collects what is right of i, and G what is left of it. With
+v the step, W_i = Z_{i+1} + … + Z_{i+v} and F = 0 beyond the end,
+
+    F_i = α (W_i + F_{i+v}).
+
+For any F̃ let ρ be the largest |F̃_i − α (W_i + F̃_{i+v})|. Then |F̃ − F| ≤ ρ/(1 − α), by induction from the end. F̃ comes
+from floating point, ρ from integers: how F̃ was found does not matter.
+
+**Several axes.** α^d = (1 − α) Σ_{m ≥ d} α^m, so N_i = (1 − α) Σ_m α^m S_m(i), with S_m(i) the sum of Z over the points
+that are within m steps on every axis: differences of sums along the axes, in integers. Products are rounded down, and
+what is cut off is counted. So are the terms after the last.
+
+**Drawing** is `fitnoise.kernel.noise.by_distance`, by rejection: no row is ever written out. A try succeeds with
+probability N_i / (T max Z), T = Σ_x α^d(0,x) over all whole points x. Of two results the larger one of these is at most
+max N / min N times the other, which is proven to be 1 but for some 10⁻¹⁴: so the number of tries tells nothing of i.
+
+Source: ElSalamouny, Chatzikokolakis, Palamidessi, POST 2013, definition 7. The form without a table is of this library.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from scipy.signal import lfilter
+
+from fitnoise.errors import PlanError, WorkloadError
+from fitnoise.kernel.designs.graphs import Box, QueryGraph
+from fitnoise.kernel.exact import Floats, Integers, exp_below, exp_bounds, log_above, rational
+
+RESULTS_LIMIT = 2**22
+"""Most results of a mechanism without a table."""
+
+WORK_LIMIT = 2**28
+"""Most results times layers, where there are several axes: some ten seconds."""
+
+TRIES_LIMIT = 1000
+"""Most tries that one answer may take on average."""
+
+MOST_SPREAD = 1 + Fraction(1, 2**30)
+"""Largest over least row sum, and so the number of tries from one result over that from another."""
+
+MOST_ALPHA = 1 - Fraction(1, 2**40)
+
+ALPHA_BITS = 62
+"""α is a multiple of 2⁻⁶²: one random word decides whether something of probability α happens."""
+
+WORD = 62
+"""Whole numbers that are multiplied stay below 2^62."""
+
+_HALF = 31
+
+_FINE = 256
+"""Powers of α are multiples of 2^−256."""
+
+_LOOSE = 2**32
+"""In these units: more than any weight of a layer is off."""
+
+_DEEP = 62
+"""Layers end where all that follow are a part of 2^−62."""
+
+_DEEPEST = 100.0
+"""More than the logarithm of 2^62 times that of the results."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LazyMechanism:
+    """A randomised answer P(o | i) ∝ α^d(i,o) Z_o, whose rows are never written out.
+
+    Attributes:
+        graph: the graph of the query; its results are a box.
+        epsilon: ε that was asked for, exactly.
+        family: what kind of mechanism it is, in a word or two.
+        alpha: α, a multiple of 2⁻⁶².
+        weights: Z, int64, of the shape of the box, read-only. Its unit does not matter.
+
+    Raises:
+        PlanError: the results are no box, or too many; α or the weights are none; drawing would take more than
+            TRIES_LIMIT tries; or **the ratio of two neighbouring rows is not proven to be at most e^ε**.
+        WorkloadError: ε is no number of its range.
+
+    **Guarantees**
+
+    - ε-differentially private for neighbours joined by an edge, exactly: proven when made, in integers, with a rational
+      below e^ε. No float is in the proof.
+    - Outputs are results; every output is read as itself.
+    """
+
+    graph: QueryGraph
+    epsilon: Fraction
+    family: str
+    alpha: Fraction
+    weights: Integers
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", rational(self.epsilon))
+        object.__setattr__(self, "alpha", checked_alpha(self.alpha))
+        box = self.box
+        given = np.asarray(self.weights)
+        if given.dtype.kind not in "iu" or given.size != box.n or given.min() < 0 or given.max() >= 1 << WORD:
+            raise PlanError(
+                f"weights are {box.n} whole numbers, one for every result, at least 0 and below 2^{WORD}; others were "
+                "given. No mechanism was made."
+            )
+        weights = np.array(given, dtype=np.int64).reshape(box.shape)
+        weights.setflags(write=False)
+        object.__setattr__(self, "weights", weights)
+        ratio = self.largest_ratio
+        if ratio is None or ratio > exp_below(self.epsilon):
+            known = "nothing bounds it" if ratio is None else f"its logarithm is up to {float(log_above(ratio)):.17g}"
+            raise PlanError(
+                f"two neighbouring results are not proven to be alike up to e^ε, ε = {float(self.epsilon):.17g}: "
+                f"{known}. No mechanism was made."
+            )
+        if self.tries > TRIES_LIMIT:
+            raise PlanError(
+                f"drawing an answer would take {self.tries:.3g} tries on average; at most {TRIES_LIMIT} are allowed. "
+                "Take a larger ε, or the geometric mechanism. No mechanism was made."
+            )
+
+    # --- What it costs ------------------------------------------------------------------------------------
+
+    @cached_property
+    def box(self) -> Box:
+        """The box of the results, with no step longer than its axis."""
+        return checked_box(self.graph, self.alpha)
+
+    @cached_property
+    def bounds(self) -> Enclosed:
+        """N of every result, between proven bounds, in whole numbers."""
+        return row_sums(self.box, self.alpha, self.weights)
+
+    @property
+    def even(self) -> bool:
+        """Whether row sums are proven to agree to MOST_SPREAD: then the number of tries says nothing of the result."""
+        spread = self.bounds.spread
+        return spread is not None and spread <= MOST_SPREAD
+
+    @cached_property
+    def largest_ratio(self) -> Fraction | None:
+        """A proven bound of P(o | i) / P(o | j) over edges and outputs: (1/α) max N / min N; None if there is none."""
+        spread = self.bounds.spread
+        return None if spread is None else spread / self.alpha
+
+    @cached_property
+    def _charge(self) -> Fraction:
+        ratio = self.largest_ratio
+        assert ratio is not None  # noqa: S101 - refused when made
+        return min(self.epsilon, log_above(ratio))
+
+    def log_ratio(self) -> Fraction:
+        """What one answer costs: at least the largest log P(o | i) / P(o | j), and at most ε.
+
+        **Guarantees**
+
+        - Proven: e to this is at least the exact ratio, for every edge and output.
+        """
+        return self._charge
+
+    # --- How it is drawn ----------------------------------------------------------------------------------
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs there are."""
+        return self.graph.n
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """By how much one person can move every axis; at most its length, which changes no distance in the box."""
+        return self.box.steps
+
+    @cached_property
+    def top(self) -> int:
+        """The largest weight."""
+        return int(self.weights.max())
+
+    @cached_property
+    def tries(self) -> float:
+        """How many tries drawing takes on average, within a part of 10⁻⁹, whatever the result: T max Z / N."""
+        odds = self.alpha / (1 - self.alpha)
+        padded = sum(c * odds**j for j, c in enumerate(_differences(self.steps)))
+        return float(padded * self.top) / float(self.sums.min())
+
+    def place(self, result: Hashable) -> tuple[int, ...]:
+        """Where a label is in the box, one number for every axis: what `noise.by_distance` takes and gives.
+
+        Raises:
+            WorkloadError: the query has no such result. The message does not say which was given.
+        """
+        return place_of(self.graph, self.weights.shape, result)
+
+    def label(self, place: tuple[int, ...]) -> object:
+        """The result at a place of the box: what an answer that was drawn says.
+
+        Raises:
+            WorkloadError: the box has no such place.
+        """
+        shape = self.weights.shape
+        inside = len(place) == len(shape) and all(0 <= x < s for x, s in zip(place, shape, strict=True))
+        if not inside:
+            raise WorkloadError("this is no place in the box of the results. Nothing was looked up.")
+        return self.graph.results[int(np.ravel_multi_index(place, shape))]
+
+    def read(self, output: int) -> object:
+        """The result that an output is read as, a label: outputs are counted as results are."""
+        return self.graph.results[output]
+
+    @cached_property
+    def sums(self) -> Floats:
+        """N, of the shape of the box, each within a part of 10⁻¹³."""
+        return self.bounds.floats
+
+
+def alpha_just_above(epsilon: Fraction) -> Fraction:
+    """The least multiple of 2⁻⁶² that is proven to be at least e^−ε; it is below 1 from ε = 2⁻⁶⁰ on."""
+    low = exp_bounds(epsilon, _FINE)[0]
+    return Fraction(-(-(1 << ALPHA_BITS + _FINE) // low), 1 << ALPHA_BITS)
+
+
+def checked_alpha(alpha: Fraction) -> Fraction:
+    """α as drawing takes it; PlanError otherwise."""
+    own = Fraction(alpha)
+    if not 0 < own <= MOST_ALPHA or (1 << ALPHA_BITS) % own.denominator:
+        raise PlanError("alpha needs to be a multiple of 2⁻⁶² above 0, and well below 1; no mechanism was made")
+    return own
+
+
+def checked_box(graph: QueryGraph, alpha: Fraction) -> Box:
+    """The box of the results, with no step longer than its axis: that changes no distance in it.
+
+    Raises:
+        PlanError: the results are no box, or too many for what is done with them.
+    """
+    given = graph.structure if isinstance(graph, QueryGraph) else None
+    if not isinstance(given, Box):
+        raise PlanError(
+            "the results of this query are no box, and only boxes are done without a table: sums, counts that do not "
+            "restrict each other, and bundles of them. For up to 4,096 results take tight_constraints, or the "
+            "residual-column mechanism. No mechanism was made."
+        )
+    if given.n > RESULTS_LIMIT:
+        raise PlanError(
+            f"the query has {given.n} results; without a table at most {RESULTS_LIMIT} are done. Ask a coarser query. "
+            "No mechanism was made."
+        )
+    box = Box(given.shape, tuple(min(v, max(s - 1, 1)) for v, s in zip(given.steps, given.shape, strict=True)))
+    count = min(max(_reaches(box, None)), _DEEPEST / -math.log(alpha)) + 1
+    if len(box.shape) > 1 and count * box.n > WORK_LIMIT:
+        raise PlanError(
+            f"{box.n} results on {len(box.shape)} axes need {count:.3g} sums over all of them at this ε, more than "
+            "can be done in reasonable time. Take a larger ε, or ask about one axis at a time. No mechanism was made."
+        )
+    return box
+
+
+def place_of(graph: QueryGraph, shape: tuple[int, ...], result: Hashable) -> tuple[int, ...]:
+    """Where a label is in a box of results, one number for every axis.
+
+    Raises:
+        WorkloadError: the query has no such result. The message does not say which was given.
+    """
+    try:
+        i = graph.index(_plain(result))
+    except WorkloadError:
+        i = -1
+    if i < 0:  # raised out here: the error before it, which names the label, is not kept
+        raise WorkloadError("this is no result of the query; look at the results of the graph. Nothing was drawn.")
+    return tuple(int(x) for x in np.unravel_index(i, shape))
+
+
+def _plain(result: Hashable) -> Hashable:
+    """A label with Python's integers in place of others that equal them, which are looked up without a search."""
+    if isinstance(result, tuple):
+        return tuple(_plain(x) for x in result)
+    if isinstance(result, np.integer) or (isinstance(result, float) and result.is_integer()):
+        return int(result)
+    return result
+
+
+# --- Bounds of row sums -----------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Enclosed:
+    """Numbers known to be within `off` of whole numbers, all times 2^unit.
+
+    Attributes:
+        values: of the shape of the box.
+        off: a whole number.
+        unit: the exponent; may be negative.
+    """
+
+    values: Integers
+    off: int
+    unit: int
+
+    @property
+    def spread(self) -> Fraction | None:
+        """At least the largest over the smallest; None where the smallest may be 0."""
+        least, most = int(self.values.min()) - self.off, int(self.values.max()) + self.off
+        return Fraction(most, least) if least > 0 else None
+
+    @property
+    def floats(self) -> Floats:
+        """The midpoints."""
+        return np.asarray(np.ldexp(self.values.astype(np.float64), -self.unit))
+
+
+def row_sums(box: Box, alpha: Fraction, weights: Integers) -> Enclosed:
+    """N_i = Σ_o α^d(i,o) Z_o for all i, in whole numbers with a proven bound of what they are off."""
+    if len(box.shape) > 1:
+        return layers(box, alpha, weights)
+    right, left = one_side(box, alpha, weights), one_side(box, alpha, weights[::-1])
+    unit = min(right.unit, left.unit)
+    parts = [(r.values >> r.unit - unit, (r.off >> r.unit - unit) + 2) for r in (right, left)]
+    values = parts[0][0] + parts[1][0][::-1] + (weights << unit)
+    return Enclosed(values, parts[0][1] + parts[1][1], unit)
+
+
+def one_side(box: Box, alpha: Fraction, weights: Integers) -> Enclosed:
+    """F_i = Σ_{o > i} α^d(i,o) Z_o on one axis, by F_i = α (W_i + F_{i+v}), found in floats and checked in integers.
+
+    In units of 2^−g the right-hand side is ⌊α 2^g W_i⌋ + ⌊α F̃_{i+v}⌋ and less than 2 more. So with r the largest
+    difference in whole numbers, F̃ is off by at most (r + 2)/(1 − α).
+
+    Raises:
+        PlanError: the weights are too large for sums of 62 bits.
+    """
+    (n,), (v,) = box.shape, box.steps
+    scaled = int(alpha * (1 << ALPHA_BITS))
+    top = int(weights.max())
+    if top * v >= 1 << WORD:
+        raise PlanError(f"weights of up to {top} in steps of {v} have sums above 2^{WORD}; no mechanism was made")
+    window = _window(weights, v)
+
+    def after(values: Floats) -> Floats:
+        """The solution of e_i = values_i + α e_{i+v}, in floats."""
+        blocks = -(-n // v)
+        folded = np.zeros(blocks * v)
+        folded[:n] = values
+        solved = lfilter([1.0], [1.0, -float(alpha)], folded.reshape(blocks, v)[::-1], axis=0)[::-1]
+        return np.asarray(solved.ravel()[:n])
+
+    guess = after(float(alpha) * window.astype(np.float64))
+    largest = float(guess.max()) + top
+    if largest >= 2.0 ** (WORD - 1):
+        raise PlanError(f"weights of up to {top} have rows above 2^{WORD - 1}; no mechanism was made")
+    # α 2^unit W is a product of two numbers of up to 62 bits, with the shift shared out between them.
+    unit = max(0, WORD - 2 - math.frexp(largest)[1])
+    ours = min(unit, WORD - scaled.bit_length())
+    theirs = min(unit - ours, WORD - int(window.max()).bit_length())
+    unit = ours + theirs
+    near = _product(scaled << ours, window << theirs)
+    found = np.rint(np.ldexp(guess, unit)).astype(np.int64)
+    for again in range(3):
+        rest = found - near
+        rest[:-v] -= _product(scaled, found[v:])
+        if again < 2:
+            found = np.clip(found - np.rint(after(rest.astype(np.float64))).astype(np.int64), 0, 1 << WORD - 1)
+    worst = max(int(rest.max()), -int(rest.min())) + 2
+    return Enclosed(found, -(-(worst << ALPHA_BITS) // ((1 << ALPHA_BITS) - scaled)), unit)
+
+
+def _window(weights: Integers, v: int) -> Integers:
+    """W_i = Z_{i+1} + … + Z_{i+v}: exact where all are below 2⁶³, though the sums it takes them from wrap around."""
+    sums = np.cumsum(weights.astype(np.uint64), dtype=np.uint64)
+    ends = np.minimum(np.arange(len(weights)) + v, len(weights) - 1)
+    return np.asarray((sums[ends] - sums).astype(np.int64))
+
+
+def layers(box: Box, alpha: Fraction, weights: Integers, within: int | None = None) -> Enclosed:
+    """N_i by Σ_m of layers; only outputs that are `within` so many units of i on every axis, if it is given.
+
+    Let r_k(m) be the smaller of m v_k and what is asked for, and S_m(i) the sum of Z over |o_k − i_k| ≤ r_k(m). From
+    m = M on S_m does not change, and (1 − α) Σ_{m ≥ M} α^m = α^M. For m < M the weight is (1 − α) α^m.
+
+    Results are in units of 2^−g, and below 2⁶⁰: g comes from N ≤ Σ_m of weights times P_m max Z, or Σ Z if that is
+    less, with P_m the number of points. Z is cut by s bits, so that sums have 62; that takes at most P_m 2^s off S_m,
+    and nothing where s = 0. Shifted by f bits the largest sum has 62 bits. Then its weight has at most 61, and is off
+    by less than 2 units, and their product, cut by 62 bits, by less than 3.
+    """
+    ahead = int(alpha * (1 << ALPHA_BITS))
+    weights = weights.reshape(box.shape)
+    top = int(weights.max())
+    total = (int((weights >> _HALF).sum()) << _HALF) + int((weights & (1 << _HALF) - 1).sum())
+    bounds = [s - 1 if within is None else min(within, s - 1) for s in box.shape]
+    last = max(_reaches(box, within))
+    found: list[tuple[list[int], int, int]] = []
+    power, largest, left_out = (
+        1 << _FINE,
+        0,
+        0,
+    )  # α^m is at least `power`, and above it by at most m, in units of 2^−256
+    for m in range(last + 1):
+        if power * total < largest >> _DEEP:
+            left_out = (power + m) * total
+            break
+        radii = [min(m * v, b) for v, b in zip(box.steps, bounds, strict=True)]
+        points = math.prod(min(2 * r + 1, s) for r, s in zip(radii, box.shape, strict=True))
+        weight = power if m == last else power - (power * ahead >> ALPHA_BITS) - 1
+        found.append((radii, points, max(weight, 0)))
+        largest += (weight + _LOOSE) * min(points * top, total)
+        power = power * ahead >> ALPHA_BITS
+    unit = WORD - 2 - ((largest + left_out >> _FINE) + 1).bit_length()
+    values, off = np.zeros(box.shape, dtype=np.int64), (left_out >> _FINE - unit) + 1
+    for radii, points, weight in found:
+        s = max(0, min(points * top, total).bit_length() - WORD)
+        sums = _box_sums(weights >> s, radii)
+        f = WORD - int(sums.max()).bit_length()
+        if f < WORD:
+            values += _product(weight >> _FINE - unit - s - WORD + f, sums << f)
+        off += 3 + (((weight + _LOOSE) * points >> _FINE - unit - s) + 1 if s else 0)
+    return Enclosed(values, off, unit)
+
+
+def _reaches(box: Box, within: int | None) -> list[int]:
+    """The steps along every axis beyond which no output is."""
+    ends = [s - 1 if within is None else min(within, s - 1) for s in box.shape]
+    return [-(-end // v) for end, v in zip(ends, box.steps, strict=True)]
+
+
+def _box_sums(values: Integers, radii: list[int]) -> Integers:
+    """Sums over all points within the radius of every axis: exact where below 2⁶³, though others wrap around."""
+    found = values.astype(np.uint64)
+    for axis, r in enumerate(radii):
+        if r:
+            sums = np.moveaxis(np.cumsum(found, axis=axis, dtype=np.uint64), axis, 0)
+            found = np.empty_like(found)
+            own = np.moveaxis(found, axis, 0)
+            own[: len(own) - r] = sums[r:]
+            own[len(own) - r :] = sums[-1:]
+            own[r + 1 :] -= sums[: len(own) - r - 1]
+    return found.astype(np.int64)
+
+
+def _product(factor: int, values: Integers) -> Integers:
+    """⌊factor · values / 2^62⌋ for whole numbers from 0 to 2^62 − 1, by halves of 31 bits: no product reaches 2^63."""
+    high, low = divmod(factor, 1 << _HALF)
+    upper, lower = values >> _HALF, values & (1 << _HALF) - 1
+    return np.asarray(high * upper + (high * lower + low * upper + (low * lower >> _HALF) >> _HALF))
+
+
+def _differences(steps: tuple[int, ...]) -> list[int]:
+    """c_j with Π_k (2 m v_k + 1) = Σ_j c_j C(m, j), the differences at 0; none is negative."""
+    row = [math.prod(2 * m * v + 1 for v in steps) for m in range(len(steps) + 1)]
+    found = []
+    while row:
+        found.append(row[0])
+        row = [after - before for before, after in itertools.pairwise(row)]
+    return found

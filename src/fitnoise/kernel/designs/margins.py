@@ -1,0 +1,188 @@
+"""The integer strategy of a pure plan: what is measured with discrete Laplace noise, and its exact price. Trust kernel.
+
+For some sets b of exchangeable attributes, the margin over b and the structured cells is asked integer queries A_b,
+
+    y_b = (⊗_{a∈b} I ⊗_{a∉b} 1ᵀ) ⊗ A_b x + noise,     P(k) ∝ exp(−|k|/t) on the integers, one scale t for all,
+
+so one record in structured cell o moves the answers by Σ_b ‖(A_b)_{·,o}‖₁ in ℓ1, whatever its exchangeable values, and
+the release is ε-differentially private with ε the largest such sum over t: a rational number computed here, from these
+integers and the dyadic t alone. Nothing an optimiser says enters. (Li, Hay, Rastogi, Miklau, McGregor, PODS 2010,
+Propositions 2.4 and 4.2, with integers for real numbers and exact noise for continuous.)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.errors import PlanError
+from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.designs.sectors import SAFE, Integers, largest_entry
+from fitnoise.kernel.units import Neighbours, PrivacyUnit
+
+NOISE_VARIANCE = 2.0
+"""The variance of discrete Laplace noise of scale t is 2q/(1 − q)² with q = exp(−1/t), at most 2 t²."""
+
+LEAST_SCALE = 2.0**14
+"""Of the noise of a plan, in units of its lattice: finer lattices cost bits only, and intervals are then those of
+continuous noise but for 3e-4 of their width."""
+
+LARGEST_SCALE = 2.0**44
+"""Of the noise. Draws are 64-bit words; where answers are too, all is exact modulo 2⁶⁴. Where they are wider, a draw
+that no word holds would be an exception to pure privacy: at this scale one has a probability below 10^-200000."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MeasuredMargin:
+    """The integer queries about the structured cells that are asked for every combination of some attributes' values.
+
+    attributes: positions among the exchangeable attributes, increasing. rows: A_b, int64, (m, n_o), no row zero.
+    """
+
+    attributes: tuple[int, ...]
+    rows: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        rows = np.array(self.rows)
+        if rows.ndim != 2 or rows.dtype != np.int64 or not rows.size:
+            raise PlanError("a measured margin asks 64-bit integer queries about the structured cells.")
+        if largest_entry(rows) >= 2**40:
+            raise PlanError("the integers of a pure strategy must stay below 2^40.")
+        if not rows.any(axis=1).all():
+            raise PlanError("a pure strategy measures no query that is zero everywhere.")
+        if list(self.attributes) != sorted(set(self.attributes)):
+            raise PlanError("a measured margin names its attributes in increasing order, none twice.")
+        rows.setflags(write=False)  # a price once computed stays the price of these integers
+        object.__setattr__(self, "rows", rows)
+        object.__setattr__(self, "attributes", tuple(self.attributes))
+
+    @cached_property
+    def column_sums(self) -> Integers:
+        """‖(A_b)_{·,o}‖₁ of every structured cell, exact, (n_o,)."""
+        return np.asarray(np.abs(self.rows).astype(object).sum(axis=0))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PureStrategy:
+    """All that a pure plan measures.
+
+    sizes: n_a of every exchangeable attribute. cells: n_o. margins: what is measured, no set of attributes twice.
+    scale: t > 0, a float (hence dyadic), the same for every answer.
+
+    **Guarantees**
+        * `step(neighbours)` is the largest ℓ1 distance by which one neighbouring pair can move the exact answers;
+        * `unit_epsilon` is that of one protected unit over the scale: an exact fraction, and the guarantee is pure ε
+          (for answers of more than 64 bits but for what `LARGEST_SCALE` says).
+    """
+
+    sizes: tuple[int, ...]
+    cells: int
+    margins: tuple[MeasuredMargin, ...]
+    scale: float
+
+    def __post_init__(self) -> None:
+        inside = all(0 <= a < len(self.sizes) for m in self.margins for a in m.attributes)
+        if not self.margins or not inside or any(m.rows.shape[1] != self.cells for m in self.margins):
+            raise PlanError("a margin of the pure strategy does not fit its domain.")
+        if len({m.attributes for m in self.margins}) < len(self.margins):
+            raise PlanError("a pure strategy measures each margin once; one appears twice.")
+        if type(self.scale) is not float or not 0 < self.scale <= LARGEST_SCALE:  # also refuses NaN
+            raise PlanError("the noise scale of a pure strategy must be a positive number the exact sampler can draw.")
+
+    @cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """How many noisy answers each margin has."""
+        return tuple(len(m.rows) * math.prod(self.sizes[a] for a in m.attributes) for m in self.margins)
+
+    @property
+    def scales(self) -> Floats:
+        """The scale t of each margin: always the same."""
+        return np.full(len(self.margins), self.scale)
+
+    @property
+    def portions(self) -> NDArray[np.int64]:
+        """The same, as an array."""
+        return np.array(self.lengths, dtype=np.int64)
+
+    @property
+    def answers(self) -> int:
+        """Number of noisy numbers."""
+        return sum(self.lengths)
+
+    @cached_property
+    def _columns(self) -> Integers:
+        """Σ_b ‖(A_b)_{·,o}‖₁ of every structured cell, exact, (n_o,)."""
+        return np.asarray(sum(m.column_sums for m in self.margins), dtype=object)
+
+    @property
+    def rate(self) -> Fraction:
+        """1/t, exact."""
+        return 1 / Fraction(self.scale)
+
+    def profile(self) -> tuple[Fraction, ...]:
+        """The square of what one record in each structured cell costs, ε_o², the same for all exchangeable values."""
+        return tuple((int(x) * self.rate) ** 2 for x in self._columns)
+
+    def step(self, neighbours: Neighbours) -> int:
+        """The largest ℓ1 distance of the exact answers for data that differ in one record.
+
+        Add or remove one: max_o Σ_b ‖A_b,o‖₁. Replace one, from cell (z, o) to (z', o'): where z and z' agree on all
+        of b the distance is ‖A_b,o − A_b,o'‖₁, elsewhere ‖A_b,o‖₁ + ‖A_b,o'‖₁, which is no less. So the worst pair
+        agrees on no attribute of two values or more, and what is left is a maximum over pairs of structured cells.
+        """
+        if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
+            return int(self._columns.max())
+        apart = np.zeros(self.cells, dtype=object)
+        distance = np.zeros((self.cells, self.cells), dtype=object)
+        for m in self.margins:
+            if any(self.sizes[a] > 1 for a in m.attributes):
+                apart = apart + m.column_sums
+            else:
+                distance = distance + _distances(m.rows)
+        return int((distance + apart[:, None] + apart[None, :]).max())
+
+    def unit_epsilon(self, unit: PrivacyUnit, *, drops: bool) -> Fraction:
+        """ε for one protected unit of up to g records, exact: what is charged.
+
+        A change of the unit is a sum of at most g steps of one record each, as in :meth:`Strategy.unit_cost`; ℓ1
+        distances add, so g times the largest single step.
+        """
+        step = self.step(unit.neighbours)
+        if unit.neighbours is Neighbours.REPLACE_ONE and (drops or unit.max_records > 1):
+            step = max(step, self.step(Neighbours.ADD_OR_REMOVE_ONE))
+        return unit.max_records * step * self.rate
+
+    def unit_cost(self, unit: PrivacyUnit, *, drops: bool) -> Fraction:
+        """ε², exact: ε-differential privacy is ε²/2-zCDP (Bun and Steinke 2016, Proposition 1.4)."""
+        return self.unit_epsilon(unit, drops=drops) ** 2
+
+    def magnitude(self, records: int) -> int:
+        """A bound on all exact answers, and on partial sums, for at most so many records."""
+        return records * max(1, *(largest_entry(m.rows) for m in self.margins))
+
+
+def _distances(rows: NDArray[np.int64]) -> Integers:
+    """ℓ1 distances of all pairs of columns, exact, (n_o, n_o); sparse rows cost what they hold."""
+    n = rows.shape[1]
+    out = np.zeros((n, n), dtype=np.int64)
+    if largest_entry(rows) * 2 * len(rows) >= SAFE:
+        raise PlanError("the integers of a pure strategy are too large for replace-one neighbours.")
+    for row in rows:
+        held = np.flatnonzero(row)
+        if len(held) * 4 < n:  # |x − y| differs from |x| + |y| only where both are not 0
+            size = np.abs(row)
+            out[held] += size[held][:, None]
+            out[:, held] += size[held][None, :]
+            both = np.abs(row[held][:, None] - row[held]) - size[held][:, None] - size[held]
+            out[np.ix_(held, held)] += both
+        else:
+            out += np.abs(row[:, None] - row)
+    return out.astype(object)

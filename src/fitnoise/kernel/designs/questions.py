@@ -1,0 +1,405 @@
+"""Questions with one answer of finitely many, asked of the records of a domain: counts, sums, medians.
+
+A question is declared in public terms: what is counted or added up, at most how many records there are (or how many,
+where that is public), and the ε that its answer may cost one protected unit. From these follow its graph and what must
+be counted to answer it; the answer itself follows from counts alone. Nothing here sees data or draws chance.
+
+| question | answer | one record moves it | graph |
+|---|---|---|---|
+| `count` | records that meet a condition | by 1 | path |
+| `counts` | several counts | each by 1; disjoint ones: one of them, or two | box; triangular lattice, and like it |
+| `sum` | values of an ordered attribute, added up | by the largest value, or difference | path in wide steps |
+| `median` | the middle value (of an even number the lower one) | from anywhere to anywhere | complete |
+
+A unit of g records pays g times what one record pays, so the mechanism is made at ε/g.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.errors import DataError, WorkloadError
+from fitnoise.kernel.designs.choices import FiniteMechanism
+from fitnoise.kernel.designs.clamped import ClampedMechanism
+from fitnoise.kernel.designs.graphs import RESULTS_LIMIT, Box, QueryGraph, complete, disjoint_counts, independent_counts
+from fitnoise.kernel.designs.lazy import LazyMechanism
+from fitnoise.kernel.domain import Domain, Ordered
+from fitnoise.kernel.exact import DENSE_LIMIT, rational
+from fitnoise.kernel.units import PrivacyUnit
+
+MOST_PEOPLE = 2**62
+"""Largest bound on the number of records."""
+
+MOST_COUNTS = 16
+"""Most counts asked together."""
+
+MARGIN_CELLS = 2**22
+"""Joint cells of the attributes one question is about."""
+
+Condition = tuple[tuple[str, tuple[Any, ...]], ...]
+"""For some attributes the values that meet it; all of them must."""
+
+Mechanism = FiniteMechanism | LazyMechanism | ClampedMechanism
+
+
+class Question(StrEnum):
+    """What is asked."""
+
+    COUNT = "count"
+    COUNTS = "counts"
+    SUM = "sum"
+    MEDIAN = "median"
+
+
+class Aim(StrEnum):
+    """What the mechanism and the reading of its answer are best at, on average over the prior."""
+
+    HIT_RATE = "hit-rate"
+    """Right most often; of mechanisms within NEGLIGIBLE of the best, that with the least mean squared error."""
+    MEAN_ABSOLUTE_ERROR = "mean-absolute-error"
+    MEAN_SQUARED_ERROR = "mean-squared-error"
+
+
+@final
+@dataclass(frozen=True)
+class FiniteQuery:
+    """One question. Made by :meth:`count`, :meth:`counts`, :meth:`sum` or :meth:`median`.
+
+    Attributes:
+        name: of the question, in releases.
+        question: what is asked.
+        people: at most so many records; where neighbours replace one record, exactly so many.
+        epsilon: what the answer may cost one protected unit, exact.
+        attribute: what is added up, or whose median is asked.
+        where: conditions: one for each count; at most one for a sum or a median.
+        prior: what is believed of the answer beforehand, one number for every result; None holds all for equally
+            likely. Privacy does not depend on it.
+        aim: what the mechanism is best at.
+
+    Raises:
+        WorkloadError: a name that is none, people that are no positive whole number, an ε that is not positive, or
+            parts that do not go with the question.
+    """
+
+    name: str
+    question: Question
+    people: int
+    epsilon: Fraction
+    attribute: str | None = None
+    where: tuple[Condition, ...] = ()
+    prior: tuple[float, ...] | None = None
+    aim: Aim = Aim.HIT_RATE
+
+    def __post_init__(self) -> None:
+        for field, kind in (("question", Question), ("aim", Aim)):
+            try:
+                object.__setattr__(self, field, kind(getattr(self, field)))
+            except ValueError:
+                choices = ", ".join(repr(str(x)) for x in kind)
+                raise WorkloadError(f"a {field} is one of {choices}; got {getattr(self, field)!r}.") from None
+        if (
+            not isinstance(self.name, str)
+            or not self.name
+            or self.name != self.name.strip()
+            or not self.name.isprintable()
+        ):
+            raise WorkloadError("a question needs a printable name without spaces around it.")
+        if isinstance(self.people, bool) or not isinstance(self.people, int) or not 1 <= self.people <= MOST_PEOPLE:
+            raise WorkloadError(
+                "a question says at most how many records there are, a whole number from 1 to 2^62; got "
+                f"{reprlib.repr(self.people)}. The number must be public: it is not looked up in the data."
+            )
+        object.__setattr__(self, "epsilon", rational(self.epsilon))
+        object.__setattr__(self, "where", tuple(_condition(c) for c in self.where))
+        if self.prior is not None:
+            object.__setattr__(self, "prior", _believed(self.prior))
+        needs = self.question in (Question.SUM, Question.MEDIAN)
+        if needs != (self.attribute is not None):
+            raise WorkloadError(f"a {self.question} {'needs an attribute' if needs else 'takes no attribute'}.")
+        if self.question is Question.COUNTS and not 2 <= len(self.where) <= MOST_COUNTS:
+            raise WorkloadError(f"several counts need a condition each, from two to {MOST_COUNTS}.")
+        if self.question is not Question.COUNTS and len(self.where) > 1:
+            raise WorkloadError(f"a {self.question} takes one condition; several conditions are several counts.")
+
+    @classmethod
+    def count(
+        cls, name: str, *, people: int, epsilon: float | Fraction, where: Mapping[str, Any] | None = None, **rest: Any
+    ) -> FiniteQuery:
+        """Records that meet a condition; without one, all."""
+        return cls(name, Question.COUNT, people, rational(epsilon), None, _at_most_one(where), **rest)
+
+    @classmethod
+    def counts(
+        cls, name: str, *, people: int, epsilon: float | Fraction, where: Sequence[Mapping[str, Any]], **rest: Any
+    ) -> FiniteQuery:
+        """Several counts of the same records, answered together for one ε."""
+        return cls(name, Question.COUNTS, people, rational(epsilon), None, tuple(map(_pairs, where)), **rest)
+
+    @classmethod
+    def sum(
+        cls,
+        name: str,
+        attribute: str,
+        *,
+        people: int,
+        epsilon: float | Fraction,
+        where: Mapping[str, Any] | None = None,
+        **rest: Any,
+    ) -> FiniteQuery:
+        """Values of an :class:`Ordered` attribute, added up; clipped to its range where it says so."""
+        return cls(name, Question.SUM, people, rational(epsilon), attribute, _at_most_one(where), **rest)
+
+    @classmethod
+    def median(
+        cls,
+        name: str,
+        attribute: str,
+        *,
+        people: int,
+        epsilon: float | Fraction,
+        where: Mapping[str, Any] | None = None,
+        **rest: Any,
+    ) -> FiniteQuery:
+        """The middle value of an attribute with an order; of no record at all, its lowest value."""
+        return cls(name, Question.MEDIAN, people, rational(epsilon), attribute, _at_most_one(where), **rest)
+
+    # --- what it asks of a domain ---------------------------------------------------------------------------
+
+    def check(self, domain: Domain) -> None:
+        """Raise WorkloadError where the question cannot be asked of the domain."""
+        for a in self._attributes:
+            if a not in domain:
+                raise WorkloadError(f"the question {self.name!r} is about {a!r}, which is not in the domain.")
+        for condition in self.where:
+            for a, values in condition:
+                for v in values:
+                    domain[a].position(v)
+        if self.question is Question.SUM and not isinstance(domain[self._asked], Ordered):
+            raise WorkloadError(
+                f"the question {self.name!r} adds up {self._asked!r}, which must be an ordered attribute: one of whole "
+                "numbers from a lowest to a highest, since one record must not move a sum by more than is known."
+            )
+        if self.question is Question.MEDIAN and not domain[self._asked].ordered:
+            raise WorkloadError(f"the question {self.name!r} asks the median of {self._asked!r}, which has no order.")
+        for margin in self.margins(domain):
+            cells = math.prod(domain[a].size for a in margin)
+            if cells > MARGIN_CELLS:
+                raise WorkloadError(
+                    f"the question {self.name!r} is about attributes with {cells:,} joint cells; at most "
+                    f"{MARGIN_CELLS:,} are counted for one."
+                )
+
+    @property
+    def _asked(self) -> str:
+        assert self.attribute is not None  # noqa: S101 - checked when made
+        return self.attribute
+
+    @property
+    def _attributes(self) -> tuple[str, ...]:
+        named = [a for condition in self.where for a, _ in condition]
+        return tuple(dict.fromkeys([*named, *([] if self.attribute is None else [self.attribute])]))
+
+    def margins(self, domain: Domain) -> tuple[tuple[str, ...], ...]:
+        """What must be counted: for every condition its attributes, with the question's own, in domain order.
+
+        The number of all records is known from any of them; where a count has no condition, from the first attribute.
+        """
+        order = {a: i for i, a in enumerate(domain)}
+        own = () if self.attribute is None else (self.attribute,)
+        sets = [{*own, *(a for a, _ in c)} for c in self.where or ((),)]
+        return tuple(tuple(sorted(s or {next(iter(domain))}, key=order.__getitem__)) for s in sets)
+
+    def graph(self, domain: Domain, unit: PrivacyUnit, *, drops: bool) -> QueryGraph:
+        """Which answers one record can turn into which.
+
+        Args:
+            domain: of the records.
+            unit: who is protected. Where neighbours replace one record, the number of records is `people`; otherwise,
+                and where a unit may have fewer records or records are dropped, it is anything up to that.
+            drops: whether records outside the domain are left out.
+
+        Raises:
+            WorkloadError: the answer can only be one, or has too many results.
+
+        **Guarantees**
+            * for tables of as many records as said, every pair of answers of neighbouring tables is an edge, or equal.
+        """
+        self.check(domain)
+        graph = graph_of(self.shape(domain, unit, drops=drops))
+        try:
+            rational(self.record_epsilon(unit))
+        except WorkloadError as error:
+            raise WorkloadError(
+                f"the question {self.name!r} may cost one of the {unit.max_records:,} records of a unit ε divided by "
+                f"their number, which is too little: {error}"
+            ) from None
+        if self.prior is not None and len(self.prior) != graph.n:
+            raise WorkloadError(
+                f"the question {self.name!r} has {graph.n:,} results, and its prior {len(self.prior):,} numbers; give "
+                "one for each result."
+            )
+        return graph
+
+    def shape(self, domain: Domain, unit: PrivacyUnit, *, drops: bool) -> tuple[Any, ...]:
+        """What the graph depends on: equal shapes, equal graphs."""
+        if self.question is Question.MEDIAN:
+            return Question.MEDIAN, domain[self._asked].values
+        if self.question is Question.COUNTS:
+            return Question.COUNTS, self.people, len(self.where), self._disjoint(domain)
+        if self.question is Question.COUNT:
+            values, some = [1], bool(self.where)
+        else:
+            attribute = domain[self._asked]
+            assert isinstance(attribute, Ordered)  # noqa: S101 - checked before
+            values, some = [attribute.low, attribute.high], bool(self.where)
+        fixed = unit.fixes_size(drops=drops)
+        adds = [*values, 0] if some or not fixed else values
+        low, high = min(adds), max(adds)
+        step = high - low if fixed else max(abs(low), abs(high), high - low)
+        if not step:
+            raise WorkloadError(
+                f"the answer to {self.name!r} follows from the number of records, which is public: publish it as it is."
+            )
+        return Question.SUM, self.people * low, self.people * high, step
+
+    def _disjoint(self, domain: Domain) -> bool:
+        """Whether no record meets two conditions."""
+        met = [{a: {domain[a].position(v) for v in values} for a, values in c} for c in self.where]
+        pairs = [(x, y) for i, x in enumerate(met) for y in met[:i]]
+        return all(any(a in y and not x[a] & y[a] for a in x) for x, y in pairs)
+
+    def record_epsilon(self, unit: PrivacyUnit) -> Fraction:
+        """What the answer may cost one record: ε/g."""
+        return self.epsilon / unit.max_records
+
+    def fits(self, domain: Domain, unit: PrivacyUnit, mechanism: Mechanism, *, drops: bool) -> bool:
+        """Whether a mechanism is for this question: of its graph, made for its ε, and drawn from in even time."""
+        own, other = self.graph(domain, unit, drops=drops), mechanism.graph
+        if own is not other:
+            if (
+                not isinstance(other, QueryGraph)
+                or type(own.structure) is not type(other.structure)
+                or own.n != other.n
+            ):
+                return False
+            boxes = isinstance(own.structure, Box)
+            same = own.structure == other.structure if boxes else np.array_equal(own.edges, other.edges)
+            if not same or not all(a == b for a, b in zip(own.results, other.results, strict=True)):
+                return False
+        even = not isinstance(mechanism, LazyMechanism) or mechanism.even
+        return even and mechanism.epsilon == self.record_epsilon(unit)
+
+    # --- the answer ---------------------------------------------------------------------------------------------
+
+    def answer(self, domain: Domain, unit: PrivacyUnit, counts: Sequence[NDArray[Any]], *, drops: bool) -> Any:
+        """The true answer, a label of the graph, from exact counts of `margins`, in their order.
+
+        Raises:
+            DataError: there are more records than `people`, or, where neighbours replace one, not as many. The message
+                does not say how many there are.
+        """
+        records = int(counts[0].sum())
+        if records > self.people or (records != self.people and unit.fixes_size(drops=drops)):
+            bound = "exactly" if unit.fixes_size(drops=drops) else "at most"
+            raise DataError(
+                f"the question {self.name!r} is declared for {bound} {self.people:,} records, and the data have "
+                "another number: its answer need not be among its results. Correct `people`, if the number is public, "
+                "and plan again. Nothing was measured and nothing was charged."
+            )
+        kept = [
+            self._kept(domain, margin, x, condition)
+            for margin, x, condition in zip(self.margins(domain), counts, self.where or ((),), strict=True)
+        ]
+        if self.question is Question.COUNT:
+            return int(kept[0].sum())
+        if self.question is Question.COUNTS:
+            return tuple(int(x.sum()) for x in kept)
+        axis = self.margins(domain)[0].index(self._asked)
+        by_value = kept[0].sum(axis=tuple(i for i in range(kept[0].ndim) if i != axis)).tolist()
+        values = domain[self._asked].values
+        if self.question is Question.SUM:
+            return sum(int(c) * int(v) for c, v in zip(by_value, values, strict=True))
+        below, half = 0, (sum(by_value) + 1) // 2
+        for c, v in zip(by_value, values, strict=True):
+            below += c
+            if below >= half:
+                return v
+        return values[0]
+
+    def _kept(
+        self, domain: Domain, margin: Sequence[str], counts: NDArray[Any], condition: Condition
+    ) -> NDArray[np.int64]:
+        """The counts of cells that meet a condition; others are 0."""
+        kept = np.asarray(counts, dtype=np.int64)
+        for a, values in condition:
+            met = np.zeros(domain[a].size, dtype=np.int64)
+            met[[domain[a].position(v) for v in values]] = 1
+            shape = [1] * kept.ndim
+            shape[margin.index(a)] = -1
+            kept = kept * met.reshape(shape)
+        return kept
+
+
+@lru_cache(maxsize=64)
+def graph_of(shape: tuple[Any, ...]) -> QueryGraph:
+    """The graph of a question of this shape (:meth:`FiniteQuery.shape`)."""
+    kind, *parts = shape
+    if kind is Question.MEDIAN:
+        (values,) = parts
+        return QueryGraph(values, complete(len(values)).structure)
+    if kind is Question.COUNTS:
+        people, counts, disjoint = parts
+        if disjoint and math.comb(people + counts, counts) <= DENSE_LIMIT:
+            return disjoint_counts(people, counts)
+        if (people + 1) ** counts > RESULTS_LIMIT:
+            raise WorkloadError(
+                f"{counts} counts of {people:,} records have {(people + 1) ** counts:,} results together; at most "
+                f"{RESULTS_LIMIT:,} are planned for: ask fewer at once."
+            )
+        return independent_counts(*[people] * counts)
+    low, high, step = parts
+    n = high - low + 1
+    if n > RESULTS_LIMIT:
+        raise WorkloadError(f"a sum of {n:,} possible results is too fine: at most {RESULTS_LIMIT:,} are planned for.")
+    return QueryGraph(range(low, high + 1), Box((n,), (step,)))
+
+
+def _believed(prior: Iterable[Any]) -> tuple[float, ...]:
+    """A prior as floats, none negative; that it sums to 1 is checked where it is used."""
+    try:
+        own = tuple(float(x) for x in prior)
+    except (TypeError, ValueError):
+        own = ()
+    if not own or not all(0 <= x < math.inf for x in own):
+        raise WorkloadError("a prior is a list of probabilities, finite and none below 0, one for every result.")
+    return own
+
+
+def _condition(given: Iterable[tuple[str, Iterable[Any]]]) -> Condition:
+    """In one form, sorted by attribute, so that equal conditions are equal."""
+    own = tuple(sorted(((str(a), tuple(values)) for a, values in given), key=lambda pair: pair[0]))
+    if len({a for a, _ in own}) != len(own) or any(not v for _, v in own):
+        raise WorkloadError("a condition names each attribute once, with one value or more.")
+    return own
+
+
+def _at_most_one(where: Mapping[str, Any] | None) -> tuple[Condition, ...]:
+    """The condition, if there is one."""
+    return () if where is None else (_pairs(where),)
+
+
+def _pairs(where: Mapping[str, Any]) -> Condition:
+    """{attribute: value, or values} as pairs; a text is one value."""
+    return tuple(
+        (a, tuple(v) if isinstance(v, Iterable) and not isinstance(v, str) else (v,)) for a, v in where.items()
+    )

@@ -1,0 +1,411 @@
+"""The integer strategy: what is measured, and its exact price. Part of the trust kernel.
+
+Sector S measures (⊗_{a∈S} H_a ⊗_{a∉S} 1ᵀ) ⊗ (A_S B_S) x with independent discrete Gaussian noise of scale σ_S on every
+entry. H_a = n_a I − J (for n_a = 2 the single row (1, −1)), A_S and B_S are integers, σ_S is a dyadic rational, so the
+answers before noise are integers and the price is a rational number computed here, from these integers alone:
+
+    prof(z, o) = Σ_S [Π_{a∈S} h_a] ‖(A_S B_S)_{·,o}‖² / σ_S²,    h_a = n_a (n_a − 1), or 1 for n_a = 2,
+
+the same for every combination z of exchangeable values. Nothing an optimiser says enters.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.errors import PlanError, SingularStrategy
+from fitnoise.kernel.arrays import equal_rows
+from fitnoise.kernel.units import Neighbours, PrivacyUnit
+
+Integers = NDArray[Any]
+"""int64 where a public bound shows that this is enough, Python integers (dtype object) otherwise."""
+
+MAX_SCALE = 2.0**55
+"""Of the exact sampler: beyond it, 64 bits could be reached."""
+
+SAFE = 2**62
+"""Below this an int64 can be negated, added once and compared without overflow."""
+
+EXACT_SCALES = 64
+"""Different noise scales up to which prices are exact fractions. The denominators of more of them would multiply up:
+then every 1/σ² is rounded up to a multiple of a small power of two."""
+
+HELD = 2**20
+"""Entries of a stack of exact matrices held at once."""
+
+_GUARD = 96
+"""Bits kept of the smallest 1/σ² when it is rounded up."""
+
+MAX_REPLACE_PATTERNS = 2**14
+"""Agreement patterns of two records examined one by one for replace-one neighbours."""
+
+
+def largest_entry(a: Integers) -> int:
+    """Max |a_ij|, exact for every integer type (numpy's own absolute value of the least int64 is negative)."""
+    return max(int(a.max()), -int(a.min()))
+
+
+def exact_matmul(a: Integers, b: Integers) -> Integers:
+    """A b over the integers, int64 where no entry and no partial sum can reach 2⁶², Python integers otherwise.
+
+    Below 2⁵⁰ every product and every partial sum, in whatever order, is a whole number that a double holds: then
+    doubles are used, which are many times faster.
+    """
+    if a.size == 0 or b.size == 0:
+        return np.zeros((a.shape[0], b.shape[1]), dtype=np.int64)
+    largest = max(1, largest_entry(a)) * max(1, largest_entry(b)) * a.shape[1]
+    if largest < 2**50:
+        return np.asarray(np.rint(a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64))
+    if largest < SAFE:
+        return np.asarray(a.astype(np.int64) @ b.astype(np.int64))
+    return np.asarray(a.astype(object) @ b.astype(object))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SectorStrategy:
+    """What is measured in one sector: one of a :class:`StrategyGroup`, on its own.
+
+    attributes: positions among the exchangeable attributes. sizes: n_a of each (≥ 2).
+    mixing: A_S, integers, (k, k), invertible. basis: B_S, integers, (k, n_o). scale: σ_S, a float (hence dyadic) > 0.
+    """
+
+    attributes: tuple[int, ...]
+    sizes: tuple[int, ...]
+    mixing: Integers
+    basis: NDArray[np.int64]
+    scale: float
+
+    @cached_property
+    def rows(self) -> Integers:
+        """A_S B_S, exact, shape (k, n_o)."""
+        return exact_matmul(self.mixing, self.basis)
+
+    @property
+    def answers(self) -> int:
+        """Number of noisy numbers: k times Π n_a (1 for n_a = 2)."""
+        return len(self.basis) * math.prod(axis_rows(n) for n in self.sizes)
+
+    def weight(self, agreeing: Iterable[int]) -> int:
+        """Σ over the centred rows of h_z h_z' for two records that agree on exactly these exchangeable attributes."""
+        same = set(agreeing)
+        out = 1
+        for a, n in zip(self.attributes, self.sizes, strict=True):
+            if n == 2:
+                out *= 1 if a in same else -1
+            else:
+                out *= n * (n - 1) if a in same else -n
+        return out
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class StrategyGroup:
+    """What is measured in the sectors of one group: K of them, over one basis.
+
+    attributes: (K, s), positions among the exchangeable attributes, increasing along each row. sizes: n_a of each, (K,
+        s), all ≥ 2. basis: B, integers, (k, n_o).
+    mixing: A_S, integers, (K, k, k), invertible. scales: σ_S > 0, floats (hence dyadic), (K,).
+    """
+
+    attributes: NDArray[np.intp]
+    sizes: NDArray[np.int64]
+    basis: NDArray[np.int64]
+    mixing: Integers
+    scales: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        k, count = len(self.basis), len(self.attributes)
+        if k == 0 or self.basis.ndim != 2 or self.basis.dtype != np.int64:
+            raise PlanError("a sector's basis must be a matrix of whole numbers of at most 62 bits.")
+        whole = self.mixing.dtype == np.int64 or (
+            self.mixing.dtype == object and all(type(x) is int for x in self.mixing.flat)
+        )
+        if self.mixing.shape != (count, k, k) or not whole:
+            raise PlanError("a sector's mixing matrix must be square integers as large as its basis.")
+        for name in ("attributes", "sizes", "mixing", "basis", "scales"):
+            entries = getattr(self, name).copy()
+            if entries.dtype == np.int64 and entries.size and largest_entry(entries) >= SAFE:
+                raise PlanError("64-bit entries of a strategy must stay below 2^62; larger ones are Python integers.")
+            entries.setflags(write=False)  # a price once computed stays the price of these integers
+            object.__setattr__(self, name, entries)
+        good = self.scales.dtype == np.float64 and self.scales.shape == (count,)
+        if not (good and ((self.scales > 0) & (self.scales <= MAX_SCALE)).all()):  # also refuses NaN
+            raise PlanError("a sector's noise scale must be a positive number that the exact sampler can draw.")
+        if self.attributes.ndim != 2 or self.sizes.shape != self.attributes.shape or (self.sizes < 2).any():
+            raise PlanError("a sector's attributes must each have two values or more.")
+        if (np.diff(self.attributes, axis=1) <= 0).any():
+            raise PlanError("a sector names its attributes in increasing order, none twice.")
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    @property
+    def rank(self) -> int:
+        """K, the rows of the basis."""
+        return len(self.basis)
+
+    def sector(self, i: int) -> SectorStrategy:
+        """The i-th sector on its own."""
+        attributes, sizes = tuple(self.attributes[i].tolist()), tuple(self.sizes[i].tolist())
+        return SectorStrategy(attributes, sizes, self.mixing[i], self.basis, float(self.scales[i]))
+
+    @cached_property
+    def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+        """The different columns of the basis, (k, u), and which of them each structured cell has, (n_o,)."""
+        columns, which = np.unique(self.basis, axis=1, return_inverse=True)
+        return columns, which.ravel()
+
+    @cached_property
+    def _columns(self) -> tuple[Integers, list[int]]:
+        """‖(A_S B)_{·,o}‖² of every sector and different column o, exact, (K, u); and max |A_S B| of each sector."""
+        columns = self.distinct[0]
+        k, n = columns.shape
+        squares, largest = [], []
+        step = max(1, HELD // (k * n))
+        for i in range(0, len(self), step):
+            r = exact_matmul(self.mixing[i : i + step].reshape(-1, k), columns).reshape(-1, k, n)
+            exact = r if largest_entry(r) ** 2 * k < SAFE and r.dtype != object else r.astype(object)
+            squares.append((exact * exact).sum(axis=1))
+            largest.append(np.maximum(r.max(axis=(1, 2)), -r.min(axis=(1, 2))).tolist())
+        return np.concatenate(squares), [x for part in largest for x in part]
+
+    @property
+    def column_squares(self) -> Integers:
+        """‖(A_S B)_{·,o}‖² of every sector, exact, (K, u), o running through the different columns of the basis."""
+        return self._columns[0]
+
+    @cached_property
+    def inverse(self) -> NDArray[np.float64]:
+        """A_S⁻¹ in floating point, (K, k, k); SingularStrategy when doubles cannot hold an A_S or cannot invert it."""
+        a = self.mixing.astype(np.float64)
+        try:
+            inverse = 1 / a if self.rank == 1 and a.all() else np.asarray(np.linalg.inv(a))
+        except np.linalg.LinAlgError:
+            inverse = np.full_like(a, math.nan)
+        held = bool((a.astype(self.mixing.dtype) == self.mixing).all())  # 64-bit ones are below 2⁶², others exact
+        if not held or not np.isfinite(inverse).all() or np.abs(a @ inverse - np.eye(self.rank)).max() > 1e-7:
+            raise SingularStrategy("a sector's integer strategy is singular: its answers could not be rebuilt.")
+        return inverse
+
+    @cached_property
+    def answers(self) -> NDArray[np.int64]:
+        """Number of noisy numbers of each sector, (K,): k times Π n_a (1 for n_a = 2)."""
+        return np.asarray(self.rank * np.where(self.sizes == 2, 1, self.sizes).prod(axis=1))
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Where the answers of each sector begin among those of the group, (K + 1,); last, how many there are."""
+        return np.concatenate([[0], np.cumsum(self.answers)])
+
+    @cached_property
+    def weights(self) -> Integers:
+        """Π h_a of every sector, exact, (K,): h_a = n_a (n_a − 1), or 1 for n_a = 2."""
+        h = np.where(self.sizes == 2, 1, self.sizes * (self.sizes - 1))
+        small = float(h.astype(np.float64).prod(axis=1).max()) < 2.0**60
+        return np.asarray((h if small else h.astype(object)).prod(axis=1))
+
+    def magnitude(self, here: NDArray[np.intp], sizes: tuple[int, ...], records: int) -> int:
+        """A bound on all entries, and partial sums, of these sectors' transformed counts of at most so many records."""
+        largest: int = max(self._columns[1][i] for i in here)
+        return records * max(1, largest) * math.prod(max(n - 1, 1) for n in sizes)
+
+    @cached_property
+    def whiteners(self) -> NDArray[np.float64]:
+        """σ_S Π g_a^(−½) A_S⁻¹, (K, k, k): L times it has rows whose squares sum to a sector's share of variances."""
+        return np.asarray(self.inverse * (self.scales / np.sqrt(gains(self.sizes)))[:, None, None])
+
+    def stacks(self) -> list[tuple[tuple[int, ...], NDArray[np.intp]]]:
+        """The sectors by their sizes: the sizes, and which sectors have them."""
+        return equal_rows(self.sizes)
+
+
+def axis_rows(n: int) -> int:
+    """Rows of the centring matrix of an axis of n values."""
+    return 1 if n == 2 else n
+
+
+def gains(sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Π g_a along the last axis, g_a that of H_aᵀH_a = g_a (I − J/n_a): n_a², or 2 for n_a = 2."""
+    return np.asarray(np.where(sizes == 2, 2.0, sizes.astype(np.float64) ** 2).prod(axis=-1))
+
+
+def centre(counts: Integers, axis: int) -> Integers:
+    """Apply H along one axis: nI − J, or the row (1, −1) for n = 2. Stays in the ring of the input."""
+    n = counts.shape[axis]
+    if n == 2:
+        first, second = np.split(counts, 2, axis=axis)
+        return np.asarray(first - second)
+    return np.asarray(n * counts - counts.sum(axis=axis, keepdims=True, dtype=counts.dtype))
+
+
+def uncentre(answers: NDArray[np.float64], axis: int, n: int) -> NDArray[np.float64]:
+    """Apply H⁺ = Hᵀ/g along one axis."""
+    if n == 2:
+        return np.concatenate([answers, -answers], axis=axis) / 2
+    return np.asarray((answers - answers.mean(axis=axis, keepdims=True)) / n)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Strategy:
+    """All sectors of a plan.
+
+    sizes: n_a of every exchangeable attribute. cells: n_o. groups: the sectors, by group, none twice.
+
+    **Guarantees**
+        * `profile()` equals the squared column norms of the dense integer strategy divided by σ², exactly; with more
+          than EXACT_SCALES different scales it is an upper bound, less than one part in 2⁸⁰ above;
+        * `cost_squared` is the largest squared distance, in units of the noise, that one neighbouring pair
+          can move the measured vector, as exactly (an upper bound where it says so).
+    """
+
+    sizes: tuple[int, ...]
+    cells: int
+    groups: tuple[StrategyGroup, ...]
+
+    def __post_init__(self) -> None:
+        sizes = np.array(self.sizes, dtype=np.int64)
+        for g in self.groups:
+            inside = g.attributes.size == 0 or (g.attributes.min() >= 0 and g.attributes.max() < len(sizes))
+            if g.basis.shape[1] != self.cells or not inside or (sizes[g.attributes] != g.sizes).any():
+                raise PlanError("a sector of the strategy does not fit its domain.")
+        for width in {g.attributes.shape[1] for g in self.groups}:
+            rows = np.concatenate([g.attributes for g in self.groups if g.attributes.shape[1] == width])
+            short = max(len(sizes), 1) ** width < SAFE
+            keys = rows @ (len(sizes) ** np.arange(width)) if short else rows
+            if len(np.unique(keys, axis=0)) < len(rows):
+                raise PlanError("a strategy measures each sector once; a sector appears twice.")
+
+    @cached_property
+    def sectors(self) -> tuple[SectorStrategy, ...]:
+        """All sectors one by one, in the order of the groups: for few of them."""
+        return tuple(g.sector(i) for g in self.groups for i in range(len(g)))
+
+    @cached_property
+    def answers(self) -> int:
+        """Number of noisy numbers."""
+        return sum(self.lengths)
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many noisy answers each group of sectors has."""
+        return tuple(int(g.starts[-1]) for g in self.groups)
+
+    @property
+    def scales(self) -> NDArray[np.float64]:
+        """σ_S of each sector."""
+        return np.concatenate([g.scales for g in self.groups])
+
+    @property
+    def portions(self) -> NDArray[np.int64]:
+        """How many noisy answers each sector has."""
+        return np.concatenate([g.answers for g in self.groups])
+
+    @cached_property
+    def _precisions(self) -> tuple[int, list[Integers]]:
+        """A unit u, and u/σ² of every sector of each group as Python integers, (K,) each."""
+        distinct = [np.unique(g.scales, return_inverse=True) for g in self.groups]
+        ratios = {x: x.as_integer_ratio() for x in np.concatenate([x for x, _ in distinct]).tolist()}
+        if len(ratios) > EXACT_SCALES:
+            unit = 1 << max(0, 2 * math.frexp(max(ratios))[1] + _GUARD)
+        else:
+            unit = math.lcm(*(n**2 // math.gcd(n, d) ** 2 for n, d in ratios.values()))
+        whole = {x: -(-unit * d * d // (n * n)) for x, (n, d) in ratios.items()}  # rounded up, or exact
+        out = [np.array([whole[x] for x in values.tolist()], dtype=object)[which.ravel()] for values, which in distinct]
+        return unit, out
+
+    @cached_property
+    def _profile(self) -> tuple[Fraction, ...]:
+        unit, precisions = self._precisions
+        total = np.zeros(self.cells, dtype=object)
+        for g, precision in zip(self.groups, precisions, strict=True):
+            values, which = np.unique(precision * g.weights.astype(object), return_inverse=True)
+            total = total + (values @ _summed(g.column_squares, which.ravel(), len(values)))[g.distinct[1]]
+        return tuple(Fraction(int(x), unit) for x in total)
+
+    def profile(self) -> tuple[Fraction, ...]:
+        """Squared cost of one record in each structured cell, the same for all exchangeable values."""
+        return self._profile
+
+    def group_costs(self) -> tuple[Fraction, ...]:
+        """The sum, over the sectors of each group, of the squared cost of each on its own: its largest column over σ².
+
+        At least the squared cost of the group.
+        """
+        unit, precisions = self._precisions
+        out = []
+        for g, precision in zip(self.groups, precisions, strict=True):
+            largest = g.column_squares.max(axis=1).astype(object)
+            out.append(Fraction(int((precision * g.weights.astype(object)) @ largest), unit))
+        return tuple(out)
+
+    def cost_squared(self, neighbours: Neighbours) -> Fraction:
+        """Δ² for neighbours that differ in one record, exact.
+
+        Add or remove one: max_o prof(o). Replace one: the maximum over pairs of cells of prof(o) + prof(o')
+        − 2 Σ_S weight_S(T) ⟨(A B)_o, (A B)_o'⟩/σ_S², T the exchangeable attributes on which the two agree; with more
+        than 14 exchangeable attributes of two values or more, the upper bound in which T is the worst in each sector.
+        """
+        largest = max(self.profile())
+        if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
+            return largest
+        return self._replace_one()
+
+    def unit_cost(self, unit: PrivacyUnit, *, drops: bool) -> Fraction:
+        """Δ² for one protected unit of up to g records: what is charged.
+
+        A change of the unit is a sum of at most g terms, each of which moves one record: by a neighbour step of the
+        relation, or, for replace-one, also by ±e_i where a record can come or go: because records outside the domain
+        are dropped (`drops`), or because a unit may have fewer than g records. Hence g² times the largest single step.
+        """
+        step = self.cost_squared(unit.neighbours)
+        if unit.neighbours is Neighbours.REPLACE_ONE and (drops or unit.max_records > 1):
+            step = max(step, self.cost_squared(Neighbours.ADD_OR_REMOVE_ONE))
+        return step * unit.cost_factor()
+
+    def _replace_one(self) -> Fraction:
+        unit, precisions = self._precisions
+        factors = [f for group in precisions for f in group]
+        grams = [exact_matmul(s.rows.T, s.rows).astype(object) * f for s, f in zip(self.sectors, factors, strict=True)]
+        own = np.array([int(x * unit) for x in self.profile()], dtype=object)
+        base = own[:, None] + own[None, :]
+        best = 0
+        if 2 ** sum(n > 1 for n in self.sizes) > MAX_REPLACE_PATTERNS:
+            # weight_S(T) lies between that of full agreement and that of disagreement on one attribute
+            worst = np.zeros((self.cells, self.cells), dtype=object)
+            for s, g in zip(self.sectors, grams, strict=True):
+                weights = [s.weight(s.attributes)]
+                weights += [s.weight(b for b in s.attributes if b != a) for a in s.attributes]
+                worst = worst + np.maximum(-max(weights) * g, -min(weights) * g)
+            return Fraction(max(int((base + 2 * worst).max()), 0), unit)
+        free = [a for a, n in enumerate(self.sizes) if n > 1]
+        always = [a for a, n in enumerate(self.sizes) if n == 1]
+        for k in range(len(free) + 1):
+            for same in itertools.combinations(free, k):
+                agreeing = [*same, *always]
+                cross = sum(
+                    (s.weight(agreeing) * g for s, g in zip(self.sectors, grams, strict=True)),
+                    start=np.zeros((self.cells, self.cells), dtype=object),
+                )
+                best = max(best, int((base - 2 * cross).max()))  # the same cell twice gives 0
+        return Fraction(best, unit)
+
+
+def _summed(rows: Integers, which: NDArray[np.intp], count: int) -> Integers:
+    """Exact sums of the rows of each kind, (count, n) of Python integers: 64-bit integers in two halves."""
+    order = np.argsort(which, kind="stable")
+    starts = np.searchsorted(which[order], np.arange(count))
+    if rows.dtype == object:
+        return np.asarray(np.add.reduceat(rows[order], starts, axis=0))
+    high, low = (np.add.reduceat(half[order], starts, axis=0) for half in (rows >> 31, rows & (2**31 - 1)))
+    return np.asarray(high.astype(object) * 2**31 + low)

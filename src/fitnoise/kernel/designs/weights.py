@@ -1,0 +1,185 @@
+"""Exact probabilities: rows of integers with one sum, and the largest ratio between neighbouring rows.
+
+The entry of row i and output o is w_io = values[codes_io] · columns_o, plus residual_i where o is the output that takes
+what is left of the rows. All are integers, and no row sum differs from another, so that
+
+    P(o | i) = w_io / N,    P(o | i) / P(o | j) = w_io / w_jo,
+
+and time or bits spent on drawing from a row, which depend on N, say nothing about i. This form holds every mechanism of
+this room: with few values it also finds the largest ratio by looking at few pairs of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from fitnoise.errors import PlanError
+from fitnoise.kernel.exact import Floats, Integers
+
+BITS_LIMIT = 2**30
+"""Bits of all integers together, where rows are brought to one sum."""
+
+_PAIRS = 2**21
+"""Pairs of entries looked at at once."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Integers in proportion to which outputs are drawn.
+
+    Attributes:
+        values: what codes stand for, at least 0.
+        codes: (n_in, n_out), positions in `values`.
+        columns: (n_out,), at least 0.
+        residual: (n_in,), added to one output. May be negative, if the sum is not.
+        at: the output that it is added to.
+
+    Raises:
+        PlanError: shapes do not fit, an entry is negative, or the rows have different sums or the sum 0.
+
+    **Guarantees**
+
+    - Checked in integers when made: every entry is at least 0, and every row has the sum `total`.
+    """
+
+    values: tuple[int, ...]
+    codes: Integers
+    columns: tuple[int, ...]
+    residual: tuple[int, ...]
+    at: int
+
+    def __post_init__(self) -> None:
+        codes = np.array(self.codes, dtype=np.int64)  # a copy: what is proven is what is drawn from
+        codes.setflags(write=False)
+        object.__setattr__(self, "codes", codes)
+        rows, outputs = self.codes.shape
+        shapes = len(self.columns) == outputs and len(self.residual) == rows and 0 <= self.at < outputs
+        if not shapes or self.codes.min() < 0 or self.codes.max() >= len(self.values):
+            raise PlanError("codes, columns and residual of the weights do not fit together; no mechanism was made")
+        if min(self.values) < 0 or min(self.columns) < 0 or min(self.gathering) < 0:
+            raise PlanError("a weight is below 0; probabilities are not. No mechanism was made.")
+        sums = self._sums
+        if len(set(sums)) != 1 or sums[0] <= 0:
+            raise PlanError("the rows of weights need one positive sum; no mechanism was made")
+
+    @property
+    def total(self) -> int:
+        """N, the sum of every row."""
+        return self._sums[0]
+
+    @cached_property
+    def _sums(self) -> tuple[int, ...]:
+        return tuple(s + r for s, r in zip(row_sums(self.values, self.codes, self.columns), self.residual, strict=True))
+
+    @cached_property
+    def gathering(self) -> tuple[int, ...]:
+        """The column of the output that the residual is added to, (n_in,)."""
+        z = self.columns[self.at]
+        return tuple(self.values[c] * z + r for c, r in zip(self.codes[:, self.at], self.residual, strict=True))
+
+    def row(self, i: int) -> tuple[int, ...]:
+        """All weights of a row, (n_out,)."""
+        found = [self.values[c] * z for c, z in zip(self.codes[i], self.columns, strict=True)]
+        found[self.at] += self.residual[i]
+        return tuple(found)
+
+    def probabilities(self) -> Floats:
+        """Entries w / N, (n_in, n_out), each within a part of 2⁻⁵⁰, or below 2⁻¹⁰⁰⁰."""
+        top = max(1, *self.values)
+        values = np.array([v / top for v in self.values])
+        columns = np.array([z * top / self.total for z in self.columns])
+        table: Floats = values[self.codes] * columns
+        table[:, self.at] = [g / self.total for g in self.gathering]
+        return table
+
+    def largest_ratio(self, edges: npt.NDArray[Any]) -> Fraction | None:
+        """The largest P(o | i) / P(o | j) over edges i, j in both directions and all outputs o; at least 1, exact.
+
+        None: no number bounds it, since an output is possible from one end of an edge only.
+        """
+        best = Fraction(1)
+        pairs = [(self.gathering[i], self.gathering[j]) for i, j in edges.tolist()]
+        for a, b in [*pairs, *self._pairs(edges)]:
+            low, high = (a, b) if a < b else (b, a)
+            if high and not low:
+                return None
+            if high * best.denominator > best.numerator * low:
+                best = Fraction(high, low)
+        return best
+
+    def _pairs(self, edges: npt.NDArray[Any]) -> list[tuple[int, int]]:
+        """The different pairs of values that two ends of an edge have for one output; the gathering one left out."""
+        kept = np.array([z > 0 for z in self.columns])
+        kept[self.at] = False
+        codes, size = self.codes[:, kept], len(self.values)
+        step = max(1, _PAIRS // max(1, codes.shape[1]))
+        seen = np.zeros(0, dtype=np.int64)
+        for start in range(0, len(edges), step):
+            one, other = codes[edges[start : start + step].T]
+            low, high = np.minimum(one, other), np.maximum(one, other)
+            seen = np.union1d(seen, low * size + high)
+        return [(self.values[a], self.values[b]) for a, b in (divmod(p, size) for p in seen.tolist())]
+
+
+def row_sums(values: Sequence[int], codes: Integers, columns: Sequence[int]) -> list[int]:
+    """Σ_o values[codes_io] columns_o for every row i, exactly.
+
+    The columns are cut into pieces of 30 bits, so that sums over the outputs of one code fit in 64 bits.
+    """
+    size, rows = len(values), len(codes)
+    if size > codes.shape[1]:  # about one code for every entry: nothing to collect
+        return [sum(values[c] * z for c, z in zip(row, columns, strict=True)) for row in codes.tolist()]
+    pieces = _pieces(columns)
+    found = []
+    for i in range(rows):
+        counts = [np.bincount(codes[i], weights=piece, minlength=size).tolist() for piece in pieces]
+        found.append(sum(v * sum(int(c[k]) << 30 * p for p, c in enumerate(counts)) for k, v in enumerate(values)))
+    return found
+
+
+def _pieces(columns: Sequence[int]) -> list[Floats]:
+    """Columns in base 2^30, lowest first, as floats: sums of up to 2^23 of them are exact."""
+    length = max(1, -(-max(columns).bit_length() // 30))
+    return [np.array([float(z >> 30 * p & (1 << 30) - 1) for z in columns]) for p in range(length)]
+
+
+def from_rows(rows: Sequence[Sequence[int]]) -> Weights:
+    """Weights from rows of integers with any positive sums, brought to one sum by whole factors.
+
+    Raises:
+        PlanError: the rows are empty or differ in length, an entry is negative or no whole number, a row has the sum
+            0, or the integers would take more than BITS_LIMIT bits.
+    """
+    listed = [list(row) for row in rows]
+    width = len(listed[0]) if listed else 0
+    flat = [w for row in listed for w in row]
+    whole = all(isinstance(w, int | np.integer) and not isinstance(w, bool) for w in flat)
+    if not width or any(len(row) != width for row in listed) or not whole:
+        raise PlanError("weights are rows of whole numbers, all of one length; no mechanism was made")
+    sums = [sum(int(w) for w in row) for row in listed]
+    if min(flat) < 0 or min(sums) == 0:
+        raise PlanError("a weight is below 0, or a row has none above 0; no mechanism was made")
+    common = math.lcm(*sums)
+    if common.bit_length() * len(flat) > BITS_LIMIT:
+        raise PlanError(
+            f"the rows have too many different sums: a common multiple of them has {common.bit_length()} binary "
+            "digits. Bring the rows to one sum. No mechanism was made."
+        )
+    exact = [[int(w) * (common // s) for w in row] for row, s in zip(listed, sums, strict=True)]
+    return of_table(exact)
+
+
+def of_table(table: Sequence[Sequence[int]]) -> Weights:
+    """Weights of a table of integers whose rows have one sum, each value held once."""
+    places: dict[int, int] = {}
+    codes = np.array([[places.setdefault(w, len(places)) for w in row] for row in table], dtype=np.int64)
+    return Weights(tuple(places), codes, (1,) * codes.shape[1], (0,) * len(codes), 0)

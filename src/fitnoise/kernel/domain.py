@@ -1,0 +1,364 @@
+"""The domain: named attributes and their values, a public fact the data must fit.
+
+Nothing here is ever inferred from data: a value that happens to be absent from the data still has its
+cells, so that its absence stays private. Cells are in C order of the attributes as declared.
+"""
+
+from __future__ import annotations
+
+import abc
+import csv
+import itertools
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+from fitnoise.errors import DomainError, SpecError
+
+Code = str | int | bool
+"""What a categorical column holds."""
+
+RESERVED = (
+    "value",
+    "std_error",
+    "moe",
+    "biased_value",
+    "simulated_rmse",
+    "unbiased_value",
+    "synthetic_records",
+)
+"""Column names of a released table that no attribute may take."""
+
+_EXACT = 2**53
+"""Integers below this are exact in every format the data may come in."""
+
+
+class Attribute(abc.ABC):
+    """One named column of the data with its declared values.
+
+    `values` are what a released table shows, one per cell; `ordered` says whether "at most" has a meaning.
+    """
+
+    column: str | None
+    """The column of the data that is read; None when it has the attribute's own name."""
+
+    @property
+    @abc.abstractmethod
+    def values(self) -> tuple[str | int, ...]:
+        """What a released table shows for each cell, in order."""
+
+    @property
+    @abc.abstractmethod
+    def ordered(self) -> bool:
+        """Whether the order of the cells has a meaning."""
+
+    @abc.abstractmethod
+    def position(self, value: object) -> int:
+        """The cell a declared value belongs to; DomainError when it is not declared."""
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return len(self.values)
+
+
+def _check_column(column: str | None) -> None:
+    if column is not None and (not isinstance(column, str) or not column):
+        raise DomainError(f"a column is named by a non-empty text; got {column!r}.")
+
+
+@final
+@dataclass(frozen=True, init=False)
+class Categorical(Attribute):
+    """Unordered codes, with an optional label for each.
+
+    Args:
+        codes: the codes the data hold (all text, all whole numbers or all true/false), or a mapping code → label.
+        column: the column of the data to read, when it is not named as the attribute.
+
+    Raises:
+        DomainError: no codes, codes of mixed kinds, or codes or labels that repeat.
+    """
+
+    codes: tuple[Code, ...]
+    labels: tuple[str, ...] | None = None
+    column: str | None = None
+
+    def __init__(self, codes: Iterable[Code] | Mapping[Code, str], *, column: str | None = None) -> None:
+        labels = tuple(codes.values()) if isinstance(codes, Mapping) else None
+        if isinstance(codes, (str, bytes)):
+            raise DomainError(f"codes are a list of values; got the single text {codes!r}.")
+        items = tuple(plain(c) for c in codes)
+        if not items:
+            raise DomainError("a categorical attribute needs at least one code; got none.")
+        kinds = {type(c) for c in items}
+        if len(kinds) > 1 or not kinds <= {str, int, bool}:
+            names = ", ".join(sorted(k.__name__ for k in kinds))
+            raise DomainError(f"codes are all text, all whole numbers or all true/false; got {names}.")
+        if not all(_encodable(c) for c in items if isinstance(c, str)):
+            raise DomainError(
+                "a code holds half of a surrogate pair, which no data can hold; write the character itself."
+            )
+        if kinds == {int} and any(abs(c) >= _EXACT for c in items if isinstance(c, int)):
+            raise DomainError("whole-number codes must be below 2^53 in size; declare longer ones as text.")
+        for what, seq in (("code", items), ("label", labels or ())):
+            if len(set(seq)) != len(seq):
+                repeated = next(x for i, x in enumerate(seq) if x in seq[:i])
+                raise DomainError(f"the {what} {repeated!r} is declared twice; each {what} names one cell.")
+        if labels is not None and not all(isinstance(x, str) and x and _encodable(x) for x in labels):
+            raise DomainError("labels are non-empty texts that can be written as UTF-8.")
+        _check_column(column)
+        object.__setattr__(self, "codes", items)
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "column", column)
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, column: str | None = None) -> Categorical:
+        """Read codes from a CSV file with a column `code` and, if wanted, a column `label`.
+
+        Codes are text, unless every one of them is a plain whole number without leading zeros.
+
+        Raises:
+            DomainError: the file cannot be read or has no column `code`.
+        """
+        path = Path(path)
+        try:
+            with path.open(newline="", encoding="utf-8-sig") as file:
+                reader = csv.DictReader(file)
+                header = list(reader.fieldnames or ())
+                rows = list(reader)
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise DomainError(f"the file of codes {path.name!r} cannot be read: {reason}.") from error
+        if "code" not in header:
+            raise DomainError(
+                f"the file of codes {path.name!r} needs a column named 'code' (and may have 'label'); it has {header}."
+            )
+        texts = [row["code"] for row in rows]
+        whole = all(t is not None and re.fullmatch("0|-?[1-9][0-9]*", t) for t in texts)
+        codes: list[Code] = [int(t) for t in texts] if whole else list(texts)
+        if "label" not in header:
+            return cls(codes, column=column)
+        if len(set(codes)) != len(codes):
+            raise DomainError(f"the file of codes {path.name!r} declares a code twice.")
+        return cls({c: row["label"] for c, row in zip(codes, rows, strict=True)}, column=column)
+
+    @property
+    def values(self) -> tuple[str | int, ...]:
+        """Labels where there are any, codes otherwise."""
+        return self.labels if self.labels is not None else self.codes
+
+    @property
+    def ordered(self) -> bool:
+        """Never: the order of codes carries no meaning."""
+        return False
+
+    def position(self, value: object) -> int:
+        """The cell of a code, or of a label."""
+        for names in (self.codes, self.labels or ()):
+            for i, name in enumerate(names):
+                if name == value and isinstance(name, bool) == isinstance(value, bool):
+                    return i
+        raise DomainError(f"{value!r} is neither a code nor a label of this attribute.")
+
+
+def _encodable(text: str) -> bool:
+    """Whether a text can be written at all: half of a surrogate pair cannot."""
+    return not any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def plain(code: object) -> Code:
+    """NumPy scalars as plain Python values; anything else unchanged, to be judged by the caller."""
+    item = getattr(code, "item", None)
+    return item() if callable(item) else code  # type: ignore[return-value]  # judged by Categorical
+
+
+@final
+@dataclass(frozen=True)
+class Ordered(Attribute):
+    """Whole numbers from `low` to `high`, ends included.
+
+    With `clip=True` smaller values count as `low` and larger ones as `high` ("85 and over"); this is a declared
+    coding of the data, not a repair. Otherwise values outside are outside the domain.
+
+    Raises:
+        DomainError: bounds that are not whole numbers below 2^53 in size, or `low > high`.
+    """
+
+    low: int
+    high: int
+    clip: bool = False
+    column: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            bound = plain(getattr(self, name))
+            if isinstance(bound, bool) or not isinstance(bound, int) or abs(bound) >= _EXACT:
+                raise DomainError(f"{name} must be a whole number below 2^53 in size; got {bound!r}.")
+            object.__setattr__(self, name, bound)
+        if self.low > self.high:
+            raise DomainError(f"low must not exceed high; got {self.low} to {self.high}.")
+        if self.high - self.low >= 10**7:
+            raise DomainError(
+                f"the range {self.low} to {self.high} has more than ten million cells; use cut points instead."
+            )
+        _check_column(self.column)
+
+    @property
+    def values(self) -> tuple[str | int, ...]:
+        """The whole numbers themselves."""
+        return tuple(range(self.low, self.high + 1))
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return self.high - self.low + 1
+
+    @property
+    def ordered(self) -> bool:
+        """Always."""
+        return True
+
+    def position(self, value: object) -> int:
+        """The cell of a whole number in the range."""
+        value = plain(value)
+        if isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high:
+            return value - self.low
+        raise DomainError(f"{value!r} is not a whole number from {self.low} to {self.high}.")
+
+
+@final
+@dataclass(frozen=True)
+class Binned(Attribute):
+    """A number cut at c₁ < c₂ < … < c_k into k + 1 bins: below c₁, [c₁, c₂), …, c_k or more.
+
+    Raises:
+        DomainError: no cuts, cuts that are not finite numbers, or not strictly increasing.
+    """
+
+    cuts: tuple[float, ...]
+    column: str | None = None
+    _values: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def __init__(self, cuts: Sequence[float], *, column: str | None = None) -> None:
+        points = tuple(plain(c) for c in cuts)
+        if not points:
+            raise DomainError("a binned attribute needs at least one cut point; got none.")
+        for c in points:
+            if isinstance(c, bool) or not isinstance(c, (int, float)) or not math.isfinite(c):
+                raise DomainError(f"cut points are finite numbers; got {c!r}.")
+        numbers = tuple(float(c) for c in points if not isinstance(c, str))
+        if any(a >= b for a, b in itertools.pairwise(numbers)):
+            raise DomainError(f"cut points must increase; got {list(points)}.")
+        _check_column(column)
+        object.__setattr__(self, "cuts", numbers)
+        object.__setattr__(self, "column", column)
+        text = [_number(c) for c in numbers]
+        middle = [f"{a} to under {b}" for a, b in itertools.pairwise(text)]
+        object.__setattr__(self, "_values", (f"under {text[0]}", *middle, f"{text[-1]} or more"))
+
+    @property
+    def values(self) -> tuple[str | int, ...]:
+        """Texts such as "10000 to under 25000"."""
+        return self._values
+
+    @property
+    def ordered(self) -> bool:
+        """Always."""
+        return True
+
+    def position(self, value: object) -> int:
+        """The bin a number falls into, or the bin with this text."""
+        if isinstance(value, str):
+            if value in self._values:
+                return self._values.index(value)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+            return sum(c <= value for c in self.cuts)
+        raise DomainError(f"{value!r} is neither a finite number nor one of the bins {list(self._values)}.")
+
+
+def _number(x: float) -> str:
+    return str(int(x)) if x == int(x) and abs(x) < _EXACT else repr(x)
+
+
+@final
+@dataclass(frozen=True, init=False)
+class Domain(Mapping[str, Attribute]):
+    """Named attributes, in order: `Domain(state=Categorical(codes), age=Ordered(0, 85))`.
+
+    A mapping may be given instead, for names that are not Python identifiers.
+
+    Raises:
+        DomainError: no attributes, a name that is empty or reserved, or something that is not an attribute.
+    """
+
+    attributes: tuple[tuple[str, Attribute], ...]
+
+    def __init__(self, attributes: Mapping[str, Attribute] | None = None, /, **named: Attribute) -> None:
+        both = set(attributes or ()) & set(named)
+        if both:
+            raise DomainError(f"attributes declared twice: {sorted(both)}.")
+        items = {**(attributes or {}), **named}
+        if not items:
+            raise DomainError("a domain needs at least one attribute; got none.")
+        lowered: dict[str, str] = {}
+        for name, attribute in items.items():
+            if (
+                not isinstance(name, str)
+                or not name.strip()
+                or not _encodable(name)
+                or any(c in name for c in '\n\r\t"\0')
+            ):
+                raise DomainError(f"an attribute is named by a plain, non-empty text; got {name!r}.")
+            if name.lower() in RESERVED:
+                raise DomainError(f"{name!r} is a column of every released table; rename the attribute.")
+            if name.lower() in lowered:
+                raise DomainError(f"{name!r} and {lowered[name.lower()]!r} differ only by case; rename one.")
+            lowered[name.lower()] = name
+            if not isinstance(attribute, Attribute):
+                raise DomainError(f"{name!r} must be Categorical, Ordered or Binned; got {type(attribute).__name__}.")
+        object.__setattr__(self, "attributes", tuple(items.items()))
+
+    def __getitem__(self, name: str) -> Attribute:
+        for key, attribute in self.attributes:
+            if key == name:
+                return attribute
+        raise DomainError(f"no attribute {name!r} in the domain; it has {list(self)}.")
+
+    def __contains__(self, name: object) -> bool:
+        return any(key == name for key, _ in self.attributes)
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key, _ in self.attributes)
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    def column(self, name: str) -> str:
+        """The column of the data that holds this attribute."""
+        return self[name].column or name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of cells per attribute."""
+        return tuple(a.size for _, a in self.attributes)
+
+    @property
+    def size(self) -> int:
+        """Number of cells of the whole domain, Π sizes."""
+        return math.prod(self.shape)
+
+
+def attribute_document(a: Attribute) -> dict[str, Any]:
+    """All that is declared of an attribute, as plain JSON values: equal for equal attributes, and only for them."""
+    if isinstance(a, Categorical):
+        labels = None if a.labels is None else list(a.labels)
+        return {"type": "categorical", "codes": list(a.codes), "labels": labels, "column": a.column}
+    if isinstance(a, Ordered):
+        return {"type": "ordered", "low": a.low, "high": a.high, "clip": a.clip, "column": a.column}
+    if isinstance(a, Binned):
+        return {"type": "binned", "cuts": list(a.cuts), "column": a.column}
+    raise SpecError(f"an attribute of kind {type(a).__name__} has no form in a specification.")

@@ -1,0 +1,129 @@
+"""Exact bounds of exponentials and logarithms, in fractions: what proofs of finite mechanisms rest on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fitnoise.errors import WorkloadError
+
+Floats = npt.NDArray[np.float64]
+
+Integers = npt.NDArray[np.int64]
+
+LEAST_EPSILON = Fraction(1, 2**20)
+
+MOST_EPSILON = Fraction(50)
+"""Below the least, 2⁻²⁰, nothing is learnt; beyond the most, nothing is protected."""
+
+DENSE_LIMIT = 4096
+"""Most results for which matrices with an entry for every pair of results are made."""
+
+BITS = 96
+"""Powers of e^−ε are integers, with this one for 1."""
+
+_ALPHA_BITS = 64
+
+_WORK = 192
+
+_GUARD = 32
+
+
+class Graph(Protocol):
+    """What is used of a query graph."""
+
+    @property
+    def n(self) -> int:
+        """Results."""
+
+    @property
+    def results(self) -> Sequence[object]:
+        """Their labels."""
+
+    @property
+    def edges(self) -> Integers:
+        """Pairs of neighbours, (E, 2)."""
+
+    def distances(self) -> Floats:
+        """Steps between results, (n, n), ∞ where there is no way."""
+
+
+# --- Rationals --------------------------------------------------------------------------------------------
+
+
+def rational(epsilon: float | Fraction) -> Fraction:
+    """ε as the fraction that it is: a float is a dyadic rational, and taken as such.
+
+    Raises:
+        WorkloadError: ε is no number, or outside [2⁻²⁰, 50].
+    """
+    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | Fraction):
+        raise WorkloadError(f"epsilon is a {type(epsilon).__name__}; give a Fraction or a number. Nothing was made.")
+    if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:  # also refuses NaN
+        raise WorkloadError(
+            f"epsilon is {epsilon}; a number above 0 is needed, from {float(LEAST_EPSILON):.0e} to {MOST_EPSILON}. "
+            "Nothing was made."
+        )
+    return Fraction(epsilon)
+
+
+def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
+    """Integers with low ≤ 2^bits e^x ≤ high, for x ≥ 0, a few units apart.
+
+    Interval arithmetic: with y = x/2^q < 1/2 the Taylor series of e^y has positive terms, each at most half the one
+    before it, so that what is left out is at most the last term taken; the sum is squared q times. Lower ends are
+    rounded down, upper ends up.
+    """
+    q = max(0, (x.numerator // x.denominator).bit_length() + 1)
+    precision = bits + 2 * q + math.ceil(x / Fraction(69, 100)) + _GUARD
+    one = 1 << precision
+    y_low = (x.numerator << precision) // (x.denominator << q)
+    low = high = term_low = term_high = one
+    k = 0
+    while term_high > 1:
+        k += 1
+        term_low = term_low * y_low // (k << precision)
+        term_high = -(-term_high * (y_low + 1) // (k << precision))
+        low, high = low + term_low, high + term_high
+    high += term_high
+    for _ in range(q):
+        low, high = low * low >> precision, -(-high * high >> precision)
+    return low >> (precision - bits), -(-high >> (precision - bits))
+
+
+def exp_below(x: Fraction) -> Fraction:
+    """A rational at most e^x, x ≥ 0, and at most 2⁻¹⁹⁰ below it."""
+    return Fraction(exp_bounds(x, _WORK)[0], 1 << _WORK)
+
+
+def alpha_above(epsilon: Fraction) -> Fraction:
+    """A dyadic rational proven to be at least e^−ε, and a part of at most 2⁻⁶³ above it; below 1."""
+    low = exp_bounds(epsilon, _WORK)[0]
+    bits = _ALPHA_BITS + max(0, low.bit_length() - _WORK)
+    return Fraction(-(-(1 << bits + _WORK) // low), 1 << bits)
+
+
+_LEAST_STEP = Fraction(1, 2**190)
+"""Of the search for a logarithm; ratios nearer to 1 than a float can say begin with a guess of 0."""
+
+
+def log_above(ratio: Fraction) -> Fraction:
+    """A rational at least log(ratio), ratio ≥ 1, and a part of at most about 10⁻¹⁵ above it.
+
+    A float is the guess, and `exp_below` the judge: e^x ≥ ratio is proven of the x that is returned.
+    """
+    if ratio == 1:
+        return Fraction(0)
+    excess = ratio - 1
+    guess = math.log1p(excess) if ratio < 2 else math.log(ratio.numerator) - math.log(ratio.denominator)
+    x = Fraction(guess)
+    step = max(x / 2**52, _LEAST_STEP)
+    while exp_below(x) < ratio:
+        x += step
+        step *= 2
+    return x

@@ -1,0 +1,787 @@
+"""The memory of what was spent, opening with its constitution: what no version may ever change.
+
+1. **Append-only.** An entry is never altered, moved or removed: a mistake is paid for, not erased.
+2. **Chained.** Every entry carries the SHA-256 of all it says and of the entry before it; nothing is decided
+   from entries that were not verified in the same transaction.
+3. **Spend first.** A charge is on the disk before :meth:`Ledger.charge` returns, hence before noise is drawn.
+   A crash can waste budget, never forget it.
+4. **Exact, rounded against us.** A cost is an exact rational, rounded *up* to a multiple of 2⁻⁶⁴. No floats.
+5. **An unknown cost is infinite.** What cannot be priced, read or verified is refused.
+6. **Nobody's data inside.** Only names, costs, times and what a plan says, which is made without data. The
+   file is private to the publisher all the same, and made for its owner's eyes: it tells what was planned.
+7. **Costs add, unless the same records are promised.** A charge `beside` some plans, each released once, is the
+   publisher's promise that it is measured on the very records, unchanged, of their releases, and of all that
+   those stand beside: one record, one cell. Nobody can check it; the ledger keeps it. Without it, ρ adds.
+
+8. **A pure promise is kept pure.** A charge may state its ε, whose square is twice its ρ. Under a cap on ε only such
+   charges fit, and their ε add up to at most the cap; nothing with a δ counts as anything less than infinite there.
+
+Costs are ρ of zero-concentrated differential privacy, which adds under composition (Bun and Steinke 2016). A
+charge without `beside` is a group of its own; one with it unites the groups of all charges of the plans it names
+in its account. An account has spent Σ over its groups of their joint cost: ρ of a group of one, and the dearest
+joint cell of the summed profiles of a larger one (:func:`fitnoise.kernel.losses.joint`). A charge fits when what is
+spent with it is at most the cap. What is spent may grow by less than ρ, by 0 where no cell gets dearer than the
+dearest, and fall where groups unite that were counted apart. A charge without a profile stands in no larger
+group: its ρ may be for another relation than add-or-remove-one, for which no sum over cells is known to hold.
+
+All this keeps each pair of neighbours, and so the whole, within the cap even when each cost is chosen after
+seeing the releases before it (Feldman and Zrnic 2021, a privacy filter). Whoever raises the cap makes a new
+promise, and the ledger keeps both.
+
+**What a chain cannot tell.** It is no signature: who can write to the file can cut its tail, put back an old
+copy or forge a new chain from the beginning. So write :meth:`Ledger.head` down elsewhere with each release,
+and hand it to :meth:`Ledger.verify`. And one account has one file: two copies are two budgets.
+
+Longer than other rooms on purpose: whoever checks the memory finds all of it on one page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import reprlib
+import sqlite3
+import tempfile
+import threading
+import unicodedata
+from collections.abc import Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, final
+
+from fitnoise.errors import BudgetExceeded, LedgerError
+from fitnoise.kernel.losses import Charged, Profile, joint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+GENESIS = "0" * 64  # the digest before the first entry
+
+_APPLICATION = int.from_bytes(b"fitn")  # PRAGMA application_id: how the file is known
+
+_FORMAT = 2  # PRAGMA user_version; 1 knew no ε, and would not keep a cap on it
+
+_BUSY_SECONDS = 30.0  # how long to wait for another process
+
+_MAX_BITS = 1000  # of the integers in a stored ρ, so that neither its float nor its digits overflow
+
+_SCHEMA = (
+    """CREATE TABLE entries (sequence INTEGER PRIMARY KEY, kind TEXT NOT NULL, source TEXT NOT NULL,
+    unit TEXT NOT NULL, rho TEXT NOT NULL, time TEXT NOT NULL, detail TEXT NOT NULL,
+    previous TEXT NOT NULL, digest TEXT NOT NULL)""",
+    """CREATE TRIGGER entries_stay BEFORE DELETE ON entries
+    BEGIN SELECT RAISE(ABORT, 'a ledger entry is never removed'); END""",
+    """CREATE TRIGGER entries_keep BEFORE UPDATE ON entries
+    BEGIN SELECT RAISE(ABORT, 'a ledger entry is never altered'); END""",
+    # INSERT OR REPLACE overwrites a row and fires neither of the two above; it fires this one.
+    """CREATE TRIGGER entries_follow BEFORE INSERT ON entries
+    WHEN NEW.sequence IS NOT 1 + (SELECT coalesce(max(sequence), 0) FROM entries)
+    BEGIN SELECT RAISE(ABORT, 'a ledger entry follows the last one'); END""",
+)
+
+_OWN = {"profile", "beside", "epsilon"}  # what the ledger itself writes into the detail of a charge or refusal
+
+_COLUMNS = ("sequence", "kind", "source", "unit", "rho", "time", "detail", "previous")  # then "digest"
+
+_ADVICE = {
+    sqlite3.SQLITE_BUSY: "another process holds it and did not let go in time; try again when it is done",
+    sqlite3.SQLITE_READONLY: "it is read-only; ask its owner to write to it",
+    sqlite3.SQLITE_NOTADB: "it is not a ledger; give the path of one, or of a file that does not exist yet",
+    sqlite3.SQLITE_CORRUPT: "its pages are damaged; restore a copy, verify it against a head you wrote down",
+    sqlite3.SQLITE_FULL: "its disk is full; free some space",
+}
+
+# The last of these is what damaged pages do to the text of SQLite's own errors.
+_FILE_ERRORS = (OSError, sqlite3.Error, UnicodeDecodeError)
+
+
+def ceil_dyadic(rho: Fraction, bits: int = 64) -> Fraction:
+    """The least multiple of 2^−bits that is at least ρ: ⌈ρ·2^bits⌉ / 2^bits.
+
+    Raises:
+        LedgerError: ρ is not a ``Fraction``. A float is refused: what it was before rounding is unknown.
+
+    **Guarantees**: ρ ≤ result < ρ + 2^−bits; a multiple of 2^−bits is returned unchanged; monotone in ρ.
+    """
+    if not isinstance(rho, Fraction):
+        raise _error(f"ρ must be a Fraction, not {reprlib.repr(rho)}: a cost not known exactly is infinite")
+    scale = 1 << bits
+    return Fraction(-(-rho.numerator * scale // rho.denominator), scale)
+
+
+@final
+@dataclass(frozen=True)
+class Account:
+    """What is protected: one balance per account.
+
+    Args:
+        source: name of the data source.
+        unit: the privacy unit and its neighbouring relation, e.g. ``"one record, add-or-remove-one"``.
+
+    Raises:
+        LedgerError: a name is not a string, is empty, has spaces around it or an unprintable character, or
+            is not in Unicode NFC: one source spelt in two ways would have two budgets.
+    """
+
+    source: str
+    unit: str
+
+    def __post_init__(self) -> None:
+        for name in (self.source, self.unit):
+            if not isinstance(name, str) or not name or not name.isprintable() or name != _spelt(name):
+                raise _error(
+                    f"{reprlib.repr(name)} cannot name an account: give printable text in Unicode NFC, "
+                    "not empty, without spaces around it"
+                )
+
+
+@final
+@dataclass(frozen=True)
+class Entry:
+    """One line of the ledger.
+
+    Args:
+        sequence: 1, 2, 3, … without a gap.
+        kind: ``"cap"`` (a new limit), ``"charge"`` (spent) or ``"refusal"`` (asked for, not spent).
+        account: what is protected.
+        rho: the cap, any ρ ≥ 0; or the cost charged or refused, a positive multiple of 2⁻⁶⁴. Of a cap on ε, ε²/2.
+        time: UTC, ISO 8601, to the second, by the machine's clock: information, not evidence.
+        detail: a JSON object without floats; the ledger itself writes "profile", "beside" and "epsilon" into it.
+        previous: digest of the entry before; :data:`GENESIS` for the first.
+        digest: SHA-256 (hex) of the other columns as canonical JSON: sorted keys, no spaces, ASCII.
+
+    Raises:
+        LedgerError: the kind is unknown, ρ is not what the kind allows or what the profile says, or there are
+            plans to stand beside but no profile.
+    """
+
+    sequence: int
+    kind: str
+    account: Account
+    rho: Fraction
+    time: str
+    detail: Mapping[str, Any]
+    previous: str
+    digest: str
+
+    def __post_init__(self) -> None:
+        sound = self.rho >= 0 if self.kind == "cap" else self.rho > 0 and ceil_dyadic(self.rho) == self.rho
+        if self.kind not in {"cap", "charge", "refusal"} or not sound:
+            raise _error(f"there is no entry of kind {self.kind!r} with ρ = {self.rho}")
+        if not isinstance(self.detail, Mapping) or (self.kind == "cap" and self.detail.keys() & _OWN - {"epsilon"}):
+            raise _error("the detail of an entry is a JSON object, and a cap has no profile and stands beside nothing")
+        if "beside" in self.detail and not (type(self.detail["beside"]) is list and self.beside):
+            raise _error("the plans an entry stands beside are written as a list of them, or not at all")
+        _fits_together(self.rho, self.profile, self.beside)
+        if "epsilon" in self.detail:
+            exact = self.epsilon**2 / 2 if self.epsilon is not None else None
+            stated = exact if self.kind == "cap" or exact is None else ceil_dyadic(exact)
+            if stated != self.rho or self.profile is not None:
+                raise _error("the ε of an entry is a fraction whose square is twice its ρ, and it has no profile")
+
+    @cached_property
+    def epsilon(self) -> Fraction | None:
+        """The pure ε charged, refused or allowed; None of an entry that is about ρ alone."""
+        text = self.detail.get("epsilon")
+        if not isinstance(text, str):
+            return None
+        exact = Fraction(*map(int, text.split("/")))
+        return exact if exact >= 0 and str(exact) == text else None
+
+    @cached_property
+    def profile(self) -> Profile | None:
+        """Where the cost falls, as the detail says; None when it does not."""
+        return Profile.parse(self.detail["profile"]) if "profile" in self.detail else None
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Hashes of the plans on whose records this was measured."""
+        return tuple(self.detail.get("beside", ()))
+
+
+@final
+@dataclass(frozen=True)
+class Quote:
+    """What a charge would do; nothing is changed.
+
+    Args:
+        account: what is protected.
+        rho: what the charge costs on its own, rounded up to a multiple of 2⁻⁶⁴: ρ of its entry.
+        spent: by the charges so far, those on the same records taken together.
+        cap: the cap in force, the last one set; None when there is none.
+        remaining: max(cap − spent, 0), exactly; None when there is no cap. The largest charge beside nothing that
+            fits is ``remaining`` rounded *down* to a multiple of 2⁻⁶⁴. Under a cap on ε, ρ of the ε that is left.
+        fits: there is no cap, or spent + increase ≤ cap; under a cap on ε as said there.
+        increase: by how much spent would grow: rho beside nothing; often less beside other plans, even 0 or negative.
+        epsilon_spent: Σ ε of the charges so far, where every one of them is pure; None where one is not.
+        epsilon_cap: the cap in force, where it is one on ε: then fits ⟺ all charges are pure and Σ ε ≤ cap.
+    """
+
+    account: Account
+    rho: Fraction
+    spent: Fraction
+    cap: Fraction | None
+    remaining: Fraction | None
+    fits: bool
+    increase: Fraction
+    epsilon_spent: Fraction | None = None
+    epsilon_cap: Fraction | None = None
+
+
+@final
+class Ledger:
+    """An append-only file of caps, charges and refusals, shared safely between processes.
+
+    A ledger is used by the thread that opened it; other threads and processes open the same path. Each call
+    is one transaction that reads and verifies the whole chain (about 0.1 ms an entry, 1 ms with the largest profile).
+
+    Args:
+        path: the file, made if there is none (its folder must exist); ``":memory:"`` for a ledger that is
+            forgotten when it is closed.
+
+    Raises:
+        LedgerError: from any method: the file is no ledger, or a newer one, or was altered, replaced, is
+            read-only or busy; or an argument is not exact. Draw no noise after it.
+
+    **Guarantees**
+
+    * spent = Σ over groups of their joint cost, exactly (rounded up where a joint cost is itself a bound): over
+      re-opening, over processes; without ``beside`` it is Σ charges, in any order.
+    * No charge takes spent above the cap in force, however many processes race for it.
+    * When ``charge`` returns, the entry is on the disk; when it raises a LedgerError, nothing was charged,
+      unless the error says that this is unknown (the disk failed while committing).
+    * A process killed at any moment leaves its entry whole or absent, and a file that opens and verifies.
+    * SQL cannot update, delete or replace an entry; when the triggers were removed first, the chain shows it.
+    * One damaged byte in the file is refused, or changes nothing that is read.
+    * While it is open, a ledger raises if its file was replaced, or if an entry it has seen is gone.
+    * A file that is no ledger is refused and left as it was, byte for byte. So is an empty file, which may be
+      what is left of a ledger.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = None if os.fspath(path) == ":memory:" else Path(path).absolute()
+        self._where = f"the ledger {self._path or 'in memory'}"
+        self._owner = (os.getpid(), threading.get_ident())
+        self._seen = (0, GENESIS)
+        try:
+            if self._path:
+                _create(self._path)
+            self._file = _identity(self._path)  # before connecting: a swap in between is noticed later
+            with ExitStack() as undo:
+                self._db = undo.enter_context(closing(_connect(self._path)))
+                if not self._path:
+                    _initialise(self._db)
+                _recognise(self._db, self._where)
+                self.verify()
+                undo.pop_all()
+        except _FILE_ERRORS as error:
+            raise self._failure(error) from error
+
+    def quote(
+        self,
+        account: Account,
+        rho: Fraction,
+        *,
+        profile: Profile | None = None,
+        beside: Sequence[str] = (),
+        epsilon: Fraction | None = None,
+    ) -> Quote:
+        """What charging ρ ≥ 0 to the account would do now. Another process may charge before you do."""
+        cost, plans = _checked(account, rho), _plans(beside)
+        _fits_together(cost, profile, plans)
+        _is_pure(cost, profile, epsilon)
+        with self._transaction("BEGIN") as chain:
+            return _quote(chain, account, cost, profile, plans, epsilon)
+
+    def balance(self, account: Account) -> Quote:
+        """The quote of a zero charge."""
+        return self.quote(account, Fraction(0), epsilon=Fraction(0))
+
+    def charge(
+        self,
+        account: Account,
+        rho: Fraction,
+        detail: Mapping[str, Any],
+        *,
+        profile: Profile | None = None,
+        beside: Sequence[str] = (),
+        at_most: Fraction | None = None,
+        epsilon: Fraction | None = None,
+    ) -> Entry:
+        """Spend ρ > 0, rounded up to a multiple of 2⁻⁶⁴: on the disk before this returns.
+
+        Args:
+            account: what is protected.
+            rho: what the release costs on its own.
+            detail: a JSON object without floats; under "plan" the hash by which later charges can name this one.
+            profile: where the cost falls, for add-or-remove-one neighbours; kept in the detail.
+            beside: hashes of plans charged to the same account: the promise that this is measured on the same
+                records, unchanged, as the charge of each of these plans. Kept in the detail; needs a profile.
+            at_most: by how much what is spent may grow; None sets no such limit.
+            epsilon: of a charge that is pure ε-differential privacy, and ρ is ε²/2; kept in the detail.
+
+        Raises:
+            BudgetExceeded: it does not fit. That is recorded as a refusal; nothing was charged.
+            LedgerError: ρ is not a positive ``Fraction`` or not what the profile says; ``detail`` is not a JSON object
+                without floats, or has a key of the ledger's own; a plan to stand beside was not charged to this
+                account, or more than once, or without a profile; what is spent would grow by more than `at_most`.
+        """
+        cost, plans = _checked(account, rho), _plans(beside)
+        if not cost:
+            raise _error("a charge must be positive, not 0: no release is free, and an unknown cost is infinite")
+        _fits_together(cost, profile, plans)
+        _is_pure(cost, profile, epsilon)
+        words = json.loads(_object(detail))
+        if words.keys() & _OWN:
+            raise _error(
+                '"profile", "beside" and "epsilon" in a detail are for the ledger to write: give them as arguments'
+            )
+        words |= {"profile": profile.document()} if profile else {}
+        words |= {"beside": list(plans)} if plans else {}
+        words |= {} if epsilon is None else {"epsilon": str(epsilon)}
+        with self._transaction("BEGIN IMMEDIATE") as chain:
+            quote = _quote(chain, account, cost, profile, plans, epsilon)
+            if at_most is not None and quote.increase > at_most:
+                raise _error(
+                    f"what is spent would grow by ρ = {_words(quote.increase)}, not by {_words(at_most)} at most: the "
+                    "plan does not name all that its releases stand beside, or more was charged since; plan again"
+                )
+            entry = self._append(chain, "charge" if quote.fits else "refusal", account, cost, words)
+        if entry.kind == "refusal":
+            raise BudgetExceeded(_refusal(quote, entry))
+        return entry
+
+    def set_cap(
+        self,
+        account: Account,
+        rho: Fraction | None = None,
+        *,
+        epsilon: Fraction | None = None,
+        reason: str = "",
+    ) -> Entry:
+        """Put a cap ρ ≥ 0, or one on pure ε ≥ 0, in force, exactly as given. Earlier caps stay in the ledger.
+
+        It may lie below what is spent: then nothing fits any more. Under a cap on ε only pure charges fit, and nothing
+        more where one that is not pure was charged before.
+        """
+        if rho is not None and epsilon is not None:
+            raise _error("a cap is one on ρ or one on ε: give one of the two")
+        if epsilon is not None and (not isinstance(epsilon, Fraction) or epsilon < 0):
+            raise _error(f"a cap on ε must be a Fraction of at least 0, not {reprlib.repr(epsilon)}")
+        cap = _checked(account, rho if epsilon is None else epsilon**2 / 2, rounded=False)  # type: ignore[arg-type]
+        words = {"reason": reason} if reason else {}
+        words |= {} if epsilon is None else {"epsilon": str(epsilon)}
+        with self._transaction("BEGIN IMMEDIATE") as chain:
+            return self._append(chain, "cap", account, cap, words)
+
+    def accounts(self) -> list[Account]:
+        """Every account named so far, in order of appearance."""
+        return list(dict.fromkeys(entry.account for entry in self.entries()))
+
+    def entries(self, account: Account | None = None) -> list[Entry]:
+        """Every entry, or every entry of one account, oldest first."""
+        with self._transaction("BEGIN") as chain:
+            return [entry for entry in chain if account is None or entry.account == account]
+
+    def charged(self, account: Account) -> list[Charged]:
+        """The plans charged to an account, with what each cost in every cell, where all are on the same records.
+
+        Raises:
+            LedgerError: there is none, or a charge has no profile or names no plan; or there are several that were not
+                promised to be on the same records, which nobody but the publisher can tell.
+        """
+        with self._transaction("BEGIN") as chain:
+            groups = _groups(_charges(chain, account))
+        if len(groups) != 1:
+            raise _error(
+                f"{account.source!r} ({account.unit}) has {len(groups)} releases, or groups of them, not promised "
+                "to be measured on the same records: give the plans that were"
+            )
+        for entry in groups[0]:
+            if not isinstance(entry.detail.get("plan"), str):
+                raise _error(f"entry {entry.sequence} names no plan: nothing can stand beside it")
+        return [Charged(entry.detail["plan"], _known(entry)) for entry in groups[0]]
+
+    def head(self) -> tuple[int, str]:
+        """Sequence and digest of the last entry; (0, :data:`GENESIS`) of an empty ledger. Write it down."""
+        with self._transaction("BEGIN") as chain:
+            return _head(chain)
+
+    def verify(self, expected_head: tuple[int, str] | None = None) -> int:
+        """Recompute every digest; return the number of entries.
+
+        Args:
+            expected_head: a :meth:`head` written down earlier, through which the chain must pass. Without
+                one, a tail cut off, or a chain forged from its beginning, cannot be detected.
+
+        Raises:
+            LedgerError: names the first entry that is missing, out of place or changed.
+        """
+        with self._transaction("BEGIN") as chain:
+            self._passes(chain, expected_head or (0, GENESIS))
+            return len(chain)
+
+    def close(self) -> None:
+        """Let go of the file. Closing twice does no harm."""
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _transaction(self, begin: Literal["BEGIN", "BEGIN IMMEDIATE"]) -> Iterator[list[Entry]]:
+        """Lend the verified chain; what is appended meanwhile is committed at the end, or not at all."""
+        if self._owner != (os.getpid(), threading.get_ident()):
+            raise _error(f"{self._where} was opened by another thread or process: open it in this one")
+        committing = ended = False
+        try:
+            self._db.execute(begin)
+            try:
+                chain = self._read()
+                yield chain
+                committing = True
+                self._db.execute("COMMIT")
+                self._seen = _head(chain)
+            finally:
+                ended = not self._db.in_transaction
+                if not ended:
+                    self._db.execute("ROLLBACK")
+        except _FILE_ERRORS as error:
+            raise self._failure(error, unknown=committing and ended) from error
+
+    def _read(self) -> list[Entry]:
+        """The whole chain, verified inside the transaction that will use it."""
+        if self._file != _identity(self._path):
+            raise _error(f"{self._where} was replaced by another file since it was opened: open it again")
+        chain: list[Entry] = []
+        for row in self._db.execute("SELECT * FROM entries ORDER BY sequence"):
+            self._follow(chain, row)
+        if {sql for (sql,) in self._db.execute("SELECT sql FROM sqlite_master")} != set(_SCHEMA):
+            raise self._altered("its table or its triggers are not those of a ledger")
+        self._passes(chain, self._seen)
+        return chain
+
+    def _follow(self, chain: list[Entry], row: tuple[Any, ...]) -> None:
+        """Verify one row against the chain before it, and lengthen the chain by it."""
+        last, digest = _head(chain)
+        if row[0] != last + 1:
+            raise self._altered(f"entry {last + 1} is missing, the next one is numbered {row[0]}")
+        if row[-2] != digest:
+            raise self._altered(f"entry {last + 1} does not follow the entry before it")
+        try:
+            entry, recomputed = _entry(row), _digest(row[:-1])
+            _named(chain, entry.account, entry.beside)
+        except (LedgerError, TypeError, ValueError, ZeroDivisionError, RecursionError) as error:
+            raise self._altered(f"entry {last + 1} is not what a ledger writes") from error
+        if entry.digest != recomputed:
+            raise self._altered(f"entry {last + 1} was changed after it was written")
+        chain.append(entry)
+
+    def _append(
+        self, chain: list[Entry], kind: str, account: Account, rho: Fraction, detail: Mapping[str, Any]
+    ) -> Entry:
+        """Write the next entry within the open transaction, and lengthen the chain by it."""
+        last, previous = _head(chain)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        columns = (last + 1, kind, account.source, account.unit, str(rho), now, _object(detail), previous)
+        row = (*columns, _digest(columns))
+        self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        self._follow(chain, row)  # what is handed out is what the next reader will read
+        return chain[-1]
+
+    def _passes(self, chain: list[Entry], head: tuple[int, str]) -> None:
+        """Raise unless the chain passes through the head."""
+        sequence, digest = head
+        if not 0 <= sequence <= len(chain) or _head(chain[:sequence])[1] != digest:
+            raise self._altered(
+                f"none of its {len(chain)} entries is entry {sequence} with digest {digest}; "
+                "its tail was cut off, or it was rewritten, or it is another ledger"
+            )
+
+    def _altered(self, what: str) -> LedgerError:
+        return _error(f"{self._where} was altered: {what}; restore a copy and verify it against a known head")
+
+    def _failure(self, error: Exception, *, unknown: bool = False) -> LedgerError:
+        advice = _ADVICE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, str(error))
+        if unknown:
+            advice += "; whether the entry was recorded is unknown: draw no noise, and look before trying again"
+            return LedgerError(f"cannot use {self._where}: {advice}")
+        return _error(f"cannot use {self._where}: {advice}")
+
+
+def _create(path: Path) -> None:
+    """Put an empty ledger at the path unless something is there; what is there must be a file, and not empty.
+
+    It is made under another name and linked into place when complete, so that no crash and no other process
+    ever meets half a ledger, and an empty file can be refused (this needs a file system with hard links).
+    Its name is as durable as its first entry: synchronous=EXTRA also syncs the folder.
+    """
+    if not path.parent.is_dir():
+        raise _error(f"the folder {path.parent} of the ledger does not exist: make it first")
+    if not path.exists():
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # for its owner's eyes: 0600
+        try:
+            os.close(handle)
+            with closing(_connect(Path(name))) as db:
+                _initialise(db)
+            with suppress(FileExistsError):  # another process was first: then that one is the ledger
+                path.hardlink_to(name)  # unlike a rename, this never replaces a file
+        finally:
+            Path(name).unlink()
+    if not path.is_file():
+        raise _error(f"{path} is not a file, so it is no ledger: give another path")
+    if not path.stat().st_size:
+        raise _error(f"{path} is empty, maybe what is left of a ledger: restore its copy, or delete it")
+
+
+def _identity(path: Path | None) -> tuple[int, int]:
+    """Which file the path leads to: device and inode."""
+    status = path.stat() if path else None
+    return (status.st_dev, status.st_ino) if status else (0, 0)
+
+
+def _connect(path: Path | None) -> sqlite3.Connection:
+    """A connection that creates no file, begins no transaction by itself and has touched nothing yet."""
+    target = f"{path.as_uri()}?mode=rw" if path else ":memory:"
+    db = sqlite3.connect(target, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+    db.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")  # injective: bad bytes break a digest
+    return db
+
+
+def _initialise(db: sqlite3.Connection) -> None:
+    """Make an empty database a ledger without entries."""
+    marks = (f"PRAGMA application_id={_APPLICATION}", f"PRAGMA user_version={_FORMAT}")
+    for statement in ("PRAGMA synchronous=EXTRA", "BEGIN IMMEDIATE", *_SCHEMA, *marks, "COMMIT"):
+        db.execute(statement)
+
+
+def _recognise(db: sqlite3.Connection, where: str) -> None:
+    """Refuse what is not a ledger, before touching it; then make its commits durable."""
+    if db.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
+        raise _error(f"{where} is not a ledger but another database: give another path")
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version != _FORMAT:
+        raise _error(
+            f"{where} has format {version}, this fitnoise reads format {_FORMAT}: use the fitnoise that wrote it"
+        )
+    db.execute("PRAGMA trusted_schema=OFF")  # a schema from elsewhere runs no function with side effects
+    (pages,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+    if pages != "ok":  # one flipped bit in a count of cells hides the last entry from the chain
+        raise _error(f"the pages of {where} are damaged: restore a copy and verify it against a known head")
+    db.execute("PRAGMA journal_mode=DELETE")  # one file, whatever mode another program left it in
+    db.execute("PRAGMA synchronous=EXTRA")  # sync file, journal and folder at every commit
+    db.execute("PRAGMA fullfsync=ON")  # on macOS a plain sync stops at the cache of the disk
+
+
+def _error(what: str) -> LedgerError:
+    return LedgerError(f"{what}; nothing was charged, nothing was changed")
+
+
+def _spelt(name: str) -> str:
+    return unicodedata.normalize("NFC", name).strip()
+
+
+def _checked(account: Account, rho: Fraction, *, rounded: bool = True) -> Fraction:
+    """ρ ≥ 0, rounded up to a multiple of 2⁻⁶⁴ or as it is, and short enough to be written."""
+    if not isinstance(account, Account):
+        raise _error(f"{reprlib.repr(account)} is not an Account: name a source and a unit")
+    above = ceil_dyadic(rho)  # also refuses what is no Fraction
+    amount = above if rounded else rho
+    if rho < 0 or max(amount.numerator.bit_length(), amount.denominator.bit_length()) > _MAX_BITS:
+        limits = f"at least 0 and a ratio of integers of at most {_MAX_BITS} bits"
+        raise _error(f"ρ must be {limits}, not {reprlib.repr(rho)}")
+    return amount
+
+
+def _plans(beside: Sequence[str]) -> tuple[str, ...]:
+    """The plans to stand beside, if they are a list or tuple of names; the text of one plan is neither."""
+    if not isinstance(beside, list | tuple):
+        raise _error(f"the plans to stand beside are a list of their hashes, not {reprlib.repr(beside)}")
+    return tuple(beside)
+
+
+def _fits_together(cost: Fraction, profile: Profile | None, beside: tuple[str, ...]) -> None:
+    """Raise unless a profile is one of this cost, and what stands beside something has a profile."""
+    if not all(isinstance(plan, str) and plan for plan in beside):
+        raise _error(f"a plan to stand beside is named by its hash, not as in {reprlib.repr(beside)}")
+    if profile is not None and (not isinstance(profile, Profile) or profile.largest != cost):
+        raise _error(
+            "the profile of a charge must be a Profile, and its largest value ρ rounded up to a multiple of 2⁻⁶⁴"
+        )
+    if beside and profile is None:
+        raise _error("a charge beside other plans needs a profile: where its cost falls is unknown")
+
+
+def _is_pure(cost: Fraction, profile: Profile | None, epsilon: Fraction | None) -> None:
+    """Raise unless an ε, when there is one, is exact and what ρ = ε²/2 comes from."""
+    if epsilon is None:
+        return
+    if not isinstance(epsilon, Fraction) or epsilon < 0 or ceil_dyadic(epsilon**2 / 2) != cost:
+        raise _error("the ε of a pure charge must be a Fraction, and its ρ ε²/2 rounded up to a multiple of 2⁻⁶⁴")
+    if profile is not None:
+        raise _error("a pure charge has no profile: what it costs is a sum of ε, not of ρ by cell")
+    if max(epsilon.numerator.bit_length(), epsilon.denominator.bit_length()) > _MAX_BITS:
+        raise _error(f"an ε must be a ratio of integers of at most {_MAX_BITS} bits")
+
+
+def _named(chain: list[Entry], account: Account, beside: tuple[str, ...]) -> None:
+    """Raise unless every plan was charged to the account before, once, with a profile.
+
+    Then every charge of the groups to unite has one: a group of more than one was united under this rule.
+    """
+    for plan in beside:
+        charges = [entry for entry in _charges(chain, account) if entry.detail.get("plan") == plan]
+        if len(charges) > 1:
+            raise _error(
+                f"the plan {plan[:64]!r} was released {len(charges)} times: whether on the same records is not known, "
+                "so nothing can stand beside it"
+            )
+        if not charges:
+            raise _error(
+                f"no charge of {account.source!r} ({account.unit}) is for the plan {plan[:64]!r}: a release "
+                "stands beside plans released before it, from the same source for the same unit"
+            )
+        for entry in charges:
+            _known(entry)
+
+
+def _known(entry: Entry) -> Profile:
+    if entry.profile is None:
+        raise _error(f"nothing can stand beside entry {entry.sequence}: it has no profile, its cost may fall anywhere")
+    return entry.profile
+
+
+def _charges(chain: list[Entry], account: Account) -> list[Entry]:
+    return [entry for entry in chain if entry.kind == "charge" and entry.account == account]
+
+
+def _holding(groups: list[list[Entry]], plans: tuple[str, ...]) -> list[list[Entry]]:
+    """The groups that hold a charge of one of these plans."""
+    return [group for group in groups if any(e.detail.get("plan") in plans for e in group)] if plans else []
+
+
+def _groups(charges: list[Entry]) -> list[list[Entry]]:
+    """Charges on the same records together, as far as that was promised."""
+    groups: list[list[Entry]] = []
+    for entry in charges:
+        united = _holding(groups, entry.beside)
+        apart = [group for group in groups if group not in united] if united else groups
+        groups = [*apart, [*(e for group in united for e in group), entry]]
+    return groups
+
+
+def _together(group: list[Entry], *more: Profile) -> Fraction:
+    """The joint cost of the charges of a group, and of more profiles on the same records."""
+    alone = len(group) == 1 and not more
+    return group[0].rho if alone else joint([*map(_known, group), *more])
+
+
+def _quote(
+    chain: list[Entry],
+    account: Account,
+    cost: Fraction,
+    profile: Profile | None,
+    beside: tuple[str, ...],
+    epsilon: Fraction | None,
+) -> Quote:
+    """The arithmetic: spent = Σ groups; cap = the last one; fits ⟺ spent + increase ≤ cap; for one on ε, Σ ε ≤ cap."""
+    _named(chain, account, beside)
+    charges = _charges(chain, account)
+    groups = _groups(charges)
+    spent = sum((_together(group) for group in groups), Fraction(0))
+    increase = cost
+    if beside and profile is not None:  # the second follows from the first
+        united = _holding(groups, beside)
+        then = _together([entry for group in united for entry in group], profile)
+        increase = then - sum((_together(group) for group in united), Fraction(0))
+    pure = [entry.epsilon for entry in charges]
+    known = [x for x in pure if x is not None]
+    total = sum(known, Fraction(0)) if len(known) == len(pure) else None
+    caps = [entry for entry in chain if entry.kind == "cap" and entry.account == account]
+    if not caps:
+        return Quote(account, cost, spent, None, None, fits=True, increase=increase, epsilon_spent=total)
+    cap, limit = caps[-1].rho, caps[-1].epsilon
+    if limit is not None:
+        fits = total is not None and epsilon is not None and total + epsilon <= limit
+    else:
+        fits = spent + increase <= cap
+    left = max(cap - spent, Fraction(0))
+    if limit is not None:
+        left = Fraction(0) if total is None else max(limit - total, Fraction(0)) ** 2 / 2
+    return Quote(account, cost, spent, cap, left, fits, increase, epsilon_spent=total, epsilon_cap=limit)
+
+
+def _refusal(quote: Quote, entry: Entry) -> str:
+    whom = f"{quote.account.source!r} ({quote.account.unit})"
+    end = f"entry {entry.sequence} remembers it; nothing was charged, draw no noise"
+    if quote.epsilon_cap is not None:
+        limit = _words(quote.epsilon_cap)
+        if entry.epsilon is None:
+            return (
+                f"the cap of {whom} is pure, ε = {limit}, and this release has a δ: plan it with privacy = 'pure', or "
+                f"set a cap on ρ, which is another promise; {end}"
+            )
+        if quote.epsilon_spent is None:
+            return (
+                f"the cap of {whom} is pure, ε = {limit}, but charges before it are not: no ε bounds them all; set "
+                f"a cap on ρ, which is another promise; {end}"
+            )
+        return (
+            f"a cost of ε = {_words(entry.epsilon)} does not fit: {_words(quote.epsilon_spent)} of {limit} are spent "
+            f"for {whom}; ask for less accuracy or raise the cap; {end}"
+        )
+    cost, spent, left, cap = quote.rho, quote.spent, quote.remaining or Fraction(0), quote.cap or Fraction(0)
+    change = f"{_words(abs(quote.increase))} {'less' if quote.increase < 0 else 'more'}"
+    beside = f" ({change} beside what it is measured with)" if entry.beside else ""
+    return (
+        f"a cost of ρ = {_words(cost)}{beside} does not fit into the ρ = {_words(left)} that is left for "
+        f"{whom}, with {_words(spent)} of {_words(cap)} spent: "
+        f"it is {_words(spent + quote.increase - cap)} too much (costs are rounded up to multiples of 2⁻⁶⁴); ask for "
+        f"less accuracy or raise the cap; {end}"
+    )
+
+
+def _words(rho: Fraction) -> str:
+    return str(rho) if rho.denominator < 10**6 else f"about {float(rho):.6g}"
+
+
+def _head(chain: list[Entry]) -> tuple[int, str]:
+    return (chain[-1].sequence, chain[-1].digest) if chain else (0, GENESIS)
+
+
+def _json(value: object) -> str:
+    """Canonical JSON: sorted keys, no spaces, ASCII."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _object(detail: Mapping[str, Any]) -> str:
+    """The canonical JSON of a detail, if it reads back as it was given (floats are read back as text)."""
+    try:
+        text = _json(dict(detail))
+        faithful = json.loads(text, parse_float=str) == detail
+    except (TypeError, ValueError, RecursionError):
+        faithful = False
+    if not faithful:
+        raise _error(
+            "a detail must be a JSON object that reads back as it was given: its keys text, lists instead of "
+            'tuples, and no floats, which are not exact (write a ratio as "1/3")'
+        )
+    return text
+
+
+def _digest(columns: tuple[Any, ...]) -> str:
+    return hashlib.sha256(_json(dict(zip(_COLUMNS, columns, strict=True))).encode("ascii")).hexdigest()
+
+
+def _entry(row: tuple[Any, ...]) -> Entry:
+    sequence, kind, source, unit, rho, time, detail, previous, digest = row
+    exact = Fraction(*map(int, rho.split("/")))
+    return Entry(sequence, kind, Account(source, unit), exact, time, json.loads(detail), previous, digest)

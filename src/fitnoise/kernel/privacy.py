@@ -1,0 +1,399 @@
+"""What a release costs: μ, ρ, (ε, δ), the protected unit, and the exact relations between them.
+
+Everything here is a function of public numbers: no data, no state, no chance. The one input is the *cost*
+Δ² of a Gaussian release: the largest squared distance, measured in the covariance of the noise, between what
+two neighbouring databases would send to the noise. Costs of separate releases add.
+
+    Δ²  ──►  μ = Δ               the release is μ-Gaussian DP                (continuous noise)
+    Δ²  ──►  ρ = Δ²/2            the release is ρ-zCDP                       (continuous and discrete noise)
+    μ   ──►  δ(ε)                exact curve of the continuous Gaussian      *nominal* for lattice noise
+    ρ   ──►  δ(ε)                optimal conversion of zCDP                  *guaranteed* for lattice noise
+
+Why two curves. fitnoise adds discrete Gaussian noise, which satisfies ρ-zCDP exactly, hence `zcdp_delta` and
+its inverses are guarantees: they are rounded to the safe side and never claim less than the theorem gives.
+The `gaussian_*` curve belongs to the continuous mechanism that the lattice one imitates; it is accurate to
+1e-10 relative, rounded to nearest, and is what to compare with other tools.
+
+Everywhere: ε ≥ 0 is a natural logarithm of odds, δ in (0, 1) is a probability, μ and ρ have no unit. (The file
+is longer than most because each relation states its own guarantees; each is a few lines of arithmetic.)
+
+References:
+    Balle and Wang, "Improving the Gaussian Mechanism for Differential Privacy" (2018), Theorem 8.
+    Dong, Roth and Su, "Gaussian Differential Privacy" (2019), Corollary 2.13.
+    Bun and Steinke, "Concentrated Differential Privacy" (2016), Proposition 1.6.
+    Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020), Proposition 12,
+    Corollary 13, Theorem 14 [CKS20].
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import optimize, special
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_mu",
+    "mu",
+    "rho",
+    "zcdp_delta",
+    "zcdp_epsilon",
+    "zcdp_rho",
+]
+
+_LARGEST = 1e100
+"""Largest μ, ρ or ε accepted: squares stay finite, and no release is within 90 digits of it."""
+
+_ROUNDING = 16 * 2.0**-53
+"""More than the relative error of each sum of four terms below (each term is right to a few 2^-53)."""
+
+_NEGLIGIBLE = 39.0
+"""Φ(−39) < 2^-1074, the smallest positive float: a δ beyond this many deviations is 0 in floating point."""
+
+
+def _nonnegative(name: str, value: float | Fraction) -> float:
+    if not 0 <= value <= _LARGEST:  # also refuses NaN
+        raise ValueError(f"{name} is {value!r}; it needs a finite number from 0 to {_LARGEST:g}")
+    return float(value)
+
+
+def _rounded_up(name: str, value: float | Fraction) -> float:
+    nearest = _nonnegative(name, value)
+    return nearest if nearest >= value else math.nextafter(nearest, math.inf)
+
+
+def _probability(value: float) -> float:
+    if not 0 < value < 1:
+        raise ValueError(f"delta is {value!r}; it needs a number strictly between 0 and 1")
+    return float(value)
+
+
+def _exact_cost(value: Fraction) -> Fraction:
+    if not isinstance(value, Fraction | int):
+        raise TypeError(f"a cost is a Fraction, never a {type(value).__name__}: a rounded cost is no longer exact")
+    if value < 0:
+        raise ValueError(f"the cost is {value}; a squared sensitivity is never negative")
+    return Fraction(value)
+
+
+def _increasing_root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Zero of an increasing function, or the end of [low, high] nearest to it."""
+    if function(low) >= 0:
+        return low
+    if function(high) <= 0:
+        return high
+    # An interval of floats is halved at most some 1100 times before it is one float wide.
+    return float(optimize.brentq(function, low, high, xtol=1e-300, rtol=2.0**-50, maxiter=2000))
+
+
+def rho(cost_squared: Fraction) -> Fraction:
+    """Zero-concentrated DP of a Gaussian release: ρ = Δ²/2.
+
+    Args:
+        cost_squared: Δ², the squared sensitivity in units of the noise, at least 0.
+
+    Raises:
+        TypeError: The cost is not a fraction or a whole number.
+        ValueError: The cost is negative.
+
+    **Guarantees**
+
+    - Exact: no rounding anywhere. Holds for continuous Gaussian noise (Bun and Steinke 2016,
+      Proposition 1.6) and for discrete Gaussian noise (CKS20, Theorem 14).
+    - Adds over releases: rho(a + b) = rho(a) + rho(b).
+    """
+    return _exact_cost(cost_squared) / 2
+
+
+def mu(cost_squared: Fraction) -> float:
+    """Gaussian DP of a continuous Gaussian release: μ = Δ, the square root of the cost.
+
+    Args:
+        cost_squared: Δ², the squared sensitivity in units of the noise, at least 0.
+
+    Raises:
+        TypeError: The cost is not a fraction or a whole number.
+        ValueError: The cost is negative.
+        OverflowError: Δ is larger than any float.
+
+    **Guarantees**
+
+    - Within one unit in the last place of √Δ², also where Δ² itself is too small or too large for a float.
+    """
+    cost = _exact_cost(cost_squared)
+    # √(p/q) = √(p 4^k / q) / 2^k, with k so large that the integer root has 64 bits or more.
+    shift = 64 + max(0, cost.denominator.bit_length() - cost.numerator.bit_length())
+    root = math.isqrt((cost.numerator << 2 * shift) // cost.denominator)
+    return root / (1 << shift)  # division of integers rounds correctly at any size
+
+
+def pure_mu(epsilon: Fraction) -> float:
+    """The least μ for which every ε-differentially private release is μ-Gaussian-DP: Φ(μ/2) = e^ε/(1 + e^ε).
+
+    The trade-off function of ε-DP is two straight lines that meet at α = 1/(1 + e^ε), where G_μ is Φ(−μ/2); G_μ is
+    convex, so it lies below both as soon as it does not lie above that point (Dong, Roth and Su 2022, section 2).
+
+    Raises:
+        TypeError: ε is not a fraction or a whole number.
+        ValueError: ε is negative or larger than 1e100.
+
+    **Guarantees**
+
+    - Relative error below 1e-12 for ε from 1e-300 to 1e100.
+    - √(π/2) ε for small ε: the same release, priced as Gaussian noise, seems a quarter dearer than it is.
+    """
+    x = _nonnegative("epsilon", _exact_cost(epsilon))
+    if x < 1:
+        return 2 * math.sqrt(2) * float(special.erfinv(math.tanh(x / 2)))  # 2Φ(μ/2) − 1 = tanh(ε/2)
+    return float(-2 * special.ndtri_exp(-float(np.logaddexp(0.0, x))))
+
+
+# --- The exact curve of the continuous Gaussian -----------------------------------------------------------
+
+_NODES = tuple((float(x), float(w)) for x, w in zip(*np.polynomial.legendre.leggauss(8), strict=True))
+
+_LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+
+_SQRT_HALF_PI = math.sqrt(math.pi / 2)
+
+
+def _mills(x: float) -> float:
+    """Mills ratio M(x) = Φ(−x) / φ(x), free of underflow for every x > 0."""
+    return _SQRT_HALF_PI * float(special.erfcx(x * math.sqrt(0.5)))
+
+
+def _log_gaussian_delta(mu: float, epsilon: float) -> float:
+    """Logarithm of δ(ε) for μ > 0; −inf where δ is below every positive float.
+
+    With a = ε/μ − μ/2 and b = ε/μ + μ/2 we have e^ε φ(b) = φ(a), so both terms of the curve carry the same
+    tiny factor and δ = φ(a) (M(a) − M(b)): nothing underflows, and the difference left is one of numbers of
+    ordinary size. For small μ these are nearly equal; then M(a) − M(b) = ∫ (1 − x M(x)) dx over [a, b], as
+    M' = x M − 1, and the integrand is positive. Over a width ≤ 1/2 eight Gauss–Legendre nodes integrate it to
+    1e-20 relative (M is entire). At a ≤ 39 the difference for larger μ, and the integrand, keep at least
+    twelve digits, because 1 − x M(x) ≈ 1/x².
+    """
+    centre, half = epsilon / mu, mu / 2
+    a, b = centre - half, centre + half
+    if a > _NEGLIGIBLE:
+        return -math.inf
+    if mu <= 0.5:
+        points = ((centre + half * x, w) for x, w in _NODES)
+        mean = 0.5 * sum(w * (1 - x * _mills(x)) for x, w in points)
+        return math.log(mu) + math.log(mean) - a * a / 2 - _LOG_SQRT_2PI
+    if a > 0:
+        return math.log(_mills(a) - _mills(b)) - a * a / 2 - _LOG_SQRT_2PI
+    # a ≤ 0: Φ(−a) ≥ 1/2 is ordinary, M(a) might overflow. The second term is at most 0.7 of it.
+    return math.log(float(special.ndtr(-a)) - math.exp(-a * a / 2 - _LOG_SQRT_2PI) * _mills(b))
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """δ at which a μ-Gaussian-DP release is (ε, δ)-DP: δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ).
+
+    The exact curve of the continuous Gaussian mechanism (Balle and Wang 2018, Theorem 8).
+
+    Args:
+        mu: μ ≥ 0, at most 1e100.
+        epsilon: ε ≥ 0, at most 1e100.
+
+    Raises:
+        ValueError: μ or ε is negative, not finite, or larger than 1e100.
+
+    **Guarantees**
+
+    - Relative error below 1e-10 for μ from 1e-6 to 50 and δ from 1e-300 up.
+    - In [0, 1]; 0 exactly when μ = 0 or when δ is smaller than every positive float.
+    - δ(0) = 2 Φ(μ/2) − 1.
+    """
+    mu, epsilon = _nonnegative("mu", mu), _nonnegative("epsilon", epsilon)
+    return math.exp(_log_gaussian_delta(mu, epsilon)) if mu > 0 else 0.0
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Smallest ε ≥ 0 at which a μ-Gaussian-DP release is (ε, δ)-DP: the inverse of `gaussian_delta` in ε.
+
+    Args:
+        mu: μ ≥ 0, at most 1e100.
+        delta: δ in (0, 1), the probability granted.
+
+    Raises:
+        ValueError: μ is negative, not finite or larger than 1e100, or δ is not in (0, 1).
+
+    **Guarantees**
+
+    - 0 when δ ≥ gaussian_delta(μ, 0).
+    - Else relative error below 1e-10 for μ from 1e-6 to 50, δ from 1e-300 to 0.9 and ε ≥ 1e-4 μ. (Nearer
+      to its zero ε is a difference of larger numbers: there the *absolute* error is below 1e-14 max(μ, μ²).)
+    """
+    mu, delta = _nonnegative("mu", mu), _probability(delta)
+    if delta >= gaussian_delta(mu, 0.0):  # also where μ = 0
+        return 0.0
+    target = math.log(delta)
+    # δ(ε) < Φ(−a), so a at the answer is at most z with Φ(−z) = δ.
+    high = mu * (mu / 2 + max(0.0, -float(special.ndtri(delta))))
+    return _increasing_root(lambda epsilon: target - _log_gaussian_delta(mu, epsilon), 0.0, high)
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Largest μ whose release is (ε, δ)-DP: the inverse of `gaussian_delta` in μ.
+
+    Args:
+        epsilon: ε ≥ 0, at most 1e100.
+        delta: δ in (0, 1), the probability granted.
+
+    Raises:
+        ValueError: ε is negative, not finite or larger than 1e100, or δ is not in (0, 1).
+
+    **Guarantees**
+
+    - Relative error below 1e-10 for ε from 0 to 1000 and δ from 1e-300 to 0.9.
+    - Positive.
+    """
+    epsilon, delta = _nonnegative("epsilon", epsilon), _probability(delta)
+    target = math.log(delta)
+    # Two lower bounds: δ ≤ δ(0) = erf(μ / 2√2), and δ ≤ Φ(μ/2 − ε/μ), a quadratic in μ (stable form).
+    quantile = float(special.ndtri(delta))
+    size = math.hypot(quantile, math.sqrt(2 * epsilon))
+    tail = 2 * epsilon / (size - quantile) if quantile < 0 else size + quantile
+    low = high = max(2 * math.sqrt(2) * float(special.erfinv(delta)), tail)
+    while _log_gaussian_delta(high, epsilon) < target:
+        high *= 2  # δ → 1 as μ grows, and δ < 1: this ends
+    return _increasing_root(lambda mu: _log_gaussian_delta(mu, epsilon) - target, low, high)
+
+
+# --- The guaranteed curve of zero-concentrated DP ---------------------------------------------------------
+#
+# CKS20, Corollary 13, with s = α − 1 > 0 and every logarithm in a form that does not cancel: ρ-zCDP gives
+#
+#     log δ  ≤  L(s) = s(1+s)ρ − sε − s log(1 + 1/s) − log(1 + s)     for every s > 0.
+#
+# L is convex: L'(s) = (1+2s)ρ − ε − log(1 + 1/s) increases from −∞ to ∞. Solving L(s) = log δ for ε or for ρ
+# gives functions of s whose minimum (maximum) lies at the zero of another increasing function. A root is only
+# found approximately, and need not be: *any* s gives a valid statement, and near the optimum the loss is
+# quadratic in the error of s. Roots are sought in log s.
+
+
+def _zcdp_delta(rho: float, epsilon: float) -> float:
+    """`zcdp_delta` for ρ > 0, unchecked: an upper bound on exp L(s) at a nearly optimal s."""
+    gap = rho - epsilon  # first: 1 + s would lose s < 2^-53, which matters where ρ is large
+
+    def slope(log_s: float) -> float:
+        s = math.exp(log_s)
+        return gap + 2 * s * rho - math.log1p(1 / s)
+
+    # Ends where the slope has a sign for certain; the caps keep s and its square within floats.
+    low = max(-690.0, min(0.0, epsilon - 3 * rho) - 1)
+    high = min(340.0, max(0.0, math.log((epsilon + 1) / 2) - math.log(rho)))
+    s = math.exp(_increasing_root(slope, low, high))
+    terms = (s * gap, s * s * rho, -s * math.log1p(1 / s), -math.log1p(s))
+    bound = sum(terms) + _ROUNDING * (1 + sum(map(abs, terms)))
+    # The next float up covers the rounding of exp below 2^-1022, and makes 0 the smallest positive float.
+    return min(1.0, math.nextafter(math.exp(min(bound, 0.0)), 2.0))
+
+
+def _zcdp_epsilon(rho: float, delta: float) -> float:
+    """`zcdp_epsilon` for ρ > 0, unchecked.
+
+    ε(s) = (1+s)ρ − log(1 + 1/s) + (ℓ − log(1+s)) / s with ℓ = −log δ is least where ρs² + log(1+s) = ℓ.
+    """
+    ell = -math.log(delta)
+
+    def excess(log_s: float) -> float:
+        s = math.exp(log_s)
+        return rho * s * s + math.log1p(s) - ell
+
+    low = min(math.sqrt(ell / 2 / rho), ell / 2)  # each term is at most ℓ/2
+    high = min(math.sqrt(ell / rho), math.expm1(min(ell, 700.0)))  # one term is ℓ
+    s = math.exp(_increasing_root(excess, math.log(low), math.log(high)))
+    epsilon = max(0.0, (1 + s) * rho - math.log1p(1 / s) + (ell - math.log1p(s)) / s)
+    # Rounding may have left ε a hair too small: step up until the bound of zcdp_delta says it holds.
+    step = max(math.ulp(epsilon), _ROUNDING * ((1 + s) * rho + math.log1p(1 / s) + (1 + ell) / s))
+    while _zcdp_delta(rho, epsilon) > delta:
+        epsilon += step
+        step *= 2
+    return epsilon
+
+
+def zcdp_delta(rho: float | Fraction, epsilon: float) -> float:
+    """δ at which every ρ-zCDP release is (ε, δ)-DP, by the optimal conversion.
+
+    δ = inf over α > 1 of exp((α−1)(αρ − ε)) / (α−1) · (1 − 1/α)^α  (CKS20, Corollary 13).
+
+    Args:
+        rho: ρ ≥ 0, at most 1e100; a `Fraction` is rounded up.
+        epsilon: ε ≥ 0, at most 1e100.
+
+    Raises:
+        ValueError: ρ or ε is negative, not finite, or larger than 1e100.
+
+    **Guarantees**
+
+    - Never below the infimum: the number returned bounds the expression at some α > 1, rounding included.
+    - Above it by at most 1e-9 relative, for ρ from 1e-6 to 1000 and δ from 1e-300 up.
+    - 0 when ρ = 0; else in (0, 1].
+    - Never below gaussian_delta(√(2ρ), ε), of which it is a bound.
+    """
+    rho, epsilon = _rounded_up("rho", rho), _nonnegative("epsilon", epsilon)
+    return _zcdp_delta(rho, epsilon) if rho > 0 else 0.0
+
+
+def zcdp_epsilon(rho: float | Fraction, delta: float) -> float:
+    """Smallest ε ≥ 0 at which every ρ-zCDP release is (ε, δ)-DP, by the optimal conversion.
+
+    Args:
+        rho: ρ ≥ 0, at most 1e100; a `Fraction` is rounded up.
+        delta: δ in (0, 1), the probability granted.
+
+    Raises:
+        ValueError: ρ is negative, not finite or larger than 1e100, or δ is not in (0, 1).
+
+    **Guarantees**
+
+    - zcdp_delta(ρ, ε) ≤ δ for the ε returned, as computed and therefore in truth.
+    - At most 1e-9 relative above the smallest such ε, for ρ from 1e-6 to 1000 and δ from 1e-300 to 0.9 (or
+      within 1e-12 of it, where ε is nearly 0).
+    - 0 when ρ = 0.
+    """
+    rho, delta = _rounded_up("rho", rho), _probability(delta)
+    return _zcdp_epsilon(rho, delta) if rho > 0 else 0.0
+
+
+def zcdp_rho(epsilon: float, delta: float) -> float:
+    """Largest ρ for which every ρ-zCDP release is (ε, δ)-DP, by the optimal conversion.
+
+    ρ(s) = (ε + log(1 + 1/s) − (ℓ − log(1+s)) / s) / (1+s) with ℓ = −log δ is greatest where
+    log(1+s) + s² (ε + log(1 + 1/s)) / (1+2s) = ℓ.
+
+    Args:
+        epsilon: ε ≥ 0, at most 1e100.
+        delta: δ in (0, 1), the probability granted.
+
+    Raises:
+        ValueError: ε is negative, not finite or larger than 1e100, or δ is not in (0, 1).
+
+    **Guarantees**
+
+    - zcdp_epsilon(ρ, δ) ≤ ε for the ρ returned: it is rounded down.
+    - At most 1e-9 relative below the largest such ρ, for ε from 0 to 1000 and δ from 1e-300 to 0.9.
+    """
+    epsilon, delta = _nonnegative("epsilon", epsilon), _probability(delta)
+    ell = -math.log(delta)
+
+    def excess(log_s: float) -> float:
+        s = math.exp(log_s)
+        return math.log1p(s) + s / (2 + 1 / s) * (epsilon + math.log1p(1 / s)) - ell
+
+    low = min(ell / 4, math.sqrt(ell / 2) / math.sqrt(max(epsilon, 1e-300)))
+    s = math.exp(_increasing_root(excess, math.log(low), math.log(math.expm1(min(ell, 700.0)))))
+    rho = max(0.0, (epsilon + math.log1p(1 / s) - (ell - math.log1p(s)) / s) / (1 + s))
+    step = max(math.ulp(rho), _ROUNDING * (epsilon + math.log1p(1 / s) + (1 + ell) / s) / (1 + s))
+    while rho > 0 and _zcdp_epsilon(rho, delta) > epsilon:
+        rho = max(0.0, rho - step)
+        step *= 2
+    return rho

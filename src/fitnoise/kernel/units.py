@@ -1,0 +1,191 @@
+"""Who is protected, and what is publicly known of the data: the terms every promise is made in."""
+
+from __future__ import annotations
+
+import enum
+import unicodedata
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import final
+
+from fitnoise.errors import SpecError
+
+MAX_RECORDS_PER_UNIT = 10**12
+"""More records than that in one unit is a mistake, and its square would leave floating point."""
+
+
+class Neighbours(enum.StrEnum):
+    """When two databases count as neighbours, for a unit that holds one record.
+
+    With x the vector of counts and e_i its i-th unit vector:
+
+    - `ADD_OR_REMOVE_ONE`: x − x' = ±e_i. Whether a record is there at all is protected.
+    - `REPLACE_ONE`: x − x' = e_i − e_j. What a record says is protected; the number of records is public.
+    """
+
+    ADD_OR_REMOVE_ONE = "add-or-remove-one"
+    REPLACE_ONE = "replace-one"
+
+
+class Privacy(enum.StrEnum):
+    """What is promised of every protected unit.
+
+    ZCDP: ρ-zero-concentrated differential privacy, by discrete Gaussian noise. PURE: ε-differential privacy without any
+    δ, by discrete Laplace noise. AUTO: of a request only, whichever is more accurate at (ε, δ).
+    """
+
+    ZCDP = "zcdp"
+    PURE = "pure"
+    AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class PrivacyUnit:
+    """Who is protected: the promise the whole release is about.
+
+    Attributes:
+        name: What one unit is called, in the singular ("record", "person", "household").
+        max_records: At most this many records belong to one unit. The publisher declares it; nobody checks it
+            on the data, and a unit with more records is protected less.
+        neighbours: Which change of one unit must stay hidden.
+
+    Raises:
+        SpecError: The name is empty, padded or not printable, `max_records` is not a whole number ≥ 1, or
+            `neighbours` is not a `Neighbours`.
+
+    **Guarantees**
+
+    - Equal units compare equal and hash equal; a unit never changes after it is made.
+    """
+
+    name: str = "record"
+    max_records: int = 1
+    neighbours: Neighbours = Neighbours.ADD_OR_REMOVE_ONE
+
+    def __post_init__(self) -> None:
+        if (
+            not isinstance(self.name, str)
+            or not self.name.isprintable()
+            or not self.name
+            or self.name != self.name.strip()
+            or not unicodedata.is_normalized("NFC", self.name)
+        ):
+            raise SpecError(
+                f"the privacy unit is named {self.name!r}; it needs a printable name without spaces around it, "
+                'in composed Unicode (NFC), such as "person"; nothing was planned'
+            )
+        whole = isinstance(self.max_records, int) and not isinstance(self.max_records, bool)
+        if not whole or not 1 <= self.max_records <= MAX_RECORDS_PER_UNIT:
+            raise SpecError(
+                f"a privacy unit was given at most {self.max_records!r} records; it needs a whole number of at "
+                "least 1 and at most 10^12: declare the most records one unit can have; nothing was planned"
+            )
+        if type(self.neighbours) is not Neighbours:  # the equal string is refused: others compare by identity
+            choices = " or ".join(f'"{choice}"' for choice in Neighbours)
+            raise SpecError(
+                f"the neighbour relation is {self.neighbours!r}; it needs to be {choices}; nothing was planned"
+            )
+
+    def describe(self) -> str:
+        """One line for a report: "one person (at most 3 records), add-or-remove-one".
+
+        **Guarantees**
+
+        - The bound on records is always said, except for the unit "record" with one record, which says it
+          itself.
+        """
+        if self.name == "record" and self.max_records == 1:
+            return f"one record, {self.neighbours}"
+        plural = "record" if self.max_records == 1 else "records"
+        return f"one {self.name} (at most {self.max_records} {plural}), {self.neighbours}"
+
+    def fixes_size(self, *, drops: bool) -> bool:
+        """Whether neighbouring tables have the same number of records, which is then public.
+
+        Args:
+            drops: whether records outside the domain are left out.
+        """
+        return self.neighbours is Neighbours.REPLACE_ONE and self.max_records == 1 and not drops
+
+    def cost_factor(self) -> int:
+        """How many times the cost of one record one unit costs: g², with g = `max_records`.
+
+        A mechanism that adds Gaussian noise to linear functions of the counts x has, for some positive
+        semidefinite X, the squared distance q(v)² = vᵀ X v between databases that differ by v; q is a
+        seminorm.
+
+        *Add or remove one.* The cost of one record is max_i q(e_i)². A unit with at most g records adds or
+        removes v = ±(e_i1 + … + e_im), m ≤ g, so q(v) ≤ m max_i q(e_i) ≤ g max_i q(e_i). All g records may
+        fall in the cell of the maximum, v = g e_i: the bound is attained, and Δ² grows by exactly g².
+
+        *Replace one.* The cost of one record is max_ij q(e_i − e_j)². Each of the m ≤ g records of the unit
+        takes another value, so v is a sum of m differences e_i − e_j and q(v) ≤ g max_ij q(e_i − e_j), attained
+        when all g move between the worst two cells. Again exactly g². Where a record may come or go as well (the unit
+        changes its number of records, or some are dropped), the step that g² multiplies is the larger of this and
+        max_i q(e_i)²: `Strategy.unit_cost` sees to that.
+
+        **Guarantees**
+
+        - The result is a whole number ≥ 1, the same for both relations, and no smaller factor is safe.
+        """
+        return self.max_records**2
+
+
+class Region(StrEnum):
+    """Which x are allowed, for n records."""
+
+    AT_MOST = "at-most"
+    EXACTLY = "exactly"
+    HULL = "hull"
+
+
+MAX_RECORDS = 2**40
+"""Default public bound on the number of records: decides the width of integers, never refuses data."""
+
+
+class OutsideDomain(StrEnum):
+    """What to do with a record whose value is missing, not a number, or not in the declared domain."""
+
+    REFUSE = "refuse"
+    DROP = "drop"
+
+
+@final
+@dataclass(frozen=True)
+class DataSource:
+    """What is publicly known of the data, before they are opened.
+
+    name: of the source; charges to the ledger are summed under it.
+    table: of a DuckDB file, when the data come from one.
+    outside_domain: refuse the data (default), or leave such records out of every table.
+    max_records: a public bound on the number of records. It chooses the width of integers at plan time; it is never
+        compared with the data.
+    """
+
+    name: str = "default"
+    table: str | None = None
+    outside_domain: OutsideDomain = OutsideDomain.REFUSE
+    max_records: int = MAX_RECORDS
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "outside_domain", OutsideDomain(self.outside_domain))
+        except ValueError:
+            raise SpecError(f"outside_domain is 'refuse' or 'drop'; got {self.outside_domain!r}.") from None
+        if (
+            not self.name
+            or self.name != self.name.strip()
+            or not self.name.isprintable()
+            or not unicodedata.is_normalized("NFC", self.name)
+        ):
+            raise SpecError(
+                "a data source needs a printable name without spaces around it, in Unicode's composed form (NFC): its "
+                "charges are summed under it in the ledger."
+            )
+        if isinstance(self.max_records, bool) or not 1 <= self.max_records <= 2**62:
+            raise SpecError(f"max_records must be a whole number from 1 to 2^62; got {self.max_records!r}.")
+
+    @property
+    def drops(self) -> bool:
+        """Whether records outside the domain are left out, so that a record can come or go."""
+        return self.outside_domain is OutsideDomain.DROP

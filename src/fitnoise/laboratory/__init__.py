@@ -1,0 +1,1 @@
+"""What the papers define and the product does not use."""

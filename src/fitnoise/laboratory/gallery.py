@@ -1,0 +1,232 @@
+"""A gallery of workloads: those of the fit-for-use paper, as matrices and, where they are tables, as tables.
+
+A matrix has one query a row and one cell a column, cells in C order. Give it to :func:`fitnoise.matrix_workload` with
+targets, or to :func:`fitnoise.plan` as the tables it consists of where there are any: the plan is the same, and sooner
+made. Random workloads are public: chance chooses the questions, never the noise, and comes from the caller.
+
+| function | queries m × cells d | of the paper |
+|---|---|---|
+| :func:`prefix` | n × n | section 7.1, tables 2 and 3 |
+| :func:`identity_and_sum` | (n + 1) × n | sections 5.1 and 7.2, figures 2 and 3 |
+| :func:`pl94` | 319 × 252 | section 7.3, table 4 |
+| :func:`random_ranges` | m × n | section 7.4, tables 5 and 6 |
+| :func:`random_signs` | m × n | section 7.5, tables 7 and 8 |
+| :func:`age_pyramids` | 351 × 232 | section 7.6, table 9 |
+| :func:`marginals` | Σ Π sizes shown × Π sizes | section 7.7, table 10 |
+| :func:`wrelated` | m × n, of rank s | section 7.8, table 11 |
+
+Source: Xiao, Ding, Wang, Zhang, Kifer: Optimizing fitness-for-use of differentially private linear queries, PVLDB
+14(10), 2021.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.errors import WorkloadError
+from fitnoise.kernel.domain import Categorical, Domain, Ordered
+from fitnoise.request.workloads import Workload, all_tables, table
+from fitnoise.solving.fixed import Generator
+
+Integers = NDArray[np.int64]
+
+Floats = NDArray[np.float64]
+
+RACES = (
+    "White",
+    "Black or African American",
+    "American Indian and Alaska Native",
+    "Asian",
+    "Native Hawaiian and Other Pacific Islander",
+    "Some Other Race",
+)
+"""The categories of race of 2010; a record has any of them, at least one."""
+
+
+def prefix(n: int) -> Integers:
+    """All "at most this value" of an ordered attribute of n values, (n, n): the lower triangle of ones.
+
+    Source: section 7.1.1. The optimum for unit targets is 1.333333, 1.758601, 2.281560, 2.905253 and 4.457869 for
+    n = 2, 4, 8, 16 and 64.
+    """
+    _count("cells", n)
+    return np.tril(np.ones((n, n), dtype=np.int64))
+
+
+def identity_and_sum(n: int) -> Integers:
+    """Every cell, then their sum, (n + 1, n).
+
+    Source: section 5.1. The optimum for unit targets is 2n/(1 + n) (Theorem 7).
+    """
+    _count("cells", n)
+    return np.concatenate([np.eye(n, dtype=np.int64), np.ones((1, n), dtype=np.int64)])
+
+
+def pl94() -> Integers:
+    """The redistricting tables PL94-171, (319, 252).
+
+    Cells are voting age (2) × ethnicity (2) × race (63, every combination of six categories but the empty one). Queries
+    are the 2 totals by voting age, the 2 by ethnicity, the 6 of one race alone, the 57 of two and more races, and all
+    252 cells.
+
+    Source: section 7.3. The optimum for unit targets is 3.013432.
+    """
+    return np.concatenate([_shown((2, 2, 63), axes) for axes in ((0,), (1,), (2,), (0, 1, 2))])
+
+
+def pl94_tables(variance: float = 1.0) -> Workload:
+    """The queries of :func:`pl94` as four tables, in the same order, all with one target variance."""
+    races = [" and ".join(some) for k in range(1, 7) for some in itertools.combinations(RACES, k)]
+    domain = Domain(
+        voting_age=Categorical(["17 and under", "18 and over"]),
+        ethnicity=Categorical(["not Hispanic", "Hispanic"]),
+        race=Categorical(races),
+    )
+    shown = ("voting_age",), ("ethnicity",), ("race",), ("voting_age", "ethnicity", "race")
+    return Workload(domain, [table(*names, variance=variance) for names in shown])
+
+
+def random_ranges(n: int, m: int, rng: Generator) -> Integers:
+    """Random ranges of n ordered cells, (m, n): both ends uniform on the cells, and included.
+
+    Source: section 7.4, where m = 2n.
+    """
+    _count("cells", n)
+    _count("queries", m)
+    ends = np.sort(rng.integers(0, n, size=(m, 2)), axis=1)
+    cells = np.arange(n)
+    return np.asarray((ends[:, :1] <= cells) & (cells <= ends[:, 1:]), dtype=np.int64)
+
+
+def random_signs(n: int, m: int, rng: Generator, heads: float = 0.2) -> Integers:
+    """Random queries of n cells, (m, n): every entry is 1 with probability `heads`, otherwise −1.
+
+    Source: section 7.5, where m = 2n. The paper says `heads` = 0.2, but what its table 7 prints agrees with fair coins,
+    `heads` = 0.5. With 0.2 all queries share a large multiple of the sum of all cells: the optimum is about a quarter
+    lower, and the ratios of the other mechanisms to it are larger than printed.
+    """
+    _count("cells", n)
+    _count("queries", m)
+    if not 0 <= heads <= 1:
+        raise WorkloadError(f"a probability lies between 0 and 1; got heads = {heads!r}. No workload was made.")
+    return np.where(rng.uniform(0.0, 1.0, size=(m, n)) < heads, np.int64(1), np.int64(-1))
+
+
+def age_pyramids(ages: int = 116, adult: int = 18) -> Integers:
+    """Age pyramids, (3 (ages + 1), 2 ages): for males, for females and for all.
+
+    Cells are sex (2) × age (0 … ages − 1). Each of the three blocks has all "at most this age", then everyone of age
+    `adult` or more.
+
+    Source: section 7.6. The optimum for unit targets is 7.115406.
+    """
+    _adult(ages, adult)
+    adults = np.asarray(np.arange(ages) >= adult, dtype=np.int64)
+    block = np.concatenate([prefix(ages), adults[None]])
+    return np.concatenate([np.kron(np.array([sexes]), block) for sexes in ((1, 0), (0, 1), (1, 1))])
+
+
+def age_pyramid_tables(ages: int = 116, adult: int = 18, variance: float = 1.0) -> Workload:
+    """The queries of :func:`age_pyramids` as four tables: prefixes and adults, by sex and of all."""
+    _adult(ages, adult)
+    domain = Domain(sex=Categorical(["male", "female"]), age=Ordered(0, ages - 1))
+    adults = {"age": [(adult, ages - 1)]}
+    tables = [
+        table("sex", prefix="age", variance=variance),
+        table("sex", ranges=adults, variance=variance, name="adults by sex"),
+        table(prefix="age", variance=variance),
+        table(ranges=adults, variance=variance, name="adults"),
+    ]
+    return Workload(domain, tables)
+
+
+def marginals(sizes: Sequence[int], orders: Iterable[int] = (1, 2)) -> Integers:
+    """All marginals of some orders, (queries, Π sizes): for each order, every set of so many attributes.
+
+    Args:
+        sizes: how many values each attribute has: `(4, 4, 4)` is a cube of 64 cells.
+        orders: how many attributes a marginal shows: 2 is all pairs. Marginals of one order are in the order of
+            :func:`itertools.combinations`.
+
+    Source: section 7.7, with three attributes of t values and the orders 1 and 2. The optimum for unit targets is
+    2.182453, 3.471896, 4.119431 and 4.504424 for t = 2, 4, 6 and 8.
+    """
+    chosen = _orders(sizes, orders)
+    return np.concatenate(
+        [_shown(sizes, axes) for k in chosen for axes in itertools.combinations(range(len(sizes)), k)]
+    )
+
+
+def marginal_tables(sizes: Sequence[int], orders: Iterable[int] = (1, 2), variance: float = 1.0) -> Workload:
+    """The queries of :func:`marginals` as tables of attributes a0, a1, …, in the same order; of any number of cells."""
+    chosen = _orders(sizes, orders)
+    domain = Domain({f"a{i}": Categorical(list(range(n))) for i, n in enumerate(sizes)})
+    return Workload(domain, [all_tables(k, list(domain), variance=variance) for k in chosen])
+
+
+def wrelated(n: int, m: int, s: int, rng: Generator) -> Floats:
+    """The WRelated workload, (m, n), of rank s: the product of an m × s and an s × n matrix of standard Gaussians.
+
+    Source: section 7.8, with m = s = n/2, after Yuan, Zhang, Winslett, Xiao, Yang, Hao: Low-rank mechanism, PVLDB
+    5(11), 2012.
+    """
+    for what, count in (("cells", n), ("queries", m), ("base queries", s)):
+        _count(what, count)
+    if s > min(n, m):
+        raise WorkloadError(
+            f"{m} queries of {n} cells have a rank of {min(n, m)} at most; got s = {s}. No workload was made."
+        )
+    mixing = rng.normal(0.0, 1.0, size=(m, s))
+    return mixing @ rng.normal(0.0, 1.0, size=(s, n))
+
+
+def random_targets(m: int, rng: Generator, low: float = 1.0, high: float = 10.0, *, whole: bool = False) -> Floats:
+    """Random target variances, (m,), uniform from low to high; whole numbers from low to high when `whole`.
+
+    Source: sections 7.4 and 7.5. The paper says uniform(1, 10); its table 8 agrees with whole numbers, 1 to 10.
+    """
+    _count("queries", m)
+    if not 0 < low <= high < math.inf or (whole and (low % 1 or high % 1)):
+        kind = "positive and whole" if whole else "positive and finite"
+        raise WorkloadError(f"these target variances are {kind}; got {low!r} to {high!r}. None were drawn.")
+    if whole:
+        return rng.integers(int(low), int(high) + 1, size=(m,)).astype(np.float64)
+    return rng.uniform(low, high, size=(m,))
+
+
+def _shown(sizes: Sequence[int], axes: Sequence[int]) -> Integers:
+    """The marginal that shows some of the axes: Kronecker product of identities there and totals elsewhere."""
+    factors = [np.eye(n, dtype=np.int64) if i in axes else np.ones((1, n), dtype=np.int64) for i, n in enumerate(sizes)]
+    return reduce(np.kron, factors)
+
+
+def _count(what: str, n: int) -> None:
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+        raise WorkloadError(f"a workload has a whole number of {what}, at least 1; got {n!r}. No workload was made.")
+
+
+def _adult(ages: int, adult: int) -> None:
+    _count("ages", ages)
+    if isinstance(adult, bool) or not isinstance(adult, (int, np.integer)) or not 0 <= adult < ages:
+        raise WorkloadError(
+            f"adults are of one of the ages 0 to {ages - 1} or more; got {adult!r}. No workload was made."
+        )
+
+
+def _orders(sizes: Sequence[int], orders: Iterable[int]) -> list[int]:
+    chosen = list(orders)
+    for n in sizes:
+        _count("values of every attribute", n)
+    possible = range(1, len(sizes) + 1)
+    if not chosen or len(set(chosen)) != len(chosen) or any(k not in possible for k in chosen):
+        raise WorkloadError(
+            f"marginals of {len(sizes)} attributes show 1 to {len(sizes)} of them, each order once; got {chosen}. "
+            "No workload was made."
+        )
+    return chosen

@@ -1,0 +1,244 @@
+"""Ky Fan designs for queries that are too many to write down: marginals, conjunctions, all ranges."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.algebra import operators as op
+from fitnoise.algebra import rules
+from fitnoise.errors import WorkloadError
+from fitnoise.solving.ky_fan import (
+    MARGIN,
+    TIE,
+    Ending,
+    Floats,
+    Gram,
+    GramDesign,
+    MarginalsDesign,
+    _gap,
+    _halves,
+    _index,
+    _limits,
+    _missed,
+    _Products,
+    _residual,
+    _Search,
+)
+
+
+@final
+@dataclass(frozen=True)
+class AllRanges(Gram):
+    """All n (n + 1)/2 ranges of n ordered cells: G_ef = (min(e, f) + 1) (n − max(e, f)), counted from 0."""
+
+    n: int
+
+    def __post_init__(self) -> None:
+        _index(self.n)
+
+    @property
+    def diagonal(self) -> Floats:
+        """(e + 1) (n − e)."""
+        e = np.arange(self.n, dtype=np.float64)
+        return (e + 1) * (self.n - e)
+
+    def product(self, x: Floats) -> Floats:
+        """By two cumulative sums."""
+        e = np.arange(self.n, dtype=np.float64)[:, None]
+        before, after = e + 1, self.n - e
+        above = np.cumsum((after * x)[::-1], axis=0)[::-1]
+        above = np.concatenate([above[1:], np.zeros_like(above[:1])])
+        return np.asarray(after * np.cumsum(before * x, axis=0) + before * above)
+
+
+@final
+@dataclass(frozen=True)
+class Conjunctions(Gram):
+    """Conjunctions of positive literals of d yes-or-no attributes: one query for each set of attributes of some widths.
+
+    Cells are sets e of attributes as binary numbers, N = 2^d; G_ef is the number of sets asked that lie in both.
+    """
+
+    attributes: int
+    widths: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        _index(self.attributes)
+        if not self.widths or not all(0 <= w <= self.attributes for w in self.widths) or self.attributes > 24:
+            raise WorkloadError(
+                f"conjunctions are of at most 24 attributes, of widths from 0 to as many; got {self.attributes} "
+                f"attributes and widths {self.widths}. Nothing was made."
+            )
+
+    @property
+    def _counts(self) -> NDArray[np.int64]:
+        return np.bitwise_count(np.arange(2**self.attributes)).astype(np.int64)
+
+    @property
+    def diagonal(self) -> Floats:
+        """Σ_w (|e| choose w)."""
+        ways = np.array([sum(math.comb(c, w) for w in set(self.widths)) for c in range(self.attributes + 1)])
+        return ways.astype(np.float64)[self._counts]
+
+    def product(self, x: Floats) -> Floats:
+        """Sums over supersets, then over subsets."""
+        t = x.reshape(*(2,) * self.attributes, -1).copy()
+        for axis in range(self.attributes):
+            zero, one = _halves(t, axis)
+            zero += one
+        t *= np.isin(self._counts, self.widths).reshape(*(2,) * self.attributes, 1)
+        for axis in range(self.attributes):
+            zero, one = _halves(t, axis)
+            one += zero
+        return t.reshape(x.shape)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class OperatorGram(Gram):
+    """Of queries given as an operator, a Kronecker product say: its rule for column norms, and A, then Aᵀ."""
+
+    queries: op.Operator
+
+    @property
+    def diagonal(self) -> Floats:
+        """The rule for column norms."""
+        return np.asarray(rules.column_norms(self.queries), dtype=np.float64)
+
+    def product(self, x: Floats) -> Floats:
+        """Aᵀ (A x)."""
+        return np.asarray(self.queries.rmv(self.queries.mv(x)), dtype=np.float64)
+
+
+def ky_fan_gram(
+    gram: Gram, k: int, *, tolerance: float = 1e-6, evaluations: int = 1000, seconds: float | None = None
+) -> GramDesign:
+    """The design of :func:`ky_fan_design` from products with AᵀA, however many the queries are.
+
+    Only the k largest eigenvalues of M and its trace matter: they are found by iteration, N k numbers at a time.
+
+    Args:
+        gram: G = AᵀA of N cells.
+        k: at least 1, below N, and at most the rank of A.
+        tolerance: relative gap to be certified.
+        evaluations: of h_k at most.
+        seconds: time limit; None for none.
+
+    Returns:
+        The design. Its bound holds if the k largest eigenvalues are what iteration found; a last iteration on what is
+        orthogonal to all of them looks for one that was missed, and the status says STALLED where there is one.
+
+    Raises:
+        WorkloadError: k is no whole number from 1 to N − 1, no cell is asked about, or the limits are not positive.
+        PlanError: the queries cannot be evaluated in floating point.
+
+    **Guarantees**
+        * a_eᵀ Σ⁻¹ a_e ≤ 1 and ‖Σ‖_(k) ≤ value, to `residual`: they need orthonormal spikes only;
+        * no chance: every iteration starts from vectors of its own.
+
+    Source: as :func:`ky_fan_design`; the use of the largest eigenvalues only is ours.
+    """
+    k = _index(k)
+    _limits(tolerance, evaluations, seconds)
+    diagonal = gram.diagonal
+    kept = np.flatnonzero(diagonal > 0)
+    if not np.isfinite(diagonal).all() or k >= len(kept):
+        raise WorkloadError(
+            f"k must be below the number of cells that are asked about, and their columns finite; got k = {k} and "
+            f"{len(kept)} cells. Use ky_fan_design for a matrix this small. Nothing was made."
+        )
+    unit = float(diagonal.max())
+    if k == 1:  # all the weight on a longest column
+        weights = (np.arange(len(diagonal)) == int(np.argmax(diagonal))).astype(np.float64)
+        mixes, tail = np.zeros((len(diagonal), 0)), unit * (1 + MARGIN)
+        return GramDesign(1, weights, np.zeros(0), tail, mixes, tail, unit, 0.0, 0, Ending.CLOSED_FORM)
+    problem = _Products(gram, kept, k, unit)
+    search = _Search(problem, tolerance, evaluations, seconds)
+    ending = search.run()
+    primal, dual = search.best()
+    t = len(primal.top)
+    roots = np.sqrt(primal.top)
+    inner = np.sqrt(primal.weights)[:, None] * primal.vectors[:, :t] / roots
+    images = problem.product(inner)
+    tail = math.sqrt(primal.alpha)
+    slopes = images**2 @ (1 / roots - 1 / tail) + problem.squares / tail
+    enlarge = float(slopes.max()) * (1 + MARGIN) * unit
+    variances, tail = roots * enlarge, tail * enlarge
+    weights = np.zeros(problem.everything)
+    weights[kept] = dual.weights / dual.weights.sum()
+    mixes = np.zeros((problem.everything, t))
+    mixes[kept] = inner / math.sqrt(unit)
+    residual = max(
+        float(np.abs(inner.T @ images - np.eye(t)).max(initial=0.0)),
+        *(_residual(problem, point) for point in (primal, dual)),
+    )
+    value, bound = float(variances.sum()) + (k - t) * tail, dual.lower * unit
+    if ending is Ending.CONVERGED and (_gap(value, bound) > tolerance or _missed(problem, dual)):
+        ending = Ending.STALLED
+    return GramDesign(k, weights, variances, tail, mixes, value, bound, residual, search.evaluations, ending)
+
+
+# --- all cells of some marginals ---------------------------------------------------------------------------------
+
+
+def ky_fan_marginals(sizes: Sequence[int], tables: Iterable[Sequence[int]], k: int) -> MarginalsDesign:
+    """The design for all cells of some marginals, of any number of attributes, in closed form.
+
+    Shifting the values of an attribute maps the queries to themselves and any cell to any other, and h_k is concave:
+    uniform q is optimal. A Aᵀ/N has on the sector of S the eigenvalue Σ_{A⊇S} Π_{a∈A} 1/n_a over the tables A.
+
+    Args:
+        sizes: n_a of every attribute, at least 1.
+        tables: the attributes of each marginal, as numbers from 0; a table twice counts twice.
+        k: at least 1; the rank if larger.
+
+    Raises:
+        WorkloadError: k is no whole number from 1, there is no table, or one repeats or invents an attribute.
+
+    **Guarantees**
+        * value is μ up to rounding, with no gap; the variances have sensitivity 1.
+
+    Source: ours; for two values an attribute the eigenvalues are Σ_w (d−j choose w−j) 2^−w on (d choose j) directions.
+    """
+    k = _index(k)
+    if not sizes or any(isinstance(n, bool) or int(n) != n or n < 1 for n in sizes):
+        raise WorkloadError(
+            f"attributes have whole numbers of values, at least 1; got {tuple(sizes)}. Nothing was made."
+        )
+    found: dict[tuple[int, ...], float] = {}
+    for table in tables:
+        own = tuple(sorted(table))
+        if len(set(own)) < len(own) or any(a not in range(len(sizes)) for a in own):
+            raise WorkloadError(
+                f"a marginal shows some of {len(sizes)} attributes, each once; got {tuple(table)}. Nothing was made."
+            )
+        share = 1 / math.prod(sizes[a] for a in own)
+        wide = [a for a in own if sizes[a] > 1]
+        for width in range(len(wide) + 1):
+            for sector in itertools.combinations(wide, width):
+                found[sector] = found.get(sector, 0.0) + share
+    if not found:
+        raise WorkloadError("marginals need at least one table; got none. Nothing was made.")
+    listed = sorted(found, key=lambda s: (-found[s], len(s), s))
+    counts = [math.prod(sizes[a] - 1 for a in s) for s in listed]
+    values = np.array([found[s] for s in listed])
+    rank = sum(counts)
+    k = min(k, rank)
+    t, first, spikes = 0, 0, 0.0
+    rests = np.cumsum((values * np.array([float(c) for c in counts]))[::-1])[::-1]
+    # All directions of a sector are spikes or none is: to take one of several equal ones lowers α further below them.
+    while rests[first] < (k - t) * values[first] * (1 - TIE):
+        t, spikes = t + counts[first], spikes + counts[first] * math.sqrt(values[first])
+        first += 1
+    alpha = float(rests[first]) / (k - t)
+    height = spikes + (k - t) * math.sqrt(alpha)
+    roots = np.sqrt(values)
+    roots[first:] = math.sqrt(alpha)
+    return MarginalsDesign(k, rank, tuple(listed), tuple(counts), values, height * roots * (1 + MARGIN), height**2, t)

@@ -1,0 +1,258 @@
+"""Minimum sensitivity by rotation: the strategy of least L1 sensitivity among those of one profile, for small ones.
+
+All strategies with the profile G = AᵀA are Q B for one root B of G and orthogonal Q (Theorem 4.13), and all answer a
+query with the same error but for their sensitivity max_j ‖Q b_j‖₁. That is neither smooth nor convex in Q:
+
+1. from each start, descent on the orthogonal group along Cayley curves of a soft maximum of smoothed L1 norms, both
+   smoothings sharpened as it goes;
+2. from the best few, sequential linear programs: with skew S the columns of (I + S) A are linear in S, so that the
+   least maximum of their L1 norms within a trust region is a linear program; the Cayley transform of S is the step.
+
+Nothing is proven of the result but what can be computed from it: its profile, its sensitivity, and ‖A‖₂, below which no
+rotation comes. For large profiles see :func:`fitnoise.laboratory.strategies.coarse_root`.
+
+Source: Problem 5.16 of Li, Hay, Rastogi, Miklau, McGregor, PODS 2010, full version; the method is ours. Program 5.3 of
+the paper states it with a rank constraint.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import optimize, sparse
+
+from fitnoise.errors import WorkloadError
+from fitnoise.laboratory import strategies
+from fitnoise.solving.fixed import Generator
+
+Floats = NDArray[np.float64]
+
+LARGEST = 64
+"""Cells above which a polishing step takes minutes."""
+
+SOFTNESS = (5.0, 300.0)
+"""Sharpness of the soft maximum at the first and at the last step, over the sensitivity at the start."""
+
+ROUNDING = (0.1, 1e-3)
+"""Width of the rounded corner of the absolute value at the first and at the last step, over the largest entry."""
+
+POLISHED = 6
+"""Starts that are polished."""
+
+TRUST = (0.1, 0.3, 1e-10)
+"""Trust region of the linear programs, as the largest entry of S: first, largest, and where to stop."""
+
+PROGRAMS = 60
+"""Linear programs to a start at most."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Rotated:
+    """A strategy of a given profile.
+
+    strategy: (rows, n). sensitivity: of it, in norm 1. bound: ‖A‖₂, below which no strategy of this profile comes.
+    """
+
+    strategy: Floats
+    sensitivity: float
+    bound: float
+
+
+def minimum_sensitivity(
+    strategy: ArrayLike, rng: Generator, *, starts: int = 20, rows: int | None = None, steps: int = 400
+) -> Rotated:
+    """The least sensitive strategy found among those with the profile of A.
+
+    Args:
+        strategy: A, (m, n) with n ≤ 64; for a profile G, `spectrum(G).strategy()`. 16 cells take seconds, 64 minutes.
+        rng: chance for the starts, such as `np.random.default_rng(1)`; it chooses where to search, never the noise.
+        starts: how many; the first two take no chance: the symmetric root of the profile, and its eigenvectors. The
+            closed forms of :func:`fitnoise.laboratory.strategies.coarse_root` are tried beside them where they apply.
+        rows: of what is returned, at least n; default n. More have not helped where we tried.
+        steps: of the descent from each start.
+
+    Returns:
+        The best found, or A as given where nothing better was.
+
+    Raises:
+        WorkloadError: A is no matrix of finite numbers, has more than 64 columns, or `rows` is below n, or `starts`
+            below 1.
+
+    **Guarantees**
+        * the profile is that of A to a relative 1e-12;
+        * bound ≤ sensitivity ≤ that of A, both recomputed from the matrix returned;
+        * the same generator state gives the same result with one version of NumPy and SciPy.
+
+    Source: Problem 5.16; found 2.577935 for H_4 (paper 2.896), 2 for Y_4 (paper 2.210), 3.357051 for H_8, √8 for Y_8.
+    """
+    given = np.array(strategy, dtype=np.float64)
+    bound = strategies.sensitivity(given, 2)
+    n = given.shape[1]
+    m = n if rows is None else rows
+    if n > LARGEST or m < n or starts < 1:
+        raise WorkloadError(
+            f"a rotation is sought for up to {LARGEST} cells, at least as many rows and at least one start; got {n} "
+            f"cells, {m} rows and {starts} starts. For more cells, see coarse_root. Nothing was rotated."
+        )
+    found = strategies.spectrum(strategies.profile(given))
+    root = np.zeros((m, n))
+    root[:n] = found.strategy()
+    rotations = _starts(found.vectors, m, rng, starts) + _coarse(found, m)
+    rotations += [_descended(q, root, steps) for q in rotations]
+    rotations.sort(key=lambda q: _largest(q @ root))
+    candidates = [given, *(_polished(q, root) @ root for q in rotations[:POLISHED])]
+    best = min(candidates, key=_largest)
+    return Rotated(best, float(strategies.sensitivity(best)), bound)
+
+
+def _starts(vectors: Floats, m: int, rng: Generator, count: int) -> list[Floats]:
+    """Rotations (m, m): to the symmetric root, none, then alternately far from and near the symmetric root."""
+    symmetric = np.eye(m)
+    symmetric[: len(vectors), : len(vectors)] = vectors
+    starts = [symmetric, np.eye(m)]
+    while len(starts) < count:
+        pull = 2.0 * (len(starts) % 2)
+        turn = _nearest(pull * np.eye(m) + rng.normal(0.0, 1.0, size=(m, m)))
+        starts.append(turn @ symmetric)
+    return starts[:count]
+
+
+def _coarse(found: strategies.Spectrum, m: int) -> list[Floats]:
+    """Rotations (m, m) to the closed forms there are for Haar trees; none for other profiles."""
+    n = len(found.values)
+    if n & (n - 1) or found.values[0] <= strategies.SAME * found.values[-1]:
+        return []
+    profile = (found.vectors * found.values) @ found.vectors.T
+    inverse = found.vectors / np.sqrt(found.values)
+    rotations = []
+    try:
+        for coarse in range(n.bit_length()):
+            q = np.eye(m)
+            q[:n, :n] = strategies.coarse_root(profile, coarse) @ inverse
+            rotations.append(_nearest(q))
+    except WorkloadError:
+        return []
+    return rotations
+
+
+def _largest(a: Floats) -> float:
+    """The sensitivity."""
+    return float(np.abs(a).sum(axis=0).max())
+
+
+def _nearest(a: Floats) -> Floats:
+    """The orthogonal matrix nearest to a regular one: U Vᵀ of its singular value decomposition."""
+    u, _, v = np.linalg.svd(a)
+    return np.asarray(u @ v)
+
+
+def _cayley(s: Floats) -> Floats:
+    """(I − S/2)⁻¹ (I + S/2), orthogonal for skew S, and I + S to first order."""
+    eye = np.eye(len(s))
+    return np.asarray(np.linalg.solve(eye - s / 2, eye + s / 2), dtype=np.float64)
+
+
+def _soft(a: Floats, sharpness: float, width: float) -> tuple[float, Floats]:
+    """A soft maximum of the rounded L1 norms of the columns, and its gradient by the entries."""
+    rounded = np.sqrt(a * a + width * width)
+    norms = rounded.sum(axis=0)
+    top = float(norms.max())
+    e = np.exp(sharpness * (norms - top))
+    total = float(e.sum())
+    return top + float(np.log(total)) / sharpness, a / rounded * (e / total)
+
+
+def _descended(q: Floats, root: Floats, steps: int) -> Floats:
+    """Where descent ends from one start."""
+    a = q @ root
+    scale, entry = _largest(a), float(np.abs(root).max())
+    if scale == 0:
+        return q
+    size = 0.1
+    for step in range(steps):
+        along = step / steps
+        sharpness = SOFTNESS[0] * (SOFTNESS[1] / SOFTNESS[0]) ** along / scale
+        width = ROUNDING[0] * (ROUNDING[1] / ROUNDING[0]) ** along * entry
+        value, gradient = _soft(a, sharpness, width)
+        slope = gradient @ a.T
+        skew = (slope.T - slope) / 2  # downhill: along Q ↦ cayley(t S) Q the value falls at the rate ‖S‖²
+        rate = float((skew**2).sum())
+        if rate < 1e-16 * value**2:
+            continue  # flat at this sharpness, but not at the next
+        while size > 1e-10:
+            turn = _cayley(size * skew)
+            if _soft(turn @ a, sharpness, width)[0] <= value - 1e-4 * size * rate:
+                q, a = turn @ q, turn @ a
+                break
+            size /= 2
+        size = min(1.6 * max(size, 1e-8), 1.0)
+    return _nearest(q)
+
+
+def _polished(q: Floats, root: Floats) -> Floats:
+    """Where sequential linear programs end."""
+    trust, most, least = TRUST
+    a = q @ root
+    best = _largest(a)
+    for _ in range(PROGRAMS):
+        skew = _linear_step(a, trust)
+        if skew is None:
+            break
+        turn = _cayley(skew)
+        value = _largest(turn @ a)
+        if value < best * (1 - 1e-14):
+            q, a, best = turn @ q, turn @ a, value
+            trust = min(1.5 * trust, most)
+        else:
+            trust /= 4
+        if trust < least:
+            break
+    return _nearest(q)
+
+
+def _linear_step(a: Floats, trust: float) -> Floats | None:
+    """The skew S within the trust region for which the columns of (I + S) A have the least maximum of L1 norms.
+
+    Variables: S above its diagonal, an upper bound on each |entry| that can reach 0, and the maximum. Entries that keep
+    their sign in the whole region are their own absolute value.
+    """
+    m, n = a.shape
+    first, second = np.triu_indices(m, 1)
+    turns = len(first)
+    # ∂(SA)_ij/∂S_kl = δ_ik A_lj − δ_il A_kj
+    column = np.arange(n)
+    entries = np.concatenate([(first[:, None] * n + column).ravel(), (second[:, None] * n + column).ravel()])
+    values = np.concatenate([a[second].ravel(), -a[first].ravel()])
+    change = sparse.csr_array((values, (entries, np.tile(np.repeat(np.arange(turns), n), 2))), shape=(m * n, turns))
+    flat = a.ravel()
+    reach = trust * (np.abs(a).sum(axis=0) - np.abs(a)).ravel()
+    free = np.flatnonzero(np.abs(flat) <= reach)
+    signs = np.where(np.abs(flat) <= reach, 0.0, np.sign(flat))
+    of_column = sparse.csr_array((np.ones(m * n), (np.tile(column, m), np.arange(m * n))), shape=(n, m * n))
+    by_sign = of_column @ sparse.diags_array(signs) @ change
+    bounds_of = of_column[:, free]
+    eye, none = sparse.eye_array(len(free)), sparse.csr_array((len(free), 1))
+    rows = sparse.block_array(
+        [
+            [change[free], -eye, none],
+            [-change[free], -eye, none],
+            [by_sign, bounds_of, sparse.csr_array(-np.ones((n, 1)))],
+        ],
+        format="csr",
+    )
+    limits = np.concatenate([-flat[free], flat[free], -(of_column @ (signs * flat))])
+    cost = np.zeros(rows.shape[1])
+    cost[-1] = 1.0
+    bounds: list[tuple[float, float | None]] = [(-trust, trust)] * turns
+    bounds += [(0.0, None)] * (len(free) + 1)
+    # Its stubs do not know that it takes sparse matrices.
+    found = optimize.linprog(cost, A_ub=rows, b_ub=limits, bounds=bounds, method="highs")  # type: ignore[call-overload]
+    if found.x is None:
+        return None
+    skew = np.zeros((m, m))
+    skew[first, second] = found.x[:turns]
+    return skew - skew.T

@@ -1,0 +1,853 @@
+"""Strategies of the matrix mechanism as matrices, and what they cost under pure differential privacy.
+
+A strategy A has one question a row and one cell a column. The mechanism adds Laplace noise of scale |A|₁/ε to every
+answer to A, estimates the cells by least squares, and answers any query w of the row space of A from the estimate. With
+|A|₁ the largest L1 norm of a column and ⁺ the pseudo-inverse, the answer is unbiased and has the variance
+
+    Error(w) = 2 |A|₁²/ε² · w (AᵀA)⁺ wᵀ        (paper, Proposition 4.4).
+
+So a strategy matters through two things only: its *sensitivity* |A|₁ and its *profile* AᵀA. The paper calls the inverse
+of AᵀA the error profile; here the profile is AᵀA itself, which exists for every strategy. Everything here is small,
+dense and deterministic: no chance, no data, no planner. Matrices may be given as arrays or as operators.
+
+| what | functions |
+|---|---|
+| strategies | :func:`identity`, :func:`hierarchy`, :func:`weighted_hierarchy`, :func:`haar` |
+| the best tree | :func:`branching_factor`, :func:`best_tree`, :func:`weighted_tree` |
+| what a strategy is | :func:`sensitivity`, :func:`profile`, :func:`profile_equivalent`, :func:`reconstruction` |
+| what it costs | :func:`query_error`, :func:`total_error`, :func:`range_errors`, :func:`predicate_errors` |
+| other strategies of a profile | :func:`spectrum`, :func:`coarse_root`, and :mod:`fitnoise.laboratory.rotation` |
+| better strategies | :func:`augment`, :func:`equal_noise`, :func:`singular_value_bound` |
+
+Source: Li, Hay, Rastogi, Miklau, McGregor: Optimizing linear counting queries under differential privacy, PODS 2010, in
+its full version. Sections and theorems below are of that paper; what it got wrong: docs/matrix_mechanism.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import optimize
+
+from fitnoise.algebra import operators as op
+from fitnoise.algebra import rules
+from fitnoise.errors import WorkloadError
+from fitnoise.mechanisms.laplace.hierarchies import Integers, check_whole, height, level_of
+
+Array = NDArray[Any]
+
+Floats = NDArray[np.float64]
+
+Matrix = ArrayLike | op.Operator
+"""An array of shape (m, n), or an operator."""
+
+ADD_OR_REMOVE_ONE = "add-or-remove-one"
+
+REPLACE_ONE = "replace-one"
+
+SAME = 1e-9
+"""Relative difference below which two float matrices count as equal."""
+
+OUTSIDE = 1e-8
+"""Relative length of the part of a query outside the row space above which a strategy does not answer it."""
+
+OUTSIDE_GRAM = 1e-12
+"""The same for a whole workload, of squared lengths: a Gram matrix in floating point says no more."""
+
+EXACT_FLOAT = 2**53
+"""Below this, sums of whole numbers are exact in floating point."""
+
+POLISHED = 4
+"""Sets of levels whose weights are improved."""
+
+LARGEST_INT = 2**62
+"""Below this, sums of 64-bit integers are exact; above it Python's integers are used."""
+
+# --- strategies --------------------------------------------------------------------------------------------------
+
+
+def identity(n: int) -> Integers:
+    """I_n: every cell by itself, (n, n). Sensitivity 1.
+
+    Raises:
+        WorkloadError: n is not a whole number, at least 1.
+
+    Source: Figure 1(b).
+    """
+    check_whole("cells", n, 1)
+    return np.eye(n, dtype=np.int64)
+
+
+def weighted_hierarchy(n: int, branching: int, weights: Sequence[float]) -> Floats:
+    """The rows of :func:`hierarchy`, those of each level multiplied by its weight, (nodes, n).
+
+    Args:
+        n: cells.
+        branching: children of a node.
+        weights: one for each level, from the root to the cells; ≥ 0. A level of weight 0 is left out.
+
+    Raises:
+        WorkloadError: the sizes are no whole numbers, or the weights are not height + 1 numbers ≥ 0, one of them
+            positive.
+
+    **Guarantees**
+        * sensitivity Σ weights, since a cell is in one node of every level.
+    """
+    levels = height(n, branching) + 1
+    w = np.asarray(weights, dtype=np.float64)
+    if w.shape != (levels,) or not np.isfinite(w).all() or (w < 0).any() or not w.any():
+        raise WorkloadError(
+            f"a tree of {levels} levels needs as many weights, none negative and not all 0; got {list(weights)}. "
+            "No strategy was made."
+        )
+    above = range(levels - 1, -1, -1)
+    return np.concatenate([x * level_of(n, branching, k) for x, k in zip(w, above, strict=True) if x > 0])
+
+
+def haar(n: int) -> Integers:
+    """Y_n: the total, then left half less right half of every node of the binary tree, (n, n); n a power of 2.
+
+    Rows 2^j … 2^(j+1) − 1 are the differences of width n/2^j. Sensitivity log₂ n + 1.
+
+    Raises:
+        WorkloadError: n is not a power of 2.
+
+    **Guarantees**
+        * rows are orthogonal; row 0 has the squared norm n, a difference its width;
+        * measured with the noise of Xiao, Wang, Gehrke, its coefficients are the same mechanism (Proposition E.43).
+
+    Source: section 6, Figure 1(d).
+    """
+    k = _log2(n)
+    rows = [np.ones((1, n), dtype=np.int64)]
+    for j in range(k):
+        half = n >> (j + 1)
+        signs = np.repeat(np.array([1, -1], dtype=np.int64), half)
+        rows.append(np.kron(np.eye(2**j, dtype=np.int64), signs))
+    return np.concatenate(rows)
+
+
+def branching_factor(n: int, *, laplace: bool = False) -> int:
+    """The children b of a node for which a tree over n ordered cells answers an average range best, by a rule of thumb.
+
+    A tree of h = ⌈log_b n⌉ levels below its root answers an average range by (b − 1) h − 2(b + 1)/3 nodes. Each has
+    noise of variance proportional to h for Gaussian and to h² for Laplace noise: a record is in h nodes.
+    :func:`best_tree` computes the error instead.
+
+    Args:
+        n: cells; for one cell the answer is 2.
+        laplace: Laplace noise, the case of the source; otherwise Gaussian.
+
+    Source: Qardaji, Yang, Li: Understanding hierarchical methods for differentially private histograms, PVLDB 6(14),
+    2013, equation 3.
+    """
+    if n < 2:
+        return 2
+
+    def error(b: int) -> float:
+        h = height(n, b)
+        return ((b - 1) * h - 2 * (b + 1) / 3) * (h * h if laplace else h)
+
+    return min(range(2, n + 1), key=error)
+
+
+# --- what a strategy is ------------------------------------------------------------------------------------------
+
+
+def sensitivity(strategy: Matrix, norm: int = 1, neighbours: str = ADD_OR_REMOVE_ONE) -> float:
+    """By how much the answers to A can change between neighbours, in the L1 or L2 norm.
+
+    Adding or removing a record moves one count by one: max_i ‖a_i‖ over the columns of A. Replacing one moves two:
+    max over pairs of columns of ‖a_i − a_j‖, which is at most twice as much and often less; it is computed, not
+    doubled.
+
+    Args:
+        strategy: A, (m, n).
+        norm: 1 or 2.
+        neighbours: "add-or-remove-one" or "replace-one"; a :class:`fitnoise.Neighbours` will do.
+
+    Returns:
+        An `int` for whole numbers and norm 1, otherwise a `float`.
+
+    Raises:
+        WorkloadError: A is no matrix of finite numbers, or the norm or the neighbours are none of those.
+
+    **Guarantees**
+        * exact for whole numbers in norm 1; the rounded square root of an exact whole number in norm 2;
+        * a row that is the same in all columns costs nothing under replace-one.
+
+    Source: Proposition 1 (add or remove; its sum runs over i = 1 … m).
+    """
+    a = _matrix(strategy)
+    if norm not in (1, 2):
+        raise WorkloadError(f"the sensitivity is measured in norm 1 or 2; got {norm!r}.")
+    if neighbours not in (ADD_OR_REMOVE_ONE, REPLACE_ONE):
+        raise WorkloadError(
+            f"neighbours are {ADD_OR_REMOVE_ONE!r} or {REPLACE_ONE!r}; got {neighbours!r}. Nothing was computed."
+        )
+    if a.dtype.kind == "i" and (2 * int(np.abs(a).max())) ** norm * len(a) >= LARGEST_INT:
+        a = a.astype(object)
+    if neighbours == ADD_OR_REMOVE_ONE:
+        largest = _norms(a, norm).max()
+    else:
+        pairs = (_norms(a[:, i + 1 :] - a[:, i, None], norm).max() for i in range(a.shape[1] - 1))
+        largest = max(pairs, default=0)
+    if norm == 2:
+        return math.sqrt(largest)
+    return float(largest) if a.dtype.kind == "f" else int(largest)
+
+
+def _norms(a: Array, norm: int) -> Array:
+    """The norms of the columns, squared for norm 2."""
+    return np.asarray((np.abs(a) if norm == 1 else a * a).sum(axis=0))
+
+
+def profile(strategy: Matrix) -> Array:
+    """AᵀA, (n, n): all that a strategy says about the error of queries, but for its sensitivity.
+
+    The paper's error profile is its inverse (Definition 4.6). Exact for whole numbers while they fit 64 bits.
+
+    Raises:
+        WorkloadError: A is no matrix of finite numbers.
+    """
+    if isinstance(strategy, op.Operator):
+        return rules.gram(strategy)
+    a = _matrix(strategy)
+    if a.dtype.kind == "i" and int(np.abs(a).max()) ** 2 * len(a) < EXACT_FLOAT:
+        a = a.astype(np.float64)
+        return np.asarray(a.T @ a).astype(np.int64)  # exact, and much faster than in integers
+    return rules.gram(op.Dense(a))
+
+
+def profile_equivalent(a: Matrix, b: Matrix) -> bool:
+    """Whether two strategies have the same profile; then the one of lower sensitivity is better for every query.
+
+    Exact for whole numbers, to a relative 1e-9 otherwise. Strategies of different numbers of rows can be equivalent.
+
+    Raises:
+        WorkloadError: one is no matrix of finite numbers, or they are about different numbers of cells.
+
+    Source: Definition 4.10.
+    """
+    p, q = profile(a), profile(b)
+    if p.shape != q.shape:
+        raise WorkloadError(f"these strategies are about {len(p)} and {len(q)} cells; only the same can be compared.")
+    if p.dtype.kind == q.dtype.kind == "i":
+        return bool((p == q).all())
+    return bool(np.abs(p - q).max() <= SAME * max(np.abs(p).max(), np.abs(q).max()))
+
+
+def reconstruction(strategy: Matrix) -> Floats:
+    """A⁺, (n, m): least squares, with which x̂ = A⁺ y is the estimate of the cells.
+
+    Raises:
+        WorkloadError: A is no matrix of finite numbers.
+
+    Source: Definition 3.2, Figure 2. For full column rank A⁺ = (AᵀA)⁻¹Aᵀ; the estimate of least variance (Theorem 1).
+    """
+    return np.asarray(np.linalg.pinv(_matrix(strategy).astype(np.float64)))
+
+
+# --- what it costs -----------------------------------------------------------------------------------------------
+
+
+def query_error(strategy: Matrix, query: ArrayLike, *, epsilon: float = 1.0) -> float:
+    """The variance of the answer to one query w: 2 |A|₁²/ε² · w (AᵀA)⁺ wᵀ.
+
+    Args:
+        strategy: A, (m, n).
+        query: w, (n,).
+        epsilon: ε > 0.
+
+    Raises:
+        WorkloadError: a shape is wrong, ε is not positive, or w is outside the row space of A.
+
+    Source: Proposition 4.4.
+    """
+    w = np.asarray(query)
+    if w.ndim != 1:
+        raise WorkloadError(f"a query has shape (n,); got {w.shape}. For several, see query_errors.")
+    return float(query_errors(strategy, w[None], epsilon=epsilon)[0])
+
+
+def query_errors(strategy: Matrix, workload: Matrix, *, epsilon: float = 1.0) -> Floats:
+    """The variance of the answer to every query of a workload, (queries,), as in :func:`query_error`.
+
+    Raises:
+        WorkloadError: a shape is wrong, ε is not positive, or a query is outside the row space of the strategy.
+
+    **Guarantees**
+        * equal for profile-equivalent strategies of equal sensitivity, and for A and kA (Proposition A.31).
+    """
+    a, w = _matrix(strategy), _matrix(workload)
+    directions, values = _row_space(a)
+    if w.shape[1] != a.shape[1]:
+        raise WorkloadError(f"the queries are about {w.shape[1]} cells, the strategy about {a.shape[1]}.")
+    along = w @ directions.T
+    outside = np.linalg.norm(w - along @ directions, axis=1) > OUTSIDE * np.linalg.norm(w, axis=1)
+    if outside.any():
+        raise _unanswered(f"query {int(np.argmax(outside))}", len(values), a.shape[1])
+    return np.asarray(_unit(a, epsilon) * ((along / values) ** 2).sum(axis=1))
+
+
+def total_error(
+    strategy: Matrix, workload: Matrix | None = None, *, gram: ArrayLike | None = None, epsilon: float = 1.0
+) -> float:
+    """The sum of the variances of all answers to a workload W: 2 |A|₁²/ε² · tr((AᵀA)⁺ G) with G = WᵀW.
+
+    Args:
+        strategy: A, (m, n).
+        workload: W, (queries, n); or else
+        gram: G, (n, n), for workloads too long to write down, such as :func:`all_ranges_gram`.
+        epsilon: ε > 0.
+
+    Raises:
+        WorkloadError: not exactly one of workload and gram is given, a shape is wrong, ε is not positive, or some query
+            is outside the row space of A.
+
+    **Guarantees**
+        * a query that is asked twice counts as one of weight 2;
+        * at least `singular_value_bound(W).lower`, whatever the strategy.
+
+    Source: Definition 4.3, Proposition 4.4.
+    """
+    a, g = _matrix(strategy), _gram(workload, gram)
+    directions, values = _row_space(a)
+    if len(g) != a.shape[1]:
+        raise WorkloadError(f"the workload is about {len(g)} cells, the strategy about {a.shape[1]}.")
+    along = np.einsum("ki,ij,kj->k", directions, g, directions, optimize=True)
+    if len(values) < a.shape[1] and np.trace(g) - along.sum() > OUTSIDE_GRAM * np.trace(g):
+        raise _unanswered("some query of the workload", len(values), a.shape[1])
+    return _unit(a, epsilon) * float((along / values**2).sum())
+
+
+@final
+@dataclass(frozen=True)
+class RangeErrors:
+    """Errors of all n (n + 1)/2 ranges of n ordered cells.
+
+    total: their sum. maximum: the largest. worst: the first cell of a range that has it, and the cell after its last.
+    """
+
+    n: int
+    total: float
+    maximum: float
+    worst: tuple[int, int]
+
+
+def range_errors(strategy: Matrix, *, epsilon: float = 1.0) -> RangeErrors:
+    """Total and maximum error over all ranges of cells, without listing them.
+
+    With C the two-dimensional prefix sums of (AᵀA)⁻¹, the range [i, j) costs C_ii + C_jj − 2 C_ij. O(n²) after the
+    inverse.
+
+    Raises:
+        WorkloadError: A is no matrix of finite numbers, ε is not positive, or A lacks full column rank: single cells
+            are ranges.
+
+    Source: section 6.2, Theorem 6.30 (W_R).
+    """
+    a = _matrix(strategy)
+    sums = np.zeros((a.shape[1] + 1, a.shape[1] + 1))
+    sums[1:, 1:] = np.cumsum(np.cumsum(_inverse(a), axis=0), axis=1)
+    ends = sums.diagonal()
+    errors = np.triu(ends[:, None] + ends - 2 * sums) * _unit(a, epsilon)
+    i, j = np.unravel_index(int(np.argmax(errors)), errors.shape)
+    return RangeErrors(a.shape[1], float(errors.sum()), float(errors[i, j]), (int(i), int(j)))
+
+
+@final
+@dataclass(frozen=True)
+class PredicateErrors:
+    """Errors of all 2ⁿ queries whose coefficients are 0 or 1, the empty one included.
+
+    mean: of one query.
+    """
+
+    n: int
+    mean: float
+
+    @property
+    def total(self) -> Fraction:
+        """2ⁿ times the mean; a fraction, since it passes the largest float near n = 1024."""
+        return Fraction(self.mean) * (1 << self.n)
+
+
+def predicate_errors(strategy: Matrix, *, epsilon: float = 1.0) -> PredicateErrors:
+    """Mean and total error over all 0-1 queries: with M = (AᵀA)⁻¹ the sum of w M wᵀ is 2^(n−2) (tr M + 1ᵀM1).
+
+    The largest: :func:`maximum_predicate_error`.
+
+    Raises:
+        WorkloadError: A is no matrix of finite numbers, ε is not positive, or A lacks full column rank.
+
+    Source: section 6.2, Theorem 6.30 (W_01). Each coefficient is 1 in half of the queries, two of them in a quarter.
+    """
+    a = _matrix(strategy)
+    m = _inverse(a)
+    return PredicateErrors(a.shape[1], _unit(a, epsilon) * float(np.trace(m) + m.sum()) / 4)
+
+
+def maximum_predicate_error(strategy: Matrix, *, epsilon: float = 1.0) -> float:
+    """The largest error of a query with coefficients 0 or 1, exactly, for strategies whose profile is a Haar tree's.
+
+    That is: AᵀA is diagonal in the normalised rows of Y_n, with eigenvalues λ (Table 1 for H_n and Y_n; also I_n, trees
+    of other powers of 2 and level weights). A node of s cells with l and r ones in its halves adds (l − r)²/(s λ), the
+    root of c ones c²/(n λ) more, so the best for each node and each number of ones follows from its two children:
+    O(n²) in all, where there are 2ⁿ queries.
+
+    Raises:
+        WorkloadError: n is no power of 2, ε is not positive, A lacks full column rank, or its profile has other
+            eigenvectors.
+
+    Source: Theorem 6.30; the recursion is ours. The paper's 0101… attains it for H_n, and for Y_n from n = 8 on.
+    """
+    a = _matrix(strategy)
+    values = _haar_values(profile(a))
+    if values.min() <= SAME * values.max():
+        raise _unanswered("some 0-1 query", int((values > SAME * values.max()).sum()), len(values))
+    n = len(values)
+    best = np.zeros((n, 2))  # of each node, by the number of ones below it
+    for j in range(_log2(n) - 1, -1, -1):
+        left, right = best[0::2], best[1::2]
+        half = n >> (j + 1)
+        best = np.full((2**j, 2 * half + 1), -np.inf)
+        for ones in range(half + 1):
+            difference = (ones - np.arange(half + 1)) ** 2 / (2 * half * values[2**j : 2 ** (j + 1), None])
+            here = best[:, ones : ones + half + 1]
+            np.maximum(here, left[:, ones, None] + right + difference, out=here)
+    return _unit(a, epsilon) * float((best[0] + np.arange(n + 1) ** 2 / (n * values[0])).max())
+
+
+def all_ranges_gram(n: int) -> Integers:
+    """WᵀW of all n (n + 1)/2 ranges of n ordered cells, (n, n): (min(i, j) + 1) (n − max(i, j)) for i, j from 0.
+
+    Raises:
+        WorkloadError: n is not a whole number, at least 1.
+    """
+    check_whole("cells", n, 1)
+    i = np.arange(n, dtype=np.int64)
+    return np.asarray((np.minimum(i[:, None], i) + 1) * (n - np.maximum(i[:, None], i)))
+
+
+# --- trees -------------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True)
+class Tree:
+    """A level-weighted tree over n cells.
+
+    weights: of its levels from the root to the cells; 0 where a level is left out. total_error: of the workload it was
+        made for, at ε = 1.
+    """
+
+    n: int
+    branching: int
+    weights: tuple[float, ...]
+    total_error: float
+
+    @property
+    def matrix(self) -> Array:
+        """The strategy, (nodes, n); whole numbers where the weights are 0 and 1."""
+        made = weighted_hierarchy(self.n, self.branching, self.weights)
+        return made.astype(np.int64) if set(self.weights) <= {0.0, 1.0} else made
+
+
+def best_tree(
+    workload: Matrix | None = None, *, gram: ArrayLike | None = None, branchings: Iterable[int] | None = None
+) -> Tree:
+    """The hierarchy of least total error with equal weights, by branching, with its root or without. Computed exactly.
+
+    Args:
+        workload: W, (queries, n); or else
+        gram: WᵀW, (n, n).
+        branchings: which to try; default all, 2 … n. Each takes O(n²).
+
+    Raises:
+        WorkloadError: not exactly one of workload and gram is given, or there is no branching to try.
+
+    **Guarantees**
+        * `total_error` is that of the matrix, to rounding; the first of equals is taken.
+    """
+    g = _gram(workload, gram)
+    n = len(g)
+    tried = list(range(2, max(n, 2) + 1)) if branchings is None else list(branchings)
+    if not tried:
+        raise WorkloadError("no branching was given to try; leave it out to try all. No tree was made.")
+    found = []
+    for b in tried:
+        sums, h = _NodeSums(g, b), height(n, b)
+        for root in (1.0, 0.0) if h else (1.0,):
+            weights = (root,) + (1.0,) * h
+            found.append(Tree(n, b, weights, 2 * sums.cost(np.array(weights))))
+    return min(found, key=lambda t: t.total_error)
+
+
+def weighted_tree(workload: Matrix | None = None, *, gram: ArrayLike | None = None, branching: int = 2) -> Tree:
+    """A hierarchy with the level weights of least total error that a search finds; Σ weights = 1.
+
+    Leaving a level out is always a local optimum, so every set of levels is tried with equal weights; then the weights
+    of the best few sets are improved smoothly. 2^height evaluations, of O(n²/b²) each.
+
+    Args:
+        workload: W, (queries, n); or else
+        gram: WᵀW, (n, n).
+        branching: children b of a node.
+
+    Raises:
+        WorkloadError: not exactly one of workload and gram is given, or the branching is not a whole number, at least
+            2.
+
+    **Guarantees**
+        * `total_error` is that of the matrix, to rounding;
+        * never worse than :func:`best_tree` of that branching. Not proven to be the least.
+    """
+    g = _gram(workload, gram)
+    sums, levels = _NodeSums(g, branching), height(len(g), branching) + 1
+    # The cells always stay: without them single cells could not be answered.
+    chosen = [np.array([*above, 1.0]) for above in itertools.product((0.0, 1.0), repeat=levels - 1)]
+    costs = [sums.cost(w) for w in chosen]
+    best, weights = math.inf, chosen[-1]
+    for at in np.argsort(costs, kind="stable")[:POLISHED]:
+        used = np.flatnonzero(chosen[at])
+        improved = _improved(sums, levels, used)
+        for w in (chosen[at], improved):
+            if (cost := sums.cost(w)) < best:
+                best, weights = cost, w
+    return Tree(len(g), branching, tuple(float(w) for w in weights / weights.sum()), 2 * best)
+
+
+def _improved(sums: _NodeSums, levels: int, used: NDArray[np.intp]) -> Floats:
+    """Level weights, (levels,), from equal ones on some levels, by descent in their logarithms."""
+
+    def weights(logarithms: Floats) -> Floats:
+        w = np.zeros(levels)
+        w[used] = np.exp(logarithms)
+        return w
+
+    def cost(logarithms: Floats) -> float:
+        return math.log(sums.cost(weights(logarithms)))
+
+    # The scale is free: bounds keep a useless level from running away.
+    bounds = [(-9.0, 9.0)] * len(used)
+    found = optimize.minimize(cost, np.zeros(len(used)), method="L-BFGS-B", bounds=bounds)
+    return weights(found.x)
+
+
+class _NodeSums:
+    """Total errors of the level-weighted trees of one branching, without their matrices.
+
+    For X = Σ_l θ_l² N_lᵀN_l take the levels in turn from the cells: X⁻¹ loses t v_B v_Bᵀ/(1 + t s_B) for each node B,
+    where v_B = X⁻¹u_B, s_B = u_Bᵀv_B, u_B is its indicator and t = θ². Nodes of a level are disjoint, and those below
+    are nested in them: v_B is the sum of its children's v, each divided by its 1 + t s. Only s_B and v_BᵀGv_C are kept,
+    and those of the first level above the cells are sums of G itself.
+    """
+
+    def __init__(self, gram: Floats, branching: int) -> None:
+        self.branching, self.trace = branching, float(np.trace(gram))
+        self.counts, self.gram = self._above(np.ones(len(gram)), gram)
+
+    def _above(self, s: Floats, g: Floats) -> tuple[Floats, Floats]:
+        """Sums over the children of each node."""
+        starts = np.arange(0, len(s), self.branching)
+        return np.add.reduceat(s, starts), np.add.reduceat(np.add.reduceat(g, starts, axis=0), starts, axis=1)
+
+    def cost(self, weights: Floats) -> float:
+        """(Σθ)² tr(X⁻¹G), for weights θ from the root to the cells, the last of them positive."""
+        cells, *squares = weights[::-1] ** 2
+        trace, s, g = self.trace / cells, self.counts / cells, self.gram / cells**2
+        factors = np.ones(len(s))
+        for number, t in enumerate(squares):
+            if number:
+                s, g = self._above(s * factors, g * factors[:, None] * factors)
+            factors = 1 / (1 + t * s)
+            trace -= float((t * g.diagonal() * factors).sum())
+        return float(weights.sum() ** 2 * trace)
+
+
+# --- other strategies of the same profile ------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """A profile P D Pᵀ.
+
+    values: the diagonal of D, (n,), rising. vectors: P, (n, n), one eigenvector a column.
+    """
+
+    values: Floats
+    vectors: Floats
+
+    def strategy(self, rotation: ArrayLike | None = None) -> Floats:
+        """Q [D^½ Pᵀ; 0], (m, n): every strategy of this profile is one of these (Theorem 4.13).
+
+        Args:
+            rotation: Q, (m, m) with m ≥ n, QᵀQ = I; None for I_n.
+
+        Raises:
+            WorkloadError: Q is not orthogonal, or smaller than the profile.
+        """
+        root = np.sqrt(self.values)[:, None] * self.vectors.T
+        if rotation is None:
+            return root
+        q = _matrix(rotation).astype(np.float64)
+        m, n = len(q), len(root)
+        if q.shape != (m, m) or m < n or np.abs(q.T @ q - np.eye(m)).max() > SAME:
+            raise WorkloadError(
+                f"a rotation of a profile of {n} cells is an orthogonal matrix of at least that size; got one of shape "
+                f"{q.shape}" + (", which is not orthogonal." if q.shape == (m, m) and m >= n else ".")
+            )
+        return q[:, :n] @ root
+
+
+def spectrum(profile: ArrayLike) -> Spectrum:
+    """The spectral decomposition of a profile, and so all strategies that have it.
+
+    Args:
+        profile: AᵀA, (n, n), symmetric and positive semidefinite.
+
+    Raises:
+        WorkloadError: it is not.
+
+    **Guarantees**
+        * P is orthogonal, D ≥ 0, and `strategy(Q)` has the profile for every orthogonal Q, to rounding.
+
+    Source: Definitions 4.9 and 4.12, Theorem 4.13. The paper decomposes the inverse: the same vectors, inverse values.
+    """
+    g = _square(profile)
+    values, vectors = np.linalg.eigh((g + g.T) / 2)
+    if values[0] < -SAME * max(values[-1], 0.0):
+        raise WorkloadError(f"a profile AᵀA has no negative eigenvalue; the least of this one is {values[0]:.3g}.")
+    return Spectrum(np.maximum(values, 0.0), vectors)
+
+
+def coarse_root(profile: ArrayLike, coarse: int = 0) -> Floats:
+    """A square strategy of low sensitivity with the profile of H_n, Y_n or another Haar tree, in closed form, (n, n).
+
+    The symmetric square root on the span of the 2^r coarsest blocks, r = `coarse`, and below that the normalised rows
+    of Y_n times the roots of their eigenvalues. With n = 2^k the sensitivities are
+
+        Y_n: k − r + 2^(r/2)                                     for r ≥ 1 (k + 1 for r = 0),
+        H_n: Σ_{j=1}^{k−r} √(1 − 2^−j) + √(2^(r+1) − 2^(r−k)).
+
+    r = 1 is the k + √2 − 1 of Appendix F.1 for Y_n, r = 3 the least, k + 2√2 − 3; for H_n r = 0 is the decomposition of
+    that appendix and r = 2 the least, which tends to k + 0.2738.
+
+    Args:
+        profile: AᵀA, (n, n), diagonal in the rows of Y_n.
+        coarse: r, from 0 to log₂ n.
+
+    Raises:
+        WorkloadError: n is no power of 2, r is out of range, or the profile has other eigenvectors.
+
+    **Guarantees**
+        * the profile of what is returned is the one given, to rounding.
+
+    Source: Appendix F.1 for r = 0 and 1; the family and its proof are ours.
+    """
+    g = _square(profile)
+    values, n = _haar_values(g), len(g)
+    k = _log2(n)
+    check_whole("coarse levels", coarse, 0)
+    if coarse > k:
+        raise WorkloadError(f"{n} cells have {k} levels to take together at most; got {coarse}.")
+    blocks = 2**coarse
+    indicators = np.kron(np.eye(blocks), np.ones((1, n // blocks))) / math.sqrt(n // blocks)
+    restricted = spectrum(indicators @ g @ indicators.T)
+    root = (restricted.vectors * np.sqrt(restricted.values)) @ restricted.vectors.T
+    fine = np.sqrt(values[blocks:])[:, None] * _normal_haar(n)[blocks:]
+    return np.concatenate([root @ indicators, fine])
+
+
+def _normal_haar(n: int) -> Floats:
+    """The rows of Y_n divided by their norms, (n, n), orthogonal."""
+    rows = haar(n).astype(np.float64)
+    return np.asarray(rows / np.sqrt((rows**2).sum(axis=1))[:, None])
+
+
+def _haar_values(profile: Array) -> Floats:
+    """The eigenvalues of a profile by the rows of Y_n, (n,)."""
+    rows = _normal_haar(len(profile))
+    turned = rows @ profile @ rows.T
+    values = turned.diagonal().copy()
+    if np.abs(turned - np.diag(values)).max() > SAME * max(float(np.abs(values).max()), np.finfo(float).tiny):
+        raise WorkloadError(
+            "this needs a profile whose eigenvectors are the rows of haar(n), such as that of hierarchy(n) or haar(n) "
+            "with any level weights; this one has others."
+        )
+    return np.maximum(values, 0.0)
+
+
+# --- better strategies -------------------------------------------------------------------------------------------
+
+
+def equal_noise(strategy: Matrix, scales: ArrayLike) -> Floats:
+    """diag(1/b) A, (m, n): with noise of one scale it is A measured with Laplace noise of scale b_i on row i.
+
+    Its sensitivity is the ε that the unequal noise spends; its rows of answers are those of A divided by b.
+
+    Args:
+        strategy: A, (m, n).
+        scales: b, (m,), positive.
+
+    Raises:
+        WorkloadError: A is no matrix of finite numbers, or there is not one positive scale for each row.
+
+    Source: Proposition A.33, with b = 1.
+    """
+    a, b = _matrix(strategy), np.asarray(scales, dtype=np.float64)
+    if b.shape != (len(a),) or not np.isfinite(b).all() or (b <= 0).any():
+        raise WorkloadError(f"{len(a)} rows need as many positive finite scales; got an array of shape {b.shape}.")
+    return np.asarray(a / b[:, None])
+
+
+def augment(strategy: Matrix) -> Array:
+    """A with its deficient columns completed: below A, the entries of diag(|A|₁ − ‖a_i‖₁) that are not 0.
+
+    A record in a cell whose column is shorter than the longest pays less than the others; asking that cell once more,
+    with the difference for weight, is free.
+
+    Returns:
+        (m + deficient columns, n): whole numbers for whole numbers; a copy of A where no column is deficient.
+
+    Raises:
+        WorkloadError: A is no matrix of finite numbers.
+
+    **Guarantees**
+        * every column has the L1 norm |A|₁: the sensitivity is the same;
+        * no query of the row space of A has a larger error (Theorem 5.27).
+
+    Source: section 5.3.
+    """
+    a = _matrix(strategy)
+    columns = np.abs(a).sum(axis=0)
+    missing = columns.max() - columns
+    # A difference that is rounding only is no deficiency.
+    deficient = missing > (0 if a.dtype.kind == "i" else 4 * np.finfo(np.float64).eps * len(a) * columns.max())
+    return np.concatenate([a, np.diag(missing)[deficient]])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SingularValueBound:
+    """What the singular values of a workload say of its total error, at ε = 1.
+
+    values: the singular values δ of W, (n,), rising.
+    strategy: diag(√δ) Pᵀ without its zero rows, (rank, n): the optimum of the singular value bound approximation.
+    """
+
+    values: Floats
+    strategy: Floats
+
+    @property
+    def upper(self) -> float:
+        """2 (Σδ)²: at least the total error of `strategy`."""
+        return 2 * float(self.values.sum()) ** 2
+
+    @property
+    def lower(self) -> float:
+        """2 (Σδ)²/n: at most the total error of any strategy whatever."""
+        return self.upper / len(self.values)
+
+
+def singular_value_bound(workload: Matrix | None = None, *, gram: ArrayLike | None = None) -> SingularValueBound:
+    """The singular value bound approximation of a workload W: its strategy, and a bound from either side.
+
+    |A|₁ is at most √tr AᵀA for A = D Pᵀ (Theorem 5.23), and the least of tr(AᵀA) tr((AᵀA)⁻¹WᵀW) is (Σδ)², at
+    D = diag(√δ) and the eigenvectors P of WᵀW (Theorem 5.25). The same number over n bounds every strategy from below:
+    |A|₁² ≥ |A|₂² ≥ tr(AᵀA)/n.
+
+    Args:
+        workload: W, (queries, n); or else
+        gram: WᵀW, (n, n).
+
+    Raises:
+        WorkloadError: not exactly one of workload and gram is given, or it is no such matrix.
+
+    **Guarantees**
+        * lower ≤ total_error(any strategy, W), total_error(strategy, W) ≤ upper = n · lower (Theorem 5.26).
+
+    Source: section 5.2.2; the lower bound is ours and proves Theorem 5.26 in one line.
+    """
+    if gram is None and workload is not None:
+        w = _matrix(workload).astype(np.float64)
+        _, found, vectors = np.linalg.svd(w, full_matrices=False)
+        values = np.zeros(w.shape[1])
+        values[: len(found)] = found
+    else:
+        turned = spectrum(_gram(workload, gram))
+        values, vectors = np.sqrt(turned.values[::-1]), turned.vectors.T[::-1]
+    keep = values > values[0] * len(values) * np.finfo(np.float64).eps
+    values = np.where(keep, values, 0.0)
+    root = np.sqrt(values[keep])[:, None] * vectors[: int(keep.sum())]
+    return SingularValueBound(values[::-1].copy(), root[::-1].copy())
+
+
+def _log2(n: int) -> int:
+    """The logarithm of a power of 2, exact."""
+    check_whole("cells", n, 1)
+    if n & (n - 1):
+        raise WorkloadError(f"a Haar tree has a power of 2 of cells; got {n}. Pad with empty cells, or use hierarchy.")
+    return int(n).bit_length() - 1
+
+
+def _matrix(a: Matrix) -> Array:
+    """(m, n), of int64 or float64, finite."""
+    return rules.dense(a) if isinstance(a, op.Operator) else op.Dense(np.asarray(a)).matrix
+
+
+def _square(a: ArrayLike) -> Floats:
+    """A symmetric matrix."""
+    g = _matrix(a).astype(np.float64)
+    if g.shape[0] != g.shape[1] or np.abs(g - g.T).max() > SAME * np.abs(g).max():
+        raise WorkloadError(f"a profile or Gram matrix is square and symmetric; got one of shape {g.shape}.")
+    return g
+
+
+def _gram(workload: Matrix | None, gram: ArrayLike | None) -> Floats:
+    """WᵀW from one or the other."""
+    if (workload is None) == (gram is None):
+        raise WorkloadError("give the workload, or gram= its Gram matrix WᵀW; exactly one of them.")
+    return _square(profile(workload)) if workload is not None else _square(np.asarray(gram))
+
+
+def _unit(a: Array, epsilon: float) -> float:
+    """2 |A|₁²/ε², the variance of the noise on an answer to A."""
+    if isinstance(epsilon, bool) or not 0 < epsilon < math.inf:
+        raise WorkloadError(f"an epsilon is a positive finite number; got {epsilon!r}.")
+    return 2.0 * (float(sensitivity(a)) / epsilon) ** 2
+
+
+def _row_space(a: Array) -> tuple[Floats, Floats]:
+    """Right singular vectors, (rank, n), and singular values, (rank,)."""
+    # Of R in A = QR: the same, and n × n where A is long.
+    r = np.linalg.qr(a.astype(np.float64), mode="r")
+    _, values, directions = np.linalg.svd(r, full_matrices=False)
+    keep = values > values[0] * max(a.shape) * np.finfo(np.float64).eps
+    if not keep.any():
+        raise WorkloadError("a strategy of zeros answers nothing; give one with a question in it.")
+    return directions[keep], values[keep]
+
+
+def _inverse(a: Array) -> Floats:
+    """(AᵀA)⁻¹, (n, n)."""
+    directions, values = _row_space(a)
+    if len(values) < a.shape[1]:
+        raise _unanswered("some query", len(values), a.shape[1])
+    return np.asarray((directions.T / values**2) @ directions)
+
+
+def _unanswered(what: str, rank: int, n: int) -> WorkloadError:
+    return WorkloadError(
+        f"{what} is outside the row space of the strategy, which has rank {rank} of {n}: no answer can be rebuilt. "
+        "Add rows to the strategy that ask for it. Nothing was computed."
+    )

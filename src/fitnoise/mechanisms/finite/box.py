@@ -1,0 +1,437 @@
+"""Finite mechanisms without a table, made and judged: for sums and counts with millions of results.
+
+What keeps them private stands in :mod:`fitnoise.kernel.designs.lazy` and `clamped` beside it; here is what only
+costs accuracy: whether tight constraints exist, the weights that are tried, and how good the answers are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+from numpy.typing import NDArray
+from scipy import fft
+from scipy.ndimage import maximum_filter
+
+from fitnoise.errors import PlanError, WorkloadError
+from fitnoise.kernel.designs.clamped import ClampedMechanism
+from fitnoise.kernel.designs.graphs import Box, QueryGraph
+from fitnoise.kernel.designs.lazy import (
+    WORD,
+    Enclosed,
+    LazyMechanism,
+    alpha_just_above,
+    checked_box,
+    layers,
+    one_side,
+    row_sums,
+)
+from fitnoise.kernel.exact import Floats, Integers, exp_below, rational
+from fitnoise.mechanisms.finite.existence import Verdict, existence
+from fitnoise.mechanisms.finite.priors import checked_confidence, checked_prior
+from fitnoise.mechanisms.finite.similarity import Similarity
+
+BAND_LIMIT = 2**26
+"""Most results times the step, on one axis: what solving for the weights holds, about 2 GB at the limit."""
+
+MARGIN_ERROR = 1e-12
+"""A coverage that is above a confidence by less is taken to be below it."""
+
+_WEIGHT_BITS = 58
+
+_ROUNDS = 4
+
+_RESERVE = Fraction(1, 2**46)
+
+_RESERVE_SLOW = Fraction(1, 2**55)
+"""What is kept of ε for what bounds of rows leave open: the first, and the second over the smaller of ε and 1."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class BoxAccuracy:
+    """How good a mechanism P(o | i) ∝ α^d(i,o) Z_o is. of: the mechanism."""
+
+    of: LazyMechanism
+
+    def hits(self) -> Floats:
+        """The probability of the right answer for every result, (n,): Z_i / N_i, each within a part of 10⁻¹³."""
+        return np.asarray((self.of.weights / self.of.sums).ravel())
+
+    def hit_rate(self, prior: npt.ArrayLike) -> float:
+        """The probability of the right answer under a prior.
+
+        Raises:
+            WorkloadError: the prior is none.
+        """
+        return float(checked_prior(self.of.graph.n, prior) @ self.hits())
+
+    def absolute_errors(self) -> Floats:
+        """E |answer − truth| for every result, (n,), in units of the axes; for several axes the sum over them.
+
+        By Fourier transform, with an error of some 10⁻¹² of the largest.
+        """
+        return self._mean(np.abs)
+
+    def squared_errors(self) -> Floats:
+        """E (answer − truth)² for every result, (n,), in units of the axes; for several axes the sum over them."""
+        return self._mean(np.square)
+
+    def mae(self, prior: npt.ArrayLike) -> float:
+        """The mean absolute error under a prior."""
+        return float(checked_prior(self.of.graph.n, prior) @ self.absolute_errors())
+
+    def rmse(self, prior: npt.ArrayLike) -> float:
+        """The root of the mean squared error under a prior."""
+        return math.sqrt(checked_prior(self.of.graph.n, prior) @ self.squared_errors())
+
+    def _mean(self, of: Callable[[Integers], Integers]) -> Floats:
+        """Σ_o α^d(i,o) Z_o Σ_k of(i_k − o_k) / N_i: a convolution, made a ring that is long enough."""
+        sizes = [fft.next_fast_len(2 * s - 1, real=True) for s in self.of.weights.shape]
+        far: Any = 0
+        size: Any = 0
+        for axis, (s, v) in enumerate(zip(sizes, self.of.steps, strict=True)):
+            spread = [-1 if k == axis else 1 for k in range(len(sizes))]
+            apart = np.minimum(np.arange(s), s - np.arange(s)).reshape(spread)
+            far = np.maximum(far, -(-apart // v))
+            size = size + of(apart)
+        kernel = size * np.exp(math.log(self.of.alpha) * far)
+        share = self.of.weights / float(self.of.top)
+        found = fft.irfftn(fft.rfftn(kernel) * fft.rfftn(share, sizes), sizes)
+        inside = found[tuple(slice(s) for s in self.of.weights.shape)]
+        return np.asarray((inside / (self.of.sums / float(self.of.top))).ravel())
+
+    def posterior(self, prior: npt.ArrayLike, output: int) -> Floats:
+        """P(i | o) of one output under a prior, (n,); zeros for an output that never occurs.
+
+        Raises:
+            WorkloadError: the prior is none.
+        """
+        pi = checked_prior(self.of.graph.n, prior)
+        far = self.of.box.distances_from(np.array([range(self.of.graph.n)[output]]))[0]
+        joint = (
+            pi * np.exp(math.log(self.of.alpha) * far) / self.of.sums.ravel() * float(self.of.weights.flat[output] > 0)
+        )
+        whole = float(joint.sum())
+        return np.asarray(joint / whole if whole > 0 else joint)
+
+    def leakage(self, prior: npt.ArrayLike) -> float:
+        """Min-entropy leakage about the result, in bits: log2(Σ_o max_i π_i P(o | i) / max π).
+
+        The largest π_i α^d(i,o) / N_i of all i are passed on from neighbour to neighbour until none changes, or what
+        changes is below a part of 10⁻¹⁸.
+
+        Raises:
+            WorkloadError: the prior is none.
+
+        Source: proposition 5.
+        """
+        pi = checked_prior(self.of.graph.n, prior)
+        best = pi.reshape(self.of.weights.shape) / (self.of.sums / float(self.of.top))
+        least, sizes = 1e-18 * float(best.max()), [2 * v + 1 for v in self.of.steps]
+        while True:
+            wider = np.maximum(best, float(self.of.alpha) * maximum_filter(best, size=sizes, mode="nearest"))
+            changed = wider[wider > best]
+            best = wider
+            if not changed.size or float(changed.max()) < least:
+                return math.log2(float((best * (self.of.weights / float(self.of.top))).sum() / pi.max()))
+
+    def margin(self, confidence: float) -> int:
+        """The smallest h such that the answer is within h of the truth with this probability, whatever the truth.
+
+        For several axes all of them are within h at once: h is the largest of their errors. In units of the axes.
+
+        Args:
+            confidence: a number above 0 and below 1.
+
+        Raises:
+            WorkloadError: the confidence is none.
+
+        **Guarantees**
+
+        - P(|answer − truth| ≤ h | i) ≥ confidence for every result i. Rounding is on the safe side: h is the smallest
+          one for some confidence that is larger by at most MARGIN_ERROR.
+        """
+        wanted = checked_confidence(confidence)
+        box = self.of.box
+        missed = _Tails(box, self.of.alpha, self.of.weights, self.of.bounds) if len(box.shape) == 1 else self._beyond
+        least, most = -1, max(box.shape) - 1  # nothing is beyond the most
+        while most - least > 1:
+            middle = min(2 * least + 2, (least + most) // 2)
+            least, most = (least, middle) if missed(middle) + MARGIN_ERROR <= 1 - wanted else (middle, most)
+        return most
+
+    def _beyond(self, h: int) -> float:
+        """At least the largest probability of an error above h on some axis."""
+        near, whole = layers(self.of.box, self.of.alpha, self.of.weights, h), self.of.bounds
+        low = np.ldexp((near.values - near.off).astype(np.float64), -near.unit)
+        return float((1 - low / np.ldexp((whole.values + whole.off).astype(np.float64), -whole.unit)).max())
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Tails:
+    """The largest probability of an error above h, but for rounding, which is 10⁻¹⁴ or less.
+
+    With q = ⌊h/v⌋ and e = (q + 1) v, the sum of α^d(i,o) Z_o over all o > i + h is
+
+    α^(q+1) (Z_{i+h+1} + … + Z_{i+e} + F_{i+e}).
+    """
+
+    box: Box
+    alpha: Fraction
+    weights: Integers
+    rows: Enclosed
+
+    @cached_property
+    def _sides(self) -> list[tuple[NDArray[np.uint64], Floats]]:
+        """Sums of Z up to i, and F rounded up, from the left and from the right."""
+        found = []
+        for own in (self.weights, self.weights[::-1]):
+            side = one_side(self.box, self.alpha, own)
+            above = np.ldexp((side.values + side.off).astype(np.float64), -side.unit)
+            found.append((np.cumsum(own.astype(np.uint64), dtype=np.uint64), above))
+        return found
+
+    def __call__(self, h: int) -> float:
+        (n,), (v,) = self.box.shape, self.box.steps
+        places = np.arange(n)
+        steps = h // v + 1
+        near, far = np.minimum(places + h, n - 1), places + steps * v
+        found = []
+        for sums, above in self._sides:
+            part = (sums[np.minimum(far, n - 1)] - sums[near]).astype(np.float64)
+            found.append(float(self.alpha) ** steps * (part + np.where(far < n, above[np.minimum(far, n - 1)], 0.0)))
+        low = np.ldexp((self.rows.values - self.rows.off).astype(np.float64), -self.rows.unit)
+        return float(((found[0] + found[1][::-1]) / low).max())
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class StaircaseAccuracy:
+    """How good clamped staircase noise is, by sums over m of uniform noises (:mod:`fitnoise.kernel.designs.clamped`).
+
+    of: the mechanism.
+    """
+
+    of: ClampedMechanism
+
+    @cached_property
+    def _series(self) -> Floats:
+        """(1 − α) α^m / T for every m."""
+        m = np.arange(self.of.terms)
+        weights = np.exp(m * math.log(self.of.alpha))
+        return np.asarray(weights / (weights @ self._product(range(len(self.of.steps)))))
+
+    def _product(self, axes: range | list[int]) -> Floats:
+        """Π (2 m v_k + 1) over some axes, for every m."""
+        m = np.arange(self.of.terms)
+        out = np.ones(len(m))
+        for k in axes:
+            out = out * (2.0 * m * self.of.steps[k] + 1)
+        return out
+
+    def _single(self, k: int) -> Floats:
+        """P(|x_k| = t) / (1 if t = 0 else 2) of one axis, t = 0 …, as far as its results go."""
+        rest = self._series * self._product([j for j in range(len(self.of.steps)) if j != k])
+        tails = np.append(np.cumsum(rest[::-1])[::-1], 0.0)
+        t = np.arange(self.of.shape[k])
+        return np.asarray(tails[np.minimum(-(-t // self.of.steps[k]), len(tails) - 1)])
+
+    def hits(self) -> Floats:
+        """The probability of the right answer for every result, (n,): larger at the ends, which gather."""
+        m = np.arange(self.of.terms)
+        out = np.ones(())
+        classes = [np.zeros(s, dtype=np.intp) for s in self.of.shape]
+        for own in classes:
+            own[0] += 1
+            own[-1] += 1
+        found = np.zeros([3] * len(self.of.shape))
+        for kinds in np.ndindex(*found.shape):
+            counts = np.ones(len(m))
+            for k, ends in enumerate(kinds):
+                counts = counts * (1.0, m * self.of.steps[k] + 1.0, 2.0 * m * self.of.steps[k] + 1)[ends]
+            found[kinds] = self._series @ counts
+        out = found[np.ix_(*classes)]
+        return np.asarray(out.ravel())
+
+    def hit_rate(self, prior: npt.ArrayLike) -> float:
+        """The probability of the right answer under a prior."""
+        return float(checked_prior(self.of.graph.n, prior) @ self.hits())
+
+    def margin(self, confidence: float) -> int:
+        """An h such that P(every axis of the answer is within h of the truth | i) ≥ confidence for every result i.
+
+        The smallest, unless every result is within h of an end of its range; clamping helps there.
+
+        Raises:
+            WorkloadError: the confidence is not strictly between 0 and 1.
+        """
+        wanted = checked_confidence(confidence) + MARGIN_ERROR
+        m = np.arange(self.of.terms)
+
+        def enough(h: int) -> bool:
+            counts = np.ones(len(m))
+            for v, size in zip(self.of.steps, self.of.shape, strict=True):
+                counts = counts * (2.0 * np.minimum(m * v, h if h < size - 1 else m * v) + 1)
+            return float(self._series @ counts) >= wanted
+
+        low, high = -1, max(self.of.shape) - 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return high
+
+    def mae(self, prior: npt.ArrayLike) -> float:
+        """The mean absolute error under a prior; for several axes the sum over them."""
+        return self._mean(prior, lambda t: np.ones(len(t)))
+
+    def rmse(self, prior: npt.ArrayLike) -> float:
+        """The root of the mean squared error under a prior."""
+        return math.sqrt(self._mean(prior, lambda t: 2.0 * t - 1))
+
+    def _mean(self, prior: npt.ArrayLike, growth: Callable[[Floats], Floats]) -> float:
+        """Σ_i π_i Σ_k E f(|clamped x_k|), f(0) = 0 and f(t) − f(t − 1) = growth(t)."""
+        pi = checked_prior(self.of.graph.n, prior).reshape(self.of.shape)
+        total = 0.0
+        for k, size in enumerate(self.of.shape):
+            own = self._single(k)
+            beyond = 0.5 - own[0] / 2 - np.append(0.0, np.cumsum(own[1:]))  # P(x ≥ t + 1), t = 0 …
+            t = np.arange(1.0, size)
+            reach = np.append(0.0, np.cumsum(growth(t) * np.maximum(beyond[: size - 1], 0)))
+            marginal = pi.sum(axis=tuple(j for j in range(pi.ndim) if j != k))
+            total += float(marginal @ (reach + reach[::-1]))
+        return total
+
+    def leakage(self, prior: npt.ArrayLike) -> float:
+        """Min-entropy leakage about the result in bits, where all results are equally likely: log2(n · hit rate).
+
+        Raises:
+            WorkloadError: the prior is another.
+        """
+        pi = checked_prior(self.of.graph.n, prior)
+        if pi.max() - pi.min() > 1e-12 / self.of.graph.n:
+            raise WorkloadError(
+                f"for noise on {self.of.graph.n:,} results leakage is told where all are equally likely, and for no "
+                "other prior. Nothing was computed."
+            )
+        return math.log2(float(self.hits().sum()))
+
+    def posterior(self, prior: npt.ArrayLike, output: int) -> Floats:
+        """P(i | o) of one output under a prior, (n,)."""
+        pi = checked_prior(self.of.graph.n, prior)
+        m = np.arange(self.of.terms)
+        at = np.unravel_index(output, self.of.shape)
+        chance = np.zeros(self.of.shape)
+        for weight, n in zip(self._series.tolist(), m.tolist(), strict=True):
+            counts = np.ones([1] * len(self.of.shape))
+            for k, (o, size) in enumerate(zip(at, self.of.shape, strict=True)):
+                radius, i = n * self.of.steps[k], np.arange(size)
+                low = -radius if o == 0 else np.maximum(o - i, -radius)
+                high = radius if o == size - 1 else np.minimum(o - i, radius)
+                spread = [1] * len(self.of.shape)
+                spread[k] = size
+                counts = counts * np.maximum(high - low + 1.0, 0.0).reshape(spread)
+            chance += weight * counts
+        joint = pi * chance.ravel()
+        return np.asarray(joint / joint.sum())
+
+
+def lazy_tight_constraints(graph: QueryGraph, epsilon: float | Fraction) -> LazyMechanism:
+    """The mechanism of tight constraints on a box of up to RESULTS_LIMIT results, without a table.
+
+    It is made for an ε′ below ε by some 10⁻¹⁴, for which existence is decided; privacy is proven for ε.
+
+    Args:
+        graph: the graph of a sum, of counts that do not restrict each other, or of another box.
+        epsilon: ε.
+
+    Returns:
+        The mechanism; draw with `fitnoise.kernel.noise.by_distance`.
+
+    Raises:
+        PlanError: the results are no box, or too many; the mechanism does not exist at this ε, or existence is not
+            proven; privacy could not be proven; or drawing would take too many tries. Nothing is clipped.
+        WorkloadError: ε is no number of its range.
+
+    **Guarantees**
+
+    - ε-private, exactly; probabilities are those of `tight_constraints` to about 1e-12, entry by entry.
+
+    Source: definition 7, section 5.
+    """
+    exact = rational(epsilon)
+    inner = exact - _RESERVE - _RESERVE_SLOW / min(exact, Fraction(1))
+    alpha = alpha_just_above(inner)
+    box = checked_box(graph, alpha)
+    bits = _WEIGHT_BITS
+    if len(box.shape) == 1:
+        v = box.steps[0]
+        bits = min(bits, WORD - 1 - v.bit_length())
+        if v < box.n - 1 and v * box.n > BAND_LIMIT:
+            raise PlanError(
+                f"{box.n} results in steps of {v} are too many to solve for: results times steps need to be at most "
+                f"{BAND_LIMIT}. Ask a coarser query. No mechanism was made."
+            )
+    z = _existing(graph, inner)
+    weights = _wholes(z, bits)
+    for _ in range(_ROUNDS):
+        rows = row_sums(box, alpha, weights)
+        spread = rows.spread
+        if spread is not None and spread / alpha <= exp_below(exact):
+            break
+        unit = float(weights.max()) / float(z.max())
+        z = z + Similarity(graph, inner).solve(1 - rows.floats.ravel() / unit)
+        if z.min() < 0:
+            raise PlanError(
+                f"at ε = {float(exact):.6g} a weight of the mechanism of tight constraints is too close to 0 for "
+                "floating point. Take another ε. No mechanism was made."
+            )
+        weights = _wholes(z, bits)
+    return LazyMechanism(graph, exact, "tight constraints", alpha, weights.reshape(box.shape))
+
+
+def _existing(graph: QueryGraph, epsilon: Fraction) -> Floats:
+    """A z ≥ 0 with Φ z = 1 but for rounding, or the refusal that says why not."""
+    decision = existence(graph, epsilon)
+    z = decision.weights
+    if decision.verdict is Verdict.NO:
+        least = "" if z is None else f", an entry of {z.min():.6g}"
+        raise PlanError(
+            f"the mechanism of tight constraints does not exist at ε = {float(epsilon):.6g}: z, which would be "
+            f"probabilities, has no solution without negative entries{least}. Take a larger ε; or, for up to 4,096 "
+            "results, the residual-column mechanism, which exists for every ε. No mechanism was made."
+        )
+    if decision.verdict is Verdict.UNDECIDED or z is None:
+        raise PlanError(
+            f"whether the mechanism of tight constraints exists at ε = {float(epsilon):.6g} is open: {decision.reason}."
+            " Take a larger ε; or, for up to 4,096 results, the residual-column mechanism, which exists for every ε. "
+            "No mechanism was made."
+        )
+    # An entry that is proven to be at least 0 may be computed as less, by its error; it is 0 then, to that error.
+    z = np.where((z < 0) & (z >= -decision.radius), 0.0, z)
+    if z.min() < 0:
+        raise PlanError("existence was certified, but z has an entry proven to be below 0; no mechanism was made")
+    return np.asarray(z, dtype=np.float64)
+
+
+def _wholes(z: Floats, bits: int) -> Integers:
+    """Whole numbers in proportion to z, the largest of them 2^bits."""
+    return np.asarray(np.rint(np.ldexp(z / z.max(), bits)), dtype=np.int64)
+
+
+def clamped_staircase(graph: QueryGraph, epsilon: float | Fraction) -> ClampedMechanism:
+    """Staircase noise for a box of up to RESULTS_LIMIT results, at every ε whose errors can be summed up.
+
+    Raises:
+        PlanError: the results are no box, or too many, or ε is too small.
+        WorkloadError: ε is no number of its range.
+    """
+    exact = rational(epsilon)
+    return ClampedMechanism(graph, exact, alpha_just_above(exact))

@@ -1,0 +1,111 @@
+"""Cells: results that look alike from everywhere, so that one number stands for all of them.
+
+Let Φ be a symmetric matrix whose entries depend on distances, and let the results be split into cells such that every
+result of a cell sees equally many results of every cell at every distance (an *equitable* partition). With
+
+    B_CD = Σ_{j in D} Φ_ij    for any i in C
+
+and a right-hand side b that is constant on cells: if B w = b, then z_i = w_{cell(i)} solves Φ z = b; and if Φ z = b,
+the averages of z over the cells solve B w = b. So a non-negative z exists iff a non-negative w does, whether Φ is
+singular or not. Orbits of symmetries of the graph are such cells; so are coarser ones found by refinement.
+
+Source: the averages: |C| B_CD = |D| B_DC by symmetry, hence Σ_{i in C} (Φ z)_i / |C| = Σ_D B_CD · average of z over D.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.kernel.designs.graphs import Box, Complete, Cycle, Integers, QueryGraph, Simplex
+
+REFINED_LIMIT = 2500
+"""Most results for which cells are found by refinement."""
+
+ENTRIES_LIMIT = 40_000_000
+"""Most distances from representatives to results that are held."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """An equitable partition.
+
+    Attributes:
+        of: the cell of every result, (n,), counted from 0 in the order of first results.
+        first: the first result of every cell, (m,).
+    """
+
+    of: Integers
+    first: Integers
+
+    @property
+    def m(self) -> int:
+        """The number of cells."""
+        return len(self.first)
+
+
+def cells(graph: QueryGraph, colours: NDArray[Any] | None = None) -> Cells:
+    """An equitable partition, as coarse as can be found at once.
+
+    Args:
+        graph: the graph.
+        colours: whole numbers, (n,): results of different colour are kept apart. None: all have one colour.
+
+    **Guarantees**
+        * equitable for the distances of the graph, and as fine as the colours: always, whatever the size;
+        * the same cells for the same graph; with no colours, one cell for a ring or a complete graph.
+    """
+    n, structure = graph.n, graph.structure
+    if colours is None and isinstance(structure, Cycle | Complete):
+        return _numbered(np.zeros(n, dtype=np.int64))
+    if colours is None and isinstance(structure, Simplex):
+        return _numbered(_rows(np.sort(structure.bins, axis=1)))
+    if colours is None and isinstance(structure, Box):
+        return _numbered(_folded(structure))
+    if n > REFINED_LIMIT:
+        return _numbered(np.arange(n))
+    return _numbered(_refined(graph, np.zeros(n, dtype=np.int64) if colours is None else _rows(colours[:, None])))
+
+
+def _folded(box: Box) -> Integers:
+    """Orbits under reflecting every axis and exchanging axes that are alike."""
+    kinds = list(zip(box.shape, box.steps, strict=True))
+    folded = [
+        np.minimum(x, s - 1 - x) for x, s in zip(np.unravel_index(np.arange(box.n), box.shape), box.shape, strict=True)
+    ]
+    code = np.zeros(box.n, dtype=np.int64)
+    for kind in dict.fromkeys(kinds):
+        alike = np.sort(np.stack([x for x, k in zip(folded, kinds, strict=True) if k == kind]), axis=0)
+        for x in alike:
+            code = code * kind[0] + x
+    return code
+
+
+def _refined(graph: QueryGraph, colour: Integers) -> Integers:
+    """Split cells by what they see until nothing changes."""
+    d = graph.distances()
+    steps = np.where(np.isfinite(d), d, graph.n).astype(np.int64)
+    count = int(colour.max()) + 1
+    while True:
+        seen = np.sort(steps * count + colour[None, :], axis=1)
+        colour = _rows(np.column_stack([colour, seen]))
+        if int(colour.max()) + 1 == count:
+            return colour
+        count = int(colour.max()) + 1
+
+
+def _rows(matrix: NDArray[Any]) -> Integers:
+    """The same number for equal rows, from 0."""
+    return np.asarray(np.unique(matrix, axis=0, return_inverse=True)[1], dtype=np.int64).ravel()
+
+
+def _numbered(code: Integers) -> Cells:
+    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return Cells(rank[inverse.ravel()], first[order])

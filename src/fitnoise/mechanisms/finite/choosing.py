@@ -1,0 +1,88 @@
+"""The mechanism for a question: what is tried, without data, and what is taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, final
+
+import numpy as np
+
+from fitnoise.errors import PlanError, WorkloadError
+from fitnoise.kernel.designs.choices import FiniteMechanism
+from fitnoise.kernel.designs.graphs import QueryGraph
+from fitnoise.kernel.designs.questions import Aim, FiniteQuery, Mechanism, graph_of
+from fitnoise.kernel.domain import Domain
+from fitnoise.kernel.exact import DENSE_LIMIT
+from fitnoise.kernel.units import PrivacyUnit
+from fitnoise.mechanisms.finite.accuracy import points
+from fitnoise.mechanisms.finite.box import clamped_staircase, lazy_tight_constraints
+from fitnoise.mechanisms.finite.optimal import Choice, best_mechanism
+from fitnoise.mechanisms.finite.priors import checked_prior, uniform
+
+NEGLIGIBLE = 0.02
+"""Part of the best hit rate that is given up for a smaller mean squared error. Below the ε of tight constraints, a
+residual column is right most often, and now and then far off."""
+
+SLOW = 800
+"""Most results for which every mechanism is tried; beyond, those that take minutes are left out."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Made:
+    """A mechanism for a question, and what it was chosen from.
+
+    mechanism: its answers are the best readings of its outputs under the prior. why: one sentence. choice: the
+    comparison; None where there are too many results for one.
+    """
+
+    mechanism: Mechanism
+    why: str
+    choice: Choice | None
+
+
+def choose(query: FiniteQuery, domain: Domain, unit: PrivacyUnit, *, drops: bool) -> Made:
+    """The mechanism for a question, with the best reading of its outputs. Data-free, and the same every time.
+
+    Raises:
+        WorkloadError: the question, or its prior, cannot be used.
+        PlanError: no mechanism could be made.
+    """
+    query.check(domain)
+    return _chosen(query.shape(domain, unit, drops=drops), query.record_epsilon(unit), query.prior, query.aim)
+
+
+@lru_cache(maxsize=32)
+def _chosen(shape: tuple[Any, ...], epsilon: Fraction, prior: tuple[float, ...] | None, aim: Aim) -> Made:
+    graph = graph_of(shape)
+    if graph.n > DENSE_LIMIT:
+        if prior is not None or aim is not Aim.HIT_RATE:
+            raise WorkloadError(
+                f"a question with {graph.n:,} results is answered with every result held for equally likely, and for "
+                f"the best hit rate; a prior or another aim needs at most {DENSE_LIMIT:,} results. Nothing was planned."
+            )
+        return _without_table(graph, epsilon)
+    pi = uniform(graph) if prior is None else checked_prior(graph.n, prior)
+    x = points(graph.results)
+    gain = None
+    if aim is not Aim.HIT_RATE:
+        if x is None:
+            raise WorkloadError("an aim about errors needs results that are numbers; ask for the hit rate.")
+        away = np.abs(x[:, None, :] - x[None, :, :])
+        gain = -(away if aim is Aim.MEAN_ABSOLUTE_ERROR else away**2).sum(axis=2)
+    choice = best_mechanism(graph, epsilon, pi, gain, slow_limit=SLOW, slack=NEGLIGIBLE if gain is None else 0.0)
+    read = FiniteMechanism(
+        graph, choice.mechanism.epsilon, choice.mechanism.family, choice.mechanism.weights, choice.guesses
+    )
+    return Made(read, choice.why, choice)
+
+
+def _without_table(graph: QueryGraph, epsilon: Fraction) -> Made:
+    try:
+        why = "tight constraints: no mechanism is right more often where all results are equally likely"
+        return Made(lazy_tight_constraints(graph, epsilon), why, None)
+    except PlanError as error:
+        noise = clamped_staircase(graph, epsilon)
+        return Made(noise, f"staircase noise, clamped, for {graph.n:,} results; {str(error).split(':')[0]}", None)

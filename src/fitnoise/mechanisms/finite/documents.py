@@ -1,0 +1,203 @@
+"""Mechanisms as plain JSON values: the integers that are drawn from, as short as their form allows.
+
+| form | what is written | for |
+|---|---|---|
+| `distance` | a value for every distance, and a column for every output | tight constraints, residual column |
+| `formula` | nothing: graph and ε say all | staircase, geometric, randomised response |
+| `rows` | every row | what a linear program found, and the rest, for few results |
+| `box` | α, and a weight for every result, runs of equal ones as one | tight constraints without a table |
+| `clamped` | α | staircase noise without a table |
+
+Who reads one trusts nothing in it: the mechanism is made again from these integers, and its privacy proven again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fitnoise.errors import PlanError
+from fitnoise.kernel.designs.choices import FiniteMechanism
+from fitnoise.kernel.designs.clamped import ClampedMechanism
+from fitnoise.kernel.designs.graphs import QueryGraph
+from fitnoise.kernel.designs.lazy import LazyMechanism
+from fitnoise.kernel.designs.weights import Weights, of_table, row_sums
+from fitnoise.kernel.exact import Integers
+from fitnoise.mechanisms.finite import families
+from fitnoise.mechanisms.finite.exact import hops
+
+ROWS_LIMIT = 128
+"""Most results whose rows are written out."""
+
+_FORMULAS: dict[str, Callable[[QueryGraph, Fraction], FiniteMechanism]] = {
+    "staircase": families.staircase,
+    "geometric": families.geometric,
+    "randomised response": families.randomised_response,
+}
+
+_FAMILIES = {*_FORMULAS, "tight constraints", "residual column", "linear program", "distance kernel"}
+
+_RATIO = re.compile(r"\d{1,20}/\d{1,20}", re.ASCII)
+
+_WHOLE = re.compile(r"\d{1,400}", re.ASCII)
+
+
+def document(mechanism: FiniteMechanism | LazyMechanism | ClampedMechanism) -> dict[str, Any]:
+    """The mechanism as plain JSON values; integers beyond 2⁵³ are written as texts.
+
+    Raises:
+        PlanError: it has no short form, and more than ROWS_LIMIT results.
+
+    **Guarantees**
+
+    - `read(graph, epsilon, document(m))` draws from the same integers as m.
+    """
+    out: dict[str, Any] = {"family": mechanism.family}
+    if isinstance(mechanism, LazyMechanism):
+        return out | {
+            "form": "box",
+            "alpha": str(mechanism.alpha),
+            "weights": _runs(mechanism.weights.ravel().tolist()),
+        }
+    if isinstance(mechanism, ClampedMechanism):
+        return out | {"form": "clamped", "alpha": str(mechanism.alpha)}
+    out["read_as"] = _runs(mechanism.answers.tolist(), step=1)
+    w = mechanism.weights
+    by_distance = _by_distance(mechanism)
+    if by_distance is not None:
+        return out | by_distance
+    if mechanism.family in _FORMULAS and isinstance(mechanism.graph, QueryGraph):
+        made = _FORMULAS[mechanism.family](mechanism.graph, mechanism.epsilon).weights
+        if _same(made, w):
+            return out | {"form": "formula"}
+    if mechanism.graph.n > ROWS_LIMIT:
+        raise PlanError(
+            f"a mechanism of the family {mechanism.family!r} for {mechanism.graph.n} results has no short form; at "
+            f"most {ROWS_LIMIT} rows are written out. No plan was made."
+        )
+    return out | {"form": "rows", "rows": [[str(x) for x in w.row(i)] for i in range(mechanism.graph.n)]}
+
+
+def read(
+    graph: QueryGraph, epsilon: Fraction, given: Mapping[str, Any]
+) -> FiniteMechanism | LazyMechanism | ClampedMechanism:
+    """The mechanism of a document, made and proven anew.
+
+    Raises:
+        PlanError: the document is none, or not ε-private for the graph.
+    """
+    form, family = given["form"], given["family"]
+    if family not in _FAMILIES or (form, family) in (("clamped", "tight constraints"), ("box", "staircase")):
+        raise PlanError("a mechanism of a plan is of a family that is known, and written in its form; this one is not.")
+    if form in ("box", "clamped"):
+        if not isinstance(given["alpha"], str) or not _RATIO.fullmatch(given["alpha"]):
+            raise PlanError("α of a mechanism is a ratio of whole numbers, such as 3/8. Nothing was measured.")
+        alpha = Fraction(given["alpha"])
+    if form == "clamped":
+        return ClampedMechanism(graph, epsilon, alpha, family)
+    if form == "box":
+        lazy = LazyMechanism(graph, epsilon, family, alpha, _unrun(given["weights"], graph.n))
+        if not lazy.even:
+            raise PlanError(
+                "the rows of a mechanism have different sums, so that the number of tries would tell results apart. "
+                "Nothing was measured."
+            )
+        return lazy
+    if form == "formula":
+        if family not in _FORMULAS:
+            raise PlanError(f"no formula is known for the family {family!r}. Nothing was measured.")
+        weights = _FORMULAS[family](graph, epsilon).weights
+    elif form == "rows":
+        rows = [[_whole(x) for x in _listed(row)] for row in _listed(given["rows"])]
+        if len(rows) != graph.n:
+            raise PlanError(f"a mechanism for {graph.n} results has as many rows; this one has not.")
+        weights = of_table(rows)
+    elif form == "distance":
+        weights = _of_distances(graph, given)
+    else:
+        raise PlanError(f"a mechanism is written in no form called {form!r}. Nothing was measured.")
+    answers = np.array(_unrun(given["read_as"], len(weights.columns), step=1), dtype=np.int64)
+    return FiniteMechanism(graph, epsilon, family, weights, answers)
+
+
+def _by_distance(mechanism: FiniteMechanism) -> dict[str, Any] | None:
+    """The short form of values that depend on the distance only; None where they do not."""
+    w, n = mechanism.weights, mechanism.graph.n
+    if w.codes.shape[1] not in (n, n + 1) or len(w.values) > n + 1:
+        return None
+    steps = np.minimum(hops(mechanism.graph), len(w.values) - 1)
+    if not np.array_equal(w.codes[:, :n], steps) or w.codes[:, n:].any() or w.columns[n:] not in ((), (0,)):
+        return None
+    return {
+        "form": "distance",
+        "values": [str(x) for x in w.values],
+        "columns": [str(x) for x in w.columns[:n]],
+        "total": str(w.total),
+        "rest_to": w.at,
+    }
+
+
+def _of_distances(graph: QueryGraph, given: Mapping[str, Any]) -> Weights:
+    values = tuple(_whole(x) for x in _listed(given["values"]))
+    columns = tuple(_whole(x) for x in _listed(given["columns"]))
+    at, total = given["rest_to"], _whole(given["total"])
+    if type(at) is not int or not 0 <= at <= graph.n or len(columns) != graph.n or not values:
+        raise PlanError("a mechanism by distance has a column for every result; this one has others.")
+    codes = np.minimum(hops(graph), len(values) - 1)
+    rest = tuple(total - s for s in row_sums(values, codes, columns))
+    if at == graph.n:
+        codes, columns = np.column_stack([codes, np.zeros(graph.n, dtype=np.int64)]), (*columns, 0)
+    return Weights(values, codes, columns, rest, at)
+
+
+def _same(a: Weights, b: Weights) -> bool:
+    return (
+        a.values == b.values
+        and a.columns == b.columns
+        and a.residual == b.residual
+        and a.at == b.at
+        and np.array_equal(a.codes, b.codes)
+    )
+
+
+def _runs(numbers: Sequence[int], step: int = 0) -> list[list[int | str]]:
+    """[first, length] of every run in which each number is the one before and `step`."""
+    x = np.array(numbers, dtype=object if max(map(abs, numbers), default=0) >= 2**62 else np.int64)
+    breaks = np.flatnonzero(np.diff(x) != step) + 1
+    starts = np.r_[0, breaks].astype(np.int64)
+    lengths = np.diff(np.r_[starts, len(x)])
+    return [[_short(a), int(n)] for a, n in zip(x[starts].tolist(), lengths.tolist(), strict=True)]
+
+
+def _unrun(runs: Sequence[Sequence[Any]], count: int, step: int = 0) -> Integers:
+    if not all(len(_listed(run)) == 2 for run in _listed(runs)):
+        raise PlanError("a run of numbers is its first one and its length. Nothing was measured.")
+    firsts, lengths = [_whole(run[0]) for run in runs], [run[1] for run in runs]
+    if not all(type(n) is int and n > 0 for n in lengths) or sum(lengths) != count:
+        raise PlanError(f"a list of {count} numbers is written as others. Nothing was measured.")
+    ends = np.cumsum(lengths)
+    inside = np.arange(count) - np.repeat(ends - lengths, lengths)
+    return np.asarray(np.repeat(np.array(firsts, dtype=np.int64), lengths) + step * inside)
+
+
+def _listed(given: Any) -> list[Any]:
+    if not isinstance(given, list):
+        raise PlanError("numbers of a mechanism are written in lists. Nothing was measured.")
+    return given
+
+
+def _short(x: int) -> int | str:
+    """JSON readers keep whole numbers up to 2⁵³."""
+    return x if abs(x) < 2**53 else str(x)
+
+
+def _whole(x: Any) -> int:
+    if type(x) is int and x >= 0:
+        return x
+    if isinstance(x, str) and _WHOLE.fullmatch(x):
+        return int(x)
+    raise PlanError("a weight of a mechanism is a whole number, at least 0; got something else. Nothing was measured.")

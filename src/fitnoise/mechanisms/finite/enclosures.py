@@ -1,0 +1,347 @@
+"""Proven solutions of linear systems: fixed-point whole numbers, exact fractions, and rounding that is accounted for.
+
+A number is held as a whole number x that stands for x · 2⁻¹⁹². Let R be a floating-point inverse of B, β ≥ ‖I − R B‖
+in the row-sum norm with every rounding error added, and w̃ any vector with the residual r = b − B w̃. If β < 1 then B is
+not singular, and the true solution w of B w = b has
+
+    |w − w̃|_∞ ≤ |R r|_∞ / (1 − β).
+
+The residual is computed in whole numbers and w̃ is refined until it is some 50 digits small, so that the sign of w_i is
+known whenever |w_i| is above that. Nothing here is a tolerance: a sign is proven or it is not.
+
+Source: Rump: Verification methods: rigorous results using floating-point arithmetic, Acta Numerica 19, 2010, section
+10; elimination without fractions: Bareiss, Mathematics of Computation 22, 1968.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.errors import WorkloadError
+from fitnoise.kernel.designs.graphs import Floats, Integers, QueryGraph
+from fitnoise.mechanisms.finite.cells import Cells
+
+Wholes = NDArray[np.object_]
+"""Python's integers in an array."""
+
+BITS = 192
+
+UNIT = 2.0**-53
+"""Largest relative error of one operation in floating point."""
+
+LARGEST_EPSILON = 1000
+"""Beyond it e^(−ε) is 0 in most arithmetic."""
+
+INVERTED_LIMIT = 24
+"""Most rows of a matrix that is inverted in exact fractions where floating point does not do."""
+
+_DIGITS = 80
+"""Decimal digits of powers: more than BITS."""
+
+_ROUNDS = 40
+
+_CONTRACTION = 0.5
+"""Largest β that is used."""
+
+
+@final
+@dataclass(frozen=True)
+class Level:
+    """The privacy parameter as an exact number: ε, or α = e^(−ε).
+
+    Attributes:
+        epsilon: an exact ε > 0; None where α is exact.
+        alpha: an exact α in (0, 1); None where ε is.
+    """
+
+    epsilon: Fraction | None
+    alpha: Fraction | None
+
+    def __float__(self) -> float:
+        return float(self.epsilon) if self.epsilon is not None else -math.log(self.alpha or 1)
+
+    def powers(self, count: int) -> list[int]:
+        """α⁰ … α^(count−1) in fixed point, each off by less than one unit."""
+        if self.alpha is not None:
+            exact, result = Fraction(1 << BITS), []
+            for _ in range(count):
+                result.append(round(exact))
+                exact = Fraction(0) if exact < 1 else exact * self.alpha
+                if exact and exact.denominator.bit_length() > 4096:  # less than 2⁻²⁵⁶ is added by cutting it
+                    exact = Fraction(int(exact * (1 << 256)), 1 << 256)
+            return result
+        assert self.epsilon is not None  # noqa: S101
+        with localcontext() as context:
+            context.prec = _DIGITS
+            alpha = (-Decimal(self.epsilon.numerator) / Decimal(self.epsilon.denominator)).exp()
+            power, result = Decimal(1 << BITS), []
+            for _ in range(count):
+                result.append(round(power))
+                power = Decimal(0) if power < Decimal("1e-30") else power * alpha
+            return result
+
+
+def level(epsilon: float | Fraction | None, alpha: Fraction | None = None) -> Level:
+    """The exact privacy parameter meant: a float is the fraction it is.
+
+    Raises:
+        WorkloadError: not exactly one of both is given, ε is not above 0 and at most LARGEST_EPSILON, or α is not a
+            fraction in (0, 1).
+    """
+    if (epsilon is None) == (alpha is None):
+        raise WorkloadError("give epsilon, or alpha = e^(−epsilon) as a fraction, and not both")
+    if alpha is not None:
+        if not isinstance(alpha, Fraction) or not 0 < alpha < 1:
+            raise WorkloadError(f"alpha is {alpha!r}; it needs to be a fraction between 0 and 1")
+        return Level(None, alpha)
+    real = isinstance(epsilon, int | float | Fraction | np.floating) and not isinstance(epsilon, bool)
+    if not real or not 0 < epsilon <= LARGEST_EPSILON:  # type: ignore[operator]
+        raise WorkloadError(f"epsilon is {epsilon!r}; it needs a number above 0 and at most {LARGEST_EPSILON}")
+    return Level(Fraction(epsilon if isinstance(epsilon, Fraction) else float(epsilon)), None)  # type: ignore[arg-type]
+
+
+# --- the system of a graph -----------------------------------------------------------------------------------------
+
+
+def whole_steps(distances: Floats) -> tuple[Integers, int]:
+    """Distances as positions in a list of powers, and the length of that list; ∞ is its last position, for α^∞ = 0."""
+    finite = np.isfinite(distances)
+    farthest = int(distances[finite].max()) if finite.any() else 0
+    return np.where(finite, distances, farthest + 1).astype(np.int64), farthest + 2
+
+
+def by_cell(matrix: NDArray[Any], cells: Cells) -> NDArray[Any]:
+    """Sums of columns over the cells, (rows, m)."""
+    order = np.argsort(cells.of, kind="stable")
+    starts = np.searchsorted(cells.of[order], np.arange(cells.m))
+    return np.asarray(np.add.reduceat(matrix[:, order], starts, axis=1))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Quotient:
+    """B of :mod:`fitnoise.mechanisms.finite.cells` for every α: B_CD = Σ_{j in D} α^d(i,j), i the first result of C.
+
+    Attributes:
+        cells: the cells.
+        steps: distances from their first results as positions in a list of powers, (m, n).
+        count: the length of that list; its last entry is 0, for ∞.
+    """
+
+    cells: Cells
+    steps: Integers
+    count: int
+
+    @classmethod
+    def of(cls, graph: QueryGraph, cells: Cells) -> Quotient:
+        """The quotient of a graph.
+
+        Raises:
+            WorkloadError: the graph is too large for its distances.
+        """
+        steps, count = whole_steps(graph.distances_from(cells.first))
+        return cls(cells, steps, count)
+
+    def floats(self, epsilon: float, moment: int = 0) -> Floats:
+        """Σ_{j in D} d^moment e^(−ε d), (m, m)."""
+        d = np.arange(self.count - 1)
+        return by_cell(np.append(d**moment * np.exp(-epsilon * d), 0.0)[self.steps], self.cells)
+
+    def fixed(self, at: Level) -> tuple[Wholes, Wholes]:
+        """B in fixed point, (m, m), and by how many units an entry of a column may be off, (m,)."""
+        return self._sums([*at.powers(self.count - 1), 0]), np.bincount(self.cells.of).astype(object)
+
+    def whole(self, alpha: Fraction) -> tuple[Wholes, int]:
+        """B times a whole number, exactly, (m, m), and that number."""
+        p, q, top = alpha.numerator, alpha.denominator, self.count - 2
+        return self._sums([*(p**d * q ** (top - d) for d in range(top + 1)), 0]), q**top
+
+    def _sums(self, powers: list[int]) -> Wholes:
+        table = np.empty(self.count, dtype=object)
+        table[:] = powers
+        return by_cell(table[self.steps], self.cells)
+
+
+# --- exact ---------------------------------------------------------------------------------------------------------
+
+
+def exact_solve(matrix: Wholes, rhs: Wholes) -> list[Fraction] | None:
+    """The solution of a square system of whole numbers; None if the matrix is singular. Exact.
+
+    Source: Bareiss 1968: every division leaves no rest.
+    """
+    m = len(matrix)
+    a = np.column_stack([matrix, rhs])
+    last = 1
+    for k in range(m):
+        pivots = np.flatnonzero(a[k:, k])
+        if not len(pivots):
+            return None
+        a[[k, k + int(pivots[0])]] = a[[k + int(pivots[0]), k]]
+        a[k + 1 :] = (a[k + 1 :] * a[k, k] - a[k + 1 :, k : k + 1] * a[k : k + 1]) // last
+        last = a[k, k]
+    solution = [Fraction(0)] * m
+    for k in reversed(range(m)):
+        rest = sum((int(a[k, j]) * solution[j] for j in range(k + 1, m)), Fraction(0))
+        solution[k] = (int(a[k, m]) - rest) / int(a[k, k])
+    return solution
+
+
+def exact_solutions(matrix: Wholes, rhs: Wholes) -> tuple[list[Fraction], list[list[Fraction]]] | None:
+    """All solutions of a system of whole numbers: one of them, and a basis of the null space; None if there are none.
+
+    Exact, by elimination in fractions; for small systems.
+    """
+    m, n = matrix.shape
+    rows = [[Fraction(int(x)) for x in (*row, b)] for row, b in zip(matrix, rhs, strict=True)]
+    pivots: list[int] = []
+    for c in range(n):
+        k = len(pivots)
+        pivot = next((i for i in range(k, m) if rows[i][c]), None)
+        if pivot is None:
+            continue
+        rows[k], rows[pivot] = rows[pivot], rows[k]
+        rows[k] = [x / rows[k][c] for x in rows[k]]
+        for i in range(m):
+            if i != k and rows[i][c]:
+                rows[i] = [x - rows[i][c] * y for x, y in zip(rows[i], rows[k], strict=True)]
+        pivots.append(c)
+    if any(row[n] for row in rows[len(pivots) :]):
+        return None
+    one = [Fraction(0)] * n
+    for row, c in zip(rows, pivots, strict=False):
+        one[c] = row[n]
+    basis = []
+    for free in sorted(set(range(n)) - set(pivots)):
+        v = [Fraction(int(c == free)) for c in range(n)]
+        for row, c in zip(rows, pivots, strict=False):
+            v[c] = -row[free]
+        basis.append(v)
+    return one, basis
+
+
+# --- enclosed ------------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Enclosure:
+    """w with |w_i − values_i · 2⁻¹⁹²| ≤ radius for every i, proven.
+
+    Attributes:
+        values: fixed point, (m,).
+        radius: in fixed point as well, rounded up.
+    """
+
+    values: Wholes
+    radius: int
+
+    @property
+    def floats(self) -> Floats:
+        """The midpoints, (m,)."""
+        return np.array([x / (1 << BITS) for x in self.values])
+
+    @property
+    def width(self) -> float:
+        """The radius as a float, rounded up."""
+        return math.nextafter(self.radius / (1 << BITS), math.inf)
+
+
+def contraction(inverse: Floats, matrix: Floats, off: Floats) -> Floats:
+    """Upper bounds of the row sums of |I − R B|, (m,), for every B within `off` of the matrix, entry by entry.
+
+    Rounding of the product is bounded by 2 (m + 4) · 2⁻⁵³ · |R| |B|, in whatever order sums are taken.
+    """
+    m = len(matrix)
+    size = np.abs(inverse)
+    rounding = 2 * (m + 4) * UNIT * (size @ np.abs(matrix).sum(axis=1))
+    rest = np.abs(np.eye(m) - inverse @ matrix).sum(axis=1)
+    return np.asarray((rest + rounding + size @ off.sum(axis=1)) * (1 + 8 * (m + 4) * UNIT) + 1e-300)
+
+
+def enclose(matrix: Wholes, off: Wholes, rhs: Wholes, rhs_off: int = 0) -> Enclosure | None:
+    """The solution of B w = b, proven; None where it cannot be: B is singular or close to it.
+
+    Args:
+        matrix: B in fixed point, (m, m).
+        off: units by which any entry of a column may be off, (m,).
+        rhs: b in fixed point, (m,).
+        rhs_off: units by which b may be off.
+
+    **Guarantees**
+        * if an enclosure is returned, every such B is not singular, and it encloses the solution for every such B, b.
+    """
+    one = 1 << BITS
+    m = len(matrix)
+    floats = np.array([[x / one for x in row] for row in matrix])
+    inverse = _inverse(floats)
+    if inverse is None:
+        return _enclose_exactly(matrix, off, rhs, rhs_off)
+    entries_off = 2 * UNIT * np.abs(floats) + (off.astype(np.float64) * 2.0 ** (1 - BITS))[None, :]
+    beta = float(contraction(inverse, floats, entries_off).max())
+    if not beta < _CONTRACTION:
+        return _enclose_exactly(matrix, off, rhs, rhs_off)
+    w = np.array([0] * m, dtype=object)
+    residual, best = rhs.copy(), math.inf
+    for _ in range(_ROUNDS):
+        largest = max(abs(int(x)) for x in residual)
+        if largest >= best / 2:
+            break
+        best = largest
+        if largest == 0:
+            break
+        shift = max(largest.bit_length() - 64, 0)
+        step = inverse @ np.array([float(int(x) >> shift) for x in residual])
+        w = w + np.array([_scaled(float(x), shift) for x in step], dtype=object)
+        residual = rhs - np.array([int(x) >> BITS for x in matrix.dot(w)], dtype=object)
+    largest_w = max(abs(int(x)) for x in w)
+    unseen = (int(sum(off)) * (largest_w + one)) // one + rhs_off + 3
+    largest = max(abs(int(x)) for x in residual) + unseen
+    norm = float(np.abs(inverse).sum(axis=1).max()) * (1 + 4 * m * UNIT)
+    return Enclosure(w, int(largest * Fraction(norm / (1 - beta) * (1 + 8 * UNIT))) + 1)
+
+
+def _inverse(matrix: Floats) -> Floats | None:
+    """A floating-point inverse; None where there is none."""
+    try:
+        inverse = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        return None
+    return inverse if np.isfinite(inverse).all() else None
+
+
+def _enclose_exactly(matrix: Wholes, off: Wholes, rhs: Wholes, rhs_off: int) -> Enclosure | None:
+    """The same for small matrices close to singular ones, by the exact inverse of the matrix of whole numbers.
+
+    With κ its norm and β = κ Σ off < 1, the solution is off by at most κ (Σ off · max |w| + rhs_off) / (1 − β).
+    """
+    m = len(matrix)
+    if m > INVERTED_LIMIT:
+        return None
+    columns = []
+    for unit in np.eye(m, dtype=np.int64).astype(object):
+        column = exact_solve(matrix, unit)
+        if column is None:
+            return None
+        columns.append(column)
+    norm = max(sum((abs(c[i]) for c in columns), Fraction(0)) for i in range(m))
+    beta = norm * int(sum(off))
+    if beta >= 1:
+        return None
+    exact = [sum((c[i] * int(b) for c, b in zip(columns, rhs, strict=True)), Fraction(0)) for i in range(m)]
+    wrong = norm * (int(sum(off)) * max(abs(x) for x in exact) + rhs_off) / (1 - beta)
+    values = np.array([round(x * (1 << BITS)) for x in exact], dtype=object)
+    return Enclosure(values, math.ceil(wrong * (1 << BITS)) + 1)
+
+
+def _scaled(x: float, shift: int) -> int:
+    """The product x · 2^shift as a whole number, near enough: only the speed of refining depends on it."""
+    numerator, denominator = x.as_integer_ratio()
+    return (numerator << shift) // denominator

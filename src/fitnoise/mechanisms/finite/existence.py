@@ -1,0 +1,701 @@
+"""Whether the mechanism of tight constraints exists: proven, refuted, or not known. Never by a tolerance.
+
+It exists iff Φ z = 1 has a solution z ≥ 0. A tolerance answers another question: a weight of −10⁻⁴ is a negative
+probability, and clipping it changes the privacy loss. Three facts make strict answers possible.
+
+**Every rational ε > 0 has a strict answer.** α = e^(−ε) is then transcendental. The determinant of Φ and the numerators
+of all z_i are polynomials in α with rational coefficients. At α = 0 Φ is the identity and z = 1, so none of them is the
+zero polynomial, and none vanishes at a transcendental α. Hence **Φ is not singular and no z_i is 0**: enough digits
+decide every sign. Every float is rational. Only where α itself is given as a fraction can z_i be 0, or Φ singular.
+
+**Signs are enclosed** in fixed point (`enclosures`) on the cells of the graph, which lose nothing
+(`cells`). For boxes too large for that, ‖z − z̃‖ ≤ ‖1 − Φ z̃‖ / λ with a proven bound λ of the least
+eigenvalue, z̃ of multiples of 2⁻ᵏ, and the residual by sums of whole numbers: α^max = (1 − α) Σ_m α^m [max ≤ m].
+
+**Above some ε it always exists.** Let s be the largest sum of a row of Φ without its diagonal. If s < 1, z > 0: were
+z_k = −t ≤ 0 the least and z_l the largest, 1 + t ≤ s z_l by row k and z_l ≤ 1 + s t by row l, so 1 + t ≤ s + s² t,
+which is false. And s falls as ε grows.
+
+**Existence is not monotone in ε.** A graph of 6 results has the mechanism for α ≤ ½, none at 0.55 … 0.70, and one again
+at 5/7. So a *threshold* is the start of the last ray of ε on which it exists, and there may be windows below.
+
+Source: ElSalamouny, Chatzikokolakis, Palamidessi, POST 2013, section 5 (existence: proposition 8) and section 6. Its
+thresholds were found with a tolerance, and are too low: see :func:`paper_threshold`.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import optimize
+
+from fitnoise.errors import WorkloadError
+from fitnoise.kernel.designs.graphs import Box, Complete, Cycle, Explicit, Floats, Integers, Product, QueryGraph
+from fitnoise.mechanisms.finite.cells import REFINED_LIMIT, cells
+from fitnoise.mechanisms.finite.enclosures import (
+    BITS,
+    UNIT,
+    Enclosure,
+    Level,
+    Quotient,
+    contraction,
+    enclose,
+    exact_solutions,
+    level,
+)
+from fitnoise.mechanisms.finite.similarity import Similarity, blocks, eigenvalue_bound, weighting
+
+CELLS_PROVEN = 1500
+"""Most cells whose signs are enclosed in fixed point."""
+
+ENTRIES_PROVEN = 20_000_000
+"""Most distances that are held for it."""
+
+FRACTIONS_LIMIT = 64
+"""Most cells that are solved in fractions, where α is one and enclosures leave a sign open."""
+
+THRESHOLD_ENTRIES = 2_000_000
+"""Most distances from cells to results for which thresholds are searched."""
+
+SCAN = 600
+"""Values of α, evenly spaced, at which windows are looked for."""
+
+DIGITS = 1e-13
+"""Half-width of a bracket around a threshold, relative to max(1, ε)."""
+
+PAPER_GRID = 100
+"""Steps of the paper's ε between 0 and 1."""
+
+
+class Verdict(enum.StrEnum):
+    """What is proven about a question of signs.
+
+    YES: a solution without negative entries exists, proven. NO: none exists, proven. UNDECIDED: neither is proven.
+    """
+
+    YES = "yes"
+    NO = "no"
+    UNDECIDED = "undecided"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """The answer, and what proves it.
+
+    Attributes:
+        verdict: yes, no or undecided.
+        result: for no, the label of a result whose weight is proven negative in the only solution that is equal for
+            results of one cell; None if there is none to name, because the system has no solution or many.
+        weights: the solution in floating point, (n,), read-only; None where there is none to show. With the verdict no
+            it is no mechanism.
+        radius: every weight is proven to be within this of the exact one; ∞ where nothing is proven. For yes, exact
+            weights are ≥ 0 even where a float minus its radius is not.
+        reason: what the verdict rests on, in words.
+    """
+
+    verdict: Verdict
+    result: Hashable | None
+    weights: Floats | None
+    radius: float
+    reason: str
+
+    @property
+    def exists(self) -> bool:
+        """Whether existence is proven. False may mean undecided."""
+        return self.verdict is Verdict.YES
+
+
+# --- existence -----------------------------------------------------------------------------------------------------
+
+
+def existence(  # noqa: PLR0911
+    graph: QueryGraph, epsilon: float | Fraction | None = None, *, alpha: Fraction | None = None
+) -> Decision:
+    """Whether Φ z = 1 has a solution z ≥ 0: the mechanism of tight constraints exists for this graph and ε.
+
+    Args:
+        graph: the query graph.
+        epsilon: ε; a float is taken as the fraction it is. Or
+        alpha: α = e^(−ε) as a fraction.
+
+    Raises:
+        WorkloadError: not exactly one of both is given, it is outside its range, or the graph is too large for any
+            weighting of it.
+
+    **Guarantees**
+        * yes and no are proven, rounding included: no tolerance, no clipping;
+        * a weight of exactly 0 is allowed, and so is a singular Φ; both happen for a fraction α only;
+        * undecided is said where proof fails: a large graph, ε below the range where a box is proven definite, or
+          weights smaller than what is proven about them.
+    """
+    at = level(epsilon, alpha)
+    s = graph.structure
+    if isinstance(s, Product) and not s.together:
+        return _of_product(graph, s, at)
+    if _closed(graph):
+        z = weighting(graph, float(at)).z
+        return Decision(Verdict.YES, None, z, 1e-12, "all rows of Φ have the same sum, or the results are in a row")
+    if isinstance(s, Explicit):
+        found = _of_blocks(graph, s, at)
+        if found is not None:
+            return found
+    parts = cells(graph)
+    if parts.m <= CELLS_PROVEN and parts.m * graph.n <= ENTRIES_PROVEN:
+        quotient = Quotient.of(graph, parts)
+        return _of_quotient(graph, quotient, at, [Fraction(1)] * parts.m)
+    if isinstance(s, Box):
+        return _of_box(graph, s, at)
+    if (graph.n - 1) * math.exp(-float(at)) < 1 - 1e-9:
+        return Decision(Verdict.YES, None, weighting(graph, float(at)).z, math.inf, "(n − 1) α < 1")
+    return Decision(Verdict.UNDECIDED, None, None, math.inf, f"{parts.m} unlike results are too many to enclose")
+
+
+def regular(
+    graph: QueryGraph,
+    epsilon: float | Fraction | None,
+    prior: ArrayLike | Sequence[Fraction],
+    *,
+    alpha: Fraction | None = None,
+) -> Decision:
+    """Whether a prior π is ε-regular: y Φ = π has a solution y ≥ 0. The weights of the answer are y.
+
+    Args:
+        graph: the query graph.
+        epsilon: ε; None if α is given.
+        prior: (n,), numbers ≥ 0 with the sum 1 up to 10⁻⁹, taken as the fractions they are. Their scale does not
+            matter to signs.
+        alpha: α = e^(−ε) as a fraction, instead of ε.
+
+    Raises:
+        WorkloadError: the prior is not of this kind, or ε and α are not as :func:`existence` needs them.
+
+    **Guarantees**
+        * yes and no are proven for the numbers given, rounding included.
+
+    Source: definition 5 and example 3.
+    """
+    at = level(epsilon, alpha)
+    exact = _prior(graph, prior)
+    distinct = {p: k for k, p in enumerate(dict.fromkeys(exact))}
+    colours = np.array([distinct[p] for p in exact], dtype=np.int64)
+    parts = cells(graph, None if len(distinct) == 1 else colours)
+    if parts.m > CELLS_PROVEN or parts.m * graph.n > ENTRIES_PROVEN:
+        return Decision(Verdict.UNDECIDED, None, None, math.inf, f"{parts.m} unlike results are too many to enclose")
+    return _of_quotient(graph, Quotient.of(graph, parts), at, [exact[i] for i in parts.first])
+
+
+def _prior(graph: QueryGraph, prior: ArrayLike | Sequence[Fraction]) -> list[Fraction]:
+    given = np.asarray(prior, dtype=object)
+    entries: list[Any] = given.ravel().tolist()
+    try:
+        exact = [Fraction(p) if isinstance(p, Fraction | int) else Fraction(float(p)) for p in entries]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise WorkloadError("a prior is finite numbers, one for every result; others were given") from error
+    total = sum(exact, Fraction(0))
+    if given.shape != (graph.n,) or min(exact) < 0 or abs(total - 1) > Fraction(1, 10**9):
+        raise WorkloadError(
+            f"a prior is {graph.n} numbers that are not negative and sum to 1; got shape {given.shape} and the sum "
+            f"{float(total):.12g}. Nothing was decided."
+        )
+    return exact
+
+
+def _closed(graph: QueryGraph) -> bool:
+    """Graphs with a weighting known to be positive for every ε: rings, complete graphs, results in a row."""
+    s = graph.structure
+    if isinstance(s, Box) and len(s.shape) == 1:
+        return s.steps[0] == 1 or s.steps[0] >= s.n - 1
+    return isinstance(s, Complete | Cycle)
+
+
+def _of_product(graph: QueryGraph, s: Product, at: Level) -> Decision:
+    """By z = z₁ ⊗ … ⊗ z_k. It is ≥ 0 iff all factors are: if Z ≥ 0 and Φ₁ Z Φ₂ = 11ᵀ, then Φ₁ (Z Φ₂ e) = 1."""
+    found = [existence(g, at.epsilon, alpha=at.alpha) for g in s.factors]
+    worst = min(found, key=lambda d: (Verdict.NO, Verdict.UNDECIDED, Verdict.YES).index(d.verdict))
+    reason = "a product exists exactly if all of its factors do: " + worst.reason
+    weights: Floats | None = None
+    radius, size = 0.0, 1.0
+    if all(d.weights is not None for d in found):
+        weights = np.ones(1)
+        for d in found:
+            here = np.asarray(d.weights)
+            weights = np.asarray(np.kron(weights, here))
+            largest = float(np.abs(here).max())
+            radius = radius * (largest + d.radius) + size * d.radius + 4 * UNIT * size * largest
+            size *= largest
+        weights.setflags(write=False)
+    result: Hashable | None = None
+    if worst.verdict is Verdict.NO and weights is not None and weights.min() < -radius:
+        result = graph.results[int(weights.argmin())]
+    return Decision(worst.verdict, result, weights, radius if weights is not None else math.inf, reason)
+
+
+def _of_blocks(graph: QueryGraph, s: Explicit, at: Level) -> Decision | None:
+    """By z_i = 1 + Σ (z_i of block − 1), enclosed; None where that does not decide."""
+    parts = blocks(s)
+    if not parts or (len(parts) == 1 and len(parts[0].others) == s.n - 1):
+        return None
+    one = 1 << BITS
+    z = np.array([one] * s.n, dtype=object)
+    radius = np.array([0] * s.n, dtype=object)
+    pair: Enclosure | None = None
+    for block in parts:
+        if len(block.others) == 1 and pair is not None:
+            found, of = pair, np.zeros(2, dtype=np.int64)
+        else:
+            own = block.graph(s)
+            inside = cells(own)
+            if inside.m > CELLS_PROVEN:
+                return None
+            solved = enclose(*Quotient.of(own, inside).fixed(at), np.array([one] * inside.m, dtype=object))
+            if solved is None:
+                return None
+            found, of = solved, inside.of
+            pair = found if len(block.others) == 1 else pair
+        z[block.members] += found.values[of] - one
+        radius[block.members] += found.radius
+    whole = Enclosure(z, int(radius.max()))
+    decided = _signs(graph, whole, np.arange(s.n), "its blocks, solved with a proven error")
+    if at.alpha is not None and decided is not None and decided.verdict is Verdict.NO:
+        return None  # a block may be singular although the system on its cells is not: there may be other solutions
+    return decided
+
+
+def _of_quotient(graph: QueryGraph, quotient: Quotient, at: Level, rhs: list[Fraction]) -> Decision:
+    of = quotient.cells.of
+    fixed = np.array([round(b * (1 << BITS)) for b in rhs], dtype=object)
+    found = enclose(*quotient.fixed(at), fixed, 1)
+    if found is not None:
+        decided = _signs(graph, found, of, "the system on its cells, solved with a proven error")
+        if decided is not None:
+            return decided
+    if at.alpha is not None and quotient.cells.m <= FRACTIONS_LIMIT:
+        return _in_fractions(graph, quotient, at.alpha, rhs)
+    reason = "the matrix is singular or close to it" if found is None else "a weight is too close to 0"
+    weights = None if found is None else _spread(found.floats, of)
+    return Decision(Verdict.UNDECIDED, None, weights, math.inf if found is None else found.width, reason)
+
+
+def _signs(graph: QueryGraph, found: Enclosure, of: Integers, reason: str) -> Decision | None:
+    """The verdict of an enclosure; None where an entry may be of either sign."""
+    low = int(found.values.argmin())
+    weights, width = _spread(found.floats, of), found.width + 2 * UNIT * float(np.abs(found.floats).max())
+    if found.values[low] < -found.radius:
+        result = graph.results[int(np.flatnonzero(of == low)[0])]
+        return Decision(Verdict.NO, result, weights, width, "a weight is negative: " + reason)
+    if found.values[low] >= found.radius:
+        return Decision(Verdict.YES, None, weights, width, "no weight is negative: " + reason)
+    return None
+
+
+def _in_fractions(graph: QueryGraph, quotient: Quotient, alpha: Fraction, rhs: list[Fraction]) -> Decision:
+    """The verdict in exact fractions; Φ may be singular on the cells."""
+    of = quotient.cells.of
+    matrix, scale = quotient.whole(alpha)
+    common = math.lcm(*(b.denominator for b in rhs))
+    solved = exact_solutions(matrix * common, np.array([int(b * common) * scale for b in rhs], dtype=object))
+    if solved is None:
+        return Decision(Verdict.NO, None, None, math.inf, "the system has no solution, in exact fractions")
+    one, basis = solved
+    if not basis:
+        low = min(range(len(one)), key=one.__getitem__)
+        result = graph.results[int(np.flatnonzero(of == low)[0])] if one[low] < 0 else None
+        verdict = Verdict.NO if one[low] < 0 else Verdict.YES
+        return Decision(verdict, result, _spread(_floats(one), of), _rounding(one), "solved in exact fractions")
+    chosen = _on_line(one, basis[0]) if len(basis) == 1 else _inside(one, basis)
+    if chosen is not None:
+        reason = "the matrix is singular; a solution that is not negative was found, in exact fractions"
+        return Decision(Verdict.YES, None, _spread(_floats(chosen), of), _rounding(chosen), reason)
+    if len(basis) == 1:
+        reason = "the matrix is singular, and all solutions, a line, are negative somewhere, in exact fractions"
+        return Decision(Verdict.NO, None, None, math.inf, reason)
+    return Decision(Verdict.UNDECIDED, None, None, math.inf, "the matrix is singular with a null space of several axes")
+
+
+def _on_line(one: list[Fraction], along: list[Fraction]) -> list[Fraction] | None:
+    """The middle of the non-negative part of a line; None if it is empty. Exact."""
+    low = [-p / v for p, v in zip(one, along, strict=True) if v > 0]
+    high = [-p / v for p, v in zip(one, along, strict=True) if v < 0]
+    if any(p < 0 for p, v in zip(one, along, strict=True) if v == 0) or (low and high and max(low) > min(high)):
+        return None
+    t = (max(low) + min(high)) / 2 if low and high else (max(low) if low else min(high))
+    return [p + t * v for p, v in zip(one, along, strict=True)]
+
+
+def _inside(one: list[Fraction], basis: list[list[Fraction]]) -> list[Fraction] | None:
+    """A non-negative point of a plane by a linear program, checked in fractions; None if none was found."""
+    directions = np.array([[float(x) for x in v] for v in basis]).T
+    k = directions.shape[1]
+    constraints = np.column_stack([-directions, np.ones(len(one))])
+    cost = np.append(np.zeros(k), -1.0)
+    bounds = [(None, None)] * k + [(None, 1.0)]
+    found = optimize.linprog(cost, A_ub=constraints, b_ub=_floats(one), bounds=bounds)
+    if not found.success or found.x is None:
+        return None
+    steps = [Fraction(float(t)).limit_denominator(10**9) for t in found.x[:k]]
+    point = [p + sum((t * v[i] for t, v in zip(steps, basis, strict=True)), Fraction(0)) for i, p in enumerate(one)]
+    return point if min(point) >= 0 else None
+
+
+def _floats(exact: Sequence[Fraction]) -> Floats:
+    return np.array([float(x) for x in exact])
+
+
+def _rounding(exact: Sequence[Fraction]) -> float:
+    return 2 * UNIT * max(abs(float(x)) for x in exact)
+
+
+def _spread(values: Floats, of: Integers) -> Floats:
+    result = values[of]
+    result.setflags(write=False)
+    return result
+
+
+# --- large boxes ---------------------------------------------------------------------------------------------------
+
+
+def _of_box(graph: QueryGraph, box: Box, at: Level) -> Decision:
+    """By the least eigenvalue: ‖z − z̃‖_∞ ≤ ‖z − z̃‖₂ ≤ ‖1 − Φ z̃‖₂ / λ."""
+    found = weighting(graph, float(at))
+    least = eigenvalue_bound(box, math.exp(-float(at)))
+    if not least > 0:
+        reason = "the matrix is not proven definite at this ε, and there are too many unlike results to enclose"
+        return Decision(Verdict.UNDECIDED, None, found.z, math.inf, reason)
+    shift = 61 - math.ceil(math.log2(float(np.abs(found.z).sum()) + 1))
+    wholes = np.rint(np.ldexp(found.z, shift)).astype(np.int64)
+    residual, off = _residual(box, float(at), wholes, shift)
+    norm = (float(np.linalg.norm(residual)) * (1 + 4 * graph.n * UNIT) + math.sqrt(graph.n) * off) * (1 + 1e-9)
+    radius = norm / least + 2.0**-shift
+    low = int(found.z.argmin())
+    reason = f"a residual of {norm:.1e} in norm, and the least eigenvalue at least {least:.3g}"
+    if found.z[low] < -radius:
+        return Decision(Verdict.NO, graph.results[low], found.z, radius, "a weight is negative: " + reason)
+    if found.z[low] > radius:
+        return Decision(Verdict.YES, None, found.z, radius, "no weight is negative: " + reason)
+    return Decision(Verdict.UNDECIDED, None, found.z, radius, "a weight is too close to 0: " + reason)
+
+
+def _residual(box: Box, epsilon: float, wholes: Integers, shift: int) -> tuple[Floats, float]:
+    """1 − Φ z for z = wholes · 2^−shift, and a bound of what every entry is off.
+
+    Sums over boxes are exact in whole numbers. The weight (1 − α) α^m of each is off by a part of at most
+    (m (ε + 5) + 10) · 2⁻⁵³, a sum of M terms by M · 2⁻⁵³, and terms beyond M are at most α^M Σ |z|.
+    """
+    total = float(np.abs(wholes).sum()) * 2.0**-shift
+    levels = math.ceil((40 + math.log(total + 1)) / epsilon)
+    result, size = np.zeros(box.n), 0.0
+    for m in range(levels):
+        weight = -math.expm1(-epsilon) * math.exp(-epsilon * m)
+        sums = np.ldexp(_box_sums(wholes.reshape(box.shape), [m * v for v in box.steps]).ravel().astype(float), -shift)
+        result += weight * sums
+        size += weight * float(np.abs(sums).max())
+    off = (levels * (5 * epsilon + 12) + 20) * UNIT * (size + 1) + math.exp(-epsilon * levels) * total * 1.01
+    return 1 - result, off
+
+
+def _box_sums(values: NDArray[np.int64], radii: list[int]) -> NDArray[np.int64]:
+    """Sums over all points within the radius of every axis. Exact: sums of all |values| stay below 2⁶²."""
+    for axis, r in enumerate(radii):
+        if r == 0:
+            continue
+        n = values.shape[axis]
+        before = np.concatenate([np.zeros_like(values.take([0], axis)), np.cumsum(values, axis=axis)], axis=axis)
+        i = np.arange(n)
+        values = before.take(np.minimum(i + r + 1, n), axis) - before.take(np.maximum(i - r, 0), axis)
+    return values
+
+
+# --- thresholds ----------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True)
+class Threshold:
+    """From which ε on the mechanism exists.
+
+    Attributes:
+        epsilon: ε*, the start of the last ray; 0 where it exists for every ε looked at.
+        bracket: it does not exist at the first number and exists at the second, both proven. The first is 0 for ε* = 0,
+            and the second is 0 too where existence is proven for every ε.
+        proven: whether existence is proven for every ε from the bracket on. If not, gaps above ε* are excluded at the
+            values scanned only.
+        windows: pairs of ε < ε* between which it exists as well, in increasing order; found by scanning, so that
+            narrower ones may be missed. The first may begin at 0.
+    """
+
+    epsilon: float
+    bracket: tuple[float, float]
+    proven: bool
+    windows: tuple[tuple[float, float], ...]
+
+
+_ALWAYS = Threshold(0.0, (0.0, 0.0), proven=True, windows=())
+
+
+def threshold(graph: QueryGraph) -> Threshold:
+    """The least ε from which on the mechanism of tight constraints exists, to 12 digits, and the windows below it.
+
+    α is scanned at SCAN evenly spaced values above the one below which existence is certain. Every change of the
+    verdict is narrowed down, with both ends decided by proof. Then the ray above the last one is proven piece by piece:
+    on [ε, ε + h], z is within a proven distance of its tangent.
+
+    Raises:
+        WorkloadError: the graph has too many unlike results for this (thresholds settle quickly as people are added, so
+            ask for fewer), or a change of the verdict could not be proven.
+
+    **Guarantees**
+        * the ends of the bracket are proven. They are at most 4 · 10⁻¹³ max(1, ε*) apart, and farther only where Φ is
+          too close to singular to decide a sign between them;
+        * closed forms where there are: 0 for results in a row, rings and complete graphs; log(Δ − 1) for trees of
+          largest degree Δ > 2; for products the largest of the factors.
+    """
+    s = graph.structure
+    if isinstance(s, Product) and not s.together:
+        return _product_threshold([threshold(g) for g in s.factors])
+    if _closed(graph):
+        return _ALWAYS
+    if isinstance(s, Explicit) and all(len(b.others) == 1 for b in blocks(s)):
+        return _tree_threshold(s)
+    parts = cells(graph)
+    if parts.m == 1:
+        return _ALWAYS
+    if parts.m * graph.n > THRESHOLD_ENTRIES or graph.n > REFINED_LIMIT * 8:
+        raise WorkloadError(
+            f"{parts.m} unlike results of {graph.n} are too many to search for a threshold; thresholds settle quickly "
+            "as people are added: ask for a smaller graph of the same kind. Nothing was computed."
+        )
+    return _Search(graph, Quotient.of(graph, parts)).run()
+
+
+def _tree_threshold(s: Explicit) -> Threshold:
+    """By z_i = 1 − deg(i) α/(1 + α) ≥ 0 iff α (deg(i) − 1) ≤ 1."""
+    degree = int(np.bincount(s.pairs.ravel(), minlength=1).max()) if len(s.pairs) else 0
+    if degree <= 2:
+        return _ALWAYS
+    star = math.log(degree - 1)
+    width = 4 * UNIT * max(1.0, star)
+    return Threshold(star, (star - width, star + width), proven=True, windows=())
+
+
+def _product_threshold(factors: list[Threshold]) -> Threshold:
+    """Where all factors exist: the last rays meet in a ray, windows in windows."""
+    common = [(0.0, math.inf)]
+    for f in factors:
+        pieces = [*f.windows, (f.epsilon, math.inf)]
+        met = [(max(a, c), min(b, d)) for a, b in common for c, d in pieces]
+        common = sorted((a, b) for a, b in met if a < b)
+    last = max(factors, key=lambda f: f.epsilon)
+    proven = all(f.proven for f in factors)
+    return Threshold(last.epsilon, last.bracket, proven=proven, windows=tuple(common[:-1]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    graph: QueryGraph
+    quotient: Quotient
+
+    def run(self) -> Threshold:
+        top = self._certain()
+        alphas = np.linspace(math.exp(-top), 1, SCAN + 2)[:-1]
+        epsilons = [top, *(-np.log(alphas[1:])).tolist()]
+        exists = [True, *(bool(self._least(e) >= 0) for e in epsilons[1:])]
+        steps = zip(epsilons[:-1], epsilons[1:], exists[:-1], exists[1:], strict=True)
+        ends = [self._switch(e, f, a) for e, f, a, b in steps if a != b]
+        if not ends:
+            proven = self._climb(epsilons[-1], top, known=False)
+            return Threshold(0.0, (0.0, epsilons[-1] if proven else top), proven, ())
+        low, high = ends[0]
+        below = [(a + b) / 2 for a, b in ends[1:]] + ([0.0] if exists[-1] else [])
+        windows = tuple((below[k + 1], below[k]) for k in range(0, len(below) - 1, 2))[::-1]
+        proven = self._climb(high, top, known=True)
+        return Threshold((low + high) / 2, (low, high), proven, windows)
+
+    def _certain(self) -> float:
+        """An ε from which on s < 1."""
+
+        def excess(e: float) -> float:
+            return float(self.quotient.floats(e).sum(axis=1).max()) - 2 + 1e-6
+
+        return float(optimize.brentq(excess, 1e-9, math.log(self.graph.n) + 1, xtol=1e-9)) + 1e-8
+
+    def _solution(self, epsilon: float) -> Floats:
+        try:
+            return np.asarray(np.linalg.solve(self.quotient.floats(epsilon), np.ones(self.quotient.cells.m)))
+        except np.linalg.LinAlgError:
+            return np.full(self.quotient.cells.m, -1.0)
+
+    def _least(self, epsilon: float) -> float:
+        return float(self._solution(epsilon).min())
+
+    def _decide(self, epsilon: float) -> Verdict:
+        return _of_quotient(self.graph, self.quotient, level(epsilon), [Fraction(1)] * self.quotient.cells.m).verdict
+
+    def _switch(self, upper: float, lower: float, above: bool) -> tuple[float, float]:
+        """The verdict changes once, or an odd number of times, between: two ε close by with proven verdicts.
+
+        The first has the verdict of `lower`, the second that of `upper`.
+        """
+        exists, not_ = (upper, lower) if above else (lower, upper)
+        worst = int(self._solution(not_).argmin())
+        ends = self._solution(exists)[worst], self._solution(not_)[worst]
+        if ends[0] > 0 > ends[1]:
+            root = float(optimize.brentq(lambda e: self._solution(float(e))[worst], lower, upper, xtol=1e-14))
+            root = self._polished(root, worst)
+            width = DIGITS * max(1.0, root)
+            if lower < root - width and root + width < upper:
+                want = (Verdict.NO, Verdict.YES) if above else (Verdict.YES, Verdict.NO)
+                if (self._decide(root - width), self._decide(root + width)) == want:
+                    return root - width, root + width
+        return self._bisected(lower, upper, above)
+
+    def _polished(self, root: float, worst: int) -> float:
+        """One step of the secant with many digits."""
+        h = 1e-7
+        values = []
+        for e in (root, root + h):
+            one = np.array([1 << BITS] * self.quotient.cells.m, dtype=object)
+            found = enclose(*self.quotient.fixed(level(e)), one)
+            if found is None:
+                return root
+            values.append(int(found.values[worst]) / (1 << BITS))
+        slope = (values[1] - values[0]) / h
+        return root - values[0] / slope if slope else root
+
+    def _bisected(self, lower: float, upper: float, above: bool) -> tuple[float, float]:
+        """As :meth:`_switch`, by halving; wider where Φ is too close to singular to decide the middle."""
+        want = (Verdict.NO, Verdict.YES) if above else (Verdict.YES, Verdict.NO)
+        if (self._decide(lower), self._decide(upper)) != want:
+            raise WorkloadError(
+                f"existence between epsilon {lower:.6g} and {upper:.6g} could not be proven: the matrix is too close "
+                "to a singular one; ask existence() at the epsilon you need. No threshold was found."
+            )
+        while upper - lower > 2 * DIGITS * max(1.0, upper):
+            middle = (lower + upper) / 2
+            verdict = self._decide(middle)
+            if verdict is Verdict.UNDECIDED:
+                break
+            lower, upper = (middle, upper) if verdict is want[0] else (lower, middle)
+        return lower, upper
+
+    def _climb(self, start: float, top: float, *, known: bool) -> bool:
+        """Whether existence is proven on all of [start, top]; `known`: it is proven at the start."""
+        if not known and self._decide(start) is not Verdict.YES:
+            return False
+        at, step, known = start, 1e-3, True
+        while at < top:
+            step = min(step * 2, 1.0)
+            tangent = _Tangent.of(self.quotient, at)
+            while tangent is None or not tangent.stays(step, known=known):
+                step /= 2
+                if tangent is None or step < 1e-9:
+                    return False
+            at, known = at + step, False
+        return True
+
+
+@dataclass(frozen=True, eq=False)
+class _Tangent:
+    """z at ε + t, t ≥ 0, is z + t z′ up to a proven error.
+
+    With B(ε + t) = B − t B₁ + Q and 0 ≤ Q ≤ ½ t² B₂ (moments of d), R ≈ B⁻¹ and w̃ = w + t w′, the residual
+    1 − B(ε + t) w̃ is r + t r₁ + t² (B₁ w′) − Q w̃, with r₁ = B₁ w − B w′. If β = ‖I − R B(ε + t)‖ < 1, w̃ is off by
+    |e_i| ≤ g_i + β_i max g / (1 − β), where g = |R| |residual|, β_i the sums of rows.
+    """
+
+    inverse: Floats
+    solution: Floats
+    slope: Floats
+    fixed: Floats
+    linear: Floats
+    square: tuple[Floats, Floats]
+    near: tuple[Floats, Floats, Floats]
+
+    @classmethod
+    def of(cls, quotient: Quotient, epsilon: float) -> _Tangent | None:
+        """The tangent at ε; None where B cannot be inverted."""
+        b, first, second = (quotient.floats(epsilon, k) for k in range(3))
+        m = len(b)
+        try:
+            inverse = np.asarray(np.linalg.inv(b), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            return None
+        entry = UNIT * (8 + 750 + quotient.cells.of.size)  # exp of −ε d and sums of a cell, relative
+        w: Floats = inverse @ np.ones(m)
+        w = w + inverse @ (1 - b @ w)
+        slope: Floats = inverse @ (first @ w)
+        slope = slope + inverse @ (first @ w - b @ slope)
+        size: Floats = np.abs(inverse)
+        loose = entry + 4 * (m + 8) * UNIT
+        r = np.abs(1 - b @ w) + loose * (1 + b @ np.abs(w))
+        r1 = np.abs(first @ w - b @ slope) + loose * (first @ np.abs(w) + b @ np.abs(slope))
+        moved = np.abs(inverse @ first).sum(axis=1) + loose * (size @ first.sum(axis=1))
+        rest = contraction(inverse, b, entry * b)
+        squares = (size @ (first @ np.abs(slope) + second @ np.abs(w) / 2), size @ (second @ np.abs(slope)) / 2)
+        near = (rest, moved, size @ second.sum(axis=1) / 2)
+        return cls(inverse, w, slope, size @ r, size @ r1, squares, near)
+
+    def stays(self, h: float, *, known: bool) -> bool:
+        """Whether z ≥ 0 is proven on all of [ε, ε + h]; `known`: z ≥ 0 at ε is proven by other means.
+
+        The lower bound is concave in t, so that its ends suffice. Where z ≥ 0 is known at ε, w is the exact z there,
+        r = 0, and entries whose bound grows are ≥ 0 on all of it.
+        """
+        more = 1 + 1e-6
+        rest, moved, curved = self.near
+        beta = (rest + h * moved + h * h * curved) * more
+        worst = float(beta.max())
+        if not worst < 0.5:
+            return False
+        squared = self.square[0] + h * self.square[1]
+        fixed, linear, squares = (
+            (g + beta * float(g.max()) / (1 - worst)) * more for g in (self.fixed, self.linear, squared)
+        )
+        start = self.solution - fixed
+        end = start + h * (self.slope - linear - h * squares)
+        if (start >= 0).all():
+            return bool((end >= 0).all())
+        inexact = 2 * float(fixed.max()) * float(moved.max())  # of r₁, since w is not the exact z
+        rising = self.slope - linear - inexact - h * squares >= 0
+        return bool(known and ((start >= 0) & (end >= 0) | rising).all())
+
+
+def paper_threshold(
+    graph: QueryGraph, tolerance: float = 1e-4, prior: ArrayLike | None = None, highest: float = 5.0
+) -> float:
+    """The "least ε" that a tolerance finds: a diagnostic that explains the numbers of the paper, and nothing else.
+
+    The least ε = k/100 such that y = π Φ⁻¹ ≥ −tolerance there and at all k/100 up to `highest`. With the default it is
+    0.80, 0.90 and 0.48 for the examples of the paper. The thresholds are 0.968133…, 1.136080… and log 2: at 0.80 the
+    first has a weight of −0.0701, which is no probability. A plain number is returned, not a decision, because nothing
+    may be built on it: mechanisms take :func:`existence` only.
+
+    Args:
+        graph: the query graph.
+        tolerance: how negative y may be.
+        prior: π, (n,); None: uniform, y = z/n.
+        highest: the ε at which the search starts, downwards.
+
+    Raises:
+        WorkloadError: y is more negative than the tolerance at `highest` already, or the prior does not fit.
+
+    Source: section 6 and example 3.
+    """
+    exact = None if prior is None else np.array([float(p) for p in _prior(graph, prior)])
+    least = math.nan
+    for k in range(round(highest * PAPER_GRID), 0, -1):
+        e = k / PAPER_GRID
+        y = weighting(graph, e).z / graph.n if exact is None else Similarity(graph, e).solve(exact)
+        if y.min() < -tolerance:
+            break
+        least = e
+    if math.isnan(least):
+        raise WorkloadError(f"at epsilon {highest} an entry is below −{tolerance} already; start higher")
+    return least

@@ -1,0 +1,403 @@
+"""Mechanisms in closed form, or from one linear system: tight constraints, staircase, geometric, and others.
+
+**How floats become integers.** Powers of α = e^−ε are the integers p_0 = 2^96, p_{k+1} = ⌈α' p_k⌉ with a rational α'
+proven to be at least e^−ε: no two neighbours in a table of them differ by more than the factor e^ε. Noise that reaches
+every whole number is clamped to the range of the results, and its sums are formed in closed form, in integers: all
+rows have one sum. For the mechanism of tight constraints, and what is like it,
+
+    w_ik = p_{d(i,k)} Z_k,    s_i = N − Σ_k w_ik,    Z_k = ⌊(1 − θ) z_k 2^64⌋,    N = 2^160,
+
+and s is an output of its own, or is added to that of one k. Columns of powers are private as they are. Where z solves
+Φ z = 1 up to rounding, s / N is θ up to rounding, and private if θ outweighs that: some 10⁻¹³. It is chosen from the s
+that θ = 0 would give, and the result proven (`FiniteMechanism`). So the price of exactness is a loss of θ, a
+probability, and nothing is ever clipped or charged on trust.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fitnoise.errors import PlanError, WorkloadError
+from fitnoise.kernel.designs.choices import FiniteMechanism
+from fitnoise.kernel.designs.graphs import QueryGraph
+from fitnoise.kernel.designs.weights import Weights, of_table, row_sums
+from fitnoise.kernel.exact import BITS, DENSE_LIMIT, Floats, Graph, Integers, alpha_above, exp_below, rational
+from fitnoise.mechanisms.finite.accuracy import points
+from fitnoise.mechanisms.finite.exact import Solution, hops, kernel, kernel_error, powers, solve
+from fitnoise.mechanisms.finite.existence import Verdict, existence
+
+MOST_LOSS = Fraction(1, 2**16)
+"""A mechanism is refused rather than made private by losing a larger probability to rounding."""
+
+_COLUMN_BITS = 64
+
+_LEAST_LOSS = Fraction(1, 2**56)
+
+Columns = TypeVar("Columns")
+
+Certify = Callable[[Graph, Fraction], bool | None]
+"""Says of a graph and ε whether Φ z = 1 has a solution z ≥ 0: True or False with proof, None if that is open."""
+
+# --- Tight constraints ------------------------------------------------------------------------------------
+
+
+def tight_constraints(graph: Graph, epsilon: float | Fraction, certify: Certify | None = None) -> FiniteMechanism:
+    """The mechanism of tight constraints: P(k | i) = e^(−ε d(i,k)) z_k, Φ z = 1.
+
+    No mechanism is right more often, for any ε-regular prior, under which the answer needs no remap (theorem 3). On a
+    path it is the truncated geometric mechanism. For sums its mean error is a little larger than of the geometric one.
+
+    Args:
+        graph: the graph of the query.
+        epsilon: ε.
+        certify: what says whether the mechanism exists; None: the error bound of the solution found here, and
+            `existence.existence` where that leaves a sign open.
+
+    Returns:
+        The mechanism. Output k is the k-th result.
+
+    Raises:
+        PlanError: it does not exist at this ε, or existence is not proven, or Φ is singular, or more than DENSE_LIMIT
+            results. Nothing is clipped: `residual_column` is there for every ε.
+        WorkloadError: ε is no number of its range.
+
+    **Guarantees**
+
+    - ε-private, exactly; probabilities are those of the formula to about 1e-12, entry by entry.
+
+    Source: definition 7, section 5.
+    """
+    exact = rational(epsilon)
+    steps = hops(graph)
+    found = weighting_with_error(steps, exact)
+    z, error = found.x, found.error
+    exists = found.proven if certify is None else certify(graph, exact)
+    if exists is None and certify is None and isinstance(graph, QueryGraph):
+        decision = existence(graph, exact)
+        exists = {Verdict.YES: True, Verdict.NO: False}.get(decision.verdict)
+        if decision.weights is not None:
+            z, error = decision.weights, np.full(graph.n, decision.radius)
+    if exists is None or not np.isfinite(error).all():
+        raise PlanError(
+            f"whether the mechanism of tight constraints exists at ε = {float(exact):.6g} is open, or z is not known "
+            f"well enough: its least entry is {z.min():.3g}, with an error of up to {error.max():.1g}. Take the "
+            "residual-column mechanism, which exists for every ε, or another ε. No mechanism was made."
+        )
+    if not exists:
+        raise PlanError(
+            f"the mechanism of tight constraints does not exist at ε = {float(exact):.6g}: z, which would be "
+            f"probabilities, has an entry of {z.min():.6g} at the result number {int(np.argmin(z))}. Take a larger ε, "
+            "or the residual-column mechanism. No mechanism was made."
+        )
+    # An entry that is proven to be at least 0 may be computed as less, by its error; it is 0 then, to that error.
+    z = np.where((z < 0) & (z >= -error), 0.0, z)
+    if z.min() < 0:
+        raise PlanError("existence was certified, but z has an entry proven to be below 0; no mechanism was made")
+    return columns_and_rest(graph, exact, steps, z, "tight constraints", gather=int(np.argmax(z)))
+
+
+def weighting_with_error(steps: Integers, epsilon: Fraction) -> Solution:
+    """The solution z of Φ z = 1, and a bound on its error."""
+    return solve(kernel(steps, epsilon), np.ones(len(steps)), kernel_error(steps, epsilon))
+
+
+def columns_and_rest(
+    graph: Graph,
+    epsilon: Fraction,
+    steps: Integers,
+    diagonal: Floats,
+    family: str,
+    *,
+    gather: int | None = None,
+    rest_read_as: int = 0,
+) -> FiniteMechanism:
+    """α^d(i,k) d_k, and s_i = 1 − Σ_k α^d(i,k) d_k, added to the output `gather` or as an output of its own.
+
+    Raises:
+        PlanError: the rest cannot be made private by a loss of at most MOST_LOSS.
+    """
+    n = graph.n
+    alpha, growth = alpha_above(epsilon), exp_below(epsilon)
+    values = (*powers(alpha, int(steps[steps < n].max()) + 1), 0)
+    codes = np.where(steps < n, steps, len(values) - 1)
+    total = 1 << BITS + _COLUMN_BITS
+
+    def made(loss: Fraction) -> tuple[tuple[int, ...], list[int]]:
+        columns = tuple(int(Fraction(d) * (1 - loss) * 2**_COLUMN_BITS) for d in diagonal.tolist())
+        return columns, [total - s for s in row_sums(values, codes, columns)]
+
+    columns, rest = _shrunk(made, total, growth, np.asarray(graph.edges))
+    answers = np.arange(n)
+    if gather is not None:
+        return FiniteMechanism(graph, epsilon, family, Weights(values, codes, columns, tuple(rest), gather), answers)
+    wider = np.column_stack([codes, np.zeros(n, dtype=np.int64)])
+    weights = Weights(values, wider, (*columns, 0), tuple(rest), n)
+    return FiniteMechanism(graph, epsilon, family, weights, np.append(answers, rest_read_as))
+
+
+def _shrunk(
+    made: Callable[[Fraction], tuple[Columns, list[int]]], total: int, growth: Fraction, edges: Integers
+) -> tuple[Columns, list[int]]:
+    """Columns and what they leave of the rows, shrunk by the least θ tried for which the rest is private.
+
+    With a further loss t, the rest s becomes about s + t N; it needs s_i ≤ e^ε s_j along edges, and s ≥ 0.
+    """
+    loss = Fraction(0)
+    while True:
+        columns, rest = made(loss)
+        ends = {(rest[i], rest[j]) for i, j in edges.tolist()}
+        apart = max((max(a - growth * b, b - growth * a) for a, b in ends), default=Fraction(0))
+        needed = max(apart / (growth - 1), Fraction(-min(rest))) / total
+        if needed <= 0:
+            return columns, rest
+        loss += max(_LEAST_LOSS, 2 * needed)
+        if loss > MOST_LOSS:
+            raise PlanError(
+                f"rounding would cost a probability of {float(loss):.1g}, more than {float(MOST_LOSS):.1g}: the linear "
+                "system or program behind this mechanism was solved too inaccurately. No mechanism was made."
+            )
+
+
+# --- Noise on whole numbers, clamped ----------------------------------------------------------------------
+
+
+def staircase(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
+    """Noise x on whole numbers, or tuples of them, P(x) ∝ α^⌈|x|/v⌉ with |x| the largest place, clamped.
+
+    v is the largest change of a place along an edge. For one number it is the discrete staircase mechanism of Geng and
+    Viswanath with r = 1, and the bulk of tight constraints; for several counts it is noise by their distance.
+
+    Args:
+        graph: a query whose results are whole numbers, or tuples of them.
+        epsilon: ε.
+
+    Returns:
+        The mechanism. Outputs are all points of the smallest box around the results, the last place fastest; each is
+        read as the nearest result, of several the first.
+
+    Raises:
+        WorkloadError: the results are no whole numbers, or ε is no number of its range.
+        PlanError: more than DENSE_LIMIT results or outputs.
+
+    **Guarantees**
+
+    - ε-private for every ε: |x| changes by at most v along an edge, so ⌈|x|/v⌉ by at most 1. Clamping is free.
+    """
+    exact = rational(epsilon)
+    x, low, high = _box(graph)
+    most = np.abs(_moves(graph, x)).max(initial=1)
+    weights = _clamped(alpha_above(exact), int(most), x, low, high)
+    return FiniteMechanism(graph, exact, "staircase", weights, _nearest(x, low, high))
+
+
+def geometric(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
+    """Two-sided geometric noise on every place, P(x) ∝ e^(−ε|x|/v), independent and clamped.
+
+    v is the largest change along an edge, of all places together: Σ_k |i_k − j_k|. On a count, v = 1, it is the
+    truncated geometric mechanism of Ghosh, Roughgarden and Sundararajan, and the best for every prior.
+
+    Arguments, errors and outputs are those of `staircase`.
+
+    **Guarantees**
+
+    - ε-private for every ε: the probability of a point falls by at most e^(ε/v) for each unit that the places change.
+    """
+    exact = rational(epsilon)
+    x, low, high = _box(graph)
+    most = int(np.abs(_moves(graph, x)).sum(axis=1).max(initial=1))
+    alpha = alpha_above(exact / most)
+    places = [_clamped(alpha, 1, x[:, k : k + 1], low[k : k + 1], high[k : k + 1]) for k in range(x.shape[1])]
+    codes, values = places[0].codes, list(places[0].values)
+    for place in places[1:]:
+        size = len(place.values)
+        codes = (codes[:, :, None] * size + place.codes[:, None, :]).reshape(len(x), -1)
+        values = [a * b for a in values for b in place.values]
+    weights = Weights(tuple(values), codes, (1,) * codes.shape[1], (0,) * len(x), 0)
+    return FiniteMechanism(graph, exact, "geometric", weights, _nearest(x, low, high))
+
+
+def _box(graph: Graph) -> tuple[Integers, Integers, Integers]:
+    """Results as whole points, (n, places), and the least and largest of every place."""
+    found = points(graph.results)
+    if found is None or (found != np.round(found)).any() or np.abs(found).max() > 2**31:
+        raise WorkloadError(
+            "noise is added to whole numbers, or tuples of them, and these results are none: take a mechanism that "
+            "needs the graph only. No mechanism was made."
+        )
+    x = found.astype(np.int64)
+    low, high = x.min(axis=0), x.max(axis=0)
+    outputs = math.prod((high - low + 1).tolist())
+    if max(graph.n, outputs) > DENSE_LIMIT:
+        raise PlanError(
+            f"the query has {graph.n} results in a box of {outputs} points; every pair of them gets a number here, "
+            f"which is done for at most {DENSE_LIMIT} of each. No mechanism was made."
+        )
+    return x, low, high
+
+
+def _moves(graph: Graph, x: Integers) -> Integers:
+    i, j = np.asarray(graph.edges).reshape(-1, 2).T
+    return np.asarray(x[i] - x[j])
+
+
+def _nearest(x: Integers, low: Integers, high: Integers) -> Integers:
+    """The first of the nearest results for every point of the box: by the largest place, then by the sum of all."""
+    axes = [np.arange(a, b + 1) for a, b in zip(low, high, strict=True)]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+    away = np.abs(grid[:, None, :] - x[None, :, :])
+    width = int(away.sum(axis=2).max()) + 1
+    return np.asarray(np.argmin(away.max(axis=2) * width + away.sum(axis=2), axis=1), dtype=np.int64)
+
+
+def _clamped(alpha: Fraction, v: int, x: Integers, low: Integers, high: Integers) -> Weights:
+    """α^⌈|noise|/v⌉ on all whole points, |·| the largest place, clamped to a box, as weights.
+
+    α^a = (1 − α) Σ_{m ≥ a} α^m: the noise is a mixture of uniform noises on boxes |x| ≤ m v, with weights b_m ≈ α^m.
+    A box around i holds Π_k c_k(m) points that clamp to o, where c_k depends on the distance t = |i_k − o_k| and on
+    whether o_k is an end of its range: inside it is 1 if t ≤ m v, else 0; at one end max(0, m v − t + 1); at both
+    2 m v + 1. From m = M on, M v at least all distances, the product is a polynomial f(m) of a degree of at most the
+    number of places, and Σ_{m ≥ M} α^(m − M) f(m) = Σ_l Δ^l f(M) α^l / (1 − α)^(l + 1). All is multiplied by
+    (1 − α)^(places + 1) and the denominators.
+
+    Every row sums to Σ_m b_m (2 m v + 1)^places. With b_m ≤ b_{m+1}/α, and since a box of m around i lies in that of
+    m + 1 around a neighbour, no probability falls by more than α along an edge.
+    """
+    places = x.shape[1]
+    width = int((high - low).max())
+    reach, base = -(-width // v), 3 * width + 3
+    boxes = powers(alpha, reach + 1)
+    axes = [np.arange(a, b + 1) for a, b in zip(low, high, strict=True)]
+    shape = [len(axis) for axis in axes]
+    code = np.zeros((len(x), *shape), dtype=np.int64)
+    for k, axis in enumerate(axes):
+        ends = (axis == low[k]).astype(np.int64) + (axis == high[k])
+        own = np.abs(x[:, k, None] - axis[None, :]) * 3 + ends[None, :]
+        spread = [len(x)] + [1] * places
+        spread[k + 1] = shape[k]
+        code = code * base + own.reshape(spread)
+    seen, codes = np.unique(code.reshape(len(x), -1), return_inverse=True)
+    a, q = alpha.numerator, alpha.denominator
+    scale = (q - a) ** (places + 1)
+    values = []
+    for packed in seen.tolist():
+        digits = [divmod(packed // base**k % base, 3) for k in range(places)]
+        count = [math.prod(_points_at(m * v, t, ends) for t, ends in digits) for m in range(reach + places + 1)]
+        value = scale * sum(b * c for b, c in zip(boxes[:-1], count[:reach], strict=True))
+        rest = count[reach:]
+        for order in range(places + 1):
+            value += boxes[-1] * rest[0] * a**order * (q - a) ** (places - order) * q
+            rest = [after - before for before, after in itertools.pairwise(rest)]
+        values.append(value)
+    return Weights(tuple(values), codes.reshape(len(x), -1), (1,) * math.prod(shape), (0,) * len(x), 0)
+
+
+def _points_at(radius: int, t: int, ends: int) -> int:
+    """Whole numbers within a radius of one at distance t from the output that they are clamped to."""
+    if ends == 0:
+        return int(t <= radius)
+    return max(0, radius - t + 1) if ends == 1 else 2 * radius + 1
+
+
+# --- For any graph ----------------------------------------------------------------------------------------
+
+
+def randomised_response(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
+    """The truth with a probability e^ε times that of any other result: P(i | i) = e^ε / (n − 1 + e^ε).
+
+    The mechanism of tight constraints on a complete graph; elsewhere it wastes most of ε.
+
+    Raises:
+        WorkloadError: ε is no number of its range.
+        PlanError: more than DENSE_LIMIT results.
+    """
+    exact, n = rational(epsilon), graph.n
+    if n > DENSE_LIMIT:
+        raise PlanError(f"the query has {n} results; a table is made for at most {DENSE_LIMIT}. No mechanism was made.")
+    codes = 1 - np.eye(n, dtype=np.int64)
+    weights = Weights(tuple(powers(alpha_above(exact), 2)), codes, (1,) * n, (0,) * n, 0)
+    return FiniteMechanism(graph, exact, "randomised response", weights, np.arange(n))
+
+
+def distance_kernel(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
+    """P(o | i) = κ^d(i,o) / Σ_k κ^d(i,k), with the smallest κ found that is ε-private: a tuned exponential mechanism.
+
+    κ lies between e^−ε, which serves where all rows have one sum, and e^(−ε/2), which always serves.
+
+    Raises:
+        WorkloadError: ε is no number of its range.
+        PlanError: more than DENSE_LIMIT results, or results in more than one component.
+
+    **Guarantees**
+
+    - ε-private, exactly; for every ε and connected graph.
+    """
+    exact = rational(epsilon)
+    steps = hops(graph)
+    if steps.max() >= graph.n > 1:
+        raise PlanError("the results fall into components without a way between them; make one mechanism for each")
+    edges = np.asarray(graph.edges).reshape(-1, 2)
+    counts = np.stack([np.bincount(row, minlength=int(steps.max()) + 1) for row in steps]).astype(np.float64)
+
+    def spread(rate: float) -> float:
+        logs = np.log(counts @ np.exp(-rate * np.arange(counts.shape[1])))
+        return float(rate + np.abs(logs[edges[:, 0]] - logs[edges[:, 1]]).max(initial=0.0))
+
+    target = float(exact) * (1 - 2.0**-40)
+    least, most = target / 2, target  # private at least, by the triangle inequality
+    if spread(most) <= target:
+        least = most
+    for _ in range(60):
+        middle = (least + most) / 2
+        least, most = (middle, most) if spread(middle) <= target else (least, middle)
+    values = powers(alpha_above(Fraction(least)), int(steps.max()) + 1)
+    sums = row_sums(values, steps, (1,) * graph.n)
+    total = 1 << 2 * BITS
+    names: dict[int, int] = {}
+    rank = np.array([names.setdefault(s, len(names)) for s in sums])
+    table = [v * total // s for s in names for v in values]  # rounded down; what is left goes to the truth, nearly all
+    codes = rank[:, None] * len(values) + steps
+    seen, codes = np.unique(codes, return_inverse=True)
+    codes = codes.reshape(steps.shape)
+    kept = tuple(table[k] for k in seen.tolist())
+    rest = tuple(total - s for s in row_sums(kept, codes, (1,) * graph.n))
+    weights = Weights(kept, codes, (1,) * graph.n, rest, 0)
+    return FiniteMechanism(graph, exact, "distance kernel", weights, np.arange(graph.n))
+
+
+def from_probabilities(
+    graph: Graph, epsilon: Fraction, table: Floats, family: str, answers: npt.ArrayLike
+) -> FiniteMechanism:
+    """A mechanism near a table of floats that is ε-private but for rounding, such as a linear program returns.
+
+    Every column becomes the least private one above it, x'_i = max_j α^d(i,j) x_j, in integers; all are shrunk by θ,
+    and what is left of the rows goes to the likeliest output.
+
+    Raises:
+        PlanError: that costs a probability of more than MOST_LOSS.
+    """
+    n = graph.n
+    steps = hops(graph)
+    alpha, growth = alpha_above(epsilon), exp_below(epsilon)
+    values = [*powers(alpha, int(steps[steps < n].max()) + 1), 0]
+    factors = np.array(values, dtype=object)[np.where(steps < n, steps, len(values) - 1)]
+    total = 1 << BITS + _COLUMN_BITS
+    gather = int(np.argmax(table.sum(axis=0)))
+
+    def made(loss: Fraction) -> tuple[list[list[int]], list[int]]:
+        keep = float(1 - loss) * 2.0**_COLUMN_BITS
+        columns = [
+            np.max(factors * np.array([int(x * keep) for x in column], dtype=object), axis=1).tolist()
+            for column in np.maximum(table, 0).T.tolist()
+        ]
+        return columns, [total - sum(row) for row in zip(*columns, strict=True)]
+
+    columns, rest = _shrunk(made, total, growth, np.asarray(graph.edges))
+    columns[gather] = [w + r for w, r in zip(columns[gather], rest, strict=True)]
+    return FiniteMechanism(graph, epsilon, family, of_table(list(zip(*columns, strict=True))), np.asarray(answers))

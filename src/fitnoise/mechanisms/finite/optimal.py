@@ -1,0 +1,438 @@
+"""The best mechanism for a prior: by a linear program, nearly by a small one, or by choosing among families.
+
+**Residual column.** Choose d ≥ 0 and keep s = 1 − Φ d private: s_i ≤ e^ε s_j along edges. Then [Φ diag(d) | s] is an
+ε-private mechanism, column by column, with one output more than results. Of these, the one that is right most often is
+
+    max π·d + π_r s_r    over d ≥ 0, s = 1 − Φ d, s_i ≤ e^ε s_j,
+
+in n variables, for every ε, graph and prior: d = 0 is allowed. r, the result that the last output is read as, is found
+by a few rounds. Where z ≥ 0 and the prior is ε-regular, d = z is the best there is. Elsewhere it comes close to
+`priors.hit_bound`, which is proven, and both numbers are given.
+
+**Any gain.** max Σ π_i X_ig G_ig over all private X is a program in n × guesses variables. Multipliers λ ≥ 0 of
+X_io ≤ e^ε X_jo prove that no mechanism gains more than
+
+    Σ_i max_o (π_i G_io − Σ_{j ~ i} (λ_ijo − e^ε λ_jio)),
+
+*for every λ ≥ 0*, since the rows of X are probabilities: so the solver's λ, cut at 0, gives a proven bound.
+
+Source: the residual column is ours; the full program is that of Gupte and Sundararajan, Universally optimal privacy
+mechanisms for minimax agents, PODS 2010, for a prior.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from fitnoise.errors import PlanError, WorkloadError
+from fitnoise.kernel.designs.choices import FiniteMechanism
+from fitnoise.kernel.exact import DENSE_LIMIT, Floats, Graph, Integers, rational
+from fitnoise.mechanisms.finite import families
+from fitnoise.mechanisms.finite.accuracy import accuracy, checked_gain, points
+from fitnoise.mechanisms.finite.exact import hops, kernel
+from fitnoise.mechanisms.finite.families import columns_and_rest, from_probabilities
+from fitnoise.mechanisms.finite.priors import Quotient, alone, checked_prior, hit_bound, quotient
+from fitnoise.mechanisms.finite.programs import minimise
+
+PROGRAM_LIMIT = 100
+"""Most results, and most guesses, for the program in all pairs."""
+
+CELLS_LIMIT = 1000
+"""Most cells of alike results for the residual-column program."""
+
+ALONE_LIMIT = 64
+"""Most results that are not joined in cells: cells look alike, and the last output is read as one result."""
+
+_ROUNDS = 4
+
+_SAME = 1e-9
+"""Gains that differ by a smaller part count as equal when a family is chosen."""
+
+_UNIT = 2.0**-53
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """A mechanism, what it gets under the prior it was made for, and what no mechanism exceeds.
+
+    Attributes:
+        mechanism: the mechanism.
+        value: its expected gain with the best remap.
+        bound: proven: no ε-private mechanism has a larger one.
+    """
+
+    mechanism: FiniteMechanism
+    value: float
+    bound: float
+
+    @property
+    def gap(self) -> float:
+        """How far from the bound the mechanism may be."""
+        return max(0.0, self.bound - self.value)
+
+
+# --- Residual column --------------------------------------------------------------------------------------
+
+
+def residual_column(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike) -> Optimum:
+    """The mechanism [Φ diag(d) | s] that is right most often under a prior.
+
+    Args:
+        graph: the graph of the query.
+        epsilon: ε.
+        prior: π, (n,).
+
+    Returns:
+        The mechanism, with one output for every result and one more, and the bound B(π).
+
+    Raises:
+        WorkloadError: the prior is none, or ε is no number of its range.
+        PlanError: more than CELLS_LIMIT cells of alike results (as many as results, if the prior tells all apart), or
+            the program was not solved.
+
+    **Guarantees**
+
+    - ε-private, exactly, for every ε; no float is in the proof.
+    - The bound is proven. That the gap is as small as it can be with one more column is the solver's word.
+    """
+    exact, pi = rational(epsilon), checked_prior(graph.n, prior)
+    steps = hops(graph)
+    phi = kernel(steps, exact)
+    small = quotient(graph, phi, pi) if graph.n > ALONE_LIMIT else alone(phi)
+    if small.m > CELLS_LIMIT:
+        raise PlanError(
+            f"the query has {small.m} results that neither the graph nor the prior makes alike; the program is solved "
+            f"for at most {CELLS_LIMIT}. Take a prior with more symmetry, or a closed form. No mechanism was made."
+        )
+    bound = hit_bound(graph, exact, pi)
+    rows = _Rows(small.matrix, np.asarray(graph.edges), small.of, math.exp(exact))
+    d, read = _largest(rows, small, pi)
+    mechanism = columns_and_rest(
+        graph, exact, steps, d[small.of], "residual column", rest_read_as=int(small.first[read])
+    )
+    return Optimum(mechanism, accuracy(mechanism).expected_gain(pi), bound.upper)
+
+
+def _largest(rows: _Rows, small: Quotient, pi: Floats) -> tuple[Floats, int]:
+    """d, and the cell r that the last output is read as, of the largest value found.
+
+    Every r is tried where results are few; else r is where the last output of the program before is most likely.
+    """
+    single = pi[small.first]
+    mass = small.sizes * single
+    best, found, read = -math.inf, np.zeros(small.m), 0
+    waiting: list[int | None] = [None, *range(small.m)] if len(pi) <= ALONE_LIMIT else [None]
+    follow = len(pi) > ALONE_LIMIT
+    rounds = 0
+    while waiting:
+        d, s = rows.best(mass, waiting.pop(0), single)
+        likely = int(np.argmax(single * s))
+        value = float(mass @ d + single[likely] * s[likely])
+        rounds += 1
+        if value > best + 1e-12:
+            best, found, read = value, d, likely
+            waiting += [likely] if follow and rounds < _ROUNDS else []
+    return found, read
+
+
+@final
+class _Rows:
+    """The program in cells. Edges enter when they are violated, and stay: few of them ever bind."""
+
+    def __init__(self, matrix: Floats, edges: Integers, of: Integers, growth: float) -> None:
+        self.matrix, self.growth = matrix, growth
+        ends = of[edges.reshape(-1, 2)]
+        both = np.concatenate([ends, ends[:, ::-1]])
+        self.pairs: Integers = np.unique(both[both[:, 0] != both[:, 1]], axis=0).reshape(-1, 2)
+        self.kept = np.zeros(len(self.pairs), dtype=np.bool_)
+
+    def best(self, mass: Floats, rest_of: int | None, single: Floats) -> tuple[Floats, Floats]:
+        """The d and s of the largest mass·d + single_r s_r, r = `rest_of`."""
+        m = len(mass)
+        cost = -np.concatenate([mass, np.zeros(m)])
+        if rest_of is not None:
+            cost[m + rest_of] = -single[rest_of]
+        rows = sparse.hstack([sparse.csr_array(self.matrix), sparse.eye_array(m)], format="csc")
+        while True:
+            used = self.pairs[self.kept]
+            count = np.arange(len(used))
+            ones = np.ones(len(used))
+            below = sparse.csc_array(
+                (np.r_[ones, -self.growth * ones], (np.r_[count, count], m + np.r_[used[:, 0], used[:, 1]])),
+                shape=(len(used), 2 * m),
+            )
+            x = minimise(cost, (below, np.zeros(len(used))), (rows, np.ones(m))).x
+            d = np.maximum(x[:m], 0)
+            s = 1 - self.matrix @ d
+            over = s[self.pairs[:, 0]] - self.growth * s[self.pairs[:, 1]]
+            new = (over > 1e-11) & ~self.kept
+            if not new.any():
+                return d, s
+            self.kept |= new
+
+
+# --- Any gain ---------------------------------------------------------------------------------------------
+
+
+def optimal(
+    graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike, gain: npt.ArrayLike | None = None
+) -> Optimum:
+    """The mechanism with the largest expected gain under a prior, of all: a program in n × guesses variables.
+
+    Args:
+        graph: the graph of the query.
+        epsilon: ε.
+        prior: π, (n,).
+        gain: g, (n, n): what each guess (column) is worth for each result (row); losses are negative gains. None: 1
+            if right, else 0.
+
+    Returns:
+        The mechanism, whose output k is the guess k, and a bound.
+
+    Raises:
+        WorkloadError: prior or gain are none, or ε is no number of its range.
+        PlanError: more than PROGRAM_LIMIT results, or the program was not solved.
+
+    **Guarantees**
+
+    - ε-private, exactly; the bound is proven, from the solver's multipliers whatever they are.
+    - Minutes at the limit: 2 seconds for 49 results, 40 for 101, on one core.
+    """
+    exact, pi = rational(epsilon), checked_prior(graph.n, prior)
+    n = graph.n
+    worth = np.eye(n) if gain is None else checked_gain(n, gain)
+    if worth.shape != (n, n):
+        raise WorkloadError(f"here guesses are the {n} results; the gain has {worth.shape[1]} columns")
+    if n > PROGRAM_LIMIT:
+        raise PlanError(
+            f"the query has {n} results; the program with a variable for every pair is solved for at most "
+            f"{PROGRAM_LIMIT}: take residual_column, which comes close for hits. No mechanism was made."
+        )
+    forth = np.asarray(graph.edges).reshape(-1, 2)
+    arcs = np.concatenate([forth, forth[:, ::-1]])
+    growth, count = math.exp(exact), len(arcs) * n
+    place = (arcs[:, 0, None] * n + np.arange(n)).ravel(), (arcs[:, 1, None] * n + np.arange(n)).ravel()
+    below = sparse.csc_array(
+        (np.r_[np.ones(count), np.full(count, -growth)], (np.tile(np.arange(count), 2), np.concatenate(place))),
+        shape=(count, n * n),
+    )
+    rows = sparse.kron(sparse.eye_array(n), np.ones((1, n)), format="csc")
+    value = pi[:, None] * worth
+    found = minimise(-value.ravel(), (below, np.zeros(count)), (rows, np.ones(n)))
+    bound = _gain_bound(value, arcs, np.maximum(found.below, 0).reshape(len(arcs), n), growth)
+    mechanism = from_probabilities(graph, exact, found.x.reshape(n, n), "linear program", np.arange(n))
+    return Optimum(mechanism, accuracy(mechanism).expected_gain(pi, gain), bound)
+
+
+def _gain_bound(value: Floats, arcs: Integers, multipliers: Floats, growth: float) -> float:
+    """Σ_i max_o (π_i G_io − Σ_j (λ_ijo − e^ε λ_jio)), rounded up."""
+    own, size = value.copy(), np.abs(value)
+    np.add.at(own, arcs[:, 0], -multipliers)
+    np.add.at(own, arcs[:, 1], growth * multipliers)
+    np.add.at(size, arcs[:, 0], multipliers)
+    np.add.at(size, arcs[:, 1], growth * multipliers)
+    slack = 4 * (2 * len(value) + 8) * _UNIT
+    return float((own + slack * size).max(axis=1).sum() + slack * size.max(axis=1).sum())
+
+
+# --- Choosing ---------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True)
+class Candidate:
+    """A line of the comparison.
+
+    Attributes:
+        family: what kind of mechanism.
+        gain: the expected gain with the best remap for it; None where there is no such mechanism.
+        hit_rate: the probability of a right guess, with the best remap for that.
+        mae: the mean absolute error of the answers with the remap for the gain; None where results are no numbers.
+        rmse: the root of their mean squared error; None as before.
+        leakage: bits about the result.
+        bound: what no mechanism gains more than; None where none is known for this gain.
+        gap: the bound less the gain.
+        seconds: taken to make it.
+        remark: why there is none, or nothing.
+    """
+
+    family: str
+    gain: float | None
+    hit_rate: float | None
+    mae: float | None
+    rmse: float | None
+    leakage: float | None
+    bound: float | None
+    gap: float | None
+    seconds: float
+    remark: str = ""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The mechanism that was chosen, and what it was chosen from.
+
+    Attributes:
+        mechanism: the mechanism.
+        guesses: the best remap for the prior and the gain, (outputs,).
+        why: one sentence.
+        candidates: the comparison.
+    """
+
+    mechanism: FiniteMechanism
+    guesses: Integers
+    why: str
+    candidates: tuple[Candidate, ...]
+
+    def table(self) -> str:
+        """The comparison as lines of text."""
+        head = ("family", "gain", "hit rate", "MAE", "RMSE", "leakage", "bound", "gap", "seconds", "")
+        lines: list[tuple[str, ...]] = [head]
+        for c in self.candidates:
+            numbers = (c.gain, c.hit_rate, c.mae, c.rmse, c.leakage, c.bound)
+            shown = ["–" if x is None else f"{x:.6f}" for x in numbers]
+            lines.append((c.family, *shown, "–" if c.gap is None else f"{c.gap:.1e}", f"{c.seconds:.2f}", c.remark))
+        widths = [max(len(line[k]) for line in lines) for k in range(len(head) - 1)]
+        padded = (["  ".join(x.rjust(w) for x, w in zip(line[:-1], widths, strict=True)), line[-1]] for line in lines)
+        return "\n".join("  ".join(parts).rstrip() for parts in padded)
+
+
+def best_mechanism(
+    graph: Graph,
+    epsilon: float | Fraction,
+    prior: npt.ArrayLike,
+    gain: npt.ArrayLike | None = None,
+    *,
+    certify: families.Certify | None = None,
+    program_limit: int = 40,
+    slow_limit: int = DENSE_LIMIT,
+    slack: float = 0.0,
+) -> Choice:
+    """Make what can be made for a query, and choose what gains most under a prior.
+
+    In order: tight constraints, residual column, linear program (up to `program_limit` results), staircase, geometric,
+    distance kernel, randomised response. Gains that differ by less than a part of 10⁻⁹ count as equal, and the first
+    is taken. The program is left out where an earlier one attains the bound.
+
+    Args:
+        graph: the graph of the query.
+        epsilon: ε.
+        prior: π, (n,).
+        gain: g, (n, n); None: 1 if right, else 0.
+        certify: as for `families.tight_constraints`.
+        program_limit: most results for the program in all pairs, at most PROGRAM_LIMIT.
+        slow_limit: most results for the residual column and the distance kernel, which take longest.
+        slack: a part of the largest gain, which counts for nothing: of those that gain less by no more, the one with
+            the least root mean squared error is taken, where results are numbers.
+
+    Raises:
+        WorkloadError: prior or gain are none, or ε is no number of its range.
+        PlanError: no mechanism could be made.
+
+    **Guarantees**
+
+    - The choice uses nothing about the data: the query, ε and the prior are public.
+    - Each mechanism in the comparison is ε-private, exactly, and charged on its own; one only is chosen.
+    - The same choice every time.
+    """
+    exact, pi = rational(epsilon), checked_prior(graph.n, prior)
+    worth = None if gain is None else checked_gain(graph.n, gain)
+    if worth is not None and worth.shape[1] != graph.n:
+        raise WorkloadError(f"here guesses are the {graph.n} results; the gain has {worth.shape[1]} columns")
+    bound = hit_bound(graph, exact, pi).upper if worth is None else None
+    makers: list[tuple[str, Callable[[], FiniteMechanism | Optimum]]] = [
+        ("tight constraints", lambda: families.tight_constraints(graph, exact, certify)),
+        ("residual column", lambda: residual_column(graph, exact, pi)),
+        ("linear program", lambda: optimal(graph, exact, pi, worth)),
+        ("staircase", lambda: families.staircase(graph, exact)),
+        ("geometric", lambda: families.geometric(graph, exact)),
+        ("distance kernel", lambda: families.distance_kernel(graph, exact)),
+        ("randomised response", lambda: families.randomised_response(graph, exact)),
+    ]
+    made: list[tuple[Candidate, FiniteMechanism | None]] = []
+    for family, make in makers:
+        best = max((c.gain for c, _ in made if c.gain is not None), default=-math.inf)
+        if family == "linear program":
+            attained = bound is not None and best >= bound - _SAME * abs(bound)
+            if attained or graph.n > min(program_limit, PROGRAM_LIMIT):
+                made.append((_none(family, 0.0, "not needed" if attained else "too many results"), None))
+                continue
+        if family in ("residual column", "distance kernel") and graph.n > slow_limit:
+            made.append((_none(family, 0.0, "too many results"), None))
+            continue
+        begun = time.perf_counter()
+        try:
+            result = make()
+        except (PlanError, WorkloadError) as error:
+            made.append((_none(family, time.perf_counter() - begun, str(error).split(":")[0].split(";")[0]), None))
+            continue
+        seconds = time.perf_counter() - begun
+        if isinstance(result, Optimum):
+            if worth is None or family == "linear program":  # that of the residual column is for hits
+                bound = result.bound if bound is None else min(bound, result.bound)
+            result = result.mechanism
+        made.append((_measured(result, pi, worth, seconds), result))
+    own = [(c, m) for c, m in made if c.gain is not None and m is not None]
+    if not own:
+        raise PlanError("no mechanism could be made: " + "; ".join(c.remark for c, _ in made))
+    top = max(c.gain for c, _ in own if c.gain is not None)
+    good = [(c, m) for c, m in own if c.gain is not None and c.gain >= top - max(slack, _SAME) * max(1e-3, abs(top))]
+    chosen, mechanism = good[0]
+    if slack:
+        chosen, mechanism = min(good, key=lambda x: round(x[0].rmse, 6) if x[0].rmse is not None else 0.0)
+    rows = tuple(_bounded(c, bound) for c, _ in made)
+    told = _reason(chosen, bound)
+    if chosen.gain is not None and chosen.gain < top - _SAME * max(1e-3, abs(top)):
+        told = (
+            f"{chosen.family}: an expected gain of {chosen.gain:.6g}, and of those near the largest, {top:.6g}, the "
+            "least mean squared error."
+        )
+    return Choice(mechanism, accuracy(mechanism).remap(pi, worth), told, rows)
+
+
+def _reason(chosen: Candidate, bound: float | None) -> str:
+    gain = chosen.gain or 0.0
+    if bound is None:
+        return f"{chosen.family}: the largest expected gain of those that could be made, {gain:.6g}; no bound is known."
+    gap = max(0.0, bound - gain)
+    if gap <= 1e-9 * max(1e-3, abs(bound)):
+        return f"{chosen.family}: its expected gain of {gain:.6g} attains the bound for all mechanisms."
+    return f"{chosen.family}: the largest expected gain, {gain:.6g}; no mechanism gains {gap:.2g} more ({bound:.6g})."
+
+
+def _none(family: str, seconds: float, remark: str) -> Candidate:
+    return Candidate(family, None, None, None, None, None, None, None, seconds, remark)
+
+
+def _bounded(candidate: Candidate, bound: float | None) -> Candidate:
+    if candidate.gain is None or bound is None:
+        return candidate
+    values = {name: getattr(candidate, name) for name in Candidate.__dataclass_fields__}
+    return Candidate(**values | {"bound": bound, "gap": max(0.0, bound - candidate.gain)})
+
+
+def _measured(mechanism: FiniteMechanism, pi: Floats, gain: Floats | None, seconds: float) -> Candidate:
+    guesses = accuracy(mechanism).remap(pi, gain)
+    numbers = points(mechanism.graph.results) is not None
+    return Candidate(
+        family=mechanism.family,
+        gain=accuracy(mechanism).expected_gain(pi, gain),
+        hit_rate=accuracy(mechanism).expected_gain(pi),
+        mae=accuracy(mechanism).mae(pi, guesses) if numbers else None,
+        rmse=accuracy(mechanism).rmse(pi, guesses) if numbers else None,
+        leakage=accuracy(mechanism).leakage(pi),
+        bound=None,
+        gap=None,
+        seconds=seconds,
+    )

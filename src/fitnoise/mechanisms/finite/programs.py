@@ -1,0 +1,53 @@
+"""Linear programs, by HiGHS through SciPy. What it says is used, not believed: proofs are made from it elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from scipy import optimize
+
+from fitnoise.errors import PlanError
+from fitnoise.kernel.exact import Floats
+
+_METHODS = ("highs", "highs-ipm", "highs-ds")
+
+_OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Program:
+    """What a solver says of min c·x over x ≥ 0, A x ≤ b, A' x = b'.
+
+    Attributes:
+        x: the optimum.
+        below: multipliers of A x ≤ b, at least 0 but for rounding.
+        equal: multipliers of A' x = b'.
+    """
+
+    x: Floats
+    below: Floats
+    equal: Floats
+
+
+def minimise(cost: Floats, below: tuple[Any, Floats] | None = None, equal: tuple[Any, Floats] | None = None) -> Program:
+    """Minimise cost·x over x ≥ 0 under rows A x ≤ b (`below`) and A x = b (`equal`).
+
+    Raises:
+        PlanError: none of the solver's methods ended with an optimum.
+    """
+    (a_ub, b_ub), (a_eq, b_eq) = below or (None, None), equal or (None, None)
+    said = ""
+    for method in _METHODS:
+        found: Any = optimize.linprog(  # type: ignore[call-overload]
+            cost, A_ub=a_ub, b_ub=b_ub, A_eq=a_eq, b_eq=b_eq, bounds=(0, None), method=method, options=_OPTIONS
+        )
+        if found.status == 0:
+            x, low, same = (
+                np.asarray(v, np.float64) for v in (found.x, found.ineqlin.marginals, found.eqlin.marginals)
+            )
+            return Program(x, -low, -same)
+        said = str(found.message)
+    raise PlanError(f"a linear program was not solved ({said}); nothing was made")

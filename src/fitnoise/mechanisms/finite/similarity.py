@@ -1,0 +1,633 @@
+"""The matrix Φ of a query graph, Φ_ij = α^d(i,j) with α = e^(−ε), without writing it; and its weighting, Φ z = 1.
+
+The mechanism of tight constraints has P(o | i) = α^d(i,o) z_o. Its rows sum to 1 iff Φ z = 1, and it is private iff
+z ≥ 0. Such a z is called a *weighting* of Φ. It is solved for along the structure of the graph:
+
+| structure | method | work |
+|---|---|---|
+| ring, complete graph | closed form | n |
+| results in a row with steps of v: counts and sums | an exact banded factorisation | n v² |
+| box, one step may change all axes | FFT and conjugate gradients, or a quotient | n log n |
+| Cartesian product | one factor after the other | that of the factors |
+| a graph with cut results, a tree, several components | one block after the other | that of the blocks |
+| many symmetries | dense on the cells of :mod:`fitnoise.mechanisms.finite.cells` | m³ |
+| anything else | dense LU | n³ |
+
+**The banded factorisation.** Let S shift by v and P = I − α S. Then P Φ Pᵀ = B has no entry farther than v − 1 from
+its diagonal: 1 − α² on the diagonal and α(1 − α) beside it, but 1 and α among the first v results. So
+Φ⁻¹ = Pᵀ B⁻¹ P, exactly, whether Φ is definite or not.
+
+**Blocks.** Where graphs are glued together at single results, Φ⁻¹ = Σ_blocks Φ_block⁻¹ − Σ_i (b_i − 1) e_i e_iᵀ, with
+b_i the blocks that result i is in. So z_i = 1 + Σ_blocks (z_i of the block − 1); for a tree, 1 − deg(i) α/(1 + α).
+
+Source: ElSalamouny, Chatzikokolakis, Palamidessi, POST 2013, definitions 4 and 7. Weightings: Leinster, The magnitude
+of metric spaces, Documenta Mathematica 18, 2013. The factorisation and the bounds of eigenvalues are of this library.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Protocol, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import fft, linalg, sparse
+from scipy.signal import lfilter
+from scipy.sparse import linalg as iterative
+
+from fitnoise.errors import WorkloadError
+from fitnoise.kernel.designs.graphs import (
+    Box,
+    Complete,
+    Cycle,
+    Explicit,
+    Floats,
+    Integers,
+    Product,
+    QueryGraph,
+    from_edges,
+)
+from fitnoise.mechanisms.finite.cells import ENTRIES_LIMIT, cells
+from fitnoise.mechanisms.finite.enclosures import Quotient, by_cell, exact_solve, level
+
+DENSE_LIMIT = 8192
+"""Most results, or results of a block, for which Φ is written out (0.5 GB at the limit)."""
+
+SMALL = 4096
+"""Boxes of at most so many results are written out; larger ones go by FFT."""
+
+CELLS_LIMIT = 4000
+"""Most cells whose quotient is solved."""
+
+EXACT_LIMIT = 120
+"""Most cells whose system is solved in fractions."""
+
+_CONVERGED = 1e-13
+
+_ITERATIONS = 5000
+
+_GRID = 2**18
+"""About so many points a symbol is evaluated at."""
+
+# --- solvers -------------------------------------------------------------------------------------------------------
+
+
+class _Solver(Protocol):
+    """Φ of one structure; x and b are (n, columns)."""
+
+    @property
+    def method(self) -> str: ...
+    def times(self, x: Floats) -> Floats: ...
+    def solve(self, b: Floats) -> Floats: ...
+
+
+@dataclass(frozen=True)
+class _Complete:
+    n: int
+    alpha: float
+    method = "closed form"
+
+    def times(self, x: Floats) -> Floats:
+        return np.asarray((1 - self.alpha) * x + self.alpha * x.sum(axis=0))
+
+    def solve(self, b: Floats) -> Floats:
+        a = self.alpha
+        return np.asarray((b - a * b.sum(axis=0) / (1 + (self.n - 1) * a)) / (1 - a))
+
+
+@dataclass(frozen=True)
+class _Cycle:
+    n: int
+    alpha: float
+    method = "closed form"
+
+    @cached_property
+    def eigenvalues(self) -> Floats:
+        i = np.arange(self.n)
+        return np.asarray(fft.rfft(self.alpha ** np.minimum(i, self.n - i)).real, dtype=np.float64)
+
+    def times(self, x: Floats) -> Floats:
+        return np.asarray(fft.irfft(fft.rfft(x, axis=0) * self.eigenvalues[:, None], self.n, axis=0))
+
+    def solve(self, b: Floats) -> Floats:
+        return np.asarray(fft.irfft(fft.rfft(b, axis=0) / self.eigenvalues[:, None], self.n, axis=0))
+
+
+@dataclass(frozen=True)
+class _Banded:
+    """d(i, j) = ⌈|i − j|/v⌉."""
+
+    n: int
+    v: int
+    alpha: float
+    method = "banded"
+
+    def times(self, x: Floats) -> Floats:
+        return np.asarray(x + self._after(x) + self._after(x[::-1])[::-1])
+
+    def solve(self, b: Floats) -> Floats:
+        n, v, a = self.n, self.v, self.alpha
+        k = min(v - 1, n - 1)
+        bands = np.zeros((2 * k + 1, n))
+        bands[k] = (1 - a) * (1 + a)
+        bands[k, :v] = 1
+        for m in range(1, k + 1):
+            entries = np.full(n - m, a * (1 - a))
+            entries[: max(v - m, 0)] = a
+            bands[k - m, m:] = entries
+            bands[k + m, : n - m] = entries
+        rhs = b.copy()
+        rhs[v:] -= a * b[:-v]
+        x = linalg.solve_banded((k, k), bands, rhs, overwrite_ab=True, overwrite_b=True, check_finite=False)
+        result = x.copy()
+        result[:-v] -= a * x[v:]
+        return np.asarray(result)
+
+    def _after(self, x: Floats) -> Floats:
+        """Σ_{j > i} Φ_ij x_j: g_i = α (x_{i+1} + … + x_{i+v} + g_{i+v}), from the last block of v to the first."""
+        n, v = self.n, self.v
+        blocks = -(-n // v)
+        near = np.zeros((blocks * v, x.shape[1]))
+        for m in range(1, min(v, n - 1) + 1):
+            near[: n - m] += x[m:]
+        folded = near.reshape(blocks, v, -1)[::-1]
+        return np.asarray(lfilter([self.alpha], [1, -self.alpha], folded, axis=0)[::-1].reshape(near.shape)[:n])
+
+
+@dataclass(frozen=True)
+class _Fourier:
+    """A box: Φ is block-Toeplitz. Conjugate gradients where Φ is proven definite, minimal residuals elsewhere."""
+
+    box: Box
+    alpha: float
+    method = "fft"
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        return [fft.next_fast_len(2 * s - 1, real=True) for s in self.box.shape]
+
+    @cached_property
+    def transform(self) -> NDArray[Any]:
+        far: Any = 0.0
+        for axis, (s, v) in enumerate(zip(self.sizes, self.box.steps, strict=True)):
+            i = np.arange(s)
+            steps = -(-np.minimum(i, s - i) // v)
+            far = np.maximum(far, steps.reshape([-1 if k == axis else 1 for k in range(len(self.sizes))]))
+        return np.asarray(fft.rfftn(self.alpha**far))
+
+    def times(self, x: Floats) -> Floats:
+        inside = tuple(slice(s) for s in self.box.shape)
+        columns = []
+        for c in x.T:
+            spectrum = fft.rfftn(c.reshape(self.box.shape), self.sizes)
+            spectrum *= self.transform
+            columns.append(fft.irfftn(spectrum, self.sizes)[inside].ravel())
+        return np.stack(columns, axis=1)
+
+    def solve(self, b: Floats) -> Floats:
+        n = self.box.n
+        definite = eigenvalue_bound(self.box, self.alpha) > 0
+        phi = iterative.LinearOperator((n, n), matvec=lambda x: self.times(x.reshape(-1, 1)).ravel(), dtype=np.float64)
+        columns = []
+        for c in b.T:
+            if definite:
+                x, _ = iterative.cg(phi, c, rtol=_CONVERGED, atol=0, maxiter=_ITERATIONS)
+            else:
+                x, _ = iterative.minres(phi, c, rtol=_CONVERGED, maxiter=_ITERATIONS)
+            columns.append(x)
+        return np.stack(columns, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Product:
+    factors: tuple[_Solver, ...]
+    shape: tuple[int, ...]
+    method = "product"
+
+    def times(self, x: Floats) -> Floats:
+        return self._each(x, solve=False)
+
+    def solve(self, b: Floats) -> Floats:
+        return self._each(b, solve=True)
+
+    def _each(self, x: Floats, *, solve: bool) -> Floats:
+        tensor = x.reshape(*self.shape, x.shape[1])
+        for axis, f in enumerate(self.factors):
+            moved = np.moveaxis(tensor, axis, 0)
+            flat = np.ascontiguousarray(moved).reshape(len(moved), -1)
+            tensor = np.moveaxis((f.solve(flat) if solve else f.times(flat)).reshape(moved.shape), 0, axis)
+        return np.asarray(tensor.reshape(x.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A largest part of a graph that no single result cuts apart.
+
+    Attributes:
+        top: the result at which it hangs on the blocks found later.
+        others: its other results.
+    """
+
+    top: int
+    others: Integers
+
+    @property
+    def members(self) -> Integers:
+        """All its results, the top first."""
+        return np.concatenate([[self.top], self.others])
+
+    def graph(self, edges: Explicit) -> QueryGraph:
+        """Its own graph; distances in it are those of the whole."""
+        inside = sparse.triu(edges.adjacency[self.members][:, self.members]).tocoo()
+        return from_edges(len(self.others) + 1, np.stack(inside.coords, axis=1).astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """Blocks, each after all that hang on its other results."""
+
+    n: int
+    blocks: list[Block]
+    matrices: list[Floats]
+    method = "blocks"
+
+    def times(self, x: Floats) -> Floats:
+        below, sent = x.copy(), []
+        for block, phi in zip(self.blocks, self.matrices, strict=True):
+            sent.append(phi[0, 1:] @ below[block.others])
+            below[block.top] += sent[-1]
+        total = below.copy()
+        for block, phi, up in zip(reversed(self.blocks), reversed(self.matrices), reversed(sent), strict=True):
+            inside = below[block.members]
+            inside[0] = total[block.top] - up
+            total[block.others] = phi[1:] @ inside
+        return total
+
+    def solve(self, b: Floats) -> Floats:
+        result, number = np.zeros_like(b), np.zeros(self.n)
+        for block, phi in zip(self.blocks, self.matrices, strict=True):
+            result[block.members] += _lu_solve(phi, b[block.members])
+            number[block.members] += 1
+        return np.asarray(result - (number - 1)[:, None] * b)
+
+
+@dataclass(frozen=True, eq=False)
+class _Dense:
+    matrix: Floats
+    method = "dense"
+
+    def times(self, x: Floats) -> Floats:
+        return np.asarray(self.matrix @ x)
+
+    def solve(self, b: Floats) -> Floats:
+        return _lu_solve(self.matrix, b)
+
+
+def _lu_solve(matrix: Floats, b: Floats) -> Floats:
+    try:
+        return np.asarray(np.linalg.solve(matrix, b))
+    except np.linalg.LinAlgError as error:
+        raise WorkloadError(
+            "the matrix of this graph is singular at this epsilon, so that its system has no solution or many; ask "
+            "existence() for one that is not negative, or change epsilon. Nothing was solved."
+        ) from error
+
+
+def _dense(graph: QueryGraph, alpha: float) -> Floats:
+    if graph.n > DENSE_LIMIT:
+        raise WorkloadError(
+            f"a graph of {graph.n} results without structure that could be used was given; at most {DENSE_LIMIT} are "
+            "solved: use a template such as sum_query where one fits, or ask a coarser query. Nothing was solved."
+        )
+    return np.asarray(alpha ** graph.distances())
+
+
+def _solver(graph: QueryGraph, alpha: float) -> _Solver:  # noqa: PLR0911
+    s = graph.structure
+    if isinstance(s, Complete):
+        return _Complete(s.n, alpha)
+    if isinstance(s, Cycle):
+        return _Cycle(s.n, alpha)
+    if isinstance(s, Box) and len(s.shape) == 1:
+        return _Banded(s.n, min(s.steps[0], max(s.n - 1, 1)), alpha)
+    if isinstance(s, Box) and s.n > SMALL:
+        return _Fourier(s, alpha)
+    if isinstance(s, Product) and not s.together:
+        return _Product(tuple(_solver(g, alpha) for g in s.factors), s.shape)
+    if isinstance(s, Explicit):
+        parts = blocks(s)
+        if not (len(parts) == 1 and len(parts[0].others) == graph.n - 1):
+            pair = np.array([[1.0, alpha], [alpha, 1.0]])
+            matrices = [pair if len(b.others) == 1 else _dense(b.graph(s), alpha) for b in parts]
+            return _Blocks(s.n, parts, matrices)
+    return _Dense(_dense(graph, alpha))
+
+
+# --- the operator --------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Similarity:
+    """Φ_ij = e^(−ε d(i,j)) as an operator: entries are read only where nothing else helps.
+
+    Attributes:
+        graph: the query graph.
+        epsilon: ε > 0.
+
+    Raises:
+        WorkloadError: ε is no number above 0; the graph has no structure and more than DENSE_LIMIT results.
+
+    **Guarantees**
+        * symmetric, 1 on the diagonal, 0 between components; every method agrees with the dense matrix.
+    """
+
+    graph: QueryGraph
+    epsilon: float | Fraction
+
+    def __post_init__(self) -> None:
+        level(self.epsilon)
+        _ = self._solver
+
+    @cached_property
+    def _solver(self) -> _Solver:
+        return _solver(self.graph, self.alpha)
+
+    @property
+    def alpha(self) -> float:
+        """α = e^(−ε)."""
+        return math.exp(-self.epsilon)
+
+    @property
+    def method(self) -> str:
+        """How it is solved: closed form, banded, fft, product, blocks or dense."""
+        return self._solver.method
+
+    def times(self, x: ArrayLike) -> Floats:
+        """Φ x, (n,).
+
+        Raises:
+            WorkloadError: x is not n numbers.
+        """
+        return self._solver.times(self._column(x))[:, 0]
+
+    def solve(self, b: ArrayLike) -> Floats:
+        """Solve Φ x = b for x, (n,), in floating point: look at b − times(x).
+
+        Raises:
+            WorkloadError: b is not n numbers, or Φ is singular.
+        """
+        return self._solver.solve(self._column(b))[:, 0]
+
+    def _column(self, x: ArrayLike) -> Floats:
+        column = np.asarray(x, dtype=np.float64)
+        if column.shape != (self.graph.n,) or not np.isfinite(column).all():
+            raise WorkloadError(f"{self.graph.n} finite numbers are needed; got an array of shape {column.shape}")
+        return column[:, None]
+
+
+# --- weightings ----------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Weighting:
+    """A solution z of Φ z = 1, in floating point. Nothing about its signs is proven here: see existence().
+
+    Attributes:
+        z: (n,), read-only.
+        residual: the largest |1 − (Φ z)_i|, measured.
+        method: how it was found.
+    """
+
+    z: Floats
+    residual: float
+    method: str
+
+
+def weighting(graph: QueryGraph, epsilon: float | Fraction) -> Weighting:
+    """A solution z of Φ z = 1, by the cheapest way that the structure of the graph allows.
+
+    Raises:
+        WorkloadError: ε is no number above 0, the graph is too large for the ways it allows, or Φ is singular.
+
+    **Guarantees**
+        * agrees with the dense solution, to rounding times the condition of Φ; the residual is measured by the solver
+          that applies Φ, which is another than the one that solved;
+        * equal for results that a symmetry of a ring, a complete graph, a box of several axes or disjoint counts
+          exchanges.
+    """
+    at = float(level(epsilon))
+    z, method = _weighting(graph, at)
+    z.setflags(write=False)
+    residual = float(np.abs(1 - _apply(graph, math.exp(-at), z)).max())
+    return Weighting(z, residual, method)
+
+
+def _weighting(graph: QueryGraph, epsilon: float) -> tuple[Floats, str]:
+    a, s = math.exp(-epsilon), graph.structure
+    if isinstance(s, Complete):
+        return np.full(s.n, 1 / (1 + (s.n - 1) * a)), "closed form"
+    if isinstance(s, Cycle):
+        return np.full(s.n, 1 / ring_sum(s.n, a)), "closed form"
+    if isinstance(s, Box) and len(s.shape) == 1:
+        return _row_weighting(s, a)
+    if isinstance(s, Product) and not s.together:
+        z: Floats = np.ones(1)
+        for g in s.factors:
+            z = np.asarray(np.kron(z, _weighting(g, epsilon)[0]))
+        return z, "product"
+    if isinstance(s, Explicit):
+        parts = blocks(s)
+        if not (len(parts) == 1 and len(parts[0].others) == s.n - 1):
+            z = np.ones(s.n)
+            for b in parts:
+                z[b.members] += (1 / (1 + a) if len(b.others) == 1 else _weighting(b.graph(s), epsilon)[0]) - 1
+            return z, "blocks"
+    return _symmetric_weighting(graph, a)
+
+
+def _row_weighting(box: Box, alpha: float) -> tuple[Floats, str]:
+    n, v = box.n, box.steps[0]
+    if v == 1:
+        z = np.full(n, math.expm1(math.log(alpha)) / -(1 + alpha))
+        z[[0, -1]] = 1 / (1 + alpha) if n > 1 else 1
+        return z, "closed form"
+    if v >= n - 1:
+        return np.full(n, 1 / (1 + (n - 1) * alpha)), "closed form"
+    return _Banded(n, v, alpha).solve(np.ones((n, 1)))[:, 0], "banded"
+
+
+def _symmetric_weighting(graph: QueryGraph, alpha: float) -> tuple[Floats, str]:
+    s = graph.structure
+    if isinstance(s, Box) and s.n > SMALL and math.prod(-(-x // 2) for x in s.shape) > CELLS_LIMIT:
+        return _Fourier(s, alpha).solve(np.ones((s.n, 1)))[:, 0], "fft"
+    parts = cells(graph)
+    if parts.m < graph.n and parts.m <= CELLS_LIMIT and parts.m * graph.n <= ENTRIES_LIMIT:
+        quotient = by_cell(alpha ** graph.distances_from(parts.first), parts)
+        return _lu_solve(quotient, np.ones((parts.m, 1)))[parts.of, 0], "quotient"
+    solver = _solver(graph, alpha)
+    return solver.solve(np.ones((graph.n, 1)))[:, 0], solver.method
+
+
+def _apply(graph: QueryGraph, alpha: float, z: Floats) -> Floats:
+    """Φ z; where Φ is too large to write, on the first result of every cell."""
+    s = graph.structure
+    if graph.n > DENSE_LIMIT and not isinstance(s, Complete | Cycle | Box | Explicit | Product):
+        return np.asarray(alpha ** graph.distances_from(cells(graph).first) @ z)
+    return _solver(graph, alpha).times(z[:, None])[:, 0]
+
+
+def ring_sum(n: int, alpha: float) -> float:
+    """The sum of a row of Φ for a ring of n results."""
+    m, log = (n - 1) // 2, math.log(alpha)
+    both_ways = 2 * alpha * math.expm1(m * log) / math.expm1(log)
+    return 1 + both_ways + (alpha ** (n // 2) if n % 2 == 0 else 0)
+
+
+def exact_weighting(graph: QueryGraph, alpha: Fraction) -> tuple[Fraction, ...]:
+    """A solution z of Φ z = 1 for a rational α, in exact fractions; for small graphs.
+
+    It is the one that is constant on the cells of the graph, the only one where Φ is not singular.
+
+    Raises:
+        WorkloadError: α is not a fraction in (0, 1), the graph has more than EXACT_LIMIT cells, or its system is
+            singular.
+
+    **Guarantees**
+        * Φ z = 1 exactly.
+    """
+    level(None, alpha)
+    s = graph.structure
+    if isinstance(s, Product) and not s.together:
+        z = [Fraction(1)]
+        for g in s.factors:
+            factor = exact_weighting(g, alpha)
+            z = [x * y for x in z for y in factor]
+        return tuple(z)
+    parts = cells(graph)
+    if parts.m > EXACT_LIMIT:
+        raise WorkloadError(
+            f"{parts.m} unlike results are too many to solve in fractions, at most {EXACT_LIMIT}; use weighting() for "
+            "floats. Nothing was solved."
+        )
+    matrix, scale = Quotient.of(graph, parts).whole(alpha)
+    solution = exact_solve(matrix, np.array([scale] * parts.m, dtype=object))
+    if solution is None:
+        raise WorkloadError(
+            f"the matrix of this graph is singular at alpha = {alpha}; ask existence() for a solution that is not "
+            "negative. Nothing was solved."
+        )
+    return tuple(solution[c] for c in parts.of)
+
+
+# --- blocks --------------------------------------------------------------------------------------------------------
+
+
+def blocks(graph: Explicit) -> list[Block]:
+    """The blocks of a graph, each after all blocks that hang on its other results; results alone are in none.
+
+    Source: Hopcroft, Tarjan, Communications of the ACM 16(6), 1973.
+    """
+    starts, neighbours = graph.adjacency.indptr.tolist(), graph.adjacency.indices.tolist()
+    seen, low = [-1] * graph.n, [0] * graph.n
+    found: list[Block] = []
+    clock = 0
+    for root in range(graph.n):
+        if seen[root] >= 0:
+            continue
+        seen[root] = low[root] = clock
+        clock += 1
+        way, waiting = [(root, -1, starts[root])], [root]
+        while way:
+            i, parent, at = way.pop()
+            if at < starts[i + 1]:
+                way.append((i, parent, at + 1))
+                j = neighbours[at]
+                if seen[j] < 0:
+                    seen[j] = low[j] = clock
+                    clock += 1
+                    way.append((j, i, starts[j]))
+                    waiting.append(j)
+                elif j != parent:
+                    low[i] = min(low[i], seen[j])
+            elif parent >= 0:
+                low[parent] = min(low[parent], low[i])
+                if low[i] >= seen[parent]:
+                    cut = len(waiting) - 1
+                    while waiting[cut] != i:
+                        cut -= 1
+                    found.append(Block(parent, np.array(waiting[cut:], dtype=np.int64)))
+                    del waiting[cut:]
+    return found
+
+
+# --- eigenvalues ---------------------------------------------------------------------------------------------------
+
+
+def eigenvalue_bound(box: Box, alpha: float) -> float:
+    """A lower bound for the smallest eigenvalue of Φ of a box, whatever its shape; not positive where none is known.
+
+    Φ is a finite part of a Toeplitz matrix, whose eigenvalues are not below the least value of its symbol
+
+        f(θ) = (1 − α) Σ_m α^m Π_k D_{m v_k}(θ_k),    D_r(θ) = 1 + 2 Σ_{j=1}^r cos jθ,
+
+    since α^max = (1 − α) Σ_{m ≥ max} α^m. A grid with steps of 2h misses the least value by at most ½ H K h², with K
+    axes and H = Σ_x Φ_0x |x|², which no second derivative exceeds. Two axes with steps of 1 are a kernel of |p| and |q|
+    in p = x + y, q = x − y, and have f ≥ ((1 − α)/(1 + α))².
+
+    **Guarantees**
+        * never above the smallest eigenvalue, rounding included.
+    """
+    if box.steps == (1, 1):
+        return ((1 - alpha) / (1 + alpha)) ** 2 * (1 - 1e-12)
+    if len(box.shape) == 1:
+        return _row_bound(box.steps[0], alpha)
+    axes = len(box.shape)
+    points = max(int(_GRID ** (1 / axes)), 9)
+    theta = np.linspace(0, np.pi, points)
+    half = np.pi / (points - 1) / 2
+    levels = math.ceil(40 / -math.log(alpha)) + 1
+    if levels * points**axes > 10**9:
+        return -math.inf
+    total = np.zeros((points,) * axes)
+    second = size = 0.0
+    for m in range(levels):
+        term: Any = (1 - alpha) * alpha**m
+        radii = [m * v for v in box.steps]
+        for axis, r in enumerate(radii):
+            term = term * _dirichlet(r, theta).reshape([-1 if k == axis else 1 for k in range(axes)])
+        total += term
+        members = math.prod(2.0 * r + 1 for r in radii)
+        size += (1 - alpha) * alpha**m * members
+        second += (1 - alpha) * alpha**m * members * sum(r * (r + 1) / 3 for r in radii) * axes
+    beyond = _tail(box.steps, alpha, levels)
+    return float(total.min()) - second * half**2 / 2 - beyond - 1e-12 * size
+
+
+def _row_bound(v: int, alpha: float) -> float:
+    """f(θ) = (1 − α)(1 + α D_{v−1}(θ)) / |1 − α e^{ivθ}|²."""
+    if v == 1:
+        return (1 - alpha) / (1 + alpha) * (1 - 1e-12)
+    points = 128 * v
+    half = np.pi / points / 2
+    second = (v - 1) * v * (2 * v - 1) / 3  # 2 Σ j²
+    least = float(_dirichlet(v - 1, np.linspace(0, np.pi, points + 1)).min()) - second * half**2 / 2 - 1e-11 * v
+    numerator = (1 - alpha) * (1 + alpha * least)
+    return numerator / (1 + alpha) ** 2 * (1 - 1e-12) if numerator > 0 else -math.inf
+
+
+def _dirichlet(r: int, theta: Floats) -> Floats:
+    half = np.sin(theta / 2)
+    near = half < 1e-9
+    return np.where(near, 2.0 * r + 1, np.sin((r + 0.5) * theta) / np.where(near, 1.0, half))
+
+
+def _tail(steps: tuple[int, ...], alpha: float, levels: int) -> float:
+    """At least Σ_{m ≥ levels} α^m Π (2 m v_k + 1): terms fall by a factor of α ((m + 1)/m)^K at least."""
+    first = alpha**levels * math.prod(2.0 * levels * v + 1 for v in steps)
+    ratio = alpha * ((levels + 1) / levels) ** len(steps)
+    return math.inf if ratio >= 1 else first / (1 - ratio)

@@ -1,0 +1,131 @@
+"""What cannot be told apart is solved for once: tables and sectors in classes, by refinement of colours.
+
+A partition of tables and sectors is *equitable* when every sector of a class has equally many tables of each class, and
+every table of a class equally many sectors of each. Averaging weights over the classes commutes with the incidence of
+tables and sectors, and ν is concave: some optimum is constant on classes. The coarsest equitable partition that keeps
+targets and sizes apart decides the size of the problem, and nothing else: certificates are recomputed from the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from fitnoise.kernel.arrays import Floats, Indices
+from fitnoise.solving.fixed import scrambled
+from fitnoise.solving.sectors import Decomposition, Members
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """A partition of n things into classes: `of` (n,), the first of each class, and how many it has."""
+
+    of: Indices
+    first: Indices
+    counts: Floats
+
+    @classmethod
+    def by(cls, colours: NDArray[Any]) -> Classes:
+        """Things of one colour are one class."""
+        _, first, of, counts = np.unique(colours, return_index=True, return_inverse=True, return_counts=True)
+        return cls(of.ravel(), first, counts.astype(np.float64))
+
+    @classmethod
+    def each(cls, n: int) -> Classes:
+        """Everything on its own."""
+        return cls(np.arange(n), np.arange(n), np.ones(n))
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """Tables and sectors that the problem cannot tell apart, so that they share one weight and one covariance.
+
+    tables, sectors: classes, group by group. number: the class of every row of every table, (M,).
+    representatives: a row of each class. counts: how many rows each has. trivial: whether nothing is alike.
+    """
+
+    tables: tuple[Classes, ...]
+    sectors: tuple[Classes, ...]
+    number: Indices
+    representatives: Indices
+    counts: Floats
+    trivial: bool
+
+    @classmethod
+    def of(cls, d: Decomposition, weights: Floats | None) -> Alike:
+        """The coarsest equitable partition that keeps targets, sizes and the numbers' weights apart."""
+        own = np.zeros((d.rows, 0)) if weights is None else weights[:, None]
+        first = [
+            _row_colours(np.column_stack([g.variances, g.cells, own[g.numbers].reshape(len(g.tables), -1)]))
+            for g in d.tables
+        ]
+        if sum(len(c) for c in first) == sum(len(g.tables) for g in d.tables):
+            return cls.none(d)
+        tables, sectors = first, [Classes.by(g.multiplicity) for g in d.groups]
+        links = [(i, m.tables, _in_words(m.incidence)) for i, g in enumerate(d.groups) for m in g.members]
+        before, now = -1, 0
+        while before != now:
+            before = now
+            codes, seen = [scrambled(c.of) for c in tables], [scrambled(c.of) for c in sectors]
+            for i, t, x in links:
+                seen[i] = scrambled(seen[i]) + x @ codes[t]
+            sectors = [Classes.by(x) for x in seen]
+            codes, seen = [scrambled(c.of) for c in sectors], [scrambled(c.of) for c in tables]
+            for i, t, x in links:
+                seen[t] = scrambled(seen[t]) + x.T @ codes[i]
+            tables = [Classes.by(x) for x in seen]
+            now = sum(len(c) for c in (*tables, *sectors))
+        return cls._numbered(d, tables, sectors, trivial=False)
+
+    @classmethod
+    def none(cls, d: Decomposition) -> Alike:
+        """Everything on its own."""
+        tables = [Classes.each(len(g.tables)) for g in d.tables]
+        return cls._numbered(d, tables, [Classes.each(len(g)) for g in d.groups], trivial=True)
+
+    @classmethod
+    def _numbered(
+        cls, d: Decomposition, tables: Sequence[Classes], sectors: Sequence[Classes], *, trivial: bool
+    ) -> Alike:
+        if trivial:
+            rows = np.arange(d.rows)
+            return cls(tuple(tables), tuple(sectors), rows, rows, np.ones(d.rows), trivial)
+        number = np.empty(d.rows, dtype=np.intp)
+        chosen: list[Indices] = []
+        counts: list[Floats] = []
+        start = 0
+        for g, c in zip(d.tables, tables, strict=True):
+            m = g.variances.shape[1]
+            number[g.numbers] = start + c.of[:, None] * m + np.arange(m)
+            chosen.append(g.numbers[c.first].ravel())
+            counts.append(np.repeat(c.counts, m))
+            start += len(c) * m
+        return cls(tuple(tables), tuple(sectors), number, np.concatenate(chosen), np.concatenate(counts), trivial)
+
+    def reduced(self, i: int, m: Members) -> sp.csr_array:
+        """What a class of tables weighs in a class of sectors: its tables in one such sector, over all its tables."""
+        rows, classes = self.sectors[i], self.tables[m.tables]
+        own = m.incidence[rows.first]
+        sums = sp.csr_array((1 / classes.counts[classes.of], (np.arange(len(classes.of)), classes.of)))
+        return sp.csr_array(own @ sums)
+
+
+def _in_words(x: sp.csr_array) -> sp.csr_array:
+    """The incidence as 64-bit words, whose sums wrap."""
+    return sp.csr_array((np.ones(x.nnz, np.uint64), x.indices, x.indptr), shape=x.shape)
+
+
+def _row_colours(rows: Floats) -> Classes:
+    """Equal rows are one class."""
+    raw = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1] * 8))).ravel()
+    return Classes.by(raw)

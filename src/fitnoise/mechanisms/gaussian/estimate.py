@@ -1,0 +1,43 @@
+"""Sectors from their own noisy answers. Post-processing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.kernel.designs.sectors import Integers, Strategy, axis_rows, uncentre
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SectorEstimation:
+    """Every sector from its own answers: θ_S = (⊗ H_aᵀ/g_a ⊗ A_S⁻¹) y_S. Post-processing."""
+
+    strategy: Strategy
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many noisy answers each group of sectors has."""
+        return self.strategy.lengths
+
+    @property
+    def whiteners(self) -> list[NDArray[np.float64]]:
+        """The whiteners of every group."""
+        return [g.whiteners for g in self.strategy.groups]
+
+    def estimates(self, answers: Sequence[Integers], group: int, sectors: NDArray[np.intp]) -> NDArray[np.float64]:
+        """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
+        g = self.strategy.groups[group]
+        sizes = g.sizes[sectors[0]].tolist()
+        shape = [axis_rows(n) for n in sizes]
+        where = g.starts[sectors][:, None] + np.arange(math.prod(shape) * g.rank)
+        y = answers[group][where].astype(np.float64).reshape(len(sectors), -1, g.rank)
+        theta = (y @ g.inverse[sectors].swapaxes(1, 2)).reshape(len(sectors), *shape, g.rank)
+        for axis, n in enumerate(sizes):
+            theta = uncentre(theta, axis + 1, n)
+        return np.asarray(theta)

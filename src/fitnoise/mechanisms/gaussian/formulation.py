@@ -1,0 +1,237 @@
+"""From a publication in sectors to the problem a solver minimises, and from its weights back to covariances.
+
+Number j stands for n_A published numbers of its table. Scaled by 1/√c_j and 1/n_A its lift makes the problem's
+variances the ratios var_j/c_j; cells count with g²/r_o, so that the problem's cost is the protected unit's. Tables and
+sectors that cannot be told apart are solved for once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.sparse as sp
+
+from fitnoise.algebra.backends import NUMPY, Backend
+from fitnoise.algebra.operators import Operator
+from fitnoise.errors import PlanError, WorkloadError
+from fitnoise.kernel.arrays import Floats
+from fitnoise.mechanisms.gaussian.alike import Alike
+from fitnoise.solving.certificates import NOBODY, Evidence, Pairs, Terms
+from fitnoise.solving.problems import Block, Kinds, Pairwise, Problem, Shared, Source
+from fitnoise.solving.sectors import Decomposition, SectorGroup, afford
+
+MAX_KINDS = 2**21
+"""Kinds of pairs held at once, for replace-one neighbours."""
+
+MAX_PAIRED_SECTORS = 4096
+"""Sectors planned for replace-one neighbours: each has its own matrix of pairs."""
+
+FADED = 2e-8
+"""Part of all weights together that may be left out of the evidence with the pairs of least weight; the bound falls by
+about as much."""
+
+
+@final
+class AllPairs:
+    """All kinds of pairs of records of a decomposition.
+
+    Args:
+        d: the decomposition.
+        alone: whether a single record may also come or go.
+
+    Raises:
+        WorkloadError: there are too many sectors.
+
+    complete: whether these are all. With more than MAX_KINDS only pairs that differ in every exchangeable attribute, or
+        in all but one, are kept; beyond that, only the former: the plan is then the best for those.
+    """
+
+    def __init__(self, d: Decomposition, *, alone: bool) -> None:
+        count = sum(len(g) for g in d.groups)
+        if count > MAX_PAIRED_SECTORS:
+            raise WorkloadError(
+                f"for replace-one neighbours every margin of the tables is planned on its own, and there are {count:,} "
+                f"of them; at most {MAX_PAIRED_SECTORS:,} can be. Publish fewer tables, or declare add-or-remove-one, "
+                "which protects more. Nothing was planned."
+            )
+        free = [a for a, n in enumerate(d.sizes) if n > 1]
+        always = sum(1 << a for a, n in enumerate(d.sizes) if n == 1)
+        half = d.cells * (d.cells + 1) // 2
+        self.complete = 2 ** len(free) * half <= MAX_KINDS
+        if self.complete:
+            codes = [sum(1 << a for i, a in enumerate(free) if x >> i & 1) for x in range(2 ** len(free))]
+        else:
+            codes = [0, *(1 << a for a in free)] if (1 + len(free)) * half <= MAX_KINDS else [0]
+        self.patterns = [always | code for code in codes]
+        self.kinds = Kinds(len(self.patterns), d.cells, alone)
+        self._shapes = Pairs.of((t, 0, 0) for t in self.patterns)
+
+    def chi(self, attributes: tuple[int, ...], sizes: tuple[int, ...]) -> Floats:
+        """χ_S of every pattern, for the sector of these attributes."""
+        return self._shapes.chi(attributes, sizes)
+
+    def evidence(self, p: Floats, q: Floats) -> Evidence:
+        """The weights of the pairs that matter."""
+        first, second = self.kinds.pairs
+        order = np.argsort(p)
+        kept = np.sort(order[np.cumsum(p[order]) > FADED * p.sum()])
+        keys = []
+        for i in kept:
+            pattern, pair = divmod(int(i), len(first))
+            if pattern < len(self.patterns):
+                keys.append((self.patterns[pattern], int(first[pair]), int(second[pair])))
+            else:
+                keys.append((0, int(i) - len(self.patterns) * len(first), NOBODY))
+        return Evidence(p[kept], q, Pairs.of(keys))
+
+
+@final
+class Formulation:
+    """The problem of a decomposed workload.
+
+    Args:
+        decomposition: the workload in sectors, with its targets.
+        terms: the objective, the relative budgets and the unit.
+        pairs: for replace-one neighbours; None for add-or-remove-one.
+        backend: where matrices live.
+
+    Attributes:
+        problem: what solvers minimise. Its numbers are classes of alike ones, each with the weight of all of them.
+        alike: the classes.
+    """
+
+    def __init__(
+        self, decomposition: Decomposition, terms: Terms, *, pairs: AllPairs | None = None, backend: Backend = NUMPY
+    ) -> None:
+        d = self.decomposition = decomposition
+        self._pairs = pairs
+        self.alike = Alike.of(d, terms.weights) if pairs is None else Alike.none(d)
+        chosen = self.alike.representatives
+        self._scale = 1 / (d.variances * d.counted**2)
+        self._triangles: list[Floats] = []
+        blocks = [b for i, g in enumerate(d.groups) for b in self._blocks(i, g)]
+        stacks = sum(len(b.multiplicity) * b.rank * (8 * b.rank + 2 * b.rows) for b in blocks if b.rank > 1)
+        afford(8 * stacks, f"planning sectors of {max(b.rank for b in blocks):,} dimensions, all together,")
+        constraints = trade = None
+        if terms.weights is not None:
+            shares = (terms.weights * d.variances)[chosen] * self.alike.counts
+            if terms.trade is None:
+                owner = np.zeros(len(shares), dtype=np.intp)
+                constraints = Shared(owner, shares / shares.sum(), 1)
+            else:
+                trade = terms.trade * shares
+        self.problem = Problem(
+            blocks,
+            len(chosen),
+            cells=_cells(d, terms, pairs),
+            constraints=constraints,
+            trade=trade,
+            backend=backend,
+        )
+
+    def _blocks(self, i: int, group: SectorGroup) -> list[Block]:
+        """One block for the classes of sectors of a group; for pairs of records, one for each sector."""
+        triangle, columns = _orthonormal(group)
+        if self._pairs is None:
+            count = self.alike.sectors[i].counts
+            frame = None if group.is_identity else triangle
+            self._triangles.append(triangle)
+            multiplicity = group.multiplicity[self.alike.sectors[i].first] * count
+            return [Block(multiplicity, columns, self._sources(i, group, triangle), frame)]
+        out = []
+        for k in range(len(group)):
+            chi = self._pairs.chi(tuple(group.attributes[k].tolist()), tuple(group.sizes[k].tolist()))
+            q, r, free = _free_first(columns, triangle) if (chi == 1).all() else (columns, triangle, False)
+            self._triangles.append(r)
+            pairwise = Pairwise(self._pairs.kinds, chi, free and not self._pairs.kinds.alone)
+            out.append(Block(group.multiplicity[[k]], q, self._sources(i, group, r, k), r, pairwise))
+        return out
+
+    def _sources(self, i: int, group: SectorGroup, triangle: Floats, only: int | None = None) -> tuple[Source, ...]:
+        """What a group's sectors answer; of one of them, or of all classes."""
+        d, out = self.decomposition, []
+        for m in group.members:
+            tables, classes = d.tables[m.tables], self.alike.tables[m.tables]
+            incidence = m.incidence[[only]] if only is not None else m.incidence
+            if only is None and not self.alike.trivial:
+                incidence = self.alike.reduced(i, m)
+            numbers = self.alike.number[tables.numbers[classes.first]]
+            scale = self._scale[tables.numbers[classes.first]]
+            if only is not None:
+                reached = incidence.indices
+                numbers, scale, incidence = numbers[reached], scale[reached], incidence[:, reached]
+            lift = m.lift if isinstance(m.lift, Operator) else m.lift @ triangle.T
+            whole = incidence.shape == (1, 1) and incidence.data.tolist() == [1.0]
+            out.append(Source(lift, numbers, scale, None if whole else sp.csr_array(incidence)))
+        return tuple(out)
+
+    def fold(self, q: Floats) -> Floats:
+        """Weights of all numbers as weights of their classes."""
+        return np.bincount(self.alike.number, q, minlength=len(self.alike.counts)).astype(np.float64)
+
+    def unfold(self, q: Floats) -> Floats:
+        """Weights of classes, shared out among their numbers."""
+        return np.asarray((q / self.alike.counts)[self.alike.number])
+
+    def precision_factors(self, p: Floats, q: Floats) -> list[Floats]:
+        """F_S with F_SᵀF_S = Σ_S⁻¹ in the integer bases, scaled to meet the worst constraint: (K, k, k) by group."""
+        return self.in_basis([z for _, z in self.problem.covariance_factors(p, q)])
+
+    def in_basis(self, factors: Sequence[Floats]) -> list[Floats]:
+        """Factors of Σ_S⁻¹ in the problem's coordinates, block by block, as factors in the sectors' integer bases.
+
+        B x = Rᵀ y where the problem's coordinates are y = Q x, so Σ⁻¹ = R⁻¹ ZᵀZ R⁻ᵀ.
+        """
+        own = [
+            np.asarray(np.linalg.solve(triangle, z.swapaxes(-1, -2)).swapaxes(-1, -2), dtype=np.float64)
+            for triangle, z in zip(self._triangles, factors, strict=True)
+        ]
+        if self._pairs is None:
+            return [f[classes.of] for f, classes in zip(own, self.alike.sectors, strict=True)]
+        left = iter(own)
+        return [np.concatenate([next(left) for _ in range(len(g))]) for g in self.decomposition.groups]
+
+
+def _orthonormal(group: SectorGroup) -> tuple[Floats, Floats]:
+    """(R, Q) with B = Rᵀ Q, Q of orthonormal rows and R triangular."""
+    if group.is_identity:
+        eye = np.eye(len(group.basis))
+        return eye, eye
+    q, r = sl.qr(group.basis.T.astype(np.float64), mode="economic")
+    rows = np.ascontiguousarray(q.T, dtype=np.float64)
+    rows[:, ~group.basis.any(axis=0)] = 0  # cells no row reaches: not even rounding does
+    return np.asarray(r, dtype=np.float64), rows
+
+
+def _free_first(columns: Floats, triangle: Floats) -> tuple[Floats, Floats, bool]:
+    """Rotate coordinates so that the first is the number of records, if these rows tell it: (Q, R, whether they do)."""
+    n = columns.shape[1]
+    towards = columns.sum(axis=1) / math.sqrt(n)
+    if abs(float(towards @ towards) - 1) > 1e-9:
+        return columns, triangle, False
+    rotation = sl.qr(towards[:, None], mode="full")[0].T  # its first row is ±towards
+    rotated = rotation @ columns
+    rotated[0] = rotated[0, 0]
+    rotated[1:] -= rotated[1:].mean(axis=1, keepdims=True)
+    return rotated, rotation @ triangle, True
+
+
+def _cells(d: Decomposition, terms: Terms, pairs: AllPairs | None) -> Shared | None:
+    unit = float(terms.factor)
+    if terms.relative is None and unit == 1:
+        return None
+    if pairs is not None:
+        n = len(pairs.kinds)
+        return Shared(np.arange(n), np.full(n, unit), n)
+    r = np.ones(d.cells) if terms.relative is None else terms.relative
+    if any(g.basis[:, r == 0].any() for g in d.groups):
+        raise PlanError(
+            "a query counts records of a cell whose relative budget is 0: no answer about them can be paid for. "
+            "Leave the cell out of the query, or give it a budget. Nothing was planned."
+        )
+    with np.errstate(divide="ignore"):
+        return Shared(np.arange(d.cells), np.where(r > 0, unit / r, 0.0), d.cells)

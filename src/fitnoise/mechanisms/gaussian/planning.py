@@ -1,0 +1,233 @@
+"""Fit-for-use planning: targets in, certified integer plan out (Xiao, Ding, Wang, Zhang, Kifer, PVLDB 2021).
+
+Prioritise accuracy (Problem 1): meet every target at the least privacy cost. Prioritise privacy (Problem 2): with a
+budget, the smallest factor k with every variance ≤ k times its target; the same covariance up to a scalar (Theorem 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fitnoise.algebra.backends import NUMPY, torch_backend
+from fitnoise.errors import CapExceeded, GapNotReached, PlanError, SingularStrategy
+from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.designs.sectors import Strategy
+from fitnoise.kernel.prices import weighted_cost
+from fitnoise.kernel.units import Neighbours
+from fitnoise.mechanisms.gaussian.formulation import AllPairs, Formulation
+from fitnoise.mechanisms.gaussian.rounding import rescale, round_strategy, variances
+from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded
+from fitnoise.planning.plan import Plan, refuse_free
+from fitnoise.request.publication import Publication
+from fitnoise.solving import combined, lexicographic
+from fitnoise.solving.certificates import Evidence, Terms, lower_bound
+from fitnoise.solving.sectors import Decomposition, decompose
+
+DEFAULT_GAP = 1e-6
+
+BITS = (20, 24, 28, 32, 36)
+"""Bits of the integer strategy, tried in turn until rounding takes no more than its part of the gap: b bits cost about
+3·2⁻ᵇ to 7·2⁻ᵇ of Δ², so those that would cost more than the gap are not tried."""
+
+
+def plan(
+    publication: Publication,
+    *,
+    gap: float | None = None,
+    refine: bool = False,
+    start: Plan | None = None,
+    device: str | None = None,
+    max_iterations: int = 2000,
+    progress: Callable[[int, float], None] | None = None,
+) -> Plan:
+    """Find the Gaussian noise that meets every target at the least privacy cost, with proof. Data-free.
+
+    Args:
+        publication: what is asked, with ρ-zCDP for its promise.
+        gap: relative distance value/bound − 1 that must be certified. Default: the publication's; without one, aim at
+            1e-6 and report what was reached.
+        refine: of all plans of the least cost, take the one whose privacy profile is lexicographically least (Theorem
+            11): every record as private as the targets allow. Worth it where `slack` is not 0; costs some solves more.
+        start: a plan for tables like these, whose weights to start from. Changes the time taken, not the result.
+        device: where dense matrices live: None for NumPy, otherwise a PyTorch device such as "cuda".
+        max_iterations: of the solver.
+        progress: called with the iteration and the relative gap so far.
+
+    Returns:
+        A plan whose integer strategy meets all targets (relaxed by one common factor under a budget; in total, for the
+        total-error objective).
+
+    Raises:
+        GapNotReached: the certified gap is above the one asked for.
+        CapExceeded: the plan costs more than the cap.
+        WorkloadError, SpecError: the request cannot be planned.
+        PlanError: the targets are out of reach of exact 64-bit noise, or the device is not there.
+
+    **Guarantees**
+        * no data are read;
+        * every variance, recomputed from the integers, is at most its target;
+        * the cost is computed from the integers, the bound from the problem; neither comes from the solver.
+
+    Source: Problems 1 and 2, section 3; the solver and the certificate are ours.
+    """
+    gap = publication.gap if gap is None else gap
+    goal = DEFAULT_GAP if gap is None else gap
+    decomposition = decompose(publication.workload, apart=publication.apart)
+    asked = terms(publication, decomposition)
+    found = ideal(decomposition, asked, publication, goal, refine, start, device, max_iterations, progress)
+    strategy = _rounded(decomposition, asked, found, publication, goal)
+    made = Plan(publication, strategy, found.evidence, found.status)
+    refuse_free(made)
+    if made.gap > goal and found.gap <= goal:
+        made = replace(made, status=f"{made.status} by the solver; the plan's own is the one stated")
+    if gap is not None and made.gap > gap:
+        raise GapNotReached(
+            f"a certified gap of {gap:.1e} was asked for; {made.gap:.1e} was reached ({made.status}). "
+            "Ask for a larger gap, allow more iterations, or leave gap out to take the plan as it is. "
+            "No plan was made."
+        )
+    limit = None if publication.cap is None else publication.cap.as_rho()
+    if limit is not None and made.exact_rho > limit:
+        raise CapExceeded(
+            f"the plan costs ρ = {made.rho:.6g}, the cap is ρ = {float(limit):.6g}{_least(made)}. "
+            f"Loosen the most expensive targets ({_dearest(made)}) or raise the cap. No plan was made."
+        )
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class Ideal:
+    """What the solver found.
+
+    factors: F_S with F_SᵀF_S = Σ_S⁻¹ in the integer bases, (K, k, k) by group. evidence: weights. gap: of the solver.
+    status: how it ended.
+    """
+
+    factors: list[Floats]
+    evidence: Evidence
+    gap: float
+    status: str
+
+
+def ideal(
+    decomposition: Decomposition,
+    asked: Terms,
+    publication: Publication,
+    goal: float,
+    refine: bool = False,
+    start: Plan | None = None,
+    device: str | None = None,
+    max_iterations: int = 2000,
+    progress: Callable[[int, float], None] | None = None,
+) -> Ideal:
+    """Solve the convex problem of a publication: ideal factors, and weights that prove a bound to about `goal`.
+
+    Raises:
+        PlanError: refining was asked for where it cannot be, or the device is not there.
+    """
+    backend = NUMPY if device is None else torch_backend(device)
+    pairs = None
+    if publication.unit.neighbours is Neighbours.REPLACE_ONE:
+        pairs = AllPairs(decomposition, alone=asked.alone)
+    if refine and (asked.weights is not None or pairs is not None):
+        raise PlanError(
+            "a plan is refined for targets of every number and single records: with the fit-for-use goal and "
+            "add-or-remove-one neighbours. No plan was made."
+        )
+    form = Formulation(decomposition, asked, pairs=pairs, backend=backend)
+    solution = combined.solve(
+        form.problem,
+        start=_weights_of(start, form),
+        gap=goal / 2,
+        max_iterations=max_iterations,
+        progress=progress,
+    )
+    p, q = solution.dual
+    said = form.unfold(q) if asked.weights is None or asked.trade is not None else q[:0]
+    evidence = Evidence(p, said) if pairs is None else pairs.evidence(p, said)
+    personal = asked.relative is not None and asked.weights is None  # what is charged would not be settled
+    if refine or (personal and lexicographic.affordable(form.problem)):
+        refined = lexicographic.refine(form.problem, solution, progress=progress)
+        return Ideal(form.in_basis(refined.factors), evidence, solution.gap, f"{solution.status}; {refined.status}")
+    status = str(solution.status)
+    if pairs is not None and not pairs.complete:
+        status += " among the kinds of pairs considered, which are not all"
+    return Ideal(form.precision_factors(*solution.primal), evidence, solution.gap, status)
+
+
+def _weights_of(plan: Plan | None, form: Formulation) -> tuple[Floats, Floats] | None:
+    """Weights to start from, if the plan's fit this problem."""
+    if plan is None or plan.evidence.pairs is not None:
+        return None
+    p, q = plan.evidence.cells, plan.evidence.numbers
+    if not q.size:  # total error: one constraint, whose weight is no choice
+        q = np.ones(1)
+    elif q.shape == form.alike.number.shape:
+        q = form.fold(q)
+    fits = p.shape == (form.problem.cells,) and q.shape == (form.problem.constraints,)
+    return (p, q) if fits else None
+
+
+def _rounded(
+    decomposition: Decomposition, asked: Terms, ideal: Ideal, publication: Publication, goal: float
+) -> Strategy:
+    """The integer strategy of the fewest bits that reaches at most 1 + goal times the bound, or of the most bits."""
+    bound = lower_bound(decomposition, ideal.evidence, asked)
+    found: Strategy | None = None
+    for bits in [b for b in BITS[:-1] if 2.0**-b <= goal / 3] + [BITS[-1]]:
+        try:
+            found = scaled(decomposition, asked, round_strategy(decomposition, ideal.factors, bits), publication)
+            reached = _reached(decomposition, asked, found, publication)
+        except SingularStrategy:
+            continue  # too few bits for the smallest direction
+        if reached <= bound * (1 + goal):
+            break
+    if found is None:
+        raise PlanError(
+            f"the targets are too far apart for an integer strategy of {BITS[-1]} bits. "
+            "Bring the tightest and the loosest closer together. Nothing was planned."
+        )
+    return found
+
+
+def _reached(decomposition: Decomposition, asked: Terms, strategy: Strategy, publication: Publication) -> float:
+    """What a strategy reaches of what is minimised, at the targets as they were asked; 0 where it costs nothing."""
+    cost = float(weighted_cost(publication, decomposition, strategy))
+    if asked.trade is None and publication.budget is None:
+        return cost
+    achieved = variances(decomposition, strategy)
+    bought = 1.0 if publication.budget is None else relaxation(decomposition, asked, achieved)
+    return (cost + traded(asked, achieved)) * bought if cost > 0 else 0.0
+
+
+def scaled(decomposition: Decomposition, asked: Terms, strategy: Strategy, publication: Publication) -> Strategy:
+    """Scale all noise so that the worst target holds, or the budget does, or a hybrid is at its best."""
+    if publication.budget is None:
+        achieved = variances(decomposition, strategy)
+        stretch = 1 / relaxation(decomposition, asked, achieved)
+        error = traded(asked, achieved)
+        if error > 0:
+            cost = float(weighted_cost(publication, decomposition, strategy))
+            stretch = min(stretch, (cost / error) ** 0.5)
+        return rescale(strategy, stretch**0.5 * (1 - 1e-12), up=False)
+    allowed = publication.budget.as_rho()
+    spent = weighted_cost(publication, decomposition, strategy) / 2
+    scaled = rescale(strategy, float(spent / allowed) ** 0.5 * (1 + 1e-12), up=True)
+    if weighted_cost(publication, decomposition, scaled) / 2 > allowed:
+        raise PlanError("rounding left the plan above its budget; this is a defect, please report it.")
+    return scaled
+
+
+def _least(plan: Plan) -> str:
+    """What is proven about cheaper mechanisms, where the bound is about cost alone."""
+    if plan.terms.relative is not None or plan.terms.trade is not None:
+        return ""
+    return f"; no mechanism of its kind meets the targets below ρ = {plan.bound / 2:.6g}"
+
+
+def _dearest(plan: Plan) -> str:
+    dearest = [plan.summary(int(i)) for i in np.argsort(-plan.shares, kind="stable")[:2]]
+    return ", ".join(f"{t.name}: {t.price:.0%} of the price" for t in dearest)

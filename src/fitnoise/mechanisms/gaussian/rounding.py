@@ -1,0 +1,124 @@
+"""From the ideal covariances to an integer strategy. Untrusted: mistakes here cost accuracy, never privacy.
+
+The ideal strategy of sector S has A_SᵀA_S/σ_S² = (n_S / Π g_a) Σ_S⁻¹. Its triangular factor is scaled by a power of two
+so that its largest entry has `bits` bits, and rounded. All scales are then multiplied by one factor, so that the worst
+target holds (or the budget does), and cut to 32 bits of mantissa so that exact prices stay short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fitnoise.algebra.operators import Operator
+from fitnoise.errors import PlanError
+from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.designs.margins import PureStrategy
+from fitnoise.kernel.designs.sectors import MAX_SCALE, SAFE, Strategy, StrategyGroup, gains, largest_entry
+from fitnoise.mechanisms.estimation import estimation
+from fitnoise.solving.sectors import Decomposition
+
+_LEAST_EXPONENT = 11
+"""Scales are at least 2¹⁰. Noise on a coarse lattice misses its margins: an interval of ±1.96 σ holds 93.5 % at σ = 4,
+and 95 % less 0.06/σ in general. Finer lattices cost bits only."""
+
+CHUNK = 2**24
+"""Entries of a tall table's product with A⁻¹ held at once."""
+
+_MANTISSA = 32
+
+_MAX_EXPONENT = 52
+"""A basis of 26-bit integers makes A small; beyond this power of two the noise would outgrow 64 bits instead."""
+
+
+def round_strategy(decomposition: Decomposition, factors: Sequence[Floats], bits: int) -> Strategy:
+    """Integers for F_S with F_SᵀF_S = Σ_S⁻¹, (K, k, k) by group; the largest entry of each has so many bits."""
+    groups = []
+    for group, f in zip(decomposition.groups, factors, strict=True):
+        k = len(group.basis)
+        share = np.sqrt(group.volume / gains(group.sizes))
+        if k == 1:
+            mixing = np.ones((len(group), 1, 1), dtype=np.int64)
+            scales = 1 / (share * np.abs(f[:, 0, 0]))
+        else:
+            triangles = np.asarray(np.linalg.qr(share[:, None, None] * f, mode="r"))[:, :k]
+            largest = np.frexp(np.abs(triangles).max(axis=(1, 2)))[1]
+            exponents = np.minimum(bits - largest, _MAX_EXPONENT)
+            mixing = np.rint(np.ldexp(triangles, exponents[:, None, None])).astype(np.int64)
+            scales = np.ldexp(1.0, exponents)
+        groups.append(StrategyGroup(group.attributes, group.sizes, group.basis, mixing, scales))
+    return Strategy(decomposition.sizes, decomposition.cells, tuple(groups))
+
+
+def variances(decomposition: Decomposition, strategy: Strategy | PureStrategy) -> Floats:
+    """An upper bound on the variance of every table row (M,), from the integers.
+
+    var_{A,j} = Σ_{S⊆A} σ_S² [Π_{a∈S} (1 − 1/n_a)/g_a] [Π_{a∈A∖S} n_a⁻²] ‖A_S⁻ᵀ l_{A,S,j}‖²; the discrete Gaussian's own
+    variance is at most σ². Of pure strategies in the same way, with what they know of each sector.
+    """
+    return variances_of(decomposition, estimation(strategy, decomposition).whiteners)
+
+
+def variances_of(decomposition: Decomposition, whiteners: Sequence[Floats]) -> Floats:
+    """The same from what is known of each sector: its whiteners, (K, k, k) by group."""
+    out = np.zeros(decomposition.rows)
+    for group, whitened in zip(decomposition.groups, whiteners, strict=True):
+        share = (1 - 1 / group.sizes).prod(axis=1) * group.volume**2
+        for m in group.members:
+            tables = decomposition.tables[m.tables]
+            own = m.incidence.T @ (share[:, None] * _row_squares(m.lift, whitened))
+            out[tables.numbers] += own / tables.cells[:, None] ** 2
+    return out
+
+
+def rows_of(decomposition: Decomposition, factor: Floats) -> Floats:
+    """Σ_c (W F)_jc² for every table row j (M,), where there is one sector and F (r, c) is written over its basis."""
+    out = np.zeros(decomposition.rows)
+    (group,) = decomposition.groups
+    for m in group.members:
+        out[decomposition.tables[m.tables].numbers] += _row_squares(m.lift, factor[None])[0]
+    return out
+
+
+def _row_squares(a: Floats | Operator, b: Floats) -> Floats:
+    """Σ_c (A B)_jc² for every row j and every B of a stack, (K, m); some of them, or of their columns, at a time."""
+    m, k = a.shape
+    if isinstance(a, np.ndarray):
+        step = max(1, CHUNK // (m * k))
+        return np.concatenate([((a @ b[i : i + step]) ** 2).sum(axis=2) for i in range(0, len(b), step)])
+    step = max(1, CHUNK // m)
+    return np.stack([sum((a.mv(x[:, c : c + step]) ** 2).sum(axis=1) for c in range(0, k, step)) for x in b])
+
+
+def rescale(strategy: Strategy, factor: float, *, up: bool) -> Strategy:
+    """Multiply every σ by a factor, cut it to 32 bits (up or down), and shift A so that 2¹⁰ ≤ σ.
+
+    Raises:
+        PlanError: a scale outside what the exact sampler can draw.
+    """
+    groups = []
+    for g in strategy.groups:
+        scales = cut(g.scales * factor, up=up)
+        if not ((scales > 0) & (scales <= MAX_SCALE)).all():
+            raise PlanError(
+                "the targets are too far apart in size, or too loose, for exact 64-bit noise; "
+                "scale the queries down or tighten the loosest target. Nothing was planned."
+            )
+        shift = np.maximum(_LEAST_EXPONENT - np.frexp(scales)[1], 0)
+        scales = np.ldexp(scales, shift)
+        mixing = g.mixing
+        if shift.any():
+            powers = np.array([1 << n for n in shift.tolist()], dtype=object)
+            small = largest_entry(mixing) << int(shift.max()) < SAFE
+            mixing = mixing * (powers.astype(np.int64) if small else powers)[:, None, None]
+        groups.append(replace(g, mixing=mixing, scales=scales))
+    return replace(strategy, groups=tuple(groups))
+
+
+def cut(x: Floats, *, up: bool) -> Floats:
+    """The nearest numbers of 32 bits of mantissa that are no smaller, or no larger."""
+    mantissa, exponent = np.frexp(x)
+    scaled = np.ldexp(mantissa, _MANTISSA)
+    return np.asarray(np.ldexp(np.ceil(scaled) if up else np.floor(scaled), exponent - _MANTISSA))

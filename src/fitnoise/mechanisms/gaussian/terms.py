@@ -1,0 +1,32 @@
+"""What a publication minimises, in the letters of certificates, and how near an achieved accuracy comes."""
+
+from __future__ import annotations
+
+from fitnoise.kernel.arrays import Floats
+from fitnoise.request.publication import Goal, Publication
+from fitnoise.solving.certificates import Terms
+from fitnoise.solving.sectors import Decomposition
+
+
+def terms(publication: Publication, decomposition: Decomposition) -> Terms:
+    """What a publication minimises, in the letters of certificates."""
+    objective, budgets = publication.objective, publication.cell_budgets
+    weights = relative = None
+    if objective.goal is not Goal.FIT_FOR_USE:
+        weights = objective.weights.of(decomposition.variances) * decomposition.counted
+    if budgets is not None:
+        relative = budgets.along(publication.workload.domain, decomposition.structured)
+    alone = publication.source.drops or publication.unit.max_records > 1
+    return Terms(weights, objective.trade, relative, publication.unit.cost_factor(), alone)
+
+
+def traded(asked: Terms, achieved: Floats) -> float:
+    """λ Σ ω var of a hybrid, otherwise 0."""
+    return 0.0 if asked.trade is None or asked.weights is None else asked.trade * float(asked.weights @ achieved)
+
+
+def relaxation(decomposition: Decomposition, asked: Terms, achieved: Floats) -> float:
+    """What achieved variances are of what was asked: of the worst target, or of the weighted total for total error."""
+    if asked.weights is not None and asked.trade is None:
+        return float(asked.weights @ achieved) / float(asked.weights @ decomposition.variances)
+    return float((achieved / decomposition.variances).max())

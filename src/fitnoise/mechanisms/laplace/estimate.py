@@ -1,0 +1,263 @@
+"""Generalised least squares from the answers of a pure strategy, sector by sector. Post-processing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+
+from fitnoise.errors import SingularStrategy
+from fitnoise.kernel.arrays import Floats, Indices
+from fitnoise.kernel.designs.margins import NOISE_VARIANCE, MeasuredMargin, PureStrategy
+from fitnoise.kernel.designs.sectors import Integers
+from fitnoise.solving.sectors import Decomposition, TableGroup
+
+RANK = 1e-12
+"""Singular values below this part of the largest count as none."""
+
+UNBIASED = 1e-7
+"""Relative difference allowed between what is estimated on average and what was asked: rounding leaves some 1e-15."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Merged:
+    """Structured cells that some margins tell apart. Those they do not look at, or not apart, are merged.
+
+    first: a cell of each class, (u,). place: the class of every cell, −1 where none looks, (n_o,). rows: A_b over the
+    classes, by margin, (m_b, u). squares: A_bᵀA_b, (u, u).
+    """
+
+    first: Indices
+    place: Indices
+    rows: list[Floats]
+    squares: list[Floats]
+
+    def written(self, basis: NDArray[np.int64]) -> Floats:
+        """A basis over the classes; SingularStrategy where it tells apart what they do not."""
+        merged = basis[:, self.first]
+        if (np.where(self.place >= 0, merged[:, self.place], 0) != basis).any():
+            raise SingularStrategy("the strategy of the plan does not tell apart cells that its tables do.")
+        return merged.astype(np.float64)
+
+
+@final
+class PureEstimation:
+    """Generalised least squares from the answers of a pure strategy, sector by sector. Post-processing.
+
+    For sector S every margin b ⊇ S gives A_b x_S + noise once it is summed down to S and centred, with noise that the
+    sum makes n_{b∖S} = Π_{a∈b∖S} n_a times as variable. So with M_S = Σ_{b⊇S} A_bᵀA_b / n_{b∖S},
+
+        θ_S = B_S M_S⁺ Σ_b A_bᵀ C_S (Σ_{b∖S} y_b) / n_{b∖S},     cov θ_S = 2t² C_S ⊗ B_S M_S⁺ B_Sᵀ,
+
+    C_S centring. Structured cells that no query tells apart are merged first.
+
+    Raises:
+        SingularStrategy: some published number cannot be rebuilt from the answers.
+    """
+
+    def __init__(self, strategy: PureStrategy, decomposition: Decomposition) -> None:
+        self.strategy, self.decomposition = strategy, decomposition
+        self._sets = [frozenset(m.attributes) for m in strategy.margins]
+        self._merged: dict[tuple[int, ...], _Merged] = {}
+        self._known: dict[tuple[int, int], tuple[dict[int, Floats], Floats]] = {}
+
+    def _merge(self, over: tuple[int, ...]) -> _Merged:
+        """The structured cells as some of the margins tell them apart."""
+        if over not in self._merged:
+            rows = [self.strategy.margins[b].rows for b in over]
+            stacked = np.concatenate(rows)
+            _, first, which = np.unique(stacked, axis=1, return_index=True, return_inverse=True)
+            seen = stacked[:, first].any(axis=0)
+            place = np.where(seen, np.cumsum(seen) - 1, -1)[which.ravel()]
+            merged = [x[:, first[seen]].astype(np.float64) for x in rows]
+            self._merged[over] = _Merged(first[seen], place, merged, [a.T @ a for a in merged])
+        return self._merged[over]
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many noisy answers each margin has."""
+        return self.strategy.lengths
+
+    def sector(self, group: int, i: int) -> tuple[dict[int, Floats], Floats]:
+        """For one sector: by margin b ⊇ S the matrix G_b = B M⁻¹A_bᵀ / n_{b∖S}, (k, m_b); and B M⁻¹Bᵀ, (k, k)."""
+        if (group, i) not in self._known:
+            sectors = self.decomposition.groups[group]
+            attributes = frozenset(sectors.attributes[i].tolist())
+            over = tuple(b for b, names in enumerate(self._sets) if attributes <= names)
+            if not over:
+                raise SingularStrategy("no margin of the plan's strategy shows attributes that one of its tables does.")
+            cells = self._merge(over)
+            basis = cells.written(sectors.basis)
+            shares = [math.prod(self.strategy.sizes[a] for a in self._sets[b] - attributes) for b in over]
+            parts = _solved(cells, basis, shares)
+            if parts is None:
+                parts = _least(cells, basis, shares)
+            if parts is None:
+                raise SingularStrategy("a pure strategy is singular: its answers could not be rebuilt.")
+            gains, covariance = parts
+            self._known[group, i] = dict(zip(over, gains, strict=True)), covariance
+        return self._known[group, i]
+
+    @cached_property
+    def whiteners(self) -> list[Floats]:
+        """W with W Wᵀ = 2t² B M⁻¹Bᵀ for every sector of each group, (K, k, k).
+
+        L times it has rows whose squares sum to a sector's share of variances.
+        """
+        root = math.sqrt(NOISE_VARIANCE) * self.strategy.scale
+        return [
+            np.stack([root * np.linalg.cholesky(self.sector(g, i)[1]) for i in range(len(group))])
+            for g, group in enumerate(self.decomposition.groups)
+        ]
+
+    def estimates(self, answers: Sequence[Integers], group: int, sectors: Indices) -> Floats:
+        """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
+        return np.stack([self._estimate(answers, group, int(i)) for i in sectors])
+
+    def _estimate(self, answers: Sequence[Integers], group: int, i: int) -> Floats:
+        attributes = self.decomposition.groups[group].attributes[i].tolist()
+        total: Floats | float = 0.0
+        for b, gain in self.sector(group, i)[0].items():
+            margin, sizes = self.strategy.margins[b], self.strategy.sizes
+            y = answers[b].astype(np.float64).reshape(*(sizes[a] for a in margin.attributes), len(margin.rows))
+            y = y.sum(axis=tuple(j for j, a in enumerate(margin.attributes) if a not in attributes))
+            for axis in range(len(attributes)):
+                y = y - y.mean(axis=axis, keepdims=True)
+            total = total + y @ gain.T
+        return np.asarray(total)
+
+    # --- what each number is made of ----------------------------------------------------------------
+
+    def coefficients(self, group: TableGroup, i: int) -> tuple[Floats, Floats]:
+        """The noise in the i-th of some tables: every number of a row is a combination of independent noises.
+
+        Returns:
+            The different coefficients of each row, (rows, N), in units of the noise, and how many noises have each,
+            (N,): the same for all combinations of exchangeable values. What counts of a noise is on which attributes
+            its cell agrees with the number's own.
+        """
+        shown = group.axes[i].tolist()
+        sizes = self.strategy.sizes
+        lifted = self._lifted(group, i, shown)
+        columns, counts = [], []
+        for b, over in enumerate(self._sets):
+            common = [a for a in shown if a in over]
+            rows, m = group.variances.shape[1], len(self.strategy.margins[b].rows)
+            total = np.zeros((2,) * len(common) + (rows, m))
+            for s, parts in lifted.items():
+                if s <= over:
+                    total[tuple(int(a in s) for a in common)] = parts[b]
+            times = np.ones((2,) * len(common))
+            for axis, a in enumerate(common):
+                without, with_ = np.moveaxis(total, axis, 0)
+                total = np.stack([without - with_ / sizes[a], without + with_ * (1 - 1 / sizes[a])], axis=axis)
+                times *= np.array([sizes[a] - 1, 1]).reshape(-1, *(1,) * (len(common) - axis - 1))
+            rest = math.prod(sizes[a] for a in over.difference(shown))
+            flat = total.reshape(-1, rows, m).transpose(1, 0, 2).reshape(rows, -1)
+            columns.append(flat)
+            counts.append(np.repeat(times.ravel() * rest, m))
+        count = np.concatenate(counts)
+        kept = count > 0  # nothing disagrees on an attribute of one value
+        return np.concatenate(columns, axis=1)[:, kept], count[kept]
+
+    def _lifted(self, group: TableGroup, i: int, shown: list[int]) -> dict[frozenset[int], dict[int, Floats]]:
+        """L_S G_b / n_{A∖S}, (rows, m_b), for every sector S of the i-th of some tables and margin b ⊇ S."""
+        d = self.decomposition
+        number = next(j for j, g in enumerate(d.tables) if g is group)
+        out = {}
+        for place, sectors in enumerate(d.groups):
+            for m in sectors.members:
+                if m.tables != number:
+                    continue
+                for s in m.by_table[[i]].indices.tolist():
+                    attributes = frozenset(sectors.attributes[s].tolist())
+                    rest = math.prod(self.strategy.sizes[a] for a in shown if a not in attributes)
+                    gains = self.sector(place, s)[0]
+                    out[attributes] = {b: m.answers(g.T).T / rest for b, g in gains.items()}
+        return out
+
+    def noise_coefficients(self, pulled: Mapping[tuple[int, int], Floats]) -> Floats:
+        """The coefficient of every single noise in a combination of published numbers, (answers,).
+
+        Args:
+            pulled: by (group, sector) the tensor p_S = C_S Lᵀf of the combination, (n_a for a in S…, k).
+        """
+        parts = [
+            np.zeros((*(self.strategy.sizes[a] for a in m.attributes), len(m.rows))) for m in self.strategy.margins
+        ]
+        for (group, i), tensor in pulled.items():
+            attributes = self.decomposition.groups[group].attributes[i].tolist()
+            for b, gain in self.sector(group, i)[0].items():
+                spread = tensor @ gain
+                over = self.strategy.margins[b].attributes
+                shape = [self.strategy.sizes[a] if a in attributes else 1 for a in over]
+                parts[b] += spread.reshape(*shape, -1)
+        return np.concatenate([x.ravel() for x in parts])
+
+
+def _solved(cells: _Merged, basis: Floats, shares: list[int]) -> tuple[list[Floats], Floats] | None:
+    """G_b = B M⁻¹A_bᵀ/n_{b∖S} of every margin, and B M⁻¹Bᵀ; None where M has no inverse that can be trusted."""
+    information = np.asarray(sum(x / n for x, n in zip(cells.squares, shares, strict=True)))
+    try:
+        solved = sl.cho_solve(sl.cho_factor(information, lower=True), basis.T).T
+    except sl.LinAlgError:
+        return None
+    gains = [solved @ a.T / n for a, n in zip(cells.rows, shares, strict=True)]
+    return (gains, solved @ basis.T) if _unbiased(cells, basis, gains) else None
+
+
+def _least(cells: _Merged, basis: Floats, shares: list[int]) -> tuple[list[Floats], Floats] | None:
+    """The same with M⁺, by singular values of the queries: where they tell more cells apart than they span.
+
+    None where the basis is not in their span: then nothing estimates it.
+    """
+    roots = np.sqrt(np.array(shares, dtype=np.float64))
+    scaled = np.concatenate([a / n for a, n in zip(cells.rows, roots, strict=True)])
+    whole = basis @ np.linalg.pinv(scaled, rcond=RANK)
+    ends = np.cumsum([len(a) for a in cells.rows])[:-1]
+    gains = [g / n for g, n in zip(np.split(whole, ends, axis=1), roots, strict=True)]
+    return (gains, whole @ whole.T) if _unbiased(cells, basis, gains) else None
+
+
+def _unbiased(cells: _Merged, basis: Floats, gains: list[Floats]) -> bool:
+    """Whether Σ G_b A_b is B: the last pivot of a singular matrix may be mere rounding, and positive."""
+    rebuilt = np.asarray(sum(g @ a for g, a in zip(gains, cells.rows, strict=True)))
+    return bool(np.abs(rebuilt - basis).max() <= UNBIASED * np.abs(basis).max())
+
+
+def integer_margins(weights: Mapping[tuple[int, ...], Floats], bits: int) -> tuple[MeasuredMargin, ...]:
+    """Real queries A_b, (m, n_o), by set of attributes, as integers: the largest column sum is about 2^bits.
+
+    What rounds to 0 is left out.
+    """
+    largest = float(np.asarray(sum(np.abs(a).sum(axis=0) for a in weights.values())).max())
+    rounded = {b: np.rint(a * (2.0**bits / largest)).astype(np.int64) for b, a in weights.items()}
+    return tuple(MeasuredMargin(b, a[a.any(axis=1)]) for b, a in rounded.items() if a.any())
+
+
+def filled(margins: Sequence[MeasuredMargin]) -> tuple[MeasuredMargin, ...]:
+    """The same, with cheaper columns raised to the dearest, where a query asks about one class of equal cells alone.
+
+    No record pays more than before, and no number is less accurate (Theorem 5.27): more is measured.
+    """
+    out = [m.rows.copy() for m in margins]
+    which = np.unique(np.concatenate(out), axis=1, return_inverse=True)[1].ravel()
+    members = np.bincount(which)
+    sums = np.asarray(sum(m.column_sums for m in margins), dtype=object)
+    done: set[int] = set()
+    for rows in out:
+        for row in rows:
+            cells = np.flatnonzero(row)
+            kind = int(which[cells[0]])
+            if kind not in done and len(cells) == members[kind] and (which[cells] == kind).all():
+                done.add(kind)
+                value, short = int(row[cells[0]]), int(sums.max() - sums[cells[0]])
+                row[cells] = value + short if value > 0 else value - short
+    return tuple(MeasuredMargin(m.attributes, rows) for m, rows in zip(margins, out, strict=True))

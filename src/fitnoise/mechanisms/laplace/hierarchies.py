@@ -1,0 +1,57 @@
+"""Hierarchies of sums along an axis."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.errors import WorkloadError
+
+Integers = NDArray[np.int64]
+
+
+def height(n: int, branching: int) -> int:
+    """⌈log_b n⌉, the levels of a tree of b = `branching` children over n cells below its root; exact.
+
+    Raises:
+        WorkloadError: n is not a whole number, at least 1, or the branching one, at least 2.
+    """
+    check_whole("cells", n, 1)
+    check_whole("children of a node", branching, 2)
+    h = 0
+    while branching**h < n:
+        h += 1
+    return h
+
+
+def hierarchy(n: int, branching: int = 2) -> Integers:
+    """H_n: all nodes of the tree of b = `branching` children over n cells, from the root to the cells, (nodes, n).
+
+    A node is the sum of the cells below it; a node of level k above the cells has b^k of them. Where n is no power of b
+    the last node of a level is smaller; one with a single child is asked on both levels.
+
+    Raises:
+        WorkloadError: n is not a whole number, at least 1, or the branching one, at least 2.
+
+    **Guarantees**
+        * every cell is in exactly one node of every level: sensitivity height(n, b) + 1;
+        * for n a power of 2 and b = 2 it has 2n − 1 rows and is the paper's H_n.
+
+    Source: section 6, Figure 1(c); other branchings: Qardaji, Yang, Li, PVLDB 6(14), 2013.
+    """
+    return np.concatenate([level_of(n, branching, k) for k in range(height(n, branching), -1, -1)])
+
+
+def level_of(n: int, branching: int, k: int) -> Integers:
+    """The nodes k levels above the cells, (nodes, n)."""
+    nodes = np.arange(n) // branching**k
+    return np.asarray(np.arange(nodes[-1] + 1)[:, None] == nodes, dtype=np.int64)
+
+
+# --- the arithmetic ----------------------------------------------------------------------------------------------
+
+
+def check_whole(what: str, n: int, least: int) -> None:
+    """Raise WorkloadError unless n is a whole number of at least so many."""
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < least:
+        raise WorkloadError(f"a strategy has a whole number of {what}, at least {least}; got {n!r}. None was made.")

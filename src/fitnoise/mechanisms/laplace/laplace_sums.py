@@ -1,0 +1,725 @@
+"""Proven quantiles and tails of sums of discrete Laplace noises: the intervals of the pure-ε mechanism.
+
+A released number carries the error X = Σ_i a_i Z_i with independent Z_i, P(Z_i = k) ∝ exp(−|k|/t). Normal quantiles
+would be wrong for it: the tails are exponential. This room returns m for which P(|X| ≤ m) ≥ confidence is proven.
+
+**From discrete to continuous.** A Laplace variable L of scale t is D + W: D discrete Laplace of scale t, W independent
+of D, symmetric, |W| < 1 (L is a difference of two exponentials; floor and fraction of an exponential are independent).
+With β = 1/t and S(x) = sinh(x)/x, E exp(λW) = S((β+λ)/2) S((β−λ)/2) / S(β/2)² ≤ exp(λ²/12), because (log S)″ ≤ 1/3.
+So P(Σ a W < −δ) ≤ ρ = exp(−3δ²/Σa²), and ρ = 0 serves for δ = Σ|a|. D and W are independent, hence
+P(X_L > m − δ) ≥ P(X_D > m) P(Σ a W ≥ −δ), that is P(|X_D| > m) ≤ 2 P(X_L > m − δ) / (1 − ρ). ρ = 1/(12 t) is taken.
+
+**The continuous tail.** M(z) = E exp(z X_L) = Π (1 − b_i² z²)^(−n_i), b_i = |a_i| t, n_i multiplicities; b₁ is the
+largest. On a line Re z = c, 0 < c < 1/b₁, the sum with step h = 2π/T over all whole k is, by Poisson's formula,
+
+    (h/2π) Σ_k exp(−m z_k) M(z_k)/z_k = Σ_j P(X_L > m + jT) exp(cjT),    z_k = c + ikh.
+
+Every term on the right is non-negative and the one with j = 0 is the tail: **the sum is an upper bound for every c and
+h**. Terms j ≠ 0 are bounded by Chernoff: P(X_L > x) ≤ M(u) exp(−ux); this measures how much is lost. Stopping at
+|k| = K costs at most exp(−mc) |M(c + iS)| / (π q), S = Kh, q = −d log|M| / d log s at S: q grows with s, since
+|1 − b²z²|² = ((1 − bc)² + b²s²)((1 + bc)² + b²s²), so |M(c + is)| ≤ |M(c + iS)| (S/s)^q beyond S.
+
+**One large coefficient.** M falls slowly then, and the line is moved past its simple pole: for 1/b₁ < c < 1/b₂,
+P(X_L > m) = A − R(m), A = ½ exp(−m/b₁) M_Y(1/b₁), Y all but the largest, R(m) = E[cosh((Y − m)/b₁) − 1; Y > m] ≥ 0,
+and −R is the integral along the moved line. 0 ≤ R(x) ≤ ½ M_Y(u) exp(−ux) for 1/b₁ ≤ u < 1/b₂ bounds the terms j ≠ 0,
+which are added here. A single noise needs no integral: its discrete tail is closed.
+
+**Many small coefficients** enter through power sums, −Σ n log(1 − b²z²) = Σ_p z^{2p} Σ n b^{2p} / p, whose remainder is
+bounded and added. Rounding is bounded node by node, and added.
+
+**How tight.** The bracket of the tail is at most 5·10⁻⁵ wide, relative. −log P(|X_L| > x) is convex and 0 at x = 0, so
+its slope at m is at least its value over m: at a confidence of ½ or more m is too large by a part of 5·10⁻⁵ / log 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from fitnoise.errors import ReleaseError
+
+Floats = npt.NDArray[np.float64]
+
+Complexes = npt.NDArray[np.complex128]
+
+Integers = npt.NDArray[np.intp]
+
+TOLERANCE = 1e-4
+"""Part of the relative tolerance of `half_width` that does not fall with the scale, for a confidence of at least ½."""
+
+LATTICE = 5.0
+"""The tolerance of `half_width` is TOLERANCE + LATTICE / scale, for a confidence of at least ½."""
+
+MAX_MULTIPLICITY = 1e12
+
+_DIRECT = 64
+"""Columns multiplied out, the largest of each row; the others enter by power sums."""
+
+_POWERS = 24
+
+_RATIO = 0.65
+"""Power sums are used where b²|z|² is at most this."""
+
+_REACH = 0.5
+"""The line is placed where b²c² is at most this for every column in the power sums."""
+
+_NEGLIGIBLE = 1e-12
+"""Squares below this part of the largest of the power sums enter the first sum only."""
+
+_LOSS = 1e-5
+"""What the terms j ≠ 0 and the truncation may each add to a tail, relative: aimed at."""
+
+_ENOUGH = 5e-5
+"""Relative width of the proven bracket of a tail that ends the search."""
+
+_ROUNDS = 3
+
+_MOST_NODES = 4096
+
+_ENTRIES = 2**18
+"""Numbers of a work array held at once."""
+
+_GAP = 0.95
+"""The pole of the largest coefficient is split off when the second square is below this part of the first."""
+
+_RANGE = 1e100
+
+_LEAST = 1e-30
+"""Smaller coefficients, relative to the largest of their row, count as this: larger ones only widen X."""
+
+_FARTHEST = 1e6
+"""How far past the first pole a line may lie, in units of 1/b₁."""
+
+_MARGIN = 1 + 2.0**-40
+"""Covers the rounding of the coefficients' scaling: P(|X| > m) grows with every |a_i|."""
+
+_UNIT = 2.0**-52
+
+_TINY = 5e-324
+"""The least positive float: what a chance that is none is at least."""
+
+
+def half_width(
+    coefficients: npt.ArrayLike,
+    scale: float,
+    confidence: npt.ArrayLike,
+    multiplicities: npt.ArrayLike | None = None,
+) -> Floats:
+    """Half-widths m_j with P(|X_j| ≤ m_j) ≥ confidence, X_j = Σ_i a_ji (sum of n_i discrete Laplace noises), (J,).
+
+    Args:
+        coefficients: a, (J, N), any sign, zeros allowed.
+        scale: t > 0 of every noise, P(k) ∝ exp(−|k|/t).
+        confidence: in (0, 1), a number or (J,).
+        multiplicities: n, (N,), whole numbers from 0 to 10¹²; None: all one.
+
+    Raises:
+        ReleaseError: shapes that do not fit, numbers that are not finite, a scale that is not positive, a confidence
+            outside (0, 1), multiplicities that are not whole numbers from 0 to 10¹².
+
+    **Guarantees**
+        * m_j is never below the smallest m with P(|X_j| ≤ m) ≥ confidence_j. This is proven for the floating-point
+          numbers given, rounding included (see the top of this file).
+        * For a confidence of at least ½ it is above it by a part of at most TOLERANCE + LATTICE / scale. It is tested;
+          the first part rests on the bracket of the tail (see "How tight"). Below ½ it holds relative to the
+          standard deviation of X.
+        * Larger for a larger confidence, and unchanged by the order and the signs of a row, up to that part.
+        * Memory beyond the arguments: about 50 MB, whatever J.
+        * A row of one noise gets its exact quantile, a row of zeros 0.
+    """
+    a, n, t = _inputs(coefficients, scale, multiplicities)
+    levels = _rowwise(confidence, len(a), "confidence")
+    if not ((levels > 0) & (levels < 1)).all():
+        raise ReleaseError(f"the confidence must lie strictly between 0 and 1; given {_one_bad(levels, 0, 1)}")
+    misses = 1 - levels
+
+    def solve(rows: _Rows, block: Integers) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        shift, loss = _lattice(rows, t)
+        target = np.log(misses[block] / 2) + np.log1p(-loss) - 1e-14
+        m, done = _quantiles(rows, target)
+        return (m * t + shift) * _MARGIN, done
+
+    def single(size: Floats, block: Integers) -> Floats:
+        needed = -np.log1p(np.expm1(-1 / t) / 2) - np.log1p(-levels[block])
+        steps = np.ceil(t * needed * (1 + 8 * _UNIT) - 1)
+        product, below = _product(size, np.maximum(steps, 0))
+        return np.where(below > 0, np.nextafter(product, np.inf), product)
+
+    return _by_blocks(a, n, solve, single, scaled=True)
+
+
+def tail(
+    coefficients: npt.ArrayLike,
+    scale: float,
+    m: npt.ArrayLike,
+    multiplicities: npt.ArrayLike | None = None,
+) -> Floats:
+    """Upper bounds of P(|X_j| > m_j), (J,); X as in `half_width`, m ≥ 0 a number or (J,).
+
+    Raises:
+        ReleaseError: as `half_width`; an m that is negative or not finite.
+
+    **Guarantees**
+        * Never below the true probability, and at most 1. Exact, up to rounding, for a row of one noise.
+        * It is P(|X_L| > m − δ)(1 + 1/(12 t)) up to a part of about 5·10⁻⁵; see the top of this file for δ.
+    """
+    a, n, t = _inputs(coefficients, scale, multiplicities)
+    limits = _rowwise(m, len(a), "m")
+    if not ((limits >= 0) & (limits < np.inf)).all():
+        raise ReleaseError(f"m must be finite and not negative; given {_one_bad(limits, -_UNIT, np.inf)}")
+
+    def solve(rows: _Rows, block: Integers) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        shift, loss = _lattice(rows, t)
+        with np.errstate(over="ignore"):
+            own = np.minimum((limits[block] / rows.unit / _MARGIN - shift) / t, 1e100)
+        bound, done = _tails(rows, own)
+        return np.minimum(2 * np.exp(np.minimum(bound, 0)) / (1 - loss) * (1 + 1e-10) + _TINY, 1), done
+
+    def single(size: Floats, block: Integers) -> Floats:
+        own = limits[block]
+        with np.errstate(over="ignore"):
+            steps = np.minimum(np.floor(own / size), 2.0**60)
+        steps = np.maximum(steps + 1, 0)
+        for _ in range(3):
+            product, below = _product(size, steps)
+            steps = np.where((product > own) | ((product == own) & (below > 0)), np.maximum(steps - 1, 0), steps)
+        with np.errstate(over="ignore"):
+            late = np.minimum((steps + 1) / t, 740)
+        bound: Floats = 2 / (1 + np.exp(-1 / t)) * np.exp(-late) * (1 + 8 * _UNIT * (1 + late)) + _TINY
+        return np.minimum(bound, 1)
+
+    return _by_blocks(a, n, solve, single, scaled=False, zero=0.0)
+
+
+# --------------------------------------------------------------------------------------------------------------- inputs
+
+
+def _inputs(
+    coefficients: npt.ArrayLike, scale: float, multiplicities: npt.ArrayLike | None
+) -> tuple[Floats, Floats | None, float]:
+    """The arguments as arrays, checked; coefficients are checked for finiteness block by block."""
+    a = _numbers(coefficients, "coefficients")
+    if a.ndim != 2:
+        raise ReleaseError(f"the coefficients must have two axes, rows and noises; given {a.ndim}")
+    size = _numbers(scale, "scale")
+    if size.ndim:
+        raise ReleaseError(f"one scale is needed; given an array of shape {size.shape}")
+    t = float(size)
+    if not 1 / _RANGE <= t <= _RANGE:
+        raise ReleaseError(f"the scale must be a positive number from {1 / _RANGE:.0e} to {_RANGE:.0e}; given {t!r}")
+    if multiplicities is None:
+        return a, None, t
+    n = _numbers(multiplicities, "multiplicities")
+    if n.shape != a.shape[1:]:
+        raise ReleaseError(f"multiplicities are needed for {a.shape[1]} columns; given shape {n.shape}")
+    if not ((n >= 0) & (n <= MAX_MULTIPLICITY) & (n == np.floor(n))).all():
+        raise ReleaseError(f"multiplicities must be whole numbers from 0 to {MAX_MULTIPLICITY:.0e}")
+    return a, n, t
+
+
+def _numbers(given: npt.ArrayLike, name: str) -> Floats:
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ReleaseError(f"{name}: real numbers in a rectangular array are needed") from None
+
+
+def _rowwise(given: npt.ArrayLike, rows: int, name: str) -> Floats:
+    """A number or (J,), as (J,)."""
+    values = _numbers(given, name)
+    if values.shape not in ((), (rows,)):
+        raise ReleaseError(f"{name}: one number or one for each of the {rows} rows is needed; given {values.shape}")
+    return np.broadcast_to(values, (rows,))
+
+
+def _one_bad(values: Floats, low: float, high: float) -> float:
+    return float(values[~((values > low) & (values < high))][0])
+
+
+def _product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Dekker: x y = product + rest exactly, for y of at most 53 bits and no overflow."""
+    product = x * y
+
+    def halves(v: Floats) -> tuple[Floats, Floats]:
+        mantissa, exponent = np.frexp(v)
+        high = np.ldexp(np.rint(np.ldexp(mantissa, 26)), exponent - 26)
+        return high, v - high
+
+    (x1, x2), (y1, y2) = halves(x), halves(y)
+    return product, ((x1 * y1 - product) + x1 * y2 + x2 * y1) + x2 * y2
+
+
+# ----------------------------------------------------------------------------------------------------------------- rows
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows in units of their own largest |a| t: squares b² ≤ 1, the largest apart and the rest as power sums."""
+
+    unit: Floats
+    """The largest |a| of each row, (R,)."""
+    squares: Floats
+    """Falling, the first is 1, (R, k)."""
+    counts: Floats
+    """Multiplicities of the squares, (R, k)."""
+    ceiling: Floats
+    """The largest square among the rest, (R,)."""
+    sums: Floats
+    """Σ n (square / ceiling)^p over the rest, p = 1 … _POWERS, (R, _POWERS)."""
+    norms: Floats
+    """Σ n b² over all, (R,)."""
+    lengths: Floats
+    """Σ n b over all, (R,)."""
+
+    def __len__(self) -> int:
+        return len(self.unit)
+
+    def take(self, which: Integers | npt.NDArray[np.bool_] | slice) -> _Rows:
+        return _Rows(*(getattr(self, f.name)[which] for f in fields(self)))
+
+
+def _reduced(unit: Floats, x: Floats, n: Floats | None, k: int) -> _Rows:
+    """Rows from |a| / unit, (R, N): the k largest columns one by one, the others as sums."""
+    lengths = x.sum(axis=1) if n is None else x @ n
+    x = x * x
+    norms = x.sum(axis=1) if n is None else x @ n
+    width = x.shape[1]
+    k = min(k, width)
+    if n is None:
+        parts = x if k == width else np.partition(x, width - k, axis=1)
+        squares = -np.sort(-parts[:, width - k :], axis=1)
+        counts = np.ones_like(squares)
+        rest, weights = parts[:, : width - k], None
+    else:
+        order = np.argpartition(x, width - k, axis=1) if k < width else np.broadcast_to(np.arange(width), x.shape)
+        top = order[:, width - k :]
+        top = np.take_along_axis(top, np.argsort(-np.take_along_axis(x, top, axis=1), axis=1, kind="stable"), axis=1)
+        squares, counts = np.take_along_axis(x, top, axis=1), n[top]
+        rest, weights = np.take_along_axis(x, order[:, : width - k], axis=1), n[order[:, : width - k]]
+    sums = np.zeros((len(x), _POWERS))
+    ceiling = np.zeros(len(x))
+    if k < width:
+        ceiling = rest.max(axis=1)
+        y = rest / np.where(ceiling > 0, ceiling, 1)[:, None]
+        power = y.copy() if weights is None else y * weights
+        sums[:, 0] = power.sum(axis=1)
+        y[y < _NEGLIGIBLE] = 0
+        for p in range(1, _POWERS):
+            power *= y
+            sums[:, p] = power.sum(axis=1)
+    return _Rows(unit, squares, counts, ceiling, sums, norms, lengths)
+
+
+def _by_blocks(
+    a: Floats,
+    n: Floats | None,
+    solve: Callable[[_Rows, Integers], tuple[Floats, npt.NDArray[np.bool_]]],
+    single: Callable[[Floats, Integers], Floats],
+    *,
+    scaled: bool,
+    zero: float = 0.0,
+) -> Floats:
+    """One number per row, (J,): zeros and single noises in closed form, the others by `solve`, a block at a time.
+
+    `solve` says which rows it answered tightly; the others are reduced again with four times as many columns apart.
+    """
+    out = np.full(len(a), zero)
+    if n is not None and (n == 0).any():
+        a, n = a[:, n > 0], n[n > 0]
+    if not a.shape[1]:
+        return out
+    for start, stop in _spans(len(a), max(64, _ENTRIES // max(a.shape[1], _DIRECT))):
+        x = np.abs(a[start:stop])
+        unit = x.max(axis=1)
+        if not np.isfinite(unit).all():
+            raise ReleaseError("coefficients must be finite numbers; some are not")
+        if ((unit > 0) & ((unit < 1 / _RANGE) | (unit > _RANGE))).any():
+            raise ReleaseError(
+                f"the largest coefficient of a row must be 0 or between {1 / _RANGE:.0e} and {_RANGE:.0e}"
+            )
+        support = x > 0
+        noises = support.sum(axis=1) if n is None else support @ n
+        alone = np.flatnonzero(noises == 1)
+        out[start + alone] = single(unit[alone], start + alone)
+        todo = np.flatnonzero(noises > 1)
+        k = _DIRECT
+        best = np.full(len(x), np.inf)
+        while todo.size:
+            done = np.ones(todo.size, dtype=bool)
+            for i, j in _spans(todo.size, max(1, 4 * _ENTRIES // x.shape[1])):
+                part = todo[i:j]
+                relative = np.where(support[part], np.maximum(x[part] / unit[part, None], _LEAST), 0)
+                rows = _reduced(unit[part], relative, n, k)
+                values, done[i:j] = solve(rows, start + part)
+                best[part] = np.minimum(best[part], values)
+            out[start + todo] = best[todo] * unit[todo] if scaled else best[todo]
+            if k >= x.shape[1]:
+                break
+            todo, k = todo[~done], 4 * k
+    return out
+
+
+def _spans(total: int, step: int) -> Iterator[tuple[int, int]]:
+    for start in range(0, total, step):
+        yield start, min(start + step, total)
+
+
+def _lattice(rows: _Rows, t: float) -> tuple[Floats, Floats]:
+    """δ and ρ of the passage to continuous noise, in units of the largest coefficient, (R,) each."""
+    loss = 1 / (12 * max(t, 1.0))
+    shift = np.sqrt(rows.norms * -np.log(loss) / 3)
+    every = rows.lengths <= shift
+    return np.where(every, rows.lengths, shift) * (1 + 1e-12), np.where(every, 0.0, loss)
+
+
+# ----------------------------------------------------------------------------------------------------- on the real line
+
+
+def _log_moment(rows: _Rows, u: Floats, skip: int) -> Floats:
+    """An upper bound of log M(u), without the `skip` largest columns, (R,)."""
+    value, first, _ = _cumulants(rows, u, skip)
+    value = value + 1e-14 * (rows.squares.shape[1] + np.abs(value) + u * first)
+    return np.asarray(value + _remainder(rows, rows.ceiling * u * u, _POWERS), dtype=np.float64)
+
+
+def _cumulants(rows: _Rows, u: Floats, skip: int) -> tuple[Floats, Floats, Floats]:
+    """About log M(u) and two derivatives, without the `skip` largest columns, (R,) each."""
+    w = u * u
+    x, n = rows.squares[:, skip:], rows.counts[:, skip:]
+    v = np.minimum(x * w[:, None], 1 - 1e-15)
+    away = 1 - v
+    terms = n * x / away
+    first = 2 * u * terms.sum(axis=1)
+    second = 2 * np.einsum("rk,rk->r", terms, (1 + v) / away)
+    value = -np.einsum("rk,rk->r", n, np.log1p(-v))
+    if rows.ceiling.any():
+        inner = np.minimum(rows.ceiling * w, 1.0)
+        p = np.arange(1, _POWERS + 1)
+        powers = rows.sums * np.vander(inner, _POWERS, increasing=True)
+        value += inner * (powers / p).sum(axis=1)
+        first += 2 * u * rows.ceiling * powers.sum(axis=1)
+        second += 2 * rows.ceiling * (powers * (2 * p - 1)).sum(axis=1)
+    return value, first, second
+
+
+def _remainder(rows: _Rows, ratio: Floats, powers: int) -> Floats:
+    """Bound of Σ_{p>powers} of the power sums and of the squares left out of them; ratio b²|z|² of the ceiling."""
+    shape = (slice(None),) + (None,) * (ratio.ndim - 1)
+    inner = np.minimum(ratio, 0.999)
+    later = rows.sums[:, powers - 1][shape] * inner ** (powers + 1) / ((powers + 1) * (1 - inner))
+    dropped = _NEGLIGIBLE * rows.sums[:, 0][shape] * ratio**2
+    return np.where((ratio > 0.999) & (rows.sums[:, 0][shape] > 0), np.inf, later + dropped)
+
+
+def _bisected(
+    low: float, high: float, size: int, steps: int, left: Callable[[Floats], npt.NDArray[np.bool_]]
+) -> Floats:
+    """For each of `size` rows, where `left` turns false; `left` tells whether a point lies left of that."""
+    lows, highs = np.full(size, low), np.full(size, high)
+    for _ in range(steps):
+        middle = (lows + highs) / 2
+        go = left(middle)
+        lows, highs = np.where(go, middle, lows), np.where(go, highs, middle)
+    return np.asarray((lows + highs) / 2, dtype=np.float64)
+
+
+def _sigmoid(v: Floats) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-v)), dtype=np.float64)
+
+
+def _saddle(rows: _Rows, c: Floats) -> tuple[Floats, Floats]:
+    """The m whose integrand exp(−mz) M(z)/z has its saddle at c, and the saddle-point value of log P(X > m)."""
+    value, first, second = _cumulants(rows, c, 0)
+    m = first - 1 / c
+    return m, value - c * m - np.log(c) - np.log(2 * np.pi * (second + 1 / c**2)) / 2
+
+
+# --------------------------------------------------------------------------------------------------------- the integral
+
+
+@dataclass(frozen=True)
+class _Line:
+    """For each row a line Re z = c, a step, a number of nodes, and where Chernoff's bound is taken, (R,) each."""
+
+    c: Floats
+    nodes: Floats
+    """Needed on one side; infinite if the line cannot be used."""
+    end: Floats
+    """S, the height of the last node."""
+    left: Floats
+    right: Floats
+    left_log: Floats
+    right_log: Floats
+    """log M(u) at u = left and right (for the moved line, of the rest, less log 2)."""
+    base: Floats
+    """log of A exp(m / b₁) for the moved line, else −∞."""
+
+    def take(self, which: Integers | npt.NDArray[np.bool_] | slice) -> _Line:
+        return _Line(*(getattr(self, f.name)[which] for f in fields(self)))
+
+
+def _line(rows: _Rows, m: Floats, log_p: Floats, skip: int, aim: float) -> _Line:
+    """A good line for the tail of about exp(log_p) beyond m: left of all poles, or (skip = 1) past the first."""
+    top = np.ones(len(rows)) if not skip else np.minimum(1 / np.sqrt(rows.squares[:, 1]), _FARTHEST)
+    top = np.minimum(top * (1 - 1e-9), np.sqrt(_REACH / np.maximum(rows.ceiling, 1e-300)))
+
+    def place(v: Floats) -> Floats:
+        return skip + (top - skip) * _sigmoid(v)
+
+    def below(v: Floats) -> npt.NDArray[np.bool_]:
+        c = place(v)
+        slope: Floats = _cumulants(rows, c, skip)[1] - m - 1 / c
+        return (slope - 2 * c / (c * c - 1) if skip else slope) < 0
+
+    c = place(_bisected(-32, 24, len(rows), 22, below))
+    _, _, second = _cumulants(rows, c, skip)
+    width = np.sqrt(second + 1 / c**2 + (2 * (c * c + 1) / (c * c - 1) ** 2 if skip else 0))
+    left, right, left_log, right_log = c * 0, c * 0, c * 0, c * 0
+    periods = [np.full(len(rows), np.inf), np.full(len(rows), np.inf)]
+    goal = log_p + np.log(aim)
+    for eta in (1.5, 3.0, 5.0, 8.0, 16.0):
+        for side in (0, 1):
+            step = eta / width
+            u = np.maximum(c - step, skip) if side == 0 else c + (top - c) * step / (step + top - c)
+            log_u = _log_moment(rows, u, skip) - (np.log(2) if skip else 0)
+            period = np.logaddexp(0, log_u - u * m - goal) / np.abs(u - c)
+            better = period < periods[side]
+            periods[side] = np.where(better, period, periods[side])
+            if side == 0:
+                left, left_log = np.where(better, u, left), np.where(better, log_u, left_log)
+            else:
+                right, right_log = np.where(better, u, right), np.where(better, log_u, right_log)
+    period = np.maximum(periods[0], periods[1])
+    end, fits = _height(rows, c, width, m, goal, top)
+    nodes = np.where(fits, np.ceil(end * period / (2 * np.pi)), np.inf)
+    base = np.full(len(rows), -np.inf) if not skip else _log_moment(rows, np.ones(len(rows)), 1) - np.log(2)
+    return _Line(c, nodes, end, left, right, left_log, right_log, base)
+
+
+def _height(
+    rows: _Rows, c: Floats, width: Floats, m: Floats, goal: Floats, top: Floats
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """The height S at which the truncation is as small as exp(goal), and whether there is one within reach."""
+    b = np.sqrt(rows.squares)
+    near, far = (1 - b * c[:, None]) ** 2, (1 + b * c[:, None]) ** 2
+    room = np.where(rows.ceiling > 0, _RATIO / np.where(rows.ceiling > 0, rows.ceiling, 1) - c * c, 1e12 * top**2)
+    bottom, lid = np.log(0.05 / width), np.log(np.sqrt(np.maximum(room, 0)) + 0.05 / width)
+
+    def high(fraction: Floats) -> npt.NDArray[np.bool_]:
+        s = np.exp(bottom + fraction * (lid - bottom))
+        high_squares = rows.squares * (s * s)[:, None]
+        size: Floats = -np.einsum("rk,rk->r", rows.counts, np.log((near + high_squares) * (far + high_squares))) / 2
+        if rows.ceiling.any():
+            size += _series(rows, ((c + 1j * s) ** 2)[:, None], _POWERS)[:, 0].real
+        size -= m * c + np.log(np.pi * _falls(rows, c, s))
+        return size > goal
+
+    fraction = _bisected(0.0, 1.0, len(rows), 14, high)
+    return np.exp(bottom + fraction * (lid - bottom)), (room > 0) & (fraction < 0.9999)
+
+
+def _falls(rows: _Rows, c: Floats, s: Floats) -> Floats:
+    """A lower bound of q = −d log|M(c + is)| / d log s, itself growing with s, (R,)."""
+    b = np.sqrt(rows.squares)
+    high = rows.squares * (s * s)[:, None]
+    near, far = (1 - b * c[:, None]) ** 2 + high, (1 + b * c[:, None]) ** 2 + high
+    own = np.einsum("rk,rk->r", rows.counts, high * (1 / near + 1 / far))
+    lifted = rows.ceiling * s * s
+    rest = 2 * lifted * rows.sums[:, 0] / ((1 + np.sqrt(rows.ceiling) * c) ** 2 + lifted)
+    return np.asarray((own + rest) * (1 - 1e-12), dtype=np.float64)
+
+
+def _series(rows: _Rows, w: Complexes, powers: int) -> Complexes:
+    """Σ_{p ≤ powers} of the power sums at w = z², (R, K)."""
+    y = w * rows.ceiling[:, None]
+    out = np.zeros_like(y)
+    for p in range(powers, 0, -1):
+        out += (rows.sums[:, p - 1] / p)[:, None]
+        out *= y
+    return out
+
+
+def _exp(x: Floats) -> Floats:
+    """An upper bound of exp(x), allowing for what was rounded in x; ∞ where it is large."""
+    return np.where(x > 300, np.inf, np.exp(np.minimum(x, 300)) * (1 + 1e-6))
+
+
+class _Integral:
+    """The sum over the nodes of a line, for rows that need as many nodes: M is evaluated once, m may vary."""
+
+    def __init__(self, rows: _Rows, line: _Line, nodes: int) -> None:
+        self.line = line
+        self.step = line.end / nodes
+        self.z = line.c[:, None] + 1j * (self.step[:, None] * np.arange(nodes + 1))
+        w = self.z * self.z
+        log_m = np.zeros_like(w)
+        pending = np.ones_like(w)
+        lone = (rows.counts == 1).all(axis=0)
+        gathered = 0
+        for i in range(rows.squares.shape[1]):
+            v = w * rows.squares[:, i, None]
+            if lone[i]:
+                pending *= 1 - v
+                gathered += 1
+                if gathered == 16:
+                    log_m -= np.log(pending)
+                    pending[:] = 1
+                    gathered = 0
+            else:
+                distance = np.log1p(v.real * (v.real - 2) + v.imag**2) / 2
+                log_m -= rows.counts[:, i, None] * (distance + 1j * np.arctan2(-v.imag, 1 - v.real))
+        if gathered:
+            log_m -= np.log(pending)
+        size = np.abs(w)
+        x = rows.squares
+        slope = np.einsum("rk,rk->r", rows.counts * x, 1 / np.abs(1 - x * (line.c**2)[:, None]))
+        self.rounding = np.zeros_like(size)
+        near = np.where(lone, 0.0, rows.counts) * x / (1 - x * (line.c**2)[:, None]) ** 2  # log1p, next to a pole
+        if rows.ceiling.any():
+            ratio = rows.ceiling[:, None] * size
+            powers = int(np.clip(np.ceil(-32 / np.log(np.clip(ratio.max(), 1e-16, 0.9))), 1, _POWERS))
+            log_m += _series(rows, w, powers)
+            left_out = _remainder(rows, ratio, powers)
+            self.rounding = np.where(left_out > 1, np.inf, 2 * left_out)
+            slope = slope + 4 * rows.ceiling * rows.sums[:, 0]
+        self.rounding += 4 * _UNIT * near.sum(axis=1)[:, None] * size
+        self.rounding += _UNIT * (64 + 8 * x.shape[1] + 8 * size * slope[:, None] + 4 * np.abs(log_m))
+        self.exponent = log_m - np.log(self.z)
+        with np.errstate(divide="ignore"):
+            q = _falls(rows, line.c, line.end)
+            self.cut = log_m[:, -1].real + np.log1p(self.rounding[:, -1]) - np.log(np.pi * np.maximum(q, 1e-300))
+
+    def __call__(self, m: Floats, log_p: Floats) -> tuple[Floats, Floats, Floats]:
+        """An upper bound of P(X > m) / exp(log_p), the density likewise, and by how much the bound may be too large."""
+        line = self.line
+        with np.errstate(over="ignore", under="ignore"):
+            terms = np.exp(self.exponent - m[:, None] * self.z - log_p[:, None])
+            terms[:, 1:] *= 2
+            terms *= (self.step / (2 * np.pi))[:, None]
+            allowance = self.rounding + 8 * _UNIT * m[:, None] * np.abs(self.z)
+            off = (np.maximum(np.abs(terms), 1e-300) * allowance).sum(axis=1)
+            value = terms.real.sum(axis=1)
+            density = (terms * self.z).real.sum(axis=1)
+            cut = _exp(self.cut - m * line.c - log_p)
+            period = 2 * np.pi / self.step
+            wraps = sum(
+                _exp(log_u - u * m - log_p) / np.expm1(np.minimum(np.abs(u - line.c) * period, 700))
+                for u, log_u in ((line.left, line.left_log), (line.right, line.right_log))
+            )
+            moved = np.isfinite(line.base)
+            whole = np.where(moved, np.exp(np.where(moved, line.base, 0.0) - m - log_p), 0.0) * (1 + 1e-12)
+            upper = whole + value + np.where(moved, wraps, 0.0) + cut + off
+        return upper, np.maximum(whole + density, 0), wraps + 2 * (cut + off) + 1e-12 * whole
+
+
+def _lines(rows: _Rows, m: Floats, log_p: Floats, aim: float) -> _Line:
+    """The line with the fewer nodes, of the two."""
+    line = _line(rows, m, log_p, 0, aim)
+    if rows.squares.shape[1] < 2:
+        return line
+    second = rows.squares[:, 1]
+    apart = (rows.counts[:, 0] == 1) & (second < _GAP) & (second > 0) & (rows.ceiling < 0.9 * _REACH)
+    which = np.flatnonzero(apart & (line.nodes > 6))
+    if which.size:
+        some = rows.take(which)
+        past = _line(some, m[which], log_p[which], 1, aim)
+        fewer = (past.nodes < line.nodes[which]) & (past.base - m[which] < log_p[which] + 5)
+        chosen = which[fewer]
+        for f in fields(_Line):
+            getattr(line, f.name)[chosen] = getattr(past, f.name)[fewer]
+    return line
+
+
+def _grouped(rows: _Rows, line: _Line) -> Iterator[tuple[Integers, _Integral]]:
+    """The rows whose line can be used, gathered by number of nodes, with their integrals."""
+    sizes = [4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, _MOST_NODES]
+    classes = np.searchsorted(sizes, np.minimum(line.nodes, _MOST_NODES))
+    for number in np.unique(classes):
+        which = np.flatnonzero((classes == number) & np.isfinite(line.nodes))
+        for i, j in _spans(which.size, max(1, 2**15 // sizes[number])):
+            part = which[i:j]
+            yield part, _Integral(rows.take(part), line.take(part), sizes[number])
+
+
+def _quantiles(rows: _Rows, log_p: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Proven m with P(X_L > m) ≤ exp(log_p), in units of the largest b, and whether they are tight, (R,) each."""
+    c = _sigmoid(_bisected(-32, 24, len(rows), 20, lambda v: _saddle(rows, _sigmoid(v))[1] > log_p))
+    m = np.maximum(_saddle(rows, c)[0], 0.01 * np.sqrt(rows.norms))
+    safe = _safe(rows, c)
+    best = (_log_moment(rows, safe, 0) - log_p) / safe
+    wrong = np.full(len(rows), np.inf)
+    todo = np.arange(len(rows))
+    for attempt in range(_ROUNDS):
+        some = rows.take(todo)
+        line = _lines(some, m[todo], log_p[todo], _LOSS * 0.3**attempt)
+        for part, integral in _grouped(some, line):
+            which = todo[part]
+            found, off = _solved(integral, m[which], log_p[which], np.sqrt(rows.norms[which]))
+            better = found < best[which]
+            best[which] = np.where(better, found, best[which])
+            m[which] = np.where(np.isfinite(found), found, m[which])
+            wrong[which] = np.where(better, off, wrong[which])
+        todo = todo[wrong[todo] > _ENOUGH]
+        if not todo.size:
+            break
+    return best, wrong <= _ENOUGH
+
+
+def _solved(integral: _Integral, m: Floats, log_p: Floats, sigma: Floats) -> tuple[Floats, Floats]:
+    """Newton's steps on the logarithm, then small steps upwards until the bound holds; ∞ where it never does."""
+    c = integral.line.c
+    aim = 1 - 1e-7
+    for _ in range(6):
+        upper, density, _ = integral(m, log_p)
+        upper = np.maximum(upper, 1e-300)
+        rate = np.clip(density / upper, np.minimum(0.1 * c, 0.1), 1.0)
+        m = np.maximum(m + np.clip(np.log(upper / aim) / rate, -0.5 * m, 2 * m + sigma), 0)
+    upper, _, off = integral(m, log_p)
+    for lift in range(4):
+        late = upper > 1
+        if not late.any():
+            break
+        m = np.where(late, m * (1 + 1e-6 * 4**lift) + 1e-9 * sigma, m)
+        upper, _, off = integral(m, log_p)
+    return np.where(upper <= 1, m, np.inf), off
+
+
+def _safe(rows: _Rows, c: Floats) -> Floats:
+    """Where Chernoff's bound is finite: c, or less where c is out of reach of the power sums."""
+    return np.minimum(c, np.sqrt(0.9 / np.maximum(rows.ceiling, 1e-300)))
+
+
+def _tails(rows: _Rows, m: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Upper bounds of log P(X_L > m), in units of the largest b, and whether they are tight, (R,) each."""
+    usable = m > 1e-9 * np.sqrt(rows.norms)
+    at = np.where(usable, m, np.sqrt(rows.norms))
+
+    def below(v: Floats) -> npt.NDArray[np.bool_]:
+        c = _sigmoid(v)
+        return _cumulants(rows, c, 0)[1] - 1 / c < at
+
+    c = _sigmoid(_bisected(-32, 24, len(rows), 26, below))
+    log_p = np.minimum(_saddle(rows, c)[1], 0)
+    safe = _safe(rows, c)
+    best = np.minimum(_log_moment(rows, safe, 0) - safe * at, 0.0)
+    log_p = np.minimum(log_p, best)
+    wrong = np.full(len(rows), np.inf)
+    todo = np.flatnonzero(usable & (best > -800))
+    wrong[best <= -800] = 0
+    for attempt in range(_ROUNDS):
+        some = rows.take(todo)
+        for part, integral in _grouped(some, _lines(some, at[todo], log_p[todo], _LOSS * 0.3**attempt)):
+            which = todo[part]
+            upper, _, off = integral(at[which], log_p[which])
+            found = np.log(np.maximum(upper, 1e-300)) + log_p[which]
+            better = found < best[which]
+            best[which] = np.where(better, found, best[which])
+            wrong[which] = np.where(better, off / np.maximum(upper, 1e-300), wrong[which])
+        log_p = np.minimum(log_p, best)
+        todo = todo[wrong[todo] > _ENOUGH]
+        if not todo.size:
+            break
+    return np.where(usable, best, 0.0), (wrong <= _ENOUGH) | ~usable

@@ -1,0 +1,524 @@
+"""Pure planning: targets in, an integer strategy with Laplace noise out, at the least ε that is known how to reach.
+
+The matrix mechanism of Li, Hay, Rastogi, Miklau and McGregor (PODS 2010) asks for the strategy A, of ℓ1 sensitivity 1,
+with the least error Σ w(AᵀA)⁻¹wᵀ; here also with the least worst error relative to targets, which nobody else offers.
+The problem is not convex, and no bound is known that is near to the optimum. So several families of strategies are
+searched, each becomes integers, and the one that costs least is taken; the plan states its ratio to a lower bound that
+is proven: ℓ1 distances are at least ℓ2 distances, so whatever bounds Gaussian noise bounds this.
+
+Strategies are A_b = θ_b A* on the margins over sets b of exchangeable attributes: θ by :mod:`margin_weights`, A* on the
+structured cells by :mod:`p_identity`, in turns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import final
+
+import numpy as np
+import scipy.linalg as sl
+from threadpoolctl import threadpool_limits
+
+from fitnoise.algebra import operators as op
+from fitnoise.algebra import rules
+from fitnoise.errors import CapExceeded, PlanError, SingularStrategy, WorkloadError
+from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.designs.margins import LARGEST_SCALE, LEAST_SCALE, MeasuredMargin, PureStrategy
+from fitnoise.kernel.designs.sectors import largest_entry
+from fitnoise.kernel.units import Neighbours, PrivacyUnit
+from fitnoise.mechanisms.gaussian.planning import Ideal, ideal
+from fitnoise.mechanisms.gaussian.rounding import cut, variances, variances_of
+from fitnoise.mechanisms.gaussian.terms import relaxation, terms
+from fitnoise.mechanisms.laplace.estimate import PureEstimation, filled, integer_margins
+from fitnoise.mechanisms.laplace.hierarchies import hierarchy
+from fitnoise.mechanisms.laplace.margins import asked_margins, pure_relaxation
+from fitnoise.planning.plan import Plan, refuse_free
+from fitnoise.request.publication import Publication
+from fitnoise.request.workloads import Workload, exchangeable_attributes
+from fitnoise.solving import margin_weights, mixed_margins, p_identity
+from fitnoise.solving.fixed import Fixed
+from fitnoise.solving.p_identity import Queries
+from fitnoise.solving.sectors import Decomposition, decompose
+
+BITS = 20
+"""Of the integer strategy: twelve bits cost up to 0.04 % of the worst variance, twenty nothing that can be seen."""
+
+BOUND_GAP = 1e-4
+"""How near to its own optimum the proven bound is brought; the ratio to it is not near 1 anyway."""
+
+MAX_CELLS = 4096
+"""Structured cells: strategies on them are dense matrices."""
+
+ONE_THREAD = 512
+"""Structured cells up to which the bound keeps to one BLAS thread: on small matrices more take many times longer. The
+search always does: its matrices are tall and thin, and two threads took five times as long on 1,024 cells."""
+
+MAX_ANSWERS = 2**24
+"""Noisy answers of a strategy that is tried."""
+
+MAX_CANDIDATES = 512
+"""Margins that may be weighted."""
+
+STARTS = 64
+"""Random subsets of margins from which weights are searched, beside the ones by order."""
+
+FEWER_STARTS = 8
+"""The same where the queries on structured cells are searched in turns with them."""
+
+MAX_ENTRIES = 4 * 10**7
+"""Structured cells, squared, times sectors: up to here every margin may ask its own queries of them."""
+
+MANY_ROWS = 20_000
+"""Rows of tables above which the search is not repeated for margins: each margin is an integral."""
+
+ROUNDS = 3
+"""Turns of the weights of margins and the queries on structured cells."""
+
+BRANCHES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
+"""Children of a node of the hierarchies that are tried."""
+
+
+@final
+@dataclass(frozen=True)
+class Candidate:
+    """One family of strategies, tried without data.
+
+    family: its name. epsilon: at which it meets every target. ratio: ε²/2 over the proven bound. answers: noisy ones.
+    seconds: to find it.
+    """
+
+    family: str
+    epsilon: float
+    ratio: float
+    answers: int
+    seconds: float
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Search:
+    """All families tried: the plan of the best one, and a line for each, best first."""
+
+    plan: Plan
+    candidates: tuple[Candidate, ...]
+
+
+def plan(publication: Publication, *, progress: Callable[[int, float], None] | None = None) -> Plan:
+    """The plan of :func:`search`."""
+    return search(publication, progress=progress).plan
+
+
+def search(publication: Publication, *, progress: Callable[[int, float], None] | None = None) -> Search:
+    """Find a pure strategy that meets every target at a small ε, with a proven lower bound beside it. Data-free.
+
+    Args:
+        publication: with `privacy` pure.
+        progress: called with the number of steps and the least ε so far at which all variances are within targets.
+
+    Raises:
+        WorkloadError: too many structured cells, or noisy answers.
+        CapExceeded: the plan costs more than the cap.
+        PlanError: the targets are out of reach of exact 64-bit noise.
+
+    **Guarantees**
+        * no data are read, and the same publication gives the same plan;
+        * every variance, and every margin that was asked for, recomputed from the integers, is at most its target;
+        * ε is computed from the integers, the bound from the problem; neither comes from a solver;
+        * the plan is no dearer than noise on every cell, nor than the best hierarchy that was tried.
+    """
+    domain, bound = publication.workload.domain, exchangeable_attributes(publication.workload)[1]
+    cells = math.prod(domain[a].size for a in bound)
+    if cells > MAX_CELLS:
+        raise WorkloadError(
+            f"pure strategies are searched on up to {MAX_CELLS:,} structured cells; the attributes {bound}, asked for "
+            f"by ranges, recodes, per-value targets or a matrix, have {cells:,} joint cells. Coarsen one of them, ask "
+            "for it value by value with one target, or plan with privacy = 'zcdp', which takes more. Nothing was "
+            "planned."
+        )
+    d = decompose(publication.workload)
+    with threadpool_limits(1 if cells <= ONE_THREAD else None):
+        proof = ideal(d, terms(publication, d), publication, BOUND_GAP)
+    with threadpool_limits(1):
+        return _search(publication, d, proof, progress)
+
+
+def _search(
+    publication: Publication, d: Decomposition, proof: Ideal, progress: Callable[[int, float], None] | None
+) -> Search:
+    asked = terms(publication, d)
+    found: list[tuple[float, str, PureStrategy, float]] = []
+    for family, make in _families(_Problem(d, asked.weights)):
+        begun = time.perf_counter()
+        weights = make()
+        if weights is None:
+            continue
+        for margins in _whole(weights, publication.unit):
+            strategy = PureStrategy(d.sizes, d.cells, margins, LEAST_SCALE)
+            cost = float(strategy.unit_cost(publication.unit, drops=publication.source.drops))
+            with contextlib.suppress(SingularStrategy):  # targets too far apart for these bits
+                reached = cost * relaxation(d, asked, variances(d, strategy))
+                found.append((reached, family, strategy, time.perf_counter() - begun))
+        if progress is not None and found:
+            progress(len(found), math.sqrt(min(x[0] for x in found)))
+    if not found:
+        raise WorkloadError(
+            f"every pure strategy that is searched has more than {MAX_ANSWERS:,} noisy answers for these tables, or "
+            f"needs more than {BITS} bits. Show fewer attributes together, bring the tightest and the loosest target "
+            "closer, or plan with privacy = 'zcdp', which takes more. Nothing was planned."
+        )
+    found.sort(key=lambda x: x[0])
+    _, family, strategy, _ = found[0]
+    settled = _improved(publication, d, family, _settled(publication, d, strategy))
+    told = f"{family}; the bound is proven to {proof.gap:.1e} of its optimum"
+    made = Plan(publication, settled, proof.evidence, told)
+    refuse_free(made)
+    _within(made)
+    lines: dict[str, Candidate] = {}
+    for value, name, s, seconds in found:
+        share = value / found[0][0]
+        line = Candidate(name, made.epsilon() * math.sqrt(share), made.ratio * share, s.answers, seconds)
+        lines.setdefault(name, line)
+    return Search(made, tuple(lines.values()))
+
+
+# --- the families -----------------------------------------------------------------------------------------
+
+Weights = dict[tuple[int, ...], Floats]
+"""Real queries A_b (m, n_o) by set of exchangeable attributes."""
+
+Parts = list[tuple[tuple[int, ...], float, Floats]]
+"""θ and A* (m, cells told apart), by set of exchangeable attributes, which may come more than once."""
+
+
+def _families(problem: _Problem) -> Iterator[tuple[str, Callable[[], Weights | None]]]:
+    """The families that make sense for these tables, by name, each a search."""
+    yield "every cell on its own", problem.cells
+    if problem.inner > 1:
+        if len(problem.d.structured) == 1 and problem.inner > min(BRANCHES):
+            yield "best hierarchy", lambda: problem.turns(problem.tree)
+        yield "cells and sums", lambda: problem.written(problem.shared)
+        if problem.free:
+            yield "cells and sums by margin", problem.by_margin
+    elif problem.free:
+        yield "margins", lambda: problem.turns(lambda _: np.ones((1, 1)))
+
+
+@final
+class _Problem:
+    """Weights θ of margins and queries A* on the structured cells, each with the other held fixed.
+
+    The variance of row j of table A, for unit noise, is F_A r_j with r_j = l_j(A*ᵀA*)⁻¹l_jᵀ and
+
+        F_A = Σ_{S⊆A} [Π_{a∈S} (1 − 1/n_a)] n_{A∖S}⁻² / Λ_S,    Λ_S = Σ_{b⊇S} θ_b² / n_{b∖S}.
+    """
+
+    def __init__(self, d: Decomposition, omega: Floats | None) -> None:
+        self.d, self.omega = d, omega
+        self.free = tuple(i for i, n in enumerate(d.sizes) if n > 1)
+        self.asked: dict[int, op.Operator] = {}
+        for g in d.tables:
+            if id(g.queries) not in self.asked:
+                self.asked[id(g.queries)] = g.queries if isinstance(g.queries, op.Operator) else op.Dense(g.queries)
+        plain = Queries.of(*((q, 1.0) for q in self.asked.values()))
+        self.reduced, self.which = p_identity.reduce_cells(plain)
+        self.merge = (self.which == np.arange(self.reduced.cells)[:, None]).astype(np.float64)
+        self.rng = Fixed()
+        self.margins = _Margins(d, self.free, self.inner, total=omega is not None)
+
+    @property
+    def inner(self) -> int:
+        """Structured cells that some query tells apart."""
+        return self.reduced.cells
+
+    def cells(self) -> Weights | None:
+        """Noise on every cell."""
+        every = math.prod(self.d.sizes) * self.inner
+        return {self.free: self.merge} if every <= MAX_ANSWERS else None
+
+    def tree(self, factors: Floats) -> Floats:
+        """The best hierarchy over the cells in their order, with its root or without, of ℓ1 sensitivity 1."""
+        posed = self.posed(factors)
+        worth = posed.worst if self.omega is None else posed.total
+
+        def tried() -> Iterator[tuple[float, int, Floats]]:
+            for b in BRANCHES:
+                if b < self.inner:
+                    whole = hierarchy(self.inner, b).astype(np.float64)
+                    for a in (whole, whole[1:]):
+                        star = a / a.sum(axis=0).max()
+                        yield worth(inverse(star.T @ star)), b, star
+
+        return min(tried(), key=lambda found: found[:2])[2]
+
+    def posed(self, factors: Floats) -> Queries:
+        """What the tables ask of A* when θ multiplies their variances by these factors."""
+        totals: dict[int, Floats] = {}
+        for g in self.d.tables:
+            f, key = factors[g.tables][:, None], id(g.queries)
+            if self.omega is None:
+                own = (g.variances / f).min(axis=0)
+                totals[key] = np.minimum(totals[key], own) if key in totals else own
+            else:
+                own = (self.omega[g.numbers] * f).sum(axis=0)
+                totals[key] = totals[key] + own if key in totals else own
+        return self.reduced.with_numbers([totals[key] for key in self.asked])
+
+    def sums(self, factors: Floats) -> Floats:
+        """Cells and the sums that help most, for the factors F_A of the tables."""
+        return self._least(self.posed(factors)).matrix
+
+    @cached_property
+    def shared(self) -> Parts:
+        """Weights, and cells and sums that all margins share."""
+        return self._turns(self.sums)
+
+    def turns(self, inner: Callable[[Floats], Floats]) -> Weights | None:
+        """θ and A* in turns, from noise on every cell."""
+        return self.written(self._turns(inner))
+
+    def _turns(self, inner: Callable[[Floats], Floats]) -> Parts:
+        star, weights = inner(self.margins.of_cells), {self.free: 1.0}
+        for _ in range(0 if not self.free else ROUNDS if self.inner > 1 else 1):
+            weights, factors = self.margins.solve(self._rows(star), self.rng)
+            star = inner(factors)
+        return [(b, w, star) for b, w in weights.items()]
+
+    def written(self, parts: Parts) -> Weights | None:
+        """What is asked of every margin, about all structured cells; None where that is too much."""
+        answers = sum(math.prod(self.d.sizes[a] for a in b) * len(star) for b, _, star in parts)
+        if answers > MAX_ANSWERS:
+            return None
+        out: dict[tuple[int, ...], list[Floats]] = {}
+        for b, w, star in parts:
+            out.setdefault(b, []).append(w * star @ self.merge)
+        return {b: np.concatenate(x) for b, x in out.items()}
+
+    def by_margin(self) -> Weights | None:
+        """Weights, and queries on the structured cells, for every margin: what serves it. Starts at θ and A* in turns.
+
+        The kinds of queries: the total, A* for all tables, and A* for each set of queries that tables ask.
+        """
+        margins, is_total = self.margins, self.omega is not None
+        if self.inner**2 * margins.sectors > MAX_ENTRIES:
+            return None
+        shared = self.shared
+        posed = self.posed(margins.of_cells / margins.of_cells.max())
+        own = [self._own(r, c) for r, c in zip(posed.operators, posed.numbers, strict=True)]
+        stars = [np.ones((1, self.inner)), shared[0][2], *own]
+        place = {b: i for i, b in enumerate(margins.names)}
+        turned, natural = np.zeros((2, len(place), len(stars)))
+        for b, w, _ in shared:
+            turned[place[b], 1] = w
+        rows = []
+        for k, (key, queries) in enumerate(zip(self.asked, self.reduced.operators, strict=True)):
+            groups = [g for g in self.d.tables if id(g.queries) == key]
+            tables = np.concatenate([g.tables for g in groups])
+            numbers = np.concatenate([g.variances if self.omega is None else self.omega[g.numbers] for g in groups])
+            rows.append(mixed_margins.Rows(queries, margins.shares[tables].toarray(), numbers))
+            r = rules.row_variances(queries, np.linalg.pinv(stars[2 + k].T @ stars[2 + k]))
+            needs = (r * numbers).sum(axis=1) if is_total else (r / numbers).max(axis=1)
+            for t, need in zip(tables.tolist(), needs.tolist(), strict=True):
+                natural[place[margins.shown[t]], 2 + k] += math.sqrt(need)
+        natural /= natural.sum()
+        grams = np.stack([a.T @ a for a in stars])
+        problem = mixed_margins.MixedMargins(margins.information, grams, tuple(rows), None if is_total else 1.0)
+        even = 0.02 / natural.size
+        theta, _ = mixed_margins.solve(problem, [turned, natural, natural + even, turned + even])
+        found = [(b, float(theta[i, k]), stars[k]) for b, i in place.items() for k in np.flatnonzero(theta[i]).tolist()]
+        return self.written(found)
+
+    def _least(self, posed: Queries) -> p_identity.PIdentity:
+        """Cells and sums for the worst ratio, or the total, of these queries."""
+        least = p_identity.least_worst if self.omega is None else p_identity.least_total
+        return least(posed, self.rng)
+
+    def _own(self, queries: op.Operator, numbers: Floats) -> Floats:
+        """The best cells and sums for some of the queries; cells that these do not tell apart are asked together."""
+        fewer, which = p_identity.reduce_cells(Queries((queries,), (numbers,)))
+        star = p_identity.spread(self._least(fewer).matrix, which)
+        if (which < 0).any():  # every column costs as much: a query about the others is free
+            star = np.concatenate([star, (which < 0)[None].astype(np.float64)])
+        return star
+
+    def _rows(self, star: Floats) -> Floats:
+        """What each table asks of θ when A* is this: its least c_j/r_j, or Σ ω_j r_j, one number per table."""
+        out = np.empty(sum(len(g.tables) for g in self.d.tables))
+        known = dict(zip(self.asked, self.reduced.variances(inverse(star.T @ star)), strict=True))
+        for g in self.d.tables:
+            r = known[id(g.queries)]
+            out[g.tables] = (
+                (g.variances / r).min(axis=1) if self.omega is None else (self.omega[g.numbers] * r).sum(axis=1)
+            )
+        return out
+
+
+def inverse(a: Floats) -> Floats:
+    """Of a positive definite matrix."""
+    return np.asarray(sl.cho_solve(sl.cho_factor(a, lower=True), np.eye(len(a))))
+
+
+@final
+class _Margins:
+    """The weights θ of margins over sets of exchangeable attributes, as arrays.
+
+    of_cells: F_A when every cell is measured, (tables,). shares: U, (tables, sectors). names: the candidates. shown:
+    the attributes of every table.
+    """
+
+    def __init__(self, d: Decomposition, free: tuple[int, ...], inner: int, *, total: bool) -> None:
+        self.total = total
+        shown: list[int] = [0] * sum(len(g.tables) for g in d.tables)
+        for g in d.tables:
+            for t, axes in zip(g.tables.tolist(), g.axes.tolist(), strict=True):
+                shown[t] = margin_weights.bits(a for a in axes if a in free)
+        every = math.prod(d.sizes[a] for a in free)
+        self.of_cells = np.array([every / math.prod(n for a, n in enumerate(d.sizes) if b >> a & 1) for b in shown])
+        sets = margin_weights.candidates(shown, d.sizes, MAX_CANDIDATES, cells=MAX_ANSWERS // (2 * inner)).tolist()
+        self._starts = STARTS if inner == 1 else FEWER_STARTS
+        self._information, self.shares = margin_weights.matrices(shown, sets, d.sizes)
+        self.names = [tuple(a for a in free if b >> a & 1) for b in sets]
+        self.shown = [tuple(a for a in free if b >> a & 1) for b in shown]
+
+    @property
+    def sectors(self) -> int:
+        """How many the tables reach."""
+        return int(self.shares.shape[1])
+
+    @property
+    def information(self) -> Floats:
+        """N, (sectors, margins)."""
+        return np.asarray(self._information.toarray())
+
+    def solve(self, numbers: Floats, rng: Fixed) -> tuple[dict[tuple[int, ...], float], Floats]:
+        """θ by set of attributes, and the factors F_A it gives the tables, (tables,)."""
+        least = margin_weights.least_total if self.total else margin_weights.least_worst
+        orders = [len(b) for b in self.names]
+        theta = least(self._information, self.shares, numbers, orders, rng, starts=self._starts).weights
+        factors = self.shares @ (1 / (self._information @ theta**2))
+        return {b: float(w) for b, w in zip(self.names, theta, strict=True) if w > 0}, np.asarray(factors)
+
+
+# --- from real numbers to a plan --------------------------------------------------------------------------
+
+
+def _within(made: Plan) -> None:
+    """Raise when the plan costs more than its cap."""
+    cap = made.publication.cap
+    if cap is not None and cap.pure is not None and made.exact_epsilon is not None and made.exact_epsilon > cap.pure:
+        raise CapExceeded(
+            f"the plan costs ε = {made.epsilon():.6g}, the cap is ε = {float(cap.pure):.6g}; no linear mechanism with "
+            f"Laplace noise meets the targets below ε = {math.sqrt(2 * made.bound):.6g}. Loosen the targets or raise "
+            "the cap. No plan was made."
+        )
+
+
+def _whole(weights: Weights, unit: PrivacyUnit) -> Iterator[tuple[MeasuredMargin, ...]]:
+    """Integers for real queries, with cheaper cells raised; for replace-one also without, which may cost less."""
+    margins = integer_margins(weights, BITS)
+    yield filled(margins)
+    if unit.neighbours is Neighbours.REPLACE_ONE:
+        yield margins
+
+
+def _settled(publication: Publication, d: Decomposition, strategy: PureStrategy) -> PureStrategy:
+    """The same queries with the noise that just meets the targets, or that the budget buys.
+
+    Raises:
+        PlanError: a scale outside what the exact sampler can draw.
+    """
+    drops = publication.source.drops
+    if publication.budget is not None and publication.budget.pure is not None:
+        spent = strategy.unit_epsilon(publication.unit, drops=drops)
+        scale = Fraction(strategy.scale) * spent / publication.budget.pure
+        return _rescaled(strategy, _float_above(scale), up=True)
+    reached, less = relaxation(d, terms(publication, d), variances(d, strategy)), 1e-12
+    for _ in range(10):
+        strategy = _rescaled(strategy, strategy.scale * (1 - less) / math.sqrt(reached), up=False)
+        reached = _reached(publication, d, strategy)
+        if reached <= 1:
+            return strategy
+        less *= 16  # the margin of a single noise moves by whole steps of its lattice, and not before
+    raise PlanError("the noise does not settle at the targets; this is a defect, please report it.")
+
+
+def _reached(publication: Publication, d: Decomposition, strategy: PureStrategy) -> float:
+    """What its variances and margins are of what was asked."""
+    estimation = PureEstimation(strategy, d)
+    achieved = variances_of(d, estimation.whiteners)
+    return pure_relaxation(publication.workload, terms(publication, d), estimation, achieved)
+
+
+def _improved(publication: Publication, d: Decomposition, family: str, settled: PureStrategy) -> PureStrategy:
+    """The same family searched once more for margins, where these were asked, and the better of both.
+
+    A margin at 95 % is 1.96 to 2.12 standard errors, more for numbers that stand on few noises. How many is known once
+    there is a strategy, and then also which variance each margin needs.
+    """
+    if terms(publication, d).weights is not None or d.rows > MANY_ROWS:
+        return settled
+    adjusted = _adjusted(d, publication.workload, settled)
+    weights = None if adjusted is None else dict(_families(_Problem(adjusted, None)))[family]()
+    if weights is None:
+        return settled
+    found = [settled, *(_again(publication, d, settled, m) for m in _whole(weights, publication.unit))]
+
+    def paid(strategy: PureStrategy) -> float:
+        cost = float(strategy.unit_cost(publication.unit, drops=publication.source.drops))
+        return _reached(publication, d, strategy) * cost
+
+    return min(found, key=paid)
+
+
+def _again(
+    publication: Publication, d: Decomposition, like: PureStrategy, margins: tuple[MeasuredMargin, ...]
+) -> PureStrategy:
+    """Other queries, with the noise that just meets the targets, or that the budget buys."""
+    return _settled(publication, d, replace(like, margins=margins, scale=LEAST_SCALE))
+
+
+def _adjusted(d: Decomposition, workload: Workload, strategy: PureStrategy) -> Decomposition | None:
+    """The tables with the variances that meet their margins for noise like this strategy's; None without margins."""
+    estimation = PureEstimation(strategy, d)
+    achieved = variances_of(d, estimation.whiteners)
+    tables, any_ = [], False
+    for g in d.tables:
+        wanted = g.variances.copy()
+        for i, t in enumerate(g.tables.tolist()):
+            margins = asked_margins(workload, estimation, g, i, workload.tables[t])
+            if margins is not None:
+                any_ = True
+                own, reached = margins
+                wanted[i] = np.minimum(wanted[i], achieved[g.numbers[i]] * (own / reached) ** 2)
+        tables.append(replace(g, variances=wanted))
+    return replace(d, tables=tuple(tables)) if any_ else None
+
+
+def _float_above(x: Fraction) -> float:
+    """The least float that is no less; infinity, where there is none."""
+    try:
+        y = float(x)
+    except OverflowError:
+        return math.inf
+    return y if Fraction(y) >= x else math.nextafter(y, math.inf)
+
+
+def _rescaled(strategy: PureStrategy, scale: float, *, up: bool) -> PureStrategy:
+    """Another noise scale, cut to 32 bits, with all integers shifted so that it is at least LEAST_SCALE."""
+    try:
+        shift = max(0, math.frexp(LEAST_SCALE)[1] - math.frexp(scale)[1])
+        if max(largest_entry(m.rows) for m in strategy.margins) << shift > LARGEST_SCALE:
+            raise OverflowError
+        scale = float(cut(np.array([math.ldexp(scale, shift)]), up=up)[0])
+        margins = [MeasuredMargin(m.attributes, m.rows << shift) for m in strategy.margins]
+        return replace(strategy, margins=tuple(margins), scale=scale)
+    except (OverflowError, PlanError):
+        raise PlanError(
+            "the targets are too far apart in size, too tight or too loose for exact 64-bit noise; scale the queries "
+            "or the targets. Nothing was planned."
+        ) from None

@@ -1,0 +1,1 @@
+"""The projection mechanism (Nikolov 2015) for small databases."""

@@ -1,0 +1,160 @@
+"""What no mechanism is below: bounds from the spectrum of the queries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import scipy.linalg as sl
+from threadpoolctl import threadpool_limits
+
+from fitnoise.errors import WorkloadError
+from fitnoise.mechanisms.projection.simulation import GAIN, IN, OUT, Floats
+from fitnoise.solving.checks import checked_whole
+from fitnoise.solving.ky_fan import Design
+
+# --- how far from the best possible -------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True)
+class SpectralBound:
+    """A set of cells whose columns are far from dependent. index: k. subset: S, rising (|S|,), at most k cells.
+
+    value: √(|S|/m) σ_min(A_S), rounded down. ratio: (μ/m)^½ over it, at least 1, with ‖Σ‖_(k) of the design for μ.
+    """
+
+    index: int
+    subset: tuple[int, ...]
+    value: float
+    ratio: float
+
+
+def spectral_bound_of(rows: Floats, m: int, subset: Sequence[int]) -> float:
+    """√(|S|/m) σ_min(A_S) of a subset of cells, rounded down; 0 where its columns are dependent.
+
+    Raises:
+        WorkloadError: no cell, one twice, or one that is none.
+    """
+    places = [int(e) for e in subset]
+    if not places or len(set(places)) < len(places) or not all(0 <= e < rows.shape[1] for e in places):
+        raise WorkloadError(
+            f"a subset has some of {rows.shape[1]} cells, each once; got {places}. Nothing was computed."
+        )
+    if len(places) > len(rows):
+        return 0.0
+    values = sl.svdvals(rows[:, places])
+    rounding = 8 * max(len(rows), len(places)) * float(np.finfo(np.float64).eps) * float(values[0])
+    return math.sqrt(len(places) / checked_whole("m", m)) * max(float(values[-1]) - rounding, 0.0)
+
+
+def spectral_lower_bound(rows: Floats, m: int, design: Design) -> SpectralBound:
+    """A lower estimate of SpecLB(k, A) = max_{|S|≤k} √(|S|/m) σ_min(A_S), with the set that reaches it.
+
+    How competitive the noise is, and no statement about privacy. For k = ε n any (ε, δ)-private mechanism has, on some
+    database, root mean squared error at least (c/ε) SpecLB(k, A), for a constant c that is not stated; that of
+    Lemma 3.0.2 is at most (μ/m)^½/ε, times a constant and roots of logarithms of N and 1/δ. `ratio` is what lies
+    between, of the order of log k at most, and part of it is the search.
+
+    Printed there is √(k/m) for √(|S|/m). That is no lower bound: for one query repeated, the largest is at |S| = 1 and
+    grows with k, while n does not change what the query costs. The proof has |S|.
+
+    Sets start as the first k and 2k columns of QR with column pivoting of R, R q^½ and its parts on the spikes and off
+    them, q the weights of the design. The column nearest to the span of the others is dropped, one at a time, and the
+    best of all sets on the way is improved by exchanges of one cell.
+
+    Args:
+        rows: R (r, N).
+        m: queries.
+        design: for its k, weights and eigenvectors.
+
+    Raises:
+        WorkloadError: the queries are none, or the design is of others.
+
+    **Guarantees**
+        * value² m ≤ μ ≤ ‖Σ‖_(k): q uniform on S in the bound of the design proves it;
+        * value is recomputed from the subset; a poor search makes it small, never wrong.
+
+    Source: Theorem 2.1, corrected; the search is ours.
+    """
+    if design.basis.shape[0] != len(rows) or len(design.weights) != rows.shape[1]:
+        raise WorkloadError("the design is of other queries than these rows. Nothing was computed.")
+    with threadpool_limits(1):
+        search = _Subsets(rows, design.index)
+        weighted = rows * np.sqrt(design.weights)
+        own, t = design.basis.T @ weighted, design.spikes
+        for part in (rows, weighted, own[:t], own[t:]):
+            if part.size:
+                search.eliminate(part)
+        search.exchange()
+    subset = tuple(sorted(search.best))
+    value = spectral_bound_of(rows, m, subset)
+    return SpectralBound(design.index, subset, value, math.sqrt(design.value / m) / value)
+
+
+@final
+class _Subsets:
+    """Sets of at most k columns with large |S| σ_min²; the best so far."""
+
+    def __init__(self, rows: Floats, k: int) -> None:
+        self.gram, self.k = rows.T @ rows, k
+        self.lengths = self.gram.diagonal().copy()
+        longest = int(np.argmax(self.lengths))
+        self.best, self.score = [longest], float(self.lengths[longest])
+
+    def least(self, places: list[int]) -> float:
+        """σ_min²."""
+        return float(sl.eigvalsh(self.gram[np.ix_(places, places)], subset_by_index=[0, 0], check_finite=False)[0])
+
+    def see(self, places: list[int]) -> bool:
+        """Whether a set is better than all before."""
+        score = len(places) * self.least(places)
+        if score <= self.score * (1 + GAIN):
+            return False
+        self.best, self.score = list(places), score
+        return True
+
+    def eliminate(self, part: Floats) -> None:
+        """From the first pivots of a part of the queries, drop the column nearest to the span of the others."""
+        triangle, order = sl.qr(part, mode="r", pivoting=True, check_finite=False)
+        steps = np.abs(np.diagonal(triangle))
+        rank = int((steps > 1e-9 * steps[0]).sum())
+        for count in sorted({min(self.k, rank), min(2 * self.k, rank)}):
+            places = order[:count].tolist()
+            try:
+                inverse = sl.cho_solve(sl.cho_factor(self.gram[np.ix_(places, places)]), np.eye(count))
+            except np.linalg.LinAlgError:
+                continue
+            while places:
+                # 1/(G⁻¹)_jj is the squared distance of column j to the span of the others, at least σ_min².
+                near = int(np.argmax(inverse.diagonal()))
+                if len(places) <= self.k and len(places) > self.score * float(inverse[near, near]):
+                    self.see(places)
+                rest = np.arange(len(places)) != near
+                own = inverse[rest, near]
+                inverse = inverse[np.ix_(rest, rest)] - np.outer(own, own) / inverse[near, near]
+                del places[near]
+
+    def exchange(self) -> None:
+        """Exchange one of the columns weakest in the weakest direction for one far from the others, while it helps."""
+        while any(self.see([*kept, e]) for kept in self._weakened() for e in self._far(kept)):
+            pass
+
+    def _weakened(self) -> Iterator[list[int]]:
+        """The best set less one of OUT columns, the weakest first."""
+        places = self.best
+        weak = sl.eigh(self.gram[np.ix_(places, places)], subset_by_index=[0, 0], check_finite=False)[1][:, 0] ** 2
+        for j in np.argsort(-weak, kind="stable")[:OUT].tolist():
+            yield places[:j] + places[j + 1 :]
+
+    def _far(self, kept: list[int]) -> list[int]:
+        """IN columns at the largest distances from the span of these."""
+        left = self.lengths.copy()
+        if kept:
+            across = self.gram[kept]
+            left -= (across * sl.cho_solve(sl.cho_factor(self.gram[np.ix_(kept, kept)]), across)).sum(axis=0)
+        left[kept] = -1.0
+        return [e for e in np.argsort(-left, kind="stable")[:IN].tolist() if left[e] > 0]

@@ -1,0 +1,219 @@
+"""The projection mechanism for small databases: many queries, few people.
+
+Where there are far more queries than people, most of the noise of any unbiased mechanism leads to answers that no
+database of the size could give. So all queries are measured together with Gaussian noise of a Ky Fan design, and the
+answers moved to the nearest ones that some database of at most n records gives, or to those of an entropic estimate.
+What is released is biased, and its error adapts to n; the unbiased answers of the same measurement stand beside it.
+
+    1. R: the queries in row space, targets as weights (`row_space`)
+    2. k and τ: by simulation on public histograms (`small`), where the publication leaves them open
+    3. Σ: least sum of the k largest variances at sensitivity 1, with a certificate (`solvers.ky_fan`)
+    4. integers for Σ^−½, and a scale that spends the budget (`rounding`)
+
+Everything here happens without data. Measuring is that of any Gaussian plan: only integers and scales matter there.
+
+Source: A. Nikolov, "An improved private mechanism for small databases", ICALP 2015, Algorithm 1, without the split into
+head and tail, whose proof we do not need; the choice of k and τ, the estimate and the certificates are ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from fitnoise.errors import GapNotReached, PlanError, SingularStrategy, WorkloadError
+from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.designs.sectors import Strategy
+from fitnoise.kernel.units import Neighbours
+from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
+from fitnoise.mechanisms.gaussian.planning import BITS, DEFAULT_GAP, scaled
+from fitnoise.mechanisms.gaussian.rounding import round_strategy, rows_of
+from fitnoise.mechanisms.gaussian.terms import terms
+from fitnoise.mechanisms.projection import simulation as small
+from fitnoise.planning.plan import Plan, refuse_free
+from fitnoise.request.publication import Publication, Setting, SmallDatabase, Variant
+from fitnoise.solving.certificates import Evidence, ky_fan_certificate
+from fitnoise.solving.ky_fan import Design, Ending, ky_fan_design
+from fitnoise.solving.row_space import RowSpace, row_space
+from fitnoise.solving.sectors import Decomposition, decompose
+
+REPEATS = 8
+"""Noises for each public histogram, where the errors of single numbers are simulated."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """A plan for a small database, and what its setting was chosen from; choice is None where it was given."""
+
+    plan: Plan
+    choice: small.Choice | None
+
+
+def plan(
+    publication: Publication, *, gap: float | None = None, progress: Callable[[int, float], None] | None = None
+) -> Plan:
+    """Plan a small database. Data-free; arguments and errors as of :func:`choose`."""
+    return choose(publication, gap=gap, progress=progress).plan
+
+
+def choose(
+    publication: Publication, *, gap: float | None = None, progress: Callable[[int, float], None] | None = None
+) -> Chosen:
+    """Choose k and τ for a small database, and make its plan.
+
+    Args:
+        publication: with `small` and a budget.
+        gap: relative distance of ‖Σ‖_(k) to its proven bound that must be certified; default the publication's; without
+            one, aim at 1e-6 and report what was reached.
+        progress: told how many steps of four are done, and the gap so far.
+
+    Raises:
+        WorkloadError: more cells than a database looked at as a whole may have, or an index above the rank.
+        GapNotReached: the certified gap is above the one asked for.
+        PlanError: the targets are too far apart for integers.
+
+    **Guarantees**
+        * no data are read, and the choice is the same every time;
+        * the price is computed from the integers, and so is the certificate.
+    """
+    asked = publication.small
+    if asked is None or publication.budget is None:
+        raise PlanError("the projection mechanism is planned for a small database with a budget. No plan was made.")
+    tell = progress or (lambda _step, _gap: None)
+    wanted = publication.gap if gap is None else gap
+    goal = DEFAULT_GAP if wanted is None else wanted
+    d = decompose(publication.workload, apart=publication.apart)
+    space = row_space(d)
+    tell(1, math.inf)
+    setting, choice = _setting(publication, asked, space)
+    tell(2, math.inf)
+    design = ky_fan_design(space.rows, setting.index, tolerance=goal / 4)
+    tell(3, design.gap)
+    strategy, reached = _rounded(d, space, design, goal)
+    settled = scaled(d, terms(publication, d), strategy, publication)
+    status = _status(asked, setting, choice, space, design)
+    made = Plan(publication, settled, Evidence(design.weights, np.zeros(0)), status, setting=setting)
+    refuse_free(made)
+    tell(4, reached)
+    if wanted is not None and made.gap > wanted:
+        raise GapNotReached(
+            f"a certified gap of {wanted:.1e} was asked for; {made.gap:.1e} was reached ({design.status}). Ask for a "
+            "larger gap, or leave gap out to take the plan as it is. No plan was made."
+        )
+    return Chosen(made, choice)
+
+
+def _setting(publication: Publication, asked: SmallDatabase, space: RowSpace) -> tuple[Setting, small.Choice | None]:
+    """K and τ, by simulation where they are not given."""
+    rank, cells = space.rows.shape
+    if asked.index is not None and asked.index > rank:
+        raise WorkloadError(
+            f"the queries have {rank} independent directions, and the index is {asked.index}: give one from 1 to "
+            f"{rank}, which is least total variance. Nothing was planned."
+        )
+    if asked.variant is Variant.PAPER:
+        epsilon = publication.budget.epsilon if publication.budget is not None else None
+        index = small.paper_index(epsilon, asked.size) if asked.index is None and epsilon is not None else asked.index
+        assert index is not None  # noqa: S101 - a publication has one of the two
+        return Setting(min(index, rank), 0.0), None
+    if asked.index is not None and asked.temperature is not None:
+        return Setting(asked.index, float(asked.temperature)), None
+    assert publication.budget is not None  # noqa: S101 - checked when made
+    unit = publication.unit
+    pairs = (
+        2 if unit.neighbours is Neighbours.REPLACE_ONE else 1
+    )  # two columns differ by up to about √2 of their length
+    multiplier = math.sqrt(pairs * unit.cost_factor() / (2 * float(publication.budget.as_rho())))
+    ks = small.indices(rank, cells, asked.size, multiplier) if asked.index is None else (asked.index,)
+    warm = small.TEMPERATURES if asked.temperature is None else (float(asked.temperature),)
+    designs = small.candidate_designs(space.rows, ks)
+    compared = small.simulate(space.rows, space.numbers, designs, asked.size, multiplier, warm, asked.region)
+    choice = small.choose(compared)
+    return choice.setting, choice
+
+
+def _rounded(d: Decomposition, space: RowSpace, design: Design, goal: float) -> tuple[Strategy, float]:
+    """Integers of the fewest bits whose certificate is within the goal, or of the most bits; and its gap."""
+    factor = (design.basis.T @ space.triangle) / np.sqrt(design.variances)[:, None]
+    found: tuple[Strategy, float] | None = None
+    for bits in [b for b in BITS[:-1] if 2.0**-b <= goal / 3] + [BITS[-1]]:
+        try:
+            strategy = round_strategy(d, [factor[None]], bits)
+            ((whitener,),) = SectorEstimation(strategy).whiteners
+            certificate = ky_fan_certificate(space.rows, design.weights, space.triangle @ whitener, design.index)
+        except SingularStrategy:
+            continue  # too few bits for the smallest direction
+        found = strategy, certificate.gap
+        if certificate.gap <= goal:
+            break
+    if found is None:
+        raise PlanError(
+            f"the queries differ too much in size for an integer strategy of {BITS[-1]} bits. Bring the tightest and "
+            "the loosest target closer together. Nothing was planned."
+        )
+    return found
+
+
+def _status(
+    asked: SmallDatabase, setting: Setting, choice: small.Choice | None, space: RowSpace, design: Design
+) -> str:
+    """How the plan came about, in one line."""
+    rank = len(space.rows)
+    told = [f"k = {setting.index} of {rank}, temperature {setting.temperature:g}"]
+    if asked.variant is Variant.PAPER:
+        told.append("Algorithm 1 as printed, which the full estimate is better than")
+    elif choice is None:
+        told.append("as asked for")
+    else:
+        errors, guesses = choice.errors, choice.comparison.guesses
+        told.append(
+            f"least regret in public simulation: mean squared errors of {errors.min():.3g} to {errors.max():.3g} "
+            f"people² per number, unprojected {choice.comparison.plain[choice.position]:.3g}, uniform guess "
+            f"{guesses.min():.3g} to {guesses.max():.3g}"
+        )
+        told += [w.rstrip(".") for w in choice.warnings]
+    if choice is None and setting.index >= rank:
+        told.append("k is the rank: least total variance before projection")
+    return "; ".join([*told, str(design.status)])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SimulatedErrors:
+    """Root mean squared errors of released numbers on public histograms, in people, by table row.
+
+    worst: the largest over the kinds of histograms (M,). mean: over all of them, root of the mean square (M,).
+    """
+
+    worst: Floats
+    mean: Floats
+
+
+def simulated_errors(made: Plan) -> SimulatedErrors:
+    """What error each released number of a small database has on public histograms: a guide, and no promise.
+
+    Noise and estimate are those of the plan; the databases are public ones of n records, from flat to spiked. A real
+    database may be unlike all of them. The unbiased answers have standard errors that hold for every database.
+
+    **Guarantees**
+        * no data, and the same numbers every time, with one version of NumPy and SciPy.
+    """
+    asked, setting = made.publication.small, made.setting
+    if asked is None or setting is None:
+        raise PlanError("errors are simulated for plans of small databases. Nothing was simulated.")
+    left, s, _ = np.linalg.svd(made.noise_factor)
+    rank = len(s)
+    design = Design(
+        setting.index, rank, made.evidence.cells, 0, s**2, left, made.value, made.bound, 0, Ending.CONVERGED
+    )
+    samples = small.error_samples(
+        made.space.rows, design, asked.size, 1.0, setting.temperature, asked.region, REPEATS, made.head
+    )
+    whole = np.linalg.inv(made.space.triangle)  # from row space to the basis of the queries
+    squares = [rows_of(made.decomposition, (x @ whole.T / math.sqrt(len(x))).T) for x in samples.values()]
+    return SimulatedErrors(np.sqrt(np.max(squares, axis=0)), np.sqrt(np.mean(squares, axis=0)))

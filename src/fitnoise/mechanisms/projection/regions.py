@@ -1,0 +1,921 @@
+"""Noisy answers moved to the nearest answers that some database of limited size could give.
+
+The queries are A (m, N), one column a_e for each cell; y (m,) are noisy answers, and a database of at most n records
+has answers A x with x ≥ 0 and Σx ≤ n. Where n is small beside the number of queries, most of the noise leads out of
+that set, and
+
+    z = A x  with least  ½‖A x − y‖²  over the region
+
+is far nearer to the truth than y. It depends on y and on public numbers only: post-processing, free of privacy cost.
+
+| region | set of answers |
+|---|---|
+| AT_MOST | A x with x ≥ 0, Σx ≤ n |
+| EXACTLY | A x with x ≥ 0, Σx = n |
+| HULL | n times the convex hull of the columns ±a_e, the set of the paper |
+
+EXACTLY lies in AT_MOST, and that in HULL. Each is the hull of few atoms: n a_e, 0 or −n a_e.
+
+**Gap.** With c = Aᵀ(A x − y), the gap of x is ⟨c, x⟩ − min ⟨c, s⟩ over all s that the region allows; the minimum is at
+an atom. It bounds the error: for z = A x and the nearest answers z* = A x*,
+
+    gap ≥ ⟨c, x − x*⟩ = ⟨z − y, z − z*⟩ = ‖z − z*‖² + ⟨z* − y, z − z*⟩ ≥ ‖z − z*‖²,
+
+as x* is one of the s, and from z* no step within the region, to z or elsewhere, leads nearer to y.
+
+**Search.** The active set of Wolfe keeps affinely independent atoms. It adds the atom that c is least along, moves to
+the nearest point of the plane through all, and drops the atoms that are in the way. It ends after finitely many steps,
+with about as many products with Aᵀ as there are atoms. Above :data:`SUPPORT` atoms, steps between two atoms at a time
+(pairwise Frank-Wolfe) follow: they cost less, and are many more. The gap is recomputed at the end, from x alone.
+
+**Row space.** With U (m, r) an orthonormal basis of the columns of A, ‖A x − y‖² = ‖UᵀA x − Uᵀy‖² + ‖y − U Uᵀy‖². So
+the queries UᵀA (r, N) and answers Uᵀy give the same x and the same gap, for less work where r is far below m.
+
+Source: A. Nikolov, "An improved private mechanism for small databases", ICALP 2015, section 3; P. Wolfe, "Finding the
+nearest point in a polytope", 1976; S. Lacoste-Julien and M. Jaggi, "On the global linear convergence of Frank-Wolfe
+optimization variants", NeurIPS 2015. The sets of nonnegative x and the entropic projection are ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal, Protocol, cast, final, get_args, runtime_checkable
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.optimize as so
+import scipy.sparse as sp
+import scipy.sparse.linalg as ssl
+import scipy.special as ss
+from numpy.typing import ArrayLike, NDArray
+
+from fitnoise.algebra import operators as op
+from fitnoise.errors import WorkloadError
+from fitnoise.kernel.units import Region
+
+Floats = NDArray[np.float64]
+
+Method = Literal["auto", "active-set", "pairwise"]
+
+RELATIVE = 1e-6
+"""Default tolerance, as part of the distance ‖A x − y‖²: z is then within a thousandth of its distance from y."""
+
+ABSOLUTE = 1e-11
+"""The same, as part of ‖y‖², where y lies in the region and the distance is 0."""
+
+SUPPORT = 500
+"""Atoms up to which the active set is used."""
+
+LARGEST, SMALLEST = 1e100, 1e-100
+"""Size of the largest entry of queries and answers, whose squares are summed."""
+
+THIN = 1e-11
+"""Relative distance of an atom from the plane of the others below which it counts as this far."""
+
+NOTHING = 1e-15
+"""Weight of an atom, as part of n, that counts as none."""
+
+SAME = 4 * float(np.finfo(np.float64).eps)
+"""Relative fall of the distance that counts as none."""
+
+PATIENCE = 10
+"""Steps, or hundreds of pairwise steps, without progress after which a search gives up."""
+
+REFRESH = 100
+"""Pairwise steps between two computations of c from the queries."""
+
+CACHE = 2**25
+"""Numbers in the columns of AᵀA that pairwise steps remember, 256 MiB."""
+
+MEMORY = 20
+"""Pairs L-BFGS-B remembers."""
+
+ORTHONORMAL = 1e-8
+"""Largest entry of |VᵀV − I| for directions V that are called orthonormal."""
+
+
+class Ending(StrEnum):
+    """How a search ended, as a sentence that says what to do."""
+
+    CONVERGED = "the requested gap was reached"
+    ITERATIONS = "stopped at the limit of iterations; the point is valid at the gap stated, more may narrow it"
+    TIME = "stopped at the time limit; the point is valid at the gap stated, more time may narrow it"
+    STALLED = "no further progress in floating point; the point is valid at the gap stated"
+
+
+@runtime_checkable
+class Products(Protocol):
+    """Queries by their products, as an :class:`Operator` has them; a method `column(e)` is used too."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, N)."""
+
+    def mv(self, x: Floats) -> Floats:
+        """A x, (N,) → (m,)."""
+
+    def rmv(self, y: Floats) -> Floats:
+        """Aᵀ y, (m,) → (N,)."""
+
+
+Queries = ArrayLike | Products | sp.sparray | sp.spmatrix | ssl.LinearOperator
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """A point of the region, and how near it is to the nearest.
+
+    weights: x (N,). With AT_MOST and EXACTLY a histogram of nonnegative numbers; with HULL signed, Σ|x| ≤ n.
+    answers: z = A x (m,). gap: at least ‖z − z*‖², squared counts. distance: ‖z − y‖².
+    iterations: steps of the search. status: how it ended.
+    """
+
+    weights: Floats
+    answers: Floats
+    gap: float
+    distance: float
+    iterations: int
+    status: Ending
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SplitProjection:
+    """Answers of which only the tail was projected. They are A x for no x, so there is no histogram.
+
+    answers: Π y + z (m,). tail: the projection z of (I − Π) y; its weights tell of the tail only.
+    """
+
+    answers: Floats
+    tail: Projection
+
+    @property
+    def gap(self) -> float:
+        """At least the squared distance from the exact answers of this kind, which is that of the tail."""
+        return self.tail.gap
+
+    @property
+    def distance(self) -> float:
+        """‖answers − y‖², which is that of the tail."""
+        return self.tail.distance
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class EntropicProjection:
+    """A positive histogram near to y in its answers and near to a reference in entropy.
+
+    weights: x (N,), positive, Σx = n. answers: z = A x (m,). multipliers: ν (m,), which prove the gap.
+    objective: ½‖z − y‖² + λ KL(x ‖ nρ). gap: objective less the dual value at ν. distance: ‖z − y‖².
+    iterations: evaluations of the dual. status: how the search ended.
+    """
+
+    weights: Floats
+    answers: Floats
+    multipliers: Floats
+    objective: float
+    gap: float
+    distance: float
+    iterations: int
+    status: Ending
+
+
+# --- what is given -----------------------------------------------------------------------------------------------
+
+
+@final
+class _Asked:
+    """The queries, by products that are always float64."""
+
+    def __init__(self, queries: Queries) -> None:
+        self.matrix: Floats | None = None
+        self.own: Callable[[int], Floats] | None = None
+        self._mv: Callable[[Floats], Floats]
+        self._rmv: Callable[[Floats], Floats]
+        given: object = queries
+        if sp.issparse(given) or isinstance(given, ssl.LinearOperator):
+            linear = ssl.aslinearoperator(cast("Any", given))
+            self.shape = linear.shape
+            self._mv, self._rmv = linear.matvec, linear.rmatvec
+        elif isinstance(given, Products) and not isinstance(given, op.Dense):
+            self.shape = given.shape
+            self._mv, self._rmv = given.mv, given.rmv
+            self.own = getattr(given, "column", None)
+        else:
+            dense = given if isinstance(given, op.Dense) else op.Dense(np.asarray(given))
+            a = dense.matrix.astype(np.float64, copy=False)
+            largest = float(np.abs(a).max())
+            if largest and not SMALLEST <= largest <= LARGEST:
+                raise WorkloadError(
+                    f"the squares of queries of size {largest:.1e} leave floating point; scale the queries and the "
+                    "answers. Nothing was computed."
+                )
+            self.matrix, self.shape = a, a.shape
+            self._mv, self._rmv = a.__matmul__, a.T.__matmul__
+
+    def mv(self, x: Floats) -> Floats:
+        """A x."""
+        return self._checked(self._mv(x), self.shape[0])
+
+    def rmv(self, y: Floats) -> Floats:
+        """Aᵀ y."""
+        return self._checked(self._rmv(y), self.shape[1])
+
+    def column(self, e: int) -> Floats:
+        """a_e, by a product if there is no better way."""
+        if self.matrix is not None:
+            return self.matrix[:, e]
+        if self.own is not None:
+            return self._checked(self.own(e), self.shape[0])
+        unit = np.zeros(self.shape[1])
+        unit[e] = 1.0
+        return self.mv(unit)
+
+    @staticmethod
+    def _checked(product: Floats, length: int) -> Floats:
+        out = np.array(product, dtype=np.float64).reshape(-1)
+        if len(out) != length:
+            raise WorkloadError(
+                f"a product with the queries needs {length} numbers; got {len(out)}. Correct their shape or their "
+                "products. Nothing was computed."
+            )
+        if not float(np.abs(out).max(initial=0.0)) <= LARGEST:
+            raise WorkloadError(
+                "a product with the queries is not finite, or its squares would not be; correct or scale the queries "
+                "and the answers. Nothing was computed."
+            )
+        return out
+
+
+def _answers(y: ArrayLike, m: int) -> Floats:
+    given = np.asarray(y)
+    if given.shape != (m,) or given.dtype.kind not in "biuf":
+        raise WorkloadError(
+            f"the answers to {m} queries are an array of as many real numbers; got shape {given.shape} and dtype "
+            f"{given.dtype}. Nothing was computed."
+        )
+    out = given.astype(np.float64)
+    bad = np.flatnonzero(~(np.abs(out) <= LARGEST))
+    if len(bad):
+        raise WorkloadError(f"answer {bad[0]} is not finite, or its square would not be. Nothing was computed.")
+    return out
+
+
+def _positive(value: float, what: str) -> float:
+    if not 0 < value < math.inf:
+        raise WorkloadError(f"{what} must be positive and finite; got {value!r}. Nothing was computed.")
+    return float(value)
+
+
+@final
+class _Watch:
+    """When to stop."""
+
+    def __init__(
+        self,
+        scale: float,
+        tolerance: float | None,
+        iterations: int,
+        seconds: float | None,
+        patience: float,
+    ) -> None:
+        if (
+            (tolerance is not None and not 0 <= tolerance < math.inf)
+            or iterations < 1
+            or (seconds is not None and not seconds > 0)
+        ):
+            raise WorkloadError(
+                "a search needs a tolerance from 0 or None, at least one iteration, and positive seconds or None; got "
+                f"{tolerance!r}, {iterations!r} and {seconds!r}. Nothing was computed."
+            )
+        self.tolerance, self.floor, self.limit, self.patience = tolerance, ABSOLUTE * scale, iterations, patience
+        self.deadline = math.inf if seconds is None else time.monotonic() + seconds
+        self.iterations, self.idle = 0, 0
+        self.least_gap = self.least_distance = math.inf
+
+    def enough(self, gap: float, distance: float) -> bool:
+        """Whether the gap is as small as was asked for."""
+        return gap <= (max(RELATIVE * distance, self.floor) if self.tolerance is None else self.tolerance)
+
+    def verdict(self, ending: Ending, gap: float, distance: float) -> Ending:
+        """How the search ended, in the light of the last numbers."""
+        if self.enough(gap, distance):
+            return Ending.CONVERGED
+        return Ending.STALLED if ending is Ending.CONVERGED else ending
+
+    def over(self, gap: float, distance: float) -> Ending | None:
+        """Why the search is over, or None if one more step is to be made."""
+        self.idle += 1
+        if distance < self.least_distance * (1 - SAME) or gap < 0.99 * self.least_gap:
+            self.idle = 0
+        self.least_gap, self.least_distance = min(gap, self.least_gap), min(distance, self.least_distance)
+        if self.enough(gap, distance):
+            return Ending.CONVERGED
+        if self.iterations >= self.limit:
+            return Ending.ITERATIONS
+        if self.iterations and time.monotonic() > self.deadline:
+            return Ending.TIME
+        if self.idle > self.patience:
+            return Ending.STALLED
+        self.iterations += 1
+        return None
+
+
+# --- the atoms of a region ---------------------------------------------------------------------------------------
+
+
+@final
+class _Problem:
+    """Atoms 0..N−1 are the columns; N.. are 0 with AT_MOST, the negative columns with HULL. Weights sum to n."""
+
+    def __init__(self, asked: _Asked, y: Floats, size: float, region: Region) -> None:
+        self.asked, self.y, self.size, self.region = asked, y, size, region
+        self.cells = asked.shape[1]
+        self.atoms = self.cells + {Region.EXACTLY: 0, Region.AT_MOST: 1, Region.HULL: self.cells}[region]
+
+    def along(self, c: Floats) -> Floats:
+        """The slope towards every atom, from the slopes c of the cells."""
+        if self.region is Region.EXACTLY:
+            return c
+        return np.concatenate([c, [0.0] if self.region is Region.AT_MOST else -c])
+
+    def image(self, atom: int) -> Floats:
+        """The atom itself, (m,), for one record."""
+        if atom < self.cells:
+            return self.asked.column(atom)
+        if self.region is Region.AT_MOST:
+            return np.zeros(self.asked.shape[0])
+        return -self.asked.column(atom - self.cells)
+
+    def start(self) -> int:
+        """An atom to begin with: 0, or the one most along y."""
+        return self.cells if self.region is Region.AT_MOST else int(np.argmax(self.along(self.asked.rmv(self.y))))
+
+    def histogram(self, weights: Floats) -> Floats:
+        """X (N,) from the weights of all atoms."""
+        if self.region is Region.HULL:
+            return np.asarray(weights[: self.cells] - weights[self.cells :])
+        return weights[: self.cells].copy()
+
+    def gap(self, x: Floats, c: Floats) -> float:
+        """⟨c, x⟩ − min ⟨c, s⟩, as a sum of nonnegative numbers."""
+        if self.region is Region.HULL:
+            best = float(np.abs(c).max())
+            return float((np.abs(x) * best + x * c).sum()) + max(self.size - float(np.abs(x).sum()), 0.0) * best
+        best = -float(c.min())
+        if self.region is Region.EXACTLY:
+            return float(x @ (c + best))
+        best = max(best, 0.0)
+        return float(x @ (c + best)) + max(self.size - float(x.sum()), 0.0) * best
+
+    def result(self, x: Floats, watch: _Watch, ending: Ending) -> Projection:
+        """Everything again, from x alone."""
+        answers = self.asked.mv(x)
+        residual = answers - self.y
+        distance, gap = float(residual @ residual), self.gap(x, self.asked.rmv(residual))
+        return Projection(x, answers, gap, distance, watch.iterations, watch.verdict(ending, gap, distance))
+
+
+# --- the active set ----------------------------------------------------------------------------------------------
+
+
+@final
+class _Plane:
+    """Affinely independent atoms with positive weights, and the plane through them.
+
+    lifted: the atoms (s, m + 1), each with one more entry, the same for all: they are independent if the atoms are
+    affinely. root: R (s, s), upper triangular, with RᵀR = lifted · liftedᵀ.
+    """
+
+    def __init__(self, problem: _Problem) -> None:
+        self.problem = problem
+        first = problem.start()
+        image = problem.image(first)
+        b, y = problem.asked.rmv(problem.y), problem.y
+        length = math.sqrt(float(y @ y))
+        reach = float(np.abs(b).max()) / length if length else 0.0  # no more than the longest column
+        lift = max(math.sqrt(float(image @ image)), reach)
+        self.lift = lift if lift > SMALLEST else 1.0
+        self.atoms, self.weights = [first], np.array([problem.size])
+        self.lifted = np.append(image, self.lift)[None, :]
+        self.root = np.sqrt(self.lifted @ self.lifted.T)
+
+    @property
+    def residual(self) -> Floats:
+        """A x − y."""
+        return np.asarray(self.weights @ self.lifted[:, :-1] - self.problem.y)
+
+    def spread(self) -> Floats:
+        """The weights of all atoms of the problem."""
+        out = np.zeros(self.problem.atoms)
+        out[self.atoms] = self.weights
+        return out
+
+    def add(self, atom: int) -> None:
+        """One more, with weight 0: a column of R by two rounds of the seminormal equations."""
+        new = np.append(self.problem.image(atom), self.lift)
+        mix = sl.cho_solve((self.root, False), self.lifted @ new, check_finite=False)
+        off = new - mix @ self.lifted
+        mix += sl.cho_solve((self.root, False), self.lifted @ off, check_finite=False)
+        off = new - mix @ self.lifted
+        s = len(self.atoms)
+        root = np.zeros((s + 1, s + 1))
+        root[:s, :s], root[:s, s] = self.root, self.root @ mix
+        root[s, s] = max(math.sqrt(float(off @ off)), THIN * math.sqrt(float(new @ new)))
+        self.root, self.lifted = root, np.vstack([self.lifted, new])
+        self.atoms.append(atom)
+        self.weights = np.append(self.weights, 0.0)
+
+    def drop(self, which: NDArray[np.intp]) -> None:
+        """Some of them: rotations make R triangular again."""
+        for k in which[::-1]:
+            s = len(self.atoms)
+            self.root = sl.qr_delete(np.eye(s), self.root, int(k), which="col", check_finite=False)[1][: s - 1]
+            del self.atoms[k]
+        self.lifted = np.delete(self.lifted, which, axis=0)
+        self.weights = np.delete(self.weights, which)
+
+    def settle(self) -> None:
+        """To the nearest point of the plane; where weights would become negative, only to the first such, and again."""
+        size = self.problem.size
+        while True:
+            slopes = self.lifted[:, :-1] @ self.residual
+            both = np.column_stack([slopes, np.ones_like(slopes)])
+            steep, flat = sl.cho_solve((self.root, False), both, check_finite=False).T
+            total = float(flat.sum())
+            if not total > 0:  # rounding: the search will not move, and say so
+                return
+            step = float(steep.sum()) / total * flat - steep  # of sum 0
+            moved = self.weights + step
+            out = np.flatnonzero(moved <= NOTHING * size)
+            if not len(out) or len(moved) == 1:
+                self.weights = moved * (size / float(moved.sum()))
+                return
+            lengths = self.weights[out] / np.maximum(self.weights[out] - moved[out], np.finfo(float).tiny)
+            part = min(float(lengths.min()), 1.0)
+            self.weights = np.maximum(self.weights + part * step, 0.0)
+            self.weights[out[np.argmin(lengths)]] = 0.0
+            self.drop(np.flatnonzero(self.weights <= NOTHING * size))
+            self.weights *= size / float(self.weights.sum())
+
+
+def _active_set(problem: _Problem, watch: _Watch, support: float) -> tuple[Floats, Ending | None]:
+    """The weights of all atoms, of the least gap if nothing better is known; no ending if the atoms are too many."""
+    plane = _Plane(problem)
+    least, best = math.inf, plane.spread()
+    while True:
+        residual = plane.residual
+        slopes = problem.along(problem.asked.rmv(residual))
+        atom = int(np.argmin(slopes))
+        gap = float(plane.weights @ (slopes[plane.atoms] - slopes[atom]))
+        if gap < least:
+            least, best = gap, plane.spread()
+        ending = watch.over(gap, float(residual @ residual))
+        if ending is not None:
+            return best, ending
+        if len(plane.atoms) > support:
+            return plane.spread(), None
+        if atom not in plane.atoms:
+            plane.add(atom)
+        plane.settle()
+
+
+# --- pairwise steps ----------------------------------------------------------------------------------------------
+
+
+@final
+class _Gram:
+    """Columns of AᵀA, those used last remembered."""
+
+    def __init__(self, problem: _Problem) -> None:
+        self.problem, self.known = problem, dict[int, Floats]()
+        self.room = max(CACHE // problem.cells, 2)
+
+    def column(self, atom: int) -> Floats:
+        """⟨a_e, atom⟩ for all cells e."""
+        sign = 1.0 if atom < self.problem.cells else -1.0
+        if sign < 0 and self.problem.region is Region.AT_MOST:
+            return np.zeros(self.problem.cells)
+        cell = atom % self.problem.cells
+        found = self.known.pop(cell, None)
+        if found is None:
+            found = self.problem.asked.rmv(self.problem.asked.column(cell))
+            if len(self.known) >= self.room:
+                del self.known[next(iter(self.known))]
+        self.known[cell] = found
+        return sign * found
+
+
+def _pairwise(problem: _Problem, watch: _Watch, weights: Floats) -> tuple[Floats, Ending]:
+    """Weight from the worst atom that has any to the best of all, as much as is best; again and again."""
+    gram, asked, due = _Gram(problem), problem.asked, 0
+    least, best = math.inf, weights.copy()
+    c, distance = np.zeros(problem.cells), 0.0
+    while True:
+        fresh = due <= 0
+        if fresh:
+            weights *= problem.size / float(weights.sum())
+            residual = asked.mv(problem.histogram(weights)) - problem.y
+            c, distance, due = asked.rmv(residual), float(residual @ residual), REFRESH
+        slopes = problem.along(c)
+        atom = int(np.argmin(slopes))
+        gap = float(weights @ (slopes - slopes[atom]))
+        if fresh:
+            if gap < least:
+                least, best = gap, weights.copy()
+            ending = watch.over(gap, distance)
+            if ending is not None:
+                return best, ending
+        elif watch.enough(gap, distance) or watch.iterations >= watch.limit or time.monotonic() > watch.deadline:
+            due = 0
+            continue
+        else:
+            watch.iterations += 1
+        used = np.flatnonzero(weights)
+        away = int(used[np.argmax(slopes[used])])
+        change = gram.column(atom) - gram.column(away)
+        along = problem.along(change)
+        bend = float(along[atom] - along[away])  # the squared distance of the two
+        slope = float(slopes[away] - slopes[atom])
+        whole = slope >= bend * weights[away]
+        step = float(weights[away]) if whole else slope / bend
+        weights[atom] += step
+        weights[away] = 0.0 if whole else weights[away] - step
+        c = c + step * change
+        distance -= step * (2 * slope - step * bend)
+        due -= 1
+
+
+def project(
+    queries: Queries,
+    y: ArrayLike,
+    size: float,
+    region: Region | str = Region.AT_MOST,
+    *,
+    tolerance: float | None = None,
+    method: Method = "auto",
+    iterations: int = 100_000,
+    seconds: float | None = None,
+) -> Projection:
+    """The point A x of a region that is nearest to the noisy answers y, to a certified gap.
+
+    Args:
+        queries: A (m, N): a matrix, sparse or not, an operator, or anything with `shape`, `mv` and `rmv`. Needed are
+            products with A and Aᵀ; m times the support of x numbers are kept.
+        y: the noisy answers (m,).
+        size: n, a public bound on the records, or with EXACTLY their public number.
+        region: the x that are allowed.
+        tolerance: gap to be reached, in squared counts: ‖z − z*‖² is at most as much. None for 10⁻⁶ of ‖z − y‖², or
+            10⁻¹¹ of ‖y‖² if that is more.
+        method: "active-set", "pairwise", or "auto": the first, and the second after it if the support is large.
+        iterations: steps at most. A step of the active set is one product with Aᵀ and one column of A.
+        seconds: time limit; None for none. With one, the result depends on the machine.
+
+    Returns:
+        The projection. A search that stopped early says so in its status and its gap, and nowhere by an exception.
+
+    Raises:
+        WorkloadError: queries, answers or their products are not finite or do not fit each other, the size is not
+            positive and finite, the region or method is none of those, or the limits are not positive.
+
+    **Guarantees**
+        * x ≥ 0 exactly and Σx ≤ n with AT_MOST, x ≥ 0 and Σx = n with EXACTLY, Σ|x| ≤ n with HULL: sums to 10⁻¹² n;
+        * gap ≥ ‖z − z*‖² whatever the status: it is computed from x and the queries, up to rounding, some 10⁻¹⁵ of
+          (n max_e ‖a_e‖ + ‖y‖)²;
+        * for answers y₀ of the region, ‖z − y₀‖ ≤ ‖y − y₀‖ + √gap: it is never worse than the noise;
+        * no chance: the same input gives the same point with one version of NumPy and SciPy, without time limit.
+
+    Source: section 3 of the paper, where the region is HULL and x is not sought; see the module for the search.
+    """
+    asked = _Asked(queries)
+    answers = _answers(y, asked.shape[0])
+    size = _positive(size, "the size of the database")
+    if region not in list(Region):
+        raise WorkloadError(f"a region is one of {', '.join(Region)}; got {region!r}. Nothing was computed.")
+    if method not in get_args(Method):
+        raise WorkloadError(f"a method is one of {', '.join(get_args(Method))}; got {method!r}. Nothing was computed.")
+    problem = _Problem(asked, answers, size, Region(region))
+    watch = _Watch(float(answers @ answers), tolerance, iterations, seconds, PATIENCE)
+    ending: Ending | None = None
+    weights = np.zeros(problem.atoms)
+    if method == "pairwise":
+        weights[problem.start()] = size
+    else:
+        weights, ending = _active_set(problem, watch, SUPPORT if method == "auto" else math.inf)
+    if ending is None or (method == "auto" and ending is Ending.STALLED):
+        watch.idle = 0
+        weights, ending = _pairwise(problem, watch, weights)
+    return problem.result(problem.histogram(weights), watch, ending)
+
+
+# --- the paper's split -------------------------------------------------------------------------------------------
+
+
+@final
+class _Tail:
+    """(I − V Vᵀ) A."""
+
+    def __init__(self, asked: _Asked, head: Floats) -> None:
+        self.asked, self.head, self.shape = asked, head, asked.shape
+
+    def off(self, y: Floats) -> Floats:
+        """(I − V Vᵀ) y."""
+        return np.asarray(y - self.head @ (self.head.T @ y))
+
+    def mv(self, x: Floats) -> Floats:
+        return self.off(self.asked.mv(x))
+
+    def rmv(self, y: Floats) -> Floats:
+        return self.asked.rmv(self.off(y))
+
+    def column(self, e: int) -> Floats:
+        return self.off(self.asked.column(e))
+
+
+def split_project(
+    queries: Queries,
+    y: ArrayLike,
+    size: float,
+    head: ArrayLike,
+    region: Region | str = Region.HULL,
+    *,
+    tolerance: float | None = None,
+    method: Method = "auto",
+    iterations: int = 100_000,
+    seconds: float | None = None,
+) -> SplitProjection:
+    """Noisy answers kept in some directions, and projected in all others: Π y + the nearest to (I − Π) y.
+
+    Args:
+        queries: A (m, N), as of :func:`project`.
+        y: the noisy answers (m,).
+        size: n.
+        head: orthonormal directions V (m, t), t from 0 on, of Π = V Vᵀ: those of the largest variances of the noise.
+        region: the x that are allowed; the tail is sought among (I − Π) A x.
+        tolerance: as of :func:`project`, of the tail.
+        method: as of :func:`project`.
+        iterations: as of :func:`project`.
+        seconds: as of :func:`project`.
+
+    Raises:
+        WorkloadError: as of :func:`project`, or the head is not orthonormal.
+
+    **Guarantees**
+        * Π of the answers is Π y, to rounding; with no head they are those of :func:`project`;
+        * feasibility and gap of the tail are those of :func:`project`.
+
+    Source: Algorithm 1. The full projection, without a head, obeys the same bound up to a factor of 2 in one term.
+    """
+    asked = _Asked(queries)
+    answers = _answers(y, asked.shape[0])
+    v = np.asarray(head, dtype=np.float64)
+    if (
+        v.ndim != 2
+        or len(v) != len(answers)
+        or not np.abs(v.T @ v - np.eye(v.shape[1])).max(initial=0.0) <= ORTHONORMAL
+    ):
+        raise WorkloadError(
+            f"a head is a matrix of orthonormal columns, {len(answers)} rows for as many queries; got shape {v.shape}. "
+            "Take the leading columns of the basis of a design. Nothing was computed."
+        )
+    tail = _Tail(asked, v)
+    rest = tail.off(answers)
+    found = project(
+        tail, rest, size, region, tolerance=tolerance, method=method, iterations=iterations, seconds=seconds
+    )
+    return SplitProjection(answers - rest + found.answers, found)
+
+
+# --- entropy -----------------------------------------------------------------------------------------------------
+
+
+def nearest_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, region: Region = Region.AT_MOST) -> float:
+    """The gap of any histogram of a region, in squared counts: at least ‖A x − z*‖² for the nearest answers z*.
+
+    Args:
+        queries: A (m, N).
+        y: the noisy answers (m,).
+        weights: x (N,), of the region.
+        size: n.
+        region: of x.
+
+    Raises:
+        WorkloadError: as of :func:`project`.
+    """
+    asked = _Asked(queries)
+    answers = _answers(y, asked.shape[0])
+    problem = _Problem(asked, answers, _positive(size, "the size of the database"), Region(region))
+    return problem.gap(weights, asked.rmv(asked.mv(weights) - answers))
+
+
+def entropic_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, temperature: float) -> float:
+    """By how much the objective of any x > 0 may be above the least: its value, less the dual value of y − A x.
+
+    Args:
+        queries: A (m, N).
+        y: the noisy answers (m,).
+        weights: x (N,), of sum n.
+        size: n.
+        temperature: λ; the reference is all cells alike.
+
+    Raises:
+        WorkloadError: as of :func:`entropic`.
+    """
+    asked = _Asked(queries)
+    answers = _answers(y, asked.shape[0])
+    size, temperature = _positive(size, "the size of the database"), _positive(temperature, "a temperature")
+    reference = np.full(asked.shape[1], 1 / asked.shape[1])
+    nu = answers - asked.mv(weights)
+    value = 0.5 * float(nu @ nu) + temperature * float(ss.rel_entr(weights, size * reference).sum())
+    log = float(ss.logsumexp(asked.rmv(nu) / temperature + np.log(reference)))
+    return value - (float(nu @ answers) - 0.5 * float(nu @ nu) - size * temperature * log)
+
+
+class _Stop(Exception):
+    """The search is over."""
+
+
+@final
+class _Dual:
+    """D(ν) = ⟨ν, y⟩ − ½‖ν‖² − n λ log Σ_e ρ_e exp(a_eᵀν/λ), and the best ν so far."""
+
+    def __init__(self, asked: _Asked, y: Floats, size: float, temperature: float, logs: Floats, watch: _Watch) -> None:
+        self.asked, self.y, self.size, self.temperature, self.logs = asked, y, size, temperature, logs
+        self.watch, self.ending = watch, Ending.STALLED
+        self.gap = math.inf
+        self.multipliers = np.zeros_like(y)
+
+    def histogram(self, nu: Floats) -> tuple[Floats, float]:
+        """X_e = n ρ_e exp(a_eᵀν/λ) / Σ, and the logarithm of that sum."""
+        with np.errstate(over="ignore"):
+            exponents = self.logs + self.asked.rmv(nu) / self.temperature
+        shift = float(exponents.max())
+        if not math.isfinite(shift):
+            raise _Stop
+        parts = np.exp(exponents - shift)
+        total = float(parts.sum())
+        return np.maximum(parts * (self.size / total), np.finfo(float).tiny), shift + math.log(total)
+
+    def at(self, nu: Floats) -> tuple[float, Floats]:
+        """−D and its gradient, A x − y + ν; the gap is half its square."""
+        x, log = self.histogram(nu)
+        residual = self.asked.mv(x) - self.y
+        gradient = residual + nu
+        gap = 0.5 * float(gradient @ gradient)
+        if gap < self.gap:
+            self.gap, self.multipliers = gap, nu.copy()
+        ending = self.watch.over(gap, float(residual @ residual))
+        if ending is not None:
+            self.ending = ending
+            raise _Stop
+        return float(nu @ (0.5 * nu - self.y)) + self.size * self.temperature * log, gradient
+
+
+def entropic(
+    queries: Queries,
+    y: ArrayLike,
+    size: float,
+    temperature: float,
+    *,
+    reference: ArrayLike | None = None,
+    tolerance: float | None = None,
+    iterations: int = 10_000,
+    seconds: float | None = None,
+) -> EntropicProjection:
+    """The x ≥ 0 with Σx = n of least ½‖A x − y‖² + λ KL(x ‖ nρ), with KL(x ‖ q) = Σ_e x_e log(x_e/q_e).
+
+    As λ falls to 0 its answers go to the projection with EXACTLY; as it rises, x goes to nρ.
+
+    **Duality.** For every ν (m,) and every such x,
+
+        ½‖A x − y‖² ≥ ⟨ν, y − A x⟩ − ½‖ν‖²,   as a square is not negative;
+        λ KL(x ‖ nρ) ≥ ⟨ν, A x⟩ − n λ log Σ_e ρ_e exp(a_eᵀν/λ),   as KL(x ‖ x(ν)) is not negative;
+        the sum bounds the objective by D(ν), the dual value, for x_e(ν) = n ρ_e exp(a_eᵀν/λ) / Σ_f ρ_f exp(a_fᵀν/λ).
+
+    At x(ν) the second is an equality, so the objective less D(ν) is ½‖A x − y + ν‖²: no numbers cancel in it.
+
+    Args:
+        queries: A (m, N), as of :func:`project`; the dual has m variables, so give UᵀA and Uᵀy where r is far below m.
+        y: the noisy answers (m,).
+        size: n, the public number of records.
+        temperature: λ, positive, in squared counts: a doubling of one record's density costs as much as λ log 2.
+        reference: ρ (N,), positive; only the proportions count. None for all cells alike.
+        tolerance: gap to be reached, in squared counts; None as of :func:`project`.
+        iterations: evaluations of D at most, each a product with Aᵀ and one with A.
+        seconds: time limit; None for none.
+
+    Raises:
+        WorkloadError: as of :func:`project`, or temperature or reference are not positive and finite.
+
+    **Guarantees**
+        * x > 0, and |Σx − n| ≤ 10⁻¹² n;
+        * objective − gap ≤ least objective ≤ objective, up to rounding, whatever the status;
+        * ‖z − z*‖² ≤ 2 gap and KL(x ‖ x*) ≤ gap/λ for the best x* and its answers z*;
+        * no chance, as of :func:`project`.
+
+    Source: ours.
+    """
+    asked = _Asked(queries)
+    m, cells = asked.shape
+    answers = _answers(y, m)
+    size, temperature = _positive(size, "the size of the database"), _positive(temperature, "a temperature")
+    rho = np.ones(cells) if reference is None else np.asarray(reference, dtype=np.float64)
+    if rho.shape != (cells,) or not ((rho > 0) & (rho <= LARGEST)).all():
+        raise WorkloadError(
+            f"a reference is a positive finite number for each of {cells} cells; got shape {rho.shape}, or a number "
+            "that is not. Nothing was computed."
+        )
+    rho = rho / rho.max()
+    rho /= rho.sum()
+    watch = _Watch(float(answers @ answers), tolerance, iterations, seconds, math.inf)
+    dual = _Dual(asked, answers, size, temperature, np.log(rho), watch)
+    off = asked.mv(size * rho) - answers
+    unit = math.sqrt(float(off @ off)) or 1.0
+
+    def value(scaled: Floats) -> tuple[float, Floats]:
+        height, gradient = dual.at(scaled * unit)
+        return height / unit**2, gradient / unit
+
+    with contextlib.suppress(_Stop):
+        so.minimize(
+            value,
+            np.zeros(m),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxcor": MEMORY, "maxiter": 10**6, "maxfun": 10**6, "ftol": 0.0, "gtol": 0.0},
+        )
+    x, _ = dual.histogram(dual.multipliers)
+    z = asked.mv(x)
+    residual = z - answers
+    gradient = residual + dual.multipliers
+    distance, gap = float(residual @ residual), 0.5 * float(gradient @ gradient)
+    objective = 0.5 * distance + temperature * float(ss.rel_entr(x, size * rho).sum())
+    ending = watch.verdict(dual.ending, gap, distance)
+    return EntropicProjection(x, z, dual.multipliers, objective, gap, distance, watch.iterations, ending)
+
+
+# --- small databases ---------------------------------------------------------------------------------------------
+
+
+def with_absent(rows: Floats) -> Floats:
+    """R and a column of 0 (r, N + 1): a cell for the records that n allows and that are not there.
+
+    The entropic estimate has Σx = n. Where n is a bound only (AT_MOST), it is made of these rows and the last weight is
+    left out: else n records would be forced on a database that has fewer.
+    """
+    return np.concatenate([rows, np.zeros((len(rows), 1))], axis=1)
+
+
+def entropy_weight(rows: Floats, factor: Floats, temperature: float) -> float:
+    """λ = τ mean_e ‖Fᵀ b_e‖ for noise of covariance F Fᵀ: ‖Fᵀ b_e‖ is the standard deviation it has along column e.
+
+    Args:
+        rows: R (r, N), columns b_e.
+        factor: F (r, s).
+        temperature: τ.
+    """
+    return temperature * float(np.sqrt(((factor.T @ rows) ** 2).sum(axis=0)).mean()) if temperature else 0.0
+
+
+@final
+class Estimator:
+    """How the noisy answers of a small database become answers that one of its size could give.
+
+    Args:
+        rows: R (r, N), the queries in row space.
+        size: n.
+        region: at most, or exactly, n records.
+        weight: λ of the entropic estimate; 0 for the nearest answers.
+        head: directions (r, k) that are left as they are, the others being projected on the hull (Algorithm 1); None
+            for none.
+    """
+
+    def __init__(
+        self, rows: Floats, size: float, region: Region, weight: float = 0.0, head: Floats | None = None
+    ) -> None:
+        self.rows, self.size, self.region, self.weight, self.head = rows, size, region, weight, head
+        self._cells = with_absent(rows) if weight and region is Region.AT_MOST else rows
+
+    def __call__(self, noisy: Floats, tolerance: float | None = None) -> tuple[Floats | None, Floats]:
+        """The histogram x ≥ 0 (N,), None with a head, and its answers (r,), to a gap of the tolerance."""
+        if self.head is not None:
+            return None, split_project(self.rows, noisy, self.size, self.head, tolerance=tolerance).answers
+        if not self.weight:
+            nearest = project(self.rows, noisy, self.size, self.region, tolerance=tolerance)
+            return nearest.weights, nearest.answers
+        found = entropic(self._cells, noisy, self.size, self.weight, tolerance=tolerance)
+        return found.weights[: self.rows.shape[1]], found.answers
+
+    def gap(self, noisy: Floats, histogram: Floats) -> float:
+        """How far a histogram may be from the best: as :func:`nearest_gap`, or :func:`entropic_gap`."""
+        if not self.weight:
+            return nearest_gap(self.rows, noisy, histogram, self.size, self.region)
+        absent = [max(self.size - float(histogram.sum()), np.finfo(np.float64).tiny)]
+        x = np.append(histogram, absent) if self.region is Region.AT_MOST else histogram
+        return entropic_gap(self._cells, noisy, x, self.size, self.weight)

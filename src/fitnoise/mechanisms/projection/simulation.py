@@ -1,0 +1,628 @@
+"""Small databases: which noise and which estimate, decided without data by simulating both on public histograms.
+
+A database of at most n records is measured by R x + w, w ~ N(0, s² Σ), with Σ the Ky Fan design of index k, and the
+answers are the nearest that some database of n records gives, or those of an entropic estimate of some temperature τ.
+k = 1 is equal noise in all directions, k = r the least total variance; neither is best for n below a few times r, nor
+is k = ⌊ε n⌋ of the source. So k and τ are chosen by simulation: on histograms that anyone can draw, with numbers that
+only look drawn. Nothing here takes data, and what is decided costs no privacy.
+
+Everything is in row space: R (r, N) has the Gram matrix AᵀA of the m queries A (m, N), so that a mean squared error per
+query is a squared distance in row space over m. Errors are in people², roots of them in people. s is the noise
+multiplier, the standard deviation of noise at sensitivity 1: s² = 1/(2ρ), or 1/μ². b_e are the columns of R,
+σ₁ ≥ σ₂ ≥ … the eigenvalues of Σ, and Π_j the projector on the first j eigenvectors.
+
+**What is proven** of the nearest answers z in a convex set L that holds the true answers y. (z − y)ᵀ(z − y − w) ≤ 0, so
+for every j, with v = (I − Π_j) w and its largest product with L,
+
+    ‖z − y‖² ≤ (Π_j w)ᵀ(z − y) + vᵀ(z − y) ≤ ‖Π_j w‖ ‖z − y‖ + max_{l∈L} vᵀl − vᵀy.
+
+vᵀy is 0 in expectation. With x² = 𝔼‖z − y‖², H = 𝔼‖Π_j w‖² = s² Σ_{i≤j} σ_i and W = 𝔼 max_{l∈L} vᵀl, therefore
+
+    x² ≤ H^½ x + W,   which is   x ≤ (H^½ + (H + 4 W)^½)/2.
+
+Where the first j directions are left alone and the others projected, x² ≤ H + W.
+
+Source: A. Nikolov, "An improved private mechanism for small databases", ICALP 2015, Algorithm 1, Lemma 3.0.2 and
+Theorem 2.1. The bound without a split, the public simulation and the choice are ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincinv
+from threadpoolctl import threadpool_limits
+
+from fitnoise.errors import WorkloadError
+from fitnoise.kernel.units import Region
+from fitnoise.mechanisms.projection.regions import Estimator, entropy_weight
+from fitnoise.request.publication import WARMEST, Setting
+from fitnoise.solving.checks import checked_whole
+from fitnoise.solving.fixed import Fixed
+from fitnoise.solving.ky_fan import Design, ky_fan_design
+
+Floats = NDArray[np.float64]
+
+KINDS = ("uniform", "Dirichlet 0.2", "Dirichlet 0.02", "few cells")
+"""Of public histograms, from flat to spiked."""
+
+FLAT = KINDS[:3]
+"""Kinds that fill many cells; on the other the uniform guess is poor at any n."""
+
+FEW = (1, 4, 16, 64)
+"""Cells of the last kind, one number for each draw."""
+
+DRAWS = len(FEW)
+"""Of each kind."""
+
+TEMPERATURES = (0.0, 0.01, 0.03, 0.1)
+"""τ that are tried; from a thousand records on the small one is needed."""
+
+COARSE = 1e-4
+"""Gap of designs that are only compared; the error moves by about as much."""
+
+NEAR = 0.8
+"""Of the error of the uniform guess: no lower than that is no gain worth the privacy it costs."""
+
+ACCURACY = 1e-4
+"""Of a simulated estimate: its squared distance from the exact one, over the expected squared length of the noise."""
+
+NOISES, HISTOGRAMS = 2**40, 0
+"""Where the numbers of the two begin: they share none, since neither needs 2⁴⁰."""
+
+OUT, IN = 3, 8
+"""Columns tried in an exchange."""
+
+GAIN = 1e-3
+"""Relative gain of a set of columns below which it counts as none; so exchanges end."""
+
+FIRST = 5
+"""Least k that is tried above 1; then twice as large, and so on."""
+
+# --- public histograms --------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PublicHistogram:
+    """A histogram that anyone can draw. kind: one of KINDS. draw: its number. counts: x ≥ 0 (N,), whole, Σx = n."""
+
+    kind: str
+    draw: int
+    counts: Floats
+
+    @property
+    def name(self) -> str:
+        """Kind and number."""
+        return f"{self.kind}, {self.draw + 1}"
+
+
+def public_histograms(cells: int, size: int) -> tuple[PublicHistogram, ...]:
+    """Histograms of n records on N cells, DRAWS of each kind; no data, no chance.
+
+    | kind | records |
+    |---|---|
+    | uniform | n, each in a cell that is drawn uniformly |
+    | Dirichlet α | n, each in cell e with probability p_e, p drawn from the symmetric Dirichlet law of parameter α |
+    | few cells | n, spread evenly over 1, 4, 16, 64 cells that are drawn uniformly |
+
+    Args:
+        cells: N, at least 1.
+        size: n, at least 1.
+
+    Raises:
+        WorkloadError: one of them is no whole number from 1.
+
+    **Guarantees**
+        * whole counts of sum n, the same every time.
+    """
+    n_cells, n = checked_whole("cells", cells), checked_whole("size", size)
+    rng = Fixed(HISTOGRAMS)
+    found = []
+    for kind in KINDS:
+        for draw in range(DRAWS):
+            if kind == "few cells":
+                places = rng.integers(0, n_cells, (FEW[draw],))
+                own = places[np.arange(n) % len(places)]
+            elif kind == "uniform":
+                own = rng.integers(0, n_cells, (n,))
+            else:
+                own = _drawn(_dirichlet(rng, n_cells, float(kind.split()[1])), rng.uniform(0, 1, (n,)))
+            found.append(PublicHistogram(kind, draw, np.bincount(own, minlength=n_cells).astype(np.float64)))
+    return tuple(found)
+
+
+def _dirichlet(rng: Fixed, cells: int, alpha: float) -> Floats:
+    """Weights (N,): Gamma(α) is Gamma(1 + α) U^(1/α), in logarithms, for small α leaves floating point."""
+    u = rng.uniform(2.0**-54, 1.0, (2, cells))
+    logs = np.log(gammaincinv(1 + alpha, u[0])) + np.log(u[1]) / alpha
+    weights = np.exp(logs - logs.max())
+    return np.asarray(weights / weights.sum())
+
+
+def _drawn(weights: Floats, uniform: Floats) -> NDArray[np.int64]:
+    """The cell of each record, by inversion."""
+    return np.minimum(np.searchsorted(np.cumsum(weights), uniform, side="right"), len(weights) - 1)
+
+
+# --- candidates ---------------------------------------------------------------------------------------------------
+
+
+def indices(rank: int, cells: int, size: int, multiplier: float) -> tuple[int, ...]:
+    """The k that are tried: 1, then 5, 10, 20, … up to 2 n √(2 ln 2N)/s, and r.
+
+    At that k the two terms of Lemma 3.0.2 are equal where Σ is flat; it is ⌊ε n⌋ of the source without its constants,
+    and the k that simulation prefers are smaller. Numbers above 0.8 r are left out, being near r.
+
+    Args:
+        rank: r, at least 1.
+        cells: N.
+        size: n.
+        multiplier: s.
+
+    Raises:
+        WorkloadError: a number is not positive.
+    """
+    r = checked_whole("rank", rank)
+    limit = min(
+        0.8 * r, 2 * checked_whole("size", size) * _root_log(2 * checked_whole("cells", cells)) / _positive(multiplier)
+    )
+    found, k = [1], FIRST
+    while k <= limit:
+        found.append(k)
+        k *= 2
+    return tuple(found) if r == 1 else (*found, r)
+
+
+def candidate_designs(rows: Floats, ks: Sequence[int], *, tolerance: float = COARSE) -> tuple[Design, ...]:
+    """The Ky Fan designs of some indices, good enough to compare. The one that is used should be made again at 1e-6.
+
+    A design after the first that has no spikes is left out: it is equal noise in all directions, that of k = 1.
+
+    Args:
+        rows: R (r, N).
+        ks: rising from 1, as of :func:`indices`.
+        tolerance: relative gap.
+
+    Raises:
+        WorkloadError: as of `ky_fan_design`.
+        PlanError: as of `ky_fan_design`.
+    """
+    with threadpool_limits(1):
+        made = [ky_fan_design(rows, k, tolerance=tolerance) for k in ks]
+    return tuple(design for i, design in enumerate(made) if design.spikes or not i)
+
+
+def penalty(rows: Floats, design: Design, multiplier: float, temperature: float) -> float:
+    """λ = τ s mean_e (b_eᵀ Σ b_e)^½, the weight of the entropy beside half a squared distance; in people².
+
+    s (b_eᵀ Σ b_e)^½ is the standard deviation of b_eᵀ w, which is what noise adds to the slope at cell e.
+
+    Raises:
+        WorkloadError: τ is not from 0 to WARMEST, or s not positive.
+    """
+    _warm(temperature)
+    return entropy_weight(rows, _positive(multiplier) * design.factor, temperature)
+
+
+# --- what is proven -----------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Upper bounds of the expected mean squared error per query of the nearest answers, for any database allowed.
+
+    region: what the answers are projected on. index, spikes: k and t of the design.
+    head: s² Σ_{i≤j} σ_i/m for j = 0, …, r (r + 1,), the error of the first j directions where they are left alone.
+    split: for the estimate that leaves them alone and projects the others (r + 1,).
+    whole: for the estimate that projects all (r + 1,), each valid: it has no split, and is bounded by every one.
+    """
+
+    region: Region
+    index: int
+    spikes: int
+    head: Floats
+    split: Floats
+    whole: Floats
+
+    @property
+    def lemma(self) -> float:
+        """Of Lemma 3.0.2: split at k."""
+        return float(self.split[self.index])
+
+    @property
+    def at_spikes(self) -> float:
+        """Split at the spikes."""
+        return float(self.split[self.spikes])
+
+    @property
+    def best(self) -> float:
+        """The least for the estimate that projects all."""
+        return float(self.whole.min())
+
+
+def bounds(
+    design: Design, rows: Floats, size: int, multiplier: float, m: int, region: Region = Region.AT_MOST
+) -> Bounds:
+    """The bounds of Lemma 3.0.2 for every split, and without one.
+
+    With H_j = s² Σ_{i≤j} σ_i and W_j = n s max_e (b_eᵀ (I − Π_j) Σ b_e)^½ √(2 ln M), which is at least the expected
+    largest product of the region with the noise beyond j,
+
+        split at j:   (H_j + W_j)/m,
+        no split:     (H_j^½ + (H_j + 4 W_j)^½)²/4m, for every j,
+
+    M = N + 1 for AT_MOST, N for EXACTLY, 2N for HULL: so many Gaussians, 0 among them for AT_MOST.
+
+    Args:
+        design: Σ.
+        rows: R (r, N).
+        size: n.
+        multiplier: s.
+        m: queries.
+        region: what is projected on.
+
+    Raises:
+        WorkloadError: a number is not positive.
+
+    **Guarantees**
+        * at least the expected mean squared error of the nearest answers (τ = 0), up to rounding, for every database of
+          the region;
+        * none of an entropic estimate, which has no such bound here;
+        * beyond the spikes all directions are alike to Σ, and those that happen to come first are split off;
+        * `whole` at j = r is the error of the noise itself, s² tr Σ/m: projecting never moves answers away.
+
+    Source: Lemma 3.0.2, whose 4 W is W here; the other regions, and no split, are ours.
+    """
+    n, s, queries, region = checked_whole("size", size), _positive(multiplier), checked_whole("m", m), Region(region)
+    cells = rows.shape[1]
+    count = {Region.AT_MOST: cells + 1, Region.EXACTLY: cells, Region.HULL: 2 * cells}[region]
+    spread = design.variances[:, None] * (design.basis.T @ rows) ** 2
+    beyond = np.cumsum(spread[::-1], axis=0)[::-1].max(axis=1)
+    width = n * s * _root_log(count) * np.sqrt(np.append(beyond, 0.0))
+    head = s**2 * np.append(0.0, np.cumsum(design.variances))
+    whole = (np.sqrt(head) + np.sqrt(head + 4 * width)) ** 2 / 4
+    return Bounds(region, design.index, design.spikes, head / queries, (head + width) / queries, whole / queries)
+
+
+# --- simulation ---------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Simulated errors of every setting on every kind of histogram.
+
+    m, rank, size, multiplier, region: as given. kinds: of histograms (h,). settings: (c,).
+    errors: mean squared error per query (c, h). deviations: their standard errors (c, h).
+    samples: simulated databases behind each error. guesses: of the uniform guess A (n/N) 1, which reads no data (h,).
+    plain: s² tr Σ/m of each setting, before projection (c,). bounds: of each setting's design (c,).
+    """
+
+    m: int
+    rank: int
+    size: int
+    multiplier: float
+    region: Region
+    kinds: tuple[str, ...]
+    settings: tuple[Setting, ...]
+    errors: Floats
+    deviations: Floats
+    samples: int
+    guesses: Floats
+    plain: Floats
+    bounds: tuple[Bounds, ...]
+
+    @property
+    def regrets(self) -> Floats:
+        """Error over the least error on that kind of histogram, at least 1 (c, h)."""
+        least = self.errors.min(axis=0)
+        limit = np.where(self.errors > 0, math.inf, 1.0)
+        return np.asarray(np.divide(self.errors, least, out=limit, where=least > 0))
+
+
+def simulate(
+    rows: Floats,
+    m: int,
+    designs: Sequence[Design],
+    size: int,
+    multiplier: float,
+    temperatures: Sequence[float] = TEMPERATURES,
+    region: Region = Region.AT_MOST,
+    repeats: int = 1,
+) -> Comparison:
+    """Measure public histograms with every design, estimate at every temperature, and average the squared errors.
+
+    The noise is s Σ^½ z, Σ^½ the symmetric root, with the same standard normal z (r,) for all settings: what they
+    differ by is less blurred than each is. All histograms have n records. Where n is a bound only, nearest answers
+    serve smaller databases at least about as well, warm ones less well.
+
+    Args:
+        rows: R (r, N).
+        m: queries.
+        designs: one for each k, for these rows.
+        size: n.
+        multiplier: s.
+        temperatures: τ, from 0 to WARMEST; only 0 on HULL.
+        region: what is projected on.
+        repeats: noises for each histogram.
+
+    Raises:
+        WorkloadError: no design or temperature, τ out of range, or a number that is not positive.
+
+    **Guarantees**
+        * no data, and the same comparison every time, with one version of NumPy and SciPy;
+        * every setting sees the same histograms and the same z.
+    """
+    region = Region(region)
+    if not designs or not temperatures:
+        raise WorkloadError("a comparison needs at least one design and one temperature. Nothing was simulated.")
+    queries = checked_whole("m", m)
+    settings = [(design, temperature) for design in designs for temperature in temperatures]
+    squares: dict[str, list[list[float]]] = {kind: [] for kind in KINDS}
+    guesses: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    with threadpool_limits(1):
+        ways = [_Way(rows, design, size, multiplier, t, region) for design, t in settings]
+        flat = rows.mean(axis=1) * size
+        for histogram, truth, z in _databases(rows, size, repeats):
+            squares[histogram.kind].append([float((way.error(truth, z) ** 2).sum()) for way in ways])
+            guesses[histogram.kind].append(float(((truth - flat) ** 2).sum()))
+    every = np.array([squares[kind] for kind in KINDS]) / queries  # (h, samples, c)
+    samples = every.shape[1]
+    return Comparison(
+        m=queries,
+        rank=designs[0].rank,
+        size=size,
+        multiplier=multiplier,
+        region=region,
+        kinds=KINDS,
+        settings=tuple(Setting(design.index, t) for design, t in settings),
+        errors=every.mean(axis=1).T,
+        deviations=every.std(axis=1, ddof=1).T / math.sqrt(samples),
+        samples=samples,
+        guesses=np.array([np.mean(guesses[kind]) for kind in KINDS]) / queries,
+        plain=np.array([multiplier**2 * float(design.variances.sum()) / queries for design, _ in settings]),
+        bounds=tuple(bounds(design, rows, size, multiplier, queries, region) for design, _ in settings),
+    )
+
+
+def error_samples(
+    rows: Floats,
+    design: Design,
+    size: int,
+    multiplier: float,
+    temperature: float,
+    region: Region = Region.AT_MOST,
+    repeats: int = 8,
+    head: Floats | None = None,
+) -> dict[str, Floats]:
+    """Estimate less truth in row space (samples, r), for each kind of public histograms.
+
+    Root mean squares of these, lifted to the queries, guide whoever reads the numbers released. They are no promise.
+
+    Args:
+        rows: R (r, N).
+        design: Σ.
+        size: n.
+        multiplier: s.
+        temperature: τ.
+        region: what is projected on.
+        repeats: noises for each histogram.
+        head: directions (r, k) that are left as measured, the others being projected on the hull, as in the paper; None
+            for none.
+
+    Raises:
+        WorkloadError: as of :func:`simulate`.
+
+    **Guarantees**
+        * no data, and the same numbers every time, as of :func:`simulate`.
+    """
+    errors: dict[str, list[Floats]] = {kind: [] for kind in KINDS}
+    with threadpool_limits(1):
+        way = _Way(rows, design, size, multiplier, temperature, region, head)
+        for histogram, truth, z in _databases(rows, size, repeats):
+            errors[histogram.kind].append(way.error(truth, z))
+    return {kind: np.array(own) for kind, own in errors.items()}
+
+
+def _databases(rows: Floats, size: int, repeats: int) -> Iterator[tuple[PublicHistogram, Floats, Floats]]:
+    """Every public histogram, its answers (r,) and a standard normal z (r,), so many times."""
+    rng = Fixed(NOISES)
+    for histogram in public_histograms(rows.shape[1], size):
+        truth = rows @ histogram.counts
+        for _ in range(checked_whole("repeats", repeats)):
+            yield histogram, truth, rng.normal(0.0, 1.0, (len(rows),))
+
+
+@final
+class _Way:
+    """One setting, ready to measure and to estimate."""
+
+    def __init__(
+        self,
+        rows: Floats,
+        design: Design,
+        size: int,
+        multiplier: float,
+        temperature: float,
+        region: Region,
+        head: Floats | None = None,
+    ) -> None:
+        region = Region(region)
+        if temperature and region is Region.HULL:
+            raise WorkloadError(
+                "the entropic estimate has weights x ≥ 0 and none on the hull of ±columns; use temperature 0, or "
+                "another region. Nothing was simulated."
+            )
+        if design.basis.shape[0] != len(rows):
+            raise WorkloadError(
+                f"the design is of {design.basis.shape[0]} rows, the queries have {len(rows)}. Nothing was simulated."
+            )
+        weight = penalty(rows, design, multiplier, temperature)
+        self.estimate = Estimator(rows, checked_whole("size", size), region, weight, head)
+        self.root = multiplier * np.sqrt(design.variances)
+        self.basis = design.basis
+        self.enough = ACCURACY * float((self.root**2).sum())
+
+    def noise(self, z: Floats) -> Floats:
+        """W = s Σ^½ z (r,)."""
+        return np.asarray(self.basis @ (self.root * (self.basis.T @ z)))
+
+    def error(self, truth: Floats, z: Floats) -> Floats:
+        """Estimate less truth (r,)."""
+        noisy = truth + self.noise(z)
+        tolerance = self.enough / 2 if self.estimate.weight else self.enough
+        _, answers = self.estimate(noisy, tolerance)
+        return np.asarray(answers - truth)
+
+
+# --- choice -------------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The setting that was chosen, and what it was chosen from.
+
+    setting: k and τ. position: its place in the comparison. regret: its largest, over kinds of histograms.
+    why: one sentence. warnings: sentences, perhaps none.
+    """
+
+    comparison: Comparison
+    setting: Setting
+    position: int
+    regret: float
+    why: str
+    warnings: tuple[str, ...]
+
+    @property
+    def errors(self) -> Floats:
+        """Its simulated mean squared error per query on each kind of histogram (h,)."""
+        return np.asarray(self.comparison.errors[self.position])
+
+    @property
+    def bounds(self) -> Bounds:
+        """What is proven for its noise, at temperature 0."""
+        return self.comparison.bounds[self.position]
+
+    def table(self) -> str:
+        """The comparison as lines of text: mean squared errors per query in people², the chosen line marked."""
+        c = self.comparison
+        head = ("", "k", "t", "temperature", *c.kinds, "regret", "plain", "bound", "split at k", "split at t")
+        lines: list[tuple[str, ...]] = [head]
+        worst = c.regrets.max(axis=1)
+        for i, (setting, proven) in enumerate(zip(c.settings, c.bounds, strict=True)):
+            shown = [f"{x:.4g} ± {d:.2g}" for x, d in zip(c.errors[i], c.deviations[i], strict=True)]
+            numbers = (c.plain[i], proven.best, proven.lemma, proven.at_spikes)
+            mark = "*" if i == self.position else ""
+            own = (mark, str(setting.index), str(proven.spikes), f"{setting.temperature:g}")
+            proved = [f"{x:.4g}" for x in numbers] if setting.temperature == 0 else [f"{numbers[0]:.4g}", *"–––"]
+            lines.append((*own, *shown, f"{worst[i]:.3f}", *proved))
+        lines.append(("", "", "", "uniform guess", *(f"{x:.4g}" for x in c.guesses), *("–",) * 5))
+        widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
+        return "\n".join("  ".join(x.rjust(w) for x, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
+def choose(comparison: Comparison) -> Choice:
+    """The setting of least largest regret over the kinds of histograms; the first of equals.
+
+    The regret of a setting on a kind of histogram is its simulated error over the least simulated error of any setting
+    there. A warning says
+
+        * that nothing is gained, where on no kind of FLAT the error is below NEAR times that of the uniform guess;
+        * on which of these kinds it is not, where on some it is;
+        * that k ≥ r is the plain mechanism of least total variance, before projection.
+
+    Args:
+        comparison: of :func:`simulate`.
+
+    **Guarantees**
+        * a function of the comparison, hence of no data.
+    """
+    worst = comparison.regrets.max(axis=1)
+    position = int(np.argmin(worst))
+    setting, regret = comparison.settings[position], float(worst[position])
+    estimate = "the nearest answers" if setting.temperature == 0 else f"temperature {setting.temperature:g}"
+    why = (
+        f"k = {setting.index} with {estimate}: on no kind of public histogram is its simulated error more than "
+        f"{regret:.3f} times that of the best of {len(comparison.settings)} settings."
+    )
+    return Choice(comparison, setting, position, regret, why, tuple(_warnings(comparison, position)))
+
+
+def _warnings(comparison: Comparison, position: int) -> Iterator[str]:
+    own = dict(zip(comparison.kinds, comparison.errors[position], strict=True))
+    guess = dict(zip(comparison.kinds, comparison.guesses, strict=True))
+    near = [kind for kind in FLAT if own[kind] >= NEAR * guess[kind]]
+    if len(near) == len(FLAT):
+        yield (
+            f"everything is near the uniform guess: unless most records are in a few cells, the simulated error is not "
+            f"below {NEAR:g} of that of spreading {comparison.size:,} records evenly over all cells, which reads no "
+            "data. Ask for fewer queries, spend more, or answer uniformly."
+        )
+    elif near:
+        yield (
+            f"on histograms like {' and '.join(near)} the simulated error is not below {NEAR:g} of that of spreading "
+            f"{comparison.size:,} records evenly over all cells, which reads no data."
+        )
+    if comparison.settings[position].index >= comparison.rank:
+        yield (
+            f"k = {comparison.rank} is the rank of the queries: before projection this is the plain mechanism of least "
+            "total variance."
+        )
+
+
+# --- the mechanism as printed -------------------------------------------------------------------------------------
+
+
+def paper_index(epsilon: float | Fraction, size: int) -> int:
+    """K = ⌊ε n⌋ of Algorithm 1; a float counts as the decimal it prints as.
+
+    Raises:
+        WorkloadError: ε is not positive and finite, n no whole number from 1, or ε n < 1.
+
+    Source: Algorithm 1.
+    """
+    n = checked_whole("size", size)
+    if not (epsilon > 0 and math.isfinite(epsilon)):
+        raise WorkloadError(f"ε must be positive and finite; got {epsilon!r}. Nothing was planned.")
+    exact = epsilon if isinstance(epsilon, Fraction) else Fraction(repr(float(epsilon)))
+    k = math.floor(exact * n)
+    if k == 0:
+        raise WorkloadError(
+            f"⌊ε n⌋ is 0 for ε = {float(epsilon):g} and {n} records: the mechanism as printed is not defined, and the "
+            "noise is as large as the answers. Answer uniformly, which reads no data, or spend more. Nothing was "
+            "planned."
+        )
+    return k
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+def _positive(multiplier: float) -> float:
+    if not (multiplier > 0 and math.isfinite(multiplier)):
+        raise WorkloadError(
+            f"the noise multiplier must be positive and finite; got {multiplier!r}. Nothing was planned."
+        )
+    return float(multiplier)
+
+
+def _warm(temperature: float) -> None:
+    if not 0 <= temperature <= WARMEST:
+        raise WorkloadError(
+            f"the temperature must be from 0 to {WARMEST:g}; got {temperature!r}. Above it the estimate smooths too "
+            "much. Nothing was planned."
+        )
+
+
+def _root_log(count: int) -> float:
+    """√(2 ln count)."""
+    return math.sqrt(2 * math.log(count))

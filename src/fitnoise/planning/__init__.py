@@ -1,0 +1,1 @@
+"""A publication becomes a certified plan, before data are looked at."""

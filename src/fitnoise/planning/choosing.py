@@ -1,0 +1,348 @@
+"""The front door of planning: what is asked decides which mechanism plans it, and a choice is made by comparing both.
+
+Pure ε by Laplace noise, or ρ-zCDP by Gaussian noise: which one is more accurate at the same (ε, δ) depends on the
+tables alone, so it is decided without data, and the comparison is shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import final
+
+import pandas as pd
+
+from fitnoise.errors import CapExceeded, PlanError, SpecError, WorkloadError
+from fitnoise.kernel.designs.questions import FiniteQuery
+from fitnoise.kernel.units import DataSource, Privacy, PrivacyUnit
+from fitnoise.mechanisms.finite.choosing import Made, choose
+from fitnoise.mechanisms.gaussian import planning as fit_for_use
+from fitnoise.mechanisms.laplace import planning as matrix
+from fitnoise.mechanisms.projection import planning as projection
+from fitnoise.planning.plan import Plan
+from fitnoise.request.publication import Budget, CellBudgets, Objective, Publication, SmallDatabase
+from fitnoise.request.workloads import Workload
+
+
+def plan(
+    workload: Workload | Publication,
+    *,
+    gap: float | None = None,
+    privacy: Privacy | str | None = None,
+    epsilon: float | Fraction | None = None,
+    unit: PrivacyUnit | None = None,
+    source: DataSource | None = None,
+    delta: float = 1e-6,
+    budget: Budget | None = None,
+    cap: Budget | None = None,
+    title: str = "",
+    objective: Objective | None = None,
+    cell_budgets: CellBudgets | None = None,
+    finite: Sequence[FiniteQuery] = (),
+    small: SmallDatabase | None = None,
+    refine: bool = False,
+    start: Plan | None = None,
+    device: str | None = None,
+    max_iterations: int = 2000,
+    progress: Callable[[int, float], None] | None = None,
+) -> Plan:
+    """Find the noise that meets every target at the least privacy cost, with proof. Data-free.
+
+    Args:
+        workload: the tables and their targets; or a whole :class:`Publication`, and then nothing that it says beside
+            it.
+        gap: relative distance value/bound − 1 that must be certified. Default: aim at 1e-6 and report what was reached.
+            Gaussian noise only: pure plans state their ratio to the bound, which no strategy known is near to.
+        privacy: "zcdp" (default; Gaussian noise), "pure" (Laplace noise, ε without δ), or "auto": the one that is more
+            accurate at (epsilon, delta), or without an epsilon the one that needs the smaller ε at delta.
+        epsilon: spend exactly this ε: pure, or guaranteed at delta. Short for a budget.
+        unit: who is protected; default one record, add-or-remove-one.
+        source: what is publicly known of the data.
+        delta: at which ε is reported by default.
+        budget: spend exactly this; the targets are then relative to each other (Problem 2).
+        cap: refuse a plan that costs more.
+        title: shown in reports.
+        objective: what is minimised; default every target at the least cost.
+        cell_budgets: relative budgets of records (personal privacy).
+        finite: questions with finitely many answers, to be released beside the tables, each for its own ε.
+        small: what is known of a small database: plan the projection mechanism, whose answers are biased. Needs a
+            budget.
+        refine: as :func:`fit_for_use.plan`; Gaussian noise only.
+        start: a plan for tables like these, whose weights to start from. Changes the time taken, not the result.
+        device: where dense matrices live: None for NumPy, otherwise a PyTorch device such as "cuda".
+        max_iterations: of the solver.
+        progress: called with the iteration and the relative gap so far (of a pure plan, the least ε).
+
+    Returns:
+        A plan whose integer strategy meets all targets (relaxed by one common factor under a budget; in total, for the
+        total-error objective).
+
+    Raises:
+        GapNotReached: the certified gap is above the one asked for.
+        CapExceeded: the plan costs more than the cap.
+        WorkloadError, SpecError: the request cannot be planned.
+        PlanError: the targets are out of reach of exact 64-bit noise, or the device is not there.
+
+    **Guarantees**
+        * no data are read;
+        * every variance, recomputed from the integers, is at most its target, and so is every margin of a pure plan;
+        * the cost is computed from the integers, the bound from the problem; neither comes from the solver.
+
+    Source: :mod:`fit_for_use` and :mod:`matrix`.
+    """
+    publication = _publication(
+        workload,
+        gap,
+        privacy,
+        epsilon,
+        unit,
+        source,
+        delta,
+        budget,
+        cap,
+        title,
+        objective,
+        cell_budgets,
+        finite=finite,
+        small=small,
+    )
+    asked = replace(publication, finite=()) if publication.finite else publication
+    if asked.small is not None:
+        if refine or start is not None or device is not None:
+            raise PlanError(
+                "a plan for a small database is not refined, nor started from another, nor made on a device. No plan "
+                "was made."
+            )
+        made = projection.plan(asked, gap=gap, progress=progress)
+    elif asked.privacy is Privacy.ZCDP:
+        made = fit_for_use.plan(
+            asked,
+            gap=gap,
+            refine=refine,
+            start=start,
+            device=device,
+            max_iterations=max_iterations,
+            progress=progress,
+        )
+    elif refine or gap is not None:
+        raise PlanError("a plan is refined, and a gap asked for, with privacy = 'zcdp' only. No plan was made.")
+    elif asked.privacy is Privacy.PURE:
+        made = matrix.plan(asked, progress=progress)
+    else:
+        made = compare(asked, device=device, progress=progress).plan
+    return with_finite(made, mechanisms_of(publication), publication)
+
+
+def mechanisms_of(publication: Publication) -> tuple[Made, ...]:
+    """The mechanism for each question with finitely many answers, with what it was chosen from. Data-free.
+
+    Raises:
+        WorkloadError: a question, or its prior, that cannot be used.
+        PlanError: no mechanism could be made for one of them.
+    """
+    domain, drops = publication.workload.domain, publication.source.drops
+    return tuple(choose(q, domain, publication.unit, drops=drops) for q in publication.finite)
+
+
+def with_finite(made: Plan, chosen: tuple[Made, ...], publication: Publication) -> Plan:
+    """The plan of the tables, with the finite answers beside them.
+
+    Raises:
+        CapExceeded: together they cost more than the cap.
+    """
+    if not chosen:
+        return made
+    asked = replace(made.publication, finite=publication.finite)
+    whole = replace(made, publication=asked, finite=tuple(c.mechanism for c in chosen))
+    if not _fits(whole):
+        raise CapExceeded(
+            f"the tables cost ρ = {made.rho:.6g}, and with the finite answers ρ = {whole.rho:.6g}, more than the cap. "
+            "Loosen the tables' targets, give the questions a smaller ε, or raise the cap. No plan was made."
+        )
+    return whole
+
+
+@final
+@dataclass(frozen=True)
+class Alternative:
+    """One way of keeping the promise, found without data.
+
+    privacy: what it promises. family: its strategies. epsilon: needed for the targets: pure, or guaranteed at δ.
+    error: by what the margins asked for have to be multiplied at the budget; at most 1 without one. ratio: value over
+    the proven bound of its own kind. answers: noisy ones. seconds: to find it.
+    """
+
+    privacy: Privacy
+    family: str
+    epsilon: float
+    error: float
+    ratio: float
+    answers: int
+    seconds: float
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Both kinds of noise for the same tables.
+
+    plan: of the best. alternatives: best first. finite: what the mechanism of each finite question was chosen from.
+    """
+
+    plan: Plan
+    alternatives: tuple[Alternative, ...]
+    finite: tuple[Made, ...] = ()
+
+    def to_frame(self) -> pd.DataFrame:
+        """A line for each alternative, best first."""
+        return pd.DataFrame([{**vars(a), "privacy": a.privacy.value} for a in self.alternatives])
+
+
+def compare(
+    workload: Workload | Publication,
+    *,
+    epsilon: float | Fraction | None = None,
+    delta: float = 1e-6,
+    device: str | None = None,
+    progress: Callable[[int, float], None] | None = None,
+) -> Comparison:
+    """Plan with pure ε and with Gaussian noise, and say what each would give. Data-free.
+
+    Args:
+        workload: the tables and their targets, or a whole publication.
+        epsilon: the ε to spend, pure or at `delta`; None compares the ε at which all targets are met.
+        delta: of the Gaussian alternative.
+        device: for it.
+        progress: as for :func:`plan`.
+
+    Raises:
+        As :func:`plan`, where neither can be planned.
+
+    **Guarantees**
+        * the alternatives meet the same targets, up to one factor for all of them under a budget;
+        * the plan is the best of those within the cap, when there is one;
+        * ε of the Gaussian alternative is what its discrete noise guarantees at δ, not the nominal one.
+    """
+    whole = _publication(workload, None, None, epsilon, None, None, delta, None, None, "", None, None, Privacy.AUTO)
+    if whole.small is not None:
+        raise PlanError(
+            "pure and Gaussian noise are compared for unbiased answers, not for those of a small database. No plan was "
+            "made."
+        )
+    made = mechanisms_of(whole)
+    asked = replace(whole, finite=()) if whole.finite else whole
+    posed = {Privacy.ZCDP: replace(asked, privacy=Privacy.ZCDP), Privacy.PURE: _pure(asked)}
+    begun = time.perf_counter()
+    gaussian = fit_for_use.plan(replace(posed[Privacy.ZCDP], cap=None), device=device, progress=progress)
+    seconds = time.perf_counter() - begun
+    both = {Privacy.ZCDP: replace(gaussian, publication=posed[Privacy.ZCDP])}
+    found: matrix.Search | None = None
+    with contextlib.suppress(WorkloadError, PlanError):  # too large for the search, or out of reach of its noise
+        found = matrix.search(replace(posed[Privacy.PURE], cap=None), progress=progress)
+        both[Privacy.PURE] = replace(found.plan, publication=posed[Privacy.PURE])
+    delta = asked.delta if asked.budget is None or asked.budget.delta is None else asked.budget.delta
+    lines = [
+        Alternative(
+            Privacy.ZCDP,
+            "sectors, optimal",
+            gaussian.epsilon(delta),
+            math.sqrt(gaussian.relaxation),
+            gaussian.ratio,
+            gaussian.answers,
+            seconds,
+        )
+    ]
+    if found is not None:
+        least, error = found.candidates[0].epsilon, math.sqrt(found.plan.relaxation)
+        for c in found.candidates:
+            epsilon = c.epsilon if asked.budget is None else found.plan.epsilon()
+            more = 1.0 if asked.budget is None else c.epsilon / least
+            lines.append(Alternative(Privacy.PURE, c.family, epsilon, error * more, c.ratio, c.answers, c.seconds))
+    lines.sort(key=lambda a: a.epsilon if asked.budget is None else a.error)
+    chosen = next((a for a in lines if _fits(both[a.privacy])), None)
+    if chosen is None:
+        raise CapExceeded(
+            f"neither pure nor Gaussian noise meets the targets within the cap: the better of both takes ε = "
+            f"{lines[0].epsilon:.6g}. Loosen the targets or raise the cap. No plan was made."
+        )
+    best = both[chosen.privacy]
+    other = next((a for a in lines if a.privacy is not chosen.privacy), None)
+    if other is None:
+        told = replace(best, status=f"{best.status}; pure noise cannot be planned for this")
+        return Comparison(with_finite(told, made, whole), tuple(lines), made)
+    words = "pure noise" if other.privacy is Privacy.PURE else f"Gaussian noise at delta = {delta:g}"
+    share = other.epsilon / chosen.epsilon if asked.budget is None else other.error / chosen.error
+    what = "epsilon" if asked.budget is None else "margins"
+    told = replace(best, status=f"{best.status}; {words} would take {share:.4g} times the {what}")
+    return Comparison(with_finite(told, made, whole), tuple(lines), made)
+
+
+def _fits(made: Plan) -> bool:
+    """Whether the plan costs at most its cap."""
+    cap = made.publication.cap
+    return cap is None or made.exact_rho <= cap.as_rho()
+
+
+def _pure(asked: Publication) -> Publication:
+    """The same with a pure promise: an ε at δ becomes an ε."""
+    limits = {}
+    for what, limit in (("budget", asked.budget), ("cap", asked.cap)):
+        if limit is not None and limit.epsilon is None:
+            raise SpecError(
+                f"to choose between pure and Gaussian noise the {what} must be an epsilon with its delta. Nothing was "
+                "planned."
+            )
+        limits[what] = None if limit is None or limit.epsilon is None else Budget(epsilon=Fraction(limit.epsilon))
+    return replace(asked, privacy=Privacy.PURE, gap=None, budget=limits["budget"], cap=limits["cap"])
+
+
+def _publication(
+    workload: Workload | Publication,
+    gap: float | None,
+    privacy: Privacy | str | None,
+    epsilon: float | Fraction | None,
+    unit: PrivacyUnit | None,
+    source: DataSource | None,
+    delta: float,
+    budget: Budget | None,
+    cap: Budget | None,
+    title: str,
+    objective: Objective | None,
+    cell_budgets: CellBudgets | None,
+    default: Privacy = Privacy.ZCDP,
+    finite: Sequence[FiniteQuery] = (),
+    small: SmallDatabase | None = None,
+) -> Publication:
+    """What is asked, as one object."""
+    if isinstance(workload, Publication):
+        said = (privacy, epsilon, unit, source, budget, cap, objective, cell_budgets, small)
+        if any(x is not None for x in said) or title or delta != 1e-6 or finite:
+            raise PlanError("a Publication already says all this; change it there. Nothing was planned.")
+        return workload
+    if epsilon is not None and budget is not None:
+        raise SpecError("epsilon is short for a budget; give one of the two. Nothing was planned.")
+    try:
+        promised = default if privacy is None else Privacy(privacy)
+    except ValueError:
+        raise SpecError(f"privacy is 'zcdp', 'pure' or 'auto'; got {privacy!r}. Nothing was planned.") from None
+    if epsilon is not None:
+        budget = Budget(epsilon=epsilon) if promised == Privacy.PURE else Budget(epsilon=float(epsilon), delta=delta)
+    return Publication(
+        workload=workload,
+        unit=unit or PrivacyUnit(),
+        source=source or DataSource(),
+        delta=delta,
+        gap=gap,
+        cap=cap,
+        budget=budget,
+        title=title,
+        objective=objective or Objective(),
+        cell_budgets=cell_budgets,
+        privacy=promised,
+        finite=tuple(finite),
+        small=small,
+    )

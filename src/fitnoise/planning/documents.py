@@ -1,0 +1,114 @@
+"""The parts of a plan as plain JSON values, and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fitnoise.errors import PlanError
+from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
+from fitnoise.kernel.designs.sectors import SAFE, Strategy, StrategyGroup, largest_entry
+from fitnoise.request.publication import Setting
+from fitnoise.solving.certificates import Evidence, Pairs
+
+
+def _strategy(document: Sequence[Mapping[str, Any]], sizes: Mapping[str, int], cells: int) -> Strategy:
+    place = {a: i for i, a in enumerate(sizes)}
+    each = np.array(list(sizes.values()), dtype=np.int64)
+    groups = []
+    for g in document:
+        basis = _integers(g["basis"])
+        rows = [[place[a] for a in names] for names in g["attributes"]]
+        attributes = np.array(rows, dtype=np.intp).reshape(len(rows), -1)
+        scales = _scales(g["scales"])
+        flat = _integers([row for matrix in g["mixing"] for row in matrix])
+        mixing = flat.reshape(len(rows), len(basis), len(basis))
+        groups.append(StrategyGroup(attributes, each[attributes], basis, mixing, scales))
+    return Strategy(tuple(sizes.values()), cells, tuple(groups))
+
+
+def _pure_strategy(document: Mapping[str, Any], sizes: Mapping[str, int], cells: int) -> PureStrategy:
+    place = {a: i for i, a in enumerate(sizes)}
+    margins = []
+    for m in document["margins"]:
+        if type(m["attributes"]) is not list:
+            raise PlanError("a measured margin names its attributes in a list.")
+        rows = np.zeros((len(m["rows"]), cells), dtype=np.int64)
+        for row, (where, values) in zip(rows, m["rows"], strict=True):
+            whole = all(type(x) is int for x in (*where, *values)) and len(where) == len(values)
+            if not whole or where != sorted(set(where)) or 0 in values:
+                raise PlanError("a row of a pure strategy is a list of cells, increasing, and one of whole numbers.")
+            if where and not 0 <= where[0] <= where[-1] < cells:
+                raise PlanError("a row of a pure strategy names a cell that does not exist.")
+            row[where] = values
+        margins.append(MeasuredMargin(tuple(place[a] for a in m["attributes"]), rows))
+    return PureStrategy(tuple(sizes.values()), cells, tuple(margins), float(_scales([document["scale"]])[0]))
+
+
+def _sparse(row: Any) -> list[list[int]]:
+    """The cells where a row is not 0, and what it is there."""
+    where = np.flatnonzero(row)
+    return [where.tolist(), row[where].tolist()]
+
+
+def scales_document(scales: Floats) -> list[str]:
+    """Noise scales as exact fractions in lowest terms, such as "4611/4"; whole ones as "4611"."""
+    ratios = [x.as_integer_ratio() for x in scales.tolist()]
+    return [str(n) if d == 1 else f"{n}/{d}" for n, d in ratios]
+
+
+def _scales(texts: Sequence[str]) -> Floats:
+    if not all(isinstance(x, str) and _FRACTION.fullmatch(x) for x in texts):
+        raise PlanError("a noise scale of the plan is not a positive number.")
+    out = np.array([_ratio(x) for x in texts], dtype=np.float64)
+    if scales_document(out) != list(texts):
+        raise PlanError("a noise scale of the plan is not a floating-point number.")
+    return out
+
+
+_FRACTION = re.compile(r"\d{1,400}(/\d{1,400})?", re.ASCII)
+
+
+def _ratio(text: str) -> float:
+    above, _, below = text.partition("/")
+    return int(above) / int(below or "1")
+
+
+def _setting(document: Any) -> Setting | None:
+    if document is None:
+        return None
+    index, temperature = document["index"], document["temperature"]
+    if type(index) is not int or type(temperature) not in (int, float):
+        raise PlanError("the setting of a plan is a whole number and a temperature.")
+    return Setting(index, float(temperature))
+
+
+def _evidence_document(e: Evidence) -> dict[str, Any]:
+    document: dict[str, Any] = {"cells": e.cells.tolist(), "numbers": e.numbers.tolist()}
+    if e.pairs is not None:
+        document["pairs"] = [list(key) for key in e.pairs.keys()]  # noqa: SIM118 - no dictionary
+    return document
+
+
+def _evidence(document: Mapping[str, Any]) -> Evidence:
+    pairs = document.get("pairs")
+    if pairs is not None and not all(len(key) == 3 and all(type(x) is int for x in key) for key in pairs):
+        raise PlanError("a pair of the plan's evidence is three whole numbers.")
+    return Evidence(
+        np.array(document["cells"], dtype=np.float64),
+        np.array(document["numbers"], dtype=np.float64),
+        None if pairs is None else Pairs.of(pairs),
+    )
+
+
+def _integers(rows: Any) -> Any:
+    if not all(type(x) is int for row in rows for x in row):
+        raise PlanError("a strategy is made of whole numbers.")
+    a = np.array(rows, dtype=object)
+    if a.ndim != 2:
+        raise PlanError("a strategy is made of matrices.")
+    return a.astype(np.int64) if largest_entry(a) < SAFE else a

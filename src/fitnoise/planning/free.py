@@ -1,0 +1,208 @@
+"""Queries for free: further answers that cost no privacy beyond what earlier releases on the same records already cost.
+
+What releases cost together is the dearest joint cell of their summed profiles. A cell whose records pay less has slack,
+paid for by others and not used. A further release with prof_i ≤ slack_i everywhere leaves the joint cost as it is; the
+most accurate one is a plan with the slack as cell budgets.
+
+Source: fit-for-use (Xiao et al. 2021), section 5.3; composing profiles cell by cell is ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.algebra import rules
+from fitnoise.errors import PlanError
+from fitnoise.kernel.domain import Domain
+from fitnoise.kernel.losses import Charged, joint
+from fitnoise.kernel.prices import axis_key, unit_profile
+from fitnoise.kernel.units import Neighbours
+from fitnoise.planning.choosing import plan as make_plan
+from fitnoise.planning.plan import Plan
+from fitnoise.request.publication import Budget, CellBudgets, Publication, aligned
+from fitnoise.request.workloads import Family, Workload
+from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS
+
+FAINT = 1e-4
+"""Slack below this part of the joint cost counts as none: it would buy answers of a hundred times the noise."""
+
+MARGIN = Fraction(1, 2**56)
+"""Kept back of every cell's slack: more than the ledger's rounding up to multiples of 2⁻⁶⁴ can add."""
+
+
+def free(
+    workload: Workload | Publication,
+    beside: Plan | Iterable[Plan | Charged],
+    *,
+    gap: float | None = None,
+    max_iterations: int = 2000,
+    progress: Callable[[int, float], None] | None = None,
+) -> Plan:
+    """The most accurate answers to further queries that leave the joint cost of earlier releases as it is.
+
+    Args:
+        workload: the further tables; their targets say how accurate they are relative to each other. Or a whole
+            publication, with the plans' own unit and source, and neither budget nor cell budgets.
+        beside: the plans already measured, on the same records, or their charges in a ledger
+            (:func:`fitnoise.kernel.ledger.charged`), which need a publication.
+        gap: relative gap that must be certified; None aims at 1e-6.
+        max_iterations: of the solver.
+        progress: called with the iteration and the relative gap so far.
+
+    Returns:
+        A plan beside those given. Released with the same ledger it raises what is spent by nothing. Its own ρ is what
+        it would cost alone.
+
+    Raises:
+        PlanError: nothing is left, a query counts records whose cells have no slack, the plans are not about the same
+            unit, source and attributes, or replace-one neighbours.
+
+    **Guarantees**
+        * no data are read;
+        * the largest sum of all profiles is that of `beside` alone, exactly, also after rounding up to multiples of
+          2⁻⁶⁴;
+        * the relaxation is within the certified gap of the least possible for independent noise.
+    """
+    given: list[Plan | Charged] = [beside] if isinstance(beside, Plan) else list(beside)
+    publication = _publication(workload, given)
+    charges = [_charged(x, publication) for x in given]
+    if len({c.plan for c in charges}) != len(charges):
+        raise PlanError("a plan is given twice; each charge counts once. Nothing was planned.")
+    domain = publication.workload.domain
+    names, slack = _slack(domain, charges)
+    largest = max(slack)
+    whole = joint([c.profile for c in charges])
+    if largest <= FAINT * whole:
+        raise PlanError(
+            "nothing is left to use: records in every cell already pay the full price of these plans. "
+            "A refined plan (refine) leaves as much as it can. Nothing was planned."
+        )
+    kept = [x if x > FAINT * whole else Fraction(0) for x in slack]
+    shares = [1.0 if x == largest else float(x / largest) * (1 - 1e-12) for x in kept]
+    wanted = replace(
+        publication,
+        gap=publication.gap if gap is None else gap,
+        budget=Budget(rho=largest),
+        cell_budgets=CellBudgets(tuple(names), tuple(shares)),
+        beside=tuple(c.plan for c in charges),
+        free=True,
+    )
+    _check_cells(publication.workload, names, np.array(shares) == 0)
+    made = make_plan(wanted, max_iterations=max_iterations, progress=progress)
+    own = unit_profile(made.publication, made.decomposition, made.strategy)
+    if own is None or joint([*(c.profile for c in charges), own]) > whole:
+        raise PlanError(
+            f"the further tables depend on too many joint cells ({made.decomposition.cells:,}) for the ledger to tell "
+            "that they are free. Ask them in tables of fewer structured attributes. No plan was made."
+        )
+    return made
+
+
+def _publication(workload: Workload | Publication, given: list[Plan | Charged]) -> Publication:
+    if not given:
+        raise PlanError("free queries are asked beside one plan at least; none was given. Nothing was planned.")
+    plans = [x.publication for x in given if isinstance(x, Plan)]
+    if isinstance(workload, Publication):
+        publication = workload
+    elif plans:
+        first = plans[0]
+        publication = Publication(workload, first.unit, first.source, first.delta, title=first.title)
+    else:
+        raise PlanError(
+            "charges of a ledger say nothing of the privacy unit and the source; give a publication. "
+            "Nothing was planned."
+        )
+    if publication.finite:
+        raise PlanError(
+            "a question with finitely many answers costs its own ε, so it is not free: release it with other tables. "
+            "Nothing was planned."
+        )
+    given_limits = (publication.budget, publication.cap, publication.cell_budgets)
+    if any(x is not None for x in given_limits) or publication.beside:
+        raise PlanError(
+            "what free queries may cost is what the other plans leave: give neither budget, cap, cell budgets nor "
+            "beside. Nothing was planned."
+        )
+    if publication.unit.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
+        raise PlanError(
+            "free queries need add-or-remove-one neighbours: what pairs of records cost does not add by cell. "
+            "Nothing was planned."
+        )
+    for other in plans:
+        if (other.unit, _records(other)) != (publication.unit, _records(publication)):
+            raise PlanError(
+                "free queries are about the same privacy unit and data source as the plans beside them. "
+                "Nothing was planned."
+            )
+    return publication
+
+
+def _records(publication: Publication) -> tuple[str, str | None, bool]:
+    """What says which records are meant."""
+    return publication.source.name, publication.source.table, publication.source.drops
+
+
+def _charged(x: Plan | Charged, publication: Publication) -> Charged:
+    if isinstance(x, Charged):
+        return x
+    profile = unit_profile(x.publication, x.decomposition, x.strategy)
+    if profile is None:  # the unit is the publication's
+        raise PlanError("a plan for replace-one neighbours has no profile of cells. Nothing was planned.")
+    return Charged(x.hash, profile)
+
+
+def _slack(domain: Domain, charges: list[Charged]) -> tuple[list[str], list[Fraction]]:
+    """The attributes on which the charges' profiles depend, and what is left of ρ in their joint cells, in C order."""
+    keys = {axis_key(domain, a): a for a in domain}
+    used = {key for c in charges for key, _ in c.profile.axes}
+    if not used <= set(keys):
+        odd = sorted(key.rpartition(":")[0] for key in used - set(keys))
+        raise PlanError(
+            f"the attributes {odd} of the plans beside are not, or not defined alike, in this domain. "
+            "Nothing was planned."
+        )
+    names = [a for a in domain if axis_key(domain, a) in used]
+    shape = [domain[a].size for a in names]
+    if math.prod(shape) > MAX_STRUCTURED_CELLS:
+        raise PlanError(
+            f"the profiles of the plans beside depend on {math.prod(shape):,} joint cells of {names}; at most "
+            f"{MAX_STRUCTURED_CELLS:,} can be planned. Nothing was planned."
+        )
+    total = np.full(shape, 0, dtype=object)
+    for c in charges:
+        own = [keys[key] for key, _ in c.profile.axes]
+        spread = aligned(domain, np.array(c.profile.values, dtype=object), own, names)
+        total = np.asarray(total + spread, dtype=object)
+    most = max(total.flat)
+    return names, [max(Fraction(int(most - x), 2**64) - MARGIN, Fraction(0)) for x in total.flat]
+
+
+def _check_cells(workload: Workload, names: Sequence[str], exhausted: NDArray[np.bool_]) -> None:
+    """Refuse tables that count records of cells without slack, by name."""
+    domain = workload.domain
+    spent = aligned(domain, exhausted, names, names)
+    for part in workload.tables.parts:
+        t = part.template if isinstance(part, Family) else part  # what a pattern shows value by value counts every cell
+        if t.matrix is not None:
+            counted = t.matrix.matrix.any(axis=0).reshape(domain.shape)
+            away = tuple(i for i, a in enumerate(domain) if a not in names)
+            seen = np.asarray(counted).any(axis=away)
+        else:
+            seen = np.ones(spent.shape, dtype=bool)
+            for a in names:
+                if a in t.attributes:
+                    seen &= aligned(domain, rules.column_norms(t.view(a).operator(domain[a])) > 0, [a], names)
+        bad = np.argwhere(seen & spent)
+        if len(bad):
+            where = ", ".join(f"{a} = {domain[a].values[i]}" for a, i in zip(names, bad[0], strict=True))
+            which = part.describe() if isinstance(part, Family) else f"table {part.name!r}"
+            raise PlanError(
+                f"{which} counts records that already pay the full price ({where}; {len(bad)} of {spent.size} "
+                "cells): nothing about them is free. Ask about the other cells only. Nothing was planned."
+            )

@@ -1,0 +1,1 @@
+"""What anyone can do with a release directory."""

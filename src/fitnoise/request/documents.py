@@ -1,0 +1,674 @@
+"""The specification: who is protected, which tables will be published, how accurate each must be.
+
+A document (TOML, or JSON inside a plan) validated by pydantic, with the plain objects of a publication on the other
+side; they convert into each other without loss: `Spec.of(publication).publication() == publication`.
+
+Nothing is guessed: a number given as text, or true for 1, is refused, like every key that is not known.
+
+(A little longer than other rooms: the document, its way in and its way out belong on one page.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import re
+import reprlib
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from fitnoise.algebra import operators as op
+from fitnoise.errors import FitnoiseError, SpecError
+from fitnoise.kernel.designs.questions import Aim, FiniteQuery, Question
+from fitnoise.kernel.domain import Attribute, Binned, Categorical, Domain, Ordered, attribute_document
+from fitnoise.kernel.units import MAX_RECORDS, DataSource, Neighbours, OutsideDomain, Privacy, PrivacyUnit, Region
+from fitnoise.request.complaints import complaints
+from fitnoise.request.publication import (
+    Budget,
+    CellBudgets,
+    ErrorWeights,
+    Goal,
+    Objective,
+    Publication,
+    SmallDatabase,
+    Variant,
+)
+from fitnoise.request.targets import By, BySize, Kind, PublicTotal, check_confidence
+from fitnoise.request.workloads import Family, Table, Workload, all_tables, table
+from fitnoise.request.written import (
+    _ORDERS,
+    _cell_budgets_document,
+    _cost_document,
+    _finite_document,
+    _small_document,
+    _table_document,
+)
+
+# --- the document -----------------------------------------------------------------------------------
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, given: Any) -> Any:
+        """Name each unknown key and the key of *this* part that may have been meant."""
+        unknown = [str(k) for k in given if k not in cls.model_fields] if isinstance(given, Mapping) else []
+        if unknown:
+            told = ", ".join(_unknown(k, list(cls.model_fields)) for k in unknown)
+            raise PydanticCustomError("unknown_key", "{told}", {"told": told})
+        return given
+
+
+def _unknown(key: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(key, known, n=1)
+    return f"unknown key {key!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
+
+
+class CategoricalSpec(_Part):
+    """Unordered codes, in line or in a CSV file with a column `code` (and `label`)."""
+
+    type: Literal["categorical"]
+    codes: list[bool | int | str] | None = Field(None, description="the codes the data hold")
+    labels: list[str] | None = Field(None, description="what the tables show, one per code")
+    codes_file: str | None = Field(None, description="CSV file, relative to the specification")
+    column: str | None = Field(None, description="column of the data, if not the attribute's name")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.codes is None) == (self.codes_file is None):
+            raise ValueError("give either codes or codes_file")
+        if self.labels is not None and (self.codes is None or len(self.labels) != len(self.codes)):
+            raise ValueError("labels go with codes, one for each")
+        return self
+
+    def build(self, folder: Path | None) -> Attribute:
+        """The attribute; SpecError when its codes are in a file and the folder is not known."""
+        if self.codes_file is not None:
+            if folder is None:
+                raise SpecError(
+                    f"codes_file = {self.codes_file!r} names a file beside the specification, and its folder is not "
+                    "known here; give the folder, or the codes themselves."
+                )
+            return Categorical.from_file(folder / self.codes_file, column=self.column)
+        codes = self.codes or []
+        if self.labels is None:
+            return Categorical(codes, column=self.column)
+        Categorical(codes)  # a repeated code would vanish silently in the mapping below
+        return Categorical(dict(zip(codes, self.labels, strict=True)), column=self.column)
+
+
+class OrderedSpec(_Part):
+    """Whole numbers from low to high."""
+
+    type: Literal["ordered"]
+    low: int
+    high: int
+    clip: bool = Field(False, description="count smaller values as low and larger ones as high")
+    column: str | None = None
+
+    def build(self, folder: Path | None) -> Attribute:
+        """The attribute."""
+        return Ordered(self.low, self.high, self.clip, self.column)
+
+
+class BinnedSpec(_Part):
+    """A number cut into bins: below the first cut, between cuts (lower end included), the last cut or more."""
+
+    type: Literal["binned"]
+    cuts: list[float]
+    column: str | None = None
+
+    def build(self, folder: Path | None) -> Attribute:
+        """The attribute."""
+        return Binned(self.cuts, column=self.column)
+
+
+class BySpec(_Part):
+    """A target that depends on the value of one of the table's attributes."""
+
+    by: str
+    values: list[float] | dict[str, float]
+    default: float | None = None
+
+
+class BySizeSpec(_Part):
+    """A target that follows the size of its table: coefficient · k^power for k numbers, within limits."""
+
+    coefficient: float
+    power: float
+    least: float | None = None
+    most: float | None = None
+
+
+class PublicTotalSpec(_Part):
+    """A public number of records, spread over the table: each of its k numbers is total/k on average."""
+
+    total: float
+
+
+class SpanSpec(_Part):
+    """A group of consecutive values, ends included."""
+
+    first: int | float | str
+    last: int | float | str
+
+
+_Value = bool | int | float | str
+
+_Pair = Annotated[list[_Value], Field(min_length=2, max_length=2)]
+
+
+def _rule(given: Any) -> str:
+    """Which rule for a target was meant, by the keys that are there: errors are then told of that one alone."""
+    if isinstance(given, Mapping):
+        return "BySizeSpec" if "by" not in given and set(given) & set(BySizeSpec.model_fields) else "BySpec"
+    return "BySizeSpec" if isinstance(given, BySizeSpec) else "BySpec"
+
+
+_Rule = Annotated[
+    Annotated[BySpec, Tag("BySpec")] | Annotated[BySizeSpec, Tag("BySizeSpec")],
+    Discriminator(_rule),
+]
+
+_Number = float | _Rule | Annotated[list[float], Field(min_length=1)]
+
+
+class TableSpec(_Part):
+    """A table to publish, or all tables of a pattern, with exactly one target."""
+
+    name: str | None = None
+    all: Literal["singles", "pairs", "triples"] | int | None = Field(
+        None, description="a pattern: one table for every so many of the attributes in `among`, beside those named here"
+    )
+    among: list[str] | None = Field(
+        None, min_length=1, description="attributes of a pattern; default all that are not named here"
+    )
+    attributes: list[str] = Field(default_factory=list, description="shown value by value")
+    prefix: str | list[str] | None = Field(None, description='shown as "at most this value"')
+    ranges: str | dict[str, Literal["all"] | list[_Pair]] | None = Field(
+        None,
+        description="shown as ranges, ends included: a name for all of them, or name = [[first, last], …]",
+    )
+    recode: dict[str, dict[str, list[_Value] | SpanSpec]] | None = Field(
+        None, description="shown as groups: name.group = [values] or {first, last}"
+    )
+    matrix: list[list[int | float]] | None = Field(None, description="explicit queries about all cells, one a row")
+    margin: _Number | None = Field(None, description="half-width of the interval, in people")
+    std_error: _Number | None = Field(None, description="standard error, in people")
+    variance: _Number | None = Field(None, description="variance, in people²")
+    max_deviation: _Number | None = Field(None, description="error of all numbers at once, in people")
+    cv: _Number | None = Field(None, description="relative standard error at the reference count")
+    reference: float | PublicTotalSpec | None = Field(None, description="the public count a cv refers to")
+    confidence: float | None = Field(None, description="overrides accuracy.confidence")
+
+    def build(self, domain: Domain) -> Table | Family:
+        """The table, or the pattern."""
+        numbers = {kind.value: self._target(getattr(self, kind.value)) for kind in Kind}
+        reference = PublicTotal(self.reference.total) if isinstance(self.reference, PublicTotalSpec) else self.reference
+        if self.all is None and self.among is not None:
+            raise SpecError('`among` names the attributes of a pattern of tables; say which, such as all = "pairs".')
+        if self.matrix is not None:
+            if self.attributes or self.prefix or self.ranges or self.recode or self.all is not None:
+                raise SpecError(
+                    "a table with a matrix asks about all cells; it takes no attributes, views or patterns."
+                )
+            plain = table(**numbers, reference=reference, confidence=self.confidence, name=self.name or "queries")
+            return Table(plain.name, (), plain.target, matrix=op.Dense(_matrix(self.matrix)))
+        ranges: Any = self.ranges
+        if isinstance(ranges, dict):
+            ranges = {a: None if b == "all" else b for a, b in ranges.items()}
+        recode = {a: {g: _group(domain[a], v) for g, v in groups.items()} for a, groups in (self.recode or {}).items()}
+        said = {**numbers, "reference": reference, "confidence": self.confidence, "name": self.name}
+        views = {"prefix": self.prefix, "ranges": ranges, "recode": recode}
+        if self.all is None:
+            return table(*self.attributes, **views, **said)
+        beside = {*self.attributes, *([self.prefix] if isinstance(self.prefix, str) else self.prefix or ())}
+        beside |= {*([ranges] if isinstance(ranges, str) else ranges or ()), *recode}
+        among = [a for a in domain if a not in beside] if self.among is None else self.among
+        if not among:
+            raise SpecError("every attribute is named beside the pattern, so that none is left for it; name fewer.")
+        return all_tables(
+            _ORDERS[self.all] if isinstance(self.all, str) else self.all, among, *self.attributes, **views, **said
+        )
+
+    def _target(self, x: _Number | None) -> Any:
+        """A number, or the rule for it."""
+        if isinstance(x, BySpec):
+            return By(x.by, x.values, x.default)
+        if isinstance(x, BySizeSpec):
+            return BySize(x.coefficient, x.power, x.least, x.most)
+        if isinstance(x, list) and self.all is None:
+            raise SpecError(
+                "a list of targets has one for each table of a pattern; this is a single table: give one number, or "
+                "numbers by value as { by = …, values = … }."
+            )
+        return x
+
+
+def _group(attribute: Attribute, values: list[_Value] | SpanSpec) -> tuple[_Value, ...]:
+    if not isinstance(values, SpanSpec):
+        return tuple(values)
+    if not attribute.ordered:
+        raise SpecError("a group given as {first, last} needs an attribute with an order.")
+    i, j = attribute.position(values.first), attribute.position(values.last)
+    if i > j:
+        raise SpecError(f"a group ends where it starts or later; got first {values.first!r}, last {values.last!r}.")
+    return attribute.values[i : j + 1]
+
+
+def _matrix(rows: list[list[int | float]]) -> np.ndarray[Any, Any]:
+    """Whole numbers stay whole: np.array alone would wrap or round those beyond 64 bits."""
+    widths = {len(row) for row in rows}
+    if len(widths) != 1:
+        raise SpecError(f"the rows of a matrix must be equally long; got lengths {sorted(widths)}.")
+    whole = all(isinstance(x, int) for row in rows for x in row)
+    try:
+        return np.array(rows, dtype=np.int64 if whole else np.float64)
+    except OverflowError:
+        raise SpecError("an entry of the matrix does not fit in 64 bits.") from None
+
+
+class CostSpec(_Part):
+    """A privacy cost, said in exactly one way."""
+
+    rho: float | str | None = Field(None, description="zCDP; a text such as '1/28' is exact")
+    mu: float | None = Field(None, description="Gaussian differential privacy")
+    epsilon: float | str | None = Field(None, description="guaranteed ε at delta; of pure privacy ε, exact as a text")
+    delta: float | None = Field(None, description="of epsilon, when it is not privacy.delta")
+
+    def build(self, delta: float | None) -> Budget:
+        """The budget; `delta` goes with an epsilon that does not say its own; None, with a pure one."""
+        implied = delta if self.epsilon is not None else None
+        epsilon = None if self.epsilon is None else exact_number(str(self.epsilon))
+        return Budget(
+            rho=None if self.rho is None else exact_number(str(self.rho)),
+            mu=self.mu,
+            epsilon=epsilon if epsilon is None or (implied is None and self.delta is None) else float(epsilon),
+            delta=implied if self.delta is None else self.delta,
+        )
+
+
+_EXACT_NUMBER = re.compile(r"\d+(/\d+)?|(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
+
+
+def exact_number(text: str) -> Fraction:
+    """A number ≥ 0 written in decimals, or as a fraction such as "1/28", exactly.
+
+    Raises:
+        SpecError: anything else, or an exponent of more than three digits.
+    """
+    try:
+        if _EXACT_NUMBER.fullmatch(text):
+            return Fraction(text)
+    except (ValueError, ZeroDivisionError):  # more digits than Python reads, or x/0
+        pass
+    raise SpecError(f"a number such as 0.05, or a fraction such as '1/28', is needed; got {reprlib.repr(text)}.")
+
+
+class DataSpec(_Part):
+    """What is publicly known of the data."""
+
+    source: str = Field("default", description="name under which the ledger sums charges")
+    table: str | None = Field(None, description="table of a DuckDB file")
+    outside_domain: OutsideDomain = Field(OutsideDomain.REFUSE, strict=False)
+    max_records: int = Field(MAX_RECORDS, description="public bound on the number of records")
+
+
+class CellBudgetsSpec(_Part):
+    """Personal privacy: relative budgets of records, from 0 to 1, by the values of some attributes."""
+
+    attributes: list[str]
+    values: list[float] | dict[str, float] = Field(
+        description="one for every combination of values, in C order; of one attribute also by value"
+    )
+    default: float | None = Field(None, description="of the values not named")
+
+    def build(self, domain: Domain) -> CellBudgets:
+        """The budgets of every cell."""
+        known = {a: [str(v) for v in domain[a].values] for a in self.attributes}
+        if not isinstance(self.values, dict):
+            if self.default is not None:
+                raise SpecError("a default goes with budgets given by value; a list has one for every combination.")
+            return CellBudgets(tuple(self.attributes), tuple(self.values))
+        if len(self.attributes) != 1:
+            raise SpecError(
+                "budgets are given by value for exactly one attribute; for several, list one for every combination of "
+                "their values, in C order."
+            )
+        ((name, labels),) = known.items()
+        unknown = [v for v in self.values if v not in labels]
+        missing = [v for v in labels if v not in self.values] if self.default is None else []
+        if unknown:
+            raise SpecError(f"a budget is given for {unknown[0]!r}, which is not among the values of {name!r}.")
+        if missing:
+            raise SpecError(f"no budget is given for {', '.join(missing[:3])}; name them or give a default.")
+        rest = 1.0 if self.default is None else self.default
+        return CellBudgets((name,), tuple(self.values.get(v, rest) for v in labels))
+
+
+class PrivacySpec(_Part):
+    """Who is protected, and what is promised. `privacy = "pure"` is short for a table with that definition alone."""
+
+    definition: Privacy = Field(
+        Privacy.ZCDP,
+        strict=False,
+        description="zcdp: Gaussian noise; pure: Laplace noise, ε without δ; auto: the more accurate of the two",
+    )
+    unit: str = Field("record", description="what one protected unit is called")
+    max_records: int = Field(1, description="at most this many records belong to one unit")
+    neighbours: Neighbours = Field(Neighbours.ADD_OR_REMOVE_ONE, strict=False)
+    delta: float = Field(1e-6, description="at which ε is reported")
+    cap: CostSpec | None = Field(None, description="refuse a plan that costs more")
+    cell_budgets: CellBudgetsSpec | None = Field(None, description="relative budgets by cell; default all the same")
+    beside: list[str] = Field(
+        [], description="SHA-256 of plans measured on the very same records, with which the ledger composes this one"
+    )
+    free: bool = Field(False, description="refuse the release if it would raise what is spent; needs beside")
+
+
+class AccuracySpec(_Part):
+    """How accuracy is stated and how close to the optimum a plan must be proven."""
+
+    confidence: float = 0.95
+    gap: float | None = Field(None, description="relative gap that must be certified")
+
+
+class ObjectiveSpec(_Part):
+    """What a plan minimises."""
+
+    goal: Goal = Field(
+        Goal.FIT_FOR_USE,
+        strict=False,
+        description="every number meets its target at the least cost; or only the weighted total of variances does; or "
+        "a hybrid of cost and total",
+    )
+    weights: ErrorWeights = Field(
+        ErrorWeights.UNIFORM, strict=False, description="what a variance counts in the total: 1, or by its target"
+    )
+    trade: float | None = Field(None, description="of a hybrid: what a unit of the weighted total is worth in Δ²")
+
+
+_Values = _Value | Annotated[list[_Value], Field(min_length=1)] | SpanSpec
+
+_Where = dict[str, _Values]
+
+
+class ProjectionSpec(_Part):
+    """How a small database is measured and estimated; what is left out is chosen by public simulation."""
+
+    region: Literal["at-most", "exactly"] = Field("at-most", description="whether `size` is a bound or the number")
+    index: int | None = Field(None, description="k of the Ky Fan noise: from 1, equal noise, to the rank")
+    temperature: float | None = Field(None, description="of the estimate: 0 for nearest answers, at most 0.1")
+    variant: Literal["full", "paper"] = Field("full", description="paper: Algorithm 1 as printed, to compare with")
+
+
+class FiniteSpec(_Part):
+    """A question with finitely many answers, each published under pure ε beside the tables."""
+
+    name: str = Field(description="of the question")
+    query: Question = Field(
+        strict=False,
+        description="count: records that meet `where`; counts: several counts; sum: of an ordered attribute; median",
+    )
+    attribute: str | None = Field(None, description="what is added up, or whose median is asked")
+    where: _Where | list[_Where] | None = Field(
+        None, description="name = value, [values] or {first, last}; all must hold. Of several counts a list of them"
+    )
+    people: int = Field(
+        description="public: at most so many records; where neighbours replace one record, exactly so many"
+    )
+    epsilon: float | str = Field(description="what the answer may cost one unit, pure; a text such as '1/2' is exact")
+    prior: list[float] | None = Field(
+        None, description="what is believed of the answer, one number for every result; default all equally likely"
+    )
+    aim: Aim = Field(Aim.HIT_RATE, strict=False, description="what the answer is best at, on average over the prior")
+
+    def build(self, domain: Domain) -> FiniteQuery:
+        """The question."""
+        given = self.where if isinstance(self.where, list) else [] if self.where is None else [self.where]
+        where = []
+        for condition in given:
+            for a in condition:
+                if a not in domain:
+                    raise SpecError(f"a condition is about {a!r}, which is not in the domain.")
+            where.append(tuple((a, _met(domain[a], v)) for a, v in condition.items()))
+        prior = None if self.prior is None else tuple(self.prior)
+        cost = exact_number(str(self.epsilon))
+        return FiniteQuery(self.name, self.query, self.people, cost, self.attribute, tuple(where), prior, self.aim)
+
+
+def _met(attribute: Attribute, values: _Value | list[_Value] | SpanSpec) -> tuple[_Value, ...]:
+    return _group(attribute, values if isinstance(values, (list, SpanSpec)) else [values])
+
+
+_AttributeSpec = Annotated[CategoricalSpec | OrderedSpec | BinnedSpec, Field(discriminator="type")]
+
+
+class Spec(_Part):
+    """A fitnoise specification."""
+
+    title: str = ""
+    data: DataSpec = DataSpec()
+    privacy: PrivacySpec = PrivacySpec()
+    accuracy: AccuracySpec = AccuracySpec()
+    objective: ObjectiveSpec = ObjectiveSpec()
+    budget: CostSpec | None = Field(None, description="spend exactly this; targets are then relative")
+    domain: dict[str, _AttributeSpec] = Field(min_length=1)
+    tables: list[TableSpec] = Field(min_length=1)
+    mechanism: Literal["unbiased", "projection"] = Field(
+        "unbiased",
+        description="projection: for small databases, biased answers that some database of the size could give",
+    )
+    size: int | None = Field(None, description="of a small database: at most, or exactly, so many records; public")
+    projection: ProjectionSpec | None = Field(None, description="how a small database is measured and estimated")
+    finite: list[FiniteSpec] = Field([], description="questions with one answer of finitely many")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _promise_alone(cls, given: Any) -> Any:
+        """`privacy = "pure"` for [privacy] definition = "pure"."""
+        if isinstance(given, Mapping) and isinstance(given.get("privacy"), str):
+            return {**given, "privacy": {"definition": given["privacy"]}}
+        return given
+
+    @classmethod
+    def parse(cls, document: Mapping[str, Any]) -> Spec:
+        """Validate a document.
+
+        Raises:
+            SpecError: naming every key that is unknown, missing or of the wrong kind.
+        """
+        try:
+            return cls.model_validate(document)
+        except ValidationError as error:
+            problems = "; ".join(complaints(error.errors()[:50], document)[:5])
+            raise SpecError(f"the specification cannot be used: {problems}. No data were read.") from None
+
+    @classmethod
+    def from_toml(cls, text: str) -> Spec:
+        """Read TOML text; SpecError with the line where it is not TOML."""
+        try:
+            document = tomllib.loads(text)
+        except ValueError as error:  # TOMLDecodeError, or a whole number of more digits than Python reads
+            raise SpecError(f"the specification is not valid TOML: {error}. No data were read.") from None
+        except RecursionError:
+            raise SpecError("the specification is nested too deeply to be read. No data were read.") from None
+        return cls.parse(document)
+
+    def to_toml(self) -> str:
+        """The document as TOML, without what equals the defaults.
+
+        Groups given as {first, last} are written out value by value: in TOML they would move behind the others, and
+        the order of the groups is that of the published rows.
+        """
+        document = self.document()
+        for written, meant in zip(document["tables"], self.tables, strict=True):
+            for name, groups in (meant.recode or {}).items():
+                for group, values in groups.items():
+                    if isinstance(values, SpanSpec):
+                        with _place(f"recode.{name}.{group}"):
+                            written["recode"][name][group] = list(_group(self._ordered(name), values))
+        return tomli_w.dumps(document)
+
+    def _ordered(self, name: str) -> Attribute:
+        spec = self.domain.get(name)
+        if not isinstance(spec, (OrderedSpec, BinnedSpec)):
+            raise SpecError(f"a group given as {{first, last}} needs an attribute with an order; {name!r} is none.")
+        return spec.build(None)
+
+    def document(self) -> dict[str, Any]:
+        """The document as plain JSON values, without what equals the defaults."""
+        return self.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
+
+    def publication(self, folder: str | Path | None = None) -> Publication:
+        """The same as plain objects.
+
+        Args:
+            folder: files of codes are read relative to it; None refuses a specification that names any, so that
+                reading a plan opens no other file.
+
+        Raises:
+            SpecError: anything that cannot be meant as written, with its place in the document.
+        """
+        place = None if folder is None else Path(folder)
+        attributes = {}
+        for name, attribute in self.domain.items():
+            with _place(f"domain.{name}"):
+                attributes[name] = attribute.build(place)
+        with _place("domain"):
+            domain = Domain(attributes)
+        tables: list[Table | Family] = []
+        for i, t in enumerate(self.tables):
+            with _place(f"tables[{i}]"):
+                tables.append(t.build(domain))
+                tables[i].check(domain)
+        with _place("accuracy"):
+            check_confidence(self.accuracy.confidence)
+        with _place("tables"):
+            workload = Workload(domain, tables, self.accuracy.confidence)
+        p, d = self.privacy, self.data
+        with _place("privacy"):
+            unit = PrivacyUnit(p.unit, p.max_records, p.neighbours)
+        with _place("data"):
+            source = DataSource(d.source, d.table, d.outside_domain, d.max_records)
+        small = None
+        with _place("projection"):
+            if self.mechanism == "projection":
+                if self.size is None:
+                    raise SpecError("the projection mechanism needs `size`: the public number of records, or a bound")
+                said = self.projection or ProjectionSpec()
+                small = SmallDatabase(
+                    self.size, Region(said.region), said.index, said.temperature, Variant(said.variant)
+                )
+            elif self.size is not None or self.projection is not None:
+                raise SpecError('a size belongs to mechanism = "projection"; ask for it, or leave the size out')
+        finite = []
+        for i, f in enumerate(self.finite):
+            with _place(f"finite[{i}]"):
+                finite.append(f.build(domain))
+                finite[i].graph(domain, unit, drops=source.drops)
+        implied = None if p.definition is Privacy.PURE else p.delta
+        with _place("privacy.cap"):
+            cap = None if p.cap is None else p.cap.build(implied)
+        with _place("privacy.cell_budgets"):
+            cells = None if p.cell_budgets is None else p.cell_budgets.build(domain)
+        with _place("objective"):
+            objective = Objective(self.objective.goal, self.objective.weights, self.objective.trade)
+        with _place("budget"):
+            budget = None if self.budget is None else self.budget.build(implied)
+        with _place("the specification"):
+            return Publication(
+                workload,
+                unit,
+                source,
+                delta=p.delta,
+                gap=self.accuracy.gap,
+                cap=cap,
+                budget=budget,
+                title=self.title,
+                objective=objective,
+                cell_budgets=cells,
+                beside=tuple(p.beside),
+                free=p.free,
+                privacy=p.definition,
+                finite=tuple(finite),
+                small=small,
+            )
+
+    @classmethod
+    def of(cls, publication: Publication) -> Spec:
+        """The document that says what these objects say."""
+        w, s, u, o = publication.workload, publication.source, publication.unit, publication.objective
+        document: dict[str, Any] = {
+            "title": publication.title,
+            "data": {
+                "source": s.name,
+                "table": s.table,
+                "outside_domain": s.outside_domain,
+                "max_records": s.max_records,
+            },
+            "privacy": {
+                "unit": u.name,
+                "max_records": u.max_records,
+                "neighbours": u.neighbours,
+                "delta": publication.delta,
+                "cap": _cost_document(publication.cap, publication.delta),
+                "cell_budgets": _cell_budgets_document(publication.cell_budgets),
+                "beside": list(publication.beside),
+                "free": publication.free,
+                "definition": publication.privacy,
+            },
+            "accuracy": {"confidence": w.confidence, "gap": publication.gap},
+            "objective": {"goal": o.goal, "weights": o.weights, "trade": None if o.trade is None else float(o.trade)},
+            "budget": _cost_document(publication.budget, publication.delta),
+            "domain": {name: attribute_document(a) for name, a in w.domain.items()},
+            "tables": [_table_document(p) for p in w.tables.parts],
+            "finite": [_finite_document(q) for q in publication.finite],
+            **_small_document(publication.small),
+        }
+        return cls.parse(document)
+
+
+@contextlib.contextmanager
+def _place(where: str) -> Iterator[None]:
+    """Prefix an error with its place in the document, and say that no data were read."""
+    try:
+        yield
+    except FitnoiseError as error:
+        raise SpecError(f"in {where}: {str(error).rstrip('.')}. No data were read.") from error
+
+
+def load_spec(path: str | Path) -> Publication:
+    """Read a TOML specification and the files of codes it names.
+
+    Raises:
+        SpecError: the file cannot be read or used; no data were read.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise SpecError(f"the specification {path.name!r} cannot be read: {reason}. No data were read.") from None
+    return Spec.from_toml(text).publication(path.parent)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a specification."""
+    schema = Spec.model_json_schema()
+    privacy = schema["properties"]["privacy"]
+    schema["properties"]["privacy"] = {
+        "anyOf": [{"$ref": privacy.pop("$ref")}, {"$ref": "#/$defs/Privacy"}],  # a table of keys, or one word
+        **privacy,
+    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -1,0 +1,419 @@
+"""A publication: the specification as plain objects, everything a plan depends on and nothing of the data."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.errors import SpecError
+from fitnoise.kernel.designs.questions import FiniteQuery
+from fitnoise.kernel.domain import Domain
+from fitnoise.kernel.privacy import zcdp_rho
+from fitnoise.kernel.units import DataSource, Neighbours, Privacy, PrivacyUnit, Region
+from fitnoise.request.workloads import Workload, exchangeable_attributes
+
+LEAST_SHARE = 1e-6
+"""Least relative budget of a cell that may be counted at all."""
+
+WARMEST = 0.1
+"""Largest temperature of an estimate: above it small databases are smoothed too much."""
+
+
+@final
+@dataclass(frozen=True)
+class Budget:
+    """A privacy cost, said in exactly one way.
+
+    Args:
+        rho: zCDP, exact when given as a Fraction or an integer; a float is taken as the binary fraction it is.
+        mu: Gaussian differential privacy; ρ = μ²/2.
+        epsilon: guaranteed ε at `delta`; ρ is the largest whose optimal conversion stays within it.
+        delta: with `epsilon`, and only with it; an ε without δ is pure: only plans that promise pure ε can keep it.
+
+    Raises:
+        SpecError: not exactly one of the three, or a number that is not positive and finite.
+    """
+
+    rho: Fraction | None = None
+    mu: float | None = None
+    epsilon: float | Fraction | None = None
+    delta: float | None = None
+
+    def __post_init__(self) -> None:
+        said = {k: v for k in ("rho", "mu", "epsilon") if (v := getattr(self, k)) is not None}
+        if len(said) != 1:
+            raise SpecError(f"a cost is said in one of rho, mu and epsilon; got {sorted(said) or 'none'}.")
+        ((name, value),) = said.items()
+        if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)) or not 0 < value < math.inf:
+            raise SpecError(f"{name} must be a positive finite number; got {value!r}.")
+        if self.epsilon is None and self.delta is not None:
+            raise SpecError("delta is only used with epsilon.")
+        if self.delta is not None and not 0 < self.delta < 1:
+            raise SpecError(f"delta lies strictly between 0 and 1, such as 1e-6; got {self.delta!r}.")
+        if self.rho is not None:
+            object.__setattr__(self, "rho", Fraction(self.rho))
+        if self.epsilon is not None:
+            object.__setattr__(self, "epsilon", Fraction(self.epsilon) if self.delta is None else float(self.epsilon))
+        if self.mu is not None:
+            object.__setattr__(self, "mu", float(self.mu))
+
+    @property
+    def pure(self) -> Fraction | None:
+        """The ε of a pure budget, exact; None of others."""
+        return Fraction(self.epsilon) if self.epsilon is not None and self.delta is None else None
+
+    def as_rho(self) -> Fraction:
+        """The largest ρ allowed, exact; of a pure ε, the ρ = ε²/2 that follows from it."""
+        if self.rho is not None:
+            return self.rho
+        if self.mu is not None:
+            return Fraction(self.mu) ** 2 / 2
+        if self.pure is not None:
+            return self.pure**2 / 2
+        if self.epsilon is None or self.delta is None:  # excluded on construction
+            raise SpecError("a cost is said in one of rho, mu and epsilon.")
+        return Fraction(zcdp_rho(float(self.epsilon), self.delta))
+
+
+class Goal(StrEnum):
+    """What a plan minimises."""
+
+    FIT_FOR_USE = "fit-for-use"
+    TOTAL_ERROR = "total-error"
+    HYBRID = "hybrid"
+
+
+class ErrorWeights(StrEnum):
+    """ω_j, how much the variance of a number counts in a total: 1, 1/c_j or 1/√c_j for its target c_j."""
+
+    UNIFORM = "uniform"
+    INVERSE_VARIANCE = "inverse-variance"
+    INVERSE_STD_ERROR = "inverse-std-error"
+
+    def of(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
+        """ω for target variances c, elementwise."""
+        power = {ErrorWeights.UNIFORM: 0.0, ErrorWeights.INVERSE_VARIANCE: -1.0}.get(self, -0.5)
+        return np.asarray(targets**power)
+
+
+@final
+@dataclass(frozen=True)
+class Objective:
+    """What a plan minimises.
+
+    goal: the privacy cost Δ² at which every number meets its own target (fit-for-use, default); the cost at which only
+        the weighted total does, Σ ω var ≤ Σ ω c (total error, as in the matrix mechanism: CA, wCA-I and wCA-II are the
+        three weights); or Δ² + λ Σ ω var while every number meets its target (hybrid).
+    weights: ω; every published number counts.
+    trade: λ > 0, for a hybrid and only for it: how much Δ² a unit of weighted variance, in people², is worth.
+
+    Raises:
+        SpecError: a λ without a hybrid, a hybrid without a λ, or weights where nothing is summed.
+
+    Source: fit-for-use (Xiao et al. 2021), sections 4 and 7 for the baselines, section 6 for the hybrid.
+    """
+
+    goal: Goal = Goal.FIT_FOR_USE
+    weights: ErrorWeights = ErrorWeights.UNIFORM
+    trade: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "goal", Goal(self.goal))
+        object.__setattr__(self, "weights", ErrorWeights(self.weights))
+        if self.goal is Goal.FIT_FOR_USE and self.weights is not ErrorWeights.UNIFORM:
+            raise SpecError("error weights belong to the total-error and hybrid goals; fit-for-use sums no errors.")
+        if (self.goal is Goal.HYBRID) != (self.trade is not None):
+            raise SpecError("the hybrid goal, and only that, needs a trade: what a unit of variance costs in Δ².")
+        if self.trade is not None and not (
+            not isinstance(self.trade, bool) and isinstance(self.trade, (int, float)) and 0 < self.trade < math.inf
+        ):
+            raise SpecError(f"a trade is a positive finite number; got {self.trade!r}.")
+
+
+@final
+@dataclass(frozen=True)
+class CellBudgets:
+    """Personal privacy: relative budgets r of records, by their values of some attributes.
+
+    attributes: their names; they become structured.
+    values: one number from 0 to 1 for every combination of their values, in C order; the largest is 1. What is
+    minimised
+        is max_o prof_o / r_o: a unit whose records lie in cells of budget r pays at most r times that. 0 lets no query
+        count the cell.
+
+    Raises:
+        SpecError: numbers outside [0, 1], no 1 among them, no attribute or one twice.
+    """
+
+    attributes: tuple[str, ...]
+    values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", tuple(self.attributes))
+        object.__setattr__(self, "values", tuple(self.values))
+        if not self.attributes or len(set(self.attributes)) != len(self.attributes):
+            raise SpecError("cell budgets are given by one or more attributes, none twice.")
+        for x in self.values:
+            if isinstance(x, bool) or not isinstance(x, (int, float, np.number)) or not 0 <= x <= 1:
+                raise SpecError(f"a cell's relative budget is a number from 0 to 1; got {x!r}.")
+            if 0 < x < LEAST_SHARE:
+                raise SpecError(f"a cell's relative budget is 0, or at least {LEAST_SHARE:g}; got {x!r}.")
+        if not self.values or max(self.values) != 1:
+            raise SpecError("cell budgets are relative to the largest, which must be 1.")
+        object.__setattr__(self, "values", tuple(float(x) for x in self.values))
+
+    def along(self, domain: Domain, structured: Sequence[str]) -> NDArray[np.float64]:
+        """R of every joint cell of the structured attributes, (n_o,), in C order."""
+        table = aligned(domain, np.array(self.values), self.attributes, structured)
+        return np.broadcast_to(table, [domain[a].size for a in structured]).ravel()
+
+
+@final
+@dataclass(frozen=True)
+class Setting:
+    """How a small database is measured and estimated. index: k of the noise. temperature: τ, 0 for nearest answers."""
+
+    index: int
+    temperature: float
+
+
+class Variant(StrEnum):
+    """How the answers of a small database are estimated."""
+
+    FULL = "full"
+    PAPER = "paper"
+
+
+@final
+@dataclass(frozen=True)
+class SmallDatabase:
+    """What is known of a small database, so that its answers can be moved to what some database of that size gives.
+
+    Args:
+        size: n, public. At most so many records; exactly so many where the region is "exactly". The data are refused
+            where it does not hold, before anything is charged.
+        region: "at-most" (default), or "exactly", which needs neighbours that replace one record.
+        index: k of the Ky Fan noise, from 1; None chooses it by public simulation.
+        temperature: τ of the estimate, 0 for the nearest answers, at most 0.1; None chooses it likewise.
+        variant: "full" (default): everything is estimated. "paper": Algorithm 1 as printed, to compare with: k = ⌊ε n⌋
+            unless an index is given, the first k directions left as they are, and the others projected on n times the
+            hull of plus and minus all columns. Its answers are those of no histogram.
+
+    Raises:
+        SpecError: a size that is no whole number from 1, or another of these out of range.
+    """
+
+    size: int
+    region: Region = Region.AT_MOST
+    index: int | None = None
+    temperature: float | None = None
+    variant: Variant = Variant.FULL
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "region", Region(self.region))
+        except ValueError:
+            raise SpecError(f"a region is 'at-most' or 'exactly'; got {self.region!r}.") from None
+        try:
+            object.__setattr__(self, "variant", Variant(self.variant))
+        except ValueError:
+            raise SpecError(f"a variant is 'full' or 'paper'; got {self.variant!r}.") from None
+        if self.variant is Variant.PAPER and (self.region is not Region.AT_MOST or self.temperature):
+            raise SpecError("the variant of the paper has a region of its own and no temperature; leave both out.")
+        if self.region is Region.HULL:
+            raise SpecError(
+                "the hull of plus and minus all columns, of the paper, gives no histogram and is never nearer; the "
+                "region of a publication is 'at-most' or 'exactly'."
+            )
+        for what, number in (("size", self.size), ("index", self.index)):
+            if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+                raise SpecError(
+                    f"the {what} of a small database is a whole number of 1 or more; got {number!r}. The size must be "
+                    "public: it is not looked up in the data."
+                )
+        t = self.temperature
+        if t is not None and (isinstance(t, bool) or not isinstance(t, (int, float)) or not 0 <= t <= WARMEST):
+            raise SpecError(f"a temperature is a number from 0 to {WARMEST:g}; got {t!r}.")
+
+
+def aligned(domain: Domain, values: NDArray[Any], own: Sequence[str], onto: Sequence[str]) -> NDArray[Any]:
+    """Values in C order over some attributes, as an array along `onto`: of size 1 along those that are not its own."""
+    table = values.reshape([domain[a].size for a in own])
+    ordered = table.transpose([own.index(a) for a in onto if a in own])
+    return ordered.reshape([domain[a].size if a in own else 1 for a in onto])
+
+
+@final
+@dataclass(frozen=True)
+class Publication:
+    """Everything a plan depends on.
+
+    workload: the tables and their targets.
+    unit: who is protected.
+    source: what is publicly known of the data.
+    delta: at which ε is reported.
+    gap: relative gap that must be certified; None aims at 1e-6 and reports what was reached.
+    cap: refuse a plan that costs more.
+    budget: spend exactly this instead; the targets then only say how accurate tables are relative to each other.
+    title: shown in reports.
+    objective: what is minimised.
+    cell_budgets: relative budgets of records, by cell; None gives all the same.
+    beside: hashes of plans measured on the same records, whose charges this one's is composed with cell by cell.
+    free: whether the release must not raise what is spent: it is refused otherwise. Needs `beside`.
+    privacy: what is promised: ρ-zCDP by Gaussian noise, or pure ε by Laplace noise; "auto" asks a plan to choose.
+    finite: questions with finitely many answers, each charged its own ε beside the tables. A budget is what the tables
+        spend; a cap is for all together.
+    small: what is known of a small database: measured for the projection mechanism, whose answers are biased and far
+        nearer where there are few records. Needs a budget.
+    """
+
+    workload: Workload
+    unit: PrivacyUnit = field(default_factory=PrivacyUnit)
+    source: DataSource = field(default_factory=DataSource)
+    delta: float = 1e-6
+    gap: float | None = None
+    cap: Budget | None = None
+    budget: Budget | None = None
+    title: str = ""
+    objective: Objective = field(default_factory=Objective)
+    cell_budgets: CellBudgets | None = None
+    beside: tuple[str, ...] = ()
+    free: bool = False
+    privacy: Privacy = Privacy.ZCDP
+    finite: tuple[FiniteQuery, ...] = ()
+    small: SmallDatabase | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "privacy", Privacy(self.privacy))
+        except ValueError:
+            raise SpecError(f"privacy is 'zcdp', 'pure' or 'auto'; got {self.privacy!r}.") from None
+        self._check_privacy()
+        self._check_promise()
+        if not 0 < self.delta < 1:
+            raise SpecError(f"delta lies strictly between 0 and 1, such as 1e-6; got {self.delta!r}.")
+        if isinstance(self.gap, bool) or (self.gap is not None and not 1e-10 <= self.gap <= 10):
+            raise SpecError(f"gap is a relative distance to the proven bound, from 1e-10 to 10; got {self.gap!r}.")
+        if self.cap is not None and self.budget is not None:
+            raise SpecError("a budget is spent exactly, so a cap beside it says nothing; give one of the two.")
+        self._check_finite()
+        self._check_small()
+
+    def _check_small(self) -> None:
+        """What goes with a small database."""
+        if self.small is None:
+            return
+        refused = {
+            "a budget, such as an epsilon with its delta: its error depends on it": self.budget is None,
+            "privacy = 'zcdp', since its noise is Gaussian": self.privacy is not Privacy.ZCDP,
+            "the fit-for-use goal; targets only weigh tables": self.objective.goal is not Goal.FIT_FOR_USE,
+            "no cell budgets": self.cell_budgets is not None,
+            "no plans beside": bool(self.beside),
+        }
+        for what, wrong in refused.items():
+            if wrong:
+                raise SpecError(f"the projection mechanism needs {what}.")
+        own = self.budget is not None and self.budget.epsilon is not None
+        if self.small.variant is Variant.PAPER and self.small.index is None and not own:
+            raise SpecError(
+                "the index of the paper is ⌊ε n⌋: give the budget as an epsilon with its delta, or an index."
+            )
+        if self.small.region is Region.EXACTLY and not self.unit.fixes_size(drops=self.source.drops):
+            raise SpecError(
+                "where the number of records is exactly known, it is public: neighbours replace one record then, of "
+                "units with one record each, and no record is dropped. Ask for the region 'at-most', or for "
+                "replace-one neighbours."
+            )
+
+    def _check_finite(self) -> None:
+        object.__setattr__(self, "finite", tuple(self.finite))
+        if not self.finite:
+            return
+        if self.cell_budgets is not None:
+            raise SpecError(
+                "a finite answer costs its ε for every record, whatever its cell, so it goes with no cell budgets: "
+                "release it in a publication of its own."
+            )
+        names = [q.name for q in self.finite]
+        taken = sorted({n for n in names if names.count(n) > 1 or n in self.workload.tables.numbered})
+        if taken:
+            raise SpecError(f"the name {taken[0]!r} is given twice; questions and tables need names of their own.")
+        if self.finite and self.free:
+            raise SpecError("a question with finitely many answers costs its ε, so a publication with one is not free.")
+        for query in self.finite:
+            query.graph(self.workload.domain, self.unit, drops=self.source.drops)
+
+    def _check_privacy(self) -> None:
+        pairwise = self.unit.neighbours is Neighbours.REPLACE_ONE
+        if pairwise and (self.cell_budgets is not None or self.beside):
+            raise SpecError(
+                "cell budgets, and charges beside other plans, are about single records: they need add-or-remove-one "
+                "neighbours."
+            )
+        if self.budget is not None and self.objective.goal is Goal.HYBRID:
+            raise SpecError("a hybrid weighs privacy against error; a budget fixes privacy: use the total-error goal.")
+        if self.cell_budgets is not None:
+            domain = self.workload.domain
+            cells = math.prod(domain[a].size for a in self.cell_budgets.attributes)
+            if len(self.cell_budgets.values) != cells:
+                raise SpecError(
+                    f"the attributes {list(self.cell_budgets.attributes)} have {cells} combinations of values; "
+                    f"{len(self.cell_budgets.values)} cell budgets were given."
+                )
+        object.__setattr__(self, "beside", tuple(self.beside))
+        for name in self.beside:
+            if not isinstance(name, str) or re.fullmatch("[0-9a-f]{64}", name) is None:
+                raise SpecError(f"a plan is named by its SHA-256, 64 hexadecimal digits; got {name!r}.")
+        if self.free and not self.beside:
+            raise SpecError("only what stands beside other plans can be free; name them.")
+        if len(set(self.beside)) != len(self.beside):
+            raise SpecError("a plan is named twice beside this one.")
+
+    def _check_promise(self) -> None:
+        """What goes with pure ε, with ρ-zCDP, and with a choice between them."""
+        for what, limit in (("budget", self.budget), ("cap", self.cap)):
+            pure = limit is not None and limit.pure is not None
+            if pure and self.privacy is not Privacy.PURE:
+                raise SpecError(
+                    f"the {what} is an epsilon without delta, which only pure differential privacy can keep: ask for "
+                    "privacy = 'pure', or give a delta."
+                )
+            if limit is not None and not pure and self.privacy is Privacy.PURE:
+                raise SpecError(f"the {what} of a pure publication is an epsilon, and there is no delta beside it.")
+        if self.privacy is Privacy.ZCDP:
+            return
+        refused = {
+            "a hybrid": self.objective.goal is Goal.HYBRID,
+            "a cell budget": self.cell_budgets is not None,
+            "a charge beside other plans": bool(self.beside),
+        }
+        for what, said in refused.items():
+            if said:
+                raise SpecError(f"{what} needs Gaussian noise: it goes with privacy = 'zcdp' only.")
+        if self.privacy is Privacy.PURE and self.gap is not None:
+            raise SpecError(
+                "no bound is known that pure strategies reach, so no gap to it can be asked for; leave gap out: the "
+                "plan states its ratio to what is proven."
+            )
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """Attributes whose values are not alike: records have budgets by them, or a database is taken as a whole."""
+        if self.small is not None:
+            free, bound = exchangeable_attributes(self.workload)
+            return (*free, *bound)
+        return () if self.cell_budgets is None else self.cell_budgets.attributes
+
+    @property
+    def limits(self) -> tuple[tuple[str, Fraction], ...]:
+        """What the price may not exceed: "budget" or "cap", with its ρ."""
+        said = (("budget", self.budget), ("cap", self.cap))
+        return tuple((what, limit.as_rho()) for what, limit in said if limit is not None)

@@ -1,0 +1,720 @@
+"""Workloads: the tables that will be published, each with a name and a target.
+
+A table asks one *view* of each of its attributes (every value, "at most", ranges, a recode) and publishes every
+combination; a matrix workload asks any linear queries about the cells of a domain.
+"""
+
+from __future__ import annotations
+
+import abc
+import itertools
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar, final, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fitnoise.algebra import operators as op
+from fitnoise.errors import WorkloadError
+from fitnoise.kernel.domain import RESERVED, Attribute, Domain, Ordered
+from fitnoise.request.targets import By, BySize, Kind, PublicTotal, Target, check_confidence
+
+QUERY = "query"
+"""The column that numbers the rows of a matrix workload."""
+
+_T = TypeVar("_T")
+
+MAX_TABLES = 2**21
+"""Tables of one pattern: planning takes some hundred bytes for each of them and each of its margins."""
+
+Targets = float | By | BySize | Sequence[float] | NDArray[Any]
+"""A target of all tables of a pattern, or one number for each."""
+
+
+class View(abc.ABC):
+    """What a table asks along one attribute: a set of queries with a label each."""
+
+    word: str
+    """The word that tells this view from others in a table's default name."""
+
+    @abc.abstractmethod
+    def operator(self, attribute: Attribute) -> op.Operator:
+        """The queries, on the attribute's cells."""
+
+    @abc.abstractmethod
+    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
+        """What the released table shows for each query."""
+
+
+@final
+@dataclass(frozen=True)
+class Each(View):
+    """Every value on its own."""
+
+    word = ""
+
+    def operator(self, attribute: Attribute) -> op.Operator:
+        """The identity."""
+        return op.Identity(attribute.size)
+
+    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
+        """The values."""
+        return attribute.values
+
+
+@final
+@dataclass(frozen=True)
+class AtMost(View):
+    """Every "at most this value" (cumulative counts): the row labelled v counts records with value ≤ v."""
+
+    word = "prefix"
+
+    def operator(self, attribute: Attribute) -> op.Operator:
+        """Cumulative sums; WorkloadError when the attribute has no order."""
+        if not attribute.ordered:
+            raise WorkloadError(
+                "prefix needs an attribute with an order (Ordered or Binned); a categorical one has none."
+            )
+        return op.Prefix(attribute.size)
+
+    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
+        """The upper ends."""
+        return attribute.values
+
+
+@final
+@dataclass(frozen=True)
+class Ranges(View):
+    """Intervals of values, ends included; all of them when `bounds` is None."""
+
+    bounds: tuple[tuple[Any, Any], ...] | None = None
+    word = "ranges"
+
+    def _cells(self, attribute: Attribute) -> tuple[tuple[int, int], ...]:
+        if not attribute.ordered:
+            raise WorkloadError(
+                "ranges need an attribute with an order (Ordered or Binned); recode a categorical one instead."
+            )
+        if self.bounds is None:
+            n = attribute.size
+            if n > 2048:
+                raise WorkloadError(f"all ranges of {n} values are {n * (n + 1) // 2} queries; name the ranges wanted.")
+            return tuple((i, j) for i in range(n) for j in range(i, n))
+        return tuple((attribute.position(a), attribute.position(b)) for a, b in self.bounds)
+
+    def operator(self, attribute: Attribute) -> op.Operator:
+        """Interval sums."""
+        return op.Intervals(attribute.size, self._cells(attribute))
+
+    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
+        """Texts such as "18 – 64"."""
+        v = attribute.values
+        return tuple(str(v[i]) if i == j else f"{v[i]} – {v[j]}" for i, j in self._cells(attribute))
+
+
+@final
+@dataclass(frozen=True)
+class Recode(View):
+    """Named groups of values; groups may overlap and may leave values out."""
+
+    groups: tuple[tuple[str, tuple[Any, ...]], ...]
+    word = "recode"
+
+    def operator(self, attribute: Attribute) -> op.Operator:
+        """Group sums."""
+        return op.Groups(
+            attribute.size, tuple(tuple(attribute.position(v) for v in values) for _, values in self.groups)
+        )
+
+    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
+        """The groups' names."""
+        names = tuple(name for name, _ in self.groups)
+        if len(set(names)) != len(names):
+            raise WorkloadError(f"a recode names a group twice: {list(names)}.")
+        return names
+
+
+EACH = Each()
+
+
+@final
+@dataclass(frozen=True)
+class Table:
+    """One table to publish. Make it with :func:`table` or :func:`matrix_workload`.
+
+    `attributes` are its columns in order, `views` what is asked of those that are not shown value by value;
+    `matrix` is set instead for explicit queries about all cells of the domain.
+    """
+
+    name: str
+    attributes: tuple[str, ...]
+    target: Target
+    views: tuple[tuple[str, View], ...] = ()
+    matrix: op.Dense | None = None
+
+    def view(self, attribute: str) -> View:
+        """What is asked of one of the table's attributes."""
+        return dict(self.views).get(attribute, EACH)
+
+    def labels(self, domain: Domain) -> dict[str, tuple[str | int, ...]]:
+        """Row labels per column of the released table."""
+        if self.matrix is not None:
+            return {QUERY: tuple(range(self.matrix.shape[0]))}
+        return {a: self.view(a).labels(domain[a]) for a in self.attributes}
+
+    def shape(self, domain: Domain) -> tuple[int, ...]:
+        """Rows along each column of the released table."""
+        return tuple(len(v) for v in self.labels(domain).values())
+
+    def targets(self, domain: Domain) -> NDArray[np.float64]:
+        """The numbers of the target as the user said them, broadcast to the table's shape."""
+        shape = self.shape(domain)
+        number = self.target.number
+        if isinstance(number, BySize):
+            return np.broadcast_to(number.of(math.prod(shape)), shape)
+        if not isinstance(number, By):
+            return np.broadcast_to(np.float64(number), shape)
+        labels = self.labels(domain)
+        if number.attribute not in labels:
+            raise WorkloadError(
+                f"table {self.name!r} has a target by {number.attribute!r}, which is not one of its columns "
+                f"{list(labels)}."
+            )
+        axis = list(labels).index(number.attribute)
+        along = number.along(labels[number.attribute])
+        return np.broadcast_to(along.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
+
+    def variances(self, domain: Domain, confidence: float) -> NDArray[np.float64]:
+        """The variance asked for each number of the table, in people², of the table's shape."""
+        shape = self.shape(domain)
+        wanted = self.target.variance(_varying(self.targets(domain)), confidence, math.prod(shape))
+        return np.broadcast_to(wanted, shape)
+
+    def check(self, domain: Domain) -> None:
+        """Raise WorkloadError or DomainError unless the table can be asked of this domain."""
+        if self.matrix is not None:
+            if self.matrix.shape[1] != domain.size:
+                raise WorkloadError(
+                    f"the matrix has {self.matrix.shape[1]} columns; the domain has {domain.size} cells."
+                )
+            zero = np.flatnonzero(~self.matrix.matrix.any(axis=1))
+            if zero.size:
+                raise WorkloadError(
+                    f"query {zero[0]} is zero everywhere: its answer is always 0, without error; leave it out."
+                )
+        for a in self.attributes:
+            domain[a]
+            self.view(a).operator(domain[a])
+        self.targets(domain)
+
+
+class MadeOnDemand(Sequence[_T]):
+    """A sequence whose items exist when they are asked for."""
+
+    @abc.abstractmethod
+    def _made(self, i: int) -> _T:
+        """The item at a place from 0 on."""
+
+    @overload
+    def __getitem__(self, index: int) -> _T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[_T]: ...
+    def __getitem__(self, index: int | slice) -> _T | Sequence[_T]:
+        places = range(len(self))[index]
+        return self._made(places) if isinstance(places, int) else [self._made(i) for i in places]
+
+
+def slug(name: str) -> str:
+    """A table's file name without its ending: lower-case letters of any script, digits and underscores."""
+    return _underscored(name).strip("_") or "table"
+
+
+def _underscored(text: str) -> str:
+    return re.sub(r"[\W_]+", "_", text.lower())
+
+
+def _listed(value: str | Iterable[str] | None) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def table(
+    *attributes: str,
+    prefix: str | Sequence[str] | None = None,
+    ranges: str | Mapping[str, Sequence[tuple[Any, Any]] | None] | None = None,
+    recode: Mapping[str, Mapping[str, Iterable[Any]]] | None = None,
+    margin: float | By | BySize | None = None,
+    std_error: float | By | BySize | None = None,
+    variance: float | By | BySize | None = None,
+    max_deviation: float | By | BySize | None = None,
+    cv: float | By | BySize | None = None,
+    reference: float | PublicTotal | None = None,
+    confidence: float | None = None,
+    name: str | None = None,
+) -> Table:
+    """A table to publish: one number for every combination of its attributes' values.
+
+    Args:
+        attributes: names of attributes of the domain, shown value by value; none of all means the grand total.
+        prefix: attributes shown as "at most this value" instead.
+        ranges: attributes shown as ranges: a name for all ranges, or a mapping name → list of (first, last).
+        recode: attributes shown as groups: a mapping name → {group: values}.
+        margin: half-width of the interval at `confidence`, in people. Or exactly one of the following:
+        std_error: standard error, in people.
+        variance: variance, in people².
+        max_deviation: bound on the error of *all* numbers of the table at once, at `confidence`, in people.
+        cv: relative standard error (0.05 is 5 %) at the count given as `reference`.
+        reference: the public count a `cv` refers to, or a :class:`PublicTotal` spread over the table.
+        confidence: overrides the workload's for this table.
+        name: how the table is called; default: the attributes joined by "by".
+
+    Raises:
+        WorkloadError: no target or several, an attribute twice, a target that is not a positive finite number.
+
+    Example:
+        `table("status", prefix="age", margin=30)` publishes, for each status, every "age at most a" to ±30.
+    """
+    spans = {ranges: None} if isinstance(ranges, str) else dict(ranges or {})
+    views: dict[str, View] = {a: AtMost() for a in _listed(prefix)}
+    for extra in (
+        {a: Ranges(None if b is None else tuple((x, y) for x, y in b)) for a, b in spans.items()},
+        {a: Recode(tuple((str(g), tuple(v)) for g, v in m.items())) for a, m in (recode or {}).items()},
+    ):
+        for a, view in extra.items():
+            if a in views:
+                raise WorkloadError(f"attribute {a!r} has two views in one table; publish two tables.")
+            views[a] = view
+    for a in attributes:
+        if not isinstance(a, str):
+            raise WorkloadError(f"a table is made of attribute names; got {a!r}.")
+    listed = _listed(prefix)
+    columns = attributes + tuple(a for a in views if a not in attributes)
+    columns += tuple(a for i, a in enumerate(listed) if a in listed[:i])
+    if len(set(columns)) != len(columns):
+        twice = next(a for i, a in enumerate(columns) if a in columns[:i])
+        raise WorkloadError(f"attribute {twice!r} appears twice in one table.")
+    said = {
+        kind: number
+        for kind, number in zip(Kind, (margin, std_error, variance, max_deviation, cv), strict=True)
+        if number is not None
+    }
+    if len(said) != 1:
+        given = " and ".join(k.value for k in said) or "none"
+        raise WorkloadError(
+            f"a table needs exactly one target ({', '.join(k.value for k in Kind)}); got {given}. "
+            "If several must hold, give the strictest."
+        )
+    ((kind, number),) = said.items()
+    default = " by ".join(f"{a} {views[a].word}" if a in views else a for a in columns) or "total"
+    return Table(
+        name=name if name is not None else default,
+        attributes=columns,
+        target=Target(kind, number, confidence, reference),
+        views=tuple(views.items()),
+    )
+
+
+@final
+@dataclass(frozen=True)
+class Family(MadeOnDemand[Table]):
+    """All tables that show so many of some attributes: "all pairs of…". Make one with :func:`all_tables`.
+
+    A sequence of tables that exist as arrays: 161,700 of them are no more trouble than one.
+
+    Args:
+        template: what every table shows beside, and the target; its name, when given, goes before that of each table.
+        among: attributes of which every combination of `order` is shown, value by value.
+        order: how many.
+        numbers: targets of the tables, one each in the order of the combinations; None: the template's for all.
+
+    Raises:
+        WorkloadError: an order that cannot be, attributes twice, or numbers that are not one per table.
+    """
+
+    template: Table
+    among: tuple[str, ...]
+    order: int
+    numbers: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "among", tuple(self.among))
+        if self.template.matrix is not None:
+            raise WorkloadError("a table with a matrix asks about all cells; it takes no patterns.")
+        if not self.among:
+            raise WorkloadError("a pattern of tables needs attributes to choose from; got none.")
+        given = [*self.among, *self.template.attributes]
+        if len(set(given)) != len(given):
+            twice = next(a for i, a in enumerate(given) if a in given[:i])
+            raise WorkloadError(f"attribute {twice!r} appears twice among those of a pattern of tables.")
+        if isinstance(self.order, bool) or not isinstance(self.order, int) or not 1 <= self.order <= len(self.among):
+            raise WorkloadError(
+                f"a pattern of tables shows 1 to {len(self.among)} of its {len(self.among)} attributes; "
+                f"got {self.order!r}."
+            )
+        if len(self) > MAX_TABLES:
+            raise WorkloadError(
+                f"{len(self):,} tables show {self.order} of {len(self.among)} attributes; at most {MAX_TABLES:,} can "
+                "be planned together. Name fewer attributes, or a lower order."
+            )
+        number = self.template.target.number
+        if isinstance(number, By) and number.attribute not in self.template.attributes:
+            raise WorkloadError(
+                f"a target by {number.attribute!r} needs an attribute that every table of the pattern shows: give it "
+                "as one of the attributes beside the pattern."
+            )
+        if self.numbers is not None:
+            if len(self.numbers) != len(self):
+                raise WorkloadError(
+                    f"the pattern makes {len(self):,} tables; {len(self.numbers):,} targets were given."
+                )
+            numbers, target = _each_number(self.numbers, self.template.target), self.template.target
+            object.__setattr__(self, "numbers", numbers)
+            object.__setattr__(self, "template", replace(self.template, target=replace(target, number=numbers[0])))
+
+    def __len__(self) -> int:
+        return math.comb(len(self.among), self.order)
+
+    def _made(self, i: int) -> Table:
+        shown = tuple(self.among[a] for a in self.combinations[i])
+        t = self.template
+        target = t.target if self.numbers is None else replace(t.target, number=self.numbers[i])
+        return Table(self._named(shown), shown + t.attributes, target, t.views)
+
+    @cached_property
+    def combinations(self) -> NDArray[np.intp]:
+        """Positions among `among` of the attributes each table shows, (T, order), increasing along each row."""
+        flat = itertools.chain.from_iterable(itertools.combinations(range(len(self.among)), self.order))
+        return np.fromiter(flat, dtype=np.intp, count=len(self) * self.order).reshape(-1, self.order)
+
+    @property
+    def _around(self) -> tuple[str, str]:
+        """What stands before and after the attributes shown in each name."""
+        t = self.template
+        return f"{t.name}: " if t.name else "", "".join(f" by {_described(t, a)}" for a in t.attributes)
+
+    def _named(self, shown: Iterable[str]) -> str:
+        head, tail = self._around
+        return f"{head}{' by '.join(shown)}{tail}"
+
+    def describe(self) -> str:
+        """The pattern in words."""
+        head, tail = self._around
+        counted = {1: "each", 2: "all pairs", 3: "all triples"}.get(self.order, f"all sets of {self.order}")
+        return f"{head}{counted} of {len(self.among)} attributes{tail}"
+
+    def names(self) -> list[str]:
+        """The names of all tables."""
+        head, tail = self._around
+        words = np.array(self.among, dtype=object)[self.combinations].tolist()
+        return [f"{head}{' by '.join(w)}{tail}" for w in words]
+
+    def slugs(self) -> list[str]:
+        """The names of all tables' files, without their endings: as :func:`slug` makes them."""
+        parts = [slug(a) for a in self.among]
+        head, tail = self._around
+        if not all(re.search(r"[^\W_]", a) for a in self.among):
+            return [slug(name) for name in self.names()]
+        before, after = _underscored(head), _underscored(tail)
+        words = np.array(parts, dtype=object)[self.combinations].tolist()
+        return [f"{before}{'_by_'.join(w)}{after}".strip("_") for w in words]
+
+    def cells(self, domain: Domain) -> NDArray[np.float64]:
+        """How many numbers each table has, (T,)."""
+        sizes = np.array([domain[a].size for a in self.among], dtype=np.float64)
+        return np.asarray(sizes[self.combinations].prod(axis=1) * math.prod(self.template.shape(domain)))
+
+    def targets(self, domain: Domain) -> NDArray[np.float64]:
+        """The numbers of the targets, (T, rows along each attribute beside the pattern…), as :meth:`Table.targets`."""
+        number = self.template.target.number
+        beside = self.template.shape(domain)
+        if self.numbers is not None:
+            each = np.array(self.numbers, dtype=np.float64)
+        elif isinstance(number, BySize):
+            each = number.of(self.cells(domain))
+        else:
+            return np.broadcast_to(self.template.targets(domain), (len(self), *beside))
+        return np.broadcast_to(each.reshape(-1, *(1,) * len(beside)), (len(self), *beside))
+
+    def variances(self, domain: Domain, confidence: float) -> NDArray[np.float64]:
+        """The variance asked for each number, in people², in the shape of `targets`."""
+        numbers = self.targets(domain)
+        cells = self.cells(domain).reshape(-1, *(1,) * (numbers.ndim - 1))
+        return np.broadcast_to(self.template.target.variance(_varying(numbers), confidence, cells), numbers.shape)
+
+    def check(self, domain: Domain) -> None:
+        """Raise WorkloadError or DomainError unless the tables can be asked of this domain."""
+        for a in self.among:
+            domain[a]
+        if self.template.attributes:
+            self.template.check(domain)
+
+
+def _each_number(given: Iterable[Any], target: Target) -> tuple[float, ...]:
+    """Targets of several tables as floats; WorkloadError for the first that is none."""
+    said = tuple(given)
+    plain = all(type(x) is float for x in said) and bool(np.isfinite(said).all() and (np.array(said) > 0).all())
+    for x in () if plain else said:
+        if isinstance(x, (By, BySize)):
+            raise WorkloadError(f"a list of targets has one number for each table; got {x!r}.")
+        replace(target, number=x)
+    return tuple(float(x) for x in said)
+
+
+def _varying(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """An array without the repetitions that are no more than strides of 0: of length 1 there."""
+    return x[tuple(slice(None) if stride else slice(0, 1) for stride in x.strides)]
+
+
+def _described(t: Table, attribute: str) -> str:
+    word = t.view(attribute).word
+    return f"{attribute} {word}" if word else attribute
+
+
+def all_tables(
+    order: int,
+    among: Iterable[str],
+    *attributes: str,
+    prefix: str | Sequence[str] | None = None,
+    ranges: str | Mapping[str, Sequence[tuple[Any, Any]] | None] | None = None,
+    recode: Mapping[str, Mapping[str, Iterable[Any]]] | None = None,
+    margin: Targets | None = None,
+    std_error: Targets | None = None,
+    variance: Targets | None = None,
+    max_deviation: Targets | None = None,
+    cv: Targets | None = None,
+    reference: float | PublicTotal | None = None,
+    confidence: float | None = None,
+    name: str | None = None,
+) -> Family:
+    """All tables that show `order` of some attributes: `all_tables(2, names, margin=30)` is every pair.
+
+    Args:
+        order: how many of them each table shows, value by value.
+        among: names of attributes.
+        attributes: what every table shows beside them, value by value.
+        prefix: the same, as "at most this value".
+        ranges: the same, as ranges.
+        recode: the same, as groups.
+        margin: exactly one of this and the next four, as for :func:`table`; or a sequence of numbers, one per table, in
+            the order in which :func:`itertools.combinations` goes through `among`.
+        std_error: as for :func:`table`, or one per table.
+        variance: as for :func:`table`, or one per table.
+        max_deviation: as for :func:`table`, or one per table.
+        cv: as for :func:`table`, or one per table.
+        reference: as for :func:`table`.
+        confidence: as for :func:`table`.
+        name: put before the name of each table.
+
+    Returns:
+        The tables, to be given to :class:`Workload` beside others.
+
+    Raises:
+        WorkloadError: as :func:`table` and :class:`Family`.
+    """
+    if isinstance(among, str):
+        raise WorkloadError(f"a pattern of tables needs several attributes' names; got the text {among!r}.")
+    numbers = None
+    said: dict[str, Any] = {}
+    for kind, number in zip(Kind, (margin, std_error, variance, max_deviation, cv), strict=True):
+        said[kind.value] = number
+        if isinstance(number, (list, tuple, range, np.ndarray)):
+            numbers = tuple(np.atleast_1d(number).tolist() if isinstance(number, np.ndarray) else number)
+            said[kind.value] = 1.0  # for now: each table has its own
+    template = table(
+        *attributes,
+        prefix=prefix,
+        ranges=ranges,
+        recode=recode,
+        **said,
+        reference=reference,
+        confidence=confidence,
+        name=name or "",
+    )
+    return Family(template, tuple(among), order, numbers)
+
+
+@final
+class Tables(MadeOnDemand[Table]):
+    """The tables of a workload, in order: single ones and families, each in its place."""
+
+    def __init__(self, parts: Iterable[Table | Family]) -> None:
+        self.parts = tuple(parts)
+        self.starts = np.cumsum([0, *(len(p) if isinstance(p, Family) else 1 for p in self.parts)])
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def _made(self, i: int) -> Table:
+        place = int(np.searchsorted(self.starts, i, side="right")) - 1
+        part = self.parts[place]
+        return part if isinstance(part, Table) else part[i - int(self.starts[place])]
+
+    def __iter__(self) -> Iterator[Table]:
+        return itertools.chain.from_iterable([p] if isinstance(p, Table) else p for p in self.parts)
+
+    def __eq__(self, other: object) -> bool:
+        return self.parts == other.parts if isinstance(other, Tables) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.parts)
+
+    def __repr__(self) -> str:
+        return f"Tables({list(self.parts)!r})"
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of all tables."""
+        return list(itertools.chain.from_iterable([p.name] if isinstance(p, Table) else p.names() for p in self.parts))
+
+    @cached_property
+    def numbered(self) -> dict[str, int]:
+        """The place of each table, by name."""
+        return {name: i for i, name in enumerate(self.names)}
+
+    def slugs(self) -> list[str]:
+        """The names of all tables' files, without their endings."""
+        return list(
+            itertools.chain.from_iterable([slug(p.name)] if isinstance(p, Table) else p.slugs() for p in self.parts)
+        )
+
+
+@final
+@dataclass(frozen=True)
+class Workload:
+    """The tables to publish over a domain.
+
+    Args:
+        domain: the attributes.
+        tables: one or more tables, or patterns of them (:func:`all_tables`), with names that differ.
+        confidence: of every margin that does not say its own, and of the margins printed with the results.
+
+    Raises:
+        WorkloadError: no tables, names that repeat, or a table that cannot be asked of this domain.
+    """
+
+    domain: Domain
+    tables: Tables
+    confidence: float = 0.95
+
+    def __init__(self, domain: Domain, tables: Iterable[Table | Family], confidence: float = 0.95) -> None:
+        if isinstance(tables, (Table, Family)):
+            tables = (tables,)
+        items = Tables(tables.parts if isinstance(tables, Tables) else tables)
+        if not isinstance(domain, Domain):
+            raise WorkloadError(f"a workload needs a Domain; got {type(domain).__name__}.")
+        if not items.parts:
+            raise WorkloadError("a workload needs at least one table; got none.")
+        for t in items.parts:
+            if not isinstance(t, (Table, Family)):
+                raise WorkloadError(f"a workload is made of tables (see fitnoise.table); got {t!r}.")
+            name = t.name if isinstance(t, Table) else t.template.name or "-"
+            if not name.strip():
+                raise WorkloadError("a table's name must not be empty.")
+            t.check(domain)
+            wanted = _varying(t.variances(domain, check_confidence(confidence)))
+            if not ((wanted > 0) & np.isfinite(wanted)).all():
+                which = f"table {t.name!r}" if isinstance(t, Table) else t.describe()
+                raise WorkloadError(f"a target of {which} is too small or too large for double precision.")
+        files = items.slugs()
+        if len(set(files)) != len(files):
+            _refuse_twins(items, files)
+        object.__setattr__(self, "domain", domain)
+        object.__setattr__(self, "tables", items)
+        object.__setattr__(self, "confidence", check_confidence(confidence))
+
+    def __getitem__(self, name: str) -> Table:
+        return self.tables[self.number(name)]
+
+    def number(self, name: str) -> int:
+        """The place of a table, by name."""
+        if name not in self.tables.numbered:
+            raise WorkloadError(f"no table {name!r}; the workload has {some(self.tables.names)}.")
+        return self.tables.numbered[name]
+
+
+def some(names: Sequence[str], most: int = 12) -> str:
+    """Names as a list, for an error; of very many, the first."""
+    if len(names) <= most:
+        return str(list(names))
+    return f"{len(names):,} tables, the first of them {list(names[:most])}"
+
+
+def _refuse_twins(tables: Tables, files: Sequence[str]) -> None:
+    seen: dict[str, str] = {}
+    for name, key in zip(tables.names, files, strict=True):
+        if key in seen:
+            raise WorkloadError(
+                f"tables {seen[key]!r} and {name!r} would be written to the same file {key!r}; "
+                "give one of them another name."
+            )
+        seen[key] = name
+
+
+def matrix_workload(
+    matrix: ArrayLike,
+    *,
+    variances: ArrayLike | None = None,
+    std_errors: ArrayLike | None = None,
+    margins: ArrayLike | None = None,
+    domain: Domain | None = None,
+    confidence: float = 0.95,
+    name: str = "queries",
+) -> Workload:
+    """Any linear queries about the cells of a domain, one a row.
+
+    Args:
+        matrix: W, shape (m, d), finite, no zero row. Cells in C order of the domain.
+        variances: c, one number or shape (m,), in people². Or exactly one of the following:
+        std_errors: one number or shape (m,), in people.
+        margins: half-widths at `confidence`, one number or shape (m,), in people.
+        domain: of d cells; default: one attribute `cell` with values 0 … d − 1.
+        confidence: for margins asked and printed.
+        name: of the one table.
+
+    Raises:
+        WorkloadError: shapes that disagree, non-finite entries, a zero query, targets that are not positive.
+    """
+    dense = op.Dense(np.asarray(matrix))
+    m, d = dense.shape
+    said = [
+        (kind, x)
+        for kind, x in (
+            (Kind.VARIANCE, variances),
+            (Kind.STD_ERROR, std_errors),
+            (Kind.MARGIN, margins),
+        )
+        if x is not None
+    ]
+    if len(said) != 1:
+        raise WorkloadError("a matrix workload needs exactly one of variances, std_errors and margins.")
+    ((kind, numbers),) = said
+    values = np.asarray(numbers)
+    if values.dtype.kind not in "iuf" or values.shape not in ((), (m,)):
+        raise WorkloadError(
+            f"targets of {m} queries are one number or {m} numbers; got shape {values.shape} of {values.dtype}."
+        )
+    number: float | By = float(values) if values.ndim == 0 else By(QUERY, [float(v) for v in values])
+    where = domain if domain is not None else Domain(cell=Ordered(0, d - 1))
+    if QUERY in where or QUERY in RESERVED:
+        raise WorkloadError(f"an attribute may not be called {QUERY!r} in a matrix workload.")
+    return Workload(where, [Table(name, (), Target(kind, number), matrix=dense)], confidence)
+
+
+def exchangeable_attributes(workload: Workload, apart: Iterable[str] = ()) -> tuple[list[str], list[str]]:
+    """(exchangeable, structured) attributes that some table uses, in domain order; those `apart` are structured."""
+    parts = workload.tables.parts
+    templates = [p if isinstance(p, Table) else p.template for p in parts]
+    if any(t.matrix is not None for t in templates):
+        return [], list(workload.domain)
+    used = {a for t in templates for a in t.attributes} | set(apart)
+    used |= {a for p in parts if isinstance(p, Family) for a in p.among}
+    structured = set(apart)
+    structured |= {a for t in templates for a in t.attributes if t.view(a) is not EACH}
+    structured |= {t.target.number.attribute for t in templates if isinstance(t.target.number, By)}
+    names = [a for a in workload.domain if a in used]
+    return [a for a in names if a not in structured], [a for a in names if a in structured]

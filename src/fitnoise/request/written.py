@@ -1,0 +1,107 @@
+"""Publications as documents: what users say, written down again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fitnoise.kernel.designs.questions import FiniteQuery, Question
+from fitnoise.kernel.domain import plain
+from fitnoise.request.publication import Budget, CellBudgets, SmallDatabase
+from fitnoise.request.targets import By, BySize, PublicTotal
+from fitnoise.request.workloads import AtMost, Family, Ranges, Recode, Table
+
+_ORDERS = {"singles": 1, "pairs": 2, "triples": 3}
+
+
+def _cost_document(b: Budget | None, delta: float) -> dict[str, Any] | None:
+    if b is None:
+        return None
+    return {
+        "rho": None if b.rho is None else str(b.rho),
+        "mu": b.mu,
+        "epsilon": b.epsilon if b.pure is None else str(b.pure),
+        "delta": None if b.delta == delta else b.delta,
+    }
+
+
+def _cell_budgets_document(b: CellBudgets | None) -> dict[str, Any] | None:
+    return None if b is None else {"attributes": list(b.attributes), "values": list(b.values)}
+
+
+def _table_document(part: Table | Family) -> dict[str, Any]:
+    family = part if isinstance(part, Family) else None
+    t = part.template if isinstance(part, Family) else part
+    target, reference = t.target, t.target.reference
+    spread = {"total": float(reference.total)} if isinstance(reference, PublicTotal) else None
+    out: dict[str, Any] = {
+        "name": t.name or None,
+        target.kind.value: _number_document(target.number),
+        "reference": spread if isinstance(reference, PublicTotal) or reference is None else float(reference),
+        "confidence": target.confidence,
+    }
+    if family is not None:
+        words = {n: word for word, n in _ORDERS.items()}
+        out |= {"all": words.get(family.order, family.order), "among": list(family.among)}
+        if family.numbers is not None:
+            out[target.kind.value] = list(family.numbers)
+    if t.matrix is not None:
+        return out | {"matrix": t.matrix.matrix.tolist()}
+    views = dict(t.views)
+    out["attributes"] = list(t.attributes)
+    out["prefix"] = [a for a, v in views.items() if isinstance(v, AtMost)] or None
+    out["ranges"] = {
+        a: "all" if v.bounds is None else [_plain(b) for b in v.bounds]
+        for a, v in views.items()
+        if isinstance(v, Ranges)
+    } or None
+    out["recode"] = {
+        a: {g: _plain(values) for g, values in v.groups} for a, v in views.items() if isinstance(v, Recode)
+    } or None
+    return out
+
+
+def _small_document(small: SmallDatabase | None) -> dict[str, Any]:
+    if small is None:
+        return {}
+    said = {
+        "region": small.region.value,
+        "index": small.index,
+        "temperature": small.temperature,
+        "variant": small.variant.value,
+    }
+    usual = small == SmallDatabase(small.size)
+    return {"mechanism": "projection", "size": small.size, "projection": None if usual else said}
+
+
+def _finite_document(q: FiniteQuery) -> dict[str, Any]:
+    where = [{a: _plain(values) for a, values in condition} for condition in q.where]
+    return {
+        "name": q.name,
+        "query": q.question,
+        "attribute": q.attribute,
+        "where": where if q.question is Question.COUNTS else where[0] if where else None,
+        "people": q.people,
+        "epsilon": str(q.epsilon),
+        "prior": None if q.prior is None else list(q.prior),
+        "aim": q.aim,
+    }
+
+
+def _number_document(number: float | By | BySize) -> Any:
+    if isinstance(number, BySize):
+        least, most = (None if x is None else float(x) for x in (number.least, number.most))
+        return {"coefficient": float(number.coefficient), "power": float(number.power), "least": least, "most": most}
+    return _by_document(number) if isinstance(number, By) else float(number)
+
+
+def _by_document(by: By) -> dict[str, Any]:
+    values: Any = [float(v) for v in by.values if not isinstance(v, tuple)]
+    if by.named:
+        values = {str(v[0]): float(v[1]) for v in by.values if isinstance(v, tuple)}
+    return {"by": by.attribute, "values": values, "default": None if by.default is None else float(by.default)}
+
+
+def _plain(values: Sequence[Any]) -> list[Any]:
+    """NumPy scalars as plain values."""
+    return [plain(v) for v in values]

@@ -1,1 +1,0 @@
-"""Solvers: one file per method. Each returns weights and a status; evidence is recomputed elsewhere."""

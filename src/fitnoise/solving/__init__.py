@@ -1,0 +1,1 @@
+"""What is minimised, by whom, and what proves it. No publication, no data."""

@@ -1,0 +1,98 @@
+"""What every solver takes and returns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import final
+
+import numpy as np
+
+from fitnoise.kernel.arrays import Floats
+from fitnoise.solving.problems import Linearisation, Problem
+
+Weights = tuple[Floats, Floats]
+"""(p, q): weights of the cells, summing to 1, and of the constraints."""
+
+Progress = Callable[[int, float], None]
+"""Called after each iteration with its number and the relative gap certified so far."""
+
+
+class Status(StrEnum):
+    """How a solve ended, as a sentence that says what to do."""
+
+    CONVERGED = "the requested gap was reached"
+    ITERATIONS = "stopped at the iteration limit; the plan is valid at the gap stated, more iterations may narrow it"
+    STALLED = "no further progress in floating point; the plan is valid at the gap stated"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Weights found by a solver, and what it believes of them (certificates are recomputed from the problem).
+
+    primal: (p, q) whose covariance was cheapest. dual: (p, q) whose lower bound was highest.
+    """
+
+    primal: Weights
+    dual: Weights
+    upper: float
+    lower: float
+    iterations: int
+    status: Status
+
+    @property
+    def gap(self) -> float:
+        """Upper / lower − 1."""
+        return relative_gap(self.upper, self.lower)
+
+    def raised(self, upper: float, status: Status) -> Solution:
+        """The same with a larger upper bound, and why."""
+        return replace(self, upper=upper, status=status)
+
+
+def relative_gap(upper: float, lower: float) -> float:
+    """Upper/lower − 1; infinite while nothing is proven."""
+    return upper / lower - 1 if lower > 0 else math.inf
+
+
+def attempt(problem: Problem, w: Floats) -> Linearisation | None:
+    """The problem at w = (p, q); None where it cannot be evaluated in floating point."""
+    try:
+        at = problem.linearise(w[: problem.cells], w[problem.cells :])
+    except np.linalg.LinAlgError:
+        return None
+    return at if at.value.finite else None
+
+
+class Incumbent:
+    """The best bounds a search has seen, and the weights w = (p, q) they were seen at."""
+
+    def __init__(self) -> None:
+        self.upper, self.lower = math.inf, 0.0
+        self.primal = self.dual = np.zeros(0)
+
+    def see(self, w: Floats, upper: float, lower: float) -> None:
+        """Keep the weights if they are better than what was seen before, for each side."""
+        if upper < self.upper:
+            self.upper, self.primal = upper, w
+        if lower > self.lower:
+            self.lower, self.dual = lower, w
+
+    @property
+    def gap(self) -> float:
+        """Best upper over best lower bound, less one."""
+        return relative_gap(self.upper, self.lower)
+
+    def solution(self, cells: int, iterations: int, status: Status) -> Solution:
+        """What a solver returns; the first `cells` weights are p."""
+        return Solution(
+            primal=(self.primal[:cells], self.primal[cells:]),
+            dual=(self.dual[:cells], self.dual[cells:]),
+            upper=self.upper,
+            lower=self.lower,
+            iterations=iterations,
+            status=status,
+        )

@@ -1,0 +1,475 @@
+"""Certificates: a value that is reached and a bound nothing can beat, both recomputed from the problem.
+
+By strong duality, for any p on the cells and any weights w ≥ 0 of the numbers' variances,
+
+    ν(p, w) = Σ_S mult_S ‖ diag(w)^½ R_S diag(p/r)^½ ‖_* ,      ‖·‖_* the sum of singular values,
+
+R_S the stacked queries R_A / n_A of the tables that reach sector S, proves for every mechanism of its kind
+
+| asked | weights | proven |
+|---|---|---|
+| every var_j ≤ c_j | w = q/c, Σq = 1 | Δ² ≥ g² ν² |
+| Σ ω var ≤ Σ ω c (total error) | w = ω / Σ ω c | Δ² ≥ g² ν² |
+| Δ² + λ Σ ω var, every var_j ≤ c_j (hybrid) | w = q/c + λω, q ≥ 0 | Δ² + λ Σ ω var ≥ 2 g ν − Σq |
+
+with Σp = 1, Δ² = g² max_o prof_o / r_o for units of g records. Whatever the weights are, the bound holds: a solver can
+only make it weak, never wrong. No code is shared with the solvers but the meaning of a pair.
+
+For replace-one neighbours p weighs pairs of records instead, and diag(p) becomes, in every sector,
+Σ p (e_o e_oᵀ + e_o' e_o'ᵀ − χ_S (e_o e_o'ᵀ + e_o' e_oᵀ)) over pairs with structured cells o, o' that agree on the
+exchangeable attributes T, χ_S = Π_{a∈S} (1 if a ∈ T else −1/(n_a − 1)): the mean of (e_i − e_j)(e_i − e_j)ᵀ over all
+pairs of that kind.
+
+The Ky Fan design has its own pair of numbers: for weights q of the cells, Σq = 1, and any covariance Σ of noise on the
+answers, with M = A diag(q) Aᵀ and h_k as in :func:`ky_fan_lower`,
+
+    h_k(M)² ≤ min { ‖Σ‖_(k) : a_eᵀ Σ⁻¹ a_e ≤ 1 } ≤ ‖Σ‖_(k) · max_e a_eᵀ Σ⁻¹ a_e.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, final
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+
+from fitnoise.algebra import rules
+from fitnoise.algebra.operators import Array, Operator
+from fitnoise.errors import PlanError
+from fitnoise.kernel.arrays import Floats
+from fitnoise.solving.sectors import Decomposition, SectorGroup
+
+EPS = float(np.finfo(np.float64).eps)
+
+SLACK = 1e-12
+"""Allowance for rounding, relative to a sector's sum of singular values, beside 2 k ε."""
+
+CHUNK = 2**22
+"""Entries of a stack of matrices decomposed at once."""
+
+NOBODY = -1
+"""In place of a pair's second cell: the neighbour lacks the record."""
+
+
+@final
+@dataclass(frozen=True)
+class Certificate:
+    """What the plan reaches of what it minimises, and a lower bound for every unbiased Gaussian linear mechanism.
+
+    value: computed from the integers of the strategy. bound: from the dual weights. gap: value/bound − 1.
+    """
+
+    value: float
+    bound: float
+
+    def __post_init__(self) -> None:
+        if not (0 < self.bound <= self.value * (1 + 1e-9) < float("inf")):
+            raise PlanError(
+                "a certificate needs 0 < bound ≤ value; the weights or the strategy are not what they claim to be."
+            )
+
+    @property
+    def gap(self) -> float:
+        """Relative gap, at least 0."""
+        return max(self.value / self.bound - 1, 0.0)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Kinds of pairs of neighbouring records.
+
+    agree: bit a is set where they agree on exchangeable attribute a, one Python integer per pair.
+    first, second: their structured cells (n,); second is NOBODY where one of the two data sets lacks the record.
+    """
+
+    agree: tuple[int, ...]
+    first: NDArray[np.intp]
+    second: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, keys: Iterable[tuple[int, int, int]]) -> Self:
+        """From (agree, first, second)."""
+        listed = [(int(t), int(o), int(u)) for t, o, u in keys]
+        cells = np.array([(o, u) for _, o, u in listed], dtype=np.intp).reshape(-1, 2)
+        return cls(tuple(t for t, _, _ in listed), cells[:, 0].copy(), cells[:, 1].copy())
+
+    def __len__(self) -> int:
+        return len(self.agree)
+
+    def keys(self) -> list[tuple[int, int, int]]:
+        """(agree, first, second) of each."""
+        return [(t, int(o), int(u)) for t, o, u in zip(self.agree, self.first, self.second, strict=True)]
+
+    def chi(self, attributes: tuple[int, ...], sizes: tuple[int, ...]) -> Floats:
+        """χ_S of every pair, (n,)."""
+        known: dict[int, float] = {}
+        for t in set(self.agree):
+            known[t] = math.prod(1.0 if t >> a & 1 else -1 / (n - 1) for a, n in zip(attributes, sizes, strict=True))
+        return np.array([known[t] for t in self.agree])
+
+    def reach(self, p: Floats, cells: int) -> Floats:
+        """Σ p over the pairs that touch each structured cell, (n_o,)."""
+        out = np.bincount(self.first, p, minlength=cells)
+        there = self.second != NOBODY
+        return np.asarray(out + np.bincount(self.second[there], p[there], minlength=cells))
+
+    def moment(self, p: Floats, chi: Floats, cells: int) -> Floats:
+        """Σ p (e eᵀ + u uᵀ − χ (e uᵀ + u eᵀ)), (n_o, n_o); a record that comes or goes alone has no u."""
+        there = self.second != NOBODY
+        cross = np.zeros((cells, cells))
+        np.add.at(cross, (self.first[there], self.second[there]), (p * chi)[there])
+        return np.diag(self.reach(p, cells)) - cross - cross.T
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Dual weights: what proves a bound.
+
+    cells: p, one per structured cell, or per pair. numbers: q, one per number; nothing for total error.
+    pairs: what `cells` weighs, for replace-one neighbours.
+    """
+
+    cells: Floats
+    numbers: Floats
+    pairs: Pairs | None = None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """What is minimised.
+
+    weights: ω of every number, for total error and hybrids; None asks every number for its own target.
+    trade: λ of a hybrid; None without.
+    relative: r of every structured cell; None is 1.
+    factor: g², for units of g records.
+    alone: for replace-one neighbours, whether a single record may also come or go.
+    """
+
+    weights: Floats | None = None
+    trade: float | None = None
+    relative: Floats | None = None
+    factor: int = 1
+    alone: bool = False
+
+
+def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Terms) -> float:
+    """The bound that the evidence proves.
+
+    Args:
+        decomposition: the problem.
+        evidence: weights at least 0; p is normalised here, and so is q unless it is that of a hybrid.
+        terms: what is minimised.
+
+    Raises:
+        PlanError: weights that are negative, not finite, of the wrong shape or all zero.
+    """
+    d = decomposition
+    cells = d.cells if evidence.pairs is None else len(evidence.pairs)
+    _check("p", evidence.cells, cells, positive=True)
+    total_only = terms.weights is not None and terms.trade is None
+    _check("q", evidence.numbers, 0 if total_only else len(d.variances), positive=terms.weights is None)
+    if evidence.pairs is not None:
+        first, second = evidence.pairs.first, evidence.pairs.second
+        if min(first.min(), second.min() - NOBODY) < 0 or max(first.max(), second.max()) >= d.cells:
+            raise PlanError("a pair of records names a cell that does not exist; the plan proves nothing.")
+        if not terms.alone and (second == NOBODY).any():
+            raise PlanError(
+                "no record comes or goes alone here, as the evidence would have it; the plan proves nothing."
+            )
+    p = evidence.cells / evidence.cells.sum() * terms.factor
+    if terms.relative is not None:
+        p = np.divide(p, terms.relative, out=np.zeros_like(p), where=terms.relative > 0)
+    if terms.weights is None:
+        w = evidence.numbers / evidence.numbers.sum() / d.variances
+    elif terms.trade is None:
+        w = terms.weights / float(terms.weights @ d.variances)
+    else:
+        w = evidence.numbers / d.variances + terms.trade * terms.weights
+    nu = _nu(d, p, w, evidence.pairs)
+    return nu**2 if terms.trade is None else 2 * nu - float(evidence.numbers.sum())
+
+
+def _check(name: str, w: Floats, n: int, *, positive: bool) -> None:
+    if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or (positive and w.sum() <= 0):
+        raise PlanError(f"dual weights {name} must be {n} numbers ≥ 0, not all 0; the plan proves nothing.")
+
+
+def _nu(d: Decomposition, p: Floats, w: Floats, pairs: Pairs | None) -> float:
+    """ν(p, w), rounded down."""
+    nu = 0.0
+    for group in d.groups:
+        stacked = _stack(d, group, w)
+        if pairs is None:
+            norms = _group_norms(stacked, p)
+        else:
+            norms = np.empty(len(group))
+            known: dict[tuple[bytes, bytes], float] = {}
+            for i, (attributes, sizes) in enumerate(zip(group.attributes, group.sizes, strict=True)):
+                chi = pairs.chi(tuple(attributes.tolist()), tuple(sizes.tolist()))
+                weights = [(queries, u[i]) for queries, u in stacked]
+                key = chi.tobytes(), b"".join(u.tobytes() for _, u in weights)
+                if key not in known:
+                    moment = pairs.moment(p, chi, d.cells)
+                    known[key] = _sector_norm(weights, pairs.reach(p, d.cells), moment, len(pairs))
+                norms[i] = known[key]
+        nu += float(group.multiplicity @ np.maximum(norms, 0.0))
+    return nu
+
+
+def _stack(d: Decomposition, group: SectorGroup, w: Floats) -> list[tuple[Array | Operator, Floats]]:
+    """The different queries that reach a group's sectors, (m, n_o), and the weights of their rows, (K, m).
+
+    Rows that several tables share count once: √w₁ r over √w₂ r has the singular values of √(w₁ + w₂) r.
+    """
+    found: dict[int, tuple[Array | Operator, Floats]] = {}
+    for m in group.members:
+        tables = d.tables[m.tables]
+        own = m.incidence @ (w[tables.numbers] / tables.cells[:, None] ** 2)
+        key = id(tables.queries)
+        found[key] = tables.queries, (found[key][1] + own if key in found else own)
+    return list(found.values())
+
+
+def _group_norms(stacked: Sequence[tuple[Array | Operator, Floats]], p: Floats) -> Floats:
+    """‖ diag(w)^½ R_S diag(p)^½ ‖_* of every sector of a group, (K,), less an allowance for rounding."""
+    count = len(stacked[0][1])
+    matrices = [q for q, _ in stacked if isinstance(q, np.ndarray)]
+    if count == 1 or len(matrices) < len(stacked):
+        return np.array([_sector_norm([(q, u[i]) for q, u in stacked], p, None, 0) for i in range(count)])
+    rows, roots = np.concatenate(matrices) * np.sqrt(p), np.sqrt(np.concatenate([u for _, u in stacked], axis=1))
+    if len(rows) == 1:
+        return np.asarray((1 - SLACK) * roots[:, 0] * math.sqrt((rows**2).sum()))
+    if rows.shape[1] > len(rows):  # an orthogonal change of the cells' coordinates leaves singular values as they are
+        rows = sl.qr(rows.T, mode="r")[0][: len(rows)].T
+    step = max(1, CHUNK // rows.size)
+    norms = [
+        np.linalg.svd(roots[i : i + step, :, None] * rows, compute_uv=False).sum(axis=1) for i in range(0, count, step)
+    ]
+    return np.asarray((1 - SLACK - 2 * EPS * min(rows.shape)) * np.concatenate(norms))
+
+
+def _sector_norm(
+    parts: Sequence[tuple[Array | Operator, Floats]], reach: Floats, moment: Floats | None, summed: int
+) -> float:
+    """‖ diag(w)^½ R_S D_S^½ ‖_*, less an allowance for rounding.
+
+    `parts` are the queries, (m, n_o), and their weights, (m,). D_S is `moment`, the sum of that many terms, with
+    D_S ≼ 2 diag(reach); without one it is diag(reach) itself. From the matrix itself where there is one and D_S is
+    diagonal. Otherwise from the eigenvalues of N^½ D_S N^½, N = R_Sᵀ diag(w) R_S, after both were scaled by what weighs
+    on each cell, so that no cell hides another's rounding.
+    """
+    scale, n = np.sqrt(reach), len(reach)
+    if all(isinstance(q, np.ndarray) for q, _ in parts):
+        stacked = np.concatenate([np.sqrt(x)[:, None] * q for q, x in parts]) * scale
+        if moment is None:
+            return float((1 - SLACK - 2 * EPS * min(stacked.shape)) * _nuclear_norm(stacked))
+        root = sl.qr(stacked, mode="r")[0][:n]
+    else:
+        gram = np.zeros((n, n))
+        for q, x in parts:
+            gram += (q.T * x) @ q if isinstance(q, np.ndarray) else rules.weighted_gram(q, x)
+        gram *= scale[:, None] * scale
+        if moment is None:
+            return _sum_of_roots(sl.eigvalsh(gram), 8 * n)
+        own, axes = sl.eigh(gram)
+        root = np.sqrt(np.maximum(own, 0))[:, None] * axes.T
+    inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
+    even = moment * inverse[:, None] * inverse
+    size = float((root**2).sum())  # at least the norm of N, which cancellation may leave none of
+    return _sum_of_roots(sl.eigvalsh(root @ even @ root.T), 16 * n + summed, size)
+
+
+def _sum_of_roots(values: NDArray[Any], steps: int, size: float = 0.0) -> float:
+    """Σ √λ of a positive semidefinite matrix, rounded down: its eigenvalues are off by `steps` ε of its norm at most.
+
+    Sums of terms ≥ 0 are off by an ε a term, and a symmetric eigenproblem by about n ε of the norm.
+    """
+    off = steps * EPS * max(size, float(values.max()))
+    return float(np.sqrt(np.maximum(values - off, 0)).sum())
+
+
+def _nuclear_norm(a: Floats) -> float:
+    if min(a.shape) == 1:
+        return float(np.sqrt((a**2).sum()))
+    tall = a if len(a) >= a.shape[1] else a.T
+    return float(sl.svdvals(sl.qr(tall, mode="r")[0][: tall.shape[1]] if len(tall) > tall.shape[1] else tall).sum())
+
+
+# --- the Ky Fan design -------------------------------------------------------------------------------------------
+
+OUTSIDE = 1e-9
+"""Relative length of the part of a column outside the noise above which the noise does not hide it."""
+
+
+def ky_fan_certificate(queries: Floats, weights: Floats, factor: Floats, k: int) -> Certificate:
+    """What a covariance of noise reaches of the least ‖Σ‖_(k) at sensitivity 1, and what weights prove of it.
+
+    Args:
+        queries: A (m, N).
+        weights: q (N,).
+        factor: F (m, s), Σ = F Fᵀ.
+        k: at least 1.
+
+    Raises:
+        PlanError: as of :func:`ky_fan_lower` and :func:`ky_fan_upper`.
+
+    **Guarantees**
+        * as of the two; nothing of the search is used or believed.
+    """
+    return Certificate(value=ky_fan_upper(queries, factor, k), bound=ky_fan_lower(queries, weights, k))
+
+
+def ky_fan_lower(queries: Floats, weights: Floats, k: int) -> float:
+    """h_k(A diag(q) Aᵀ)², which no ‖Σ‖_(k) of sensitivity 1 is below; rounded down.
+
+    With the singular values s of Y = A diag(q)^½ and t the smallest number with (Σ_{i>t} s_i²)/(k − t) ≥ s_{t+1}²,
+
+        h_k = Σ_{i≤t} s_i + (k − t)^½ (Σ_{i>t} s_i²)^½ = max { ⟨Z, Y⟩ : ‖Z‖ ≤ 1, ‖Z‖_F² ≤ k }.
+
+    For Σ of sensitivity 1 and that Z, ⟨Z, Y⟩ = ⟨Σ^½ Z, Σ^−½ Y⟩ ≤ (tr Σ Z Zᵀ)^½ (Σ_e q_e a_eᵀ Σ⁻¹ a_e)^½. The second
+    factor is at most 1; the first at most ‖Σ‖_(k)^½, since 0 ≼ Z Zᵀ ≼ I and its trace is at most k.
+
+    Args:
+        queries: A (m, N), finite.
+        weights: q ≥ 0 (N,), normalised here.
+        k: at least 1.
+
+    Raises:
+        PlanError: queries, weights or k that are none.
+
+    **Guarantees**
+        * a bound for any weights: a solver can only make it weak, never wrong;
+        * h_k is a norm of Y between ‖Y‖_F and √k ‖Y‖_F, so errors of n ε ‖Y‖_F, n the smaller side, cost √k n ε of it:
+          four times that is taken off, and SLACK.
+
+    Source: Theorem 4.2 of Nikolov, ICALP 2015, where the left side of the equality is printed with a square too many;
+    the proof in three lines is ours.
+    """
+    _ky_fan_asked(queries, k)
+    _check("q", weights, queries.shape[1], positive=True)
+    y = queries * np.sqrt(weights / weights.sum())
+    tall = y if len(y) >= y.shape[1] else y.T
+    s = sl.svdvals(sl.qr(tall, mode="r")[0][: tall.shape[1]])
+    h = _dual_ky_fan(s, k)
+    return (max(h * (1 - SLACK - 4 * math.sqrt(min(k, len(s))) * len(s) * EPS), 0.0)) ** 2
+
+
+def _dual_ky_fan(s: Floats, k: int) -> float:
+    """h_k from singular values, falling."""
+    k = min(k, len(s))
+    squares = np.cumsum(s[::-1] ** 2)[::-1]
+    t = 0
+    while t < k - 1 and squares[t] < (k - t) * s[t] ** 2 * (1 - 4 * EPS):
+        t += 1
+    return float(s[:t].sum() + math.sqrt((k - t) * squares[t]))
+
+
+def _dual_ky_fan_squared(values: Floats, trace: float, k: int) -> float:
+    """h_k from computed eigenvalues, falling, and the trace, rounded down: ⟨Z, Y⟩ for a Z that is certainly allowed."""
+    n = len(values)
+    off = 8 * n * EPS * float(values[0])
+    rest = np.cumsum(np.maximum(values, 0)[::-1])[::-1]
+    t = 0
+    while t < k - 1 and rest[t] < (k - t) * values[t]:
+        t += 1
+    left = trace - float(values[:t].sum())
+    slack = t * off + 2 * n * EPS * trace
+    cap = max((left + slack) / (k - t), float(values[t]) + off)
+    return float(np.sqrt(np.maximum(values[:t] - off, 0)).sum()) + max(left - slack, 0.0) / math.sqrt(cap)
+
+
+def ky_fan_upper(queries: Floats, factor: Floats, k: int) -> float:
+    """‖Σ‖_(k) · max_e a_eᵀ Σ⁻¹ a_e for Σ = F Fᵀ; rounded up.
+
+    The product is what Σ costs when it is scaled to sensitivity 1. Everything is computed from singular vectors of F.
+
+    Args:
+        queries: A (m, N), finite.
+        factor: F (m, s), finite.
+        k: at least 1.
+
+    Raises:
+        PlanError: queries, factor or k that are none, a singular factor, or columns of A outside the span of F, which
+            the noise would not hide.
+
+    **Guarantees**
+        * at least the least ‖Σ‖_(k) at sensitivity 1, whoever made the factor.
+    """
+    _ky_fan_asked(queries, k)
+    if factor.ndim != 2 or len(factor) != len(queries) or not factor.size or not np.isfinite(factor).all():
+        raise PlanError(f"the noise on {len(queries)} answers has a finite factor with as many rows; got another.")
+    left, s, _ = sl.svd(factor, full_matrices=False)
+    n = max(factor.shape)
+    if s[-1] <= n * EPS * s[0]:
+        raise PlanError("the factor of the noise is singular; give one with independent columns. Nothing is proven.")
+    inside = left.T @ queries
+    lengths = (queries**2).sum(axis=0)
+    if (((queries - left @ inside) ** 2).sum(axis=0) > OUTSIDE**2 * lengths).any():
+        raise PlanError("some cell moves answers in a direction that gets no noise; this is no private mechanism.")
+    sensitivity = float(((inside / s[:, None]) ** 2).sum(axis=0).max())
+    rounding = SLACK + 8 * len(s) * EPS * float(s[0] / s[-1])
+    return float((s[:k] ** 2).sum()) * sensitivity * (1 + rounding)
+
+
+def ky_fan_gram_certificate(
+    gram: Floats, weights: Floats, mixes: Floats, variances: Floats, tail: float, k: int
+) -> Certificate:
+    """The same from G = AᵀA, for Σ = tail · I + V diag(variances − tail) Vᵀ with V = A · mixes, on the span of A.
+
+    The eigenvalues λ of diag(q)^½ G diag(q)^½ are computed to 8 N ε of the largest, and their sum τ is its trace. For
+    any t < k, with β = max(λ_{t+1}, (Σ_{i>t} λ_i)/(k − t)), the bound is Σ_{i≤t} √λ_i + (Σ_{i>t} λ_i)/√β, squared; each
+    number is taken at the worse end of its error, and Σ_{i>t} λ_i is τ less the rest. V need not be
+    orthonormal: with VᵀV = L Lᵀ the eigenvalues of Σ are those of tail · I + Lᵀ diag(variances − tail) L, and tail.
+
+    Args:
+        gram: G (N, N).
+        weights: q (N,).
+        mixes: of the columns, one spike each (N, t), t ≤ k.
+        variances: of the spikes (t,), at least the tail.
+        tail: variance of every other direction.
+        k: at least 1.
+
+    Raises:
+        PlanError: matrices, weights or variances that are none of these.
+
+    **Guarantees**
+        * bound ≤ μ ≤ value; the value counts k directions even where A has fewer;
+        * all eigenvalues are computed, N³ operations: none is missed, as one could be by iteration.
+    """
+    _ky_fan_asked(gram, k)
+    n, t = len(gram), len(variances)
+    _check("q", weights, n, positive=True)
+    if gram.shape != (n, n) or mixes.shape != (n, t) or t > k or not np.isfinite(mixes).all():
+        raise PlanError(f"spikes of a design for {n} cells are at most k mixtures of that many columns; got others.")
+    if not (0 < tail < math.inf and (variances >= tail).all() and np.isfinite(variances).all()):
+        raise PlanError("the variances of a design are finite, and no spike is below the positive tail; got others.")
+    root = np.sqrt(weights / weights.sum())
+    values = np.asarray(sl.eigvalsh(root[:, None] * gram * root)[::-1], dtype=np.float64)
+    bound = ((1 - SLACK) * _dual_ky_fan_squared(values, float(root**2 @ gram.diagonal()), min(k, n))) ** 2
+    lengths = gram.diagonal()
+    worst, total = float(lengths.max()) / tail, k * tail
+    if t:
+        images = gram @ mixes
+        try:
+            lower = sl.cholesky(mixes.T @ images, lower=True)
+        except np.linalg.LinAlgError as error:
+            raise PlanError("the spikes of a design are not independent; nothing is proven.") from error
+        above, turns = sl.eigh((lower.T * (variances - tail)) @ lower)
+        above = np.maximum(above, 0.0)
+        inside = turns.T @ sl.solve_triangular(lower, images.T, lower=True)
+        worst = float((lengths / tail - (1 / tail - 1 / (tail + above)) @ inside**2).max())
+        total += float(above.sum())
+    rounding = SLACK + 8 * k * EPS * float(lengths.max()) / (tail * worst)
+    return Certificate(value=total * worst * (1 + rounding), bound=bound)
+
+
+def _ky_fan_asked(queries: Floats, k: int) -> None:
+    if isinstance(k, bool) or k < 1 or queries.ndim != 2 or not queries.size or not np.isfinite(queries).all():
+        raise PlanError(f"a Ky Fan certificate is for a matrix of finite numbers and k ≥ 1; got k = {k!r}.")

@@ -1,0 +1,69 @@
+"""Numbers that look drawn and are always the same: a plan can be repeated, and has no chance in it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@final
+class Fixed:
+    """Numbers that look drawn and are always the same, for where searches start and for noise that is only simulated.
+
+    SplitMix64 (Steele, Lea and Flood 2014) of s, s + 1, s + 2, …. Noise that protects anyone is never made of them.
+
+    Args:
+        start: s. Two sequences do not overlap while neither draws more numbers than lie between their starts.
+    """
+
+    def __init__(self, start: int = 0) -> None:
+        self._next = start
+
+    def _words(self, size: tuple[int, ...]) -> NDArray[np.uint64]:
+        count = math.prod(size)
+        words = scrambled(np.arange(self._next, self._next + count)).reshape(size)
+        self._next += count
+        return words
+
+    def uniform(self, low: float, high: float, /, size: tuple[int, ...]) -> Floats:
+        """Numbers from low up to high."""
+        return np.asarray(low + (high - low) * (self._words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+
+    def integers(self, low: int, high: int, /, size: tuple[int, ...]) -> NDArray[np.int64]:
+        """Whole numbers from low to high − 1."""
+        return np.floor(self.uniform(low, high, size)).astype(np.int64)
+
+    def normal(self, loc: float, scale: float, /, size: tuple[int, ...]) -> Floats:
+        """Normal numbers."""
+        return np.asarray(loc + scale * ndtri(self.uniform(2.0**-54, 1.0, size)))
+
+
+class Generator(Protocol):
+    """What is used here of NumPy's random `Generator`, which is what to give, such as `np.random.default_rng(1)`."""
+
+    def integers(self, low: int, high: int, /, size: tuple[int, ...]) -> Integers:
+        """Whole numbers from low to high − 1."""
+
+    def uniform(self, low: float, high: float, /, size: tuple[int, ...]) -> Floats:
+        """Numbers from low up to high."""
+
+    def normal(self, loc: float, scale: float, /, size: tuple[int, ...]) -> Floats:
+        """Gaussian numbers."""
+
+
+def scrambled(colours: NDArray[Any]) -> NDArray[np.uint64]:
+    """Colours as words of which no sums are likely to agree, modulo 2⁶⁴: the finaliser of SplitMix64 (Steele 2014).
+
+    Sums that agree by chance could cost optimality, and the certificate would show it.
+    """
+    x = colours.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)))

@@ -1,0 +1,825 @@
+"""The Ky Fan design: the Gaussian noise whose k largest variances sum to the least, at sensitivity 1.
+
+The queries are A (m, N), one column a_e for each cell, of rank r. Σ is a covariance of noise on the answers, X = Σ⁻¹ on
+the row space, and ‖Σ‖_(k) the sum of the k largest eigenvalues of Σ. Sought is
+
+    μ = min ‖Σ‖_(k)   subject to   a_eᵀ X a_e ≤ 1 for every cell e,
+
+where k counts as r if it is larger. k = 1 gives equal noise in all directions, k = r the least total variance.
+
+**Duality.** For weights q ≥ 0 of the cells with Σq = 1 let λ₁ ≥ λ₂ ≥ … be the eigenvalues of M = A diag(q) Aᵀ, and t
+the smallest number with α = (Σ_{i>t} λ_i)/(k − t) ≥ λ_{t+1}, and
+
+    h_k(M) = Σ_{i≤t} √λ_i + (k − t) √α.
+
+Then μ = max_q h_k(A diag(q) Aᵀ)². Every q gives a bound and a covariance for one eigendecomposition M = V diag(λ) Vᵀ:
+
+| | formula |
+|---|---|
+| inverse precision | X₀⁻¹ = V diag(√λ_1, …, √λ_t, √α, √α, …) Vᵀ |
+| slopes | g_e = a_eᵀ X₀ a_e = 2 ∂h_k/∂q_e,   Σ_e q_e g_e = h_k |
+| bound | μ ≥ h_k² |
+| covariance | Σ = (max_e g_e) X₀⁻¹, of sensitivity 1 and ‖Σ‖_(k) = h_k max_e g_e |
+
+so that max_e g_e / h_k − 1 is the certified gap. It is 0 at the optimum, and only there. Σ has t ≤ k − 1 large
+eigenvalues, the *spikes*; all others are equal. Which k directions are "the first k" is therefore not determined.
+
+**Search.** F(p) = Σp − 2 h_k(A diag(p) Aᵀ) over p ≥ 0 is convex, and least at p = h² q with −h². Three multiplicative
+steps q ← q g² / Σ q g² never lower h_k. Then L-BFGS-B, and then projected Newton steps by conjugate gradients, scaled
+by √p, with the active set of Bertsekas. Whatever happens on the way, what is returned is valid at the gap stated.
+
+Three forms of the same problem: a matrix (:func:`ky_fan_design`); only products with AᵀA, for workloads of millions of
+queries (:func:`ky_fan_gram`); tables of all marginals, where q is uniform by symmetry (:func:`ky_fan_marginals`).
+Nothing found here is believed: :mod:`fitnoise.solving.certificates` recomputes both sides from the queries.
+
+Source: A. Nikolov, "An improved private mechanism for small databases", ICALP 2015, Theorems 4.1 and 4.2 and Lemmas
+4.2.1 to 4.2.3. Printed there is μ² = max h_k², a square too many: for one column A = [a] both μ and h_1² are a²;
+and a tail of α − ε where only α makes Σ feasible. The corrections, the proofs of monotony and of the gap, and
+the search are ours.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import final
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.optimize as so
+import scipy.sparse.linalg as ssl
+from numpy.typing import ArrayLike, NDArray
+
+from fitnoise.algebra import operators as op
+from fitnoise.algebra import rules
+from fitnoise.errors import PlanError, WorkloadError
+
+Floats = NDArray[np.float64]
+
+EPS = float(np.finfo(np.float64).eps)
+
+ROUNDING = 8 * EPS
+"""Times the longer side of the queries: singular values below this part of the largest are rounding."""
+
+UNCLEAR = 1e-10
+"""Above that and below this part they could be either: no noise may be left out on such a ground."""
+
+LARGEST, SMALLEST = 1e100, 1e-100
+"""Size of the largest entry of the queries, whose squares are summed."""
+
+OUTSIDE = 1e-10
+"""Relative length of the part of a column that may lie outside the directions of the noise, as rounding."""
+
+TIE = 1e-11
+"""Relative difference below which an eigenvalue counts as equal to the tail; h_k depends on its square."""
+
+FLOOR = 1e-13
+"""Least weight of a cell, over the mean weight: none is ever 0, or M could lose the rank that k needs."""
+
+MARGIN = 1e-11
+"""Relative enlargement of Σ, so that the sensitivity is at most 1 as computed, in floating point."""
+
+MULTIPLICATIVE = 3
+"""Multiplicative steps."""
+
+QUASI_NEWTON, QUASI_NEWTON_WIDE = 40, 120
+"""Evaluations of L-BFGS-B: as many where a Newton step is cheap, more where k is above half the rank."""
+
+LAST = 10
+"""Multiplicative steps at a time, where all else has stalled."""
+
+MEMORY = 20
+"""Pairs L-BFGS-B remembers."""
+
+INNER = 60
+"""Conjugate gradient steps within a Newton step."""
+
+HOPELESS = 1e6
+"""Damping of the Newton steps at which there is nothing left to win in floating point."""
+
+RITZ = 1e-9
+"""Relative accuracy of eigenvalues found by iteration."""
+
+
+class Ending(StrEnum):
+    """How a search ended, as a sentence that says what to do."""
+
+    CONVERGED = "the requested gap was reached"
+    CLOSED_FORM = "the optimum is known in closed form"
+    EVALUATIONS = "stopped at the limit of evaluations; the design is valid at the gap stated, more may narrow it"
+    TIME = "stopped at the time limit; the design is valid at the gap stated, more time may narrow it"
+    STALLED = "no further progress in floating point; the design is valid at the gap stated"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Design:
+    """A covariance of sensitivity 1, and the weights that prove how good it is.
+
+    index: k, at most the rank. rank: r of the queries.
+    weights: q ≥ 0 of the cells (N,), Σq = 1, for the bound. A cell whose column is 0 or repeats another has weight 0.
+    spikes: t, the eigenvalues of Σ above the flat rest.
+    variances: the eigenvalues of Σ (r,), falling; equal from the t-th on. basis: their directions (m, r), orthonormal.
+    value: ‖Σ‖_(k). bound: h_k(A diag(q) Aᵀ)², what no covariance of sensitivity 1 is below.
+    evaluations: of h_k. status: how the search ended.
+    """
+
+    index: int
+    rank: int
+    weights: Floats
+    spikes: int
+    variances: Floats
+    basis: Floats
+    value: float
+    bound: float
+    evaluations: int
+    status: Ending
+
+    @property
+    def gap(self) -> float:
+        """value/bound − 1, at least 0."""
+        return _gap(self.value, self.bound)
+
+    @property
+    def factor(self) -> Floats:
+        """F (m, r) with Σ = F Fᵀ: noise is F z for standard normal z (r,)."""
+        return self.basis * np.sqrt(self.variances)
+
+    @property
+    def covariance(self) -> Floats:
+        """Σ (m, m), of rank r."""
+        return np.asarray((self.basis * self.variances) @ self.basis.T)
+
+    @property
+    def precision(self) -> Floats:
+        """X (m, m), the pseudo-inverse of Σ."""
+        return np.asarray((self.basis / self.variances) @ self.basis.T)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class GramDesign:
+    """The same for queries known by AᵀA only: Σ = tail · I + V diag(variances − tail) Vᵀ on the row space.
+
+    index: k. weights: q (N,). variances: of the spikes (t,), falling. tail: of every other direction.
+    mixes: T (N, t) with V = A T, orthonormal to `residual`.
+    value, bound: as of a :class:`Design`; both rest on eigenvectors found by iteration.
+    residual: largest entry of |VᵀV − I|, and largest relative error ‖M v − λ v‖/λ₁ of an eigenpair, whichever is more.
+    evaluations: of h_k. status: how the search ended.
+    """
+
+    index: int
+    weights: Floats
+    variances: Floats
+    tail: float
+    mixes: Floats
+    value: float
+    bound: float
+    residual: float
+    evaluations: int
+    status: Ending
+
+    @property
+    def spikes(self) -> int:
+        """Their number, t."""
+        return len(self.variances)
+
+    @property
+    def gap(self) -> float:
+        """value/bound − 1, at least 0."""
+        return _gap(self.value, self.bound)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MarginalsDesign:
+    """The design for all cells of some marginals, one sector of the domain after the other.
+
+    A sector is a set S of attributes: the contrasts of the margin on S, Π_{a∈S} (n_a − 1) directions. The optimal Σ is
+    a multiple of I on each, and the optimal q uniform.
+
+    index: k, at most the rank. rank: Σ multiplicities, a Python integer of any size.
+    sectors: S as sorted attribute numbers, by falling eigenvalue. multiplicities: their directions.
+    eigenvalues: of A Aᵀ/N on each sector (sectors,). variances: of Σ on each sector (sectors,).
+    value: μ = ‖Σ‖_(k) = h_k². spikes: t.
+    """
+
+    index: int
+    rank: int
+    sectors: tuple[tuple[int, ...], ...]
+    multiplicities: tuple[int, ...]
+    eigenvalues: Floats
+    variances: Floats
+    value: float
+    spikes: int
+    status: Ending = Ending.CLOSED_FORM
+
+
+def _gap(value: float, bound: float) -> float:
+    return max(value / bound - 1, 0.0) if bound > 0 else math.inf
+
+
+# --- the norm ----------------------------------------------------------------------------------------------------
+
+
+def split(eigenvalues: ArrayLike, k: int) -> tuple[int, float]:
+    """The smallest t with α = (Σ_{i>t} λ_i)/(k − t) ≥ λ_{t+1}, and α.
+
+    Args:
+        eigenvalues: λ (n,), at least 0, in any order.
+        k: at least 1; counts as n if larger.
+
+    Returns:
+        t, from 0 to k − 1, and α, at least 0.
+
+    Raises:
+        WorkloadError: k below 1, or no eigenvalues.
+
+    Source: Lemma 4.2.2.
+    """
+    values = np.sort(np.asarray(eigenvalues, dtype=np.float64).ravel())[::-1]
+    k = min(_index(k), len(values))
+    if not len(values):
+        raise WorkloadError("a spectrum has at least one eigenvalue; got none. Nothing was computed.")
+    rest = np.cumsum(values[::-1])[::-1][:k] / np.arange(k, 0, -1)
+    t = int(np.argmax(rest >= values[:k] * (1 - TIE)))  # true at t = k − 1 at the latest
+    return t, float(rest[t])
+
+
+def dual_norm(eigenvalues: ArrayLike, k: int) -> float:
+    """h_k = Σ_{i≤t} √λ_i + (k − t) √α, for the eigenvalues λ (n,) of a positive semidefinite matrix, in any order.
+
+    Raises:
+        WorkloadError: as of :func:`split`.
+
+    **Guarantees**
+        * of YYᵀ it is the largest ⟨Z, Y⟩ with ‖Z‖ ≤ 1 and ‖Z‖_F ≤ √k, a norm of Y: concave in λ, rising with k;
+        * h_1 = (Σλ)^½, and h_k = Σ √λ_i where k is at least the rank.
+
+    Source: Theorem 4.2; that it is a norm of Y is ours.
+    """
+    values = np.sort(np.asarray(eigenvalues, dtype=np.float64).ravel())[::-1]
+    t, alpha = split(values, k)
+    return float(np.sqrt(values[:t]).sum() + (min(k, len(values)) - t) * math.sqrt(alpha))
+
+
+# --- one set of weights ------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """What is known at weights p (N,), not normalised.
+
+    height: h_k. norm: ‖X₀⁻¹‖_(k), the same unless rounding raised α. slopes: g (N,). top: λ_1..λ_t. alpha: α.
+    values, vectors: of M, where they are needed again.
+    """
+
+    weights: Floats
+    height: float
+    norm: float
+    slopes: Floats
+    top: Floats
+    alpha: float
+    values: Floats
+    vectors: Floats
+
+    @property
+    def objective(self) -> float:
+        return float(self.weights.sum()) - 2 * self.height
+
+    @property
+    def upper(self) -> float:
+        return self.norm * float(self.slopes.max())
+
+    @property
+    def lower(self) -> float:
+        return self.height**2 / float(self.weights.sum())
+
+    @property
+    def gap(self) -> float:
+        return self.upper / self.lower - 1
+
+
+def _shape(values: Floats, k: int, total: float | None) -> tuple[int, float, float, float]:
+    """The t, α, h_k and ‖X₀⁻¹‖_(k) from all eigenvalues, falling; or from the k largest and the trace."""
+    if total is None:  # sum the small ones, instead of subtracting the large
+        rest = np.cumsum(values[::-1])[::-1][:k] / np.arange(k, 0, -1)
+    else:
+        before = np.concatenate([[0.0], np.cumsum(values[: k - 1])])
+        rest = np.maximum(total - before, 0.0) / np.arange(k, 0, -1)
+    enough = rest >= values[:k] * (1 - TIE)
+    t = int(np.argmax(enough)) if enough.any() else k - 1
+    rounded = float(rest[t])
+    alpha = max(rounded, EPS * float(values[0]))
+    spikes = float(np.sqrt(values[:t]).sum())
+    return t, alpha, spikes + (k - t) * math.sqrt(rounded), spikes + (k - t) * math.sqrt(alpha)
+
+
+class _Problem(abc.ABC):
+    """A problem of N cells, none of them repeated."""
+
+    cells: int
+    index: int
+
+    @abc.abstractmethod
+    def at(self, p: Floats) -> _Point:
+        """h_k and its slopes at positive weights."""
+
+
+@final
+class _Rows(_Problem):
+    """The queries in coordinates of their row space: B (r, N)."""
+
+    def __init__(self, columns: Floats, k: int) -> None:
+        self.columns, self.index = columns, k
+        self.cells = columns.shape[1]
+        self.squares = np.einsum("ie,ie->e", columns, columns)
+
+    def at(self, p: Floats) -> _Point:
+        b = self.columns * np.sqrt(p)
+        values, vectors = sl.eigh(b @ b.T, driver="evd", check_finite=False, overwrite_a=True)
+        values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+        k = self.index
+        t, alpha, height, norm = _shape(values, k, None)
+        roots = np.sqrt(values[:t])
+        if 2 * t < len(values):
+            own = vectors[:, :t].T @ self.columns
+            slopes = (1 / roots - 1 / math.sqrt(alpha)) @ own**2 + self.squares / math.sqrt(alpha)
+        else:
+            own = vectors.T @ self.columns
+            slopes = 1 / np.concatenate([roots, np.full(len(values) - t, math.sqrt(alpha))]) @ own**2
+        return _Point(p, height, norm, slopes, values[:t], alpha, values, vectors)
+
+    def hessian(self, at: _Point, free: NDArray[np.bool_]) -> Callable[[Floats], Floats]:
+        """The product v ↦ F''(p) v on the free cells (n,), from the eigenvectors of p.
+
+        With C = VᵀB, f' = ½ λ^−½ on the spikes and ½ α^−½ on the rest, two directions i, j of which one is a spike have
+        the divided difference d_ij = (f'_i − f'_j)/(λ_i − λ_j), the rest as a whole −¼ α^(−3/2)/(k − t), and
+        (F'' v)_e = −2 Σ_ij d_ij C_ie C_je (C diag(v) Cᵀ)_ij.
+        """
+        t, alpha = len(at.top), at.alpha
+        whole = self.columns if free.all() else self.columns[:, free]
+        head, tail = at.vectors[:, :t], at.vectors[:, t:]
+        own, roots = head.T @ whole, np.sqrt(at.top)[:, None]
+        squares = np.maximum(self.squares[free] - (own**2).sum(axis=0), 0.0)
+        within = -0.5 / (roots * roots.T * (roots + roots.T))
+        apart = np.maximum(at.top[:, None] - at.values[None, t:], EPS * max(float(at.values[0]), np.finfo(float).tiny))
+        across = (1 / roots - 1 / math.sqrt(alpha)) / apart  # twice, for ij and ji
+        rest = -0.25 * alpha**-1.5 / (self.index - t)
+
+        def product(v: Floats) -> Floats:
+            out = rest * float(squares @ v) * squares
+            if t:
+                moment = (own * v) @ whole.T
+                left = (within * (moment @ head)) @ own + ((across * (moment @ tail)) @ tail.T) @ whole
+                out = out + (left * own).sum(axis=0)
+            return np.asarray(-2 * out)
+
+        return product
+
+
+# --- the search --------------------------------------------------------------------------------------------------
+
+
+class _Stop(Exception):
+    """The search is over."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending)
+        self.ending = ending
+
+
+class _Search:
+    """The best on either side so far, and when to stop."""
+
+    def __init__(self, problem: _Problem, tolerance: float, evaluations: int, seconds: float | None) -> None:
+        self.problem, self.limit = problem, evaluations
+        self.tolerance = 0.99 * (tolerance - min(tolerance / 2, 2 * MARGIN))  # the rest is for rounding and MARGIN
+        self.deadline = math.inf if seconds is None else time.monotonic() + seconds
+        self.evaluations = 0
+        self.primal: _Point | None = None
+        self.dual: _Point | None = None
+
+    def best(self) -> tuple[_Point, _Point]:
+        """The cheapest covariance and the highest bound."""
+        if self.primal is None or self.dual is None:
+            raise PlanError(
+                "the queries could not be evaluated in floating point; no design was made. Scale them so that they "
+                "are of similar size."
+            )
+        return self.primal, self.dual
+
+    def see(self, p: Floats) -> _Point:
+        """Evaluate.
+
+        Raises:
+            _Stop: the gap is closed, or a limit reached.
+        """
+        if self.evaluations >= self.limit:
+            raise _Stop(Ending.EVALUATIONS)
+        if self.evaluations and time.monotonic() > self.deadline:
+            raise _Stop(Ending.TIME)
+        self.evaluations += 1
+        point = self.problem.at(p)
+        if self.primal is None or point.upper < self.primal.upper:
+            self.primal = point
+        if self.dual is None or point.lower > self.dual.lower:
+            self.dual = point
+        if self.primal.upper <= self.dual.lower * (1 + self.tolerance):
+            raise _Stop(Ending.CONVERGED)
+        return point
+
+    def run(self) -> Ending:
+        """Search until something stops it."""
+        try:
+            point = self._multiplied()
+            if isinstance(self.problem, _Rows):
+                wide = 2 * self.problem.index > len(self.problem.columns)
+                self._descended(point, self.evaluations + (QUASI_NEWTON_WIDE if wide else QUASI_NEWTON))
+                self._newton(self.problem)
+            else:
+                self._descended(point, self.limit)
+            self._finished()
+        except _Stop as stop:
+            return stop.ending
+        return Ending.STALLED
+
+    def _multiplied(self) -> _Point:
+        """Multiplicative steps from equal weights; at last the multiple where Σp = h²."""
+        n = self.problem.cells
+        point = self.see(np.full(n, 1 / n))
+        for _ in range(MULTIPLICATIVE):
+            point = self.see(multiplicative_step(point.weights, point.slopes))
+        return self.see(_floored(point.weights * point.height**2))
+
+    def _descended(self, start: _Point, until: int) -> None:
+        """L-BFGS-B, until so many evaluations have been made."""
+        n = self.problem.cells
+        unit = float(start.weights.mean())
+
+        def value(x: Floats) -> tuple[float, Floats]:
+            if self.evaluations >= until:
+                raise _Enough
+            point = self.see(x * unit)
+            return point.objective / unit, 1 - point.slopes
+
+        bounds = [(FLOOR, math.inf)] * n
+        try:
+            so.minimize(
+                value,
+                start.weights / unit,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=bounds,
+                options={"maxcor": MEMORY, "maxiter": 10**6, "maxfun": 10**6, "ftol": 0.0, "gtol": 0.0},
+            )
+        except _Enough:
+            return
+
+    def _newton(self, rows: _Rows) -> None:
+        """Projected Newton steps from the best weights so far, until floating point ends it."""
+        dual = self.best()[1]
+        point = self.see(_floored(dual.weights * (dual.height / float(dual.weights.sum())) ** 2))
+        damping = 1e-3
+        while damping < HOPELESS:
+            p, slope = point.weights, 1 - point.slopes
+            largest = float(p.max())
+            scale = np.maximum(p, 1e-6 * largest)
+            moved = float(np.abs(p - np.maximum(p - slope * scale, 0)).max())
+            active = (p <= min(1e-3 * largest, moved)) & (slope > 0)
+            free = ~active
+            if not free.any():
+                return
+            root = np.sqrt(scale[free])
+            curve = rows.hessian(point, free)
+            step = -p
+            step[free] = root * _conjugate(curve, root, damping, -slope[free] * root)
+            length, found = 1.0, None
+            for _ in range(12):
+                tried = self.see(_floored(p + length * step))
+                if _better(tried, point, float(slope @ (tried.weights - p))):
+                    found = tried
+                    break
+                length *= 0.4
+            if found is None:
+                damping *= 10
+                continue
+            damping = max(damping * (0.3 if length == 1.0 else 2.0), 1e-12)
+            point = found
+
+    def _finished(self) -> None:
+        """Multiplicative steps again, as long as every few of them narrow the gap: they mind no scale of the cells."""
+        point = self.best()[1]
+        gap = math.inf
+        while self.gap < 0.9 * gap:
+            gap = self.gap
+            for _ in range(LAST):
+                point = self.see(multiplicative_step(point.weights, point.slopes))
+
+    @property
+    def gap(self) -> float:
+        """Between the best of either side."""
+        primal, dual = self.best()
+        return primal.upper / dual.lower - 1
+
+
+class _Enough(Exception):
+    """L-BFGS-B has had its share."""
+
+
+def multiplicative_step(weights: ArrayLike, slopes: ArrayLike) -> Floats:
+    """Q ← q g² / Σ q g² (N,), from weights q (N,) and slopes g (N,).
+
+    **Guarantees**: h_k does not fall: h_k(q') ≥ (Σ q g²)^½ ≥ h_k(q) for Σq = 1. For Z that attains h_k(q) in
+    :func:`dual_norm`, h_k(q') ≥ Σ √(q'_e q_e) g_e, and q' is where the right side is largest.
+
+    Source: ours; for k = r it is the step known from D-optimal and A-optimal designs.
+    """
+    q, g = np.asarray(weights, dtype=np.float64), np.asarray(slopes, dtype=np.float64)
+    scaled = q * (g / g.max()) ** 2
+    return _floored(scaled / scaled.sum())
+
+
+def _floored(p: Floats) -> Floats:
+    """No weight below FLOOR of the mean."""
+    p = np.maximum(p, 0.0)
+    return np.maximum(p, FLOOR * float(p.mean()))
+
+
+def _conjugate(product: Callable[[Floats], Floats], scale: Floats, damping: float, b: Floats) -> Floats:
+    """Conjugate gradients for (S H S + damping I) x = b, S = diag(scale), to an accuracy that rises as b falls."""
+    x, r = np.zeros_like(b), b.copy()
+    direction, size = b.copy(), float(b @ b)
+    if size == 0:
+        return x
+    enough = min(0.01, math.sqrt(size)) * size
+    for _ in range(INNER):
+        image = scale * product(scale * direction) + damping * direction
+        bend = float(direction @ image)
+        if bend <= 0:  # rounding
+            break
+        step = size / bend
+        x += step * direction
+        r -= step * image
+        left = float(r @ r)
+        if left < enough:
+            break
+        direction = r + left / size * direction
+        size = left
+    return x
+
+
+def _better(new: _Point, old: _Point, promised: float) -> bool:
+    """Whether a step is taken: F falls by a part of what its slope promises, or, at round-off, the gap does."""
+    fell = new.objective - old.objective
+    return fell <= 1e-4 * promised or (abs(fell) < 1e-13 * abs(old.objective) and new.gap <= old.gap)
+
+
+# --- a matrix ----------------------------------------------------------------------------------------------------
+
+
+def ky_fan_design(
+    queries: ArrayLike | op.Operator,
+    k: int,
+    *,
+    tolerance: float = 1e-6,
+    evaluations: int = 400,
+    seconds: float | None = None,
+) -> Design:
+    """The covariance Σ of least ‖Σ‖_(k) among those with a_eᵀ Σ⁻¹ a_e ≤ 1 for every column a_e of the queries.
+
+    Args:
+        queries: A (m, N), a matrix of finite numbers or an operator, which is written out. Only its row space counts:
+            columns that are 0 or repeat another, to the sign, are left out of the search. 1024 × 4096 takes seconds.
+        k: how many of the largest variances are summed, at least 1; the rank if it is larger.
+        tolerance: relative gap to be certified.
+        evaluations: of h_k at most, each one eigendecomposition.
+        seconds: time limit; None for none. With one, the result depends on the machine.
+
+    Returns:
+        The design. Its status says how the search ended; a search that failed says so there, in its gap, and nowhere
+        by an exception.
+
+    Raises:
+        WorkloadError: k is no whole number from 1, the queries are no matrix of finite numbers or all 0, their rank is
+            not clear in floating point, or the limits are not positive.
+        PlanError: the queries cannot be evaluated in floating point.
+
+    **Guarantees**
+        * a_eᵀ Σ⁻¹ a_e ≤ 1 as computed from `basis` and `variances`, in floating point;
+        * bound ≤ μ ≤ value up to rounding, whatever the status;
+        * basis has orthonormal columns that span those of A, to rounding;
+        * no chance: the same queries give the same design with one version of NumPy and SciPy, without time limit.
+
+    Source: Theorem 4.2 and Lemma 4.2.3; see the module.
+    """
+    k = _index(k)
+    _limits(tolerance, evaluations, seconds)
+    a = _matrix(queries)
+    size = float(np.abs(a).max())
+    if size == 0:
+        raise WorkloadError("the queries are all 0: they need no noise, and no design was made.")
+    if not SMALLEST <= size <= LARGEST:
+        raise WorkloadError(f"the squares of queries of size {size:.1e} leave floating point; scale the queries.")
+    kept = _distinct(a)
+    columns = a[:, kept] / size
+    basis = _column_space(columns)
+    rank = basis.shape[1]
+    inside = basis.T @ columns
+    if (((columns - basis @ inside) ** 2).sum(axis=0) > OUTSIDE**2 * (columns**2).sum(axis=0)).any():
+        raise WorkloadError(
+            "some cell moves answers so little, beside others, that its direction is lost to rounding: it would get no "
+            "noise. Scale the queries so that columns are of similar size. No design was made."
+        )
+    k = min(k, rank)
+    rows = _Rows(inside, k)
+    if k == 1:
+        return _isotropic(a, kept, basis, rows)
+    scale = float(np.sqrt(rows.squares.max()))
+    rows = _Rows(rows.columns / scale, k)
+    search = _Search(rows, tolerance, evaluations, seconds)
+    ending = search.run()
+    primal, dual = search.best()
+    t = len(primal.top)
+    variances = np.concatenate([np.sqrt(primal.top), np.full(rank - t, math.sqrt(primal.alpha))])
+    own = primal.vectors.T @ rows.columns
+    variances *= float((1 / variances @ own**2).max()) * (1 + MARGIN) * (size * scale) ** 2
+    weights = np.zeros(a.shape[1])
+    weights[kept] = dual.weights / dual.weights.sum()
+    value, bound = float(variances[:k].sum()), dual.lower * (size * scale) ** 2
+    if ending is Ending.CONVERGED and _gap(value, bound) > tolerance:
+        ending = Ending.STALLED
+    return Design(k, rank, weights, t, variances, basis @ primal.vectors, value, bound, search.evaluations, ending)
+
+
+def _isotropic(a: Floats, kept: NDArray[np.intp], basis: Floats, rows: _Rows) -> Design:
+    """K = 1: all the weight on a longest column, μ its squared length."""
+    squares = (a[:, kept] ** 2).sum(axis=0)
+    longest = int(np.argmax(squares))
+    weights = np.zeros(a.shape[1])
+    weights[kept[longest]] = 1.0
+    mu = float(squares[longest])
+    variances = np.full(len(rows.columns), mu * (1 + MARGIN))
+    return Design(1, len(variances), weights, 0, variances, basis, float(variances[0]), mu, 0, Ending.CLOSED_FORM)
+
+
+def _index(k: int) -> int:
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise WorkloadError(
+            f"a Ky Fan norm sums a whole number of eigenvalues, at least 1; got {k!r}. Nothing was made."
+        )
+    return int(k)
+
+
+def _limits(tolerance: float, evaluations: int, seconds: float | None) -> None:
+    if (
+        not tolerance > 0
+        or not math.isfinite(tolerance)
+        or evaluations < 1
+        or (seconds is not None and not seconds > 0)
+    ):
+        raise WorkloadError(
+            "a search needs a positive tolerance, at least one evaluation and positive seconds or None; got "
+            f"{tolerance!r}, {evaluations!r} and {seconds!r}. Nothing was made."
+        )
+
+
+def _matrix(queries: ArrayLike | op.Operator) -> Floats:
+    a = rules.dense(queries) if isinstance(queries, op.Operator) else op.Dense(np.asarray(queries)).matrix
+    return np.asarray(a, dtype=np.float64)
+
+
+def _distinct(a: Floats) -> NDArray[np.intp]:
+    """The first of every set of columns that are equal up to sign, without those that are 0; rising."""
+    there = np.flatnonzero((a != 0).any(axis=0))
+    columns = a.T[there]
+    first = columns[np.arange(len(columns)), (columns != 0).argmax(axis=1)]
+    signed = np.ascontiguousarray(columns * np.sign(first)[:, None]) + 0.0  # no −0, whose bytes differ from 0
+    whole = signed.view(np.dtype((np.void, signed.dtype.itemsize * signed.shape[1]))).ravel()
+    return np.asarray(np.sort(there[np.unique(whole, return_index=True)[1]]))
+
+
+def _column_space(a: Floats) -> Floats:
+    """An orthonormal basis (m, r) of the columns of a; never from AᵀA, which would lose half the digits."""
+    m, n = a.shape
+    if m <= n:
+        triangle = sl.qr(a.T, mode="r", check_finite=False)[0][:m]
+        left, values, _ = sl.svd(triangle.T, full_matrices=False, check_finite=False)
+        return np.asarray(left[:, : _rank(values, max(m, n))])
+    q, triangle = sl.qr(a, mode="economic", check_finite=False)
+    left, values, _ = sl.svd(triangle, full_matrices=False, check_finite=False)
+    return np.asarray(q @ left[:, : _rank(values, max(m, n))])
+
+
+def _rank(values: Floats, longer: int) -> int:
+    """How many singular values are not rounding."""
+    relative = values / values[0]
+    unclear = relative[(relative > ROUNDING * longer) & (relative < UNCLEAR)]
+    if len(unclear):
+        raise WorkloadError(
+            f"the rank of the queries is not clear: a singular value is {unclear[0]:.1e} of the largest. Scale "
+            "cells or queries that are far smaller than others, or merge cells that are nearly the same. None was made."
+        )
+    return int((relative >= UNCLEAR).sum())
+
+
+# --- only products with AᵀA --------------------------------------------------------------------------------------
+
+
+class Gram(abc.ABC):
+    """G = AᵀA (N, N) of some queries, known by its diagonal and its products."""
+
+    @property
+    @abc.abstractmethod
+    def diagonal(self) -> Floats:
+        """‖a_e‖² of every cell, (N,)."""
+
+    @abc.abstractmethod
+    def product(self, x: Floats) -> Floats:
+        """G x, (N, b) → (N, b)."""
+
+
+def _halves(t: Floats, axis: int) -> tuple[Floats, Floats]:
+    """Views of t at 0 and 1 along an axis."""
+    moved = np.moveaxis(t, axis, 0)
+    return moved[0], moved[1]
+
+
+@final
+class _Products(_Problem):
+    """The queries by their Gram matrix, over the cells that are asked about."""
+
+    def __init__(self, gram: Gram, cells: NDArray[np.intp], k: int, unit: float) -> None:
+        self.gram, self.kept, self.index, self.unit = gram, cells, k, unit
+        diagonal = gram.diagonal
+        self.everything, self.cells, self.squares = len(diagonal), len(cells), diagonal[cells] / unit
+        # No chance, and no symmetry that the queries could share: a start without a part in an eigenvector misses it.
+        self.start = np.sin(1.0 + math.sqrt(2) * np.arange(1, self.cells + 1) ** 2)
+
+    def product(self, x: Floats) -> Floats:
+        """G x on the cells asked about, (N', b)."""
+        if not x.size:
+            return np.zeros_like(x)
+        if self.cells == self.everything:
+            return self.gram.product(x) / self.unit
+        full = np.zeros((self.everything, x.shape[1]))
+        full[self.kept] = x
+        return self.gram.product(full)[self.kept] / self.unit
+
+    def scaled(self, p: Floats) -> ssl.LinearOperator:
+        """diag(√p) G diag(√p)."""
+        root = np.sqrt(p)[:, None]
+
+        def image(x: Floats) -> Floats:
+            wide = x.reshape(self.cells, -1)
+            return (root * self.product(root * wide)).reshape(x.shape)
+
+        return ssl.LinearOperator((self.cells, self.cells), matvec=image, matmat=image, dtype=np.float64)
+
+    def at(self, p: Floats) -> _Point:
+        k = self.index
+        steps = min(self.cells, max(2 * k + 1, 20))
+        try:
+            values, vectors = ssl.eigsh(self.scaled(p), k=k, which="LA", v0=self.start, tol=RITZ, ncv=steps)
+        except ssl.ArpackError as error:
+            raise _Stop(Ending.STALLED) from error
+        values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+        # The next evaluation is near: its eigenvectors are, so a mixture of these is a better start than none.
+        self.start = vectors.sum(axis=1) + 1e-3 * np.sin(1.0 + math.sqrt(2) * np.arange(1, self.cells + 1) ** 2)
+        t, alpha, height, norm = _shape(values, k, float(p @ self.squares))
+        roots = np.sqrt(values[:t])
+        own = self.product(np.sqrt(p)[:, None] * vectors[:, :t]) / roots
+        slopes = own**2 @ (1 / roots - 1 / math.sqrt(alpha)) + self.squares / math.sqrt(alpha)
+        return _Point(p, height, norm, slopes, values[:t], alpha, values, vectors)
+
+
+def _residual(problem: _Products, point: _Point) -> float:
+    """Largest relative ‖M v − λ v‖/λ₁ of the spikes."""
+    t = len(point.top)
+    vectors = point.vectors[:, :t]
+    off = problem.scaled(point.weights).matmat(vectors) - vectors * point.top if t else np.zeros((1, 1))
+    return float(np.sqrt((off**2).sum(axis=0)).max() / point.values[0])
+
+
+def _missed(problem: _Products, point: _Point) -> bool:
+    """Whether an eigenvalue above those found hides: that of what is orthogonal to their vectors is not below them."""
+    vectors, whole = point.vectors, problem.scaled(point.weights)
+
+    def image(x: Floats) -> Floats:
+        wide = x.reshape(problem.cells, -1)
+        wide = wide - vectors @ (vectors.T @ wide)
+        wide = whole.matmat(wide)
+        return (wide - vectors @ (vectors.T @ wide)).reshape(x.shape)
+
+    rest = ssl.LinearOperator((problem.cells, problem.cells), matvec=image, matmat=image, dtype=np.float64)
+    start = np.cos(2.0 + math.sqrt(3) * np.arange(1, problem.cells + 1) ** 2)
+    try:
+        largest = float(ssl.eigsh(rest, k=1, which="LA", v0=start, tol=1e-4, return_eigenvectors=False)[0])
+    except ssl.ArpackError:
+        return True
+    return largest > max(point.alpha, float(point.values[-1])) * (1 + 1e-3)

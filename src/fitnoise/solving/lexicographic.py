@@ -1,0 +1,384 @@
+"""The unique solution: of all optima, the one whose privacy profile is lexicographically least, by facial reduction.
+
+At a saddle point cells with weight pay the level, numbers with weight meet their target exactly, and C = Σ N Σ in every
+sector. If these have rank r < k, all optima agree on what the r directions decide,
+
+    R_n R_cᵀ = U s Vᵀ,   R_nᵀR_n = N,  R_cᵀR_c = C,      Σ₁ = R_cᵀV s⁻¹ VᵀR_c,   X₁ = R_nᵀU s⁻¹ UᵀR_n,
+
+and are Σ = Σ₁ + K M Kᵀ with M ≻ 0 free: K spans the null space of UᵀR_n, K₂ that of VᵀR_c, KᵀK₂ = I. What is left is
+the same problem with B ← K₂ᵀB, L ← LK, targets less what Σ₁ uses, and offsets a that hold what X₁ costs: minimise the
+largest a_i + prof_i, and so on until nothing is free. Cells that are no longer reached are finished.
+
+Source: fit-for-use (Xiao et al. 2021), section 5.3, Theorem 11, for the order and uniqueness; the reduction is ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from fitnoise.algebra import rules
+from fitnoise.algebra.backends import NUMPY
+from fitnoise.errors import PlanError
+from fitnoise.kernel.arrays import Floats
+from fitnoise.solving import combined, interior_point
+from fitnoise.solving._base import Progress, Solution, Weights
+from fitnoise.solving.problems import Block, Problem, Source
+
+STAGES = 24
+"""Reductions allowed."""
+
+CLOSE = 1e-13
+"""Gap that every stage aims at: the weights must tell what is zero."""
+
+THRESHOLDS = (1.0, 1e2, 1e-2, 1e4, 1e-4, 1e6, 1e-6)
+"""Weight over slack above which a constraint counts as active, tried in turn until the ranks of both sides agree."""
+
+SAME = 1e-9
+"""Relative size below which a singular value is rounding."""
+
+RISE = 1e-7
+"""Relative amount by which a later level, or the cost of the whole, may exceed the one before."""
+
+MAX_SECTORS = 2000
+"""Sectors that refinement may write out one by one."""
+
+MAX_ENTRIES = 20_000_000
+"""Entries of a table's matrix that refinement may write out."""
+
+Mask = NDArray[np.bool_]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Refined:
+    """The outcome.
+
+    factors: Z with Σ_S⁻¹ = ZᵀZ, (K, k, k) per block. profile: of every cell.
+    levels: the largest profile decided by each stage.
+    complete: whether the profile is the lexicographically least. status: the same as a sentence.
+    """
+
+    factors: list[Floats]
+    profile: Floats
+    levels: tuple[float, ...]
+    complete: bool
+    status: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Flat:
+    """One sector with every number's lift written out: B (k, n), L (m, k), and which numbers they are."""
+
+    multiplicity: float
+    columns: Floats
+    lifts: Floats
+    numbers: NDArray[np.intp]
+
+    @property
+    def rank(self) -> int:
+        return len(self.columns)
+
+    @property
+    def block(self) -> Block:
+        return Block.single(self.multiplicity, self.columns, self.lifts, self.numbers)
+
+
+@dataclass(eq=False)
+class _Sector:
+    """What is still free of a block: B (k, n), L (m, k), its embedding E (k₀, k), and Σ so far (k₀, k₀)."""
+
+    multiplicity: float
+    columns: Floats
+    lifts: Floats
+    numbers: NDArray[np.intp]
+    embedding: Floats
+    sigma: Floats
+
+    @property
+    def rank(self) -> int:
+        return len(self.columns)
+
+    def with_free(self, m: Floats) -> Floats:
+        """Σ so far + E M Eᵀ."""
+        return np.asarray(self.sigma + self.embedding @ m @ self.embedding.T)
+
+
+def refine(problem: Problem, solution: Solution, *, progress: Progress | None = None) -> Refined:
+    """The optimum of least profile, starting from any optimum.
+
+    Args:
+        problem: one constraint per number, no λ, no pairs.
+        solution: of that problem, to a small gap.
+        progress: told the step and gap of each stage.
+
+    Returns:
+        Σ with every target met and the cost of the optimum; `complete` says whether the ties are broken to the end.
+        When they cannot be, in floating point, what was decided so far stands, and the status says so.
+
+    Raises:
+        PlanError: a table is too tall to be written out.
+
+    **Guarantees**
+        * the largest profile is the optimum's, up to RISE of it, whatever the status;
+        * complete: the profile is unique, whatever basis, order or multiplicity the queries have.
+    """
+    return _Recursion(problem, progress).run(solution.dual)
+
+
+def affordable(problem: Problem) -> bool:
+    """Whether every sector's matrix may be written out."""
+    few = sum(len(b.multiplicity) for b in problem.blocks) <= MAX_SECTORS
+    return few and all(sum(_entries(s) for s in b.sources) * b.rank <= MAX_ENTRIES for b in problem.blocks)
+
+
+def _entries(source: Source) -> int:
+    """Rows of all sectors and tables that a source stands for."""
+    pairs = 1 if source.incidence is None else source.incidence.nnz
+    return int(pairs * source.numbers.shape[1])
+
+
+class _Recursion:
+    def __init__(self, problem: Problem, progress: Progress | None) -> None:
+        if not affordable(problem):
+            raise PlanError(
+                "a table is too tall for its matrix to be written out, or the tables have too many margins; plan "
+                "without refinement."
+            )
+        self.progress = progress
+        scale = np.sqrt(problem.spread(np.ones(problem.cells + problem.constraints))[0])
+        self.original = [x for b in problem.blocks for x in _written_out(replace(b, columns=b.columns * scale))]
+        self.counts = [len(b.multiplicity) for b in problem.blocks]
+        self.sectors = [
+            _Sector(b.multiplicity, b.columns, b.lifts, b.numbers, np.eye(b.rank), np.zeros((b.rank, b.rank)))
+            for b in self.original
+        ]
+        self.left = np.ones(problem.numbers)
+        self.offsets = np.zeros(problem.columns)
+        self.levels: list[float] = []
+
+    def run(self, weights: Weights) -> Refined:
+        start: Weights | None = weights
+        best: Refined | None = None
+        why = f"stopped after {STAGES} stages"
+        for _ in range(STAGES):
+            stage = _Stage(self, start)
+            level = stage.level
+            if self.levels and level > self.levels[-1] * (1 + RISE):
+                why = "a level rose"
+                break
+            self.levels.append(level)
+            found = self._outcome(
+                [
+                    s.sigma if m is None else s.with_free(m)
+                    for s, m in zip(self.sectors, stage.covariances(), strict=True)
+                ]
+            )
+            if found is None:
+                why = "precision was lost"
+                break
+            best = found
+            if stage.settled:
+                return best
+            if not stage.reduce():
+                why = "what is active cannot be told in floating point"
+                break
+            start = None
+        if best is None:
+            raise PlanError("the optimum cannot be refined in floating point; plan without it. No plan was made.")
+        told = f"profile lexicographically least to level {len(best.levels)}, then any: {why}"
+        return replace(best, complete=False, status=told)
+
+    def reached(self) -> Floats:
+        """Σ ‖l_j‖² over what is free: 0 for numbers that are finished, (M,)."""
+        out = np.zeros(len(self.left))
+        for s in self.sectors:
+            if s.rank:
+                np.add.at(out, s.numbers, (s.lifts**2).sum(axis=1))
+        return out
+
+    def _outcome(self, sigmas: list[Floats]) -> Refined | None:
+        """What these covariances amount to; None when they cost more than the optimum, or are none."""
+        try:
+            roots = [np.linalg.cholesky(x) for x in sigmas]
+        except np.linalg.LinAlgError:  # what earlier levels decided and what is left no longer fit together
+            return None
+        factors = [np.asarray(sl.solve_triangular(x, np.eye(len(x)), lower=True)) for x in roots]
+        profile, used = np.zeros_like(self.offsets), np.zeros_like(self.left)
+        for b, z, sigma in zip(self.original, factors, sigmas, strict=True):
+            profile += b.multiplicity * ((z @ b.columns) ** 2).sum(axis=0)
+            used[b.numbers] += b.multiplicity * ((b.lifts @ sigma) * b.lifts).sum(axis=1)
+        profile *= used.max()
+        if profile.max() > self.levels[0] * (1 + RISE):
+            return None
+        n = len(self.levels)
+        told = f"profile lexicographically least ({n} {'level' if n == 1 else 'levels'})"
+        left = iter(factors)
+        stacks = [np.stack([next(left) for _ in range(count)]) for count in self.counts]
+        return Refined(stacks, profile, tuple(self.levels), True, told)
+
+
+def _written_out(b: Block) -> list[_Flat]:
+    """The block's sectors one by one."""
+    frame = np.eye(b.rank) if b.frame is None else b.frame
+    dense = [*b.written, *((s, rules.dense(a) @ frame.T) for s, a in b.structured)]
+    out = []
+    for i, multiplicity in enumerate(b.multiplicity.tolist()):
+        lifts, numbers = [np.zeros((0, b.rank))], [np.zeros(0, dtype=np.intp)]
+        for s, rows in dense:
+            own = sp.csr_array([[1.0]]) if s.incidence is None else s.incidence[[i]]
+            scale = np.sqrt(own.data[:, None] * s.scale[own.indices])
+            lifts.append((scale[:, :, None] * rows).reshape(-1, b.rank))
+            numbers.append(s.numbers[own.indices].ravel())
+        out.append(_Flat(multiplicity, b.columns, np.concatenate(lifts), np.concatenate(numbers)))
+    return out
+
+
+class _Stage:
+    """One optimum: its level, what is active in it, and what that decides."""
+
+    def __init__(self, of: _Recursion, start: Weights | None) -> None:
+        self.of = of
+        self.open = [s for s in of.sectors if s.rank]
+        self.cells = np.flatnonzero(sum(s.multiplicity * (s.columns**2).sum(axis=0) for s in self.open))
+        self.numbers = np.flatnonzero(of.reached())
+        place = np.full(len(of.left), -1)
+        place[self.numbers] = np.arange(len(self.numbers))
+        self.blocks: list[_Flat] = []
+        for s in self.open:
+            kept = (s.lifts**2).any(axis=1)
+            lifts = s.lifts[kept] / np.sqrt(of.left[s.numbers[kept]])[:, None]
+            self.blocks.append(_Flat(s.multiplicity, s.columns[:, self.cells], lifts, place[s.numbers[kept]]))
+        problem = Problem([b.block for b in self.blocks], len(self.numbers), offsets=of.offsets[self.cells])
+        if start is None:
+            first = combined.solve(problem, gap=1e-8).dual
+        else:
+            first = start[0][self.cells], start[1][self.numbers]
+        search = interior_point.Search(problem, first)
+        search.run(CLOSE, 2 * interior_point.STEPS, of.progress)
+        n = len(self.cells)
+        self.p, self.q = search.w[:n], search.w[n:]
+        self.problem = problem
+        self.level = search.best.upper
+        self.primal = search.best.primal
+        slack = np.maximum(search.gradient, search.z)
+        self.cell_odds = self.p / self.p.max() / np.maximum(slack[:n], 1e-300)
+        self.number_odds = self.q / self.q.max() / np.maximum(slack[n:] * search.unit, 1e-300)
+        self.active: tuple[Mask, Mask] | None = None
+        for t in THRESHOLDS:
+            if self._matches(self.cell_odds > t, self.number_odds > t):
+                self.active = self.cell_odds > t, self.number_odds > t
+                break
+
+    def _matches(self, cells: Mask, numbers: Mask) -> bool:
+        """Whether the active cells and the active numbers span as much of every sector."""
+        return all(_rank(b.columns[:, cells].T) == _rank(b.lifts[numbers[b.numbers]]) for b in self.blocks)
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is free: all cells pay the level, or the active ones decide every direction."""
+        if self.active is None:
+            return bool((self.cell_odds > THRESHOLDS[0]).all())
+        cells = self.active[0]
+        return bool(cells.all()) or all(_rank(b.columns[:, cells].T) == b.rank for b in self.blocks)
+
+    def covariances(self) -> list[Floats | None]:
+        """Σ of what was free, scaled to meet the targets left; None for sectors that were finished before."""
+        factors = iter(self.problem.covariance_factors(*np.split(self.primal, [len(self.cells)])))
+        return [(lambda y: y.T @ y)(next(factors)[0][0]) if s.rank else None for s in self.of.sectors]
+
+    def _polished(self, cells: Mask, numbers: Mask) -> tuple[Floats, Floats]:
+        """The weights, solved for once more among the active ones alone: there none is near zero."""
+        blocks = []
+        place = np.cumsum(numbers) - 1
+        for b in self.blocks:
+            kept = numbers[b.numbers]
+            columns, lifts = b.columns[:, cells], b.lifts[kept]
+            span = sl.orth(columns, rcond=SAME)
+            if span.shape[1]:
+                blocks.append(Block.single(b.multiplicity, span.T @ columns, lifts @ span, place[b.numbers[kept]]))
+        p, q = np.zeros(len(cells)), np.zeros(len(numbers))
+        if blocks:
+            problem = Problem(blocks, int(numbers.sum()), offsets=self.of.offsets[self.cells[cells]])
+            search = interior_point.Search(problem, (self.p[cells], self.q[numbers]))
+            search.run(CLOSE / 100, interior_point.STEPS)
+            p[cells], q[numbers] = np.split(search.w, [problem.cells])
+        return p, q
+
+    def _decided(self, p: Floats, q: Floats) -> list[tuple[Floats, Floats]] | None:
+        """(Y, Z) of every sector, Σ = YᵀY where the active cells and numbers decide it.
+
+        None where the weights lose one of these directions. Active parts that do not touch each other may share their
+        weight in any way, and a search that goes on for too long drifts until one of them has none left.
+        """
+        out = []
+        for b in self.blocks:
+            rn = NUMPY.triangle(np.sqrt(q[b.numbers])[:, None] * b.lifts)
+            rc = NUMPY.triangle(np.sqrt(p)[:, None] * b.columns.T)
+            r = 0 if self.active is None else _rank(b.columns[:, self.active[0]].T)
+            u, s, vt = NUMPY.svd(rn @ rc.T)
+            if r and s[r - 1] <= SAME * s[0]:
+                return None
+            out.append(((vt[:r] @ rc) / np.sqrt(s[:r, None]), (u[:, :r].T @ rn) / np.sqrt(s[:r, None])))
+        return out
+
+    def reduce(self) -> bool:
+        """Fix what the active weights decide. False when that cannot be told, or leaves a target without room."""
+        if self.active is None:
+            return False
+        polished = self._polished(*self.active)
+        own = self.p * self.active[0], self.q * self.active[1]
+        decided = self._decided(*polished) or self._decided(*own)
+        if decided is None:
+            return False
+        used, paid = np.zeros(len(self.numbers)), np.zeros(len(self.cells))
+        for b, (y, z) in zip(self.blocks, decided, strict=True):
+            used[b.numbers] += b.multiplicity * ((b.lifts @ y.T) ** 2).sum(axis=1)
+            paid += b.multiplicity * ((z @ b.columns) ** 2).sum(axis=0)
+        if not any(len(y) for y, _ in decided):
+            return False
+        stretch = 1 / float(used[self.active[1]].max())
+        used, paid = used * stretch, paid / stretch
+        of = self.of
+        for sector, (y, z) in zip(self.open, decided, strict=True):
+            _reduce_sector(sector, y, z, stretch)
+        of.offsets[self.cells] += paid
+        room = 1 - used  # as shares of what was left
+        still = of.reached()[self.numbers] > 0
+        if (room[still] <= SAME).any():
+            return False
+        of.left[self.numbers] *= np.where(still, room, 1.0)
+        return True
+
+
+def _reduce_sector(s: _Sector, y: Floats, z: Floats, stretch: float) -> None:
+    """Keep Σ₁ = YᵀY, and what is free beside it."""
+    s.sigma = s.sigma + s.embedding @ (y.T @ y * stretch) @ s.embedding.T
+    k, r = s.rank, len(y)
+    if r == k:
+        s.columns, s.lifts, s.embedding = s.columns[:0], s.lifts[:, :0], s.embedding[:, :0]
+        return
+    if r == 0:
+        return
+    free, against = sl.svd(z)[2][r:].T, sl.svd(y)[2][r:].T
+    against = against @ np.linalg.inv(free.T @ against)
+    columns, lifts = against.T @ s.columns, s.lifts @ free
+    grown = np.linalg.norm(against, 2)
+    columns[:, np.linalg.norm(columns, axis=0) <= SAME * grown * np.linalg.norm(s.columns, axis=0)] = 0
+    lifts[np.linalg.norm(lifts, axis=1) <= SAME * np.linalg.norm(s.lifts, axis=1)] = 0
+    s.columns, s.lifts, s.embedding = columns, lifts, s.embedding @ free
+
+
+def _rank(a: Floats) -> int:
+    """Rank of rows that are first made equally long: how they are weighted must not matter."""
+    lengths = np.linalg.norm(a, axis=1)
+    rows = a[lengths > 0] / lengths[lengths > 0, None]
+    if not len(rows):
+        return 0
+    s = np.linalg.svd(NUMPY.triangle(rows), compute_uv=False)
+    return int((s > 1e-8 * s[0]).sum())

@@ -1,0 +1,175 @@
+"""Weights of margins that each ask their own queries about the structured cells, for pure ε.
+
+A strategy asks θ_bk A_k of the margin on b, for sets b of exchangeable attributes and strategies A_k of the structured
+cells with columns of ℓ1 norm 1, so that Σθ is what it costs. With n_{b∖S} = Π_{a∈b∖S} n_a and G_k = A_kᵀA_k
+
+    M_S = Σ_k (Σ_{b⊇S} θ_bk²/n_{b∖S}) G_k,   v_Aj = Σ_{S⊆A} u_AS l_j M_S⁻¹ l_jᵀ
+
+is the variance of row j of table A for unit noise. Minimised is (Σθ)² φ(v), which is the same for all multiples of θ, φ
+the weighted total, or the t-norm of v over its targets for t = 4, 16, …, 1024 in turn. With q = ∂φ/∂v and
+
+    H_S = M_S⁻¹ (Σ_{A⊇S} u_AS L_Aᵀ diag(q_A) L_A) M_S⁻¹,   ∂φ/∂θ_bk = −2 θ_bk Σ_{S⊆b} ⟨G_k, H_S⟩ / n_{b∖S}.
+
+Nothing found here is believed: costs are recomputed from the integers of the strategy. Source: ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.optimize as so
+from numpy.typing import NDArray
+
+from fitnoise.algebra import rules
+from fitnoise.algebra.operators import Operator
+
+Floats = NDArray[np.float64]
+
+SHARPNESS = (4.0, 16.0, 64.0, 256.0, 1024.0)
+"""t of the t-norms, in turn."""
+
+STEPS = 150
+"""Iterations for each t."""
+
+FAINT = 1e-11
+"""Of M_S's trace, added to its diagonal: where nothing needs to be known it may be singular."""
+
+LEAST = 1e-18
+"""Added as well: of a sector that nothing looks at."""
+
+HOPELESS = 1e6
+"""Log of what is worse than anything: a step that leads there is cut short."""
+
+TINY = 1e-7
+"""Shares of Σθ below this are dropped, where what is left answers everything as well."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Tables that ask the same queries: (m, n), with u_AS (tables, sectors), and their numbers (tables, m).
+
+    numbers: targets, or weights of a total.
+    """
+
+    queries: Operator
+    shares: Floats
+    numbers: Floats
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MixedMargins:
+    """The problem.
+
+    information: 1/n_{b∖S} where S ⊆ b, else 0, (sectors, margins). grams: G_k, (kinds, n, n). rows: the tables.
+    sharpness: t; None for the weighted total.
+    """
+
+    information: Floats
+    grams: Floats
+    rows: tuple[Rows, ...]
+    sharpness: float | None
+
+    def variances(self, theta: Floats) -> tuple[list[Floats], Floats] | None:
+        """V of every group of tables, (tables, m), and M_S⁻¹, (n, n, sectors); None where M_S cannot be inverted."""
+        n = self.grams.shape[1]
+        known = np.tensordot(self.information @ theta**2, self.grams, axes=(1, 0))
+        inverses = np.empty((n, n, len(known)))
+        for s, m in enumerate(known):
+            m[np.diag_indices(n)] += FAINT * float(m.trace()) + LEAST
+            try:
+                inverses[..., s] = sl.cho_solve(sl.cho_factor(m, lower=True), np.eye(n))
+            except sl.LinAlgError:
+                return None
+        return [r.shares @ rules.row_variances(r.queries, inverses).T for r in self.rows], inverses
+
+    def measure(self, theta: Floats) -> float:
+        """(Σθ)² times the total, or the worst ratio; infinite where something is not known."""
+        found = self.variances(theta)
+        if found is None:
+            return math.inf
+        pairs = list(zip(found[0], self.rows, strict=True))
+        if self.sharpness is None:
+            value = sum(float((v * r.numbers).sum()) for v, r in pairs)
+        else:
+            value = max(float((v / r.numbers).max()) for v, r in pairs)
+        return value * float(theta.sum()) ** 2
+
+    def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
+        """Log of (Σθ)² φ at θ (margins, kinds), and its gradient."""
+        price = float(theta.sum())
+        share = np.asarray(theta / price) if 0 < price < math.inf else np.zeros_like(theta)  # any multiple is the same
+        found = self.variances(share) if share.any() else None
+        if found is None:
+            return HOPELESS, np.zeros_like(theta)
+        variances, inverses = found
+        if self.sharpness is None:
+            size = sum(float((v * r.numbers).sum()) for v, r in zip(variances, self.rows, strict=True))
+            value, slopes = math.log(size), [r.numbers / size for r in self.rows]
+        else:
+            t = self.sharpness
+            ratios = [v / r.numbers for v, r in zip(variances, self.rows, strict=True)]
+            top = max(float(x.max()) for x in ratios)
+            powers = [(x / top) ** (t - 1) for x in ratios]
+            norm = sum(float((p * x).sum()) for p, x in zip(powers, ratios, strict=True)) / top
+            value = math.log(top) + math.log(norm) / t
+            slopes = [p / (r.numbers * (top * norm)) for p, r in zip(powers, self.rows, strict=True)]
+        n = self.grams.shape[1]
+        weighted = np.zeros((n, n, len(self.information)))
+        for q, r in zip(slopes, self.rows, strict=True):
+            weighted += rules.weighted_gram(r.queries, q.T @ r.shares)
+        bent = np.stack([x @ w @ x for x, w in zip(inverses.T, weighted.T, strict=True)])
+        inner = np.tensordot(bent, self.grams, axes=((1, 2), (1, 2)))  # ⟨G_k, H_S⟩, (sectors, kinds)
+        return value, np.asarray((2 - 2 * share * (self.information.T @ inner)) / price)
+
+
+def solve(problem: MixedMargins, starts: Sequence[Floats]) -> tuple[Floats, float]:
+    """The best weights found from some starts, summing to 1, and what they are worth.
+
+    Args:
+        problem: with `sharpness` None for the weighted total; any number asks for the worst ratio.
+        starts: θ ≥ 0, (margins, kinds) each; what is 0 at a start stays 0 from it. All go through the first of the
+            t-norms, the best of them through the others.
+
+    **Guarantees**: never worse than any of the starts; the value is that of the weights.
+    """
+    stages = [problem] if problem.sharpness is None else [replace(problem, sharpness=t) for t in SHARPNESS]
+    seen: list[tuple[float, Floats]] = []
+
+    def see(theta: Floats) -> tuple[float, Floats]:
+        share = np.asarray(theta / theta.sum())
+        seen.append((problem.measure(share), share))
+        return seen[-1]
+
+    ends = []
+    for start in starts:
+        see(start)
+        ends.append(see(_descended(stages[0], start)))
+    now = min(ends, key=lambda x: x[0])[1]
+    for stage in stages[1:]:
+        now = see(_descended(stage, now))[1]
+    value, best = min(seen, key=lambda x: x[0])
+    less = see(np.where(best > TINY, best, 0.0))
+    return (less[1], less[0]) if less[0] <= value * (1 + TINY) else (best, value)
+
+
+def _descended(problem: MixedMargins, start: Floats) -> Floats:
+    def evaluate(x: Floats) -> tuple[float, Floats]:
+        value, gradient = problem.value_and_gradient(x.reshape(start.shape))
+        return value, gradient.ravel()
+
+    found = so.minimize(
+        evaluate,
+        (start / start.sum()).ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=so.Bounds(0.0, np.inf),
+        options={"maxiter": STEPS},
+    )
+    return np.asarray(found.x.reshape(start.shape), dtype=np.float64)

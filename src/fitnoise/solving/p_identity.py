@@ -1,0 +1,959 @@
+"""Strategies for pure ε: every cell on its own, and a few sums of cells beside them.
+
+A strategy asks A = [I; T] diag(1/s) of the data, T ≥ 0 of shape (p, n) and s = 1 + the column sums of T. Every column
+of A has L1 norm 1, so Laplace noise of scale 1/ε is all it costs. Least squares then give the cells with the
+covariance (per unit of noise variance)
+
+    Σ(T) = (AᵀA)⁻¹ = S (I − TᵀKT) S,   K = (I + TTᵀ)⁻¹,   S = diag(s),
+
+a p × p inverse. Two goals are sought for queries R_i with variances v_i = diag(R_i Σ R_iᵀ): the least weighted total
+Σ_ij w_ij v_ij, and the least of the worst ratio max_ij v_ij/c_ij to targets.
+
+**One gradient for both.** The total is tr(GΣ) with G = Σ_i R_iᵀ diag(w_i) R_i. With R = TSG and V = KRS,
+
+    ∇ = −2 (V − (VTᵀ) KT) + 2 · 1 (G_kk s_k − Σ_r R_rk (KT)_rk)_k,
+
+where 1 repeats the row for each of the p sums. It needs of G only its diagonal and p products. Any smooth φ(v) has
+the gradient of the total whose weights are q = ∂φ/∂v. For the worst ratio φ is the log of the t-norm of v/c, for
+t = 4, 16, …, 1024, each started where the last one ended.
+
+**What to expect.** T = 0 is always a strict local minimum (∂/∂T_rk = 2 G_kk > 0 there), so the problem is
+combinatorial: several starts, none of them small, and always a comparison with the cells on their own. No bound is
+proven here and nothing found here is believed: costs are recomputed from the integers of the strategy.
+
+Source: the problem is that of Li, Hay, Rastogi, Miklau, McGregor, "Optimizing linear counting queries under
+differential privacy", PODS 2010; strategies of this form are the p-Identity of McKenna, Miklau, Hay, Machanavajjhala,
+"Optimizing error of high-dimensional statistical queries under differential privacy", PVLDB 11(10), 2018 (the idea;
+gradient, starts, the second goal and the code are ours).
+"""
+
+from __future__ import annotations
+
+import abc
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property, reduce
+from typing import NamedTuple, final
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.optimize as so
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from fitnoise.algebra import operators as op
+from fitnoise.algebra import rules
+from fitnoise.algebra.operators import Array, Operator
+from fitnoise.errors import WorkloadError
+from fitnoise.solving.fixed import Generator
+
+Floats = NDArray[np.float64]
+
+Indices = NDArray[np.intp]
+
+CAP = 1e3
+"""Largest entry of T. With p at least the rank of the queries T would run off to infinity, and all digits with it."""
+
+MASS = 1e-9
+"""Rows of T that sum to less are dropped."""
+
+SHARPNESS = (4.0, 16.0, 64.0, 256.0, 1024.0)
+"""t of the t-norms, in turn."""
+
+SCREENING = 100
+"""Iterations of every start; the order of the results hardly changes after that."""
+
+TOTAL_STEPS, WORST_STEPS = 600, 150
+"""Iterations of the best starts, of each t where there are several."""
+
+SMALL, LARGE = 128, 512
+"""Up to SMALL cells a start costs nothing; above LARGE it takes seconds, and there are fewer of them."""
+
+MEMORY = 10
+"""Pairs L-BFGS remembers."""
+
+WIDE = 2
+"""Where a table has more than this many rows per cell, its variances come from the n × n covariance instead of from
+(rows, p) arrays."""
+
+MAX_RESTRICTED = 50_000_000
+"""Entries a table may have written out when its cells are merged and its structure does not survive that."""
+
+BLOCK = 2**22
+"""Entries of a table compared at a time when cells are merged."""
+
+Progress = Callable[[int, float], None]
+"""Called after every descent with the number of descents so far and the best value so far."""
+
+
+class Ending(StrEnum):
+    """How a search ended. None of these says how far from optimal the result is."""
+
+    FOUND = "all starts were tried; the best is a local optimum, and nothing is proven of it"
+    CELLS = "all starts were tried; none was better than the cells on their own"
+    TIME = "stopped at the time limit with the best strategy seen so far"
+
+
+# --- what is asked ----------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """Tables of queries about the same n cells, with a positive number for every query.
+
+    operators: R_i (m_i, n). numbers: (m_i,) each, the weights of a total or the targets of a worst ratio.
+    """
+
+    operators: tuple[Operator, ...]
+    numbers: tuple[Floats, ...]
+
+    @classmethod
+    def of(cls, *tables: tuple[Operator | ArrayLike, ArrayLike]) -> Queries:
+        """From pairs (R_i, numbers).
+
+        Args:
+            tables: an operator or a matrix (m_i, n), and one positive number or (m_i,) of them.
+
+        Raises:
+            WorkloadError: no table, different numbers of cells, or numbers that are not positive, finite and one per
+                query.
+        """
+        operators = [r if isinstance(r, Operator) else op.Dense(np.asarray(r)) for r, _ in tables]
+        if len({r.shape[1] for r in operators}) != 1:
+            raise WorkloadError(
+                f"queries must all be about the same cells; got {[r.shape[1] for r in operators]} of them."
+            )
+        numbers = []
+        for r, (_, given) in zip(operators, tables, strict=True):
+            c = np.asarray(given, dtype=np.float64)
+            if c.shape not in {(), r.shape[:1]} or not np.isfinite(c).all() or not (c > 0).all():
+                raise WorkloadError(
+                    f"{r.shape[0]} queries need one positive finite number, or one each; got shape {c.shape}."
+                )
+            numbers.append(np.array(np.broadcast_to(c, r.shape[:1])))
+        return cls(tuple(operators), tuple(numbers))
+
+    @property
+    def cells(self) -> int:
+        """The number of cells, n."""
+        return self.operators[0].shape[1]
+
+    def with_numbers(self, numbers: Sequence[Floats]) -> Queries:
+        """The same queries with other numbers."""
+        return Queries(self.operators, tuple(numbers))
+
+    def variances(self, covariance: Floats) -> tuple[Floats, ...]:
+        """diag(R_i Σ R_iᵀ) for every table, (m_i,) each, for the covariance Σ of the cells, (n, n)."""
+        return tuple(np.asarray(rules.row_variances(r, covariance), dtype=np.float64) for r in self.operators)
+
+    def total(self, covariance: Floats) -> float:
+        """Σ_ij w_ij v_ij for the covariance of the cells."""
+        return float(sum(w @ v for w, v in zip(self.numbers, self.variances(covariance), strict=True)))
+
+    def worst(self, covariance: Floats) -> float:
+        """max_ij v_ij/c_ij for the covariance of the cells."""
+        return float(max((v / c).max() for c, v in zip(self.numbers, self.variances(covariance), strict=True)))
+
+
+def covariance(sums: Floats) -> Floats:
+    """Σ = (AᵀA)⁻¹ of the strategy [I; T] diag(1/s), from a Cholesky factor of I + TᵀT.
+
+    Args:
+        sums: T (p, n), at least 0; p may be 0.
+
+    Returns:
+        (n, n), symmetric.
+
+    **Guarantees**: no difference of large numbers is taken, unlike in S (I − TᵀKT) S.
+    """
+    n = sums.shape[1]
+    s = 1 + sums.sum(axis=0)
+    gram = sums.T @ sums
+    gram[np.diag_indices(n)] += 1
+    inverse = sl.cho_solve(sl.cho_factor(gram, lower=True, check_finite=False), np.eye(n), check_finite=False)
+    return np.asarray((inverse + inverse.T) * (s[:, None] * s) / 2)
+
+
+def variances(queries: Queries, sums: Floats) -> tuple[Floats, ...]:
+    """diag(R_i Σ R_iᵀ) for every table, (m_i,) each, per unit of noise variance; T as in :func:`covariance`."""
+    return queries.variances(covariance(sums))
+
+
+def total(queries: Queries, sums: Floats) -> float:
+    """Σ_ij w_ij v_ij of the strategy of T (p, n)."""
+    return queries.total(covariance(sums))
+
+
+def worst(queries: Queries, sums: Floats) -> float:
+    """max_ij v_ij/c_ij of the strategy of T (p, n)."""
+    return queries.worst(covariance(sums))
+
+
+# --- fewer cells ------------------------------------------------------------------------------------
+
+
+def reduce_cells(queries: Queries) -> tuple[Queries, Indices]:
+    """Merge the cells that no query tells apart, and drop those that no query looks at.
+
+    Args:
+        queries: about n cells.
+
+    Returns:
+        The same queries, with the same numbers, about the classes of cells, in the order of their first cells; and the
+        class of each cell (n,), −1 for cells nobody asks about.
+
+    **Guarantees**: cells of one class have equal columns, compared entry by entry, in every R_i; with P = the matrix
+    (classes, n) that adds up the cells of a class, R_i = R_i' P exactly. The least cost does not change: of any
+    strategy A for R keep one column per class; R' is answered from it as R was from A, and its L1 norm is no larger.
+    What is not found: classes of a Kronecker product beyond those of its factors, and classes in tables that would have
+    to be written out at more than MAX_RESTRICTED entries; then cells stay apart, which costs accuracy, never truth.
+
+    Source: ours.
+    """
+    n = queries.cells
+    label, asked = np.zeros(n, dtype=np.intp), np.zeros(n, dtype=np.bool_)
+    for a in queries.operators:
+        label, asked = _refined(label, a), asked | _looked_at(a)
+    kept = np.flatnonzero(asked)
+    _, first = np.unique(label[kept], return_index=True)
+    representatives = np.sort(kept[first])
+    if not 0 < len(representatives) < n:
+        return queries, np.arange(n)
+    operators = _all_restricted((a, representatives) for a in queries.operators)
+    if operators is None:
+        return queries, np.arange(n)
+    place = np.full(int(label.max()) + 1, -1)
+    place[label[representatives]] = np.arange(len(representatives))
+    return Queries(operators, queries.numbers), np.where(asked, place[label], -1)
+
+
+def spread(matrix: Floats, classes: Indices) -> Floats:
+    """M P: a matrix on classes of cells (k, classes) as one on the cells (k, n), 0 where nobody asks."""
+    return np.where(classes >= 0, matrix[:, classes], 0.0)
+
+
+def _refined(label: Indices, a: Operator) -> Indices:
+    """The classes of `label` (n,) split wherever columns of the operator differ; numbers 0, 1, … without gaps."""
+    n = a.shape[1]
+    match a:
+        case op.Identity() | op.Prefix():
+            return np.arange(n)
+        case op.Total():
+            return label
+        case op.Stack():
+            return reduce(_refined, a.parts, label)
+        case op.Scaled() if a.weights.all():
+            return _refined(label, a.of)
+        case op.Kronecker():
+            axes = [_refined(np.zeros(f.shape[1], dtype=np.intp), f) for f in a.factors]
+            sizes = [int(x.max()) + 1 for x in axes]
+            return _joined(label, np.ravel_multi_index(np.ix_(*axes), sizes).ravel())
+        case _:
+            for block in _blocks(a):
+                if int(label.max()) + 1 == n:  # ranges and the like: all apart after a few rows
+                    break
+                columns = np.ascontiguousarray(block.T + 0)  # −0 becomes 0, and the bytes of equal columns are equal
+                whole = columns.view(np.dtype((np.void, columns.itemsize * columns.shape[1]))).ravel()
+                label = _joined(label, np.unique(whole, return_inverse=True)[1].ravel())
+            return label
+
+
+def _joined(one: Indices, other: Indices) -> Indices:
+    """Classes of cells that are alike in both."""
+    return np.asarray(np.unique(one * (int(other.max()) + 1) + other, return_inverse=True)[1]).ravel()
+
+
+def _blocks(a: Operator) -> Iterator[Array]:
+    """The rows of the matrix, some at a time, each (rows, n)."""
+    m, n = a.shape
+    if isinstance(a, op.Dense | op.Intervals):
+        step = max(1, BLOCK // n)
+        for i in range(0, m, step):
+            if isinstance(a, op.Dense):
+                yield a.matrix[i : i + step]
+            else:
+                (lo, hi), cell = a.ends, np.arange(n)
+                yield ((lo[i : i + step, None] <= cell) & (cell < hi[i : i + step, None])).astype(np.int8)
+        return
+    step = max(1, BLOCK // max(m, n))
+    for i in range(0, m, step):
+        yield a.rmv(np.eye(m, min(step, m - i), -i)).T
+
+
+def _looked_at(a: Operator) -> NDArray[np.bool_]:
+    """Whether any query has the cell with an entry other than 0, (n,)."""
+    match a:
+        case op.Identity() | op.Total() | op.Prefix():
+            return np.ones(a.shape[1], dtype=np.bool_)
+        case op.Intervals() | op.Groups():
+            return np.asarray(a.rmv(np.ones(a.shape[0], dtype=np.int64)) > 0)
+        case op.Stack():
+            return np.asarray(np.any([_looked_at(p) for p in a.parts], axis=0))
+        case op.Kronecker():
+            return np.asarray(reduce(np.multiply.outer, [_looked_at(f) for f in a.factors])).ravel()
+        case op.Scaled() if a.weights.all():
+            return _looked_at(a.of)
+        case _:
+            return np.asarray(np.any([(block != 0).any(axis=0) for block in _blocks(a)], axis=0))
+
+
+def _restricted(a: Operator, cells: Indices) -> Operator | None:
+    """The columns of some cells, in increasing order, one cell of every class looked at; None where it is too large."""
+    out: Operator | None
+    match a:
+        case _ if len(cells) == a.shape[1]:
+            out = a
+        case op.Total():
+            out = op.Total(len(cells))
+        case op.Intervals():
+            lo, hi = (np.searchsorted(cells, end) for end in a.ends)
+            # With a cell a range holds the first of its class; only beside a factor of zeros may none be left.
+            bounds = tuple(zip(lo.tolist(), (hi - 1).tolist(), strict=True))
+            out = op.Intervals(len(cells), bounds) if (lo < hi).all() else _written_out(a, cells)
+        case op.Groups():
+            place = {int(c): i for i, c in enumerate(cells)}
+            groups = tuple(tuple(place[i] for i in g if i in place) for g in a.groups)
+            out = op.Groups(len(cells), groups) if all(groups) else _written_out(a, cells)
+        case op.Stack():
+            parts = _all_restricted((p, cells) for p in a.parts)
+            out = None if parts is None else op.Stack(parts)
+        case op.Scaled():
+            parts = _all_restricted([(a.of, cells)])
+            out = None if parts is None else op.Scaled(parts[0], a.weights)
+        case op.Kronecker():
+            axes = [np.unique(x) for x in np.unravel_index(cells, [f.shape[1] for f in a.factors])]
+            if math.prod(len(x) for x in axes) == len(cells):  # all combinations of some cells per axis
+                parts = _all_restricted(zip(a.factors, axes, strict=True))
+                out = None if parts is None else op.Kronecker(parts)
+            else:
+                out = _written_out(a, cells)
+        case _:
+            out = _written_out(a, cells)
+    return out
+
+
+def _all_restricted(pairs: Iterable[tuple[Operator, Indices]]) -> tuple[Operator, ...] | None:
+    restricted = [_restricted(a, cells) for a, cells in pairs]
+    whole = tuple(a for a in restricted if a is not None)
+    return whole if len(whole) == len(restricted) else None
+
+
+def _written_out(a: Operator, cells: Indices) -> Operator | None:
+    m, n = a.shape
+    if max(m, n) * len(cells) > MAX_RESTRICTED:
+        return None
+    chosen = np.zeros((n, len(cells)), dtype=np.int64)
+    chosen[cells, np.arange(len(cells))] = 1
+    return op.Dense(a.mv(chosen))
+
+
+# --- derivatives ------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """T (p, n) with p ≥ 1, and what all formulas need of it."""
+
+    sums: Floats
+
+    @cached_property
+    def s(self) -> Floats:
+        """The scales of the columns, (n,)."""
+        return np.asarray(1 + self.sums.sum(axis=0))
+
+    @cached_property
+    def scaled(self) -> Floats:
+        """T S, (p, n)."""
+        return self.sums * self.s
+
+    @cached_property
+    def inverse(self) -> Floats:
+        """K, (p, p)."""
+        p = len(self.sums)
+        gram = self.sums @ self.sums.T
+        gram[np.diag_indices(p)] += 1
+        return np.asarray(sl.cho_solve(sl.cho_factor(gram, check_finite=False), np.eye(p), check_finite=False))
+
+    @cached_property
+    def filtered(self) -> Floats:
+        """K T, (p, n)."""
+        return np.asarray(self.inverse @ self.sums)
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """Σ by the formula with cancellation, (n, n): good enough to search by."""
+        m = -(self.sums.T @ self.filtered)
+        m[np.diag_indices(len(self.s))] += 1
+        return np.asarray(m * (self.s[:, None] * self.s))
+
+    def gradient(self, products: Floats, diagonal: Floats) -> Floats:
+        """∇ of tr(GΣ) from R = TSG (p, n) and the diagonal of G (n,); shape (p, n)."""
+        kt = self.filtered
+        v = self.inverse @ (products * self.s)
+        columns = diagonal * self.s - np.einsum("rk,rk->k", products, kt)
+        return np.asarray(2 * (columns - v + (v @ self.sums.T) @ kt))
+
+
+class _Gram(NamedTuple):
+    """G = Rᵀ diag(w) R: its diagonal (n,), and M ↦ M G for M (p, n)."""
+
+    diagonal: Floats
+    times: Callable[[Floats], Floats]
+
+
+class _Slopes(NamedTuple):
+    """An objective at a point: what is minimised, the quantity really wanted, and TSG and diag G for its gradient."""
+
+    value: float
+    wanted: float
+    products: Floats
+    diagonal: Floats
+
+
+class _Objective(abc.ABC):
+    @abc.abstractmethod
+    def at(self, point: _Point) -> _Slopes:
+        """The value at the point, and its derivatives with respect to all variances."""
+
+    def value_and_gradient(self, point: _Point) -> tuple[_Slopes, Floats]:
+        """The value at the point and its gradient (p, n)."""
+        slopes = self.at(point)
+        return slopes, point.gradient(slopes.products, slopes.diagonal)
+
+
+def _squared(a: Operator) -> Operator:
+    """The operator of the squared entries."""
+    match a:
+        case op.Dense():
+            return op.Dense(np.asarray(a.matrix, dtype=np.float64) ** 2)
+        case op.Kronecker():
+            return op.Kronecker(tuple(_squared(f) for f in a.factors))
+        case op.Stack():
+            return op.Stack(tuple(_squared(f) for f in a.parts))
+        case op.Scaled():
+            return op.Scaled(_squared(a.of), a.weights**2)
+        case op.Transpose():
+            return op.Transpose(_squared(a.of))
+        case _Ranges() | op.Identity() | op.Total() | op.Prefix() | op.Intervals() | op.Groups():
+            return a  # entries are 0 and 1
+        case _:
+            raise WorkloadError(f"there is no rule for the squared entries of {type(a).__name__}.")
+
+
+@final
+class _Ranges(Operator):
+    """Intervals as differences of cumulative sums by a sparse matrix: many columns at a time, unlike `Intervals`."""
+
+    def __init__(self, of: op.Intervals) -> None:
+        m, n = of.shape
+        lo, hi = of.ends
+        rows = np.arange(m)
+        places = np.concatenate([rows, rows]), np.concatenate([hi, lo])
+        self._shape = m, n
+        self.differences = sp.csr_array((np.repeat([1.0, -1.0], m), places), shape=(m, n + 1))
+        self._adjoint = self.differences.T.tocsr()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._shape
+
+    def mv(self, x: Array) -> Array:
+        sums = np.concatenate([np.zeros_like(x[:1]), np.cumsum(x, axis=0)])
+        return np.asarray(self.differences @ sums.reshape(len(sums), -1)).reshape(-1, *x.shape[1:])
+
+    def rmv(self, y: Array) -> Array:
+        steps = np.asarray(self._adjoint @ y.reshape(len(y), -1))
+        return np.cumsum(steps[:0:-1], axis=0)[::-1].reshape(-1, *y.shape[1:])
+
+
+def _quick(a: Operator) -> Operator:
+    """The same matrix in the form that is quickest for many columns at a time."""
+    match a:
+        case op.Intervals():
+            return _Ranges(a)
+        case op.Dense():
+            return op.Dense(np.asarray(a.matrix, dtype=np.float64))  # integers would not go through BLAS
+        case op.Kronecker():
+            return op.Kronecker(tuple(_quick(f) for f in a.factors))
+        case op.Stack():
+            return op.Stack(tuple(_quick(f) for f in a.parts))
+        case op.Scaled():
+            return op.Scaled(_quick(a.of), a.weights)
+        case _:
+            return a
+
+
+def _has_all_ranges(a: op.Intervals) -> bool:
+    """Whether every interval is asked exactly once."""
+    m, n = a.shape
+    return 2 * m == n * (n + 1) and len(set(a.bounds)) == m
+
+
+def _by_rows(a: Operator, w: Floats) -> _Gram:
+    """Through the queries and back."""
+    quick = _quick(a)
+    return _Gram(
+        np.asarray(_squared(quick).rmv(w), dtype=np.float64), lambda x: quick.rmv(w[:, None] * quick.mv(x.T)).T
+    )
+
+
+def _all_ranges(n: int, weight: float) -> _Gram:
+    """All ranges with one weight: Σ_{i<j} (c_j − c_i)² over the n + 1 cumulative sums c, no row of queries touched."""
+
+    def times(x: Floats) -> Floats:
+        sums = np.cumsum(x, axis=1)
+        slopes = (n + 1) * sums - sums.sum(axis=1, keepdims=True)
+        return np.asarray(weight * np.cumsum(slopes[:, ::-1], axis=1)[:, ::-1])
+
+    i = np.arange(1, n + 1, dtype=np.float64)
+    return _Gram(weight * i * (n + 1 - i), times)
+
+
+def _kronecker(a: op.Kronecker, weight: float) -> _Gram:
+    """A Kronecker product with one weight: (A⊗B)ᵀ(A⊗B) = AᵀA ⊗ BᵀB, one small product per axis."""
+    grams = [np.asarray(rules.gram(f), dtype=np.float64) for f in a.factors]
+    product = op.Kronecker(tuple(op.Dense(g) for g in grams))
+    diagonal = reduce(np.multiply.outer, [np.diag(g) for g in grams]).ravel()
+    return _Gram(weight * diagonal, lambda x: np.ascontiguousarray(weight * product.mv(x.T).T))
+
+
+def _structured_gram(a: Operator, w: Floats) -> _Gram | None:
+    """G by structure; None where its matrix is the quicker way."""
+    m, n = a.shape
+    even = bool((w == w[0]).all())
+    match a:
+        case op.Intervals() if even and _has_all_ranges(a):
+            return _all_ranges(n, float(w[0]))
+        case op.Kronecker() if even:
+            return _kronecker(a, float(w[0]))
+        case op.Identity() | op.Total() | op.Prefix():
+            return _by_rows(a, w)
+        case op.Dense():
+            return _by_rows(a, w) if 2 * m < n else None
+        case _:
+            return _by_rows(a, w) if m < n else None
+
+
+@final
+class _Total(_Objective):
+    """Log of tr(GΣ)."""
+
+    def __init__(self, queries: Queries) -> None:
+        self._grams: list[_Gram] = []
+        dense: Floats | None = None
+        for a, w in zip(queries.operators, queries.numbers, strict=True):
+            gram = _structured_gram(a, w)
+            if gram is not None:
+                self._grams.append(gram)
+            else:
+                g = rules.weighted_gram(a, w)
+                dense = g if dense is None else dense + g
+        if dense is not None:
+            self._grams.append(_Gram(np.diag(dense).copy(), lambda x: x @ dense))
+        self._diagonal = np.asarray(sum(g.diagonal for g in self._grams))
+
+    def at(self, point: _Point) -> _Slopes:
+        products = np.asarray(sum(g.times(point.scaled) for g in self._grams))
+        own = float(point.s**2 @ self._diagonal)
+        saved = float(np.vdot(point.filtered, products * point.s))
+        value = max(own - saved, 1e-13 * own)  # rounding may leave nothing, or less
+        return _Slopes(math.log(value), value, products / value, self._diagonal / value)
+
+
+class _Table(abc.ABC):
+    """One table's variances at a point, and G_q for weights q of them."""
+
+    @abc.abstractmethod
+    def variances(self, point: _Point) -> Floats:
+        """V (m,)."""
+
+    @abc.abstractmethod
+    def products(self, point: _Point, q: Floats) -> tuple[Floats, Floats]:
+        """TSG_q (p, n) and diag G_q (n,), at the point whose variances were asked for last."""
+
+
+@final
+class _Low(_Table):
+    """By the (m, p) matrix U = R S Tᵀ: v = R² s² − rowsum(U ∘ UK) and TSG_q = (Rᵀ diag(q) U)ᵀ. Never n × n."""
+
+    def __init__(self, a: Operator) -> None:
+        self._rows = _quick(a)
+        self._squares = _squared(self._rows)
+        self._answers = np.zeros((0, 0))
+
+    def variances(self, point: _Point) -> Floats:
+        self._answers = self._rows.mv(point.scaled.T)
+        own = self._squares.mv(point.s**2)
+        saved = np.einsum("jr,jr->j", self._answers, self._answers @ point.inverse)
+        return np.asarray(np.maximum(own - saved, 1e-13 * own))
+
+    def products(self, point: _Point, q: Floats) -> tuple[Floats, Floats]:
+        return self._rows.rmv(q[:, None] * self._answers).T, self._squares.rmv(q)
+
+
+@final
+class _Tall(_Table):
+    """By the covariance (n, n), for tables of many more rows than cells."""
+
+    def __init__(self, a: Operator) -> None:
+        self._rows = a
+
+    def variances(self, point: _Point) -> Floats:
+        return np.asarray(np.maximum(rules.row_variances(self._rows, point.covariance), 0.0))
+
+    def products(self, point: _Point, q: Floats) -> tuple[Floats, Floats]:
+        gram = rules.weighted_gram(self._rows, q)
+        return point.scaled @ gram, np.diag(gram)
+
+
+@final
+class _Worst(_Objective):
+    """Log of the t-norm of v/c over all queries."""
+
+    def __init__(self, queries: Queries, t: float, tables: list[_Table] | None = None) -> None:
+        self._targets = queries.numbers
+        self._t = t
+        self._tables = tables or [
+            _Tall(a) if a.shape[0] > WIDE * a.shape[1] and not isinstance(a, op.Dense) else _Low(a)
+            for a in queries.operators
+        ]
+
+    def sharper(self, queries: Queries, t: float) -> _Worst:
+        """The same for another t; the tables are shared."""
+        return _Worst(queries, t, self._tables)
+
+    def at(self, point: _Point) -> _Slopes:
+        ratios = [a.variances(point) / c for a, c in zip(self._tables, self._targets, strict=True)]
+        top = float(max(r.max() for r in ratios))
+        powers = [(r / top) ** (self._t - 1) for r in ratios]  # one power less: no division by a variance of 0
+        norm = float(sum(e @ r for e, r in zip(powers, ratios, strict=True))) / top
+        value = math.log(top) + math.log(norm) / self._t
+        slopes = [
+            a.products(point, e / (c * (top * norm)))
+            for a, e, c in zip(self._tables, powers, self._targets, strict=True)
+        ]
+        return _Slopes(value, top, np.asarray(sum(r for r, _ in slopes)), np.asarray(sum(d for _, d in slopes)))
+
+
+def _worst_objectives(queries: Queries) -> list[_Worst]:
+    first = _Worst(queries, SHARPNESS[0])
+    return [first, *(first.sharper(queries, t) for t in SHARPNESS[1:])]
+
+
+# --- the search -------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PIdentity:
+    """A strategy of every cell and p sums.
+
+    sums: T (p, n), p = 0 for the cells on their own. value: what was minimised, per unit of noise variance, recomputed
+    from a Cholesky factor. cells_alone: the same of the cells on their own. starts: how many were tried. status: how
+    the search ended.
+    """
+
+    sums: Floats
+    value: float
+    cells_alone: float
+    starts: int
+    status: Ending
+
+    @property
+    def matrix(self) -> Floats:
+        """A = [I; T] diag(1/s), (n + p, n): every column has L1 norm 1 up to rounding."""
+        return np.asarray(np.concatenate([np.eye(self.sums.shape[1]), self.sums]) / (1 + self.sums.sum(axis=0)))
+
+
+class _Clock:
+    """Whether the time is up."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._end = math.inf if seconds is None else time.monotonic() + seconds
+
+    @property
+    def over(self) -> bool:
+        return time.monotonic() >= self._end
+
+
+def _positive(number: int, of: str) -> int:
+    if number < 1:
+        raise WorkloadError(f"a search needs at least one {of}; got {number}.")
+    return number
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Limits:
+    """How long a search may go on.
+
+    finishers: starts that are followed to the end.
+    """
+
+    starts: int
+    finishers: int
+    iterations: int
+    clock: _Clock
+
+    @classmethod
+    def of(cls, n: int, starts: int | None, iterations: int, seconds: float | None) -> _Limits:
+        """Defaults by the number of cells.
+
+        Raises:
+            WorkloadError: no start or no iteration is allowed.
+        """
+        default, finishers = (16, 4) if n <= SMALL else (8, 3) if n <= LARGE else (4, 1)
+        number = _positive(default if starts is None else starts, "start")
+        return cls(number, finishers, _positive(iterations, "iteration"), _Clock(seconds))
+
+
+def _descend(objective: _Objective, start: Floats, iterations: int, clock: _Clock) -> Floats:
+    """L-BFGS within 0 ≤ T ≤ CAP; the T (p, n) whose wanted quantity was least on the way."""
+    shape, best, kept = start.shape, math.inf, start
+
+    def evaluate(x: Floats) -> tuple[float, Floats]:
+        nonlocal best, kept
+        sums = x.reshape(shape)
+        slopes, gradient = objective.value_and_gradient(_Point(sums))
+        if slopes.wanted < best:
+            best, kept = slopes.wanted, sums.copy()
+        return slopes.value, gradient.ravel()
+
+    def check(xk: Floats) -> None:
+        if clock.over:
+            raise StopIteration
+
+    so.minimize(
+        evaluate,
+        np.clip(start, 0.0, CAP).ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=so.Bounds(0.0, CAP),
+        callback=check,
+        options={"maxiter": iterations, "maxcor": MEMORY, "ftol": 1e-9, "gtol": 1e-9, "maxfun": 4 * iterations},
+    )
+    return np.asarray(kept, dtype=np.float64)
+
+
+def _branches(n: int, branching: int) -> list[Floats]:
+    """The inner nodes of a tree over n cells, one matrix (nodes, n) of 0 and 1 per level, the root last."""
+    levels, size, cell = [], branching, np.arange(n)
+    while True:
+        nodes = np.arange(-(-n // size))
+        levels.append(np.asarray(cell // size == nodes[:, None], dtype=np.float64))
+        if size >= n:
+            return levels
+        size *= branching
+
+
+def _tree(objective: _Objective, n: int, branching: int) -> tuple[float, Floats]:
+    """The tree of a branching with the best weights of its levels: its value, and T (nodes, n)."""
+    levels = _branches(n, branching)
+    level_of = np.repeat(np.arange(len(levels)), [len(x) for x in levels])
+    nodes = np.concatenate(levels)
+
+    def evaluate(weights: Floats) -> tuple[float, Floats]:
+        slopes, gradient = objective.value_and_gradient(_Point(nodes * weights[level_of][:, None]))
+        return slopes.value, np.bincount(level_of, (gradient * nodes).sum(axis=1), len(levels)).astype(np.float64)
+
+    found = so.minimize(
+        evaluate,
+        np.ones(len(levels)),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=so.Bounds(0.0, CAP),
+        options={"maxiter": 15},
+    )
+    return float(found.fun), nodes * np.asarray(found.x)[level_of][:, None]
+
+
+def _trees(objective: _Objective, n: int, size: int) -> list[Floats]:
+    """The two best trees among those with about as many nodes as sums are wanted, the best first."""
+    branchings = [b for b in (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32) if b < n]
+    nodes = {b: sum(len(x) for x in _branches(n, b)) for b in branchings}
+    allowed = [b for b in branchings if nodes[b] <= max(2 * size + 1, 4)]
+    found = sorted((_tree(objective, n, b) for b in allowed), key=lambda pair: pair[0])
+    return [tree for _, tree in found[:2]]
+
+
+def _uniform(n: int, size: int, rng: Generator) -> Floats:
+    return rng.uniform(0.0, 1.0, size=(size, n))
+
+
+def _boxes(n: int, size: int, rng: Generator) -> Floats:
+    """Random ranges of cells, of random weight, over a low random ground: a sum at 0 would stay there."""
+    ends = np.sort(rng.integers(0, n, size=(size, 2)), axis=1)
+    cells = np.arange(n)
+    inside = (ends[:, :1] <= cells) & (cells <= ends[:, 1:])
+    return np.asarray(inside * rng.uniform(0.5, 1.5, size=(size, 1)) + rng.uniform(0.0, 0.1, size=(size, n)))
+
+
+def _asked(queries: Queries, size: int, rng: Generator) -> Floats:
+    """Queries chosen at random, without their signs, over a low random ground."""
+    tables = rng.integers(0, len(queries.operators), size=(size,))
+    chosen = []
+    for i in tables:
+        a = queries.operators[i]
+        one = np.zeros(a.shape[0])
+        one[rng.integers(0, a.shape[0], size=(1,))[0]] = 1
+        row = np.abs(a.rmv(one))
+        chosen.append(row / max(float(row.max()), 1e-300))
+    return np.asarray(np.stack(chosen) + rng.uniform(0.0, 0.1, size=(size, queries.cells)))
+
+
+def _starts(queries: Queries, objective: _Objective, size: int, rng: Generator) -> Iterator[Floats]:
+    """Starts without end, all kinds early; sizes around the given one."""
+    n = queries.cells
+    trees = _trees(objective, n, size)
+    for turn in itertools.count():
+        around = max(1, round(size * (1.0, 1.5, 0.75)[turn % 3]))
+        if turn < len(trees):
+            yield trees[turn]
+        yield _uniform(n, around, rng)
+        yield _boxes(n, around, rng)
+        if turn % 2 == 1:
+            yield _asked(queries, around, rng)
+
+
+def _pruned(sums: Floats) -> Floats:
+    return np.asarray(sums[sums.sum(axis=1) >= MASS])
+
+
+def _search(
+    queries: Queries,
+    objectives: Sequence[_Objective],
+    measure: Callable[[Queries, Floats], float],
+    starts: Iterator[Floats],
+    limits: _Limits,
+    progress: Progress | None,
+) -> PIdentity:
+    """Descend from every start a little with the first objective, from the best ones to the end with all of them."""
+    clock = limits.clock
+    alone = measure(queries, np.zeros((0, queries.cells)))
+    best, kept = alone, np.zeros((0, queries.cells))
+    tried = descents = 0
+    found: list[tuple[float, Floats]] = []
+
+    def descend(sums: Floats, which: Sequence[_Objective], steps: int) -> tuple[float, Floats]:
+        nonlocal best, kept, descents
+        value = math.inf
+        end = sums
+        for objective in which:
+            if len(sums) == 0 or clock.over:
+                break
+            end = sums = _pruned(_descend(objective, sums, steps, clock))
+            new = measure(queries, sums)
+            if new < value:
+                value, end = new, sums
+            if new < best:
+                best, kept = new, sums
+        descents += 1
+        if progress is not None:
+            progress(descents, best)
+        return value, end
+
+    for start in itertools.islice(starts, limits.starts):
+        if clock.over:
+            break
+        tried += 1
+        found.append(descend(start, objectives[:1], min(SCREENING, limits.iterations)))
+    for _, sums in sorted(found, key=lambda pair: pair[0])[: limits.finishers]:
+        descend(sums, objectives, limits.iterations)
+    ending = Ending.FOUND if len(kept) else Ending.CELLS
+    return PIdentity(kept, best, alone, tried, Ending.TIME if clock.over else ending)
+
+
+def _asking(queries: Queries) -> int:
+    """The number of cells, of queries that look at any."""
+    if not any(_looked_at(a).any() for a in queries.operators):
+        raise WorkloadError("all queries are 0 for every cell: there is nothing to be accurate about.")
+    return queries.cells
+
+
+def least_total(
+    queries: Queries,
+    rng: Generator,
+    *,
+    size: int | None = None,
+    starts: int | None = None,
+    iterations: int = TOTAL_STEPS,
+    max_seconds: float | None = None,
+    progress: Progress | None = None,
+) -> PIdentity:
+    """Minimise the weighted total of the variances, Σ_ij w_ij v_ij.
+
+    Args:
+        queries: R_i (m_i, n) with weights w_i.
+        rng: chooses the starts.
+        size: about how many sums beside the cells, p. Default: n/16, at least 1.
+        starts: how many to try. Default: 16 up to SMALL cells, 4 above LARGE, 8 between.
+        iterations: of L-BFGS for the best starts; the others take fewer.
+        max_seconds: limit of the time taken, checked between iterations.
+        progress: called after every descent.
+
+    Raises:
+        WorkloadError: no start, sum or iteration is allowed, all queries are 0, or an operator has no rule for what is
+            needed of it.
+
+    **Guarantees**: never worse than the cells on their own; `value` is that of `sums`. No bound is proven.
+
+    Source: the module's.
+    """
+    n = _asking(queries)
+    limits = _Limits.of(n, starts, iterations, max_seconds)
+    size = _positive(max(1, n // 16) if size is None else size, "sum beside the cells")
+    objective = _Total(queries)
+    return _search(queries, [objective], total, _starts(queries, objective, size, rng), limits, progress)
+
+
+def least_worst(
+    queries: Queries,
+    rng: Generator,
+    *,
+    size: int | None = None,
+    starts: int | None = None,
+    iterations: int = WORST_STEPS,
+    max_seconds: float | None = None,
+    progress: Progress | None = None,
+) -> PIdentity:
+    """Minimise the worst ratio of a variance to its target, max_ij v_ij/c_ij.
+
+    Args:
+        queries: R_i (m_i, n) with targets c_i.
+        rng: chooses the starts.
+        size: about how many sums beside the cells, p. Default: n/8 up to 64 cells, n/16 above, at least 1.
+        starts: how many to try, the second being the strategy of the least total Σ v/c. Default: 16 up to SMALL cells,
+            4 above LARGE, 8 between.
+        iterations: of L-BFGS for each t.
+        max_seconds: limit of the time taken, checked between iterations.
+        progress: called after every descent.
+
+    Raises:
+        WorkloadError: no start, sum or iteration is allowed, all queries are 0, or an operator has no rule for what is
+            needed of it.
+
+    **Guarantees**: never worse than the cells on their own; `value` is that of `sums`; of all T tried at full length
+    the best by the true maximum is kept, not the last. No bound is proven.
+
+    Source: the module's.
+    """
+    n = _asking(queries)
+    limits = _Limits.of(n, starts, iterations, max_seconds)
+    size = _positive(max(1, n // 8 if n <= 64 else n // 16) if size is None else size, "sum beside the cells")
+    sharp = _worst_objectives(queries)
+
+    def begin() -> Iterator[Floats]:
+        kinds = _starts(queries, sharp[1], size, rng)
+        yield next(kinds)
+        mean = _Total(queries.with_numbers([1 / c for c in queries.numbers]))
+        # Sums at 0 stay there: the least total is lifted a little off the bounds.
+        yield np.maximum(_descend(mean, _uniform(n, size, rng), SCREENING, limits.clock), 1e-3)
+        yield from kinds
+
+    return _search(queries, sharp, worst, begin(), limits, progress)

@@ -1,0 +1,638 @@
+"""What is minimised, as data: all that a solver may ask of it.
+
+Σ_S is the covariance of the noise in sector S, prof_i the squared cost of cell i, var_j the variance of number j:
+
+    minimise   max_i (a_i + prof_i / r_i) + Σ_j λ_j var_j    subject to   Σ_{j ∈ g} ω_j var_j ≤ 1 for each constraint g.
+
+Fit-for-use is a = 0, r = 1, λ = 0 and one constraint var_j / c_j ≤ 1 per number; total error is one constraint for all
+numbers; the hybrid has λ > 0; for replace-one neighbours the cells are kinds of pairs of records; a later stage of the
+lexicographic refinement has offsets a. For weights p ≥ 0 on cells with Σp = 1, and q ≥ 0 on constraints, put
+w_j = λ_j + q_{g(j)} ω_j. The Σ that minimises the Lagrangian is the matrix geometric mean Σ_S = C_S # N_S⁻¹ in every
+sector, and with ν = Σ_S mult_S tr(Σ_S N_S), which is concave in (p, q) and homogeneous of degree ½ in w,
+
+    p·a + 2ν − Σq  ≤  optimum ,
+
+for λ = 0 at best p·a + ν²/Σq when q is scaled. Any Σ, scaled to meet the worst constraint, gives an upper bound.
+
+Source: fit-for-use (Xiao et al. 2021), sections 3–5, for the problem; the dual and the geometric mean are ours
+(docs/notation.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from fitnoise.algebra import rules
+from fitnoise.algebra.backends import NUMPY, Backend, Matrix
+from fitnoise.algebra.operators import Operator
+from fitnoise.kernel.arrays import Floats
+
+Indices = NDArray[np.intp]
+
+HELD = 2**24
+"""Entries of a stack of matrices made at once."""
+
+WHISPER = 1e-15
+"""What all records together weigh beside the pairs: where the number of records costs nothing it would otherwise be
+measured with infinite precision. Its precision becomes about WHISPER^-½, and the plan dearer by about WHISPER^½ of
+itself."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """Weights shared by several unknowns: unknown u has the weight x[owner_u] · scale_u.
+
+    owner: (n,), scale: (n,), size: how many weights there are.
+    """
+
+    owner: Indices
+    scale: Floats
+    size: int
+
+    def spread(self, x: Floats) -> Floats:
+        """x[owner] · scale, (n,)."""
+        return np.asarray(x[self.owner] * self.scale)
+
+    def gather(self, y: Floats) -> Floats:
+        """The adjoint: Σ over the unknowns of each weight, (size,)."""
+        return np.bincount(self.owner, y * self.scale, minlength=self.size).astype(np.float64)
+
+    def gather_squares(self, y: Floats) -> Floats:
+        """Σ scale² y over the unknowns of each weight: a diagonal under both maps where unknowns do not interact."""
+        return np.bincount(self.owner, y * self.scale**2, minlength=self.size).astype(np.float64)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Numbers that K blocks of equal form answer: those of T tables of m rows.
+
+    lifts: l of each row, (m, k); or an operator with these rows, up to the block's frame.
+    numbers: which numbers they are, (T, m). scale: factor of the square of each one's lift, (T, m).
+    incidence: (K, T), what table t weighs in block K; None is one block with one table.
+    """
+
+    lifts: Floats | Operator
+    numbers: Indices
+    scale: Floats
+    incidence: sp.csr_array | None = None
+
+    def gather(self, w: Floats) -> Floats:
+        """What each row weighs in each block when number j weighs w_j, (K, m)."""
+        own = w[self.numbers] * self.scale
+        return own if self.incidence is None else np.asarray(self.incidence @ own)
+
+    def scatter(self, x: Floats, out: Floats) -> None:
+        """The adjoint: add x (K, m) to the entries of the numbers."""
+        out[self.numbers] += (x if self.incidence is None else self.incidence.T @ x) * self.scale
+
+    def scatter_squares(self, x: Floats, out: Floats) -> None:
+        """What both do to a diagonal, where numbers do not interact."""
+        spread = x if self.incidence is None else self.incidence.power(2).T @ x
+        out[self.numbers] += spread * self.scale**2
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """All kinds of pairs of records as the cells of a problem: patterns of agreement × pairs of structured cells.
+
+    patterns: how many patterns. cells: n_o. alone: whether single records come and go too; they are the last n_o kinds.
+    """
+
+    patterns: int
+    cells: int
+    alone: bool
+
+    @cached_property
+    def pairs(self) -> tuple[Indices, Indices]:
+        """(o, o') with o ≤ o', (h,) each."""
+        return np.triu_indices(self.cells)
+
+    def __len__(self) -> int:
+        return self.patterns * len(self.pairs[0]) + (self.cells if self.alone else 0)
+
+    def moment(self, p: Floats, chi: Floats) -> Floats:
+        """Σ p (e eᵀ + e' e'ᵀ − χ (e e'ᵀ + e' eᵀ)), (n_o, n_o), for χ of every pattern."""
+        first, second = self.pairs
+        by_pattern = p[: self.patterns * len(first)].reshape(self.patterns, -1)
+        every = by_pattern.sum(axis=0)
+        own = np.zeros(self.cells)
+        for ends in (first, second):
+            own += np.bincount(ends, every, minlength=self.cells)
+        if self.alone:
+            own += p[-self.cells :]
+        cross = np.zeros((self.cells, self.cells))
+        cross[first, second] = chi @ by_pattern
+        return np.asarray(np.diag(own) - cross - cross.T)
+
+    def costs(self, gram: Floats, chi: Floats) -> Floats:
+        """G_oo + G_o'o' − 2χ G_oo' of every kind: the adjoint of `moment`."""
+        first, second = self.pairs
+        own = gram.diagonal()
+        out = (own[first] + own[second]) - np.multiply.outer(2 * chi, gram[first, second])
+        return np.concatenate([out.ravel(), own]) if self.alone else np.asarray(out.ravel())
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Pairwise:
+    """The cell side of a block when cells are kinds of pairs.
+
+    chi: χ of the block's sector for every pattern. free: whether the block's first coordinate is the number of
+    records, which
+        is the same for both data sets of every pair.
+    """
+
+    kinds: Kinds
+    chi: Floats
+    free: bool
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Sectors of equal form, K of them: their cells and their queries in one system of coordinates.
+
+    multiplicity: of each sector, (K,). columns: b of each structured cell, (k, n_o).
+    sources: the numbers they answer; var_j = Σ mult l_jᵀ Σ_S l_j over the sectors it is in.
+    frame: F with l = F (row of the operator), (k, k), for sources by structure; None is the identity.
+    pairwise: what the problem's cells are, if not the structured cells; then K = 1.
+    """
+
+    multiplicity: Floats
+    columns: Floats
+    sources: tuple[Source, ...]
+    frame: Floats | None = None
+    pairwise: Pairwise | None = None
+
+    @classmethod
+    def single(cls, multiplicity: float, columns: Floats, lifts: Floats, numbers: Indices) -> Block:
+        """One sector and the lifts of some numbers, (m, k)."""
+        source = Source(lifts, numbers[None, :], np.ones((1, len(numbers))))
+        return cls(np.array([multiplicity]), columns, (source,))
+
+    @property
+    def rank(self) -> int:
+        """K, the size of each Σ_S."""
+        return len(self.columns)
+
+    @property
+    def rows(self) -> int:
+        """Rows of all sources given row by row."""
+        return sum(len(lifts) for _, lifts in self.written)
+
+    @cached_property
+    def written(self) -> tuple[tuple[Source, Floats], ...]:
+        """Sources given row by row, with their lifts."""
+        return tuple((s, s.lifts) for s in self.sources if isinstance(s.lifts, np.ndarray))
+
+    @cached_property
+    def structured(self) -> tuple[tuple[Source, Operator], ...]:
+        """Sources by structure, with their operators."""
+        return tuple((s, s.lifts) for s in self.sources if isinstance(s.lifts, Operator))
+
+    def gram(self, w: Floats) -> Floats:
+        """Σ_j w_j l_j l_jᵀ of the numbers given by structure, (K, k, k)."""
+        out = sum(np.moveaxis(rules.weighted_gram(a, s.gather(w).T), -1, 0) for s, a in self.structured)
+        return np.asarray(out if self.frame is None else self.frame @ out @ self.frame.T)
+
+    def forms(self, form: Floats) -> list[tuple[Source, Floats]]:
+        """l_jᵀ form l_j of the numbers given by structure, (K, m) each, for form (K, k, k)."""
+        own = np.moveaxis(form if self.frame is None else self.frame.T @ form @ self.frame, 0, -1)
+        return [(s, rules.row_variances(a, own).T) for s, a in self.structured]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The problem at weights (p, q), Σp = 1.
+
+    nu: ν. profile: prof of every cell. ratios: Σ ω var of every constraint. total: Σ λ var.
+    lower, upper: bounds on the optimum. stretch: the factor of Σ that gives the upper one.
+    """
+
+    nu: float
+    profile: Floats
+    ratios: Floats
+    total: float
+    lower: float
+    upper: float
+    stretch: float
+
+    @property
+    def finite(self) -> bool:
+        """Whether floating point survived."""
+        return bool(
+            self.nu > 0
+            and all(math.isfinite(x) for x in (self.nu, self.lower, self.upper))
+            and np.isfinite(self.profile).all()
+            and np.isfinite(self.ratios).all()
+        )
+
+
+class _Heavy:
+    """Blocks of rank k > 1 on a backend: stacks of K matrices."""
+
+    def __init__(self, block: Block, backend: Backend) -> None:
+        self.block, self.backend = block, backend
+        self.columns = backend.put(block.columns)
+        self.sources = [(s, backend.put(lifts)) for s, lifts in block.written]
+
+    def at(self, p: Floats, w: Floats) -> _Curved:
+        """In coordinates where Σ_S = I: z_i = Z b_i and y_j = Y l_j with Σ = YᵀY, Σ⁻¹ = ZᵀZ.
+
+        With R_nᵀR_n = N, R_cᵀR_c = C and R_n R_cᵀ = U s Vᵀ: Z = s^-½ Uᵀ R_n and Y = s^-½ Vᵀ R_c. No inverse, no
+        division by a weight.
+        """
+        b = self.backend
+        xp = b.xp
+        rn = self._roots(w)
+        rc = self._cell_roots(p)
+        u, s, vt = b.svd(rn @ rc.T)
+        k = self.block.rank
+        if s.shape[1] < k:  # fewer queries or cells than dimensions: Σ has no inverse, or no finite size
+            raise np.linalg.LinAlgError
+        u, s, vt = u[:, :, :k], s[:, :k], vt[:, :k]
+        root = xp.sqrt(xp.maximum(s, s[:, :1] * 1e-300))[:, :, None]
+        z, y = (_turned(u) @ rn) / root, (vt @ rc) / root
+        return _Curved(self, s, z, y)
+
+    def _cell_roots(self, p: Floats) -> Matrix:
+        """R_c with R_cᵀR_c = C, the same for all K."""
+        b, pairwise = self.backend, self.block.pairwise
+        if pairwise is None:
+            return b.triangle(b.xp.sqrt(b.put(p))[:, None] * self.columns.T)
+        moment = b.put(pairwise.kinds.moment(p, pairwise.chi))
+        costly = self.columns[1:] if pairwise.free else self.columns
+        rest = b.root(costly @ moment @ costly.T) if len(costly) else costly
+        k, n = self.block.rank, len(rest)
+        out = np.zeros((n + k, k))
+        out[:n, k - n :] = b.get(rest)
+        out[n:] = math.sqrt(WHISPER / pairwise.kinds.cells) * np.eye(k)
+        return b.triangle(b.put(out))
+
+    def _roots(self, w: Floats) -> Matrix:
+        """R_n with R_nᵀR_n = N, (K, r, k); some of the K at a time."""
+        b, block, xp = self.backend, self.block, self.backend.xp
+        shares = [(lifts, np.sqrt(source.gather(w))) for source, lifts in self.sources]
+        grams = b.put(block.gram(w)) if block.structured else None
+        count, k = len(block.multiplicity), block.rank
+        step = max(1, HELD // (k * max(1, sum(len(lifts) for lifts, _ in shares))))
+        out = []
+        for i in range(0, count, step):
+            dense = [b.put(root[i : i + step])[:, :, None] * lifts for lifts, root in shares]
+            stacked = dense[0] if len(dense) == 1 else xp.concat(dense, axis=1) if dense else None
+            if grams is not None:
+                own = grams[i : i + step]
+                out.append(b.root(own if stacked is None else _turned(stacked) @ stacked + own))
+            elif stacked is not None:
+                out.append(b.triangle(stacked))
+        return out[0] if len(out) == 1 else xp.concat(out, axis=0)
+
+    def change(self, dp: Floats, dw: Floats, at: _Curved) -> Matrix:
+        """Z dC Zᵀ − Y dN Yᵀ, (K, k, k)."""
+        b, block = self.backend, self.block
+        if block.pairwise is not None:
+            e = at.z @ b.put(block.pairwise.kinds.moment(dp, block.pairwise.chi)) @ _turned(at.z)
+        elif at.alone:
+            e = (at.z * b.put(dp)) @ _turned(at.z)
+        else:
+            e = at.half_z @ ((self.columns * b.put(dp)) @ self.columns.T) @ _turned(at.half_z)
+        for (source, _), y in zip(self.sources, at.y, strict=True):
+            e = e - (_turned(y) * b.put(source.gather(dw))[:, None, :]) @ y
+        if block.structured:
+            e = e - at.half_y @ b.put(block.gram(dw)) @ _turned(at.half_y)
+        return e
+
+
+def _turned(a: Matrix) -> Matrix:
+    """The transpose of every matrix of a stack."""
+    return a.swapaxes(-1, -2)
+
+
+class _Curved:
+    """Blocks in coordinates where Σ_S = I: half_z and half_y (K, k, k), singular values s (K, k).
+
+    z: of every cell, (1, k, n), of a single block. y: (K, m, k) for the numbers of each source given row by row.
+    """
+
+    def __init__(self, heavy: _Heavy, s: Matrix, z: Matrix, y: Matrix) -> None:
+        self.heavy, self.s = heavy, s
+        self.half_z, self.half_y = z, y
+        self.alone = len(heavy.block.multiplicity) == 1
+        self.z: Matrix = z @ heavy.columns if self.alone else None
+        self.y = [lifts @ _turned(y) for _, lifts in heavy.sources]
+
+    @property
+    def multiplicity(self) -> Floats:
+        """Of each of the K sectors."""
+        return self.heavy.block.multiplicity
+
+    def cells(self, e: Matrix | None = None) -> Floats:
+        """Σ mult z_iᵀ E z_i of every cell; E = I when it is not given."""
+        heavy = self.heavy
+        b, pairwise = heavy.backend, heavy.block.pairwise
+        if self.alone:
+            z = self.z[0]
+            image = z if e is None else e[0] @ z
+            if pairwise is not None:
+                return np.asarray(self.multiplicity[0] * pairwise.kinds.costs(b.get(z.T @ image), pairwise.chi))
+            return np.asarray(self.multiplicity[0] * b.get((z * image).sum(axis=0)))
+        weights = b.put(self.multiplicity)[:, None, None]
+        if e is None:
+            k = heavy.block.rank
+            factor = b.triangle((b.xp.sqrt(weights) * self.half_z).reshape(-1, k)) @ heavy.columns
+            return b.get((factor**2).sum(axis=0))
+        middle = (weights * (_turned(self.half_z) @ e @ self.half_z)).sum(axis=0)
+        return b.get((heavy.columns * (middle @ heavy.columns)).sum(axis=0))
+
+    def numbers(self, out: Floats, factor: float, e: Matrix | None = None) -> None:
+        """Add factor · mult · y_jᵀ E y_j to the entries of every number these blocks answer."""
+        block, b = self.heavy.block, self.heavy.backend
+        weights = factor * self.multiplicity[:, None]
+        for (source, _), y in zip(self.heavy.sources, self.y, strict=True):
+            image = y if e is None else y @ e
+            source.scatter(weights * b.get((y * image).sum(axis=-1)), out)
+        if block.structured:
+            middle = self.half_y if e is None else e @ self.half_y
+            for source, forms in block.forms(b.get(_turned(self.half_y) @ middle)):
+                source.scatter(weights * forms, out)
+
+    @cached_property
+    def kernel(self) -> Matrix:
+        """1/(s_a + s_b), with singular values no smaller than 1e-14 of the largest; only second order needs it."""
+        s = self._visible
+        return 1 / (s[:, :, None] + s[:, None, :])
+
+    @property
+    def _visible(self) -> Matrix:
+        return self.heavy.backend.xp.maximum(self.s, 1e-14 * self.s[:, :1])
+
+    def add_diagonal(self, cells: Floats, numbers: Floats) -> None:
+        """The diagonal of the Hessian of −2ν by cell and by number; an upper bound of it for pairs and by structure.
+
+        It is Σ_ab y_a² y_b² / (s_a + s_b), and 1/(s_a + s_b) ≤ ½ (s_a s_b)^-½.
+        """
+        heavy = self.heavy
+        block, b = heavy.block, heavy.backend
+        weak, mult = self._visible, self.multiplicity
+        if not self.alone:
+            step = max(1, HELD // block.columns.size)
+            for i in range(0, len(mult), step):
+                z2 = (self.half_z[i : i + step] @ heavy.columns) ** 2
+                own = b.get((z2 * (self.kernel[i : i + step] @ z2)).sum(axis=1))
+                cells += mult[i : i + step] @ own
+        elif block.pairwise is None:
+            z2 = self.z[0] ** 2
+            cells += mult[0] * b.get((z2 * (self.kernel[0] @ z2)).sum(axis=0))
+        else:
+            z = self.z[0]
+            gram = b.get((z.T / b.xp.sqrt(weak[0])) @ z)
+            bound = block.pairwise.kinds.costs(gram, block.pairwise.chi)
+            cells += mult[0] * bound**2 / 2
+        for (source, _), y in zip(heavy.sources, self.y, strict=True):
+            y2 = y**2
+            source.scatter_squares(mult[:, None] * b.get(((y2 @ self.kernel) * y2).sum(axis=-1)), numbers)
+        if block.structured:
+            light = _turned(self.half_y) / b.xp.sqrt(weak)[:, None, :]
+            for source, forms in block.forms(b.get(light @ self.half_y)):
+                source.scatter_squares(mult[:, None] * forms**2 / 2, numbers)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Scalars:
+    """All sectors of rank 1 together: what is left of them is a sparse matrix."""
+
+    multiplicity: Floats  # (K,)
+    columns: Floats  # squared columns of every block, (G, n)
+    group: Indices  # the block of each sector, (K,)
+    shares: sp.csr_array  # squared lifts, (K, M)
+
+    @staticmethod
+    def of(blocks: Sequence[Block], numbers: int) -> _Scalars:
+        rows: list[Indices] = []
+        columns: list[Indices] = []
+        values: list[Floats] = []
+        starts = np.cumsum([0, *(len(b.multiplicity) for b in blocks)])
+        for start, block in zip(starts.tolist(), blocks, strict=False):
+            for s, own in block.written:
+                pairs = sp.coo_array([[1.0]]) if s.incidence is None else s.incidence.tocoo()
+                lifts = own[:, 0] ** 2
+                tables = pairs.coords[1]
+                values.append(np.asarray(pairs.data[:, None] * s.scale[tables] * lifts).ravel())
+                columns.append(s.numbers[tables].ravel())
+                rows.append(np.repeat(start + pairs.coords[0], len(lifts)))
+        place = np.concatenate(rows), np.concatenate(columns)
+        shares = sp.csr_array((np.concatenate(values), place), shape=(int(starts[-1]), numbers))
+        return _Scalars(
+            multiplicity=np.concatenate([b.multiplicity for b in blocks]),
+            columns=np.array([b.columns[0] ** 2 for b in blocks]),
+            group=np.repeat(np.arange(len(blocks)), np.diff(starts)),
+            shares=shares,
+        )
+
+    def reach(self, p: Floats) -> Floats:
+        """C of every sector, (K,)."""
+        return np.asarray((self.columns @ p)[self.group])
+
+    def cells(self, x: Floats) -> Floats:
+        """Σ x_S b_Si² of every cell, (n,)."""
+        return np.asarray(np.bincount(self.group, x, minlength=len(self.columns)) @ self.columns)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Linearisation:
+    """The problem at weights (p, q), and the second derivatives of −2ν there.
+
+    A change (dp, dw) moves Σ_S, in coordinates where Σ_S = I, by the E that solves s_a E_ab + E_ab s_b = (dC − dN)_ab,
+    s the singular values of N^½C^½; then d prof_i = −mult z_iᵀEz_i and d var_j = mult y_jᵀEy_j, and these are twice the
+    changes of ν's slopes. A Hessian–vector product is a few products of k × n and k × m matrices: no decomposition.
+    """
+
+    problem: Problem
+    value: Evaluation
+    curved: tuple[_Curved, ...]
+    sigma: Floats  # Σ_S of blocks of rank 1
+    size: Floats  # √(C_S N_S)
+
+    def hessian_times(self, v: Floats) -> Floats:
+        """−2 ∇²ν v over (p, q), (cells + constraints,)."""
+        problem = self.problem
+        dp, dw = problem.spread(v)
+        cells, numbers = np.zeros(problem.columns), np.zeros(problem.numbers)
+        for c in self.curved:
+            e = c.heavy.change(dp, dw, c) * c.kernel
+            cells += c.cells(e)
+            c.numbers(numbers, -1.0, e)
+        s = problem.scalars
+        if s is not None:
+            e = s.multiplicity * (s.reach(dp) / self.sigma - (s.shares @ dw) * self.sigma) / (2 * self.size)
+            cells += s.cells(e / self.sigma)
+            numbers -= s.shares.T @ (e * self.sigma)
+        return problem.gather(cells, numbers)
+
+    def diagonal(self) -> Floats:
+        """The diagonal of −2 ∇²ν, or near it: for preconditioning. At least a tiny positive number."""
+        problem = self.problem
+        cells, numbers = np.zeros(problem.columns), np.zeros(problem.numbers)
+        for c in self.curved:
+            c.add_diagonal(cells, numbers)
+        s = problem.scalars
+        if s is not None:
+            e = s.multiplicity / (2 * self.size)
+            cells += np.bincount(s.group, e / self.sigma**2, minlength=len(s.columns)) @ s.columns**2
+            numbers += s.shares.power(2).T @ (e * self.sigma**2)
+        out = problem.gather_squares(cells, numbers)
+        return np.asarray(np.maximum(out, 1e-12 * out.max()))
+
+
+class Problem:
+    """A problem in blocks.
+
+    Args:
+        blocks: the sectors.
+        numbers: M, how many numbers have variances.
+        offsets: a, one per cell; None is 0.
+        cells: cells that share a weight and count with a factor 1/r; None gives every column of the blocks its own.
+        constraints: numbers bounded together; None bounds every number by 1 on its own.
+        trade: λ, what a unit of each number's variance costs, (M,); None is 0.
+        backend: where matrices live.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[Block],
+        numbers: int,
+        *,
+        offsets: Floats | None = None,
+        cells: Shared | None = None,
+        constraints: Shared | None = None,
+        trade: Floats | None = None,
+        backend: Backend = NUMPY,
+    ) -> None:
+        self.blocks = tuple(blocks)
+        self.numbers = numbers
+        first = blocks[0]
+        self.columns = first.columns.shape[1] if first.pairwise is None else len(first.pairwise.kinds)
+        self._shared_cells, self._constraints, self.trade = cells, constraints, trade
+        self.cells = self.columns if cells is None else cells.size
+        self.constraints = numbers if constraints is None else constraints.size
+        self.offsets = np.zeros(self.cells) if offsets is None else offsets
+        light = [b.rank == 1 and not b.structured and b.pairwise is None for b in blocks]
+        self._light = [i for i, x in enumerate(light) if x]
+        self._dense = [i for i, x in enumerate(light) if not x]
+        self._heavy = [_Heavy(blocks[i], backend) for i in self._dense]
+        self.scalars = _Scalars.of([blocks[i] for i in self._light], numbers) if self._light else None
+
+    @property
+    def trade_size(self) -> float:
+        """The largest λ: the scale of q."""
+        return 0.0 if self.trade is None else float(self.trade.max())
+
+    # --- weights of cells and constraints, and of columns and numbers ----------------------------------
+
+    def spread(self, x: Floats) -> tuple[Floats, Floats]:
+        """(p, q) → the weights of every column and of every number, but for λ."""
+        p, q = x[: self.cells], x[self.cells :]
+        return (
+            p if self._shared_cells is None else self._shared_cells.spread(p),
+            q if self._constraints is None else self._constraints.spread(q),
+        )
+
+    def gather(self, cells: Floats, numbers: Floats) -> Floats:
+        """The adjoint of `spread`."""
+        c, g = self._shared_cells, self._constraints
+        return np.concatenate([cells if c is None else c.gather(cells), numbers if g is None else g.gather(numbers)])
+
+    def gather_squares(self, cells: Floats, numbers: Floats) -> Floats:
+        """What `gather` does to a diagonal."""
+        c, g = self._shared_cells, self._constraints
+        return np.concatenate(
+            [cells if c is None else c.gather_squares(cells), numbers if g is None else g.gather_squares(numbers)]
+        )
+
+    # --- at given weights -----------------------------------------------------------------------------
+
+    def evaluate(self, p: Floats, q: Floats) -> Evaluation:
+        """ν, the slopes and the bounds at weights p (cells,), Σp = 1, and q (constraints,)."""
+        return self.linearise(p, q).value
+
+    def linearise(self, p: Floats, q: Floats) -> Linearisation:
+        """The same, with what Hessian–vector products need; nothing more is computed for it.
+
+        Raises:
+            numpy.linalg.LinAlgError: it cannot be evaluated there in floating point.
+        """
+        columns, w = self.spread(np.concatenate([p, q]))
+        if self.trade is not None:
+            w = w + self.trade
+        nu = 0.0
+        profile, variances = np.zeros(self.columns), np.zeros(self.numbers)
+        sigma = size = np.zeros(0)
+        s = self.scalars
+        if s is not None:
+            c, n = s.reach(columns), s.shares @ w
+            with np.errstate(divide="ignore", invalid="ignore"):
+                sigma, size = np.sqrt(c / n), np.sqrt(c * n)
+                profile += s.cells(s.multiplicity / sigma)
+            variances += s.shares.T @ (s.multiplicity * sigma)
+            nu += float(s.multiplicity @ size)
+        curved = []
+        for heavy in self._heavy:
+            at = heavy.at(columns, w)
+            nu += float(heavy.block.multiplicity @ heavy.backend.get(at.s.sum(axis=1)))
+            profile += at.cells()
+            at.numbers(variances, 1.0)
+            curved.append(at)
+        value = self._value(p, q, nu, profile, variances)
+        return Linearisation(self, value, tuple(curved), sigma, size)
+
+    def _value(self, p: Floats, q: Floats, nu: float, columns: Floats, variances: Floats) -> Evaluation:
+        slopes = self.gather(columns, variances)
+        profile, ratios = slopes[: self.cells], slopes[self.cells :]
+        worst = float(ratios.max())
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            if self.trade is None:
+                total, stretch = 0.0, 1 / worst
+                lower = float(p @ self.offsets) + nu**2 / float(q.sum())
+                upper = float((self.offsets + profile / stretch).max())
+            else:
+                total = float(self.trade @ variances)
+                highest = float(profile.max())
+                stretch = min(1 / worst if worst > 0 else math.inf, math.sqrt(highest / total))
+                lower = 2 * nu - float(q.sum())
+                upper = highest / stretch + stretch * total
+        return Evaluation(nu, profile, ratios, total, lower, upper, stretch)
+
+    def natural(self, q: Floats, value: Evaluation) -> tuple[float, Floats]:
+        """(f, r): the scale of q that is best along its ray, as a factor; and the slopes (a + prof, ω var) there."""
+        f = 1.0 if self.trade is not None else (value.nu / float(q.sum())) ** 2
+        root = math.sqrt(f)
+        return f, np.concatenate([self.offsets + value.profile * root, value.ratios / root])
+
+    def covariance_factors(self, p: Floats, q: Floats) -> list[tuple[Floats, Floats]]:
+        """(Y, Z) of every block, (K, k, k) each, with Σ_S = YᵀY and Σ_S⁻¹ = ZᵀZ, stretched to the upper bound."""
+        at = self.linearise(p, q)
+        t = math.sqrt(at.value.stretch)
+        out: dict[int, tuple[Floats, Floats]] = {}
+        if self.scalars is not None:
+            root = np.sqrt(at.sigma) * t
+            counts = np.bincount(self.scalars.group)
+            for i, own in zip(self._light, np.split(root, np.cumsum(counts)[:-1]), strict=True):
+                out[i] = own[:, None, None], 1 / own[:, None, None]
+        for i, c in zip(self._dense, at.curved, strict=True):
+            get = c.heavy.backend.get
+            out[i] = get(c.half_y) * t, get(c.half_z) / t
+        return [out[i] for i in range(len(out))]

@@ -1,0 +1,76 @@
+"""Workloads without sectors, in row space: R with the Gram matrix of all queries, for what looks at whole databases.
+
+Where every attribute is structured there is one sector, with an integer basis B (r, N) of the queries, and W = L B.
+With weights w_j = (1/c_j)/mean(1/c), so that a number with a tight target counts more,
+
+    R = T B,   T triangular,   TᵀT = Lᵀ diag(w) L,   so that ‖R x‖² = Σ_j w_j (W x)_j² for every x.
+
+A weighted mean squared error per number is therefore a squared distance in row space over m.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import scipy.linalg as sl
+
+from fitnoise.algebra import rules
+from fitnoise.errors import WorkloadError
+from fitnoise.kernel.arrays import Floats
+from fitnoise.solving.sectors import Decomposition
+
+CELLS_LIMIT = 4096
+"""Cells of a database that is looked at as a whole."""
+
+CHUNK = 2**22
+"""Entries of the queries taken into a triangle at once."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RowSpace:
+    """rows: R (r, N). triangle: T (r, r), R = T B. numbers: m, how many numbers are asked for."""
+
+    rows: Floats
+    triangle: Floats
+    numbers: int
+
+
+def row_space(decomposition: Decomposition) -> RowSpace:
+    """The queries of a workload in row space.
+
+    Args:
+        decomposition: with no exchangeable attribute.
+
+    Raises:
+        WorkloadError: it has any, or more than CELLS_LIMIT cells; or the queries are dependent in floating point.
+
+    **Guarantees**
+        * ‖R x‖² = Σ_j w_j (W x)_j², up to rounding; R has full row rank.
+    """
+    if decomposition.sizes or decomposition.cells > CELLS_LIMIT:
+        raise WorkloadError(
+            f"a database looked at as a whole has at most {CELLS_LIMIT:,} joint cells of the attributes that its "
+            f"tables show; this one has {decomposition.cells:,}. Coarsen an attribute, or ask for fewer. Nothing was "
+            "planned."
+        )
+    (group,) = decomposition.groups
+    basis = group.basis.astype(np.float64)
+    mean = float((1 / decomposition.variances).mean())
+    triangle = np.zeros((0, len(basis)))
+    for m in group.members:
+        weights = (1 / decomposition.tables[m.tables].variances).sum(axis=0) / mean
+        if isinstance(m.lift, np.ndarray):
+            scaled = np.sqrt(weights)[:, None] * m.lift
+            step = max(1, CHUNK // scaled.shape[1])
+            parts = [scaled[i : i + step] for i in range(0, len(scaled), step)]
+        else:
+            parts = [sl.cholesky(rules.weighted_gram(m.lift, weights))]
+        for part in parts:
+            triangle = np.atleast_2d(sl.qr(np.concatenate([triangle, part]), mode="r")[0][: len(basis)])
+    sizes = np.abs(triangle.diagonal())
+    if triangle.shape[0] < len(basis) or sizes.min() <= 1e-12 * sizes.max():
+        raise WorkloadError("the queries are dependent in floating point; give them in integers. Nothing was planned.")
+    return RowSpace(triangle @ basis, triangle, decomposition.rows)

@@ -1,0 +1,603 @@
+"""A workload as a direct sum of sectors: one exact representation from a dense matrix to huge domains.
+
+An attribute is *exchangeable* when every table shows it value by value or not at all, with targets that do not
+depend on its value; otherwise it is *structured*. O is the product of the structured attributes (n_o cells). Table A
+asks, for every combination of its exchangeable attributes, the queries R_A (m_A × n_o) on O, so its matrix is
+(⊗_{a∈A} I ⊗_{a∉A} 1ᵀ) ⊗ R_A. The sectors are the subsets S of the tables' exchangeable attributes; within S only
+B_S, an integer basis of the rows that reach it, matters, with R_A = L_{A,S} B_S. A dense matrix is the case of one
+sector. See docs/notation.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from fitnoise.algebra import operators as op
+from fitnoise.algebra import rules
+from fitnoise.algebra.operators import Array
+from fitnoise.errors import WorkloadError
+from fitnoise.kernel.arrays import Floats, Indices, equal_rows, physical_memory
+from fitnoise.request.workloads import Family, Table, Workload, exchangeable_attributes
+
+MAX_STRUCTURED_CELLS = 20_000
+"""Joint cells of the structured attributes are dense: k × n_o arrays and k × k decompositions per step."""
+
+MAX_MARGINS = 2**26
+"""Pairs of a table and one of its margins that are planned together: about 100 bytes each."""
+
+TALL = 4
+"""A table with more than this many rows per structured cell is kept by structure where its operator has one: its matrix
+would be larger than all that planning needs."""
+
+_BASIS_BITS = 26
+"""Entries of an integer basis stay below 2^26, so that strategy rows (another 20–40 bits) stay exact and small."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where a table sits: its exchangeable axes and its queries on the structured cells.
+
+    axes: positions among the exchangeable attributes, in the table's own order.
+    queries: R_A, (m_A, n_o): a matrix, or an operator where that would be needlessly tall.
+    variances: c_A, shape (m_A,).
+    rows: its slice of all tables' rows put one after the other.
+    inner_shape: the rows' shape along the structured attributes the table shows, in domain order.
+    transpose: axis order that turns (axes…, inner…) into the table's columns.
+    """
+
+    axes: tuple[int, ...]
+    queries: Array | op.Operator
+    variances: Floats
+    rows: slice
+    inner_shape: tuple[int, ...]
+    transpose: tuple[int, ...]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TableGroup:
+    """Tables alike but for their exchangeable attributes and their targets: T of them as arrays.
+
+    tables: which they are, (T,), increasing. axes: (T, a), positions among the exchangeable attributes.
+    queries, inner_shape, transpose: as in :class:`Layout`. variances: (T, m).
+    starts: the place of each table's first row among the rows of all tables, (T,). cells: n_A, (T,).
+    """
+
+    tables: Indices
+    axes: Indices
+    queries: Array | op.Operator
+    variances: Floats
+    starts: Indices
+    cells: Floats
+    inner_shape: tuple[int, ...]
+    transpose: tuple[int, ...]
+
+    @cached_property
+    def numbers(self) -> Indices:
+        """The place of every row among those of all tables, (T, m)."""
+        return np.asarray(self.starts[:, None] + np.arange(self.variances.shape[1]))
+
+    def layout(self, i: int) -> Layout:
+        """The i-th of these tables on its own."""
+        start, m = int(self.starts[i]), self.variances.shape[1]
+        return Layout(
+            axes=tuple(self.axes[i].tolist()),
+            queries=self.queries,
+            variances=self.variances[i],
+            rows=slice(start, start + m),
+            inner_shape=self.inner_shape,
+            transpose=self.transpose,
+        )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Members:
+    """The tables of one group that reach the sectors of one group.
+
+    tables: which group of tables. lift: L, (m, k), or the tables' own operator where the basis is the identity.
+    incidence: (K, T) of ones where table A ⊇ S.
+    """
+
+    tables: int
+    lift: Floats | op.Operator
+    incidence: sp.csr_array
+
+    @cached_property
+    def by_table(self) -> sp.csr_array:
+        """The incidence by table, (T, K)."""
+        return sp.csr_array(self.incidence.T)
+
+    def answers(self, x: Floats) -> Floats:
+        """L along the last axis of `x`: (…, k) → (…, m)."""
+        if isinstance(self.lift, np.ndarray):
+            return np.asarray(x @ self.lift.T)
+        return np.asarray(np.moveaxis(self.lift.mv(np.moveaxis(x, -1, 0)), 0, -1))
+
+    def pulled(self, y: Floats) -> Floats:
+        """Lᵀ along the last axis of `y`: (…, m) → (…, k)."""
+        if isinstance(self.lift, np.ndarray):
+            return np.asarray(y @ self.lift)
+        return np.asarray(np.moveaxis(self.lift.rmv(np.moveaxis(y, -1, 0)), 0, -1))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SectorGroup:
+    """Sectors of equally many attributes that the same queries reach: K of them as arrays, one basis for all.
+
+    attributes: (K, s), positions among the exchangeable attributes, increasing along each row; rows in lexicographic
+        order. sizes: n_a of each, (K, s). basis: B, integers, (k, n_o), of full row rank.
+    members: the tables that reach them, by group of tables.
+    """
+
+    attributes: Indices
+    sizes: NDArray[np.int64]
+    basis: NDArray[np.int64]
+    members: tuple[Members, ...]
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether B is the identity: every structured cell on its own."""
+        return is_identity(self.basis)
+
+    @cached_property
+    def multiplicity(self) -> Floats:
+        """Π (n_a − 1) of each, (K,)."""
+        return np.asarray((self.sizes - 1.0).prod(axis=1))
+
+    @cached_property
+    def volume(self) -> Floats:
+        """Π n_a of each, (K,)."""
+        return np.asarray(self.sizes.astype(np.float64).prod(axis=1))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Decomposition:
+    """A workload in sectors.
+
+    exchangeable, sizes: names and sizes n_a of the exchangeable attributes that some table shows.
+    structured, shape: names and sizes of the structured ones, in domain order; n_o = Π shape.
+    tables: the tables, by group. groups: the sectors, by group: first those of fewer attributes.
+    query_shift: how far an answered query may be from the one written, per record, as measured in double precision: 0
+        where distinct cells span the queries, rounding (about 1e-15) where other integers do, about 2⁻²⁶ of the largest
+        entry for a rank-deficient matrix of real numbers, whose basis is rounded to integers.
+    """
+
+    exchangeable: tuple[str, ...]
+    sizes: tuple[int, ...]
+    structured: tuple[str, ...]
+    shape: tuple[int, ...]
+    tables: tuple[TableGroup, ...]
+    groups: tuple[SectorGroup, ...]
+    query_shift: float
+
+    @property
+    def cells(self) -> int:
+        """n_o, the joint cells of the structured attributes."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def rows(self) -> int:
+        """M, the rows of all tables."""
+        return sum(g.variances.size for g in self.tables)
+
+    @cached_property
+    def variances(self) -> Floats:
+        """Targets of all tables' rows, shape (M,)."""
+        out = np.empty(self.rows)
+        for g in self.tables:
+            out[g.numbers] = g.variances
+        return out
+
+    @cached_property
+    def counted(self) -> Floats:
+        """How many published numbers each row stands for: n_A of its table, (M,)."""
+        out = np.empty(self.rows)
+        for g in self.tables:
+            out[g.numbers] = g.cells[:, None]
+        return out
+
+    @cached_property
+    def _places(self) -> tuple[Indices, Indices]:
+        """For every table its group, and its place there."""
+        total = sum(len(g.tables) for g in self.tables)
+        group, place = np.empty(total, dtype=np.intp), np.empty(total, dtype=np.intp)
+        for i, g in enumerate(self.tables):
+            group[g.tables], place[g.tables] = i, np.arange(len(g.tables))
+        return group, place
+
+    def place(self, t: int) -> tuple[TableGroup, int]:
+        """The group of table t, and its place there."""
+        group, place = self._places
+        return self.tables[group[t]], int(place[t])
+
+    def layout(self, t: int) -> Layout:
+        """Where table t sits."""
+        group, i = self.place(t)
+        return group.layout(i)
+
+
+def decompose(
+    workload: Workload, bases: Sequence[NDArray[np.int64]] | None = None, *, apart: Iterable[str] = ()
+) -> Decomposition:
+    """Put a workload in sectors.
+
+    Args:
+        workload: the tables.
+        apart: attributes whose values are not alike for another reason, such as budgets of their own.
+        bases: one integer basis per group of sectors, as a plan has stored them; None chooses them.
+
+    Raises:
+        WorkloadError: the structured attributes have too many joint cells for dense arrays, the tables have too many
+            margins, or the queries cannot be written over the bases given.
+
+    **Guarantees**
+        * R_A = L_{A,S} B_S for every table and every sector it reaches, to 1e-7 of each row's largest entry;
+        * every basis is integer and of full row rank;
+        * the rows of different sectors, as released, are orthogonal.
+
+    Time and memory grow with the number of (table, margin of it) pairs, not with the cells of the domain.
+    """
+    free, bound = exchangeable_attributes(workload, apart)
+    domain = workload.domain
+    shape = tuple(domain[a].size for a in bound)
+    if math.prod(shape) > MAX_STRUCTURED_CELLS:
+        raise WorkloadError(
+            f"the attributes {bound} are asked for by ranges, recodes, per-value targets or a matrix, and have "
+            f"{math.prod(shape):,} joint cells; at most {MAX_STRUCTURED_CELLS:,} can be planned exactly. "
+            "Coarsen one of them, or ask for it value by value with one target. Nothing was planned."
+        )
+    tables = _Tables(workload, free, bound).groups()
+    sizes = np.array([domain[a].size for a in free], dtype=np.int64)
+    afford(_least_memory(tables), f"planning {math.prod(shape):,} joint cells of {bound}")
+    groups, shift = _sectors(tables, sizes, bases)
+    if shift > 0 and any(isinstance(x.queries, np.ndarray) and x.queries.dtype.kind == "f" for x in tables):
+        (only,) = groups  # a matrix makes everything structured. Its queries are L B exactly from here on
+        for m in only.members:
+            if isinstance(m.lift, np.ndarray):
+                tables[m.tables] = replace(tables[m.tables], queries=m.lift @ only.basis)
+    return Decomposition(tuple(free), tuple(sizes.tolist()), tuple(bound), shape, tuple(tables), groups, shift)
+
+
+def afford(needed: float, what: str) -> None:
+    """Raise WorkloadError where arrays of so many bytes cannot fit."""
+    there = physical_memory()
+    if needed > there:
+        raise WorkloadError(
+            f"{what} needs at least {needed / 2**30:,.1f} GiB of memory; this machine has {there / 2**30:,.1f}. "
+            "Coarsen an attribute that is asked for by ranges, recodes or per-value targets, publish it in tables that "
+            "share fewer of these attributes, or plan on a larger machine. Nothing was planned."
+        )
+
+
+def _least_memory(tables: Sequence[TableGroup]) -> float:
+    """Bytes an evaluation takes for the largest sector: its matrices, their decompositions and their images."""
+    given = [x.queries for x in tables if isinstance(x.queries, np.ndarray)]
+    n = tables[0].queries.shape[1]
+    rows = sum(len(x) for x in {id(q): q for q in given}.values())
+    alone = len(tables) == 1 and len(tables[0].tables) == 1
+    k = min(n, tables[0].queries.shape[0]) if alone else n
+    return float(8 * (14 * k * k + 3 * k * n + 3 * k * rows))
+
+
+class _Tables:
+    """The tables of a workload, sorted into groups."""
+
+    def __init__(self, workload: Workload, free: Sequence[str], bound: Sequence[str]) -> None:
+        self.workload, self.free, self.bound = workload, free, bound
+        self.position = {a: i for i, a in enumerate(free)}
+        self.queries: dict[op.Operator, Array | op.Operator] = {}
+        self.found: dict[tuple[Any, ...], list[tuple[Indices, Indices, Floats, tuple[Any, ...]]]] = {}
+        self.rows = np.empty(len(workload.tables), dtype=np.intp)
+
+    def groups(self) -> list[TableGroup]:
+        """In the order of their first tables."""
+        for first, part in zip(self.workload.tables.starts.tolist(), self.workload.tables.parts, strict=False):
+            if isinstance(part, Family):
+                self._family(part, first)
+            else:
+                self._table(part, first)
+        starts = np.cumsum(self.rows) - self.rows
+        sizes = np.array([self.workload.domain[a].size for a in self.free], dtype=np.float64)
+        out = []
+        for pieces in self.found.values():
+            tables, axes, variances = (np.concatenate(x) for x in list(zip(*pieces, strict=True))[:3])
+            queries, inner, transpose = pieces[0][3]
+            cells = sizes[axes].prod(axis=1)
+            out.append(TableGroup(tables, axes, queries, variances, starts[tables], cells, inner, transpose))
+        return sorted(out, key=lambda g: int(g.tables[0]))
+
+    def _table(self, t: Table, number: int) -> None:
+        domain = self.workload.domain
+        wanted = t.variances(domain, self.workload.confidence)
+        numbers = np.array([number])
+        if t.matrix is not None:
+            m = t.matrix.shape[0]
+            self._add(numbers, np.zeros((1, 0), np.intp), wanted.reshape(1, m), t.matrix.matrix, (m,), (0,))
+            return
+        outer = [a for a in t.attributes if a in self.position]
+        inner = [a for a in self.bound if a in t.attributes]
+        rows = wanted.transpose([t.attributes.index(a) for a in (*outer, *inner)])[(0,) * len(outer)]
+        transpose = tuple((*outer, *inner).index(a) for a in t.attributes)
+        axes = np.array([[self.position[a] for a in outer]], dtype=np.intp).reshape(1, -1)
+        self._add(numbers, axes, rows.reshape(1, -1), self._asked(t, inner), rows.shape, transpose)
+
+    def _family(self, family: Family, first: int) -> None:
+        """Split by which of the attributes shown are structured, and where: what is left is alike."""
+        domain, template = self.workload.domain, family.template
+        wanted = family.variances(domain, self.workload.confidence)
+        place = np.array([self.position.get(a, -1) for a in family.among])[family.combinations]
+        pattern = np.where(place < 0, family.combinations, -1)
+        beside = [a for a in template.attributes if a in self.position]
+        for shown, here in equal_rows(pattern):
+            structured = {family.among[a] for a in shown if a >= 0}
+            names = [f"\0{i}" if a < 0 else family.among[a] for i, a in enumerate(shown)] + list(template.attributes)
+            inner = [a for a in self.bound if a in names]
+            outer = [a for a in names if a not in inner]
+            axes = np.empty((len(here), len(outer)), dtype=np.intp)
+            kept = [i for i, a in enumerate(shown) if a < 0]
+            axes[:, : len(kept)] = place[here][:, kept]
+            axes[:, len(kept) :] = [self.position[a] for a in beside]
+            rows: Array = wanted[here]
+            for j, a in reversed(list(enumerate(template.attributes))):
+                if a in self.position:
+                    rows = rows.take(0, axis=1 + j)
+            own = [a for a in template.attributes if a not in self.position]  # the axes of rows now
+            rows = rows.transpose([0, *(1 + own.index(a) for a in inner if a in own)])
+            widths = [domain[a].size if a in structured else len(template.view(a).labels(domain[a])) for a in inner]
+            rows = rows.reshape(-1, *(1 if a in structured else n for a, n in zip(inner, widths, strict=True)))
+            rows = np.broadcast_to(rows, (len(here), *widths)).reshape(len(here), -1)
+            transpose = tuple((*outer, *inner).index(a) for a in names)
+            self._add(first + here, axes, rows, self._asked(template, inner), tuple(widths), transpose)
+
+    def _asked(self, t: Table, shown: Sequence[str]) -> Array | op.Operator:
+        """R: what a table asks of the structured cells when it shows these of their attributes."""
+        domain = self.workload.domain
+        factors = [t.view(a).operator(domain[a]) if a in shown else op.Total(domain[a].size) for a in self.bound]
+        asked = op.Kronecker(tuple(factors)) if factors else op.Identity(1)
+        if asked not in self.queries:
+            tall = asked.shape[0] > TALL * max(asked.shape[1], 64)
+            if not tall:
+                m, n = asked.shape
+                afford(8 * m * n, f"the matrix of the {m:,} × {n:,} queries of table {t.name!r}")
+            self.queries[asked] = asked if tall else rules.dense(asked)
+        return self.queries[asked]
+
+    def _add(
+        self,
+        tables: Indices,
+        axes: Indices,
+        variances: Floats,
+        queries: Array | op.Operator,
+        inner_shape: tuple[int, ...],
+        transpose: tuple[int, ...],
+    ) -> None:
+        self.rows[tables] = variances.shape[1]
+        key = (axes.shape[1], id(queries), inner_shape, transpose)
+        self.found.setdefault(key, []).append((tables, axes, variances, (queries, inner_shape, transpose)))
+
+
+def _sectors(
+    tables: Sequence[TableGroup], sizes: NDArray[np.int64], bases: Sequence[NDArray[np.int64]] | None
+) -> tuple[tuple[SectorGroup, ...], float]:
+    subsets, reached = _margins(tables, sizes)
+    total = sum(len(s) for s in subsets)
+    number: dict[int, int] = {}
+    for g in tables:
+        number.setdefault(id(g.queries), len(number))
+    distinct = {number[id(g.queries)]: g.queries for g in tables}
+    order = np.repeat(np.arange(len(subsets)), [len(s) for s in subsets])
+    touched = np.zeros((len(distinct), total), dtype=bool)
+    for g, pairs in zip(tables, reached, strict=True):
+        touched[number[id(g.queries)], pairs[0]] = True
+    kind = order
+    for row in touched:
+        kind = np.unique(2 * kind + row, return_inverse=True)[1].ravel()
+    first = np.full(int(kind.max()) + 1, total, dtype=np.intp)
+    np.minimum.at(first, kind, np.arange(total))
+    rank = np.argsort(np.argsort(first))[kind]  # groups in the order of their first sectors
+    names = np.sort(first)
+    if bases is not None and len(bases) != len(names):
+        raise WorkloadError(f"the tables need {len(names)} groups of sectors; bases for {len(bases)} were given.")
+    inside = np.empty(total, dtype=np.intp)  # the place of each sector in its group
+    by_group = np.argsort(rank, kind="stable")
+    count = np.bincount(rank)
+    inside[by_group] = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
+    members: list[list[tuple[int, sp.csr_array]]] = [[] for _ in names]
+    for t, (g, (sector, table)) in enumerate(zip(tables, reached, strict=True)):
+        where = np.argsort(rank[sector], kind="stable")
+        cuts = np.searchsorted(rank[sector][where], np.arange(len(names) + 1))
+        for i, (a, b) in enumerate(itertools.pairwise(cuts.tolist())):
+            if a < b:
+                rows, columns = inside[sector[where[a:b]]], table[where[a:b]]
+                shape = (int(count[i]), len(g.tables))
+                members[i].append((t, sp.csr_array((np.ones(b - a), (rows, columns)), shape=shape)))
+    chosen: dict[bytes, tuple[NDArray[np.int64], dict[int, Floats | op.Operator], float]] = {}
+    out: list[SectorGroup] = []
+    worst = 0.0
+    offsets = np.cumsum([0, *(len(s) for s in subsets)])
+    for i, begin in enumerate(names.tolist()):
+        keys = np.flatnonzero(touched[:, begin]).tolist()
+        given = None if bases is None else np.ascontiguousarray(bases[i])
+        tag = bytes(touched[:, begin]) + (b"" if given is None else given.tobytes())
+        if tag not in chosen:
+            basis = _basis_of([distinct[k] for k in keys]) if given is None else given
+            lifted, shift = _lifts([distinct[k] for k in keys], basis)
+            chosen[tag] = basis, dict(zip(keys, lifted, strict=True)), shift
+        basis, lifts, shift = chosen[tag]
+        worst = max(worst, shift)
+        s = int(order[begin])
+        attributes = subsets[s][np.flatnonzero(rank == i) - offsets[s]]
+        found = tuple(Members(t, lifts[number[id(tables[t].queries)]], x) for t, x in members[i])
+        out.append(SectorGroup(attributes, sizes[attributes], basis, found))
+    return tuple(out), worst
+
+
+def _margins(
+    tables: Sequence[TableGroup], sizes: NDArray[np.int64]
+) -> tuple[list[Indices], list[tuple[Indices, Indices]]]:
+    """All subsets of the tables' attributes of two values or more, and which table has which.
+
+    Returns:
+        The subsets by their size s, (K_s, s), each sorted, in lexicographic order; they are numbered through. And for
+        every group of tables the pairs (subset, table) with the subset in the table, as two arrays.
+
+    Raises:
+        WorkloadError: there are too many pairs.
+    """
+    pairs = sum(len(g.tables) * 2.0 ** g.axes.shape[1] for g in tables)
+    if pairs > MAX_MARGINS:
+        raise WorkloadError(
+            f"the tables have {pairs:,.0f} margins in all, counted table by table; at most {MAX_MARGINS:,} can be "
+            "planned. Publish fewer tables, or tables of fewer attributes. Nothing was planned."
+        )
+    rows = [np.sort(g.axes, axis=1) for g in tables]
+    known: list[dict[tuple[int, ...], Indices]] = [{(): np.zeros(len(r), dtype=np.intp)} for r in rows]
+    subsets = [np.zeros((1, 0), dtype=np.intp)]
+    for s in range(1, max((r.shape[1] for r in rows), default=0) + 1):
+        places = [(i, c) for i, r in enumerate(rows) for c in itertools.combinations(range(r.shape[1]), s)]
+        found = []
+        for i, c in places:
+            before, last = known[i][c[:-1]], rows[i][:, c[-1]]
+            real = (before >= 0) & (sizes[last] > 1)
+            found.append(np.where(real, before * len(sizes) + last, -1))
+        keys = np.unique(np.concatenate([x[x >= 0] for x in found])) if found else np.zeros(0, dtype=np.intp)
+        if not len(keys):
+            break
+        before, last = np.divmod(keys, len(sizes))
+        subsets.append(np.column_stack([subsets[-1][before], last]))
+        for (i, c), x in zip(places, found, strict=True):
+            known[i][c] = np.where(x >= 0, np.searchsorted(keys, x), -1)
+    offsets = np.cumsum([0, *(len(s) for s in subsets)])
+    reached = []
+    for r, names in zip(rows, known, strict=True):
+        sector = np.concatenate([np.where(x >= 0, x + offsets[len(c)], -1) for c, x in names.items()])
+        table = np.tile(np.arange(len(r)), len(names))
+        reached.append((sector[sector >= 0], table[sector >= 0]))
+    return subsets, reached
+
+
+def is_identity(basis: NDArray[np.int64]) -> bool:
+    """Whether a basis is the identity matrix."""
+    k, n = basis.shape
+    return k == n and bool((basis.diagonal() == 1).all()) and int(np.abs(basis).sum()) == k
+
+
+def _basis_of(queries: Sequence[Array | op.Operator]) -> NDArray[np.int64]:
+    """An integer basis of what all these queries span."""
+    written = [x for x in queries if isinstance(x, np.ndarray)]
+    if len(written) == len(queries):
+        return integer_basis(np.concatenate(written))
+    # WᵀW has the rows' span and its equal columns; when its rank is full, so is W's
+    grams = [x if isinstance(x, np.ndarray) else rules.gram(x) for x in queries]
+    basis = integer_basis(np.concatenate(grams))
+    return basis if is_identity(basis) else integer_basis(np.concatenate([_matrix(x) for x in queries]))
+
+
+def _matrix(queries: Array | op.Operator) -> Array:
+    return queries if isinstance(queries, np.ndarray) else rules.dense(queries)
+
+
+def _lifts(
+    queries: Sequence[Array | op.Operator], basis: NDArray[np.int64]
+) -> tuple[list[Floats | op.Operator], float]:
+    """Over the identity an operator itself; otherwise L. And the largest shift, as :func:`lift` has it."""
+    kept = is_identity(basis)
+    written = [_matrix(x) for x in queries if isinstance(x, np.ndarray) or not kept]
+    lifted, shift = lift(np.concatenate(written), basis) if written else (np.zeros((0, 0)), 0.0)
+    parts = iter(np.split(lifted, np.cumsum([len(x) for x in written])[:-1]))
+    return [np.ascontiguousarray(next(parts)) if isinstance(x, np.ndarray) or not kept else x for x in queries], shift
+
+
+def integer_basis(rows: Array) -> NDArray[np.int64]:
+    """An integer basis B of the row space, shape (rank, n_o).
+
+    Equal columns are merged first. If the distinct non-zero columns are as many as the rank, B is their 0/1
+    indicators, in the order in which they appear (the identity where all differ); otherwise k pivoted rows, scaled to
+    integers (exactly where their binary fractions allow 26 bits). Rounding a strategy entrywise without an integer
+    basis would move the row space and bias the answers.
+    """
+    unique, where = np.unique(rows, axis=1, return_inverse=True)
+    where = where.ravel()
+    zero = np.asarray(~unique.any(axis=0))
+    distinct = np.unique(unique[:, ~zero], axis=0)
+    distinct = distinct[distinct.any(axis=1)]
+    even = distinct / np.abs(distinct).max(axis=1, keepdims=True)  # how queries are scaled must not matter
+    rank = _rank(even)
+    if rank == distinct.shape[1]:
+        merged = np.eye(rank, dtype=np.int64)
+    else:
+        pivots = sl.qr(even.T, mode="r", pivoting=True)[1][:rank]
+        merged = _to_integers(distinct[np.sort(pivots)])
+    full = np.zeros((rank, unique.shape[1]), dtype=np.int64)
+    full[:, ~zero] = merged
+    spread = full[:, where]
+    if rank == distinct.shape[1]:
+        spread = spread[np.argsort(spread.argmax(axis=1))]
+    return np.ascontiguousarray(spread)
+
+
+def lift(rows: Array, basis: NDArray[np.int64]) -> tuple[Floats, float]:
+    """(L, shift): L with rows = L B as nearly as possible, and max|rows − L B|, which is 0 for a basis of indicators.
+
+    Raises:
+        WorkloadError: a row is not over the basis to 1e-7 of its largest entry.
+    """
+    if basis.ndim != 2 or basis.shape[1] != rows.shape[1]:
+        raise WorkloadError("a basis does not have one column per cell.")
+    if ((basis == 0) | (basis == 1)).all() and (basis.sum(axis=0) <= 1).all() and basis.any(axis=1).all():
+        out = rows[:, basis.argmax(axis=1)].astype(np.float64)  # disjoint groups of equal columns
+    else:
+        q, r = sl.qr(basis.T.astype(np.float64), mode="economic")
+        with np.errstate(all="ignore"):  # of a basis that is none, nothing comes out right below
+            out = np.full((len(rows), len(basis)), math.nan)
+            if r.shape[0] == r.shape[1] and r.diagonal().all():
+                out = np.asarray(np.linalg.solve(r, (rows @ q).T).T, dtype=np.float64)
+                out += np.linalg.solve(r, ((rows - out @ basis) @ q).T).T
+    off = np.abs(out @ basis - rows).max(axis=1)
+    if not (off <= 1e-7 * np.abs(rows).max(axis=1)).all():
+        raise WorkloadError(
+            "the queries cannot be written over the basis of their sector: they are too nearly dependent, or the basis "
+            "belongs to other queries. Drop queries that are almost combinations of others. Nothing was planned."
+        )
+    return np.ascontiguousarray(out), float(off.max())
+
+
+def _rank(a: Array) -> int:
+    """Numerical rank: the singular values above rounding. A Cholesky factor is quicker where it shows that all are."""
+    m, n = a.shape
+    if m >= n:
+        gram = a.astype(np.float64).T @ a.astype(np.float64)
+        gram[np.diag_indices(n)] -= 1e-10 * gram.trace()
+        with contextlib.suppress(sl.LinAlgError):
+            sl.cholesky(gram, overwrite_a=True)
+            return int(n)  # every singular value is above 1e-5 of the largest
+    s = sl.svdvals(a.astype(np.float64))
+    return int((s > s[0] * max(a.shape) * np.finfo(np.float64).eps).sum())
+
+
+def _to_integers(a: Array) -> NDArray[np.int64]:
+    """Each row times a power of two, as integers: exact where 26 bits allow it, rounded otherwise."""
+    if a.dtype.kind == "i":
+        return a.astype(np.int64)
+    exponents = _BASIS_BITS - np.frexp(np.abs(a).max(axis=1))[1]
+    whole = np.rint(np.ldexp(a, exponents[:, None])).astype(np.int64)
+    common = np.gcd.reduce(np.abs(whole), axis=1)
+    return np.asarray(whole // (common & -common)[:, None])
