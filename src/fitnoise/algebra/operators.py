@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import WorkloadError
-
-Array = NDArray[Any]
+from fitnoise.kernel.arrays import Array
 
 
 class Operator(abc.ABC):

@@ -11,8 +11,9 @@ from functools import reduce, singledispatch
 import numpy as np
 
 from fitnoise.algebra import operators as op
-from fitnoise.algebra.operators import Array, Operator
+from fitnoise.algebra.operators import Operator
 from fitnoise.errors import WorkloadError
+from fitnoise.kernel.arrays import Array
 
 
 def _no_rule(question: str, a: Operator) -> WorkloadError:

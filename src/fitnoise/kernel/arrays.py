@@ -8,9 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+Array = NDArray[Any]
+"""Of whatever holds numbers."""
+
 Floats = NDArray[np.float64]
+"""Of doubles."""
+
+Integers = NDArray[np.int64]
+"""Of 64-bit whole numbers."""
 
 Indices = NDArray[np.intp]
+"""Of positions."""
+
+Exact = NDArray[Any]
+"""Of whole numbers: int64 where a public bound shows that this is enough, Python integers (dtype object) otherwise."""
 
 
 def physical_memory() -> int:

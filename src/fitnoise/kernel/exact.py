@@ -7,14 +7,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from fitnoise.errors import WorkloadError
-
-Floats = npt.NDArray[np.float64]
-
-Integers = npt.NDArray[np.int64]
+from fitnoise.kernel.arrays import Floats, Integers
 
 LEAST_EPSILON = Fraction(1, 2**20)
 

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import CapExceeded, DataError, PlanError
 from fitnoise.kernel import noise
+from fitnoise.kernel.arrays import Exact
 from fitnoise.kernel.counting import Counter, Progress, Tally, maximal
 from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.lazy import LazyMechanism
 from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.questions import FiniteQuery, Mechanism
-from fitnoise.kernel.designs.sectors import Integers, Strategy, StrategyGroup, centre, exact_matmul
+from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup, centre, exact_matmul
 from fitnoise.kernel.ledger import Account, Entry, Ledger, ceil_dyadic
 from fitnoise.kernel.prices import against_limits, finite_epsilons, unit_profile
 from fitnoise.kernel.prices import charge as price
@@ -49,7 +50,7 @@ class Measurement:
     outputs: of every finite mechanism which of its outputs was drawn, from 0.
     """
 
-    answers: tuple[Integers, ...]
+    answers: tuple[Exact, ...]
     charge: Entry
     outputs: tuple[int, ...] = ()
 
@@ -61,7 +62,7 @@ class _Part:
 
     inner: tuple[str, ...]
     rows: NDArray[np.intp]
-    basis: Integers  # (rows, joint cells of those structured attributes)
+    basis: Exact  # (rows, joint cells of those structured attributes)
 
 
 def account(of: Plan | Publication) -> Account:
@@ -167,7 +168,7 @@ def _counted(
     finite: tuple[Mechanism, ...],
     counter: Counter,
     progress: Progress | None,
-) -> tuple[list[Integers], list[tuple[int, ...]]]:
+) -> tuple[list[Exact], list[tuple[int, ...]]]:
     """The exact answers, by group or by measured margin; and the place of the true result of every finite question."""
     asked: list[MeasuredMargin | StrategyGroup] = []
     asked += strategy.margins if isinstance(strategy, PureStrategy) else strategy.groups
@@ -220,14 +221,14 @@ def _anew(query: FiniteQuery, mechanism: Mechanism, publication: Publication) ->
     return replace(mechanism, graph=graph)
 
 
-def _add_laplace(values: Integers, scale: float) -> None:
+def _add_laplace(values: Exact, scale: float) -> None:
     """Add noise of one scale in the ring of the values, like `_add_noise`."""
     for i in range(0, len(values), HELD):
         part = values[i : i + HELD]
         part += noise.discrete_laplaces(np.array([scale]), np.array([len(part)], dtype=np.int64))
 
 
-def _add_noise(values: Integers, group: StrategyGroup) -> None:
+def _add_noise(values: Exact, group: StrategyGroup) -> None:
     """Add noise in the ring of the values: Python integers, or int64 modulo 2⁶⁴ (never saturating)."""
     starts, first = group.starts, 0
     while first < len(group):
@@ -261,7 +262,7 @@ def _detail(
     }
 
 
-def _parts(plan: Plan, rows: Integers) -> list[_Part]:
+def _parts(plan: Plan, rows: Exact) -> list[_Part]:
     """Split queries by the structured attributes they depend on, so that only their margins are counted."""
     d = plan.decomposition
     groups: dict[tuple[int, ...], list[int]] = {}
@@ -289,7 +290,7 @@ def _margins(plan: Plan, asked: StrategyGroup | MeasuredMargin, part: _Part) -> 
     return [tuple(row) for row in names[rows].tolist()]
 
 
-def _asked(plan: Plan, strategy: PureStrategy, margin: MeasuredMargin, parts: list[_Part], tally: Tally) -> Integers:
+def _asked(plan: Plan, strategy: PureStrategy, margin: MeasuredMargin, parts: list[_Part], tally: Tally) -> Exact:
     """The exact answers of one measured margin, in C order of (attributes…, rows)."""
     wide = strategy.magnitude(plan.publication.source.max_records) >= WRAP
     dtype = np.dtype(object) if wide else np.dtype(np.int64)
@@ -304,7 +305,7 @@ def _asked(plan: Plan, strategy: PureStrategy, margin: MeasuredMargin, parts: li
     return out.ravel()
 
 
-def _transform(plan: Plan, group: StrategyGroup, parts: list[_Part], tally: Tally) -> Integers:
+def _transform(plan: Plan, group: StrategyGroup, parts: list[_Part], tally: Tally) -> Exact:
     """(⊗H_a ⊗ A_S B_S) applied to the counts, one sector after the other.
 
     Exact integers; modulo 2⁶⁴ where the public bound on the number of records allows int64.
@@ -330,7 +331,7 @@ def _stack(
     tally: Tally,
     here: NDArray[np.intp],
     dtype: np.dtype[Any],
-) -> Integers:
+) -> Exact:
     """The exact answers of some sectors of a group, all of the same sizes, (K, answers)."""
     names = plan.decomposition.exchangeable
     sizes = tuple(group.sizes[here[0]].tolist())
@@ -349,7 +350,7 @@ def _stack(
     return out.reshape(len(here), -1)
 
 
-def _times(a: Integers, b: Integers, dtype: np.dtype[Any]) -> Integers:
+def _times(a: Exact, b: Exact, dtype: np.dtype[Any]) -> Exact:
     if dtype.kind == "O":
         return exact_matmul(a, b).astype(object)
     return np.asarray(a.astype(np.int64) @ b.astype(np.int64))

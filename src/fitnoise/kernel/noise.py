@@ -77,6 +77,7 @@ import numpy.typing as npt
 import opendp.prelude as dp
 
 from fitnoise.errors import FitnoiseError
+from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.designs.sectors import MAX_SCALE
 
 __all__ = [
@@ -91,10 +92,6 @@ __all__ = [
     "reference_gaussian",
     "reference_laplace",
 ]
-
-Integers = npt.NDArray[np.int64]
-
-Floats = npt.NDArray[np.float64]
 
 Flags = npt.NDArray[np.bool_]
 

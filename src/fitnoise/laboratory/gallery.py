@@ -27,16 +27,12 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fitnoise.errors import WorkloadError
+from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.domain import Categorical, Domain, Ordered
 from fitnoise.request.workloads import Workload, all_tables, table
 from fitnoise.solving.fixed import Generator
-
-Integers = NDArray[np.int64]
-
-Floats = NDArray[np.float64]
 
 RACES = (
     "White",

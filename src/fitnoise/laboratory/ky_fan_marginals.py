@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
+from fitnoise.kernel.arrays import Floats
 from fitnoise.solving.ky_fan import (
     MARGIN,
     TIE,
     Ending,
-    Floats,
     Gram,
     GramDesign,
     MarginalsDesign,

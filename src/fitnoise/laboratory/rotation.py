@@ -21,14 +21,13 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import optimize, sparse
 
 from fitnoise.errors import WorkloadError
+from fitnoise.kernel.arrays import Floats
 from fitnoise.laboratory import strategies
 from fitnoise.solving.fixed import Generator
-
-Floats = NDArray[np.float64]
 
 LARGEST = 64
 """Cells above which a polishing step takes minutes."""

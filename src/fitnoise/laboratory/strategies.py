@@ -30,7 +30,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,11 +39,8 @@ from scipy import optimize
 from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
-from fitnoise.mechanisms.laplace.hierarchies import Integers, check_whole, height, level_of
-
-Array = NDArray[Any]
-
-Floats = NDArray[np.float64]
+from fitnoise.kernel.arrays import Array, Floats, Integers
+from fitnoise.mechanisms.laplace.hierarchies import check_whole, height, level_of
 
 Matrix = ArrayLike | op.Operator
 """An array of shape (m, n), or an operator."""

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from fitnoise.errors import ReleaseError
-from fitnoise.kernel.designs.sectors import Integers
+from fitnoise.kernel.arrays import Exact
 from fitnoise.kernel.domain import RESERVED
 
 DECIMALS = 6
@@ -70,7 +70,7 @@ def label_frame(labels: Mapping[str, Sequence[str | int]]) -> pd.DataFrame:
     return pd.DataFrame(columns, index=range(math.prod(sizes)))
 
 
-def _column(answers: Sequence[Integers]) -> Integers:
+def _column(answers: Sequence[Exact]) -> Exact:
     """The noisy answers as a column: 64-bit integers where all of them fit, otherwise texts."""
     flat = np.concatenate(answers)
     if flat.dtype == np.int64 or all(-(2**63) <= x < 2**63 for x in flat):

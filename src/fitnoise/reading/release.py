@@ -35,8 +35,7 @@ import numpy as np
 import pandas as pd
 
 from fitnoise.errors import ReleaseError
-from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.designs.sectors import Integers
+from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.domain import plain
 from fitnoise.kernel.ledger import Entry
 from fitnoise.mechanisms.finite.accuracy import accuracy
@@ -142,7 +141,7 @@ class Release(Mapping[str, pd.DataFrame]):
     def __init__(
         self,
         plan: Plan,
-        answers: Sequence[Integers],
+        answers: Sequence[Exact],
         charge: Entry | None = None,
         outputs: Sequence[int] = (),
         histogram: Floats | None = None,
@@ -482,7 +481,7 @@ def _choose(shown: Sequence[str | int], wanted: Any) -> Floats:
 # --- files ----------------------------------------------------------------------------------------------
 
 
-def answers_digest(answers: Iterable[Integers]) -> str:
+def answers_digest(answers: Iterable[Exact]) -> str:
     """SHA-256 of the noisy answers in decimals, a line each: the tables alone would barely show an altered digit."""
     digest, first = hashlib.sha256(), True
     for y in answers:
@@ -514,7 +513,7 @@ def _plain_label(label: Any) -> Any:
     return tuple(plain(x) for x in label) if isinstance(label, tuple) else plain(label)
 
 
-def _places(plan: Plan) -> tuple[Integers, Integers]:
+def _places(plan: Plan) -> tuple[Exact, Exact]:
     """Number of the sector, or measured margin, and of the row in it, for every noisy answer."""
     sizes = plan.strategy.portions
     starts = np.cumsum(sizes) - sizes

@@ -18,8 +18,7 @@ from typing import final
 import numpy as np
 
 from fitnoise.errors import ReleaseError
-from fitnoise.kernel.arrays import Floats, Indices, equal_rows
-from fitnoise.kernel.designs.sectors import Integers
+from fitnoise.kernel.arrays import Exact, Floats, Indices, equal_rows
 from fitnoise.kernel.units import Region
 from fitnoise.mechanisms.projection.regions import Estimator
 from fitnoise.planning.plan import Plan
@@ -56,7 +55,7 @@ class Rebuilt:
         * work and memory for a table are those of the table and its margins, whatever the others and the domain.
     """
 
-    def __init__(self, plan: Plan, answers: Sequence[Integers]) -> None:
+    def __init__(self, plan: Plan, answers: Sequence[Exact]) -> None:
         self.plan = plan
         self._estimation = plan.estimation
         if tuple(len(y) for y in answers) != self._estimation.lengths:
@@ -124,7 +123,7 @@ class Projected(Rebuilt):
         * from noisy answers and public numbers alone: post-processing.
     """
 
-    def __init__(self, plan: Plan, answers: Sequence[Integers], histogram: Floats | None = None) -> None:
+    def __init__(self, plan: Plan, answers: Sequence[Exact], histogram: Floats | None = None) -> None:
         super().__init__(plan, answers)
         small, setting = plan.publication.small, plan.setting
         if small is None or setting is None:

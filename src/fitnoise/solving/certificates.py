@@ -38,9 +38,9 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from fitnoise.algebra import rules
-from fitnoise.algebra.operators import Array, Operator
+from fitnoise.algebra.operators import Operator
 from fitnoise.errors import PlanError
-from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.arrays import Array, Floats
 from fitnoise.solving.sectors import Decomposition, SectorGroup
 
 EPS = float(np.finfo(np.float64).eps)

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from fitnoise.kernel.arrays import Floats, Integers
 
 
 @final

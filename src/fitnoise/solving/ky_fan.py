@@ -57,8 +57,7 @@ from numpy.typing import ArrayLike, NDArray
 from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import PlanError, WorkloadError
-
-Floats = NDArray[np.float64]
+from fitnoise.kernel.arrays import Floats
 
 EPS = float(np.finfo(np.float64).eps)
 

@@ -47,9 +47,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from fitnoise.errors import WorkloadError
+from fitnoise.kernel.arrays import Floats
 from fitnoise.solving.fixed import Generator
-
-Floats = NDArray[np.float64]
 
 Bits = NDArray[np.int64]
 

@@ -23,12 +23,10 @@ from typing import final
 import numpy as np
 import scipy.linalg as sl
 import scipy.optimize as so
-from numpy.typing import NDArray
 
 from fitnoise.algebra import rules
 from fitnoise.algebra.operators import Operator
-
-Floats = NDArray[np.float64]
+from fitnoise.kernel.arrays import Floats
 
 SHARPNESS = (4.0, 16.0, 64.0, 256.0, 1024.0)
 """t of the t-norms, in turn."""

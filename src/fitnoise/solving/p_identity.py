@@ -47,13 +47,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
-from fitnoise.algebra.operators import Array, Operator
+from fitnoise.algebra.operators import Operator
 from fitnoise.errors import WorkloadError
+from fitnoise.kernel.arrays import Array, Floats, Indices
 from fitnoise.solving.fixed import Generator
-
-Floats = NDArray[np.float64]
-
-Indices = NDArray[np.intp]
 
 CAP = 1e3
 """Largest entry of T. With p at least the rank of the queries T would run off to infinity, and all digits with it."""

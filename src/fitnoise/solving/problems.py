@@ -28,14 +28,11 @@ from typing import final
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from fitnoise.algebra import rules
 from fitnoise.algebra.backends import NUMPY, Backend, Matrix
 from fitnoise.algebra.operators import Operator
-from fitnoise.kernel.arrays import Floats
-
-Indices = NDArray[np.intp]
+from fitnoise.kernel.arrays import Floats, Indices
 
 HELD = 2**24
 """Entries of a stack of matrices made at once."""

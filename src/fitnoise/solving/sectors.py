@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 
 from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
-from fitnoise.algebra.operators import Array
 from fitnoise.errors import WorkloadError
-from fitnoise.kernel.arrays import Floats, Indices, equal_rows, physical_memory
+from fitnoise.kernel.arrays import Array, Floats, Indices, equal_rows, physical_memory
 from fitnoise.request.workloads import Family, Table, Workload, exchangeable_attributes
 
 MAX_STRUCTURED_CELLS = 20_000

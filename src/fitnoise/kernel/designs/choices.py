@@ -31,8 +31,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fitnoise.errors import PlanError, WorkloadError
+from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.designs.weights import Weights, from_rows
-from fitnoise.kernel.exact import Floats, Graph, Integers, exp_below, log_above, rational
+from fitnoise.kernel.exact import Graph, exp_below, log_above, rational
 
 
 @final

@@ -42,11 +42,8 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from fitnoise.errors import WorkloadError
+from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.units import Neighbours
-
-Floats = NDArray[np.float64]
-
-Integers = NDArray[np.int64]
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 

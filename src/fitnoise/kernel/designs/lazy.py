@@ -45,8 +45,9 @@ import numpy as np
 from scipy.signal import lfilter
 
 from fitnoise.errors import PlanError, WorkloadError
+from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.designs.graphs import Box, QueryGraph
-from fitnoise.kernel.exact import Floats, Integers, exp_below, exp_bounds, log_above, rational
+from fitnoise.kernel.exact import exp_below, exp_bounds, log_above, rational
 
 RESULTS_LIMIT = 2**22
 """Most results of a mechanism without a table."""

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
-from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.designs.sectors import SAFE, Integers, largest_entry
+from fitnoise.kernel.arrays import Exact, Floats
+from fitnoise.kernel.designs.sectors import SAFE, largest_entry
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
 
 NOISE_VARIANCE = 2.0
@@ -64,7 +64,7 @@ class MeasuredMargin:
         object.__setattr__(self, "attributes", tuple(self.attributes))
 
     @cached_property
-    def column_sums(self) -> Integers:
+    def column_sums(self) -> Exact:
         """‖(A_b)_{·,o}‖₁ of every structured cell, exact, (n_o,)."""
         return np.asarray(np.abs(self.rows).astype(object).sum(axis=0))
 
@@ -118,7 +118,7 @@ class PureStrategy:
         return sum(self.lengths)
 
     @cached_property
-    def _columns(self) -> Integers:
+    def _columns(self) -> Exact:
         """Σ_b ‖(A_b)_{·,o}‖₁ of every structured cell, exact, (n_o,)."""
         return np.asarray(sum(m.column_sums for m in self.margins), dtype=object)
 
@@ -169,7 +169,7 @@ class PureStrategy:
         return records * max(1, *(largest_entry(m.rows) for m in self.margins))
 
 
-def _distances(rows: NDArray[np.int64]) -> Integers:
+def _distances(rows: NDArray[np.int64]) -> Exact:
     """ℓ1 distances of all pairs of columns, exact, (n_o, n_o); sparse rows cost what they hold."""
     n = rows.shape[1]
     out = np.zeros((n, n), dtype=np.int64)

@@ -17,17 +17,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError, SingularStrategy
-from fitnoise.kernel.arrays import equal_rows
+from fitnoise.kernel.arrays import Exact, equal_rows
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
-
-Integers = NDArray[Any]
-"""int64 where a public bound shows that this is enough, Python integers (dtype object) otherwise."""
 
 MAX_SCALE = 2.0**55
 """Of the exact sampler: beyond it, 64 bits could be reached."""
@@ -49,12 +46,12 @@ MAX_REPLACE_PATTERNS = 2**14
 """Agreement patterns of two records examined one by one for replace-one neighbours."""
 
 
-def largest_entry(a: Integers) -> int:
+def largest_entry(a: Exact) -> int:
     """Max |a_ij|, exact for every integer type (numpy's own absolute value of the least int64 is negative)."""
     return max(int(a.max()), -int(a.min()))
 
 
-def exact_matmul(a: Integers, b: Integers) -> Integers:
+def exact_matmul(a: Exact, b: Exact) -> Exact:
     """A b over the integers, int64 where no entry and no partial sum can reach 2⁶², Python integers otherwise.
 
     Below 2⁵⁰ every product and every partial sum, in whatever order, is a whole number that a double holds: then
@@ -81,12 +78,12 @@ class SectorStrategy:
 
     attributes: tuple[int, ...]
     sizes: tuple[int, ...]
-    mixing: Integers
+    mixing: Exact
     basis: NDArray[np.int64]
     scale: float
 
     @cached_property
-    def rows(self) -> Integers:
+    def rows(self) -> Exact:
         """A_S B_S, exact, shape (k, n_o)."""
         return exact_matmul(self.mixing, self.basis)
 
@@ -120,7 +117,7 @@ class StrategyGroup:
     attributes: NDArray[np.intp]
     sizes: NDArray[np.int64]
     basis: NDArray[np.int64]
-    mixing: Integers
+    mixing: Exact
     scales: NDArray[np.float64]
 
     def __post_init__(self) -> None:
@@ -166,7 +163,7 @@ class StrategyGroup:
         return columns, which.ravel()
 
     @cached_property
-    def _columns(self) -> tuple[Integers, list[int]]:
+    def _columns(self) -> tuple[Exact, list[int]]:
         """‖(A_S B)_{·,o}‖² of every sector and different column o, exact, (K, u); and max |A_S B| of each sector."""
         columns = self.distinct[0]
         k, n = columns.shape
@@ -180,7 +177,7 @@ class StrategyGroup:
         return np.concatenate(squares), [x for part in largest for x in part]
 
     @property
-    def column_squares(self) -> Integers:
+    def column_squares(self) -> Exact:
         """‖(A_S B)_{·,o}‖² of every sector, exact, (K, u), o running through the different columns of the basis."""
         return self._columns[0]
 
@@ -208,7 +205,7 @@ class StrategyGroup:
         return np.concatenate([[0], np.cumsum(self.answers)])
 
     @cached_property
-    def weights(self) -> Integers:
+    def weights(self) -> Exact:
         """Π h_a of every sector, exact, (K,): h_a = n_a (n_a − 1), or 1 for n_a = 2."""
         h = np.where(self.sizes == 2, 1, self.sizes * (self.sizes - 1))
         small = float(h.astype(np.float64).prod(axis=1).max()) < 2.0**60
@@ -239,7 +236,7 @@ def gains(sizes: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.asarray(np.where(sizes == 2, 2.0, sizes.astype(np.float64) ** 2).prod(axis=-1))
 
 
-def centre(counts: Integers, axis: int) -> Integers:
+def centre(counts: Exact, axis: int) -> Exact:
     """Apply H along one axis: nI − J, or the row (1, −1) for n = 2. Stays in the ring of the input."""
     n = counts.shape[axis]
     if n == 2:
@@ -312,7 +309,7 @@ class Strategy:
         return np.concatenate([g.answers for g in self.groups])
 
     @cached_property
-    def _precisions(self) -> tuple[int, list[Integers]]:
+    def _precisions(self) -> tuple[int, list[Exact]]:
         """A unit u, and u/σ² of every sector of each group as Python integers, (K,) each."""
         distinct = [np.unique(g.scales, return_inverse=True) for g in self.groups]
         ratios = {x: x.as_integer_ratio() for x in np.concatenate([x for x, _ in distinct]).tolist()}
@@ -401,7 +398,7 @@ class Strategy:
         return Fraction(best, unit)
 
 
-def _summed(rows: Integers, which: NDArray[np.intp], count: int) -> Integers:
+def _summed(rows: Exact, which: NDArray[np.intp], count: int) -> Exact:
     """Exact sums of the rows of each kind, (count, n) of Python integers: 64-bit integers in two halves."""
     order = np.argsort(which, kind="stable")
     starts = np.searchsorted(which[order], np.arange(count))

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fitnoise.errors import PlanError
-from fitnoise.kernel.exact import Floats, Integers
+from fitnoise.kernel.arrays import Floats, Integers
 
 BITS_LIMIT = 2**30
 """Bits of all integers together, where rows are brought to one sum."""

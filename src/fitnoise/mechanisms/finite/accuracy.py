@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fitnoise.errors import WorkloadError
+from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.lazy import LazyMechanism
-from fitnoise.kernel.exact import Floats, Integers
 from fitnoise.mechanisms.finite.box import BoxAccuracy, StaircaseAccuracy
 from fitnoise.mechanisms.finite.priors import checked_confidence, checked_prior
 

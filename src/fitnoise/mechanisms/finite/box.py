@@ -20,6 +20,7 @@ from scipy import fft
 from scipy.ndimage import maximum_filter
 
 from fitnoise.errors import PlanError, WorkloadError
+from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.graphs import Box, QueryGraph
 from fitnoise.kernel.designs.lazy import (
@@ -32,7 +33,7 @@ from fitnoise.kernel.designs.lazy import (
     one_side,
     row_sums,
 )
-from fitnoise.kernel.exact import Floats, Integers, exp_below, rational
+from fitnoise.kernel.exact import exp_below, rational
 from fitnoise.mechanisms.finite.existence import Verdict, existence
 from fitnoise.mechanisms.finite.priors import checked_confidence, checked_prior
 from fitnoise.mechanisms.finite.similarity import Similarity

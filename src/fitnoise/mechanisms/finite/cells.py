@@ -20,7 +20,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fitnoise.kernel.designs.graphs import Box, Complete, Cycle, Integers, QueryGraph, Simplex
+from fitnoise.kernel.arrays import Integers
+from fitnoise.kernel.designs.graphs import Box, Complete, Cycle, QueryGraph, Simplex
 
 REFINED_LIMIT = 2500
 """Most results for which cells are found by refinement."""

@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from fitnoise.errors import PlanError
+from fitnoise.kernel.arrays import Integers
 from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.graphs import QueryGraph
 from fitnoise.kernel.designs.lazy import LazyMechanism
 from fitnoise.kernel.designs.weights import Weights, of_table, row_sums
-from fitnoise.kernel.exact import Integers
 from fitnoise.mechanisms.finite import families
 from fitnoise.mechanisms.finite.exact import hops
 

@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import WorkloadError
-from fitnoise.kernel.designs.graphs import Floats, Integers, QueryGraph
+from fitnoise.kernel.arrays import Floats, Integers
+from fitnoise.kernel.designs.graphs import QueryGraph
 from fitnoise.mechanisms.finite.cells import Cells
 
 Wholes = NDArray[np.object_]

@@ -13,7 +13,8 @@ from typing import final
 import numpy as np
 
 from fitnoise.errors import PlanError
-from fitnoise.kernel.exact import BITS, DENSE_LIMIT, Floats, Graph, Integers
+from fitnoise.kernel.arrays import Floats, Integers
+from fitnoise.kernel.exact import BITS, DENSE_LIMIT, Graph
 
 _UNIT = 2.0**-53
 

@@ -37,7 +37,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
 
 from fitnoise.errors import WorkloadError
-from fitnoise.kernel.designs.graphs import Box, Complete, Cycle, Explicit, Floats, Integers, Product, QueryGraph
+from fitnoise.kernel.arrays import Floats, Integers
+from fitnoise.kernel.designs.graphs import Box, Complete, Cycle, Explicit, Product, QueryGraph
 from fitnoise.mechanisms.finite.cells import REFINED_LIMIT, cells
 from fitnoise.mechanisms.finite.enclosures import (
     BITS,

@@ -25,10 +25,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fitnoise.errors import PlanError, WorkloadError
+from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.graphs import QueryGraph
 from fitnoise.kernel.designs.weights import Weights, of_table, row_sums
-from fitnoise.kernel.exact import BITS, DENSE_LIMIT, Floats, Graph, Integers, alpha_above, exp_below, rational
+from fitnoise.kernel.exact import BITS, DENSE_LIMIT, Graph, alpha_above, exp_below, rational
 from fitnoise.mechanisms.finite.accuracy import points
 from fitnoise.mechanisms.finite.exact import Solution, hops, kernel, kernel_error, powers, solve
 from fitnoise.mechanisms.finite.existence import Verdict, existence

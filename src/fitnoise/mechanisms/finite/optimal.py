@@ -34,8 +34,9 @@ import numpy.typing as npt
 from scipy import sparse
 
 from fitnoise.errors import PlanError, WorkloadError
+from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.designs.choices import FiniteMechanism
-from fitnoise.kernel.exact import DENSE_LIMIT, Floats, Graph, Integers, rational
+from fitnoise.kernel.exact import DENSE_LIMIT, Graph, rational
 from fitnoise.mechanisms.finite import families
 from fitnoise.mechanisms.finite.accuracy import accuracy, checked_gain, points
 from fitnoise.mechanisms.finite.exact import hops, kernel

@@ -40,8 +40,9 @@ import numpy.typing as npt
 from scipy import sparse
 
 from fitnoise.errors import PlanError, WorkloadError
+from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.designs.graphs import QueryGraph
-from fitnoise.kernel.exact import Floats, Graph, Integers, rational
+from fitnoise.kernel.exact import Graph, rational
 from fitnoise.mechanisms.finite.cells import cells
 from fitnoise.mechanisms.finite.exact import Solution, hops, kernel, kernel_error, solve
 from fitnoise.mechanisms.finite.programs import minimise

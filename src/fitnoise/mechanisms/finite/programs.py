@@ -9,7 +9,7 @@ import numpy as np
 from scipy import optimize
 
 from fitnoise.errors import PlanError
-from fitnoise.kernel.exact import Floats
+from fitnoise.kernel.arrays import Floats
 
 _METHODS = ("highs", "highs-ipm", "highs-ds")
 

@@ -39,17 +39,8 @@ from scipy.signal import lfilter
 from scipy.sparse import linalg as iterative
 
 from fitnoise.errors import WorkloadError
-from fitnoise.kernel.designs.graphs import (
-    Box,
-    Complete,
-    Cycle,
-    Explicit,
-    Floats,
-    Integers,
-    Product,
-    QueryGraph,
-    from_edges,
-)
+from fitnoise.kernel.arrays import Floats, Integers
+from fitnoise.kernel.designs.graphs import Box, Complete, Cycle, Explicit, Product, QueryGraph, from_edges
 from fitnoise.mechanisms.finite.cells import ENTRIES_LIMIT, cells
 from fitnoise.mechanisms.finite.enclosures import Quotient, by_cell, exact_solve, level
 

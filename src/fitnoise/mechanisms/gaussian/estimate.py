@@ -10,7 +10,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from fitnoise.kernel.designs.sectors import Integers, Strategy, axis_rows, uncentre
+from fitnoise.kernel.arrays import Exact
+from fitnoise.kernel.designs.sectors import Strategy, axis_rows, uncentre
 
 
 @final
@@ -30,7 +31,7 @@ class SectorEstimation:
         """The whiteners of every group."""
         return [g.whiteners for g in self.strategy.groups]
 
-    def estimates(self, answers: Sequence[Integers], group: int, sectors: NDArray[np.intp]) -> NDArray[np.float64]:
+    def estimates(self, answers: Sequence[Exact], group: int, sectors: NDArray[np.intp]) -> NDArray[np.float64]:
         """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
         g = self.strategy.groups[group]
         sizes = g.sizes[sectors[0]].tolist()

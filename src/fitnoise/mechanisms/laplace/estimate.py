@@ -13,9 +13,8 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from fitnoise.errors import SingularStrategy
-from fitnoise.kernel.arrays import Floats, Indices
+from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, MeasuredMargin, PureStrategy
-from fitnoise.kernel.designs.sectors import Integers
 from fitnoise.solving.sectors import Decomposition, TableGroup
 
 RANK = 1e-12
@@ -117,11 +116,11 @@ class PureEstimation:
             for g, group in enumerate(self.decomposition.groups)
         ]
 
-    def estimates(self, answers: Sequence[Integers], group: int, sectors: Indices) -> Floats:
+    def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
         """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
         return np.stack([self._estimate(answers, group, int(i)) for i in sectors])
 
-    def _estimate(self, answers: Sequence[Integers], group: int, i: int) -> Floats:
+    def _estimate(self, answers: Sequence[Exact], group: int, i: int) -> Floats:
         attributes = self.decomposition.groups[group].attributes[i].tolist()
         total: Floats | float = 0.0
         for b, gain in self.sector(group, i)[0].items():

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fitnoise.errors import WorkloadError
-
-Integers = NDArray[np.int64]
+from fitnoise.kernel.arrays import Integers
 
 
 def height(n: int, branching: int) -> int:

@@ -40,12 +40,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fitnoise.errors import ReleaseError
-
-Floats = npt.NDArray[np.float64]
+from fitnoise.kernel.arrays import Floats, Indices
 
 Complexes = npt.NDArray[np.complex128]
 
-Integers = npt.NDArray[np.intp]
 
 TOLERANCE = 1e-4
 """Part of the relative tolerance of `half_width` that does not fall with the scale, for a confidence of at least ½."""
@@ -136,13 +134,13 @@ def half_width(
         raise ReleaseError(f"the confidence must lie strictly between 0 and 1; given {_one_bad(levels, 0, 1)}")
     misses = 1 - levels
 
-    def solve(rows: _Rows, block: Integers) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    def solve(rows: _Rows, block: Indices) -> tuple[Floats, npt.NDArray[np.bool_]]:
         shift, loss = _lattice(rows, t)
         target = np.log(misses[block] / 2) + np.log1p(-loss) - 1e-14
         m, done = _quantiles(rows, target)
         return (m * t + shift) * _MARGIN, done
 
-    def single(size: Floats, block: Integers) -> Floats:
+    def single(size: Floats, block: Indices) -> Floats:
         needed = -np.log1p(np.expm1(-1 / t) / 2) - np.log1p(-levels[block])
         steps = np.ceil(t * needed * (1 + 8 * _UNIT) - 1)
         product, below = _product(size, np.maximum(steps, 0))
@@ -171,14 +169,14 @@ def tail(
     if not ((limits >= 0) & (limits < np.inf)).all():
         raise ReleaseError(f"m must be finite and not negative; given {_one_bad(limits, -_UNIT, np.inf)}")
 
-    def solve(rows: _Rows, block: Integers) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    def solve(rows: _Rows, block: Indices) -> tuple[Floats, npt.NDArray[np.bool_]]:
         shift, loss = _lattice(rows, t)
         with np.errstate(over="ignore"):
             own = np.minimum((limits[block] / rows.unit / _MARGIN - shift) / t, 1e100)
         bound, done = _tails(rows, own)
         return np.minimum(2 * np.exp(np.minimum(bound, 0)) / (1 - loss) * (1 + 1e-10) + _TINY, 1), done
 
-    def single(size: Floats, block: Integers) -> Floats:
+    def single(size: Floats, block: Indices) -> Floats:
         own = limits[block]
         with np.errstate(over="ignore"):
             steps = np.minimum(np.floor(own / size), 2.0**60)
@@ -277,7 +275,7 @@ class _Rows:
     def __len__(self) -> int:
         return len(self.unit)
 
-    def take(self, which: Integers | npt.NDArray[np.bool_] | slice) -> _Rows:
+    def take(self, which: Indices | npt.NDArray[np.bool_] | slice) -> _Rows:
         return _Rows(*(getattr(self, f.name)[which] for f in fields(self)))
 
 
@@ -316,8 +314,8 @@ def _reduced(unit: Floats, x: Floats, n: Floats | None, k: int) -> _Rows:
 def _by_blocks(
     a: Floats,
     n: Floats | None,
-    solve: Callable[[_Rows, Integers], tuple[Floats, npt.NDArray[np.bool_]]],
-    single: Callable[[Floats, Integers], Floats],
+    solve: Callable[[_Rows, Indices], tuple[Floats, npt.NDArray[np.bool_]]],
+    single: Callable[[Floats, Indices], Floats],
     *,
     scaled: bool,
     zero: float = 0.0,
@@ -457,7 +455,7 @@ class _Line:
     base: Floats
     """log of A exp(m / b₁) for the moved line, else −∞."""
 
-    def take(self, which: Integers | npt.NDArray[np.bool_] | slice) -> _Line:
+    def take(self, which: Indices | npt.NDArray[np.bool_] | slice) -> _Line:
         return _Line(*(getattr(self, f.name)[which] for f in fields(self)))
 
 
@@ -633,7 +631,7 @@ def _lines(rows: _Rows, m: Floats, log_p: Floats, aim: float) -> _Line:
     return line
 
 
-def _grouped(rows: _Rows, line: _Line) -> Iterator[tuple[Integers, _Integral]]:
+def _grouped(rows: _Rows, line: _Line) -> Iterator[tuple[Indices, _Integral]]:
     """The rows whose line can be used, gathered by number of nodes, with their integrals."""
     sizes = [4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, _MOST_NODES]
     classes = np.searchsorted(sizes, np.minimum(line.nodes, _MOST_NODES))

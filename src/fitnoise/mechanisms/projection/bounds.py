@@ -12,7 +12,8 @@ import scipy.linalg as sl
 from threadpoolctl import threadpool_limits
 
 from fitnoise.errors import WorkloadError
-from fitnoise.mechanisms.projection.simulation import GAIN, IN, OUT, Floats
+from fitnoise.kernel.arrays import Floats
+from fitnoise.mechanisms.projection.simulation import GAIN, IN, OUT
 from fitnoise.solving.checks import checked_whole
 from fitnoise.solving.ky_fan import Design
 

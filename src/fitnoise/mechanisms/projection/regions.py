@@ -56,9 +56,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fitnoise.algebra import operators as op
 from fitnoise.errors import WorkloadError
+from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.units import Region
-
-Floats = NDArray[np.float64]
 
 Method = Literal["auto", "active-set", "pairwise"]
 

@@ -40,14 +40,13 @@ from scipy.special import gammaincinv
 from threadpoolctl import threadpool_limits
 
 from fitnoise.errors import WorkloadError
+from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.units import Region
 from fitnoise.mechanisms.projection.regions import Estimator, entropy_weight
 from fitnoise.request.publication import WARMEST, Setting
 from fitnoise.solving.checks import checked_whole
 from fitnoise.solving.fixed import Fixed
 from fitnoise.solving.ky_fan import Design, ky_fan_design
-
-Floats = NDArray[np.float64]
 
 KINDS = ("uniform", "Dirichlet 0.2", "Dirichlet 0.02", "few cells")
 """Of public histograms, from flat to spiked."""
