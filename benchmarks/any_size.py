@@ -108,9 +108,9 @@ def stages(attributes, order, rows):
     counter.count = timed("count", counter.count)
     noise.discrete_gaussians = timed("noise", noise.discrete_gaussians)
     with fn.Ledger(":memory:") as ledger:
-        measured = measure(plan, counter, ledger)
+        measured = measure(plan.order, counter, ledger)
     after = time.perf_counter()
-    result = fn.Release(plan, measured.answers)
+    result = fn.Release(plan, measured.answers[0])
     total, numbers = 0.0, 0
     rebuilt = 0.0
     stacks = result._rebuilt.stacks()

@@ -67,7 +67,7 @@ def strategy_matrix(plan):
     s = plan.strategy
     blocks, scales = [], []
     if isinstance(s, PureStrategy):
-        for m in s.margins:
+        for m in s.asked:
             free = kron(
                 [
                     np.eye(n, dtype=np.int64) if a in m.attributes else np.ones((1, n), np.int64)

@@ -228,7 +228,7 @@ def measured(plan, counts, monkeypatch, seed=None):
     monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(seed)))
     monkeypatch.setattr(noise, "discrete_laplaces", each(Replayed(seed)))
     with fn.Ledger(":memory:") as ledger:
-        return measuring.measure(plan, HistogramCounter(counts, plan.publication.workload.domain), ledger)
+        return measuring.measure(plan.order, HistogramCounter(counts, plan.publication.workload.domain), ledger)
 
 
 def released(plan, data, **more):
@@ -247,7 +247,7 @@ def check_mechanism(plan, rng, monkeypatch):
 
     # without noise, every table is the truth
     truth = workload_matrix(workload) @ counts.ravel()
-    rebuilt = rebuilt_tables(plan, quiet.answers)
+    rebuilt = rebuilt_tables(plan, quiet.answers[0])
     flat = np.concatenate([rebuilt[t.name].ravel() for t in workload.tables])
     np.testing.assert_allclose(flat, truth, atol=LOOSE * max(1, np.abs(truth).max()) + shift * counts.sum())
 
@@ -263,7 +263,7 @@ def check_mechanism(plan, rng, monkeypatch):
         other = measured(plan, more, monkeypatch)
         moved = Fraction(0)
         power = 1 if isinstance(plan.strategy, PureStrategy) else 2
-        for s, y, y2 in zip(scales, split(plan, quiet.answers), split(plan, other.answers), strict=True):
+        for s, y, y2 in zip(scales, split(plan, quiet.answers[0]), split(plan, other.answers[0]), strict=True):
             moved += (
                 sum(Fraction(abs(int(b) - int(a))) ** power for a, b in zip(y, y2, strict=True)) / Fraction(s) ** power
             )
@@ -272,12 +272,12 @@ def check_mechanism(plan, rng, monkeypatch):
         assert moved == profile[place % plan.decomposition.cells] <= one_record
     # the transforms are the dense integer strategy
     exact = rows @ (merge @ counts.ravel()).astype(object)
-    assert [int(x) for y in quiet.answers for x in y] == [int(x) for x in exact]
+    assert [int(x) for y in quiet.answers[0] for x in y] == [int(x) for x in exact]
 
     # replayed noise is added as it is
     noisy = measured(plan, counts, monkeypatch, seed=3)
     replay = Replayed(3)
-    for s, y, z in zip(scales, split(plan, quiet.answers), split(plan, noisy.answers), strict=True):
+    for s, y, z in zip(scales, split(plan, quiet.answers[0]), split(plan, noisy.answers[0]), strict=True):
         assert [int(b) - int(a) for a, b in zip(y, z, strict=True)] == replay(s, len(y)).tolist()
 
     # any linear combinations have the covariance of the dense computation

@@ -20,15 +20,11 @@ FORBIDDEN = {
     "solving.certificates": {"algebra.backends", "solving.problems"},  # shares no code with the solvers
     "reading": {"kernel.counting", "kernel.noise", "kernel.measure", "kernel.ledger"},  # readers cannot measure
     "mechanisms.projection.regions": {"kernel.designs", "solving", "request"},  # whatever the noise was
-    "kernel.losses": {"kernel"},  # arithmetic, and knows nothing else
+    "kernel.profiles": {"kernel"},  # arithmetic, and knows nothing else
 }
 """Walls inside the table: for a room, or a file, what it may not import although it stands below."""
 
 EXCEPTIONS = {
-    ("kernel.measure", "planning.plan"),
-    ("kernel.measure", "request.publication"),
-    ("kernel.prices", "request.publication"),
-    ("kernel.prices", "solving.sectors"),
     ("mechanisms.gaussian.planning", "planning.plan"),
     ("mechanisms.laplace.planning", "planning.plan"),
     ("mechanisms.projection.planning", "planning.plan"),

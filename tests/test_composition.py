@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fitnoise.errors import LedgerError
-from fitnoise.kernel.losses import MAX_CELLS, Profile, joint
+from fitnoise.kernel.profiles import MAX_CELLS, Profile, joint
 
 UNIT = Fraction(1, 2**64)
 SIZES = {"age": 3, "sex": 2, "region": 4, "one": 1, "owner": 2}

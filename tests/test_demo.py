@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
+from charges import loss
 from dense import table_matrix
 from fitnoise import data
 from fitnoise.errors import ReleaseError
@@ -136,7 +137,7 @@ def test_the_ledger_of_the_demo_holds_one_charge_and_refuses_another(told):
     _, _, folder = told
     with fn.Ledger(folder / "ledger.sqlite") as ledger:
         assert [e.kind for e in ledger.entries()] == ["cap", "charge"]
-        assert not ledger.quote(ledger.entries()[1].account, ledger.entries()[1].rho).fits
+        assert not ledger.quote(ledger.entries()[1].account, loss(ledger.entries()[1].rho)).fits
 
 
 def test_places_are_never_overwritten(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ import pytest
 
 import fitnoise as fn
 import zoo
+from charges import loss
 from conftest import zoo_plan
 from dense import cell_order, strategy_matrix
 from fitnoise.errors import BudgetExceeded, GapNotReached, LedgerError, PlanError, SpecError
@@ -19,8 +20,7 @@ from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
 from fitnoise.kernel.counting import HistogramCounter
 from fitnoise.kernel.ledger import Ledger
-from fitnoise.kernel.losses import Charged, Profile, joint
-from fitnoise.kernel.prices import unit_profile
+from fitnoise.kernel.profiles import Charged, Profile, joint
 from fitnoise.planning import free as room
 from fitnoise.planning.plan import Plan
 from laws import Replayed, check_mechanism, check_plan, each
@@ -124,16 +124,16 @@ def cell_costs(plan):
 
 
 def profile_of(plan):
-    return unit_profile(plan.publication, plan.decomposition, plan.strategy)
+    return plan.order.charged().profile
 
 
 def counted(plan, ledger):
     domain = plan.publication.workload.domain
-    return measuring.measure(plan, HistogramCounter(np.zeros(domain.shape, dtype=int), domain), ledger)
+    return measuring.measure(plan.order, HistogramCounter(np.zeros(domain.shape, dtype=int), domain), ledger)
 
 
 def spent(ledger, plan):
-    return ledger.balance(measuring.account(plan)).spent
+    return ledger.balance(plan.order.account).spent
 
 
 @pytest.fixture(autouse=True)
@@ -188,7 +188,7 @@ def test_the_ledger_agrees(case):
     with Ledger(":memory:") as ledger:
         for base in bases(case):
             counted(base, ledger)
-        before, account = spent(ledger, plan), measuring.account(plan)
+        before, account = spent(ledger, plan), plan.order.account
         assert before == joint(map(profile_of, bases(case)))
         ledger.set_cap(account, before)
         refused(alongside(plan), ledger, BudgetExceeded, "does not fit")
@@ -208,7 +208,7 @@ def test_plans_that_were_counted_apart_are_composed():
         each = sum(counted(p, ledger).charge.rho for p in apart)
         assert spent(ledger, plan) == each
         with pytest.raises(LedgerError, match=r"has 2 releases, or groups of them, .* give the plans that were"):
-            ledger.charged(measuring.account(plan))
+            ledger.charged(plan.order.account)
         counted(plan, ledger)
         assert spent(ledger, plan) == joint(map(profile_of, apart)) < each
 
@@ -239,7 +239,7 @@ def test_what_one_leaves_is_free_for_the_next():
     queries = [[[0, 0, 0, 0, 1]], [[0, 0, 0, 1, 0]], [[0, 0, 1, 0, 0]]]
     with Ledger(":memory:") as ledger:
         counted(base[0], ledger)
-        before, account = spent(ledger, base[0]), measuring.account(base[0])
+        before, account = spent(ledger, base[0]), base[0].order.account
         for w in queries:
             workload = fn.matrix_workload(np.array(w), variances=1)
             plan = fn.free(workload, base)
@@ -264,7 +264,7 @@ def test_nothing_is_free_beside_a_plan_measured_twice():
         for _ in range(2):
             counted(alongside(plan, base.hash), ledger)
         with pytest.raises(PlanError, match="a plan is given twice"):
-            fn.free(fn.Publication(more("matrix")), ledger.charged(measuring.account(base)))
+            fn.free(fn.Publication(more("matrix")), ledger.charged(base.order.account))
 
 
 # --- the most accurate answers --------------------------------------------------------------------------------
@@ -347,7 +347,7 @@ def test_a_file_keeps_it(case, tmp_path):
     with Ledger(":memory:") as ledger:
         for base in bases(case):
             counted(base, ledger)
-        charges = ledger.charged(measuring.account(plan))
+        charges = ledger.charged(plan.order.account)
     assert charges == [Charged(p.hash, profile_of(p)) for p in bases(case)]
     first = bases(case)[0].publication
     asked = fn.Publication(more(case), first.unit, first.source)
@@ -506,11 +506,11 @@ def test_charges_without_profiles_are_refused():
     plan = fn.plan(later().workload, unit=SWAP)
     with Ledger(":memory:") as ledger:
         counted(plan, ledger)
-        account = measuring.account(steps())
-        for of, words in ((account, "has 0 releases"), (measuring.account(plan), "entry 1: it has no profile")):
+        account = steps().order.account
+        for of, words in ((account, "has 0 releases"), (plan.order.account, "entry 1: it has no profile")):
             with pytest.raises(LedgerError, match=words):
                 ledger.charged(of)
-        ledger.charge(account, profile_of(steps()).largest, {}, profile=profile_of(steps()))
+        ledger.charge(account, loss(profile_of(steps()).largest, profile=profile_of(steps())), {})
         with pytest.raises(LedgerError, match="entry 2 names no plan"):
             ledger.charged(account)
 

@@ -26,9 +26,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import fitnoise.kernel.ledger as room
+from charges import loss
 from fitnoise.errors import BudgetExceeded, LedgerError
 from fitnoise.kernel.ledger import GENESIS, Account, Entry, Ledger, ceil_dyadic
-from fitnoise.kernel.losses import Profile, joint
+from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.profiles import Profile, joint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,11 +49,11 @@ def path(tmp_path: Path) -> Path:
     path = tmp_path / "ledger.db"
     with Ledger(path) as ledger:
         ledger.set_cap(SURVEY, Fraction(1), reason="board of 1 May")
-        ledger.charge(SURVEY, Fraction(1, 2), {"plan": "a" * 64, "sectors": ["1/3", "1/6"]})
-        ledger.charge(CENSUS, Fraction(1, 3), {})
+        ledger.charge(SURVEY, loss(Fraction(1, 2)), {"plan": "a" * 64, "sectors": ["1/3", "1/6"]})
+        ledger.charge(CENSUS, loss(Fraction(1, 3)), {})
         with pytest.raises(BudgetExceeded):
-            ledger.charge(SURVEY, Fraction(3, 4), {"plan": "b" * 64})
-        ledger.charge(SURVEY, Fraction(1, 4), {"plan": "c" * 64})
+            ledger.charge(SURVEY, loss(Fraction(3, 4)), {"plan": "b" * 64})
+        ledger.charge(SURVEY, loss(Fraction(1, 4)), {"plan": "c" * 64})
     return path
 
 
@@ -93,8 +95,8 @@ def test_only_a_fraction_is_an_exact_cost(rho: Any) -> None:
     with Ledger(":memory:") as ledger:
         for ask in (
             lambda: ceil_dyadic(rho),
-            lambda: ledger.quote(SURVEY, rho),
-            lambda: ledger.charge(SURVEY, rho, {}),
+            lambda: ledger.quote(SURVEY, loss(rho)),
+            lambda: ledger.charge(SURVEY, loss(rho), {}),
             lambda: ledger.set_cap(SURVEY, rho),
         ):
             with pytest.raises(LedgerError, match=r"must be a Fraction.*nothing was charged"):
@@ -106,15 +108,15 @@ def test_a_cost_that_is_negative_zero_or_endless_is_refused() -> None:
     endless = Fraction(10**400)
     with Ledger(":memory:") as ledger:
         for rho in (Fraction(-1), -UNIT / 2, endless):
-            for ask in (ledger.quote, ledger.set_cap, lambda account, rho: ledger.charge(account, rho, {})):
+            for ask in (ledger.quote, ledger.set_cap, lambda account, rho: ledger.charge(account, loss(rho), {})):
                 with pytest.raises(LedgerError, match=NOTHING):
                     ask(SURVEY, rho)
         with pytest.raises(LedgerError, match=NOTHING):
             ledger.set_cap(SURVEY, 1 / endless)  # a cap is written as it is, and this one is too long
         with pytest.raises(LedgerError, match=r"must be positive"):
-            ledger.charge(SURVEY, Fraction(0), {})
+            ledger.charge(SURVEY, loss(Fraction(0)), {})
         assert ledger.entries() == []
-        assert ledger.charge(SURVEY, 1 / endless, {}).rho == UNIT  # a cost is rounded up first
+        assert ledger.charge(SURVEY, loss(1 / endless), {}).rho == UNIT  # a cost is rounded up first
 
 
 # --- Laws of the balance ----------------------------------------------------------------------------------
@@ -136,17 +138,17 @@ def test_a_ledger_is_the_fold_of_its_entries(steps: list[tuple[Account, str, Fra
     cap: dict[Account, Fraction] = {}
     with Ledger(":memory:") as ledger:
         for account, kind, rho in steps:
-            quote = ledger.quote(account, rho)
+            quote = ledger.quote(account, loss(rho))
             if kind == "cap":
                 assert ledger.set_cap(account, rho).rho == rho
                 cap[account] = rho
             elif account in cap and spent[account] + ceil_dyadic(rho) > cap[account]:
                 assert not quote.fits
                 with pytest.raises(BudgetExceeded):
-                    ledger.charge(account, rho, {})
+                    ledger.charge(account, loss(rho), {})
             else:
                 assert quote.fits
-                entry = ledger.charge(account, rho, {})
+                entry = ledger.charge(account, loss(rho), {})
                 assert entry.rho == quote.rho == ceil_dyadic(rho)
                 spent[account] += entry.rho
                 assert account not in cap or spent[account] <= cap[account]
@@ -168,9 +170,9 @@ def test_a_ledger_is_the_fold_of_its_entries(steps: list[tuple[Account, str, Fra
 def test_a_quote_changes_nothing(path: Path) -> None:
     before = path.read_bytes()
     with Ledger(path) as ledger:
-        assert ledger.quote(SURVEY, Fraction(1, 4)).fits
-        assert not ledger.quote(SURVEY, Fraction(1, 4) + UNIT).fits
-        assert ledger.quote(Account("new", "one record"), Fraction(10**6)).fits  # no cap, no limit
+        assert ledger.quote(SURVEY, loss(Fraction(1, 4))).fits
+        assert not ledger.quote(SURVEY, loss(Fraction(1, 4) + UNIT)).fits
+        assert ledger.quote(Account("new", "one record"), loss(Fraction(10**6))).fits  # no cap, no limit
         ledger.balance(SURVEY)
         ledger.verify()
     assert path.read_bytes() == before
@@ -179,11 +181,11 @@ def test_a_quote_changes_nothing(path: Path) -> None:
 def test_the_last_of_the_budget_can_be_spent_and_not_one_step_more() -> None:
     with Ledger(":memory:") as ledger:
         ledger.set_cap(SURVEY, Fraction(1, 2))
-        ledger.charge(SURVEY, Fraction(1, 2) - UNIT, {})
-        ledger.charge(SURVEY, UNIT / 3, {})
+        ledger.charge(SURVEY, loss(Fraction(1, 2) - UNIT), {})
+        ledger.charge(SURVEY, loss(UNIT / 3), {})
         assert ledger.balance(SURVEY).remaining == 0
         with pytest.raises(BudgetExceeded):
-            ledger.charge(SURVEY, UNIT / 3, {})
+            ledger.charge(SURVEY, loss(UNIT / 3), {})
 
 
 def test_a_cap_is_kept_as_given_so_a_cost_that_rounds_above_it_is_refused() -> None:
@@ -192,13 +194,13 @@ def test_a_cap_is_kept_as_given_so_a_cost_that_rounds_above_it_is_refused() -> N
         ledger.set_cap(SURVEY, third)
         assert ledger.balance(SURVEY).cap == third
         with pytest.raises(BudgetExceeded, match=r"rounded up"):
-            ledger.charge(SURVEY, third, {})
-        ledger.charge(SURVEY, ceil_dyadic(third) - UNIT, {})  # `remaining` rounded down: the largest that fits
+            ledger.charge(SURVEY, loss(third), {})
+        ledger.charge(SURVEY, loss(ceil_dyadic(third) - UNIT), {})  # `remaining` rounded down: the largest that fits
 
 
 def test_a_cap_is_appended_and_may_fall_below_what_is_spent() -> None:
     with Ledger(":memory:") as ledger:
-        ledger.charge(SURVEY, Fraction(1, 2), {})  # before any cap
+        ledger.charge(SURVEY, loss(Fraction(1, 2)), {})  # before any cap
         ledger.set_cap(SURVEY, Fraction(1))
         entry = ledger.set_cap(SURVEY, Fraction(1, 4), reason="décision du 3 mai")
         assert entry.detail == {"reason": "décision du 3 mai"}
@@ -210,7 +212,7 @@ def test_a_cap_is_appended_and_may_fall_below_what_is_spent() -> None:
         )
         assert not balance.fits
         with pytest.raises(BudgetExceeded):
-            ledger.charge(SURVEY, UNIT, {})
+            ledger.charge(SURVEY, loss(UNIT), {})
         ledger.set_cap(SURVEY, Fraction(0))
         assert [e.kind for e in ledger.entries()] == ["charge", "cap", "cap", "refusal", "cap"]
 
@@ -219,7 +221,7 @@ def test_a_refusal_is_recorded_says_why_and_costs_nothing() -> None:
     with Ledger(":memory:") as ledger:
         ledger.set_cap(SURVEY, Fraction(1, 8))
         with pytest.raises(BudgetExceeded) as caught:
-            ledger.charge(SURVEY, Fraction(1, 4), {"plan": "abc"})
+            ledger.charge(SURVEY, loss(Fraction(1, 4)), {"plan": "abc"})
         for words in ("ρ = 1/4", "ρ = 1/8", "'survey'", "one record", "entry 2", NOTHING, "draw no noise"):
             assert words in str(caught.value)
         refusal = ledger.entries()[-1]
@@ -243,7 +245,7 @@ def sexes(*eighths: int) -> Profile:
 
 
 def spend(ledger: Ledger, plan: str, profile: Profile, *beside: str, account: Account = SURVEY) -> Entry:
-    return ledger.charge(account, profile.largest, {"plan": plan}, profile=profile, beside=beside)
+    return ledger.charge(account, loss(profile.largest, profile=profile), {"plan": plan}, beside=beside)
 
 
 def spent(ledger: Ledger, account: Account = SURVEY) -> Fraction:
@@ -257,7 +259,7 @@ YOUNG, OLD, LEVEL = ages(4, 1, 1), ages(1, 1, 4), ages(2, 2, 2)
 def test_beside_each_other_only_the_dearest_cell_is_paid() -> None:
     with Ledger(":memory:") as ledger:
         spend(ledger, P, YOUNG)
-        quote = ledger.quote(SURVEY, OLD.largest, profile=OLD, beside=[P])
+        quote = ledger.quote(SURVEY, loss(OLD.largest, profile=OLD), beside=[P])
         assert (quote.rho * 8, quote.increase * 8, quote.spent * 8) == (4, 1, 4)
         entry = spend(ledger, Q, OLD, P)
         assert (entry.rho, entry.profile, entry.beside) == (OLD.largest, OLD, (P,))
@@ -274,7 +276,7 @@ def test_a_charge_joins_every_group_that_holds_a_plan_it_names() -> None:
         spend(ledger, P, YOUNG)
         spend(ledger, Q, OLD)
         assert spent(ledger) == 8
-        quote = ledger.quote(SURVEY, LEVEL.largest, profile=LEVEL, beside=(P, Q))
+        quote = ledger.quote(SURVEY, loss(LEVEL.largest, profile=LEVEL), beside=(P, Q))
         assert (quote.rho * 8, quote.increase * 8) == (2, -1)  # they were the same records all along: 7, and not 10
         spend(ledger, R, LEVEL, P, Q)
         assert spent(ledger) == 7
@@ -314,9 +316,9 @@ def test_a_charge_that_would_raise_what_is_spent_can_be_ruled_out() -> None:
         spend(ledger, P, YOUNG)
         before = ledger.entries()
         with pytest.raises(LedgerError, match=rf"would grow by ρ = 1/8, not by 0 at most.*{NOTHING}"):
-            ledger.charge(SURVEY, OLD.largest, {"plan": Q}, profile=OLD, beside=[P], at_most=Fraction(0))
+            ledger.charge(SURVEY, loss(OLD.largest, profile=OLD), {"plan": Q}, beside=[P], at_most=Fraction(0))
         assert ledger.entries() == before
-        ledger.charge(SURVEY, OLD.largest, {"plan": Q}, profile=OLD, beside=[P], at_most=Fraction(1, 8))
+        ledger.charge(SURVEY, loss(OLD.largest, profile=OLD), {"plan": Q}, beside=[P], at_most=Fraction(1, 8))
         assert spent(ledger) == 5
 
 
@@ -343,7 +345,7 @@ def test_spent_is_the_sum_over_groups_of_their_joint_cost(steps: list[tuple[str,
                 with pytest.raises(LedgerError, match=NOTHING):
                     spend(ledger, plan, profile, *beside)
                 continue
-            before = ledger.quote(SURVEY, profile.largest, profile=profile, beside=beside)
+            before = ledger.quote(SURVEY, loss(profile.largest, profile=profile), beside=beside)
             spend(ledger, plan, profile, *beside)
             united = {group[i] for i, (p, _) in enumerate(made) if p in beside}
             group = {i: len(made) if g in united else g for i, g in group.items()} | {len(made): len(made)}
@@ -398,8 +400,8 @@ def test_what_cannot_stand_beside_is_refused_and_not_recorded() -> None:
     with Ledger(":memory:") as ledger:
         spend(ledger, P, YOUNG)
         spend(ledger, Q, OLD, account=CENSUS)
-        ledger.charge(SURVEY, Fraction(1, 8), {"plan": R})
-        ledger.charge(SURVEY, Fraction(1, 8), {})
+        ledger.charge(SURVEY, loss(Fraction(1, 8)), {"plan": R})
+        ledger.charge(SURVEY, loss(Fraction(1, 8)), {})
         before = ledger.entries()
         for beside, words in [
             ([Q], rf"no charge of 'survey' .* for the plan '{Q}"),  # of another account
@@ -416,30 +418,34 @@ def test_what_cannot_stand_beside_is_refused_and_not_recorded() -> None:
         ]:
             many: Any = beside
             for ask in (
-                lambda many: ledger.quote(SURVEY, OLD.largest, profile=OLD, beside=many),
-                lambda many: ledger.charge(SURVEY, OLD.largest, {"plan": S}, profile=OLD, beside=many),
+                lambda many: ledger.quote(SURVEY, loss(OLD.largest, profile=OLD), beside=many),
+                lambda many: ledger.charge(SURVEY, loss(OLD.largest, profile=OLD), {"plan": S}, beside=many),
             ):
                 with pytest.raises(LedgerError, match=rf"{words}.*{NOTHING}"):
                     ask(many)
         with pytest.raises(LedgerError, match=rf"needs a profile.*{NOTHING}"):
-            ledger.charge(SURVEY, OLD.largest, {"plan": S}, beside=[P])
+            ledger.charge(SURVEY, loss(OLD.largest), {"plan": S}, beside=[P])
         with pytest.raises(LedgerError, match=rf"'age' the sizes.*{NOTHING}"):
             spend(ledger, S, ages(1, 1), P)
         assert ledger.entries() == before
 
 
-@pytest.mark.parametrize("rho", [Fraction(1, 2) + UNIT, Fraction(1, 2) - UNIT, Fraction(1, 4), Fraction(1)])
-def test_a_profile_that_is_not_of_its_cost_is_refused(rho: Fraction) -> None:
+@pytest.mark.parametrize("wrong", [Fraction(1, 2), 0.5, YOUNG, YOUNG.document(), None])
+def test_only_a_loss_is_charged(wrong: Any) -> None:
     with Ledger(":memory:") as ledger:
-        for ask in (
-            lambda: ledger.quote(SURVEY, rho, profile=YOUNG),
-            lambda: ledger.charge(SURVEY, rho, {}, profile=YOUNG),
-            lambda: ledger.charge(SURVEY, Fraction(1, 2), {}, profile=YOUNG.document()),  # type: ignore[arg-type]
-        ):
-            with pytest.raises(LedgerError, match=rf"the profile of a charge.*{NOTHING}"):
+        for ask in (lambda: ledger.quote(SURVEY, wrong), lambda: ledger.charge(SURVEY, wrong, {})):
+            with pytest.raises(LedgerError, match=rf"is not a Loss.*{NOTHING}"):
                 ask()
         assert ledger.entries() == []
-        assert ledger.charge(SURVEY, Fraction(1, 2) - UNIT / 3, {}, profile=YOUNG).rho == Fraction(1, 2)  # rounded up
+
+
+def test_a_charge_is_rounded_up() -> None:
+    with Ledger(":memory:") as ledger:
+        assert ledger.entries() == []
+        assert ledger.charge(SURVEY, Loss.concentrated(Fraction(1, 2) - UNIT / 3), {}).rho == Fraction(1, 2)
+        cells = [x - UNIT / 3 for x in (Fraction(1, 4), Fraction(1, 2))]
+        entry = ledger.charge(SURVEY, Loss.of_cells((("age", 2),), cells), {})
+        assert entry.profile == Profile.of((("age", 2),), [Fraction(1, 4), Fraction(1, 2)])
 
 
 @pytest.mark.parametrize("detail", [{"profile": YOUNG.document()}, {"beside": [P]}, {"beside": None}])
@@ -447,7 +453,7 @@ def test_only_the_ledger_writes_profiles_and_promises(detail: dict[str, Any]) ->
     with Ledger(":memory:") as ledger:
         spend(ledger, P, YOUNG)
         with pytest.raises(LedgerError, match=rf"are for the ledger to write.*{NOTHING}"):
-            ledger.charge(SURVEY, Fraction(1, 2), detail)
+            ledger.charge(SURVEY, loss(Fraction(1, 2)), detail)
         assert ledger.verify() == 1
 
 
@@ -467,9 +473,13 @@ def test_an_account_needs_two_honest_names(name: Any) -> None:
 @pytest.mark.parametrize("account", ["survey", ("survey", "one record"), None])
 def test_only_an_account_has_a_balance(account: Any) -> None:
     with Ledger(":memory:") as ledger:
-        for ask in (ledger.quote, ledger.set_cap, lambda account, rho: ledger.charge(account, rho, {})):
+        for ask in (
+            lambda: ledger.quote(account, loss(Fraction(1))),
+            lambda: ledger.set_cap(account, Fraction(1)),
+            lambda: ledger.charge(account, loss(Fraction(1)), {}),
+        ):
             with pytest.raises(LedgerError, match=r"is not an Account"):
-                ask(account, Fraction(1))
+                ask()
 
 
 def circular() -> dict[str, Any]:
@@ -511,7 +521,7 @@ def deep() -> dict[str, Any]:
 def test_a_detail_that_json_does_not_keep_exactly_is_refused(detail: Any) -> None:
     with Ledger(":memory:") as ledger:
         with pytest.raises(LedgerError, match=r"a detail must be a JSON object.*nothing was charged"):
-            ledger.charge(SURVEY, Fraction(1), detail)
+            ledger.charge(SURVEY, loss(Fraction(1)), detail)
         assert ledger.entries() == []
 
 
@@ -528,7 +538,7 @@ json_values = st.recursive(
 @settings(deadline=None, max_examples=50)
 def test_a_detail_comes_back_as_it_was_given(detail: dict[str, Any]) -> None:
     with Ledger(":memory:") as ledger:
-        entry = ledger.charge(SURVEY, Fraction(1), MappingProxyType(detail))
+        entry = ledger.charge(SURVEY, loss(Fraction(1)), MappingProxyType(detail))
         assert entry.detail == detail
         assert ledger.entries() == [entry]
 
@@ -536,7 +546,7 @@ def test_a_detail_comes_back_as_it_was_given(detail: dict[str, Any]) -> None:
 def test_an_entry_is_frozen_and_its_detail_is_a_copy() -> None:
     given_detail = {"sectors": ["1/2"]}
     with Ledger(":memory:") as ledger:
-        entry = ledger.charge(SURVEY, Fraction(1), given_detail)
+        entry = ledger.charge(SURVEY, loss(Fraction(1)), given_detail)
         given_detail["sectors"].append("1/3")
         assert ledger.entries()[0].detail == {"sectors": ["1/2"]}
         with pytest.raises(FrozenInstanceError):
@@ -568,7 +578,7 @@ def test_the_ledger_remembers_over_reopening(path: Path) -> None:
         assert ledger.entries() == entries
         assert ledger.balance(SURVEY).spent == Fraction(3, 4)
         assert ledger.verify(expected_head=head) == 5
-        now = datetime.fromisoformat(ledger.charge(SURVEY, UNIT, {}).time)
+        now = datetime.fromisoformat(ledger.charge(SURVEY, loss(UNIT), {}).time)
     assert now.utcoffset() == timedelta(0)
     assert abs(datetime.now(UTC) - now) < timedelta(minutes=1)
     assert now.microsecond == 0
@@ -590,7 +600,7 @@ def test_a_new_ledger_is_empty_one_file_and_its_owners_alone(tmp_path: Path) -> 
     with Ledger(path) as ledger:
         assert ledger.head() == (0, GENESIS)
         assert (ledger.verify(), ledger.entries(), ledger.accounts()) == (0, [], [])
-        ledger.charge(SURVEY, Fraction(1), {})
+        ledger.charge(SURVEY, loss(Fraction(1)), {})
         assert ledger._db.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
         assert [p.name for p in tmp_path.iterdir()] == [path.name]
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
@@ -600,7 +610,7 @@ def test_a_new_ledger_is_empty_one_file_and_its_owners_alone(tmp_path: Path) -> 
 
 def test_a_ledger_in_memory_is_forgotten() -> None:
     with Ledger(":memory:") as ledger:
-        ledger.charge(SURVEY, Fraction(1), {})
+        ledger.charge(SURVEY, loss(Fraction(1)), {})
         assert ledger.verify() == 1
     with Ledger(":memory:") as ledger:
         assert ledger.verify() == 0
@@ -611,7 +621,7 @@ def test_a_ledger_follows_its_file_not_the_working_directory(tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     with Ledger("ledger.db") as ledger:
         monkeypatch.chdir("/")
-        ledger.charge(SURVEY, Fraction(1), {})
+        ledger.charge(SURVEY, loss(Fraction(1)), {})
     with Ledger(tmp_path / "ledger.db") as ledger:
         assert ledger.verify() == 1
 
@@ -679,7 +689,7 @@ def test_a_ledger_left_in_another_journal_mode_is_one_file_again(path: Path) -> 
         db.execute("PRAGMA journal_mode = WAL")
         assert path.with_name("ledger.db-wal").exists() or db.execute("SELECT 1 FROM entries")
     with Ledger(path) as ledger:
-        ledger.charge(SURVEY, UNIT, {})
+        ledger.charge(SURVEY, loss(UNIT), {})
         assert [p.name for p in path.parent.iterdir()] == ["ledger.db"]
         assert ledger._db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
@@ -697,7 +707,7 @@ def test_a_read_only_ledger_can_be_read_and_not_charged(path: Path, monkeypatch:
     with Ledger(path) as ledger:
         assert ledger.verify() == 5
         assert ledger.balance(SURVEY).remaining == Fraction(1, 4)
-        for ask in (ledger.set_cap, lambda account, rho: ledger.charge(account, rho, {})):
+        for ask in (ledger.set_cap, lambda account, rho: ledger.charge(account, loss(rho), {})):
             with pytest.raises(LedgerError, match=rf"read-only.*{NOTHING}"):
                 ask(SURVEY, UNIT)
     assert path.read_bytes() == before
@@ -707,7 +717,7 @@ def test_a_full_disk_charges_nothing(path: Path) -> None:
     with Ledger(path) as ledger:
         ledger._db.execute("PRAGMA max_page_count = 3")
         with pytest.raises(LedgerError, match=rf"disk is full.*{NOTHING}"):
-            ledger.charge(SURVEY, UNIT, {"plan": "x" * 20_000})
+            ledger.charge(SURVEY, loss(UNIT), {"plan": "x" * 20_000})
         assert ledger.verify() == 5
 
 
@@ -716,13 +726,13 @@ def test_a_replaced_or_deleted_file_is_noticed(path: Path, tmp_path: Path) -> No
     with Ledger(path) as ledger:
         shutil.copy(path, copy)
         copy.replace(path)  # a backup put back under the feet of a running process
-        for ask in (ledger.verify, lambda: ledger.charge(SURVEY, UNIT, {})):
+        for ask in (ledger.verify, lambda: ledger.charge(SURVEY, loss(UNIT), {})):
             with pytest.raises(LedgerError, match=rf"was replaced.*{NOTHING}"):
                 ask()
     with Ledger(path) as ledger:
         path.unlink()
         with pytest.raises(LedgerError, match=rf"No such file.*{NOTHING}"):
-            ledger.charge(SURVEY, UNIT, {})
+            ledger.charge(SURVEY, loss(UNIT), {})
     assert not path.exists()
 
 
@@ -730,7 +740,7 @@ def test_a_closed_ledger_answers_nothing(path: Path) -> None:
     ledger = Ledger(path)
     ledger.close()
     ledger.close()
-    for ask in (ledger.entries, lambda: ledger.charge(SURVEY, UNIT, {})):
+    for ask in (ledger.entries, lambda: ledger.charge(SURVEY, loss(UNIT), {})):
         with pytest.raises(LedgerError, match=rf"closed.*{NOTHING}"):
             ask()
 
@@ -740,7 +750,7 @@ def test_a_ledger_belongs_to_the_thread_and_process_that_opened_it(path: Path, m
 
     def charge() -> None:
         try:
-            ledger.charge(SURVEY, UNIT, {})
+            ledger.charge(SURVEY, loss(UNIT), {})
         except LedgerError as error:
             caught.append(error)
 
@@ -957,7 +967,7 @@ def test_a_ledger_with_other_tables_or_triggers_is_refused(path: Path, statement
 def test_tampering_while_the_ledger_is_open_is_noticed_by_the_next_call(path: Path) -> None:
     with Ledger(path) as ledger:
         tamper(path, "UPDATE entries SET rho = '1/8' WHERE sequence = 2")
-        for ask in (ledger.head, lambda: ledger.balance(SURVEY), lambda: ledger.charge(SURVEY, UNIT, {})):
+        for ask in (ledger.head, lambda: ledger.balance(SURVEY), lambda: ledger.charge(SURVEY, loss(UNIT), {})):
             with pytest.raises(LedgerError, match=rf"entry 2 was changed.*{NOTHING}"):
                 ask()
 
@@ -967,12 +977,12 @@ def test_a_tail_cut_off_is_seen_by_who_saw_it_or_wrote_the_head_down(path: Path)
         head = ledger.head()
         tamper(path, "DELETE FROM entries WHERE sequence = 5")
         with pytest.raises(LedgerError, match=r"entry 5 .* tail was cut off"):
-            ledger.charge(SURVEY, UNIT, {})
+            ledger.charge(SURVEY, loss(UNIT), {})
     with Ledger(path) as ledger:  # the honest limit of a chain: nothing in the file tells
         assert ledger.verify() == 4
         with pytest.raises(LedgerError, match=r"entry 5 .* tail was cut off"):
             ledger.verify(expected_head=head)
-        ledger.charge(SURVEY, UNIT, {})
+        ledger.charge(SURVEY, loss(UNIT), {})
         with pytest.raises(LedgerError, match=r"entry 5 .* rewritten"):
             ledger.verify(expected_head=head)
         with pytest.raises(LedgerError, match="entry -1"):
@@ -983,7 +993,7 @@ def test_the_chain_passes_through_every_head_it_ever_had(tmp_path: Path) -> None
     with Ledger(tmp_path / "ledger.db") as ledger:
         heads = [ledger.head()]
         for _ in range(4):
-            entry = ledger.charge(SURVEY, Fraction(1), {})
+            entry = ledger.charge(SURVEY, loss(Fraction(1)), {})
             heads.append(ledger.head())
             assert heads[-1] == (entry.sequence, entry.digest)
         assert {ledger.verify(expected_head=head) for head in heads} == {4}
@@ -1010,13 +1020,13 @@ def test_one_damaged_byte_is_refused_or_changes_nothing(path: Path, position: in
 
 
 def pure(ledger: Ledger, epsilon: Fraction, account: Account = SURVEY, **detail: Any) -> Entry:
-    return ledger.charge(account, epsilon**2 / 2, detail, epsilon=epsilon)
+    return ledger.charge(account, loss(epsilon**2 / 2, epsilon=epsilon), detail)
 
 
 def test_a_pure_charge_states_its_epsilon_and_its_rho_follows() -> None:
     third = Fraction(1, 3)
     with Ledger(":memory:") as ledger:
-        quote = ledger.quote(SURVEY, third**2 / 2, epsilon=third)
+        quote = ledger.quote(SURVEY, loss(third**2 / 2, epsilon=third))
         entry = pure(ledger, third, plan=P)
         assert entry.epsilon == third
         assert entry.rho == quote.rho == ceil_dyadic(Fraction(1, 18))
@@ -1037,7 +1047,7 @@ def test_without_a_cap_on_epsilon_rho_adds_whatever_was_promised() -> None:
         ledger.set_cap(SURVEY, eighth * 3)
         pure(ledger, half)
         assert ledger.balance(SURVEY).epsilon_spent == half
-        entry = ledger.charge(SURVEY, eighth, {})
+        entry = ledger.charge(SURVEY, loss(eighth), {})
         assert entry.epsilon is None
         balance = ledger.balance(SURVEY)
         assert (balance.spent, balance.epsilon_spent, balance.epsilon_cap) == (2 * eighth, None, None)
@@ -1056,12 +1066,12 @@ def test_the_last_of_a_pure_budget_can_be_spent_and_nothing_more() -> None:
         assert (entry.kind, entry.rho, entry.epsilon) == ("cap", Fraction(1, 2), Fraction(1))
         assert entry.detail == {"reason": "board of 1 May", "epsilon": "1"}
         for _ in range(3):
-            assert ledger.quote(SURVEY, third**2 / 2, epsilon=third).fits
+            assert ledger.quote(SURVEY, loss(third**2 / 2, epsilon=third)).fits
             pure(ledger, third)
         balance = ledger.balance(SURVEY)
         assert (balance.epsilon_spent, balance.epsilon_cap, balance.fits) == (1, 1, True)
         least = Fraction(1, 10**200)
-        assert not ledger.quote(SURVEY, least**2 / 2, epsilon=least).fits
+        assert not ledger.quote(SURVEY, loss(least**2 / 2, epsilon=least)).fits
         with pytest.raises(BudgetExceeded):
             pure(ledger, least)
         assert ledger.balance(SURVEY).epsilon_spent == 1
@@ -1083,9 +1093,9 @@ def test_epsilons_add_and_not_their_squares() -> None:
 def test_what_has_a_delta_never_fits_under_a_cap_on_epsilon() -> None:
     with Ledger(":memory:") as ledger:
         ledger.set_cap(SURVEY, epsilon=Fraction(10**6))
-        assert not ledger.quote(SURVEY, UNIT).fits
+        assert not ledger.quote(SURVEY, loss(UNIT)).fits
         with pytest.raises(BudgetExceeded) as caught:
-            ledger.charge(SURVEY, UNIT, {"plan": P})
+            ledger.charge(SURVEY, loss(UNIT), {"plan": P})
         for words in ("'survey'", "one record", "is pure, ε = 1000000", "has a δ", "privacy = 'pure'", "entry 2"):
             assert words in str(caught.value)
         assert str(caught.value).endswith("entry 2 remembers it; nothing was charged, draw no noise")
@@ -1098,7 +1108,7 @@ def test_what_has_a_delta_never_fits_under_a_cap_on_epsilon() -> None:
 def test_after_a_charge_with_a_delta_no_epsilon_bounds_the_account() -> None:
     with Ledger(":memory:") as ledger:
         pure(ledger, Fraction(1))
-        ledger.charge(SURVEY, UNIT, {})
+        ledger.charge(SURVEY, loss(UNIT), {})
         pure(ledger, Fraction(1), CENSUS)
         ledger.set_cap(SURVEY, epsilon=Fraction(9))
         ledger.set_cap(CENSUS, epsilon=Fraction(9))
@@ -1185,16 +1195,16 @@ def test_under_a_cap_on_epsilon_their_sum_never_exceeds_it(steps: list[tuple[Acc
                     allowed = epsilon is not None and len(known) == len(before) and sum(known) + epsilon <= limit
                 else:
                     allowed = about == "none" or spent + cost <= limit
-                quote = ledger.quote(account, rho, epsilon=epsilon)
+                quote = ledger.quote(account, loss(rho, epsilon=epsilon))
                 assert (quote.fits, quote.rho, quote.increase) == (allowed, cost, cost)
                 if allowed:
-                    entry = ledger.charge(account, rho, {}, epsilon=epsilon)
+                    entry = ledger.charge(account, loss(rho, epsilon=epsilon), {})
                     assert (entry.rho, entry.epsilon) == (cost, epsilon)
                     before.append((cost, epsilon))
                     assert about != "epsilon" or sum(e or limit + 1 for _, e in before) <= limit
                 else:
                     with pytest.raises(BudgetExceeded, match=NOTHING):
-                        ledger.charge(account, rho, {}, epsilon=epsilon)
+                        ledger.charge(account, loss(rho, epsilon=epsilon), {})
             balance = ledger.balance(account)
             exact = [e for _, e in charges[account] if e is not None]
             pure_only = len(exact) == len(charges[account])
@@ -1219,18 +1229,10 @@ def test_under_a_cap_on_epsilon_their_sum_never_exceeds_it(steps: list[tuple[Acc
 FLOATS = [0.5, 1, True, "1/2", float("nan")]
 
 
-@pytest.mark.parametrize("epsilon", [*FLOATS, Fraction(-1, 2), Fraction(1, 3), Fraction(1), Fraction(0)])
-def test_an_epsilon_that_is_not_of_its_cost_is_refused(epsilon: Any) -> None:
-    """Of ρ = 1/8 it is 1/2, and only that: also −1/2 is not, although its square is the same."""
-    with Ledger(":memory:") as ledger:
-        for ask in (
-            lambda: ledger.quote(SURVEY, Fraction(1, 8), epsilon=epsilon),
-            lambda: ledger.charge(SURVEY, Fraction(1, 8), {}, epsilon=epsilon),
-        ):
-            with pytest.raises(LedgerError, match=rf"ε of a pure charge must be a Fraction.*{NOTHING}"):
-                ask()
-        assert ledger.entries() == []
-        pure(ledger, Fraction(1, 2))
+@pytest.mark.parametrize("epsilon", [*FLOATS, Fraction(-1, 2)])
+def test_what_is_no_epsilon_is_no_loss(epsilon: Any) -> None:
+    with pytest.raises(LedgerError, match=rf"a cost must be a Fraction.*{NOTHING}"):
+        Loss.of_epsilon(epsilon, by_cell=False)
 
 
 @pytest.mark.parametrize("epsilon", [*FLOATS, Fraction(-1, 2), Fraction(-1, 10**300)])
@@ -1251,32 +1253,29 @@ def test_an_epsilon_too_long_to_be_written_is_refused() -> None:
     fine = 1 / Fraction(2**999)
     with Ledger(":memory:") as ledger:
         with pytest.raises(LedgerError, match=rf"ε must be a ratio of integers of at most 1000 bits.*{NOTHING}"):
-            ledger.charge(SURVEY, UNIT, {}, epsilon=tiny)
+            ledger.charge(SURVEY, loss(UNIT, epsilon=tiny), {})
         with pytest.raises(LedgerError, match=rf"ρ must be at least 0 .* at most 1000 bits.*{NOTHING}"):
             pure(ledger, large)
         for cap in (tiny, large, fine):
             with pytest.raises(LedgerError, match=rf"at most 1000 bits.*{NOTHING}"):
                 ledger.set_cap(SURVEY, epsilon=cap)
         assert ledger.entries() == []
-        entry = ledger.charge(SURVEY, UNIT, {}, epsilon=fine)
+        entry = ledger.charge(SURVEY, loss(UNIT, epsilon=fine), {})
         assert ledger.entries() == [entry]
         assert entry.epsilon == fine
 
 
 def test_a_pure_charge_has_no_profile_and_stands_beside_nothing() -> None:
     half = Fraction(1, 2)
-    level = Profile((), (EIGHTH,))
     with Ledger(":memory:") as ledger:
         spend(ledger, P, YOUNG)
         pure(ledger, half, plan=Q)
         before = ledger.entries()
-        for ask in (ledger.quote, lambda account, rho, **more: ledger.charge(account, rho, {"plan": R}, **more)):
-            with pytest.raises(LedgerError, match=rf"a pure charge has no profile.*{NOTHING}"):
-                ask(SURVEY, level.largest, profile=level, epsilon=half)
-            with pytest.raises(LedgerError, match=rf"a pure charge has no profile.*{NOTHING}"):
-                ask(SURVEY, level.largest, profile=level, beside=[P], epsilon=half)
+        asked = Loss.of_epsilon(half, by_cell=True)
+        assert asked.profile is None
+        for ask in (ledger.quote, lambda account, cost, **more: ledger.charge(account, cost, {"plan": R}, **more)):
             with pytest.raises(LedgerError, match=rf"needs a profile.*{NOTHING}"):
-                ask(SURVEY, half**2 / 2, beside=[P], epsilon=half)
+                ask(SURVEY, asked, beside=[P])
         with pytest.raises(LedgerError, match=rf"nothing can stand beside entry 2: it has no profile.*{NOTHING}"):
             spend(ledger, R, OLD, Q)
         assert ledger.entries() == before
@@ -1286,9 +1285,9 @@ def test_only_the_ledger_writes_an_epsilon() -> None:
     with Ledger(":memory:") as ledger:
         for detail in ({"epsilon": "1/2"}, {"epsilon": None}):
             with pytest.raises(LedgerError, match=rf'"epsilon" in a detail are for the ledger to write.*{NOTHING}'):
-                ledger.charge(SURVEY, Fraction(1, 8), detail)
+                ledger.charge(SURVEY, loss(Fraction(1, 8)), detail)
             with pytest.raises(LedgerError, match=rf'"epsilon" in a detail are for the ledger to write.*{NOTHING}'):
-                ledger.charge(SURVEY, Fraction(1, 8), detail, epsilon=Fraction(1, 2))
+                ledger.charge(SURVEY, loss(Fraction(1, 8), epsilon=Fraction(1, 2)), detail)
         assert ledger.entries() == []
 
 
@@ -1296,8 +1295,8 @@ def test_a_pure_charge_can_be_ruled_out_by_what_it_adds() -> None:
     half = Fraction(1, 2)
     with Ledger(":memory:") as ledger:
         with pytest.raises(LedgerError, match=rf"would grow by ρ = 1/8, not by 1/9 at most.*{NOTHING}"):
-            ledger.charge(SURVEY, half**2 / 2, {}, epsilon=half, at_most=Fraction(1, 9))
-        assert ledger.charge(SURVEY, half**2 / 2, {}, epsilon=half, at_most=Fraction(1, 8)).epsilon == half
+            ledger.charge(SURVEY, loss(half**2 / 2, epsilon=half), {}, at_most=Fraction(1, 9))
+        assert ledger.charge(SURVEY, loss(half**2 / 2, epsilon=half), {}, at_most=Fraction(1, 8)).epsilon == half
 
 
 @pytest.mark.parametrize(
@@ -1408,14 +1407,14 @@ def test_a_busy_ledger_is_a_clear_error(path: Path, lock: str, monkeypatch: pyte
     monkeypatch.setattr(room, "_BUSY_SECONDS", 0.05)
     with Ledger(path) as ledger, raw(path) as other:
         other.execute(lock)
-        for ask in (ledger.set_cap, lambda account, rho: ledger.charge(account, rho, {})):
+        for ask in (ledger.set_cap, lambda account, rho: ledger.charge(account, loss(rho), {})):
             with pytest.raises(LedgerError, match=rf"another process holds it.*{NOTHING}"):
                 ask(SURVEY, UNIT)
         if lock == "BEGIN EXCLUSIVE":
             with pytest.raises(LedgerError, match="another process holds it"):
                 Ledger(path)
         other.execute("ROLLBACK")
-        assert ledger.charge(SURVEY, UNIT, {}).sequence == 6
+        assert ledger.charge(SURVEY, loss(UNIT), {}).sequence == 6
 
 
 def test_a_reader_that_does_not_finish_stops_the_commit_and_nothing_is_charged(
@@ -1426,10 +1425,10 @@ def test_a_reader_that_does_not_finish_stops_the_commit_and_nothing_is_charged(
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM entries").fetchone()
         with pytest.raises(LedgerError, match=rf"another process holds it.*{NOTHING}"):
-            ledger.charge(SURVEY, UNIT, {})
+            ledger.charge(SURVEY, loss(UNIT), {})
         reader.execute("ROLLBACK")
         assert ledger.verify() == 5
-        assert ledger.charge(SURVEY, UNIT, {}).sequence == 6
+        assert ledger.charge(SURVEY, loss(UNIT), {}).sequence == 6
 
 
 class Interposed:
@@ -1473,7 +1472,7 @@ def test_a_disk_that_fails_while_committing(path: Path, when: str, words: str, r
             interposed(ledger, "COMMIT", when, fail),
             pytest.raises(LedgerError, match=f"disk I/O error.*{words}") as caught,
         ):
-            ledger.charge(SURVEY, UNIT, {})
+            ledger.charge(SURVEY, loss(UNIT), {})
         assert (NOTHING in str(caught.value)) == (recorded == 5)
         assert ledger.verify() == recorded
 
@@ -1485,9 +1484,9 @@ def test_an_interrupt_before_the_commit_charges_nothing(path: Path, statement: s
 
     with Ledger(path) as ledger:
         with interposed(ledger, statement, "before", interrupt), pytest.raises(KeyboardInterrupt):
-            ledger.charge(SURVEY, UNIT, {})
+            ledger.charge(SURVEY, loss(UNIT), {})
         assert ledger.verify() == 5
-        assert ledger.charge(SURVEY, UNIT, {}).sequence == 6
+        assert ledger.charge(SURVEY, loss(UNIT), {}).sequence == 6
 
 
 PRELUDE = """
@@ -1508,12 +1507,14 @@ RACER = """
 import sys
 from fractions import Fraction
 from fitnoise.errors import BudgetExceeded
-from fitnoise.kernel.ledger import Account, Ledger
+from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.units import Account
 print("ready", flush=True)
 for line in sys.stdin:
     with Ledger(line.rstrip()) as ledger:
         try:
-            ledger.charge(Account("survey", "one record, add-or-remove-one"), Fraction(1, 4), {})
+            ledger.charge(Account("survey", "one record, add-or-remove-one"), Loss.concentrated(Fraction(1, 4)), {})
             print("charged", flush=True)
         except BudgetExceeded:
             print("refused", flush=True)
@@ -1572,7 +1573,9 @@ def test_processes_that_create_the_same_file_at_once_share_one_good_ledger(
 CRASHER = """
 import os, signal, sys
 from fractions import Fraction
-from fitnoise.kernel.ledger import Account, Ledger
+from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.units import Account
 
 path, statement, when, cache, size = sys.argv[1:]
 
@@ -1593,7 +1596,8 @@ class Deadly:
 ledger = Ledger(path)
 ledger._db.execute(f"PRAGMA cache_size={cache}")
 ledger._db = Deadly(ledger._db)
-ledger.charge(Account("survey", "one record, add-or-remove-one"), Fraction(1, 8), {"plan": "x" * int(size)})
+account = Account("survey", "one record, add-or-remove-one")
+ledger.charge(account, Loss.concentrated(Fraction(1, 8)), {"plan": "x" * int(size)})
 """
 
 
@@ -1620,7 +1624,7 @@ def test_a_process_killed_around_a_charge_leaves_it_whole_or_absent(path: Path, 
         with Ledger(copy) as ledger:
             assert ledger.verify() == expected
             assert ledger.balance(SURVEY).spent == Fraction(3, 4) + Fraction(expected - 5, 8)
-            assert ledger.charge(SURVEY, UNIT, {}).sequence == expected + 1
+            assert ledger.charge(SURVEY, loss(UNIT), {}).sequence == expected + 1
         assert not journal.exists()
     assert undone >= 2  # the test did meet half-written files
 
@@ -1652,16 +1656,18 @@ def test_a_process_killed_while_creating_leaves_a_whole_ledger_or_none(tmp_path:
     assert path.exists() == (when == "after")
     with Ledger(path) as ledger:
         assert ledger.verify() == 0
-        ledger.charge(SURVEY, UNIT, {})
+        ledger.charge(SURVEY, loss(UNIT), {})
 
 
 SPENDER = """
 import sys
 from fractions import Fraction
-from fitnoise.kernel.ledger import Account, Ledger
+from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.units import Account
 with Ledger(sys.argv[1]) as ledger:
     while True:
-        entry = ledger.charge(Account("survey", "one record"), Fraction(1, 8), {"plan": "x" * 6000})
+        entry = ledger.charge(Account("survey", "one record"), Loss.concentrated(Fraction(1, 8)), {"plan": "x" * 6000})
         print(entry.sequence, flush=True)
 """
 

@@ -332,7 +332,7 @@ def test_replace_one_laws(name, how):
     plan = fn.plan(zoo.WORKLOADS[name](), gap=GAP, **OTHERS[how])
     check_plan(plan)
     publication = plan.publication
-    charged = zoo_plan(name).strategy.unit_cost(publication.unit, drops=publication.source.drops)
+    charged = zoo_plan(name).strategy.unit_cost(publication.adjacency)
     assert plan.bound <= float(charged) * (1 + EXACT)
 
 

@@ -12,10 +12,12 @@ from scipy import stats
 import fitnoise as fn
 import zoo
 from dense import merged_matrix, strategy_matrix
+from designs import over
 from fitnoise.errors import CapExceeded, PlanError, SingularStrategy, SpecError, WorkloadError
 from fitnoise.kernel import noise
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, MeasuredMargin, PureStrategy
 from fitnoise.kernel.ledger import ceil_dyadic
+from fitnoise.kernel.units import Adjacency
 from fitnoise.laboratory import gallery
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.laplace.estimate import filled, integer_margins
@@ -141,15 +143,15 @@ def test_margins_asked_for_hold_although_the_noise_is_not_normal(name):
 
 def strategy(*margins, sizes=(3, 2), scale=8.0):
     made = tuple(MeasuredMargin(a, np.array(rows, dtype=np.int64)) for a, rows in margins)
-    return PureStrategy(sizes, made[0].rows.shape[1], made, scale)
+    return PureStrategy(over(sizes, made[0].rows.shape[1]), made, scale)
 
 
 def test_epsilon_by_hand():
     s = strategy(((), [[1, 2], [0, -3]]), ((0,), [[4, 0]]), ((0, 1), [[0, 5]]))
     assert s.step(fn.Neighbours.ADD_OR_REMOVE_ONE) == 10  # 2 + 3 + 0 + 5, against 1 + 0 + 4
     assert s.step(fn.Neighbours.REPLACE_ONE) == 13  # |1 − 2| + |0 + 3| on nothing, 4 + 0 and 0 + 5 apart
-    assert s.unit_epsilon(fn.PrivacyUnit("person", 4), drops=False) == Fraction(40, 8)
-    assert s.unit_cost(fn.PrivacyUnit(), drops=False) == Fraction(100, 64)
+    assert s.unit_epsilon(Adjacency(fn.PrivacyUnit("person", 4))) == Fraction(40, 8)
+    assert 2 * s.loss(Adjacency()).rho == Fraction(100, 64)
     assert s.lengths == (2, 3, 6)
 
 
@@ -164,7 +166,7 @@ def test_distances_of_sparse_and_full_rows_agree(sparse):
     rng = np.random.default_rng(3)
     rows = rng.integers(-9, 10, size=(12, 30)) * (rng.uniform(size=(12, 30)) < (0.1 if sparse else 0.9))
     rows = rows[rows.any(axis=1)]
-    s = PureStrategy((), 30, (MeasuredMargin((), rows),), 4.0)
+    s = PureStrategy(over((), 30), (MeasuredMargin((), rows),), 4.0)
     expected = max(int(np.abs(a - b).sum()) for a in rows.T for b in rows.T)
     assert s.step(fn.Neighbours.REPLACE_ONE) == expected
 
@@ -197,7 +199,7 @@ def test_cells_that_nothing_is_asked_of_alone_stay_as_they_are():
         (lambda: strategy(((), [[1]]), scale=0.0), "noise scale"),
         (lambda: strategy(((), [[1]]), scale=float("nan")), "noise scale"),
         (lambda: strategy(((), [[1]]), scale=2.0**45), "noise scale"),
-        (lambda: PureStrategy((), 1, (), 1.0), "does not fit"),
+        (lambda: PureStrategy(over((), 1), (), 1.0), "does not fit"),
     ],
 )
 def test_what_is_no_pure_strategy(make, said):
@@ -209,11 +211,11 @@ def test_a_strategy_that_does_not_answer_is_refused():
     workload = zoo.WORKLOADS["marginals"]()
     plan = planned("marginals")
     d = plan.decomposition
-    blind = PureStrategy(d.sizes, 1, (MeasuredMargin((0,), np.array([[1]])),), 2.0**14)
+    blind = PureStrategy(d.over, (MeasuredMargin((0,), np.array([[1]])),), 2.0**14)
     with pytest.raises(SingularStrategy, match="shows attributes"):
         fn.Plan(replace(plan.publication, workload=workload), blind, plan.evidence, "made up").variances  # noqa: B018
     prefix = planned("prefix")
-    one = PureStrategy((), 8, (MeasuredMargin((), np.ones((1, 8), dtype=np.int64)),), 2.0**14)
+    one = PureStrategy(prefix.decomposition.over, (MeasuredMargin((), np.ones((1, 8), dtype=np.int64)),), 2.0**14)
     with pytest.raises(SingularStrategy, match="tell apart"):
         fn.Plan(prefix.publication, one, prefix.evidence, "made up").variances  # noqa: B018
 
@@ -222,7 +224,7 @@ def test_a_strategy_that_only_rounding_makes_invertible_is_refused():
     """Two queries for three unknowns: the last pivot of AᵀA is 1e-14 and positive, and values would be far off."""
     honest = fn.plan(fn.matrix_workload(np.eye(3, dtype=int), variances=3e6**2), privacy="pure")
     rows = np.array([[-1, 5, -7], [8, 4, 3]])
-    forged = PureStrategy((), 3, (MeasuredMargin((), rows),), 2.0**14)
+    forged = PureStrategy(honest.decomposition.over, (MeasuredMargin((), rows),), 2.0**14)
     with pytest.raises(SingularStrategy, match="could not be rebuilt"):
         fn.Plan(honest.publication, forged, honest.evidence, "made up").variances  # noqa: B018
 

@@ -178,7 +178,7 @@ def test_with_many_noise_scales_the_price_is_rounded_up_by_next_to_nothing(monke
     assert len(scales) > strategy.EXACT_SCALES
     stated = plan.strategy.profile()
     monkeypatch.setattr(strategy, "EXACT_SCALES", 10**6)
-    fresh = strategy.Strategy(plan.strategy.sizes, plan.strategy.cells, plan.strategy.groups)
+    fresh = strategy.Strategy(plan.strategy.over, plan.strategy.groups)
     for up, exact in zip(stated, fresh.profile(), strict=True):
         assert exact <= up <= exact * (1 + Fraction(1, 2**80))
         assert up.denominator.bit_length() < 300 < exact.denominator.bit_length()
@@ -204,8 +204,8 @@ def test_every_table_of_a_wide_domain_is_rebuilt_without_noise(wide, rng, monkey
     domain = wide.publication.workload.domain
     frame = people(domain, 500, rng)
     with fn.Ledger(":memory:") as ledger:
-        made = measuring.measure(wide, open_counter(frame, domain, fn.DataSource()), ledger)
-    rebuilt = reconstruct.Rebuilt(wide, made.answers)
+        made = measuring.measure(wide.order, open_counter(frame, domain, fn.DataSource()), ledger)
+    rebuilt = reconstruct.Rebuilt(wide, made.answers[0])
     for name in ("a3", "a0 by a1", "a7 by a29", "a28 by a29"):
         shown = wide.publication.workload[name].attributes
         truth = np.zeros([domain[a].size for a in shown])
@@ -221,8 +221,8 @@ def test_tables_agree_on_what_they_share(wide, rng):
     domain = wide.publication.workload.domain
     frame = people(domain, 2000, rng)
     with fn.Ledger(":memory:") as ledger:
-        made = measuring.measure(wide, open_counter(frame, domain, fn.DataSource()), ledger)
-    rebuilt = reconstruct.Rebuilt(wide, made.answers)
+        made = measuring.measure(wide.order, open_counter(frame, domain, fn.DataSource()), ledger)
+    rebuilt = reconstruct.Rebuilt(wide, made.answers[0])
     for a, b in combinations(("a4", "a11", "a23"), 2):
         both = rebuilt.table(f"{a} by {b}")
         np.testing.assert_allclose(both.sum(axis=1), rebuilt.table(a), atol=1e-9 * len(frame))
@@ -237,7 +237,7 @@ def test_one_record_moves_the_answers_by_its_price(wide, rng, monkeypatch):
     frame = people(domain, 50, rng)
     with fn.Ledger(":memory:") as ledger:
         one, other = (
-            measuring.measure(wide, open_counter(f, domain, fn.DataSource()), ledger).answers
+            measuring.measure(wide.order, open_counter(f, domain, fn.DataSource()), ledger).answers[0]
             for f in (frame, frame.iloc[1:])
         )
     moved = Fraction(0)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import fitnoise as fn
 from conftest import zoo_plan
 from dense import centring, group_of, strategy_matrix
+from designs import over
 from fitnoise.errors import PlanError, SingularStrategy
 from fitnoise.kernel.designs import sectors as strategies
 from fitnoise.kernel.designs.sectors import (
@@ -23,6 +24,7 @@ from fitnoise.kernel.designs.sectors import (
     gains,
     uncentre,
 )
+from fitnoise.kernel.units import Adjacency
 
 ADD, REPLACE = fn.Neighbours.ADD_OR_REMOVE_ONE, fn.Neighbours.REPLACE_ONE
 SMALL = [
@@ -78,7 +80,8 @@ def test_the_costs_of_groups_are_those_of_their_sectors(name):
     costs = []
     for group in s.groups:
         alone = [
-            Strategy(s.sizes, s.cells, (group_of(x),)).cost_squared(ADD) for x in map(group.sector, range(len(group)))
+            Strategy(over(s.sizes, s.cells), (group_of(x),)).cost_squared(ADD)
+            for x in map(group.sector, range(len(group)))
         ]
         costs.append(sum(alone))
         assert max(s.profile()) >= max(alone)
@@ -146,9 +149,12 @@ def sector(mixing, basis, scale=4.0, sizes=(), attributes=()):
         (lambda: sector([[1]], [[1, 1]], sizes=(1,), attributes=(0,)), "two values or more"),
         (lambda: sector([[1]], [[1, 1]], sizes=(3,)), "two values or more"),
         (lambda: sector([[1]], [[1, 1]], sizes=(3, 3), attributes=(1, 1)), "increasing order"),
-        (lambda: Strategy((), 2, (sector([[1]], [[1, 1]]),) * 2), "appears twice"),
-        (lambda: Strategy((), 3, (sector([[1]], [[1, 1]]),)), "does not fit its domain"),
-        (lambda: Strategy((4,), 2, (sector([[1]], [[1, 1]], sizes=(3,), attributes=(0,)),)), "does not fit its domain"),
+        (lambda: Strategy(over((), 2), (sector([[1]], [[1, 1]]),) * 2), "appears twice"),
+        (lambda: Strategy(over((), 3), (sector([[1]], [[1, 1]]),)), "does not fit its domain"),
+        (
+            lambda: Strategy(over((4,), 2), (sector([[1]], [[1, 1]], sizes=(3,), attributes=(0,)),)),
+            "does not fit its domain",
+        ),
     ],
 )
 def test_strategies_that_are_none(make, message):
@@ -194,16 +200,16 @@ def test_one_attribute_of_one_value_does_not_cost_patterns():
 def test_the_cost_of_a_unit(name, drops, records):
     s = zoo_plan(name).strategy
     add, swap = s.cost_squared(ADD), s.cost_squared(REPLACE)
-    assert s.unit_cost(fn.PrivacyUnit("p", records), drops=drops) == records**2 * add
+    assert s.unit_cost(Adjacency(fn.PrivacyUnit("p", records), drops=drops)) == records**2 * add
     expected = records**2 * (max(add, swap) if drops or records > 1 else swap)
-    assert s.unit_cost(fn.PrivacyUnit("p", records, REPLACE), drops=drops) == expected
+    assert s.unit_cost(Adjacency(fn.PrivacyUnit("p", records, REPLACE), drops=drops)) == expected
 
 
 def test_the_price_is_of_the_integers_not_of_the_optimiser():
     """Doubling A without touching σ quadruples the price."""
     s = sector([[3, 1], [0, 2]], [[1, 0, 1], [0, 1, 1]])
     doubled = sector([[6, 2], [0, 4]], [[1, 0, 1], [0, 1, 1]])
-    one, two = (Strategy((), 3, (x,)).cost_squared(ADD) for x in (s, doubled))
+    one, two = (Strategy(over((), 3), (x,)).cost_squared(ADD) for x in (s, doubled))
     assert one == Fraction(20, 16)
     assert two == 4 * one
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from fitnoise.errors import FitnoiseError
 from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.domain import Binned, Categorical, Domain, Ordered
-from fitnoise.kernel.ledger import Account, Ledger
-from fitnoise.kernel.units import DataSource, Neighbours, OutsideDomain, Privacy, PrivacyUnit
+from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.units import Account, DataSource, Neighbours, OutsideDomain, Privacy, PrivacyUnit
 from fitnoise.planning.choosing import Alternative, Comparison, compare, plan
 from fitnoise.planning.free import free
 from fitnoise.planning.plan import Plan

@@ -68,9 +68,10 @@ def release(
             blank = _rehearse(plan, stage, written)
             book = ledger if isinstance(ledger, Ledger) else stack.enter_context(Ledger(ledger))
             tell("counting, charging and measuring")
-            measured = measure(plan, counter, book, progress=lambda x: tell(f"counting, {x:.0%}"))
+            measured = measure(plan.order, counter, book, progress=lambda x: tell(f"counting, {x:.0%}"))
             fate = "The data were measured before: the charge stays in the ledger."
-            result = Release(plan, measured.answers, measured.charge, measured.outputs)
+            answers, *drawn = measured.answers
+            result = Release(plan, answers, measured.charge, [int(x.item()) for (x,) in drawn])
             if plan.setting is not None:
                 result.simulated = blank.simulated
             if stage is not None:

@@ -37,10 +37,9 @@ from fitnoise.interfaces.report import (
     tables_document,
     tables_line,
 )
-from fitnoise.kernel.ledger import Account, Entry, Ledger, ceil_dyadic
-from fitnoise.kernel.losses import Charged
-from fitnoise.kernel.measure import account
-from fitnoise.kernel.units import Privacy
+from fitnoise.kernel.ledger import Entry, Ledger, ceil_dyadic
+from fitnoise.kernel.profiles import Charged
+from fitnoise.kernel.units import Account, Privacy, account
 from fitnoise.mechanisms.projection import planning as projection
 from fitnoise.planning.choosing import compare, mechanisms_of, with_finite
 from fitnoise.planning.choosing import plan as make_plan
@@ -309,7 +308,7 @@ def free_command(
         if not ledger_file.exists():
             raise LedgerError(f"there is no ledger {ledger_file.name!r}. Nothing was planned.")
         with Ledger(ledger_file) as ledger:
-            beside = [*ledger.charged(account(publication))]
+            beside = [*ledger.charged(account(publication.source, publication.unit))]
     if output is not None:
         _check_replaceable(output)
     with progress("planning") as tell:
@@ -355,11 +354,11 @@ def release_command(
     chosen = names if names or no_tables else None
     plan = Plan.from_json(read_text(plan_file))
     price = ceil_dyadic(plan.exact_rho)
-    before = _spent(ledger_file, account(plan)) if plan.publication.beside else None
+    before = _spent(ledger_file, plan.order.account) if plan.publication.beside else None
     with progress("releasing") as tell:
         done = release(plan, data, ledger=ledger_file, directory=output, tables=chosen, table=table, progress=tell)
     with Ledger(ledger_file) as ledger:
-        balance = ledger.balance(account(plan))
+        balance = ledger.balance(plan.order.account)
     rise = price if before is None else balance.spent - before
     tables = plan.publication.workload.tables
     written = to_write(plan, chosen)

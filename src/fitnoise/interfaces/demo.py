@@ -16,7 +16,6 @@ from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.console import emit, emit_table, progress, show_plan
 from fitnoise.interfaces.report import balance_document, balance_line, plan_document
 from fitnoise.kernel.ledger import Ledger
-from fitnoise.kernel.measure import account
 from fitnoise.planning.choosing import plan as make_plan
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import release
@@ -45,11 +44,11 @@ def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
     if not as_json:
         _tell_plan(plan, alone)
     with progress("releasing") as tell, Ledger(_made(folder) / "ledger.sqlite") as ledger:
-        ledger.set_cap(account(plan), CAP, reason="the office's budget for this source")
+        ledger.set_cap(plan.order.account, CAP, reason="the office's budget for this source")
         result = release(plan, data.path(data.CPS), ledger=ledger, directory=folder / "release", progress=tell)
         tell("verifying what was written")
         checked = verify(folder / "release")
-        balance = ledger.balance(account(plan))
+        balance = ledger.balance(plan.order.account)
     if not checked.ok:
         broken = next(c for c in checked.checks if not c.holds)
         raise ReleaseError(f"the release does not verify: {broken.claim}: {broken.found}")

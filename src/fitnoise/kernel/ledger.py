@@ -19,7 +19,7 @@
 Costs are ρ of zero-concentrated differential privacy, which adds under composition (Bun and Steinke 2016). A
 charge without `beside` is a group of its own; one with it unites the groups of all charges of the plans it names
 in its account. An account has spent Σ over its groups of their joint cost: ρ of a group of one, and the dearest
-joint cell of the summed profiles of a larger one (:func:`fitnoise.kernel.losses.joint`). A charge fits when what is
+joint cell of the summed profiles of a larger one (:func:`fitnoise.kernel.profiles.joint`). A charge fits when what is
 spent with it is at most the cap. What is spent may grow by less than ρ, by 0 where no cell gets dearer than the
 dearest, and fall where groups unite that were counted apart. A charge without a profile stands in no larger
 group: its ρ may be for another relation than add-or-remove-one, for which no sum over cells is known to hold.
@@ -44,7 +44,6 @@ import reprlib
 import sqlite3
 import tempfile
 import threading
-import unicodedata
 from collections.abc import Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -55,7 +54,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 from fitnoise.errors import BudgetExceeded, LedgerError
-from fitnoise.kernel.losses import Charged, Profile, joint
+from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.profiles import Charged, Profile, joint
+from fitnoise.kernel.units import Account
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -112,32 +113,6 @@ def ceil_dyadic(rho: Fraction, bits: int = 64) -> Fraction:
         raise _error(f"ρ must be a Fraction, not {reprlib.repr(rho)}: a cost not known exactly is infinite")
     scale = 1 << bits
     return Fraction(-(-rho.numerator * scale // rho.denominator), scale)
-
-
-@final
-@dataclass(frozen=True)
-class Account:
-    """What is protected: one balance per account.
-
-    Args:
-        source: name of the data source.
-        unit: the privacy unit and its neighbouring relation, e.g. ``"one record, add-or-remove-one"``.
-
-    Raises:
-        LedgerError: a name is not a string, is empty, has spaces around it or an unprintable character, or
-            is not in Unicode NFC: one source spelt in two ways would have two budgets.
-    """
-
-    source: str
-    unit: str
-
-    def __post_init__(self) -> None:
-        for name in (self.source, self.unit):
-            if not isinstance(name, str) or not name or not name.isprintable() or name != _spelt(name):
-                raise _error(
-                    f"{reprlib.repr(name)} cannot name an account: give printable text in Unicode NFC, "
-                    "not empty, without spaces around it"
-                )
 
 
 @final
@@ -282,76 +257,57 @@ class Ledger:
         except _FILE_ERRORS as error:
             raise self._failure(error) from error
 
-    def quote(
-        self,
-        account: Account,
-        rho: Fraction,
-        *,
-        profile: Profile | None = None,
-        beside: Sequence[str] = (),
-        epsilon: Fraction | None = None,
-    ) -> Quote:
-        """What charging ρ ≥ 0 to the account would do now. Another process may charge before you do."""
-        cost, plans = _checked(account, rho), _plans(beside)
-        _fits_together(cost, profile, plans)
-        _is_pure(cost, profile, epsilon)
+    def quote(self, account: Account, loss: Loss, *, beside: Sequence[str] = ()) -> Quote:
+        """What charging a loss to the account would do now. Another process may charge before you do."""
+        asked = _Asked.of(account, loss, _plans(beside))
         with self._transaction("BEGIN") as chain:
-            return _quote(chain, account, cost, profile, plans, epsilon)
+            return _quote(chain, account, asked)
 
     def balance(self, account: Account) -> Quote:
         """The quote of a zero charge."""
-        return self.quote(account, Fraction(0), epsilon=Fraction(0))
+        return self.quote(account, Loss.of_epsilon(Fraction(0), by_cell=False))
 
     def charge(
         self,
         account: Account,
-        rho: Fraction,
+        loss: Loss,
         detail: Mapping[str, Any],
         *,
-        profile: Profile | None = None,
         beside: Sequence[str] = (),
         at_most: Fraction | None = None,
-        epsilon: Fraction | None = None,
     ) -> Entry:
-        """Spend ρ > 0, rounded up to a multiple of 2⁻⁶⁴: on the disk before this returns.
+        """Spend a loss, its ρ > 0 rounded up to a multiple of 2⁻⁶⁴: on the disk before this returns.
 
         Args:
             account: what is protected.
-            rho: what the release costs on its own.
+            loss: what the release costs on its own. Where it is known by cell, its profile is kept in the detail; of
+                one that is pure, its ε.
             detail: a JSON object without floats; under "plan" the hash by which later charges can name this one.
-            profile: where the cost falls, for add-or-remove-one neighbours; kept in the detail.
             beside: hashes of plans charged to the same account: the promise that this is measured on the same
                 records, unchanged, as the charge of each of these plans. Kept in the detail; needs a profile.
             at_most: by how much what is spent may grow; None sets no such limit.
-            epsilon: of a charge that is pure ε-differential privacy, and ρ is ε²/2; kept in the detail.
 
         Raises:
             BudgetExceeded: it does not fit. That is recorded as a refusal; nothing was charged.
-            LedgerError: ρ is not a positive ``Fraction`` or not what the profile says; ``detail`` is not a JSON object
-                without floats, or has a key of the ledger's own; a plan to stand beside was not charged to this
-                account, or more than once, or without a profile; what is spent would grow by more than `at_most`.
+            LedgerError: the loss is none, or costs nothing; ``detail`` is not a JSON object without floats, or has a
+                key of the ledger's own; a plan to stand beside was not charged to this account, or more than once, or
+                without a profile; what is spent would grow by more than `at_most`.
         """
-        cost, plans = _checked(account, rho), _plans(beside)
-        if not cost:
+        asked = _Asked.of(account, loss, _plans(beside))
+        if not asked.cost:
             raise _error("a charge must be positive, not 0: no release is free, and an unknown cost is infinite")
-        _fits_together(cost, profile, plans)
-        _is_pure(cost, profile, epsilon)
         words = json.loads(_object(detail))
         if words.keys() & _OWN:
-            raise _error(
-                '"profile", "beside" and "epsilon" in a detail are for the ledger to write: give them as arguments'
-            )
-        words |= {"profile": profile.document()} if profile else {}
-        words |= {"beside": list(plans)} if plans else {}
-        words |= {} if epsilon is None else {"epsilon": str(epsilon)}
+            raise _error('"profile", "beside" and "epsilon" in a detail are for the ledger to write')
+        words |= asked.words()
         with self._transaction("BEGIN IMMEDIATE") as chain:
-            quote = _quote(chain, account, cost, profile, plans, epsilon)
+            quote = _quote(chain, account, asked)
             if at_most is not None and quote.increase > at_most:
                 raise _error(
                     f"what is spent would grow by ρ = {_words(quote.increase)}, not by {_words(at_most)} at most: the "
                     "plan does not name all that its releases stand beside, or more was charged since; plan again"
                 )
-            entry = self._append(chain, "charge" if quote.fits else "refusal", account, cost, words)
+            entry = self._append(chain, "charge" if quote.fits else "refusal", account, asked.cost, words)
         if entry.kind == "refusal":
             raise BudgetExceeded(_refusal(quote, entry))
         return entry
@@ -585,10 +541,6 @@ def _error(what: str) -> LedgerError:
     return LedgerError(f"{what}; nothing was charged, nothing was changed")
 
 
-def _spelt(name: str) -> str:
-    return unicodedata.normalize("NFC", name).strip()
-
-
 def _checked(account: Account, rho: Fraction, *, rounded: bool = True) -> Fraction:
     """ρ ≥ 0, rounded up to a multiple of 2⁻⁶⁴ or as it is, and short enough to be written."""
     if not isinstance(account, Account):
@@ -620,16 +572,32 @@ def _fits_together(cost: Fraction, profile: Profile | None, beside: tuple[str, .
         raise _error("a charge beside other plans needs a profile: where its cost falls is unknown")
 
 
-def _is_pure(cost: Fraction, profile: Profile | None, epsilon: Fraction | None) -> None:
-    """Raise unless an ε, when there is one, is exact and what ρ = ε²/2 comes from."""
-    if epsilon is None:
-        return
-    if not isinstance(epsilon, Fraction) or epsilon < 0 or ceil_dyadic(epsilon**2 / 2) != cost:
-        raise _error("the ε of a pure charge must be a Fraction, and its ρ ε²/2 rounded up to a multiple of 2⁻⁶⁴")
-    if profile is not None:
-        raise _error("a pure charge has no profile: what it costs is a sum of ε, not of ρ by cell")
-    if max(epsilon.numerator.bit_length(), epsilon.denominator.bit_length()) > _MAX_BITS:
-        raise _error(f"an ε must be a ratio of integers of at most {_MAX_BITS} bits")
+@final
+@dataclass(frozen=True)
+class _Asked:
+    """A charge as it is written: cost rounded up, with its profile or its ε, and the plans it stands beside."""
+
+    cost: Fraction
+    profile: Profile | None
+    epsilon: Fraction | None
+    beside: tuple[str, ...]
+
+    @classmethod
+    def of(cls, account: Account, loss: Loss, beside: tuple[str, ...]) -> _Asked:
+        """Raise LedgerError unless it can be written, and stands beside others only where its cells are known."""
+        if not isinstance(loss, Loss):
+            raise _error(f"{reprlib.repr(loss)} is not a Loss: a cost not known exactly is infinite")
+        cost, epsilon = _checked(account, loss.rho), loss.epsilon
+        _fits_together(cost, loss.profile, beside)
+        if epsilon is not None and max(epsilon.numerator.bit_length(), epsilon.denominator.bit_length()) > _MAX_BITS:
+            raise _error(f"an ε must be a ratio of integers of at most {_MAX_BITS} bits")
+        return cls(cost, loss.profile, epsilon, beside)
+
+    def words(self) -> dict[str, Any]:
+        """What the ledger itself writes into the detail."""
+        words: dict[str, Any] = {} if self.profile is None else {"profile": self.profile.document()}
+        words |= {"beside": list(self.beside)} if self.beside else {}
+        return words | ({} if self.epsilon is None else {"epsilon": str(self.epsilon)})
 
 
 def _named(chain: list[Entry], account: Account, beside: tuple[str, ...]) -> None:
@@ -684,15 +652,9 @@ def _together(group: list[Entry], *more: Profile) -> Fraction:
     return group[0].rho if alone else joint([*map(_known, group), *more])
 
 
-def _quote(
-    chain: list[Entry],
-    account: Account,
-    cost: Fraction,
-    profile: Profile | None,
-    beside: tuple[str, ...],
-    epsilon: Fraction | None,
-) -> Quote:
+def _quote(chain: list[Entry], account: Account, asked: _Asked) -> Quote:
     """The arithmetic: spent = Σ groups; cap = the last one; fits ⟺ spent + increase ≤ cap; for one on ε, Σ ε ≤ cap."""
+    cost, profile, beside, epsilon = asked.cost, asked.profile, asked.beside, asked.epsilon
     _named(chain, account, beside)
     charges = _charges(chain, account)
     groups = _groups(charges)

@@ -1,192 +1,213 @@
-"""What several releases on the same records cost together. Arithmetic of public integers; part of the trust kernel.
+"""What releases cost one protected unit, exact, whatever they measured. Part of the trust kernel.
 
-A Gaussian release of linear functions of the counts x sees a change v of the counts at the squared distance
-q_k(v)² = vᵀ X_k v. For add-or-remove-one neighbours its cost is that of the dearest cell, max_i q_k(e_i)². Releases on
-the *same* x are one release with X = Σ_k X_k, so they cost max_i Σ_k q_k(e_i)² together: at most the sum of the single
-costs, and less where these peak in different cells. A unit of up to g records moves v = ±(e_i1 + … + e_im), m ≤ g, and
-q(v) ≤ m max_i q(e_i) by the triangle inequality: g² times as much, and no more.
-
-Nothing here needs the releases to be chosen in advance: for each fixed pair of neighbours their costs add, each chosen
-after seeing those before it (a privacy filter for that pair; Feldman and Zrnic 2021), and the largest total over all
-pairs is what :func:`joint` bounds.
-
-It is wrong for a record that lies in different cells in two releases: x must be the same counts, cell by cell. So
-attributes are matched by a key that stands for their whole definition. Two keys are two axes, even of one column: their
-product contains every cell a record can lie in, and the maximum over it is an upper bound.
+A :class:`Loss` is computed by a design from its integers, added up over the designs of a release, and charged. Two
+kinds of promises are kept apart in it, and each is as strong as it was proven: ρ-zCDP of Gaussian noise, cell by cell
+where neighbours add or remove a record (:mod:`fitnoise.kernel.profiles`), and pure ε. Pure promises imply concentrated
+ones: ε-differential privacy is ε²/2-zCDP (Bun and Steinke 2016, Proposition 1.4), and ρ adds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fitnoise.errors import LedgerError
+from fitnoise.errors import LedgerError, PlanError
+from fitnoise.kernel import privacy
+from fitnoise.kernel.profiles import Profile
 
-BITS = 64
-"""Values are multiples of 2^−BITS."""
+PROFILE_CELLS = 4096
+"""Structured cells up to which the ledger keeps what each costs (about 80 kB); beyond, the largest stands for all."""
 
-MAX_CELLS = 2**20
-"""Joint cells that are added up in one array (about 0.1 s and 0.1 GB); beyond, an upper bound is taken."""
-
-_Axes = tuple[str, ...]  # keys in increasing order
-
-_Factors = dict[_Axes, NDArray[Any]]  # Python integers, one dimension per axis: a sum of functions of some axes
+Axes = tuple[tuple[str, int], ...]
+"""Attributes by whose joint cells something is told, each with its number of values."""
 
 
 @final
 @dataclass(frozen=True)
-class Profile:
-    """What one unit costs in each joint cell of some attributes.
+class Loss:
+    """What a release, or several on the same records, cost one protected unit, exact.
 
-    axes: (key, size) of each attribute, no key twice.
-    values: ρ of a unit of which all records lie in that cell, in units of 2⁻⁶⁴, rounded up; C order, length Π sizes.
+    axes: the attributes by whose joint cells the cost is known, no name twice.
+    costs: ρ of what is not pure, of a unit of which all records lie in that cell; C order, length Π sizes.
+    pure: ε of every answer that is purely differentially private, in increasing order.
+    by_cell: whether a unit with records in several cells pays no more than the dearest of them: so where neighbours add
+        or remove a record. Otherwise `costs` is one number, and says nothing of cells.
 
-    Raises:
-        LedgerError: anything else, floats above all.
-    """
-
-    axes: tuple[tuple[str, int], ...]
-    values: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        pairs = isinstance(self.axes, tuple) and all(isinstance(a, tuple) and len(a) == 2 for a in self.axes)
-        if not pairs or not all(type(key) is str and type(n) is int and n > 0 for key, n in self.axes):
-            raise _error("the axes of a profile are pairs of a key and a size of 1 or more")
-        if len({key for key, _ in self.axes}) != len(self.axes):
-            raise _error("a profile names each axis once; a key appears twice")
-        if not isinstance(self.values, tuple) or not all(type(v) is int and v >= 0 for v in self.values):
-            raise _error("the values of a profile are whole numbers of at least 0, in units of 2⁻⁶⁴")
-        if len(self.values) != math.prod(n for _, n in self.axes):
-            raise _error("a profile has one value for each joint cell of its axes")
-
-    @classmethod
-    def of(cls, axes: Iterable[tuple[str, int]], rho: Iterable[Fraction]) -> Self:
-        """Round the exact ρ of each cell up to a multiple of 2⁻⁶⁴.
-
-        **Guarantees**: every value is at least its ρ, and `largest` is the largest ρ rounded up.
-        """
-        exact = tuple(rho)
-        if not all(isinstance(r, Fraction) and r >= 0 for r in exact):
-            raise _error("the costs of a profile must be Fractions ≥ 0: a cost not known exactly is infinite")
-        return cls(tuple(axes), tuple(-(-(r.numerator << BITS) // r.denominator) for r in exact))
-
-    @cached_property
-    def largest(self) -> Fraction:
-        """What a release with this profile costs on its own."""
-        return Fraction(max(self.values), 1 << BITS)
-
-    def document(self) -> dict[str, Any]:
-        """Plain JSON values, whole numbers of any length."""
-        return {"axes": [[key, n] for key, n in self.axes], "values": list(self.values)}
-
-    @classmethod
-    def parse(cls, document: object) -> Self:
-        """Read what `document` writes, and nothing else.
-
-        Raises:
-            LedgerError: it is not what `document` writes.
-        """
-        known = isinstance(document, Mapping) and document.keys() == {"axes", "values"}
-        parts = (document["axes"], document["values"]) if isinstance(document, Mapping) and known else (None, None)
-        axes, values = parts
-        if not isinstance(axes, list) or not isinstance(values, list) or not all(isinstance(a, list) for a in axes):
-            raise _error("a profile is written as its axes and its values, two lists, and nothing else")
-        return cls(tuple(tuple(a) for a in axes), tuple(values))
-
-
-@final
-@dataclass(frozen=True)
-class Charged:
-    """A plan that was charged: its hash, and what one unit pays for it in each cell."""
-
-    plan: str
-    profile: Profile
-
-
-def joint(profiles: Iterable[Profile], *, max_cells: int = MAX_CELLS) -> Fraction:
-    """ρ of all these releases together, on the same records: max over the joint cells of all axes of Σ_k values_k.
-
-    Axes are maximised out one by one, those of a single profile first. All that depends on an axis is added up before
-    its maximum is taken: exact. Where that would take more than `max_cells` cells, it is added up in several parts and
-    the maximum of each is taken: max(a + b) ≤ max a + max b, an upper bound.
-
-    Args:
-        profiles: of the releases; none cost 0.
-        max_cells: joint cells one array may have, for the sum of several profiles.
+    Callers ask its properties and never what kind it is: another representation of the same loss (a privacy-loss curve,
+    μ²) can stand beside ρ without any of them changing.
 
     Raises:
-        LedgerError: two profiles give one key different sizes, so they are not of the same cells.
+        LedgerError: a cost that is no Fraction of at least 0 (a float above all: what is not known exactly is
+            infinite), or numbers that do not fit the axes.
 
     **Guarantees**
-        * exact while no sum needs more than `max_cells` cells; always at least the exact maximum, hence at least every
-          `largest`, and at most the sum of all `largest`;
-        * whether it is exact, and the result, do not depend on the order of profiles or axes; where no value falls, the
-          result does not fall.
+        * `+` is associative and, but for the order of axes, commutative, while all joint cells are at most
+          `PROFILE_CELLS` (beyond, an upper bound is taken); `Loss.nothing()` changes nothing;
+        * (a + b).rho ≤ a.rho + b.rho where neither is pure: cells are added up before the dearest is taken;
+        * pure + pure is pure, and its ε is the sum; beside anything else ε²/2 of each is added to ρ;
+        * `profile.largest` is ρ, rounded up, wherever there is a profile.
     """
-    given = list(profiles)
-    sizes: dict[str, int] = {}
-    for key, n in (axis for p in given for axis in p.axes):
-        if sizes.setdefault(key, n) != n:
-            raise _error(f"two profiles give the axis {key!r} the sizes {sizes[key]} and {n}: they have other cells")
-    factors: _Factors = {(): np.array(0, dtype=object)}
-    for p in given:
-        _include(factors, *_factor(p))
-    axes = {key for key, n in sizes.items() if n > 1}
-    while axes:
-        ranked = {a: [f for f in factors if a in f] for a in axes}
-        axis = min(axes, key=lambda a: (len(ranked[a]) > 1, _cells(_union(ranked[a]), sizes), a))
-        axes.remove(axis)
-        for part in _parts(ranked[axis], sizes, max_cells):
-            union = _union(part)
-            total = _added([(f, factors.pop(f)) for f in part], union, sizes)
-            _include(factors, tuple(a for a in union if a != axis), total.max(axis=union.index(axis)))
-    return Fraction(int(factors[()].item()), 1 << BITS)
+
+    axes: Axes
+    costs: tuple[Fraction, ...]
+    pure: tuple[Fraction, ...]
+    by_cell: bool
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(x, Fraction) and x >= 0 for x in (*self.costs, *self.pure)):
+            raise _error("a cost must be a Fraction of at least 0: a cost not known exactly is infinite")
+        if len({name for name, _ in self.axes}) != len(self.axes) or (self.axes and not self.by_cell):
+            raise _error("a loss names each axis once, and has none where nothing is known of cells")
+        if len(self.costs) != math.prod(n for _, n in self.axes):
+            raise _error("a loss has one cost for each joint cell of its axes")
+
+    @classmethod
+    def nothing(cls) -> Self:
+        """What is free."""
+        return cls((), (Fraction(0),), (), by_cell=True)
+
+    @classmethod
+    def concentrated(cls, rho: Fraction) -> Self:
+        """ρ-zCDP, and nothing is known of cells."""
+        return cls((), (rho,), (), by_cell=False)
+
+    @classmethod
+    def of_cells(cls, axes: Axes, costs: Iterable[Fraction]) -> Self:
+        """ρ-zCDP for neighbours that add or remove a record, by the cell it lies in."""
+        return cls(tuple(axes), tuple(costs), (), by_cell=True)
+
+    @classmethod
+    def of_epsilon(cls, epsilon: Fraction, *, by_cell: bool) -> Self:
+        """Pure ε-differential privacy, the same for all records. by_cell: neighbours add or remove one."""
+        return cls((), (Fraction(0),), (epsilon,), by_cell=by_cell)
+
+    def __add__(self, other: Loss) -> Loss:
+        pure = tuple(sorted(self.pure + other.pure))
+        if not (self.by_cell and other.by_cell):
+            return Loss((), (self.dearest + other.dearest,), pure, by_cell=False)
+        axes = _union(self.axes, other.axes)
+        if set(axes) not in (set(self.axes), set(other.axes)) and _cells(axes) > PROFILE_CELLS:
+            return Loss((), (self.dearest + other.dearest,), pure, by_cell=True)
+        together = np.add(_spread(self.axes, self.costs, axes), _spread(other.axes, other.costs, axes), dtype=object)
+        return Loss(axes, tuple(np.ravel(together).tolist()), pure, by_cell=True)
+
+    @cached_property
+    def dearest(self) -> Fraction:
+        """ρ of what is not pure: that of the dearest cell."""
+        return max(self.costs)
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        """ε, exact, where all is pure; None where something is not, or nothing is measured."""
+        return sum(self.pure, Fraction(0)) if self.pure and not self.dearest else None
+
+    @property
+    def rho(self) -> Fraction:
+        """ρ of all, exact; where everything is pure ε²/2 of the sum of ε."""
+        return self.dearest + self._implied if self.epsilon is None else self.epsilon**2 / 2
+
+    @property
+    def _implied(self) -> Fraction:
+        """ρ that follows from each ε."""
+        return sum((e**2 / 2 for e in self.pure), Fraction(0))
+
+    @cached_property
+    def profile(self) -> Profile | None:
+        """ρ by cell, rounded up, for the ledger; of more than `PROFILE_CELLS` cells the largest for all.
+
+        None where nothing is known of cells, and where all is pure: the ledger keeps its ε instead.
+        """
+        if not self.by_cell or self.epsilon is not None:
+            return None
+        if len(self.costs) > PROFILE_CELLS:
+            return Profile.of([], [self.rho])
+        return Profile.of(self.axes, [c + self._implied for c in self.costs])
+
+    def named(self, keys: dict[str, str]) -> Loss:
+        """The same, its axes under other names: what stands for an attribute's whole definition, in a ledger."""
+        return Loss(tuple((keys[name], n) for name, n in self.axes), self.costs, self.pure, by_cell=self.by_cell)
+
+    def relative(self, axes: Axes, shares: Sequence[float]) -> Fraction:
+        """Max over cells of ρ/r, for relative budgets r ≤ 1 of the joint cells of some axes, in C order; or ρ.
+
+        Raises:
+            PlanError: something is measured of records whose budget is 0.
+        """
+        if not axes:
+            return self.rho
+        union = _union(self.axes, axes)
+        shape = [n for _, n in union]
+        spent = np.broadcast_to(_spread(self.axes, self.costs, union), shape).ravel().tolist()
+        allowed = np.broadcast_to(_spread(axes, tuple(map(Fraction, shares)), union), shape).ravel().tolist()
+        if any(cost > 0 and share == 0 for cost, share in zip(spent, allowed, strict=True)):
+            raise PlanError("the strategy measures records whose relative budget is 0.")
+        most = max(cost / share for cost, share in zip(spent, allowed, strict=True) if share > 0)
+        return Fraction(most) + self._implied
+
+    # --- as ε at a δ, and as μ --------------------------------------------------------------------------
+
+    def epsilon_at(self, delta: float) -> float:
+        """ε at δ, guaranteed for the discrete noise used: by the optimal conversion of ρ, or with every ε added apart.
+
+        Whichever is less: both are proven.
+        """
+        return self._least(privacy.zcdp_epsilon(self.rho, delta), privacy.zcdp_epsilon(self.dearest, delta))
+
+    def nominal_epsilon_at(self, delta: float) -> float:
+        """ε at δ by the exact curve of continuous Gaussian noise: smaller, to compare with other tools."""
+        own = privacy.gaussian_epsilon(privacy.mu(2 * self.dearest), delta)
+        return self._least(privacy.gaussian_epsilon(self.mu, delta), own)
+
+    def _least(self, joined: float, own: float) -> float:
+        if self.epsilon is not None:
+            return rounded_up(self.epsilon)
+        return min(joined, rounded_up(Fraction(own) + sum(self.pure, Fraction(0)))) if math.isfinite(own) else joined
+
+    @property
+    def mu(self) -> float:
+        """μ of the continuous Gaussian mechanism imitated on the integers, with what pure answers imply."""
+        if self.epsilon is not None:
+            return privacy.pure_mu(self.epsilon)
+        return math.hypot(privacy.mu(2 * self.dearest), *(privacy.pure_mu(e) for e in self.pure))
 
 
-def _factor(p: Profile) -> tuple[_Axes, NDArray[Any]]:
-    """The values of a profile over its axes of two cells or more, in increasing order of their keys."""
-    kept = [(key, n) for key, n in p.axes if n > 1]
-    values = np.array(p.values, dtype=object).reshape([n for _, n in kept])
-    order = sorted(range(len(kept)), key=lambda i: kept[i][0])
-    return tuple(kept[i][0] for i in order), values.transpose(order)
+def _union(own: Axes, other: Axes) -> Axes:
+    """The axes of both, in order of appearance."""
+    axes = tuple(dict.fromkeys((*own, *other)))
+    if len({name for name, _ in axes}) != len(axes):
+        raise _error("two losses give one axis different sizes: they have other cells")
+    return axes
 
 
-def _include(factors: _Factors, axes: _Axes, values: object) -> None:
-    """Add a function to a sum of functions."""
-    factors[axes] = np.asarray(factors[axes] + values if axes in factors else values, dtype=object)
+def _cells(axes: Axes) -> int:
+    return math.prod(n for _, n in axes)
 
 
-def _added(terms: list[tuple[_Axes, NDArray[Any]]], union: _Axes, sizes: Mapping[str, int]) -> NDArray[Any]:
-    """Sum of functions of some axes as a function of all of them."""
-    spread = [values.reshape([sizes[a] if a in axes else 1 for a in union]) for axes, values in terms]
-    return np.asarray(reduce(np.add, spread), dtype=object)
+def _spread(own: Axes, costs: Sequence[Fraction], axes: Axes) -> NDArray[Any]:
+    """Numbers along their own axes, as an array along others that hold them: of size 1 where they do not."""
+    order = [own.index(a) for a in axes if a in own]
+    held = np.array(costs, dtype=object).reshape([n for _, n in own]).transpose(order)
+    return np.asarray(held.reshape([n if (name, n) in own else 1 for name, n in axes]))
 
 
-def _parts(bucket: list[_Axes], sizes: Mapping[str, int], max_cells: int) -> list[list[_Axes]]:
-    """Put together what fits into `max_cells`: largest first, each where it first fits. Depends on no value."""
-    parts: list[list[_Axes]] = []
-    for axes in sorted(bucket, key=lambda f: (-_cells(f, sizes), f)):
-        place = next((p for p in parts if _cells(_union([*p, axes]), sizes) <= max_cells), None)
-        if place is None:
-            parts.append([axes])
-        else:
-            place.append(axes)
-    return parts
+def rounded_up(x: Fraction) -> float:
+    """The least float that is no less.
 
-
-def _union(factors: list[_Axes]) -> _Axes:
-    return tuple(sorted({a for axes in factors for a in axes}))
-
-
-def _cells(axes: _Axes, sizes: Mapping[str, int]) -> int:
-    return math.prod(sizes[a] for a in axes)
+    Raises:
+        PlanError: there is none.
+    """
+    try:
+        f = float(x)
+    except OverflowError:
+        raise PlanError("the plan costs more than a number can say; nothing of it can be used.") from None
+    return f if Fraction(f) >= x else math.nextafter(f, math.inf)
 
 
 def _error(what: str) -> LedgerError:

@@ -85,6 +85,7 @@ __all__ = [
     "by_distance",
     "categorical",
     "categoricals",
+    "clamped",
     "discrete_gaussian",
     "discrete_gaussians",
     "discrete_laplace",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import enum
+import reprlib
 import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import final
 
-from fitnoise.errors import SpecError
+from fitnoise.errors import LedgerError, SpecError
 
 MAX_RECORDS_PER_UNIT = 10**12
 """More records than that in one unit is a mistake, and its square would leave floating point."""
@@ -99,14 +100,6 @@ class PrivacyUnit:
         plural = "record" if self.max_records == 1 else "records"
         return f"one {self.name} (at most {self.max_records} {plural}), {self.neighbours}"
 
-    def fixes_size(self, *, drops: bool) -> bool:
-        """Whether neighbouring tables have the same number of records, which is then public.
-
-        Args:
-            drops: whether records outside the domain are left out.
-        """
-        return self.neighbours is Neighbours.REPLACE_ONE and self.max_records == 1 and not drops
-
     def cost_factor(self) -> int:
         """How many times the cost of one record one unit costs: g², with g = `max_records`.
 
@@ -122,7 +115,7 @@ class PrivacyUnit:
         takes another value, so v is a sum of m differences e_i − e_j and q(v) ≤ g max_ij q(e_i − e_j), attained
         when all g move between the worst two cells. Again exactly g². Where a record may come or go as well (the unit
         changes its number of records, or some are dropped), the step that g² multiplies is the larger of this and
-        max_i q(e_i)²: `Strategy.unit_cost` sees to that.
+        max_i q(e_i)²: `Adjacency.steps` names both.
 
         **Guarantees**
 
@@ -137,6 +130,48 @@ class Region(StrEnum):
     AT_MOST = "at-most"
     EXACTLY = "exactly"
     HULL = "hull"
+
+
+@final
+@dataclass(frozen=True)
+class Adjacency:
+    """When two databases are neighbours: what one protected unit can change, and what a design prices.
+
+    unit: who is protected. drops: whether records outside the domain are left out, so that one can come or go.
+
+    **Guarantees**
+        * a change of the unit is a sum of at most `records` steps of one record each, every one of them a neighbour
+          step of one of the relations in `steps`.
+    """
+
+    unit: PrivacyUnit = PrivacyUnit()
+    drops: bool = False
+
+    @property
+    def records(self) -> int:
+        """How many records one unit can have, g."""
+        return self.unit.max_records
+
+    @property
+    def steps(self) -> tuple[Neighbours, ...]:
+        """The relations of which a step of one record can be.
+
+        Where a record is replaced, one can come or go as well if records outside the domain are dropped, or if a unit
+        may have fewer records than g.
+        """
+        own = self.unit.neighbours
+        both = own is Neighbours.REPLACE_ONE and (self.drops or self.records > 1)
+        return (own, Neighbours.ADD_OR_REMOVE_ONE) if both else (own,)
+
+    @property
+    def by_cell(self) -> bool:
+        """Whether a unit pays for the cells of its own records alone: neighbours add or remove one."""
+        return self.unit.neighbours is Neighbours.ADD_OR_REMOVE_ONE
+
+    @property
+    def fixes_size(self) -> bool:
+        """Whether neighbours have the same number of records, which is then public."""
+        return self.steps == (Neighbours.REPLACE_ONE,)
 
 
 MAX_RECORDS = 2**40
@@ -189,3 +224,39 @@ class DataSource:
     def drops(self) -> bool:
         """Whether records outside the domain are left out, so that a record can come or go."""
         return self.outside_domain is OutsideDomain.DROP
+
+
+@final
+@dataclass(frozen=True)
+class Account:
+    """What is protected: one balance per account.
+
+    Args:
+        source: name of the data source.
+        unit: the privacy unit and its neighbouring relation, e.g. ``"one record, add-or-remove-one"``.
+
+    Raises:
+        LedgerError: a name is not a string, is empty, has spaces around it or an unprintable character, or
+            is not in Unicode NFC: one source spelt in two ways would have two budgets.
+    """
+
+    source: str
+    unit: str
+
+    def __post_init__(self) -> None:
+        for name in (self.source, self.unit):
+            if (
+                not isinstance(name, str)
+                or not name
+                or not name.isprintable()
+                or name != unicodedata.normalize("NFC", name).strip()
+            ):
+                raise LedgerError(
+                    f"{reprlib.repr(name)} cannot name an account: give printable text in Unicode NFC, "
+                    "not empty, without spaces around it; nothing was charged"
+                )
+
+
+def account(source: DataSource, unit: PrivacyUnit) -> Account:
+    """The ledger account of a data source and a privacy unit."""
+    return Account(source.name, unit.describe())

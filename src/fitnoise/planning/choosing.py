@@ -144,8 +144,8 @@ def mechanisms_of(publication: Publication) -> tuple[Made, ...]:
         WorkloadError: a question, or its prior, that cannot be used.
         PlanError: no mechanism could be made for one of them.
     """
-    domain, drops = publication.workload.domain, publication.source.drops
-    return tuple(choose(q, domain, publication.unit, drops=drops) for q in publication.finite)
+    domain = publication.workload.domain
+    return tuple(choose(q, domain, publication.adjacency) for q in publication.finite)
 
 
 def with_finite(made: Plan, chosen: tuple[Made, ...], publication: Publication) -> Plan:

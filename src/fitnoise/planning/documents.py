@@ -10,15 +10,17 @@ import numpy as np
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
-from fitnoise.kernel.designs.sectors import SAFE, Strategy, StrategyGroup, largest_entry
+from fitnoise.kernel.designs.parts import SAFE, largest_entry
+from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.request.publication import Setting
 from fitnoise.solving.certificates import Evidence, Pairs
 
 
-def _strategy(document: Sequence[Mapping[str, Any]], sizes: Mapping[str, int], cells: int) -> Strategy:
-    place = {a: i for i, a in enumerate(sizes)}
-    each = np.array(list(sizes.values()), dtype=np.int64)
+def _strategy(document: Sequence[Mapping[str, Any]], over: Cells) -> Strategy:
+    place = {a: i for i, a in enumerate(over.names)}
+    each = np.array(over.sizes, dtype=np.int64)
     groups = []
     for g in document:
         basis = _integers(g["basis"])
@@ -28,25 +30,25 @@ def _strategy(document: Sequence[Mapping[str, Any]], sizes: Mapping[str, int], c
         flat = _integers([row for matrix in g["mixing"] for row in matrix])
         mixing = flat.reshape(len(rows), len(basis), len(basis))
         groups.append(StrategyGroup(attributes, each[attributes], basis, mixing, scales))
-    return Strategy(tuple(sizes.values()), cells, tuple(groups))
+    return Strategy(over, tuple(groups))
 
 
-def _pure_strategy(document: Mapping[str, Any], sizes: Mapping[str, int], cells: int) -> PureStrategy:
-    place = {a: i for i, a in enumerate(sizes)}
+def _pure_strategy(document: Mapping[str, Any], over: Cells) -> PureStrategy:
+    place = {a: i for i, a in enumerate(over.names)}
     margins = []
     for m in document["margins"]:
         if type(m["attributes"]) is not list:
             raise PlanError("a measured margin names its attributes in a list.")
-        rows = np.zeros((len(m["rows"]), cells), dtype=np.int64)
+        rows = np.zeros((len(m["rows"]), over.size), dtype=np.int64)
         for row, (where, values) in zip(rows, m["rows"], strict=True):
             whole = all(type(x) is int for x in (*where, *values)) and len(where) == len(values)
             if not whole or where != sorted(set(where)) or 0 in values:
                 raise PlanError("a row of a pure strategy is a list of cells, increasing, and one of whole numbers.")
-            if where and not 0 <= where[0] <= where[-1] < cells:
+            if where and not 0 <= where[0] <= where[-1] < over.size:
                 raise PlanError("a row of a pure strategy names a cell that does not exist.")
             row[where] = values
         margins.append(MeasuredMargin(tuple(place[a] for a in m["attributes"]), rows))
-    return PureStrategy(tuple(sizes.values()), cells, tuple(margins), float(_scales([document["scale"]])[0]))
+    return PureStrategy(over, tuple(margins), float(_scales([document["scale"]])[0]))
 
 
 def _sparse(row: Any) -> list[list[int]]:

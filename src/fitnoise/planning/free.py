@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from fitnoise.algebra import rules
 from fitnoise.errors import PlanError
 from fitnoise.kernel.domain import Domain
-from fitnoise.kernel.losses import Charged, joint
-from fitnoise.kernel.prices import axis_key, unit_profile
+from fitnoise.kernel.order import axis_key
+from fitnoise.kernel.profiles import Charged, joint
 from fitnoise.kernel.units import Neighbours
 from fitnoise.planning.choosing import plan as make_plan
 from fitnoise.planning.plan import Plan
@@ -95,7 +95,7 @@ def free(
     )
     _check_cells(publication.workload, names, np.array(shares) == 0)
     made = make_plan(wanted, max_iterations=max_iterations, progress=progress)
-    own = unit_profile(made.publication, made.decomposition, made.strategy)
+    own = made.order.charged().profile
     if own is None or joint([*(c.profile for c in charges), own]) > whole:
         raise PlanError(
             f"the further tables depend on too many joint cells ({made.decomposition.cells:,}) for the ledger to tell "
@@ -151,7 +151,7 @@ def _records(publication: Publication) -> tuple[str, str | None, bool]:
 def _charged(x: Plan | Charged, publication: Publication) -> Charged:
     if isinstance(x, Charged):
         return x
-    profile = unit_profile(x.publication, x.decomposition, x.strategy)
+    profile = x.order.charged().profile
     if profile is None:  # the unit is the publication's
         raise PlanError("a plan for replace-one neighbours has no profile of cells. Nothing was planned.")
     return Charged(x.hash, profile)

@@ -20,18 +20,20 @@ import numpy as np
 
 from fitnoise.algebra import rules
 from fitnoise.errors import FitnoiseError, PlanError
-from fitnoise.kernel import privacy
 from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.designs.answers import Answer
 from fitnoise.kernel.designs.margins import LEAST_SCALE, NOISE_VARIANCE, PureStrategy
 from fitnoise.kernel.designs.questions import Mechanism
 from fitnoise.kernel.designs.sectors import Strategy
-from fitnoise.kernel.prices import charge, finite_epsilons, rounded_up, weighted_cost
-from fitnoise.kernel.units import Neighbours, Privacy
+from fitnoise.kernel.losses import Loss, rounded_up
+from fitnoise.kernel.order import Limit, Order, Size
+from fitnoise.kernel.units import Neighbours, Privacy, Region
 from fitnoise.mechanisms.estimation import estimation
 from fitnoise.mechanisms.finite import documents
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.mechanisms.gaussian.rounding import variances_of
-from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded
+from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded, weighted_cost
 from fitnoise.mechanisms.laplace.estimate import PureEstimation
 from fitnoise.mechanisms.laplace.margins import pure_margins, pure_relaxation
 from fitnoise.mechanisms.projection.regions import entropy_weight
@@ -101,7 +103,7 @@ class Plan:
         own_mechanisms(self.publication, self.finite)
         _own_setting(self.publication, self.setting)
         d = self.decomposition
-        if self.strategy.sizes != d.sizes or self.strategy.cells != d.cells:
+        if self.strategy.over != d.over:
             raise PlanError("the strategy is for another domain than the publication.")
         promised = Privacy.PURE if isinstance(self.strategy, PureStrategy) else Privacy.ZCDP
         if self.publication.privacy is not promised:
@@ -145,24 +147,47 @@ class Plan:
     # --- price --------------------------------------------------------------------------------------
 
     @cached_property
-    def exact_cost(self) -> Fraction:
-        """Twice ρ for one protected unit, exact, from the integers of the strategy: Δ², or ε² of a pure plan."""
-        return self.strategy.unit_cost(self.publication.unit, drops=self.publication.source.drops)
+    def order(self) -> Order:
+        """What measuring is told: the designs, for whom, and under which limits."""
+        publication, budgets = self.publication, self.publication.cell_budgets
+        domain, small = publication.workload.domain, publication.small
+        axes, shares = ((), ()) if budgets is None else budgets.shares(domain)
+        said = dict(publication.limits)
+        limits = [Limit("budget", said["budget"], (0,), axes, shares)] if "budget" in said else []
+        limits += [Limit("cap", said["cap"])] if "cap" in said else []
+        asked = zip(publication.finite, self.finite, strict=True)
+        return Order(
+            domain,
+            publication.source,
+            publication.unit,
+            (self.strategy, *(Answer(q, domain, m) for q, m in asked)),
+            self.hash,
+            self.mechanism,
+            tuple(limits),
+            () if small is None else (Size(small.size, small.region is Region.EXACTLY),),
+            publication.beside,
+            publication.free,
+        )
+
+    @property
+    def loss(self) -> Loss:
+        """What all that is released costs one protected unit, exact: what the ledger will be charged."""
+        return self.order.loss
 
     @cached_property
+    def exact_cost(self) -> Fraction:
+        """Twice ρ of the tables for one protected unit, exact, from the integers: Δ², or ε² of pure tables."""
+        return 2 * self.strategy.loss(self.publication.adjacency).rho
+
+    @property
     def exact_epsilon(self) -> Fraction | None:
         """ε of a pure plan for one protected unit, exact; None for Gaussian noise, which keeps no ε without a δ."""
-        return self.exact_charge[1]
-
-    @cached_property
-    def exact_charge(self) -> tuple[Fraction, Fraction | None]:
-        """(ρ, and ε of a pure plan) of all that is released, exact: what the ledger will be charged."""
-        return charge(self.publication, self.strategy, self.finite)
+        return self.loss.epsilon
 
     @property
     def finite_epsilons(self) -> tuple[Fraction, ...]:
         """What each finite answer costs one protected unit, proven: at most what its question asked for."""
-        return finite_epsilons(self.publication, self.finite)
+        return tuple(sum(loss.pure, Fraction(0)) for loss in self.order.losses[1:])
 
     @property
     def cost_squared(self) -> float:
@@ -172,7 +197,7 @@ class Plan:
     @property
     def exact_rho(self) -> Fraction:
         """ρ, exact: Δ²/2 of the tables, and ε²/2 of each finite answer. The guarantee is ρ-zCDP."""
-        return self.exact_charge[0]
+        return self.loss.rho
 
     @property
     def rho(self) -> float:
@@ -185,9 +210,7 @@ class Plan:
 
         Finite answers add what their ε implies: the root of the sum of squares.
         """
-        if self.exact_epsilon is not None:
-            return privacy.pure_mu(self.exact_epsilon)
-        return math.hypot(privacy.mu(self.exact_cost), *(privacy.pure_mu(e) for e in self.finite_epsilons))
+        return self.loss.mu
 
     def epsilon(self, delta: float | None = None, *, nominal: bool = False) -> float:
         """ε at δ (default: the publication's).
@@ -197,19 +220,8 @@ class Plan:
         pure plan both are its ε, whatever δ. The ε of finite answers is added to that of the tables, or their ρ is,
         whichever gives less: both are proven.
         """
-        if self.exact_epsilon is not None:
-            return rounded_up(self.exact_epsilon)
         at = self.publication.delta if delta is None else delta
-        apart = sum(self.finite_epsilons, Fraction(0))
-        own = self._tables_epsilon(at, nominal=nominal)
-        joined = privacy.gaussian_epsilon(self.mu, at) if nominal else privacy.zcdp_epsilon(self.exact_rho, at)
-        return min(joined, rounded_up(Fraction(own) + apart)) if math.isfinite(own) else joined
-
-    def _tables_epsilon(self, delta: float, *, nominal: bool) -> float:
-        """Of the Gaussian tables alone."""
-        if nominal:
-            return privacy.gaussian_epsilon(privacy.mu(self.exact_cost), delta)
-        return privacy.zcdp_epsilon(privacy.rho(self.exact_cost), delta)
+        return self.loss.nominal_epsilon_at(at) if nominal else self.loss.epsilon_at(at)
 
     @property
     def profile(self) -> Floats:
@@ -228,7 +240,7 @@ class Plan:
         """Max_o prof_o/r_o for one protected unit, exact: Δ² where all cells have the same budget, as r ≤ 1."""
         if self.publication.cell_budgets is None:
             return self.exact_cost
-        return weighted_cost(self.publication, self.decomposition, self.strategy)
+        return weighted_cost(self.publication, self.strategy)
 
     @cached_property
     def value(self) -> float:
@@ -513,7 +525,7 @@ class Plan:
                 "scale": scales_document(np.array([self.strategy.scale]))[0],
                 "margins": [
                     {"attributes": [str(names[a]) for a in m.attributes], "rows": [_sparse(row) for row in m.rows]}
-                    for m in self.strategy.margins
+                    for m in self.strategy.asked
                 ],
             }
         return [
@@ -579,20 +591,19 @@ class Plan:
         if (publication.small is not None) != (document["mechanism"] == PROJECTION_MECHANISM):
             raise PlanError("a plan for a small database is one of the projection mechanism, and no other is.")
         free, bound = exchangeable_attributes(publication.workload, publication.apart)
-        sizes = {a: domain[a].size for a in free}
-        cells = math.prod(domain[a].size for a in bound)
+        over = Cells(tuple((a, domain[a].size) for a in free), tuple((a, domain[a].size) for a in bound))
         read = _pure_strategy if document["mechanism"] == PURE_MECHANISM else _strategy
         finite = document.get("finite", [])
         if not isinstance(finite, list) or len(finite) != len(publication.finite):
             raise PlanError("a plan has one mechanism for each question with finitely many answers; this one has not.")
-        drops = publication.source.drops
+        of = publication.adjacency
         return cls(
             finite=tuple(
-                documents.read(q.graph(domain, publication.unit, drops=drops), q.record_epsilon(publication.unit), m)
+                documents.read(q.graph(domain, of), q.record_epsilon(of), m)
                 for q, m in zip(publication.finite, finite, strict=True)
             ),
             publication=publication,
-            strategy=read(document["strategy"], sizes, cells),
+            strategy=read(document["strategy"], over),
             evidence=_evidence(document["weights"]),
             status=str(document["status"]),
             setting=_setting(document.get("setting")),
@@ -649,9 +660,9 @@ def _own_setting(publication: Publication, setting: Setting | None) -> None:
 
 def own_mechanisms(publication: Publication, finite: Sequence[Mechanism]) -> None:
     """Raise PlanError unless there is one mechanism for each finite question: of its graph, and made for its ε."""
-    domain, unit, drops = publication.workload.domain, publication.unit, publication.source.drops
+    domain, of = publication.workload.domain, publication.adjacency
     fits = len(finite) == len(publication.finite) and all(
-        q.fits(domain, unit, m, drops=drops) for q, m in zip(publication.finite, finite, strict=True)
+        q.fits(domain, of, m) for q, m in zip(publication.finite, finite, strict=True)
     )
     if not fits:
         raise PlanError("the mechanisms of a plan are not those of its questions. Nothing was measured.")

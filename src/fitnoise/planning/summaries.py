@@ -8,7 +8,7 @@ from typing import final
 
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.questions import FiniteQuery, Mechanism
-from fitnoise.kernel.prices import rounded_up
+from fitnoise.kernel.losses import rounded_up
 from fitnoise.mechanisms.finite.accuracy import accuracy, points
 from fitnoise.mechanisms.finite.priors import uniform
 from fitnoise.request.targets import Kind

@@ -109,7 +109,7 @@ def _describe_noise(plan: Plan) -> dict[str, Any]:
             "scale": scales_document(np.array([plan.strategy.scale]))[0],
             "margins": [
                 {"attributes": [str(names[a]) for a in m.attributes], "answers": n}
-                for m, n in zip(plan.strategy.margins, plan.strategy.lengths, strict=True)
+                for m, n in zip(plan.strategy.asked, plan.strategy.lengths, strict=True)
             ],
         }
     return {

@@ -22,7 +22,6 @@ import pandas as pd
 
 from fitnoise.errors import FitnoiseError, ReleaseError
 from fitnoise.kernel.domain import RESERVED
-from fitnoise.kernel.prices import against_limits
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.description import describe
 from fitnoise.reading.files import csv_text, engine, metadata_of, read_parquet, read_text, to_json
@@ -202,8 +201,7 @@ def _told_targets(plan: Plan) -> str:
 
 
 def _check_price(plan: Plan) -> str | None:
-    limits = against_limits(plan.publication, plan.decomposition, plan.strategy, plan.exact_rho)
-    for what, spent, limit in limits:
+    for what, spent, limit in plan.order.against_limits():
         if spent > limit:
             return f"rho = {float(spent):.9g} exceeds the {what} {float(limit):.9g}"
         if what == "budget" and spent < limit * (1 - Fraction(1, 10**6)):

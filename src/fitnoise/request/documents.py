@@ -29,7 +29,16 @@ from fitnoise.algebra import operators as op
 from fitnoise.errors import FitnoiseError, SpecError
 from fitnoise.kernel.designs.questions import Aim, FiniteQuery, Question
 from fitnoise.kernel.domain import Attribute, Binned, Categorical, Domain, Ordered, attribute_document
-from fitnoise.kernel.units import MAX_RECORDS, DataSource, Neighbours, OutsideDomain, Privacy, PrivacyUnit, Region
+from fitnoise.kernel.units import (
+    MAX_RECORDS,
+    Adjacency,
+    DataSource,
+    Neighbours,
+    OutsideDomain,
+    Privacy,
+    PrivacyUnit,
+    Region,
+)
 from fitnoise.request.complaints import complaints
 from fitnoise.request.publication import (
     Budget,
@@ -576,7 +585,7 @@ class Spec(_Part):
         for i, f in enumerate(self.finite):
             with _place(f"finite[{i}]"):
                 finite.append(f.build(domain))
-                finite[i].graph(domain, unit, drops=source.drops)
+                finite[i].graph(domain, Adjacency(unit, drops=source.drops))
         implied = None if p.definition is Privacy.PURE else p.delta
         with _place("privacy.cap"):
             cap = None if p.cap is None else p.cap.build(implied)

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from fitnoise.errors import SpecError
 from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.domain import Domain
+from fitnoise.kernel.losses import Axes
 from fitnoise.kernel.privacy import zcdp_rho
-from fitnoise.kernel.units import DataSource, Neighbours, Privacy, PrivacyUnit, Region
+from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, Privacy, PrivacyUnit, Region
 from fitnoise.request.workloads import Workload, exchangeable_attributes
 
 LEAST_SHARE = 1e-6
@@ -169,6 +170,10 @@ class CellBudgets:
         if not self.values or max(self.values) != 1:
             raise SpecError("cell budgets are relative to the largest, which must be 1.")
         object.__setattr__(self, "values", tuple(float(x) for x in self.values))
+
+    def shares(self, domain: Domain) -> tuple[Axes, tuple[float, ...]]:
+        """The attributes with their numbers of values, and r of their joint cells, in C order."""
+        return tuple((a, domain[a].size) for a in self.attributes), self.values
 
     def along(self, domain: Domain, structured: Sequence[str]) -> NDArray[np.float64]:
         """R of every joint cell of the structured attributes, (n_o,), in C order."""
@@ -326,7 +331,7 @@ class Publication:
             raise SpecError(
                 "the index of the paper is ⌊ε n⌋: give the budget as an epsilon with its delta, or an index."
             )
-        if self.small.region is Region.EXACTLY and not self.unit.fixes_size(drops=self.source.drops):
+        if self.small.region is Region.EXACTLY and not self.adjacency.fixes_size:
             raise SpecError(
                 "where the number of records is exactly known, it is public: neighbours replace one record then, of "
                 "units with one record each, and no record is dropped. Ask for the region 'at-most', or for "
@@ -349,7 +354,7 @@ class Publication:
         if self.finite and self.free:
             raise SpecError("a question with finitely many answers costs its ε, so a publication with one is not free.")
         for query in self.finite:
-            query.graph(self.workload.domain, self.unit, drops=self.source.drops)
+            query.graph(self.workload.domain, self.adjacency)
 
     def _check_privacy(self) -> None:
         pairwise = self.unit.neighbours is Neighbours.REPLACE_ONE
@@ -403,6 +408,11 @@ class Publication:
                 "no bound is known that pure strategies reach, so no gap to it can be asked for; leave gap out: the "
                 "plan states its ratio to what is proven."
             )
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """When two databases are neighbours."""
+        return Adjacency(self.unit, drops=self.source.drops)
 
     @property
     def apart(self) -> tuple[str, ...]:

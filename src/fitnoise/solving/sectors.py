@@ -27,6 +27,7 @@ from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Array, Floats, Indices, equal_rows, physical_memory
+from fitnoise.kernel.designs._base import Cells
 from fitnoise.request.workloads import Family, Table, Workload, exchangeable_attributes
 
 MAX_STRUCTURED_CELLS = 20_000
@@ -186,6 +187,12 @@ class Decomposition:
     tables: tuple[TableGroup, ...]
     groups: tuple[SectorGroup, ...]
     query_shift: float
+
+    @property
+    def over(self) -> Cells:
+        """The attributes, as a design names them."""
+        exchangeable = tuple(zip(self.exchangeable, self.sizes, strict=True))
+        return Cells(exchangeable, tuple(zip(self.structured, self.shape, strict=True)))
 
     @property
     def cells(self) -> int:

@@ -22,7 +22,7 @@ Source: ElSalamouny, Chatzikokolakis, Palamidessi, POST 2013, section 2.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import final
@@ -32,6 +32,7 @@ import numpy.typing as npt
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
+from fitnoise.kernel.designs._base import Door
 from fitnoise.kernel.designs.weights import Weights, from_rows
 from fitnoise.kernel.exact import Graph, exp_below, log_above, rational
 
@@ -103,6 +104,19 @@ class FiniteMechanism:
         - Proven: e to this is at least the exact ratio of integers. Above its logarithm by a part of at most 10⁻¹⁵.
         """
         return self._charge
+
+    @property
+    def even(self) -> bool:
+        """Whether drawing takes as long for one result as for another: rows have one sum."""
+        return True
+
+    def anew(self, graph: Graph) -> FiniteMechanism:
+        """The same integers on a graph, with nothing computed of them before."""
+        return replace(self, graph=graph, weights=replace(self.weights))
+
+    def drawn(self, place: tuple[int, ...], door: Door) -> int:
+        """One output for the true result at a place, from 0."""
+        return door.categorical(self.weights.row(place[0]))
 
     @property
     def outputs(self) -> int:

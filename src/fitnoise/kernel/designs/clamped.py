@@ -19,11 +19,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import final
 
+import numpy as np
+
 from fitnoise.errors import PlanError
+from fitnoise.kernel.designs._base import Door
 from fitnoise.kernel.designs.graphs import Box, QueryGraph
 from fitnoise.kernel.designs.lazy import RESULTS_LIMIT, checked_alpha, place_of
 from fitnoise.kernel.exact import exp_below, log_above, rational
@@ -97,6 +100,19 @@ class ClampedMechanism:
     def log_ratio(self) -> Fraction:
         """What one answer costs: at least log(1/α), and at most ε."""
         return min(self.epsilon, log_above(1 / self.alpha))
+
+    @property
+    def even(self) -> bool:
+        """Whether drawing takes as long for one result as for another: the noise does not know it."""
+        return True
+
+    def anew(self, graph: QueryGraph) -> ClampedMechanism:
+        """The same numbers on a graph, with nothing computed of them before."""
+        return replace(self, graph=graph)
+
+    def drawn(self, place: tuple[int, ...], door: Door) -> int:
+        """One output for the true result at a place, from 0."""
+        return int(np.ravel_multi_index(door.clamped(self.alpha, self.steps, self.shape, place), self.shape))
 
     @property
     def outputs(self) -> int:

@@ -36,7 +36,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import final
@@ -46,6 +46,7 @@ from scipy.signal import lfilter
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
+from fitnoise.kernel.designs._base import Door
 from fitnoise.kernel.designs.graphs import Box, QueryGraph
 from fitnoise.kernel.exact import exp_below, exp_bounds, log_above, rational
 
@@ -179,6 +180,10 @@ class LazyMechanism:
         """
         return self._charge
 
+    def anew(self, graph: QueryGraph) -> LazyMechanism:
+        """The same integers on a graph, with nothing computed of them before."""
+        return replace(self, graph=graph)
+
     # --- How it is drawn ----------------------------------------------------------------------------------
 
     @property
@@ -210,6 +215,11 @@ class LazyMechanism:
             WorkloadError: the query has no such result. The message does not say which was given.
         """
         return place_of(self.graph, self.weights.shape, result)
+
+    def drawn(self, place: tuple[int, ...], door: Door) -> int:
+        """One output for the true result at a place, from 0."""
+        drawn = door.by_distance(self.alpha, self.steps, self.weights, self.top, place)
+        return int(np.ravel_multi_index(drawn, self.weights.shape))
 
     def label(self, place: tuple[int, ...]) -> object:
         """The result at a place of the box: what an answer that was drawn says.

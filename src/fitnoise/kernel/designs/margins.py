@@ -13,18 +13,20 @@ Propositions 2.4 and 4.2, with integers for real numbers and exact noise for con
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats
-from fitnoise.kernel.designs.sectors import SAFE, largest_entry
-from fitnoise.kernel.units import Neighbours, PrivacyUnit
+from fitnoise.kernel.designs._base import HELD, WRAP, Answers, Cells, Counts, Design, Door, Margin
+from fitnoise.kernel.designs.parts import SAFE, Part, check_sizes, largest_entry, named, split, times
+from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.units import Adjacency, Neighbours
 
 NOISE_VARIANCE = 2.0
 """The variance of discrete Laplace noise of scale t is 2q/(1 − q)² with q = exp(−1/t), at most 2 t²."""
@@ -71,10 +73,10 @@ class MeasuredMargin:
 
 @final
 @dataclass(frozen=True, eq=False)
-class PureStrategy:
-    """All that a pure plan measures.
+class PureStrategy(Design):
+    """Margins that are measured together, with pure ε.
 
-    sizes: n_a of every exchangeable attribute. cells: n_o. margins: what is measured, no set of attributes twice.
+    over: the attributes. asked: what is measured, no set of attributes twice.
     scale: t > 0, a float (hence dyadic), the same for every answer.
 
     **Guarantees**
@@ -83,16 +85,15 @@ class PureStrategy:
           (for answers of more than 64 bits but for what `LARGEST_SCALE` says).
     """
 
-    sizes: tuple[int, ...]
-    cells: int
-    margins: tuple[MeasuredMargin, ...]
+    over: Cells
+    asked: tuple[MeasuredMargin, ...]
     scale: float
 
     def __post_init__(self) -> None:
-        inside = all(0 <= a < len(self.sizes) for m in self.margins for a in m.attributes)
-        if not self.margins or not inside or any(m.rows.shape[1] != self.cells for m in self.margins):
+        inside = all(0 <= a < len(self.sizes) for m in self.asked for a in m.attributes)
+        if not self.asked or not inside or any(m.rows.shape[1] != self.cells for m in self.asked):
             raise PlanError("a margin of the pure strategy does not fit its domain.")
-        if len({m.attributes for m in self.margins}) < len(self.margins):
+        if len({m.attributes for m in self.asked}) < len(self.asked):
             raise PlanError("a pure strategy measures each margin once; one appears twice.")
         if type(self.scale) is not float or not 0 < self.scale <= LARGEST_SCALE:  # also refuses NaN
             raise PlanError("the noise scale of a pure strategy must be a positive number the exact sampler can draw.")
@@ -100,12 +101,12 @@ class PureStrategy:
     @cached_property
     def lengths(self) -> tuple[int, ...]:
         """How many noisy answers each margin has."""
-        return tuple(len(m.rows) * math.prod(self.sizes[a] for a in m.attributes) for m in self.margins)
+        return tuple(len(m.rows) * math.prod(self.sizes[a] for a in m.attributes) for m in self.asked)
 
     @property
     def scales(self) -> Floats:
         """The scale t of each margin: always the same."""
-        return np.full(len(self.margins), self.scale)
+        return np.full(len(self.asked), self.scale)
 
     @property
     def portions(self) -> NDArray[np.int64]:
@@ -120,7 +121,7 @@ class PureStrategy:
     @cached_property
     def _columns(self) -> Exact:
         """Σ_b ‖(A_b)_{·,o}‖₁ of every structured cell, exact, (n_o,)."""
-        return np.asarray(sum(m.column_sums for m in self.margins), dtype=object)
+        return np.asarray(sum(m.column_sums for m in self.asked), dtype=object)
 
     @property
     def rate(self) -> Fraction:
@@ -142,31 +143,92 @@ class PureStrategy:
             return int(self._columns.max())
         apart = np.zeros(self.cells, dtype=object)
         distance = np.zeros((self.cells, self.cells), dtype=object)
-        for m in self.margins:
+        for m in self.asked:
             if any(self.sizes[a] > 1 for a in m.attributes):
                 apart = apart + m.column_sums
             else:
                 distance = distance + _distances(m.rows)
         return int((distance + apart[:, None] + apart[None, :]).max())
 
-    def unit_epsilon(self, unit: PrivacyUnit, *, drops: bool) -> Fraction:
-        """ε for one protected unit of up to g records, exact: what is charged.
+    def unit_epsilon(self, of: Adjacency) -> Fraction:
+        """ε for one protected unit of up to g records, exact.
 
-        A change of the unit is a sum of at most g steps of one record each, as in :meth:`Strategy.unit_cost`; ℓ1
-        distances add, so g times the largest single step.
+        A change of the unit is a sum of at most g steps of one record each (:class:`Adjacency`), and ℓ1 distances add:
+        so g times the largest single step.
         """
-        step = self.step(unit.neighbours)
-        if unit.neighbours is Neighbours.REPLACE_ONE and (drops or unit.max_records > 1):
-            step = max(step, self.step(Neighbours.ADD_OR_REMOVE_ONE))
-        return unit.max_records * step * self.rate
-
-    def unit_cost(self, unit: PrivacyUnit, *, drops: bool) -> Fraction:
-        """ε², exact: ε-differential privacy is ε²/2-zCDP (Bun and Steinke 2016, Proposition 1.4)."""
-        return self.unit_epsilon(unit, drops=drops) ** 2
+        return of.records * max(self.step(step) for step in of.steps) * self.rate
 
     def magnitude(self, records: int) -> int:
         """A bound on all exact answers, and on partial sums, for at most so many records."""
-        return records * max(1, *(largest_entry(m.rows) for m in self.margins))
+        return records * max(1, *(largest_entry(m.rows) for m in self.asked))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """n_a of every exchangeable attribute."""
+        return self.over.sizes
+
+    @property
+    def cells(self) -> int:
+        """How many joint cells of structured attributes there are, n_o."""
+        return self.over.size
+
+    # --- as a design ------------------------------------------------------------------------------------
+
+    def afresh(self, of: Adjacency) -> PureStrategy:
+        """The same integers, with nothing computed of them before."""
+        del of
+        return replace(self, asked=tuple(replace(m) for m in self.asked))
+
+    def check(self, sizes: dict[str, int]) -> None:
+        """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
+        check_sizes(self.over, sizes)
+
+    @cached_property
+    def _parts(self) -> tuple[tuple[Part, ...], ...]:
+        return tuple(split(m.rows, self.over) for m in self.asked)
+
+    def margins(self) -> set[Margin]:
+        """For each measured margin its attributes, with those that its queries depend on."""
+        pairs = zip(self.asked, self._parts, strict=True)
+        return {n for m, parts in pairs for part in parts for n in self._named(m, part)}
+
+    def _named(self, margin: MeasuredMargin, part: Part) -> list[Margin]:
+        return named(self.over, np.array([margin.attributes], dtype=np.intp), part.inner)
+
+    def loss(self, of: Adjacency) -> Loss:
+        """Pure ε."""
+        return Loss.of_epsilon(self.unit_epsilon(of), by_cell=of.by_cell)
+
+    def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
+        """By measured margin, in C order of (attributes…, rows)."""
+        del of  # the integers are the same whoever is protected
+        dtype = np.dtype(object) if self.magnitude(records) >= WRAP else np.dtype(np.int64)
+        return tuple(self._asked(m, p, counts, dtype) for m, p in zip(self.asked, self._parts, strict=True))
+
+    def _asked(self, margin: MeasuredMargin, parts: tuple[Part, ...], counts: Counts, dtype: np.dtype[Any]) -> Exact:
+        cells = math.prod(self.sizes[a] for a in margin.attributes)
+        out = np.empty((cells, len(margin.rows)), dtype=dtype)
+        for part in parts:
+            (wanted,) = self._named(margin, part)
+            held = counts[wanted].reshape(cells, -1)
+            step = max(1, HELD // max(held.shape[1], len(part.places)))
+            for i in range(0, cells, step):
+                out[i : i + step, part.places] = times(held[i : i + step], part.queries.T, dtype)
+        return out.ravel()
+
+    def draw(self, exact: Answers, door: Door) -> Answers:
+        """Every answer plus one independent draw of discrete Laplace noise, in the ring of the values."""
+        for values in exact:
+            for i in range(0, len(values), HELD):
+                part = values[i : i + HELD]
+                part += door.discrete_laplaces(np.array([self.scale]), np.array([len(part)], dtype=np.int64))
+        return exact
+
+    def detail(self, of: Adjacency) -> dict[str, list[Any]]:
+        """Which margins are asked how many queries."""
+        del of
+        names = self.over.names
+        return {"margins": [{"of": [names[a] for a in m.attributes], "queries": len(m.rows)} for m in self.asked]}
 
 
 def _distances(rows: NDArray[np.int64]) -> Exact:

@@ -35,7 +35,7 @@ from fitnoise.kernel.designs.graphs import RESULTS_LIMIT, Box, QueryGraph, compl
 from fitnoise.kernel.designs.lazy import LazyMechanism
 from fitnoise.kernel.domain import Domain, Ordered
 from fitnoise.kernel.exact import DENSE_LIMIT, rational
-from fitnoise.kernel.units import PrivacyUnit
+from fitnoise.kernel.units import Adjacency
 
 MOST_PEOPLE = 2**62
 """Largest bound on the number of records."""
@@ -219,14 +219,13 @@ class FiniteQuery:
         sets = [{*own, *(a for a, _ in c)} for c in self.where or ((),)]
         return tuple(tuple(sorted(s or {next(iter(domain))}, key=order.__getitem__)) for s in sets)
 
-    def graph(self, domain: Domain, unit: PrivacyUnit, *, drops: bool) -> QueryGraph:
+    def graph(self, domain: Domain, of: Adjacency) -> QueryGraph:
         """Which answers one record can turn into which.
 
         Args:
             domain: of the records.
-            unit: who is protected. Where neighbours replace one record, the number of records is `people`; otherwise,
-                and where a unit may have fewer records or records are dropped, it is anything up to that.
-            drops: whether records outside the domain are left out.
+            of: what neighbours are. Where they replace one record, the number of records is `people`; otherwise, and
+                where a unit may have fewer records or records are dropped, it is anything up to that.
 
         Raises:
             WorkloadError: the answer can only be one, or has too many results.
@@ -235,12 +234,12 @@ class FiniteQuery:
             * for tables of as many records as said, every pair of answers of neighbouring tables is an edge, or equal.
         """
         self.check(domain)
-        graph = graph_of(self.shape(domain, unit, drops=drops))
+        graph = graph_of(self.shape(domain, of))
         try:
-            rational(self.record_epsilon(unit))
+            rational(self.record_epsilon(of))
         except WorkloadError as error:
             raise WorkloadError(
-                f"the question {self.name!r} may cost one of the {unit.max_records:,} records of a unit ε divided by "
+                f"the question {self.name!r} may cost one of the {of.records:,} records of a unit ε divided by "
                 f"their number, which is too little: {error}"
             ) from None
         if self.prior is not None and len(self.prior) != graph.n:
@@ -250,7 +249,7 @@ class FiniteQuery:
             )
         return graph
 
-    def shape(self, domain: Domain, unit: PrivacyUnit, *, drops: bool) -> tuple[Any, ...]:
+    def shape(self, domain: Domain, of: Adjacency) -> tuple[Any, ...]:
         """What the graph depends on: equal shapes, equal graphs."""
         if self.question is Question.MEDIAN:
             return Question.MEDIAN, domain[self._asked].values
@@ -262,7 +261,7 @@ class FiniteQuery:
             attribute = domain[self._asked]
             assert isinstance(attribute, Ordered)  # noqa: S101 - checked before
             values, some = [attribute.low, attribute.high], bool(self.where)
-        fixed = unit.fixes_size(drops=drops)
+        fixed = of.fixes_size
         adds = [*values, 0] if some or not fixed else values
         low, high = min(adds), max(adds)
         step = high - low if fixed else max(abs(low), abs(high), high - low)
@@ -278,13 +277,13 @@ class FiniteQuery:
         pairs = [(x, y) for i, x in enumerate(met) for y in met[:i]]
         return all(any(a in y and not x[a] & y[a] for a in x) for x, y in pairs)
 
-    def record_epsilon(self, unit: PrivacyUnit) -> Fraction:
+    def record_epsilon(self, of: Adjacency) -> Fraction:
         """What the answer may cost one record: ε/g."""
-        return self.epsilon / unit.max_records
+        return self.epsilon / of.records
 
-    def fits(self, domain: Domain, unit: PrivacyUnit, mechanism: Mechanism, *, drops: bool) -> bool:
+    def fits(self, domain: Domain, of: Adjacency, mechanism: Mechanism) -> bool:
         """Whether a mechanism is for this question: of its graph, made for its ε, and drawn from in even time."""
-        own, other = self.graph(domain, unit, drops=drops), mechanism.graph
+        own, other = self.graph(domain, of), mechanism.graph
         if own is not other:
             if (
                 not isinstance(other, QueryGraph)
@@ -296,12 +295,11 @@ class FiniteQuery:
             same = own.structure == other.structure if boxes else np.array_equal(own.edges, other.edges)
             if not same or not all(a == b for a, b in zip(own.results, other.results, strict=True)):
                 return False
-        even = not isinstance(mechanism, LazyMechanism) or mechanism.even
-        return even and mechanism.epsilon == self.record_epsilon(unit)
+        return mechanism.even and mechanism.epsilon == self.record_epsilon(of)
 
     # --- the answer ---------------------------------------------------------------------------------------------
 
-    def answer(self, domain: Domain, unit: PrivacyUnit, counts: Sequence[NDArray[Any]], *, drops: bool) -> Any:
+    def answer(self, domain: Domain, of: Adjacency, counts: Sequence[NDArray[Any]]) -> Any:
         """The true answer, a label of the graph, from exact counts of `margins`, in their order.
 
         Raises:
@@ -309,8 +307,8 @@ class FiniteQuery:
                 does not say how many there are.
         """
         records = int(counts[0].sum())
-        if records > self.people or (records != self.people and unit.fixes_size(drops=drops)):
-            bound = "exactly" if unit.fixes_size(drops=drops) else "at most"
+        if records > self.people or (records != self.people and of.fixes_size):
+            bound = "exactly" if of.fixes_size else "at most"
             raise DataError(
                 f"the question {self.name!r} is declared for {bound} {self.people:,} records, and the data have "
                 "another number: its answer need not be among its results. Correct `people`, if the number is public, "

@@ -14,23 +14,25 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError, SingularStrategy
+from fitnoise.kernel import privacy
 from fitnoise.kernel.arrays import Exact, equal_rows
-from fitnoise.kernel.units import Neighbours, PrivacyUnit
+from fitnoise.kernel.designs._base import HELD as DRAWN
+from fitnoise.kernel.designs._base import WRAP, Answers, Cells, Counts, Design, Door, Margin
+from fitnoise.kernel.designs.parts import SAFE, Part, check_sizes, exact_matmul, largest_entry, named, split, times
+from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.units import Adjacency, Neighbours
 
 MAX_SCALE = 2.0**55
 """Of the exact sampler: beyond it, 64 bits could be reached."""
-
-SAFE = 2**62
-"""Below this an int64 can be negated, added once and compared without overflow."""
 
 EXACT_SCALES = 64
 """Different noise scales up to which prices are exact fractions. The denominators of more of them would multiply up:
@@ -44,27 +46,6 @@ _GUARD = 96
 
 MAX_REPLACE_PATTERNS = 2**14
 """Agreement patterns of two records examined one by one for replace-one neighbours."""
-
-
-def largest_entry(a: Exact) -> int:
-    """Max |a_ij|, exact for every integer type (numpy's own absolute value of the least int64 is negative)."""
-    return max(int(a.max()), -int(a.min()))
-
-
-def exact_matmul(a: Exact, b: Exact) -> Exact:
-    """A b over the integers, int64 where no entry and no partial sum can reach 2⁶², Python integers otherwise.
-
-    Below 2⁵⁰ every product and every partial sum, in whatever order, is a whole number that a double holds: then
-    doubles are used, which are many times faster.
-    """
-    if a.size == 0 or b.size == 0:
-        return np.zeros((a.shape[0], b.shape[1]), dtype=np.int64)
-    largest = max(1, largest_entry(a)) * max(1, largest_entry(b)) * a.shape[1]
-    if largest < 2**50:
-        return np.asarray(np.rint(a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64))
-    if largest < SAFE:
-        return np.asarray(a.astype(np.int64) @ b.astype(np.int64))
-    return np.asarray(a.astype(object) @ b.astype(object))
 
 
 @final
@@ -254,10 +235,10 @@ def uncentre(answers: NDArray[np.float64], axis: int, n: int) -> NDArray[np.floa
 
 @final
 @dataclass(frozen=True, eq=False)
-class Strategy:
-    """All sectors of a plan.
+class Strategy(Design):
+    """All sectors that are measured together.
 
-    sizes: n_a of every exchangeable attribute. cells: n_o. groups: the sectors, by group, none twice.
+    over: the attributes. groups: the sectors, by group, none twice.
 
     **Guarantees**
         * `profile()` equals the squared column norms of the dense integer strategy divided by σ², exactly; with more
@@ -266,8 +247,7 @@ class Strategy:
           can move the measured vector, as exactly (an upper bound where it says so).
     """
 
-    sizes: tuple[int, ...]
-    cells: int
+    over: Cells
     groups: tuple[StrategyGroup, ...]
 
     def __post_init__(self) -> None:
@@ -282,6 +262,16 @@ class Strategy:
             keys = rows @ (len(sizes) ** np.arange(width)) if short else rows
             if len(np.unique(keys, axis=0)) < len(rows):
                 raise PlanError("a strategy measures each sector once; a sector appears twice.")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """n_a of every exchangeable attribute."""
+        return self.over.sizes
+
+    @property
+    def cells(self) -> int:
+        """How many joint cells of structured attributes there are, n_o."""
+        return self.over.size
 
     @cached_property
     def sectors(self) -> tuple[SectorStrategy, ...]:
@@ -358,17 +348,13 @@ class Strategy:
             return largest
         return self._replace_one()
 
-    def unit_cost(self, unit: PrivacyUnit, *, drops: bool) -> Fraction:
-        """Δ² for one protected unit of up to g records: what is charged.
+    def unit_cost(self, of: Adjacency) -> Fraction:
+        """Δ² for one protected unit of up to g records.
 
-        A change of the unit is a sum of at most g terms, each of which moves one record: by a neighbour step of the
-        relation, or, for replace-one, also by ±e_i where a record can come or go: because records outside the domain
-        are dropped (`drops`), or because a unit may have fewer than g records. Hence g² times the largest single step.
+        A change of the unit is a sum of at most g steps of one record each (:class:`Adjacency`), and the square root of
+        the squared distance is a seminorm: hence g² times the largest single step.
         """
-        step = self.cost_squared(unit.neighbours)
-        if unit.neighbours is Neighbours.REPLACE_ONE and (drops or unit.max_records > 1):
-            step = max(step, self.cost_squared(Neighbours.ADD_OR_REMOVE_ONE))
-        return step * unit.cost_factor()
+        return max(self.cost_squared(step) for step in of.steps) * of.unit.cost_factor()
 
     def _replace_one(self) -> Fraction:
         unit, precisions = self._precisions
@@ -396,6 +382,103 @@ class Strategy:
                 )
                 best = max(best, int((base - 2 * cross).max()))  # the same cell twice gives 0
         return Fraction(best, unit)
+
+    # --- as a design ------------------------------------------------------------------------------------
+
+    def afresh(self, of: Adjacency) -> Strategy:
+        """The same integers, with nothing computed of them before."""
+        del of
+        return replace(self, groups=tuple(replace(g) for g in self.groups))
+
+    def check(self, sizes: dict[str, int]) -> None:
+        """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
+        check_sizes(self.over, sizes)
+
+    @cached_property
+    def _parts(self) -> tuple[tuple[Part, ...], ...]:
+        return tuple(split(g.basis, self.over) for g in self.groups)
+
+    def margins(self) -> set[Margin]:
+        """For each sector its attributes, with those that its queries depend on."""
+        pairs = zip(self.groups, self._parts, strict=True)
+        return {m for g, parts in pairs for part in parts for m in named(self.over, g.attributes, part.inner)}
+
+    def loss(self, of: Adjacency) -> Loss:
+        """ρ = Δ²/2, by cell where neighbours add or remove a record."""
+        if not of.by_cell:
+            return Loss.concentrated(privacy.rho(self.unit_cost(of)))
+        factor = of.unit.cost_factor()
+        return Loss.of_cells(self.over.structured, [privacy.rho(x * factor) for x in self.profile()])
+
+    def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
+        """By group, (⊗H_a ⊗ A_S B_S) applied to the counts, one sector after the other."""
+        del of  # the integers are the same whoever is protected
+        return tuple(self._transformed(g, p, counts, records) for g, p in zip(self.groups, self._parts, strict=True))
+
+    def _transformed(self, group: StrategyGroup, parts: tuple[Part, ...], counts: Counts, records: int) -> Exact:
+        """Exact integers; modulo 2⁶⁴ where the public bound on the number of records allows int64."""
+        stacks = group.stacks()
+        wide = any(group.magnitude(here, sizes, records) >= WRAP for sizes, here in stacks)
+        dtype = np.dtype(object) if wide else np.dtype(np.int64)
+        out = np.empty(group.starts[-1], dtype=dtype)
+        for sizes, here in stacks:
+            step = max(1, DRAWN // (math.prod(sizes) * max(part.queries.shape[1] for part in parts)))
+            for i in range(0, len(here), step):
+                some = here[i : i + step]
+                values = self._stack(group, parts, counts, some, dtype)
+                out[group.starts[some][:, None] + np.arange(values.shape[1])] = values
+        return out
+
+    def _stack(
+        self,
+        group: StrategyGroup,
+        parts: tuple[Part, ...],
+        counts: Counts,
+        here: NDArray[np.intp],
+        dtype: np.dtype[Any],
+    ) -> Exact:
+        """The exact answers of some sectors of a group, all of the same sizes, (K, answers)."""
+        sizes = tuple(group.sizes[here[0]].tolist())
+        basis_counts = np.zeros((len(here), math.prod(sizes), group.rank), dtype=dtype)
+        for part in parts:
+            held = [counts[m] for m in named(self.over, group.attributes[here], part.inner)]
+            flat = np.stack(held).reshape(len(here) * math.prod(sizes), -1)
+            answers = times(flat, part.queries.T, dtype)
+            basis_counts[:, :, part.places] = answers.reshape(len(here), -1, len(part.places))
+        if group.rank == 1:
+            mixed = basis_counts * group.mixing[here]
+        else:
+            mixed = np.stack([times(x, a.T, dtype) for x, a in zip(basis_counts, group.mixing[here], strict=True)])
+        out = mixed.reshape(len(here), *sizes, group.rank)
+        for axis in range(len(sizes)):
+            out = centre(out, 1 + axis)
+        return out.reshape(len(here), -1)
+
+    def draw(self, exact: Answers, door: Door) -> Answers:
+        """Every answer plus one independent draw of N_Z(0, σ_S²), in the ring of the values (never saturating)."""
+        for values, group in zip(exact, self.groups, strict=True):
+            starts, first = group.starts, 0
+            while first < len(group):
+                last = max(first + 1, int(np.searchsorted(starts, starts[first] + DRAWN, side="right")) - 1)
+                drawn = door.discrete_gaussians(group.scales[first:last], group.answers[first:last])
+                values[starts[first] : starts[last]] += drawn
+                first = last
+        return exact
+
+    def detail(self, of: Adjacency) -> dict[str, list[Any]]:
+        """How many sectors of which attributes, and what each group costs for a step of one record."""
+        del of
+        names = self.over.names
+        return {
+            "sectors": [
+                {
+                    "count": len(g),
+                    "of": [names[a] for a in np.unique(g.attributes)],
+                    "cost_squared": str(cost),
+                }
+                for g, cost in zip(self.groups, self.group_costs(), strict=True)
+            ]
+        }
 
 
 def _summed(rows: Exact, which: NDArray[np.intp], count: int) -> Exact:

@@ -15,7 +15,7 @@ from fitnoise.kernel.designs.graphs import QueryGraph
 from fitnoise.kernel.designs.questions import Aim, FiniteQuery, Mechanism, graph_of
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.exact import DENSE_LIMIT
-from fitnoise.kernel.units import PrivacyUnit
+from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms.finite.accuracy import points
 from fitnoise.mechanisms.finite.box import clamped_staircase, lazy_tight_constraints
 from fitnoise.mechanisms.finite.optimal import Choice, best_mechanism
@@ -43,7 +43,7 @@ class Made:
     choice: Choice | None
 
 
-def choose(query: FiniteQuery, domain: Domain, unit: PrivacyUnit, *, drops: bool) -> Made:
+def choose(query: FiniteQuery, domain: Domain, of: Adjacency) -> Made:
     """The mechanism for a question, with the best reading of its outputs. Data-free, and the same every time.
 
     Raises:
@@ -51,7 +51,7 @@ def choose(query: FiniteQuery, domain: Domain, unit: PrivacyUnit, *, drops: bool
         PlanError: no mechanism could be made.
     """
     query.check(domain)
-    return _chosen(query.shape(domain, unit, drops=drops), query.record_epsilon(unit), query.prior, query.aim)
+    return _chosen(query.shape(domain, of), query.record_epsilon(of), query.prior, query.aim)
 
 
 @lru_cache(maxsize=32)

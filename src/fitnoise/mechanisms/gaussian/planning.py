@@ -15,11 +15,10 @@ from fitnoise.algebra.backends import NUMPY, torch_backend
 from fitnoise.errors import CapExceeded, GapNotReached, PlanError, SingularStrategy
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.sectors import Strategy
-from fitnoise.kernel.prices import weighted_cost
 from fitnoise.kernel.units import Neighbours
 from fitnoise.mechanisms.gaussian.formulation import AllPairs, Formulation
 from fitnoise.mechanisms.gaussian.rounding import rescale, round_strategy, variances
-from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded
+from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded, weighted_cost
 from fitnoise.planning.plan import Plan, refuse_free
 from fitnoise.request.publication import Publication
 from fitnoise.solving import combined, lexicographic
@@ -195,7 +194,7 @@ def _rounded(
 
 def _reached(decomposition: Decomposition, asked: Terms, strategy: Strategy, publication: Publication) -> float:
     """What a strategy reaches of what is minimised, at the targets as they were asked; 0 where it costs nothing."""
-    cost = float(weighted_cost(publication, decomposition, strategy))
+    cost = float(weighted_cost(publication, strategy))
     if asked.trade is None and publication.budget is None:
         return cost
     achieved = variances(decomposition, strategy)
@@ -210,13 +209,13 @@ def scaled(decomposition: Decomposition, asked: Terms, strategy: Strategy, publi
         stretch = 1 / relaxation(decomposition, asked, achieved)
         error = traded(asked, achieved)
         if error > 0:
-            cost = float(weighted_cost(publication, decomposition, strategy))
+            cost = float(weighted_cost(publication, strategy))
             stretch = min(stretch, (cost / error) ** 0.5)
         return rescale(strategy, stretch**0.5 * (1 - 1e-12), up=False)
     allowed = publication.budget.as_rho()
-    spent = weighted_cost(publication, decomposition, strategy) / 2
+    spent = weighted_cost(publication, strategy) / 2
     scaled = rescale(strategy, float(spent / allowed) ** 0.5 * (1 + 1e-12), up=True)
-    if weighted_cost(publication, decomposition, scaled) / 2 > allowed:
+    if weighted_cost(publication, scaled) / 2 > allowed:
         raise PlanError("rounding left the plan above its budget; this is a defect, please report it.")
     return scaled
 

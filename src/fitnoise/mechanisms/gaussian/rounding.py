@@ -16,7 +16,8 @@ from fitnoise.algebra.operators import Operator
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.margins import PureStrategy
-from fitnoise.kernel.designs.sectors import MAX_SCALE, SAFE, Strategy, StrategyGroup, gains, largest_entry
+from fitnoise.kernel.designs.parts import SAFE, largest_entry
+from fitnoise.kernel.designs.sectors import MAX_SCALE, Strategy, StrategyGroup, gains
 from fitnoise.mechanisms.estimation import estimation
 from fitnoise.solving.sectors import Decomposition
 
@@ -49,7 +50,7 @@ def round_strategy(decomposition: Decomposition, factors: Sequence[Floats], bits
             mixing = np.rint(np.ldexp(triangles, exponents[:, None, None])).astype(np.int64)
             scales = np.ldexp(1.0, exponents)
         groups.append(StrategyGroup(group.attributes, group.sizes, group.basis, mixing, scales))
-    return Strategy(decomposition.sizes, decomposition.cells, tuple(groups))
+    return Strategy(decomposition.over, tuple(groups))
 
 
 def variances(decomposition: Decomposition, strategy: Strategy | PureStrategy) -> Floats:

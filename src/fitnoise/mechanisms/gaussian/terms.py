@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.designs._base import Design
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.solving.certificates import Terms
 from fitnoise.solving.sectors import Decomposition
@@ -30,3 +33,14 @@ def relaxation(decomposition: Decomposition, asked: Terms, achieved: Floats) -> 
     if asked.weights is not None and asked.trade is None:
         return float(asked.weights @ achieved) / float(asked.weights @ decomposition.variances)
     return float((achieved / decomposition.variances).max())
+
+
+def weighted_cost(publication: Publication, design: Design) -> Fraction:
+    """Max_o g² prof_o / r_o, exact, for cell budgets r: twice the ρ that a budget limits. Without them, Δ² of the unit.
+
+    Raises:
+        PlanError: the design measures records whose budget is 0.
+    """
+    budgets = publication.cell_budgets
+    axes, shares = ((), ()) if budgets is None else budgets.shares(publication.workload.domain)
+    return 2 * design.loss(publication.adjacency).relative(axes, shares)

@@ -30,7 +30,7 @@ from fitnoise.algebra import rules
 from fitnoise.errors import CapExceeded, PlanError, SingularStrategy, WorkloadError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.margins import LARGEST_SCALE, LEAST_SCALE, MeasuredMargin, PureStrategy
-from fitnoise.kernel.designs.sectors import largest_entry
+from fitnoise.kernel.designs.parts import largest_entry
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
 from fitnoise.mechanisms.gaussian.planning import Ideal, ideal
 from fitnoise.mechanisms.gaussian.rounding import cut, variances, variances_of
@@ -159,8 +159,8 @@ def _search(
         if weights is None:
             continue
         for margins in _whole(weights, publication.unit):
-            strategy = PureStrategy(d.sizes, d.cells, margins, LEAST_SCALE)
-            cost = float(strategy.unit_cost(publication.unit, drops=publication.source.drops))
+            strategy = PureStrategy(d.over, margins, LEAST_SCALE)
+            cost = float(strategy.unit_epsilon(publication.adjacency) ** 2)
             with contextlib.suppress(SingularStrategy):  # targets too far apart for these bits
                 reached = cost * relaxation(d, asked, variances(d, strategy))
                 found.append((reached, family, strategy, time.perf_counter() - begun))
@@ -432,9 +432,8 @@ def _settled(publication: Publication, d: Decomposition, strategy: PureStrategy)
     Raises:
         PlanError: a scale outside what the exact sampler can draw.
     """
-    drops = publication.source.drops
     if publication.budget is not None and publication.budget.pure is not None:
-        spent = strategy.unit_epsilon(publication.unit, drops=drops)
+        spent = strategy.unit_epsilon(publication.adjacency)
         scale = Fraction(strategy.scale) * spent / publication.budget.pure
         return _rescaled(strategy, _float_above(scale), up=True)
     reached, less = relaxation(d, terms(publication, d), variances(d, strategy)), 1e-12
@@ -469,7 +468,7 @@ def _improved(publication: Publication, d: Decomposition, family: str, settled: 
     found = [settled, *(_again(publication, d, settled, m) for m in _whole(weights, publication.unit))]
 
     def paid(strategy: PureStrategy) -> float:
-        cost = float(strategy.unit_cost(publication.unit, drops=publication.source.drops))
+        cost = float(strategy.unit_epsilon(publication.adjacency) ** 2)
         return _reached(publication, d, strategy) * cost
 
     return min(found, key=paid)
@@ -479,7 +478,7 @@ def _again(
     publication: Publication, d: Decomposition, like: PureStrategy, margins: tuple[MeasuredMargin, ...]
 ) -> PureStrategy:
     """Other queries, with the noise that just meets the targets, or that the budget buys."""
-    return _settled(publication, d, replace(like, margins=margins, scale=LEAST_SCALE))
+    return _settled(publication, d, replace(like, asked=margins, scale=LEAST_SCALE))
 
 
 def _adjusted(d: Decomposition, workload: Workload, strategy: PureStrategy) -> Decomposition | None:
@@ -512,11 +511,11 @@ def _rescaled(strategy: PureStrategy, scale: float, *, up: bool) -> PureStrategy
     """Another noise scale, cut to 32 bits, with all integers shifted so that it is at least LEAST_SCALE."""
     try:
         shift = max(0, math.frexp(LEAST_SCALE)[1] - math.frexp(scale)[1])
-        if max(largest_entry(m.rows) for m in strategy.margins) << shift > LARGEST_SCALE:
+        if max(largest_entry(m.rows) for m in strategy.asked) << shift > LARGEST_SCALE:
             raise OverflowError
         scale = float(cut(np.array([math.ldexp(scale, shift)]), up=up)[0])
-        margins = [MeasuredMargin(m.attributes, m.rows << shift) for m in strategy.margins]
-        return replace(strategy, margins=tuple(margins), scale=scale)
+        margins = [MeasuredMargin(m.attributes, m.rows << shift) for m in strategy.asked]
+        return replace(strategy, asked=tuple(margins), scale=scale)
     except (OverflowError, PlanError):
         raise PlanError(
             "the targets are too far apart in size, too tight or too loose for exact 64-bit noise; scale the queries "

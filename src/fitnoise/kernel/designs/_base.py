@@ -1,0 +1,154 @@
+"""What every design keeps to: the only thing `measure` knows of what it measures. Part of the trust kernel.
+
+A design is integers, and the chance added to them. What it costs, what must be counted for it, its exact answers and
+its draws are all computed from these integers, and nothing that an optimiser said enters.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, final
+
+from numpy.typing import NDArray
+
+from fitnoise.errors import PlanError
+from fitnoise.kernel.arrays import Exact, Floats, Integers
+from fitnoise.kernel.losses import Axes, Loss
+from fitnoise.kernel.units import Adjacency
+
+Margin = tuple[str, ...]
+"""Attributes by whose joint cells records are counted."""
+
+Answers = tuple[Exact, ...]
+"""What a design measures, in its own order: exact, or with noise."""
+
+WRAP = 2**62
+"""Entries bounded by this (for the declared number of records) are computed in int64, where a sum can wrap but never
+saturate: arithmetic modulo 2⁶⁴ is a homomorphism, so wrapping is post-processing and could only cost accuracy."""
+
+HELD = 2**22
+"""Numbers transformed, or drawn, at once."""
+
+
+class Counts(Protocol):
+    """Counted margins, and through them all that they hold."""
+
+    def __getitem__(self, wanted: Margin, /) -> NDArray[Any]:
+        """Counts over these attributes, in the order asked."""
+
+
+class Door(Protocol):
+    """The one entrance of chance: the functions of :mod:`fitnoise.kernel.noise`. Tests pass one that replays."""
+
+    def discrete_gaussians(self, scales: Floats, sizes: Integers) -> Integers:
+        """Draws of N_Z(0, σ²), so many of each scale, one after the other."""
+
+    def discrete_laplaces(self, scales: Floats, sizes: Integers) -> Integers:
+        """Draws of discrete Laplace noise, likewise."""
+
+    def categorical(self, weights: Sequence[int]) -> int:
+        """One of so many outputs, in proportion to integers."""
+
+    def by_distance(
+        self, alpha: Any, steps: Sequence[int], weights: Integers, top: int, place: Sequence[int]
+    ) -> tuple[int, ...]:
+        """A place of a box, in proportion to α^d times its weight."""
+
+    def clamped(self, alpha: Any, steps: Sequence[int], shape: Sequence[int], place: Sequence[int]) -> tuple[int, ...]:
+        """A place plus staircase noise, clamped to a box."""
+
+
+@final
+@dataclass(frozen=True)
+class Cells:
+    """Where records lie, for a design of tables: attributes whose values it treats alike, and the others.
+
+    exchangeable: attributes whose values are alike, in order. structured: those by whose joint cells queries differ, in
+    C order. Each with its number of values.
+
+    Raises:
+        PlanError: an attribute that appears twice.
+    """
+
+    exchangeable: Axes
+    structured: Axes
+
+    def __post_init__(self) -> None:
+        names = [name for name, _ in (*self.exchangeable, *self.structured)]
+        if len(set(names)) != len(names):
+            raise PlanError("a design names each attribute once; one appears twice.")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """n_a of every exchangeable attribute."""
+        return tuple(n for _, n in self.exchangeable)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the exchangeable attributes."""
+        return tuple(name for name, _ in self.exchangeable)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of values of the structured attributes."""
+        return tuple(n for _, n in self.structured)
+
+    @property
+    def size(self) -> int:
+        """How many joint cells of structured attributes there are, n_o."""
+        return math.prod(self.shape)
+
+
+class Design(abc.ABC):
+    """What is measured: integers, and the chance added to them.
+
+    **Guarantees**, which `check_design` tests for every design there is
+        * for data that are neighbours under an adjacency, the exact answers differ by no more than `loss` of it says,
+          in units of the noise that `draw` adds;
+        * nothing else in what `draw` gives depends on the data, nor does the width of integers;
+        * a design is never changed: what was computed of its integers stays true of them.
+    """
+
+    @abc.abstractmethod
+    def afresh(self, of: Adjacency) -> Self:
+        """The same integers, with nothing computed of them before: proven anew for this adjacency."""
+
+    @abc.abstractmethod
+    def margins(self) -> Collection[Margin]:
+        """What must be counted, by the names of attributes."""
+
+    @abc.abstractmethod
+    def loss(self, of: Adjacency) -> Loss:
+        """What measuring it costs one protected unit, exact.
+
+        Raises:
+            PlanError: nothing is proven for this adjacency: the cost is infinite.
+        """
+
+    @abc.abstractmethod
+    def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
+        """The answers before noise.
+
+        Args:
+            counts: of the data.
+            of: what neighbours are.
+            records: a public bound on the number of records; it chooses the width of integers.
+
+        Raises:
+            DataError: the data are not as they were declared. The message says nothing else of them.
+        """
+
+    @abc.abstractmethod
+    def draw(self, exact: Answers, door: Door) -> Answers:
+        """The noisy answers; `exact` may be overwritten."""
+
+    @abc.abstractmethod
+    def detail(self, of: Adjacency) -> dict[str, list[Any]]:
+        """What a ledger keeps of it: JSON values without floats."""
+
+    @abc.abstractmethod
+    def check(self, sizes: dict[str, int]) -> None:
+        """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""

@@ -1,0 +1,70 @@
+"""One answer of finitely many as a design: a question, and the mechanism that answers it. Part of the trust kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+
+from fitnoise.errors import PlanError
+from fitnoise.kernel.designs._base import Answers, Counts, Design, Door, Margin
+from fitnoise.kernel.designs.questions import FiniteQuery, Mechanism
+from fitnoise.kernel.domain import Domain
+from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.units import Adjacency
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Answer(Design):
+    """The answer to one question, drawn from the row of its true result.
+
+    query: what is asked. domain: of the records. mechanism: integers, proven private for the graph of the question.
+
+    **Guarantees**
+        * the loss is at least the largest log-ratio of two rows that a unit can turn into each other, for a graph that
+          is derived from the question anew, and a mechanism for another graph, or another ε, is refused;
+        * the answer is one exact draw.
+    """
+
+    query: FiniteQuery
+    domain: Domain
+    mechanism: Mechanism
+
+    def afresh(self, of: Adjacency) -> Answer:
+        """The same integers on the question's own graph, proven anew."""
+        return replace(self, mechanism=self.mechanism.anew(self.query.graph(self.domain, of)))
+
+    def check(self, sizes: dict[str, int]) -> None:
+        """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
+        if {a: x.size for a, x in self.domain.items()} != sizes:
+            raise PlanError("a question is about another domain than the publication.")
+
+    def margins(self) -> Collection[Margin]:
+        """What the question asks to be counted."""
+        return self.query.margins(self.domain)
+
+    def loss(self, of: Adjacency) -> Loss:
+        """Pure ε: g times what the answer costs one record."""
+        if not self.query.fits(self.domain, of, self.mechanism):
+            raise PlanError("the mechanisms of a plan are not those of its questions. Nothing was measured.")
+        return Loss.of_epsilon(of.records * self.mechanism.log_ratio(), by_cell=of.by_cell)
+
+    def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
+        """Where the true result is among all that there are: looked up, and refused, before anything is charged."""
+        del records  # the question declares its own bound
+        own = [counts[m] for m in self.query.margins(self.domain)]
+        place = self.mechanism.place(self.query.answer(self.domain, of, own))
+        return (np.atleast_1d(np.array(place, dtype=np.int64)),)
+
+    def draw(self, exact: Answers, door: Door) -> Answers:
+        """Which of its outputs the mechanism gave, from 0."""
+        ((place),) = exact
+        return (np.array([self.mechanism.drawn(tuple(place.tolist()), door)], dtype=np.int64),)
+
+    def detail(self, of: Adjacency) -> dict[str, list[Any]]:
+        """The question, the family of its mechanism, and its ε."""
+        epsilon = str(self.loss(of).epsilon)
+        return {"finite": [{"question": self.query.name, "family": self.mechanism.family, "epsilon": epsilon}]}

@@ -1,0 +1,134 @@
+"""An order: what is to be measured, for whom, and under which limits. All that `measure` is told. Trust kernel."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self, final
+
+from fitnoise.errors import DataError, PlanError
+from fitnoise.kernel.designs._base import Design
+from fitnoise.kernel.domain import Domain, attribute_document
+from fitnoise.kernel.losses import Axes, Loss
+from fitnoise.kernel.units import Account, Adjacency, DataSource, PrivacyUnit, account
+
+
+@final
+@dataclass(frozen=True)
+class Limit:
+    """What some or all designs may cost together.
+
+    what: "cap" or "budget". rho: at most this. designs: which of the order's; None for all. axes, shares: relative
+    budgets of the joint cells of some attributes, in C order; without any, all cells have the same.
+    """
+
+    what: str
+    rho: Fraction
+    designs: tuple[int, ...] | None = None
+    axes: Axes = ()
+    shares: tuple[float, ...] = ()
+
+
+@final
+@dataclass(frozen=True)
+class Size:
+    """How many records the data are declared to have. exactly: or at most."""
+
+    records: int
+    exactly: bool
+
+    def refuse(self, records: int) -> None:
+        """Raise DataError for data of another size, without saying how many records there are."""
+        if records > self.records or (self.exactly and records != self.records):
+            raise DataError(
+                f"the plan is for {'exactly' if self.exactly else 'at most'} {self.records:,} records, and the data "
+                "have another number. Correct `size`, if the number is public, and plan again. Nothing was measured "
+                "and nothing was charged."
+            )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Order:
+    """What is to be measured.
+
+    domain: of the records. source: the data, as publicly known. unit: who is protected. designs: what is measured.
+    plan: the hash by which later orders can name this one. mechanism: what it is called in a ledger.
+    limits: what it may cost. sizes: how many records there may be.
+    beside: hashes of plans measured on the very same records, with which it is composed. free: whether it must not
+    raise what is spent there.
+
+    Raises:
+        PlanError: no design, or one for another domain.
+    """
+
+    domain: Domain
+    source: DataSource
+    unit: PrivacyUnit
+    designs: tuple[Design, ...]
+    plan: str
+    mechanism: str
+    limits: tuple[Limit, ...] = ()
+    sizes: tuple[Size, ...] = ()
+    beside: tuple[str, ...] = ()
+    free: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.designs:
+            raise PlanError("an order without a design measures nothing.")
+        sizes = {a: x.size for a, x in self.domain.items()}
+        for design in self.designs:
+            design.check(sizes)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """When two databases are neighbours."""
+        return Adjacency(self.unit, drops=self.source.drops)
+
+    @property
+    def account(self) -> Account:
+        """What it is charged to: its data source and its privacy unit."""
+        return account(self.source, self.unit)
+
+    def afresh(self) -> Self:
+        """The same integers, with nothing computed of them before."""
+        return replace(self, designs=tuple(d.afresh(self.adjacency) for d in self.designs))
+
+    @cached_property
+    def losses(self) -> tuple[Loss, ...]:
+        """What each design costs one protected unit."""
+        return tuple(d.loss(self.adjacency) for d in self.designs)
+
+    @cached_property
+    def loss(self) -> Loss:
+        """What all of it costs one protected unit, exact."""
+        return sum(self.losses, Loss.nothing())
+
+    def against_limits(self) -> Iterator[tuple[str, Fraction, Fraction]]:
+        """(what, ρ that counts, ρ allowed) for every limit."""
+        for limit in self.limits:
+            over = range(len(self.losses)) if limit.designs is None else limit.designs
+            spent = sum((self.losses[i] for i in over), Loss.nothing())
+            yield limit.what, spent.relative(limit.axes, limit.shares), limit.rho
+
+    def charged(self) -> Loss:
+        """The loss as a ledger keeps it: every axis named by its attribute's whole definition."""
+        return self.loss.named({a: axis_key(self.domain, a) for a, _ in self.loss.axes})
+
+    def detail(self) -> dict[str, Any]:
+        """What a ledger keeps beside the cost: JSON values without floats."""
+        out: dict[str, Any] = {"plan": self.plan, "mechanism": self.mechanism, "rho": str(self.loss.rho)}
+        for design in self.designs:
+            for key, values in design.detail(self.adjacency).items():
+                out.setdefault(key, []).extend(values)
+        return out
+
+
+def axis_key(domain: Domain, name: str) -> str:
+    """An attribute's name with the SHA-256 of its whole definition: in two plans the same key, the same cells."""
+    document = json.dumps(attribute_document(domain[name]), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return f"{name}:{hashlib.sha256(document.encode('ascii')).hexdigest()}"

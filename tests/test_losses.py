@@ -1,0 +1,144 @@
+"""Losses: what adds up, and how, whatever is charged."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fitnoise.errors import LedgerError, PlanError
+from fitnoise.kernel import losses, privacy
+from fitnoise.kernel.ledger import ceil_dyadic
+from fitnoise.kernel.losses import Loss
+
+AXES = {"a": 2, "b": 3, "c": 1}
+
+rhos = st.fractions(0, 3, max_denominator=60)
+positive = st.fractions(Fraction(1, 60), 3, max_denominator=60)
+
+
+@st.composite
+def by_cells(draw):
+    names = draw(st.lists(st.sampled_from(sorted(AXES)), unique=True, max_size=3))
+    axes = tuple((a, AXES[a]) for a in names)
+    cells = math.prod(n for _, n in axes)
+    return Loss.of_cells(axes, draw(st.lists(rhos, min_size=cells, max_size=cells)))
+
+
+any_loss = st.one_of(
+    by_cells(), rhos.map(Loss.concentrated), st.builds(Loss.of_epsilon, positive, by_cell=st.booleans())
+)
+
+
+def everywhere(loss):
+    """ρ of what is not pure, in every joint cell of all axes, by hand."""
+    names = [a for a, _ in loss.axes]
+    order = [names.index(a) for a in sorted(names)]
+    held = np.array(loss.costs, dtype=object).reshape([n for _, n in loss.axes]).transpose(order)
+    return np.broadcast_to(
+        np.asarray(held).reshape([n if a in names else 1 for a, n in sorted(AXES.items())]),
+        [n for _, n in sorted(AXES.items())],
+    )
+
+
+@given(any_loss, any_loss, any_loss)
+def test_losses_add_in_any_order(a, b, c):
+    one, other = (a + b) + c, c + (b + a)
+    assert (one.rho, one.epsilon, one.pure, one.by_cell) == (other.rho, other.epsilon, other.pure, other.by_cell)
+    assert (one.profile is None) == (other.profile is None)
+    assert (everywhere(one) == everywhere(other)).all()
+    assert a + Loss.nothing() == a or not a.by_cell
+    assert (a + Loss.nothing()).rho == a.rho
+
+
+@given(by_cells(), by_cells())
+def test_cells_are_added_before_the_dearest_is_taken(a, b):
+    together = everywhere(a) + everywhere(b)
+    assert (everywhere(a + b) == together).all()
+    assert (a + b).rho == together.max() <= a.rho + b.rho
+    assert (a + b).profile.largest == ceil_dyadic(Fraction((a + b).rho))
+
+
+@given(st.lists(positive, min_size=1, max_size=4), st.booleans())
+def test_pure_answers_add_their_epsilon(epsilons, by_cell):
+    loss = sum((Loss.of_epsilon(e, by_cell=by_cell) for e in epsilons), Loss.nothing())
+    assert loss.epsilon == sum(epsilons)
+    assert loss.rho == sum(epsilons) ** 2 / 2
+    assert loss.profile is None
+    assert Fraction(loss.epsilon_at(1e-6)) >= loss.epsilon
+    assert loss.epsilon_at(1e-6) == loss.nominal_epsilon_at(0.5)
+    assert loss.mu == privacy.pure_mu(loss.epsilon)
+
+
+@given(st.lists(positive, max_size=3), positive)
+def test_beside_gaussian_noise_each_epsilon_adds_half_its_square_to_rho(epsilons, rho):
+    """And ε at δ is the less of two proven compositions."""
+    gaussian = Loss.of_cells((("a", 2),), [rho, Fraction(0)])
+    loss = sum((Loss.of_epsilon(e, by_cell=True) for e in epsilons), gaussian)
+    implied = sum((e**2 / 2 for e in epsilons), Fraction(0))
+    assert loss.epsilon is None
+    assert loss.rho == rho + implied
+    assert loss.profile.values == tuple(-(-x * 2**64 // 1) for x in (rho + implied, implied))
+    joined = privacy.zcdp_epsilon(loss.rho, 1e-6)
+    apart = Fraction(privacy.zcdp_epsilon(rho, 1e-6)) + sum(epsilons)
+    assert loss.epsilon_at(1e-6) <= joined
+    assert loss.epsilon_at(1e-6) == joined or Fraction(loss.epsilon_at(1e-6)) >= apart
+    assert loss.nominal_epsilon_at(1e-6) <= loss.epsilon_at(1e-6) * (1 + 1e-9)
+    assert loss.mu == pytest.approx(math.hypot(math.sqrt(2 * rho), *(privacy.pure_mu(e) for e in epsilons)))
+
+
+@given(by_cells(), st.lists(st.floats(0.01, 1), min_size=6, max_size=6))
+def test_a_budget_is_relative_to_its_cells(loss, shares):
+    axes = (("a", 2), ("b", 3))
+    table = np.array([Fraction(x) for x in shares], dtype=object).reshape(2, 3, 1)
+    assert loss.relative(axes, shares) == (everywhere(loss) / table).max()
+    assert loss.relative((), ()) == loss.rho
+
+
+def test_records_with_no_budget_may_not_be_measured():
+    loss = Loss.of_cells((("a", 2),), [Fraction(1), Fraction(0)])
+    assert loss.relative((("a", 2),), (1.0, 0.0)) == 1
+    with pytest.raises(PlanError, match="relative budget is 0"):
+        loss.relative((("a", 2),), (0.0, 1.0))
+
+
+def test_too_many_joint_cells_cost_what_the_dearest_do(monkeypatch):
+    monkeypatch.setattr(losses, "PROFILE_CELLS", 5)
+    a = Loss.of_cells((("a", 2),), [Fraction(1), Fraction(2)])
+    b = Loss.of_cells((("b", 3),), [Fraction(1), Fraction(3), Fraction(2)])
+    assert (a + b).axes == ()
+    assert ((a + b).rho, (a + b).by_cell) == (5, True)
+    many = Loss.of_cells((("a", 2), ("b", 3)), [Fraction(x) for x in range(6)])
+    assert (many + a).axes == many.axes  # no new cells
+    assert many.profile.axes == ()
+    assert many.profile.largest == many.rho == 5
+
+
+def test_axes_may_be_named_anew():
+    loss = Loss.of_cells((("a", 2),), [Fraction(1), Fraction(2)])
+    assert loss.named({"a": "a:1f", "b": "x"}).axes == (("a:1f", 2),)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Loss.concentrated(0.5), "Fraction"),
+        (lambda: Loss.concentrated(Fraction(-1)), "Fraction"),
+        (lambda: Loss.of_epsilon(float("nan"), by_cell=True), "Fraction"),
+        (lambda: Loss.of_cells((("a", 2),), [Fraction(1)]), "one cost for each"),
+        (lambda: Loss.of_cells((("a", 1), ("a", 1)), [Fraction(1)]), "each axis once"),
+        (lambda: Loss((("a", 1),), (Fraction(1),), (), by_cell=False), "nothing is known of cells"),
+        (lambda: Loss.of_cells((("a", 1),), [Fraction(1)]) + Loss.of_cells((("a", 2),), [Fraction(1)] * 2), "sizes"),
+    ],
+)
+def test_what_is_no_loss(make, said):
+    with pytest.raises(LedgerError, match=rf"{said}.*nothing was charged"):
+        make()
+
+
+def test_a_cost_beyond_all_numbers_is_no_number():
+    assert losses.rounded_up(Fraction(1, 3)) > Fraction(1, 3)
+    with pytest.raises(PlanError, match="more than a number can say"):
+        losses.rounded_up(Fraction(10) ** 400)
