@@ -64,7 +64,7 @@ def line(kind, n, total):
     goal = fn.Objective(fn.Goal.TOTAL_ERROR if total else fn.Goal.FIT_FOR_USE)
     asked = fn.Publication(workload(kind, n), objective=goal, privacy=fn.Privacy.PURE)
     begun = time.perf_counter()
-    plan = matrix.plan(asked)
+    plan = matrix.search(asked).part
     seconds = time.perf_counter() - begun
     rows = plan.numbers
     bound = plan.bound * (rows if total else 1)  # the total of unit targets is their number

@@ -10,7 +10,7 @@ from fitnoise.algebra import rules
 from fitnoise.algebra.operators import Total
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, PureStrategy
 from fitnoise.kernel.designs.sectors import StrategyGroup
-from fitnoise.reading.tables import Rebuilt
+from fitnoise.mechanisms.rebuilding import Rebuilt
 from fitnoise.solving.certificates import NOBODY
 
 

@@ -27,8 +27,8 @@ from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
 from fitnoise.kernel.counting import HistogramCounter
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, PureStrategy
+from fitnoise.mechanisms import rebuilding as reconstruct
 from fitnoise.planning.plan import Plan
-from fitnoise.reading import tables as reconstruct
 from fitnoise.request.publication import Goal
 from fitnoise.request.targets import Kind
 from fitnoise.solving.certificates import lower_bound

@@ -9,6 +9,7 @@ import fitnoise as fn
 import zoo
 from conftest import zoo_plan
 from dense import dense_bound
+from designs import remade
 from fitnoise.errors import PlanError
 from fitnoise.solving import sectors
 from fitnoise.solving.certificates import NOBODY, Certificate, Evidence, Pairs, Terms, lower_bound
@@ -179,7 +180,7 @@ def test_evidence_is_about_the_plan_s_own_neighbours(pairs):
     plan = fn.plan(zoo.WORKLOADS["prefix"](), unit=unit)
     other = Evidence(np.ones(8 if pairs is None else 1), plan.evidence.numbers, pairs)
     with pytest.raises(PlanError, match="goes with replace-one neighbours"):
-        _ = dataclasses.replace(plan, evidence=other).bound
+        _ = remade(plan, evidence=other).bound
 
 
 def test_a_certificate_cannot_claim_to_beat_its_bound():

@@ -11,7 +11,7 @@ import zoo
 from dense import rebuilt_tables
 from fitnoise import data
 from fitnoise.kernel import noise
-from fitnoise.reading import tables as reconstruct
+from fitnoise.mechanisms import rebuilding as reconstruct
 from fitnoise.request.documents import load_spec
 from fitnoise.request.targets import z_score
 from laws import released

@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 import fitnoise as fn
+from designs import remade
 from fitnoise.errors import BudgetExceeded, CapExceeded, DataError, PlanError, ReleaseError, SpecError, WorkloadError
 from fitnoise.interfaces.cli import main
 from fitnoise.kernel import measure as measuring
@@ -390,9 +391,9 @@ def test_plans_are_read_back_and_verified(privacy, tmp_path):
 
 def test_a_plan_without_its_mechanisms_is_refused(plan):
     with pytest.raises(PlanError, match="not those of its questions"):
-        replace(plan, finite=plan.finite[:2])
+        remade(plan, finite=plan.finite[:2])
     with pytest.raises(PlanError, match="not those of its questions"):
-        replace(plan, finite=plan.finite[::-1])
+        remade(plan, finite=plan.finite[::-1])
     document = json.loads(plan.to_json())
     del document["finite"]
     with pytest.raises(PlanError, match="one mechanism for each question"):
@@ -402,7 +403,7 @@ def test_a_plan_without_its_mechanisms_is_refused(plan):
 def test_a_dearer_mechanism_is_not_taken_for_the_question(plan):
     dear = choose(replace(QUESTIONS["sum"], epsilon=Fraction(2)), DOMAIN, Adjacency()).mechanism
     with pytest.raises(PlanError, match="not those of its questions"):
-        replace(plan, finite=(dear, *plan.finite[1:]))
+        remade(plan, finite=(dear, *plan.finite[1:]))
 
 
 def test_labels_are_not_taken_on_trust(plan, tmp_path, rng, monkeypatch):
@@ -411,7 +412,7 @@ def test_labels_are_not_taken_on_trust(plan, tmp_path, rng, monkeypatch):
     labels = (0, 36, *range(1, 36))
     moved = replace(mechanism, graph=finite.QueryGraph(labels, mechanism.graph.structure))
     with pytest.raises(PlanError, match="not those of its questions"):
-        replace(plan, finite=(moved, *plan.finite[1:]))
+        remade(plan, finite=(moved, *plan.finite[1:]))
 
 
 def test_integers_cannot_be_changed_after_they_are_proven():

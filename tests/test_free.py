@@ -15,6 +15,7 @@ import zoo
 from charges import loss
 from conftest import zoo_plan
 from dense import cell_order, strategy_matrix
+from designs import remade
 from fitnoise.errors import BudgetExceeded, GapNotReached, LedgerError, PlanError, SpecError
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
@@ -48,7 +49,7 @@ def two_of_a_kind():
 
 def alongside(plan, *hashes):
     """The same measurements, promised to be on the records of other plans, and at any price."""
-    return replace(plan, publication=replace(plan.publication, beside=hashes, free=False))
+    return remade(plan, publication=replace(plan.publication, beside=hashes, free=False))
 
 
 def three_sets():
@@ -310,7 +311,7 @@ def test_a_pattern_is_as_free_as_its_tables():
     assert plan.relaxation == pytest.approx(other.relaxation, rel=2 * GAP)
     assert plan.rho == pytest.approx(other.rho, rel=2 * GAP)
     assert [t.name for t in plan.tables] == [t.name for t in other.tables] == workload.tables.names
-    assert [t.tables for t in plan.parts] == [2, 1, 1]
+    assert [t.tables for t in plan.summaries] == [2, 1, 1]
 
 
 def test_the_order_of_attributes_and_new_attributes_do_not_matter():

@@ -80,9 +80,9 @@ LINES = {
 @pytest.mark.parametrize(("name", "goal"), LINES, ids=lambda x: x if isinstance(x, str) else x.goal.value)
 def test_the_best_strategies_known_are_found(name, goal):
     found = known(name, goal)
-    assert 1 <= found.plan.ratio <= LINES[name, goal][1] * SLACK
-    assert found.plan.bound <= found.plan.value
-    assert found.plan.relaxation <= 1 + EXACT
+    assert 1 <= found.part.ratio <= LINES[name, goal][1] * SLACK
+    assert found.part.bound <= found.plan.value
+    assert found.part.relaxation <= 1 + EXACT
 
 
 @pytest.mark.parametrize(("name", "goal", "promised"), [("prefix 64", TOTAL, 3.25), ("prefix 64", WORST, 3.50)])
@@ -103,16 +103,16 @@ def test_what_is_promised_of_prefixes(name, goal, promised):
 )
 def test_long_prefixes_keep_their_promise_and_beat_any_gaussian_noise(n, goal, best, promised):
     found = searched(prefix(n), goal)
-    assert found.plan.ratio <= min(best * SLACK, promised)
-    assert found.plan.ratio < THRESHOLD
+    assert found.part.ratio <= min(best * SLACK, promised)
+    assert found.part.ratio < THRESHOLD
     assert found.candidates[0].family == "cells and sums"
 
 
 def test_a_single_sum_needs_no_more_than_its_own_noise():
     """Where the bound is half of what Laplace noise of this variance costs: the ratio is 1 by the choice of units."""
     found = searched(ordered(5, fn.table(variance=1.0)))
-    assert found.plan.ratio == pytest.approx(1, rel=1e-3)
-    assert found.plan.epsilon() == pytest.approx(math.sqrt(2), rel=1e-6)
+    assert found.part.ratio == pytest.approx(1, rel=1e-3)
+    assert found.part.epsilon() == pytest.approx(math.sqrt(2), rel=1e-6)
 
 
 # --- families ---------------------------------------------------------------------------------------------
@@ -122,14 +122,14 @@ def test_a_single_sum_needs_no_more_than_its_own_noise():
 def test_the_plan_is_the_cheapest_of_all_that_was_tried(name, goal):
     found = known(name, goal)
     first = found.candidates[0]
-    assert (first.epsilon, first.ratio) == (found.plan.epsilon(), found.plan.ratio)
-    assert first.family in found.plan.status
+    assert (first.epsilon, first.ratio) == (found.part.epsilon(), found.plan.ratio)
+    assert first.family in found.part.status
     epsilons = [c.epsilon for c in found.candidates]
     assert epsilons == sorted(epsilons)
     assert "every cell on its own" in {c.family for c in found.candidates}
     assert len({c.family for c in found.candidates}) == len(found.candidates)
     for c in found.candidates:
-        assert c.ratio == pytest.approx(found.plan.ratio * (c.epsilon / first.epsilon) ** 2)
+        assert c.ratio == pytest.approx(found.part.ratio * (c.epsilon / first.epsilon) ** 2)
         assert c.answers > 0
         assert c.seconds >= 0
 
@@ -160,7 +160,7 @@ def test_cells_and_hierarchies_cost_what_linear_algebra_says(name, goal):
     # cheaper cells are raised to what the dearest pays, so it may be better than the tree itself
     assert by_name["best hierarchy"] <= best * (1 + 1e-5)
     assert by_name["best hierarchy"] >= 0.8 * best
-    assert found.plan.epsilon() <= min(best, dense_epsilon(np.eye(n), w, goal)) * (1 + 1e-5)
+    assert found.part.epsilon() <= min(best, dense_epsilon(np.eye(n), w, goal)) * (1 + 1e-5)
 
 
 @pytest.mark.parametrize(("name", "goal"), [("prefix 64", TOTAL), ("prefix 64", WORST), ("ranges 64", TOTAL)])
@@ -274,7 +274,7 @@ def test_progress_tells_the_epsilon_reached(neighbours):
     told = []
     unit = fn.PrivacyUnit(neighbours=neighbours)
     publication = fn.Publication(prefix(8), privacy="pure", unit=unit)
-    plan = matrix.plan(publication, progress=lambda i, e: told.append((i, e)))
+    plan = matrix.search(publication, progress=lambda i, e: told.append((i, e))).part
     steps, epsilons = zip(*told, strict=True)
     assert list(steps) == sorted(set(steps))
     assert list(epsilons) == sorted(epsilons, reverse=True)
@@ -295,7 +295,7 @@ def test_more_answers_than_can_be_held_are_refused_with_what_to_do(monkeypatch):
         fn.plan(gallery.marginal_tables((4, 4), orders=(2,)), privacy="pure")
     found = searched(gallery.marginal_tables((4, 4), orders=(1,)))  # pairs would be too many, singles are not
     assert [c.family for c in found.candidates] == ["margins"]
-    assert found.plan.strategy.answers == 8
+    assert found.part.strategy.answers == 8
 
 
 # --- numbers that look drawn ------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import pytest
 import fitnoise as fn
 from conftest import zoo_plan
 from dense import cell_order, split, strategy_matrix, with_sectors
+from designs import remade
 from fitnoise.errors import BudgetExceeded, CapExceeded, DataError, LedgerError, PlanError
 from fitnoise.kernel import losses, noise
 from fitnoise.kernel import measure as measuring
@@ -319,7 +320,7 @@ def test_the_charge_is_the_exact_cost_rounded_up(name, records, neighbours, monk
 
 def for_unit(made, unit, **more):
     """The same integers, to protect another unit. Their evidence may not be for it; their price is, and that counts."""
-    plan = replace(made, publication=replace(made.publication, unit=unit, **more))
+    plan = remade(made, publication=replace(made.publication, unit=unit, **more))
     vars(plan)["hash"] = made.hash
     return plan
 
@@ -327,7 +328,7 @@ def for_unit(made, unit, **more):
 def tampered(plan, change, sector=-1):
     sectors = list(plan.strategy.sectors)
     sectors[sector] = change(sectors[sector])
-    return replace(plan, strategy=with_sectors(plan.strategy, sectors))
+    return remade(plan, strategy=with_sectors(plan.strategy, sectors))
 
 
 @pytest.mark.parametrize(
@@ -414,7 +415,7 @@ def test_a_record_more_moves_the_answers_by_the_profile_of_its_cell(plan, rng, m
 def test_a_record_that_is_dropped_moves_nothing(column, plan, people, monkeypatch):
     quiet(monkeypatch, 4)
     source = replace(plan.publication.source, outside_domain=DROP)
-    plan = replace(plan, publication=replace(plan.publication, source=source))
+    plan = remade(plan, publication=replace(plan.publication, source=source))
     base = run(plan, counter_of(plan, people, outside_domain=DROP))
     more = people.iloc[:1].astype(object)
     more.loc[:, column] = None
@@ -426,7 +427,7 @@ def test_a_unit_of_several_records_attains_its_cost(plan, monkeypatch):
     """All its records in the dearest cell: nothing cheaper than g² is safe."""
     quiet(monkeypatch)
     unit = fn.PrivacyUnit("person", max_records=3)
-    plan = replace(plan, publication=replace(plan.publication, unit=unit))
+    plan = remade(plan, publication=replace(plan.publication, unit=unit))
     domain, d = plan.publication.workload.domain, plan.decomposition
     profile = plan.strategy.profile()
     dearest = dict(zip(d.structured, np.unravel_index(profile.index(max(profile)), d.shape), strict=True))
@@ -513,7 +514,7 @@ def two_of_a_kind(records=1):
 
 
 def beside(plan, *others):
-    return replace(plan, publication=replace(plan.publication, beside=tuple(o.hash for o in others)))
+    return remade(plan, publication=replace(plan.publication, beside=tuple(o.hash for o in others)))
 
 
 def counted(plan, ledger, counts=None):
@@ -524,7 +525,7 @@ def counted(plan, ledger, counts=None):
 @pytest.mark.parametrize("records", [1, 3])
 def test_the_profile_charged_is_what_a_record_costs_in_each_cell(records, plan, monkeypatch):
     quiet(monkeypatch)
-    plan = replace(plan, publication=replace(plan.publication, unit=fn.PrivacyUnit("person", records)))
+    plan = remade(plan, publication=replace(plan.publication, unit=fn.PrivacyUnit("person", records)))
     domain, d = plan.publication.workload.domain, plan.decomposition
     with Ledger(":memory:") as ledger:
         entry = counted(plan, ledger).charge
@@ -674,7 +675,7 @@ def wrapped(x):
 def with_bound(name, max_records):
     made = zoo_plan(name)
     source = replace(made.publication.source, max_records=max_records)
-    return replace(made, publication=replace(made.publication, source=source))
+    return remade(made, publication=replace(made.publication, source=source))
 
 
 def exact_answers(plan, counts):
@@ -744,9 +745,8 @@ def test_within_the_bound_int64_is_exact(name, monkeypatch):
 def test_the_width_of_integers_depends_on_the_plan_alone(max_records, any_plan, rng, monkeypatch):
     quiet(monkeypatch)
     publication = any_plan.publication
-    plan = replace(
-        any_plan, publication=replace(publication, source=replace(publication.source, max_records=max_records))
-    )
+    source = replace(publication.source, max_records=max_records)
+    plan = remade(any_plan, publication=replace(publication, source=source))
     domain = publication.workload.domain
     widths = [
         [y.dtype for y in run(plan, HistogramCounter(counts, domain)).answers[0]]
@@ -876,7 +876,7 @@ def test_counts_of_another_domain_are_refused(monkeypatch):
 def test_an_edited_plan_above_its_own_limit_is_refused(limit, monkeypatch):
     monkeypatch.setattr(noise, "discrete_gaussians", each(never))
     plan = tampered(zoo_plan("prefix"), lambda s: replace(s, mixing=100 * s.mixing))
-    plan = replace(plan, publication=replace(plan.publication, **{limit: fn.Budget(rho=Fraction(5))}))
+    plan = remade(plan, publication=replace(plan.publication, **{limit: fn.Budget(rho=Fraction(5))}))
     domain = plan.publication.workload.domain
     with Ledger(":memory:") as ledger:
         with pytest.raises(CapExceeded, match=f"more than the {limit} it declares"):

@@ -12,6 +12,7 @@ import fitnoise as fn
 import zoo
 from conftest import zoo_plan
 from dense import layouts, workload_matrix, workload_variances
+from designs import remade
 from fitnoise.errors import PlanError
 from fitnoise.mechanisms.gaussian import formulation
 from fitnoise.request.publication import CellBudgets, ErrorWeights, Goal, Objective
@@ -390,7 +391,7 @@ def check_against_matrices(plan, monkeypatch):
     """The same plan, read again with every table as a matrix."""
     assert any(not isinstance(x.queries, np.ndarray) for x in layouts(plan.decomposition))
     monkeypatch.setattr(sectors, "TALL", 10**9)
-    dense = dataclasses.replace(plan)
+    dense = remade(plan)
     assert all(isinstance(x.queries, np.ndarray) for x in layouts(dense.decomposition))
     np.testing.assert_allclose(plan.variances, dense.variances, rtol=EXACT)
     assert plan.exact_cost == dense.exact_cost

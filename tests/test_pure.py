@@ -12,17 +12,17 @@ from scipy import stats
 import fitnoise as fn
 import zoo
 from dense import merged_matrix, strategy_matrix
-from designs import over
+from designs import over, plan_of, remade
 from fitnoise.errors import CapExceeded, PlanError, SingularStrategy, SpecError, WorkloadError
 from fitnoise.kernel import noise
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, MeasuredMargin, PureStrategy
 from fitnoise.kernel.ledger import ceil_dyadic
 from fitnoise.kernel.units import Adjacency
 from fitnoise.laboratory import gallery
+from fitnoise.mechanisms import rebuilding as reconstruct
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.laplace.estimate import filled, integer_margins
 from fitnoise.planning.plan import Plan
-from fitnoise.reading import tables as reconstruct
 from laws import check_mechanism, check_plan
 from tolerances import EXACT, SIGNIFICANCE
 
@@ -213,11 +213,11 @@ def test_a_strategy_that_does_not_answer_is_refused():
     d = plan.decomposition
     blind = PureStrategy(d.over, (MeasuredMargin((0,), np.array([[1]])),), 2.0**14)
     with pytest.raises(SingularStrategy, match="shows attributes"):
-        fn.Plan(replace(plan.publication, workload=workload), blind, plan.evidence, "made up").variances  # noqa: B018
+        plan_of(replace(plan.publication, workload=workload), blind, plan.evidence, "made up").variances  # noqa: B018
     prefix = planned("prefix")
     one = PureStrategy(prefix.decomposition.over, (MeasuredMargin((), np.ones((1, 8), dtype=np.int64)),), 2.0**14)
     with pytest.raises(SingularStrategy, match="tell apart"):
-        fn.Plan(prefix.publication, one, prefix.evidence, "made up").variances  # noqa: B018
+        plan_of(prefix.publication, one, prefix.evidence, "made up").variances  # noqa: B018
 
 
 def test_a_strategy_that_only_rounding_makes_invertible_is_refused():
@@ -226,14 +226,14 @@ def test_a_strategy_that_only_rounding_makes_invertible_is_refused():
     rows = np.array([[-1, 5, -7], [8, 4, 3]])
     forged = PureStrategy(honest.decomposition.over, (MeasuredMargin((), rows),), 2.0**14)
     with pytest.raises(SingularStrategy, match="could not be rebuilt"):
-        fn.Plan(honest.publication, forged, honest.evidence, "made up").variances  # noqa: B018
+        plan_of(honest.publication, forged, honest.evidence, "made up").variances  # noqa: B018
 
 
 def test_a_plan_s_noise_is_never_coarse():
     """Below that, half-widths and intervals of many numbers at once would rely on what is not proven."""
     plan = planned("prefix")
     with pytest.raises(PlanError, match="scale of at least 16384"):
-        replace(plan, strategy=replace(plan.strategy, scale=2.0**13))
+        remade(plan, strategy=replace(plan.strategy, scale=2.0**13))
 
 
 # --- what may be asked ------------------------------------------------------------------------------------

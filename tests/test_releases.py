@@ -16,10 +16,10 @@ import pytest
 
 import fitnoise as fn
 from dense import split, with_sectors, workload_matrix
+from designs import plan_of
 from fitnoise import publishing
 from fitnoise.errors import BudgetExceeded, DataError, LedgerError, PlanError, ReleaseError
 from fitnoise.kernel import noise
-from fitnoise.planning.plan import Plan
 from fitnoise.reading import release as releases
 from fitnoise.reading.files import engine, read_parquet
 from fitnoise.request.targets import z_score
@@ -608,7 +608,7 @@ def test_what_cannot_be_rebuilt_or_written_is_found_out_before_the_charge(tmp_pa
     first, *others = SMALL.strategy.sectors
     alike = np.repeat(first.mixing[-1:], len(first.mixing), axis=0)  # every row the same: the charge would buy nothing
     strategy = with_sectors(SMALL.strategy, [replace(first, mixing=alike), *others])
-    lost = Plan(SMALL.publication, strategy, SMALL.evidence, SMALL.status)
+    lost = plan_of(SMALL.publication, strategy, SMALL.evidence, SMALL.status)
     for directory in (None, tmp_path / "r"):
         with pytest.raises(PlanError, match="singular"):
             fn.release(lost, COUNTS, ledger=ledger, directory=directory)

@@ -22,10 +22,10 @@ from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
 from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.designs import sectors as strategy
+from fitnoise.mechanisms import rebuilding as reconstruct
 from fitnoise.mechanisms.gaussian import formulation
 from fitnoise.mechanisms.gaussian.alike import Alike
 from fitnoise.mechanisms.gaussian.formulation import Formulation
-from fitnoise.reading import tables as reconstruct
 from fitnoise.solving import combined, lexicographic, sectors
 from fitnoise.solving.certificates import Terms
 from fitnoise.solving.sectors import decompose

@@ -11,6 +11,7 @@ import fitnoise as fn
 import reference as ref
 import zoo
 from conftest import zoo_plan
+from designs import remade
 from fitnoise.errors import GapNotReached, SpecError, WorkloadError
 from fitnoise.planning import what_if
 from fitnoise.request.publication import CellBudgets, ErrorWeights, Goal, Objective
@@ -322,7 +323,7 @@ def test_a_gap_out_of_reach_is_refused():
 
 @pytest.mark.parametrize("delta", [1e-20, 1e-6, 0.6, 1 - 1e-9])
 def test_privacy_curves_are_the_plan_s_own_epsilons(delta):
-    plan = replace(zoo_plan("prefix"), publication=replace(zoo_plan("prefix").publication, delta=delta))
+    plan = remade(zoo_plan("prefix"), publication=replace(zoo_plan("prefix").publication, delta=delta))
     curve = what_if.privacy_curve(plan)
     assert delta in curve.delta
     assert ((curve.delta > 0) & (curve.delta < 1)).all()

@@ -641,8 +641,8 @@ def test_the_parts_of_a_plan_sum_up_their_tables(case):
     """One line per table or pattern: all its numbers and its whole price, and of its worst number the margins."""
     plan = fn.plan(fn.Workload(LETTERS, PLANNED[case]))
     w = plan.publication.workload
-    assert len(plan.parts) == len(w.tables.parts)
-    for start, part, summary in zip(w.tables.starts, w.tables.parts, plan.parts, strict=False):
+    assert len(plan.summaries) == len(w.tables.parts)
+    for start, part, summary in zip(w.tables.starts, w.tables.parts, plan.summaries, strict=False):
         count = 1 if isinstance(part, fn.Table) else len(part)
         own = plan.tables[start : start + count]
         assert summary.name == (part.name if isinstance(part, fn.Table) else part.describe())
@@ -655,7 +655,7 @@ def test_the_parts_of_a_plan_sum_up_their_tables(case):
         assert summary.achieved_moe / summary.target_moe == pytest.approx(max(ratios), rel=EXACT)
         assert {t.confidence for t in own} == {summary.confidence}
     assert [plan.tables[i] for i in (-1, 0)] == [plan.summary(len(w.tables) - 1), plan.summary(0)]
-    assert sum(t.price for t in plan.parts) == pytest.approx(1)
+    assert sum(t.price for t in plan.summaries) == pytest.approx(1)
 
 
 # --- patterns, once more: what is said of those that are none -----------------------------------------------------

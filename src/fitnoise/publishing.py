@@ -62,18 +62,18 @@ def release(
         with contextlib.ExitStack() as stack:
             stage = None if directory is None else stack.enter_context(staged(Path(directory)))
             tell("opening the data")
-            counter = open_counter(data, plan.publication.workload.domain, source)
+            counter = open_counter(data, plan.publication.domain, source)
             tell("rehearsing without data")
             written = () if stage is None else to_write(plan, tables)
-            blank = _rehearse(plan, stage, written)
+            _rehearse(plan, stage, written)
             book = ledger if isinstance(ledger, Ledger) else stack.enter_context(Ledger(ledger))
             tell("counting, charging and measuring")
             measured = measure(plan.order, counter, book, progress=lambda x: tell(f"counting, {x:.0%}"))
             fate = "The data were measured before: the charge stays in the ledger."
-            answers, *drawn = measured.answers
+            count = len(plan.groups)
+            answers = [y for part in measured.answers[:count] for y in part]
+            drawn = measured.answers[count:]
             result = Release(plan, answers, measured.charge, [int(x.item()) for (x,) in drawn])
-            if plan.setting is not None:
-                result.simulated = blank.simulated
             if stage is not None:
                 tell("writing the tables")
                 result._fill(stage, written)
@@ -82,15 +82,16 @@ def release(
     return result
 
 
-def _rehearse(plan: Plan, stage: Path | None, written: Sequence[str]) -> Release:
+def _rehearse(plan: Plan, stage: Path | None, written: Sequence[str]) -> None:
     """Rebuild and write the release of answers that are all zero: whatever fails here has cost nothing."""
-    blank = Release(plan, [np.zeros(n, dtype=np.int64) for n in plan.strategy.lengths], outputs=[0] * len(plan.finite))
+    lengths = [n for part in plan.groups for n in part.strategy.lengths]
+    blank = Release(plan, [np.zeros(n, dtype=np.int64) for n in lengths], outputs=[0] * len(plan.finite))
     _ = blank.finite
-    _ = plan.estimation.whiteners
-    if plan.setting is not None:
-        _ = blank.simulated  # of the plan alone: what it takes is taken before the charge
-    for group in plan.decomposition.tables:
-        _ = blank[plan.publication.workload.tables[int(group.tables[0])].name]
+    for part, biased in zip(plan.groups, blank.biased, strict=True):
+        _ = part.estimation.whiteners
+        if biased is not None:
+            _ = biased.simulated  # of the plan alone: what it takes is taken before the charge
+        for group in part.decomposition.tables:
+            _ = blank[part.publication.workload.tables[int(group.tables[0])].name]
     if stage is not None:
         blank._fill(stage, written)
-    return blank

@@ -41,7 +41,7 @@ from fitnoise.kernel.ledger import Entry, Ledger, ceil_dyadic
 from fitnoise.kernel.profiles import Charged
 from fitnoise.kernel.units import Account, Privacy, account
 from fitnoise.mechanisms.projection import planning as projection
-from fitnoise.planning.choosing import compare, mechanisms_of, with_finite
+from fitnoise.planning.choosing import assembled, compare, mechanisms_of
 from fitnoise.planning.choosing import plan as make_plan
 from fitnoise.planning.free import free
 from fitnoise.planning.plan import Plan
@@ -219,10 +219,10 @@ def compare_command(spec: Path, epsilon: float | None, delta: float | None, outp
 def _compare_settings(publication: Publication, output: Path | None, as_json: bool) -> None:
     """Every index and temperature that was simulated for a small database."""
     with progress("planning") as tell:
-        tables = replace(publication, finite=())
+        (tables,) = publication.groups
         chosen = projection.choose(tables, progress=lambda i, _: tell(f"stage {i} of 4"))
         answers = mechanisms_of(publication)
-    made, choice = with_finite(chosen.plan, answers, publication), chosen.choice
+    made, choice = assembled(publication, [chosen.part], answers), chosen.choice
     if output is not None:
         _write_whole(output, made.to_json())
         say(f"wrote {output}")
@@ -374,7 +374,7 @@ def release_command(
                 "plan": plan.hash,
                 "beside": list(plan.publication.beside),
                 "increase": float(rise),
-                "tables": [t.name for t in plan.parts],
+                "tables": [t.name for t in plan.summaries],
                 "finite": finite_answers(done),
                 "written": "all" if len(written) == len(tables) else list(written),
                 "balance": balance_document(balance),
@@ -428,7 +428,7 @@ def tables_command(directory: Path, names: tuple[str, ...], output: Path | None,
         if as_json:
             emit_json({"plan": result.plan.hash, "directory": str(output), "files": files})
     elif not names:
-        tables = result.plan.tables if every else result.plan.parts
+        tables = result.plan.tables if every else result.plan.summaries
         if as_json:
             found = {"finite": finite_answers(result)} if result.finite else {}
             emit_json({"plan": result.plan.hash, "tables": tables_document(tables), **found})

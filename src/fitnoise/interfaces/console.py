@@ -16,8 +16,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from fitnoise.interfaces.report import called, database, price_line, proof, shared, targets_line
 from fitnoise.mechanisms.finite.choosing import Made
+from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.planning.plan import Plan
-from fitnoise.planning.summaries import TableSummary
 from fitnoise.reading.release import Release
 from fitnoise.request.publication import Goal, Publication
 
@@ -142,7 +142,7 @@ def show_plan(plan: Plan) -> None:
                 f"{t.achieved_moe:.4g}",
                 f"{t.price:.1%}",
             )
-            for t in plan.parts
+            for t in plan.summaries
         ],
         numeric=(1, 3, 4, 5),
     )

@@ -9,8 +9,9 @@ from typing import Any
 from fitnoise.kernel.ledger import Quote
 from fitnoise.kernel.units import Neighbours, Region
 from fitnoise.mechanisms.finite.choosing import Made
+from fitnoise.mechanisms.projection.view import View
+from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.planning.plan import Plan
-from fitnoise.planning.summaries import TableSummary
 from fitnoise.reading.release import Release
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.request.workloads import Table, Tables
@@ -60,7 +61,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
                 "achieved_moe": t.achieved_moe,
                 "price": t.price,
             }
-            for t in plan.parts
+            for t in plan.summaries
         ],
         "finite": finite_document(plan),
         "setting": None if plan.setting is None else vars(plan.setting),
@@ -170,7 +171,7 @@ def database(plan: Plan) -> Iterator[str]:
     if small is None or setting is None:
         return
     estimate = ("an entropic estimate" if setting.temperature else "the nearest answers") + " of one histogram"
-    if plan.head is not None:
+    if View(plan.only).head is not None:
         estimate = "Algorithm 1 of the paper as printed"
     yield (
         f"database   {'exactly' if small.region is Region.EXACTLY else 'at most'} {small.size:,} records: {estimate}, "

@@ -18,11 +18,14 @@ import pandas as pd
 
 from fitnoise.errors import CapExceeded, PlanError, SpecError, WorkloadError
 from fitnoise.kernel.designs.questions import FiniteQuery
+from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import DataSource, Privacy, PrivacyUnit
+from fitnoise.mechanisms._base import Effort
 from fitnoise.mechanisms.finite.choosing import Made, choose
 from fitnoise.mechanisms.gaussian import planning as fit_for_use
 from fitnoise.mechanisms.laplace import planning as matrix
-from fitnoise.mechanisms.projection import planning as projection
+from fitnoise.mechanisms.registry import mechanism_for
+from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
 from fitnoise.request.publication import Budget, CellBudgets, Objective, Publication, SmallDatabase
 from fitnoise.request.workloads import Workload
@@ -110,31 +113,13 @@ def plan(
         finite=finite,
         small=small,
     )
-    asked = replace(publication, finite=()) if publication.finite else publication
-    if asked.small is not None:
-        if refine or start is not None or device is not None:
-            raise PlanError(
-                "a plan for a small database is not refined, nor started from another, nor made on a device. No plan "
-                "was made."
-            )
-        made = projection.plan(asked, gap=gap, progress=progress)
-    elif asked.privacy is Privacy.ZCDP:
-        made = fit_for_use.plan(
-            asked,
-            gap=gap,
-            refine=refine,
-            start=start,
-            device=device,
-            max_iterations=max_iterations,
-            progress=progress,
-        )
-    elif refine or gap is not None:
-        raise PlanError("a plan is refined, and a gap asked for, with privacy = 'zcdp' only. No plan was made.")
-    elif asked.privacy is Privacy.PURE:
-        made = matrix.plan(asked, progress=progress)
-    else:
-        made = compare(asked, device=device, progress=progress).plan
-    return with_finite(made, mechanisms_of(publication), publication)
+    if publication.privacy is Privacy.AUTO and publication.groups:
+        if refine or gap is not None:
+            raise PlanError("a plan is refined, and a gap asked for, with privacy = 'zcdp' only. No plan was made.")
+        return compare(publication, device=device, progress=progress).plan
+    effort = Effort(gap, refine, None if start is None else start.only, device, max_iterations, progress)
+    parts = [mechanism_for(tables).plan(tables, effort) for tables in publication.groups]
+    return assembled(publication, parts, mechanisms_of(publication))
 
 
 def mechanisms_of(publication: Publication) -> tuple[Made, ...]:
@@ -148,22 +133,21 @@ def mechanisms_of(publication: Publication) -> tuple[Made, ...]:
     return tuple(choose(q, domain, publication.adjacency) for q in publication.finite)
 
 
-def with_finite(made: Plan, chosen: tuple[Made, ...], publication: Publication) -> Plan:
-    """The plan of the tables, with the finite answers beside them.
+def assembled(publication: Publication, parts: Sequence[TablePart], chosen: Sequence[Made]) -> Plan:
+    """The plan of parts for tables, with the mechanisms of finite questions beside them.
 
     Raises:
         CapExceeded: together they cost more than the cap.
     """
-    if not chosen:
-        return made
-    asked = replace(made.publication, finite=publication.finite)
-    whole = replace(made, publication=asked, finite=tuple(c.mechanism for c in chosen))
-    if not _fits(whole):
+    made = Plan.of(publication, parts, [c.mechanism for c in chosen])
+    if not _fits(made):
+        tables = sum((p.loss for p in parts), Loss.nothing())
+        own = f"the tables cost ρ = {float(tables.rho):.6g}, and " if parts else ""
         raise CapExceeded(
-            f"the tables cost ρ = {made.rho:.6g}, and with the finite answers ρ = {whole.rho:.6g}, more than the cap. "
-            "Loosen the tables' targets, give the questions a smaller ε, or raise the cap. No plan was made."
+            f"{own}with the finite answers ρ = {made.rho:.6g}, more than the cap. Loosen the tables' targets, give the "
+            "questions a smaller ε, or raise the cap. No plan was made."
         )
-    return whole
+    return made
 
 
 @final
@@ -234,7 +218,12 @@ def compare(
             "made."
         )
     made = mechanisms_of(whole)
-    asked = replace(whole, finite=()) if whole.finite else whole
+    if len(whole.groups) != 1:
+        raise PlanError(
+            f"pure and Gaussian noise are compared for tables of one part; the publication has {len(whole.groups)}. No "
+            "plan was made."
+        )
+    (asked,) = whole.groups
     posed = {Privacy.ZCDP: replace(asked, privacy=Privacy.ZCDP), Privacy.PURE: _pure(asked)}
     begun = time.perf_counter()
     gaussian = fit_for_use.plan(replace(posed[Privacy.ZCDP], cap=None), device=device, progress=progress)
@@ -243,7 +232,7 @@ def compare(
     found: matrix.Search | None = None
     with contextlib.suppress(WorkloadError, PlanError):  # too large for the search, or out of reach of its noise
         found = matrix.search(replace(posed[Privacy.PURE], cap=None), progress=progress)
-        both[Privacy.PURE] = replace(found.plan, publication=posed[Privacy.PURE])
+        both[Privacy.PURE] = replace(found.part, publication=posed[Privacy.PURE])
     delta = asked.delta if asked.budget is None or asked.budget.delta is None else asked.budget.delta
     lines = [
         Alternative(
@@ -257,9 +246,9 @@ def compare(
         )
     ]
     if found is not None:
-        least, error = found.candidates[0].epsilon, math.sqrt(found.plan.relaxation)
+        least, error = found.candidates[0].epsilon, math.sqrt(found.part.relaxation)
         for c in found.candidates:
-            epsilon = c.epsilon if asked.budget is None else found.plan.epsilon()
+            epsilon = c.epsilon if asked.budget is None else found.part.epsilon()
             more = 1.0 if asked.budget is None else c.epsilon / least
             lines.append(Alternative(Privacy.PURE, c.family, epsilon, error * more, c.ratio, c.answers, c.seconds))
     lines.sort(key=lambda a: a.epsilon if asked.budget is None else a.error)
@@ -273,15 +262,15 @@ def compare(
     other = next((a for a in lines if a.privacy is not chosen.privacy), None)
     if other is None:
         told = replace(best, status=f"{best.status}; pure noise cannot be planned for this")
-        return Comparison(with_finite(told, made, whole), tuple(lines), made)
+        return Comparison(assembled(replace(told.publication, finite=whole.finite), [told], made), tuple(lines), made)
     words = "pure noise" if other.privacy is Privacy.PURE else f"Gaussian noise at delta = {delta:g}"
     share = other.epsilon / chosen.epsilon if asked.budget is None else other.error / chosen.error
     what = "epsilon" if asked.budget is None else "margins"
     told = replace(best, status=f"{best.status}; {words} would take {share:.4g} times the {what}")
-    return Comparison(with_finite(told, made, whole), tuple(lines), made)
+    return Comparison(assembled(replace(told.publication, finite=whole.finite), [told], made), tuple(lines), made)
 
 
-def _fits(made: Plan) -> bool:
+def _fits(made: Plan | TablePart) -> bool:
     """Whether the plan costs at most its cap."""
     cap = made.publication.cap
     return cap is None or made.exact_rho <= cap.as_rho()

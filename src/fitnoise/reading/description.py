@@ -6,12 +6,8 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-import numpy as np
-
-from fitnoise.kernel.designs.margins import PureStrategy
-from fitnoise.planning.documents import scales_document
+from fitnoise.mechanisms.summaries import FiniteSummary
 from fitnoise.planning.plan import Plan
-from fitnoise.planning.summaries import FiniteSummary
 from fitnoise.request.documents import Spec
 from fitnoise.request.workloads import AtMost, Table
 
@@ -23,12 +19,12 @@ def describe(plan: Plan, written: Sequence[str]) -> dict[str, Any]:
     """What release.json says: made from the plan and the names of the tables that have files."""
     publication = plan.publication
     unit = publication.unit
-    every = len(written) == len(publication.workload.tables)
+    every = len(written) == sum(len(p.workload.tables) for p in publication.groups)
     return {
         "fitnoise_release": FORMAT,
         "title": publication.title,
         "plan": plan.hash,
-        "mechanism": _describe_noise(plan),
+        **_said(plan, [p.mechanism.describe(p) for p in plan.groups], "mechanism"),
         "charge": {
             "rho": str(plan.exact_rho),
             **({} if plan.exact_epsilon is None else {"pure_epsilon": str(plan.exact_epsilon)}),
@@ -49,29 +45,16 @@ def describe(plan: Plan, written: Sequence[str]) -> dict[str, Any]:
                 "confidence": s.confidence,
                 "achieved_moe": s.achieved_moe,
             }
-            for s, part in zip(plan.parts, publication.workload.tables.parts, strict=True)
+            for s, part in zip(
+                plan.summaries, (x for p in plan.groups for x in p.publication.workload.tables.parts), strict=True
+            )
         ],
         **({"finite": [_describe_finite(s) for s in plan.finite_summaries]} if plan.finite else {}),
         "written": "all" if every else list(written),
-        "values": UNBIASED if plan.setting is None else BIASED if plan.head is None else PRINTED,
+        **_said(plan, [p.mechanism.words(p) for p in plan.groups], "values"),
         "spec": Spec.of(publication).document(),
         "versions": {name: metadata.version(name) for name in ("fitnoise", "opendp", "numpy", "duckdb")},
     }
-
-
-UNBIASED = "unbiased estimates; they may be negative and are not rounded"
-
-BIASED = (
-    "biased_value: biased towards what a database of the declared size can give, counts of one synthetic histogram; "
-    "simulated_rmse: its root mean squared error on public histograms, the largest over their kinds, a guide and no "
-    "promise; unbiased_value, std_error, moe: unbiased estimates from the same noisy answers, which may be negative "
-    "and are not rounded"
-)
-"""What release.json says of the values of tables."""
-
-PRINTED = BIASED.replace(
-    ", counts of one synthetic histogram", " as in Algorithm 1 of Nikolov (2015), and may be negative"
-)
 
 
 def _describe_finite(s: FiniteSummary) -> dict[str, Any]:
@@ -90,41 +73,11 @@ def _describe_finite(s: FiniteSummary) -> dict[str, Any]:
     }
 
 
-def _describe_noise(plan: Plan) -> dict[str, Any]:
-    names = np.array(plan.decomposition.exchangeable, dtype=object)
-    small, setting = plan.publication.small, plan.setting
-    known: dict[str, Any] = {}
-    if small is not None and setting is not None:
-        known = {
-            "size": small.size,
-            "region": small.region.value,
-            "index": setting.index,
-            "temperature": setting.temperature,
-            "variant": small.variant.value,
-        }
-    if isinstance(plan.strategy, PureStrategy):
-        return {
-            "name": plan.mechanism,
-            "noise": "independent discrete Laplace on integers",
-            "scale": scales_document(np.array([plan.strategy.scale]))[0],
-            "margins": [
-                {"attributes": [str(names[a]) for a in m.attributes], "answers": n}
-                for m, n in zip(plan.strategy.asked, plan.strategy.lengths, strict=True)
-            ],
-        }
-    return {
-        "name": plan.mechanism,
-        **known,
-        "noise": "independent discrete Gaussian on integers",
-        "scales": [
-            {
-                "attributes": names[g.attributes].tolist(),
-                "answers": g.answers.tolist(),
-                "scales": scales_document(g.scales),
-            }
-            for g in plan.strategy.groups
-        ],
-    }
+def _said(plan: Plan, each: list[Any], key: str) -> dict[str, Any]:
+    """What is said of the tables: once where they are of one part, else part by part; nothing without tables."""
+    if not each:
+        return {}
+    return {key: each[0]} if len(plan.groups) == 1 else {f"{key}s" if key == "mechanism" else key: each}
 
 
 def _explain_columns(table: Table) -> dict[str, str]:

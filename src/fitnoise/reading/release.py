@@ -38,13 +38,12 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.domain import plain
 from fitnoise.kernel.ledger import Entry
+from fitnoise.mechanisms import rebuilding
+from fitnoise.mechanisms._base import Biased
 from fitnoise.mechanisms.finite.accuracy import accuracy
 from fitnoise.mechanisms.finite.priors import uniform
-from fitnoise.mechanisms.laplace import laplace_sums
-from fitnoise.mechanisms.laplace.estimate import PureEstimation
-from fitnoise.mechanisms.projection.planning import SimulatedErrors, simulated_errors
+from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
-from fitnoise.reading import tables as reconstruct
 from fitnoise.reading.description import describe
 from fitnoise.reading.files import (
     DECIMALS,
@@ -63,7 +62,6 @@ from fitnoise.reading.files import (
     to_json,
     write_parquet,
 )
-from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import slug, some
 from fitnoise.request.workloads import table as ask
 
@@ -124,10 +122,11 @@ class Release(Mapping[str, pd.DataFrame]):
 
     Args:
         plan: the plan that was measured.
-        answers: its noisy answers, per sector.
+        answers: the noisy answers of its tables, per group of sectors or measured margin, part after part.
         charge: the ledger's entry, when this release was just made.
         outputs: what was drawn for each question with finitely many answers.
-        histogram: of a small database, as it was released; None computes it from the answers.
+        histograms: of parts for small databases, by place among the plan's parts for tables, as they were released;
+            others are computed from the answers.
 
     **Guarantees**
         * each value is an unbiased estimate (and may therefore be negative or not whole); of a small database each
@@ -144,92 +143,109 @@ class Release(Mapping[str, pd.DataFrame]):
         answers: Sequence[Exact],
         charge: Entry | None = None,
         outputs: Sequence[int] = (),
-        histogram: Floats | None = None,
+        histograms: Mapping[int, Floats] | None = None,
     ) -> None:
         self.plan = plan
         self.answers = tuple(answers)
         self.charge = charge
         self.outputs = tuple(outputs)
-        self._histogram = histogram
+        self._histograms = dict(histograms or {})
         counts = [m.outputs for m in plan.finite]
         if len(counts) != len(self.outputs) or not all(0 <= o < n for o, n in zip(self.outputs, counts, strict=True)):
             raise ReleaseError("the outputs drawn are not those of the plan's finite questions.")
 
     @cached_property
-    def _rebuilt(self) -> reconstruct.Rebuilt:
-        return reconstruct.Rebuilt(self.plan, self.answers)
+    def _own(self) -> tuple[tuple[Exact, ...], ...]:
+        """The noisy answers of each part for tables."""
+        ends = np.cumsum([len(p.estimation.lengths) for p in self.plan.groups]).tolist()
+        if ends and ends[-1] != len(self.answers):
+            raise ReleaseError("the noisy answers are not those of this plan; nothing was rebuilt.")
+        return tuple(self.answers[i:j] for i, j in zip([0, *ends], ends, strict=False))
 
     @cached_property
-    def projected(self) -> reconstruct.Projected:
-        """Of a small database, the tables of its synthetic histogram; ReleaseError of others."""
-        return reconstruct.Projected(self.plan, self.answers, self._histogram)
+    def _rebuilt(self) -> tuple[rebuilding.Rebuilt, ...]:
+        return tuple(rebuilding.Rebuilt(p, y) for p, y in zip(self.plan.groups, self._own, strict=True))
 
     @cached_property
-    def simulated(self) -> SimulatedErrors:
-        """Of a small database, the simulated errors of its biased values, by table row."""
-        return simulated_errors(self.plan)
+    def biased(self) -> tuple[Biased | None, ...]:
+        """For each part for tables its biased values, of a small database; None of others."""
+        pairs = enumerate(zip(self.plan.groups, self._own, strict=True))
+        return tuple(p.mechanism.biased(p, y, self._histograms.get(i)) for i, (p, y) in pairs)
 
     @property
     def histogram(self) -> pd.DataFrame:
         """Of a small database, its synthetic records: a nonnegative number for every joint cell of what tables show.
 
         Raises:
-            ReleaseError: the release is of no small database.
+            ReleaseError: the release is of no small database, or of several.
         """
-        counts = self.projected.histogram
-        if self.plan.head is not None:
-            raise ReleaseError("the variant of the paper has answers that are those of no histogram.")
-        frame = _cells(self.plan)
-        frame["synthetic_records"] = counts
+        frames = [self.synthetic(i) for i in histograms(self.plan)]
+        if len(frames) != 1:
+            raise ReleaseError(
+                f"the release has {len(frames)} synthetic histograms: one is of each part for a small database, "
+                "and the variant of the paper has answers that are those of no histogram."
+            )
+        return frames[0]
+
+    def synthetic(self, i: int) -> pd.DataFrame:
+        """The synthetic records of the i-th part for tables, where it is one for a small database."""
+        found = self.biased[i]
+        if found is None or not found.whole:
+            raise ReleaseError("this part of the release has no synthetic histogram.")
+        frame = _cells(self.plan.groups[i])
+        frame["synthetic_records"] = found.histogram
         return frame
 
     def __getitem__(self, name: str) -> pd.DataFrame:
-        known = self.plan.publication.workload.tables
-        if name not in known.numbered:
-            raise KeyError(f"no table {name!r}; the release has {some(known.names)}")
-        biased = None if self.plan.setting is None else self.projected.table(name)
-        return self._frame(name, self._rebuilt.table(name), biased)
+        i = self._part(name)
+        if i is None:
+            raise KeyError(f"no table {name!r}; the release has {some(list(self))}")
+        return self._frame(i, name, self._rebuilt[i].table(name))
 
-    def _frame(self, name: str, values: Floats, biased: Floats | None = None) -> pd.DataFrame:
-        workload = self.plan.publication.workload
+    def _part(self, name: object) -> int | None:
+        """The place of the part for tables that has a table."""
+        places = (i for i, p in enumerate(self.plan.groups) if name in p.publication.workload.tables.numbered)
+        return next(places, None)
+
+    def _frame(self, i: int, name: str, values: Floats) -> pd.DataFrame:
+        part, biased = self.plan.groups[i], self.biased[i]
+        workload = part.publication.workload
         table = workload[name]
-        std_error = np.sqrt(self.plan.table_variances(name)).ravel()
+        std_error = np.sqrt(part.table_variances(name)).ravel()
         frame = label_frame(table.labels(workload.domain))
         if biased is not None:
-            layout = self.plan.decomposition.layout(workload.number(name))
-            errors = self.simulated.worst[layout.rows].reshape(layout.inner_shape).transpose(layout.transpose)
-            frame["biased_value"] = biased.ravel()
+            layout = part.decomposition.layout(workload.number(name))
+            errors = biased.simulated.worst[layout.rows].reshape(layout.inner_shape).transpose(layout.transpose)
+            frame["biased_value"] = biased.table(name).ravel()
             frame["simulated_rmse"] = errors.ravel()
         frame["value" if biased is None else "unbiased_value"] = values.ravel()
         frame["std_error"] = std_error
-        frame["moe"] = self.plan.table_margins(name).ravel()
+        frame["moe"] = part.table_margins(name).ravel()
         return frame
 
     def frames(self) -> Iterator[tuple[str, pd.DataFrame]]:
         """All tables, by name, rebuilt many at a time; not in the order of the workload."""
-        names = self.plan.publication.workload.tables.names
-        if self.plan.setting is not None:
-            yield from ((name, self[name]) for name in names)
-            return
-        for which, stack in self._rebuilt.stacks():
-            for t, values in zip(which.tolist(), stack, strict=True):
-                yield names[t], self._frame(names[t], values)
+        for i, rebuilt in enumerate(self._rebuilt):
+            names = rebuilt.part.publication.workload.tables.names
+            for which, stack in rebuilt.stacks():
+                for t, values in zip(which.tolist(), stack, strict=True):
+                    yield names[t], self._frame(i, names[t], values)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.plan.publication.workload.tables.numbered
+        return self._part(name) is not None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.plan.publication.workload.tables.names)
+        return (name for p in self.plan.groups for name in p.publication.workload.tables.names)
 
     def __len__(self) -> int:
-        return len(self.plan.publication.workload.tables)
+        return sum(len(p.publication.workload.tables) for p in self.plan.groups)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Release):
             return NotImplemented
-        mine, theirs = (np.concatenate([y.astype(object) for y in x.answers]) for x in (self, other))
+        mine, theirs = ([int(x) for y in r.answers for x in y.tolist()] for r in (self, other))
         same = self.plan.hash == other.plan.hash and self.outputs == other.outputs
-        return same and bool(np.array_equal(mine, theirs))
+        return same and mine == theirs
 
     def __hash__(self) -> int:
         return hash(self.plan.hash)
@@ -277,16 +293,26 @@ class Release(Mapping[str, pd.DataFrame]):
         Raises:
             ReleaseError: an unknown table or coefficients of another shape.
         """
-        gamma = self.plan.publication.workload.confidence if confidence is None else confidence
-        variance = reconstruct.covariance(self.plan, combination, combination)
-        value = math.fsum((np.asarray(c) * self._rebuilt.table(name)).sum() for name, c in combination.items())
+        gamma = self.plan.publication.confidence if confidence is None else confidence
+        for name in combination:
+            if name not in self:
+                raise ReleaseError(f"no table {name!r}; the release has {some(list(self))}.")
+        own: dict[int, dict[str, Floats]] = {}
+        for name, coefficients in combination.items():
+            own.setdefault(self._part(name) or 0, {})[name] = coefficients
+        parts = [(self.plan.groups[i], self._rebuilt[i], asked) for i, asked in own.items()]
+        variance = math.fsum(rebuilding.covariance(p, asked, asked) for p, _, asked in parts)
+        value = math.fsum((np.asarray(c) * r.table(name)).sum() for _, r, asked in parts for name, c in asked.items())
         std_error = math.sqrt(max(variance, 0.0))
-        moe = z_score(gamma) * std_error
-        if isinstance(self.plan.estimation, PureEstimation):
-            parts = self.plan.estimation.noise_coefficients(reconstruct.pulled(self.plan, combination))
-            values, counts = np.unique(np.abs(parts), return_counts=True)
-            scale = self.plan.estimation.strategy.scale
-            moe = float(laplace_sums.half_width(values[None], scale, gamma, counts.astype(np.float64))[0])
+        if len(parts) > 1 and not all(p.mechanism.normal for p, _, _ in parts):
+            raise ReleaseError(
+                "the numbers come from parts with different kinds of noise, and no interval of proven coverage is "
+                "known for their sum; ask for the numbers of each part on their own."
+            )
+        if not parts:
+            return Estimate(0.0, 0.0, 0.0, gamma)
+        part, _, asked = parts[0]
+        moe = part.mechanism.combined(part, lambda: rebuilding.pulled(part, asked), std_error, gamma)
         return Estimate(value, std_error, moe, gamma)
 
     def sum(
@@ -309,9 +335,9 @@ class Release(Mapping[str, pd.DataFrame]):
         Example:
             `release.sum("state by wages", state=["Ohio", "Iowa"], wages="200,000 or more")`
         """
-        workload = self.plan.publication.workload
         if table not in self:
             raise ReleaseError(f"no table {table!r}; the release has {some(list(self))}.")
+        workload = self.plan.group(table).publication.workload
         labels = workload[table].labels(workload.domain)
         asked = {**(where or {}), **columns}
         for column in asked:
@@ -347,12 +373,13 @@ class Release(Mapping[str, pd.DataFrame]):
             _write(stage / "plan.json", self.plan.to_json())
             _write(stage / "release.json", to_json(describe(self.plan, written)))
             with engine() as files:
-                digest = answers_digest(self.answers)
-                write_parquet(files, self._measurements(), stage / MEASUREMENTS, sha256=digest)
-                if has_histogram(self.plan):
-                    cells = self.histogram
-                    write_parquet(files, cells, stage / f"{HISTOGRAM}.parquet")
-                    _write(stage / f"{HISTOGRAM}.csv", csv_text(cells))
+                if self.plan.groups:
+                    digest = answers_digest(self.answers)
+                    write_parquet(files, self._measurements(), stage / MEASUREMENTS, sha256=digest)
+                for i, base in histograms(self.plan).items():
+                    cells = self.synthetic(i)
+                    write_parquet(files, cells, stage / f"{base}.parquet")
+                    _write(stage / f"{base}.csv", csv_text(cells))
                 if self.outputs:
                     write_parquet(files, self._drawn(), stage / OUTPUTS, sha256=outputs_digest(self.outputs))
                     _write(stage / ANSWERS, finite_csv(self))
@@ -385,48 +412,57 @@ class Release(Mapping[str, pd.DataFrame]):
         """
         folder = Path(directory)
         plan = Plan.from_json(read_text(folder / "plan.json"))
-        with engine() as files:
-            frame = read_parquet(files, folder / MEASUREMENTS)
-            words = metadata_of(files, folder / MEASUREMENTS)
-        sector, row = _places(plan)
-        if list(frame.columns) != ["sector", "row", "answer"] or not frame[["sector", "row"]].equals(
-            pd.DataFrame({"sector": sector, "row": row})
-        ):
-            raise ReleaseError("the noisy answers are not those of this plan.")
-        given = frame["answer"].to_numpy()
-        try:
-            numbers = given.copy() if given.dtype == np.int64 else np.array([int(x) for x in given], dtype=object)
-        except (TypeError, ValueError):
-            raise ReleaseError("a noisy answer is not a whole number.") from None
-        answers = np.split(numbers, np.cumsum(plan.strategy.lengths)[:-1])
-        written = _column(answers)
-        same = written.dtype == given.dtype and np.array_equal(written, given)
-        if not same or words != {"sha256": answers_digest(answers)}:
-            raise ReleaseError("the noisy answers were altered after they were written.")
+        answers = _read_answers(plan, folder) if plan.groups else []
         outputs = _read_outputs(plan, folder) if plan.finite else ()
-        return cls(plan, answers, outputs=outputs, histogram=_read_histogram(plan, folder))
+        return cls(plan, answers, outputs=outputs, histograms=_read_histograms(plan, folder))
 
 
-def has_histogram(plan: Plan) -> bool:
-    """Whether a release has a synthetic histogram: of a small database, but not of the paper's variant."""
-    return plan.setting is not None and plan.head is None
-
-
-def _cells(plan: Plan) -> pd.DataFrame:
-    """The joint cells that a small database is looked at in, a row each."""
-    return label_frame(ask(*plan.decomposition.structured, variance=1.0).labels(plan.publication.workload.domain))
-
-
-def _read_histogram(plan: Plan, folder: Path) -> Floats | None:
-    """The synthetic histogram of a small database, as it was written."""
-    if not has_histogram(plan):
-        return None
+def _read_answers(plan: Plan, folder: Path) -> list[Exact]:
+    """The noisy answers of the tables, as they were written."""
     with engine() as files:
-        frame = read_parquet(files, folder / f"{HISTOGRAM}.parquet")
-    counts = frame.get("synthetic_records")
-    if counts is None or counts.dtype != np.float64 or not frame.drop(columns="synthetic_records").equals(_cells(plan)):
-        raise ReleaseError("the histogram is not one of this plan's cells.")
-    return counts.to_numpy()
+        frame = read_parquet(files, folder / MEASUREMENTS)
+        words = metadata_of(files, folder / MEASUREMENTS)
+    sector, row = _places(plan)
+    if list(frame.columns) != ["sector", "row", "answer"] or not frame[["sector", "row"]].equals(
+        pd.DataFrame({"sector": sector, "row": row})
+    ):
+        raise ReleaseError("the noisy answers are not those of this plan.")
+    given = frame["answer"].to_numpy()
+    try:
+        numbers = given.copy() if given.dtype == np.int64 else np.array([int(x) for x in given], dtype=object)
+    except (TypeError, ValueError):
+        raise ReleaseError("a noisy answer is not a whole number.") from None
+    lengths = [n for p in plan.groups for n in p.strategy.lengths]
+    answers = np.split(numbers, np.cumsum(lengths)[:-1])
+    written = _column(answers)
+    same = written.dtype == given.dtype and np.array_equal(written, given)
+    if not same or words != {"sha256": answers_digest(answers)}:
+        raise ReleaseError("the noisy answers were altered after they were written.")
+    return list(answers)
+
+
+def histograms(plan: Plan) -> dict[int, str]:
+    """The parts for tables that have a synthetic histogram, by place, and the name of its files without the ending."""
+    places = [i for i, p in enumerate(plan.groups) if p.mechanism.synthetic(p)]
+    return {i: HISTOGRAM if len(places) == 1 else f"{HISTOGRAM}_{n}" for n, i in enumerate(places, 1)}
+
+
+def _cells(part: TablePart) -> pd.DataFrame:
+    """The joint cells that a small database is looked at in, a row each."""
+    return label_frame(ask(*part.decomposition.structured, variance=1.0).labels(part.publication.domain))
+
+
+def _read_histograms(plan: Plan, folder: Path) -> dict[int, Floats]:
+    """The synthetic histograms of small databases, as they were written."""
+    found = {}
+    for i, base in histograms(plan).items():
+        with engine() as files:
+            frame = read_parquet(files, folder / f"{base}.parquet")
+        counts, cells = frame.get("synthetic_records"), _cells(plan.groups[i])
+        if counts is None or counts.dtype != np.float64 or not frame.drop(columns="synthetic_records").equals(cells):
+            raise ReleaseError("the histogram is not one of this plan's cells.")
+        found[i] = counts.to_numpy()
+    return found
 
 
 def _read_outputs(plan: Plan, folder: Path) -> tuple[int, ...]:
@@ -448,21 +484,21 @@ def to_write(plan: Plan, tables: Iterable[str] | None) -> tuple[str, ...]:
     Raises:
         ReleaseError: an unknown table, a table twice, or more tables than files make sense for.
     """
-    known = plan.publication.workload.tables
+    known = {name: i for i, name in enumerate(n for p in plan.groups for n in p.publication.workload.tables.names)}
     if tables is None:
         if len(known) > MAX_FILES:
             raise ReleaseError(
                 f"{len(known):,} tables would be written as two files each; at most {MAX_FILES:,} are. Name the tables "
                 "to write, or none: each can be rebuilt from the release at any time."
             )
-        return tuple(known.names)
+        return tuple(known)
     given = [tables] if isinstance(tables, str) else list(tables)
     for name in given:
-        if name not in known.numbered:
-            raise ReleaseError(f"no table {name!r} to write; the release has {some(known.names)}.")
+        if name not in known:
+            raise ReleaseError(f"no table {name!r} to write; the release has {some(list(known))}.")
     if len(set(given)) != len(given):
         raise ReleaseError("a table to write is named twice.")
-    return tuple(sorted(given, key=known.numbered.__getitem__))
+    return tuple(sorted(given, key=known.__getitem__))
 
 
 def _choose(shown: Sequence[str | int], wanted: Any) -> Floats:
@@ -515,6 +551,6 @@ def _plain_label(label: Any) -> Any:
 
 def _places(plan: Plan) -> tuple[Exact, Exact]:
     """Number of the sector, or measured margin, and of the row in it, for every noisy answer."""
-    sizes = plan.strategy.portions
+    sizes = np.concatenate([p.strategy.portions for p in plan.groups])
     starts = np.cumsum(sizes) - sizes
     return np.repeat(np.arange(len(sizes)), sizes), np.arange(sizes.sum()) - np.repeat(starts, sizes)

@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -22,18 +23,18 @@ import pandas as pd
 
 from fitnoise.errors import FitnoiseError, ReleaseError
 from fitnoise.kernel.domain import RESERVED
+from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.description import describe
 from fitnoise.reading.files import csv_text, engine, metadata_of, read_parquet, read_text, to_json
 from fitnoise.reading.release import (
     ANSWERS,
     GAP,
-    HISTOGRAM,
     MEASUREMENTS,
     OUTPUTS,
     Release,
     finite_csv,
-    has_histogram,
+    histograms,
     to_write,
 )
 from fitnoise.request.publication import Goal
@@ -136,16 +137,9 @@ def _verify_plan(text: str) -> tuple[Verification, Plan | None]:
         lambda: _check_document(plan, text),
         lambda: f"SHA-256 {_sha256(text)}",
     )
-    log.add(
-        "the dual weights prove the bound and the gap",
-        lambda: _check_gap(plan),
-        lambda: f"{plan.value:.9g} reached ≥ bound {plan.bound:.9g}, {_told_distance(plan)}",
-    )
-    log.add(
-        "the targets are met",
-        lambda: _check_targets(plan),
-        lambda: _told_targets(plan),
-    )
+    for part in plan.groups:
+        log.add("the dual weights prove the bound and the gap", partial(_check_gap, part), partial(_told_gap, part))
+        log.add("the targets are met", partial(_check_targets, part), partial(_told_targets, part))
     if plan.finite:
         log.add(
             "the finite answers cost what they say",
@@ -167,37 +161,38 @@ def _check_document(plan: Plan, text: str) -> str | None:
     return None if written == text else "the text is not in the form in which plans are written"
 
 
-def _check_gap(plan: Plan) -> str | None:
-    asked, proven = plan.publication.gap, plan.gap
+def _check_gap(part: TablePart) -> str | None:
+    asked, proven = part.publication.gap, part.gap
     if asked is not None and proven > asked + 1e-12:  # what the sums of a bound may differ by
         return f"a gap of {asked:.1e} was asked for; {proven:.1e} is proven"
     return None
 
 
+def _told_gap(part: TablePart) -> str:
+    far = f"gap {part.gap:.1e}" if part.exact_epsilon is None else f"{part.ratio:.4g} times it"
+    return f"{part.value:.9g} reached ≥ bound {part.bound:.9g}, {far}"
+
+
 def _check_finite(plan: Plan) -> str | None:
     """Reading the plan proved each mechanism; here, that none costs more than its question allows."""
-    for query, paid in zip(plan.publication.finite, plan.finite_epsilons, strict=True):
-        if paid > query.epsilon:
-            return f"the answer to {query.name!r} costs more than its epsilon"
+    for part in plan.questions:
+        if part.exact_epsilon > part.query.epsilon:
+            return f"the answer to {part.query.name!r} costs more than its epsilon"
     return None
 
 
-def _told_distance(plan: Plan) -> str:
-    return f"gap {plan.gap:.1e}" if plan.exact_epsilon is None else f"{plan.ratio:.4g} times it"
-
-
-def _check_targets(plan: Plan) -> str | None:
-    if plan.publication.budget is None and not plan.relaxation <= 1 + ROUNDING:
-        return f"a variance is {plan.relaxation:.6f} times its target"
+def _check_targets(part: TablePart) -> str | None:
+    if part.publication.budget is None and not part.relaxation <= 1 + ROUNDING:
+        return f"a variance is {part.relaxation:.6f} times its target"
     return None
 
 
-def _told_targets(plan: Plan) -> str:
-    total = plan.publication.objective.goal is Goal.TOTAL_ERROR
+def _told_targets(part: TablePart) -> str:
+    total = part.publication.objective.goal is Goal.TOTAL_ERROR
     what = "the weighted total of all variances" if total else "the worst variance"
-    if plan.publication.budget is not None:
-        return f"relative to the budget: {what} is {plan.relaxation:.6g} times its target"
-    return f"{what} is {plan.relaxation:.9f} of its target"
+    if part.publication.budget is not None:
+        return f"relative to the budget: {what} is {part.relaxation:.6g} times its target"
+    return f"{what} is {part.relaxation:.9f} of its target"
 
 
 def _check_price(plan: Plan) -> str | None:
@@ -248,13 +243,13 @@ def _verify_release(folder: Path) -> Verification:
     log.add(
         "release.json names the tables that have files",
         lambda: written.append(_written(plan, folder)),
-        lambda: f"{len(written[0])} of {len(plan.publication.workload.tables)} tables",
+        lambda: f"{len(written[0])} of {sum(len(p.workload.tables) for p in plan.publication.groups)} tables",
     )
     bases = {name: folder / "tables" / slug(name) for names in written for name in names}
     log.add(
         "its files are those of a release",
         lambda: _check_files(plan, folder, bases.values()),
-        lambda: f"{3 + 2 * bool(plan.finite) + 2 * has_histogram(plan) + 2 * len(bases)} files",
+        lambda: f"{len(_expected(plan, bases.values())) - 1} files",
     )
     log.add(
         "release.json says what the plan implies",
@@ -271,11 +266,11 @@ def _verify_release(folder: Path) -> Verification:
             lambda: _check_parquet(read[0], bases),
             lambda: f"{len(bases)} tables rebuilt",
         )
-        if has_histogram(plan):
+        for i in histograms(plan):
             log.add(
                 "the synthetic histogram is the best for the noisy answers",
-                lambda: _check_histogram(folder, read[0]),
-                lambda: f"of {plan.decomposition.cells:,} cells, up to {read[0].projected.gap:.1e} people²",
+                partial(_check_histogram, folder, read[0], i),
+                partial(_told_histogram, read[0], i),
             )
         if plan.finite:
             log.add(
@@ -292,19 +287,25 @@ def _verify_release(folder: Path) -> Verification:
 
 
 def _check_files(plan: Plan, folder: Path, bases: Iterable[Path]) -> str | None:
-    expected = {"plan.json", "release.json", MEASUREMENTS, "tables"} | ({OUTPUTS, ANSWERS} if plan.finite else set())
-    expected |= {f"{HISTOGRAM}.csv", f"{HISTOGRAM}.parquet"} if has_histogram(plan) else set()
-    expected |= {f"tables/{base.name}.{end}" for base in bases for end in ("csv", "parquet")}
+    expected = _expected(plan, bases)
     there = {p.relative_to(folder).as_posix() for p in folder.rglob("*")}
     missing, extra = sorted(expected - there), sorted(there - expected)
     return None if not missing and not extra else f"missing: {missing}; not part of a release: {extra}"
+
+
+def _expected(plan: Plan, bases: Iterable[Path]) -> set[str]:
+    """The files and folders of a release."""
+    expected = {"plan.json", "release.json", "tables"} | ({MEASUREMENTS} if plan.groups else set())
+    expected |= {OUTPUTS, ANSWERS} if plan.finite else set()
+    expected |= {f"{base}.{end}" for base in histograms(plan).values() for end in ("csv", "parquet")}
+    return expected | {f"tables/{base.name}.{end}" for base in bases for end in ("csv", "parquet")}
 
 
 def _written(plan: Plan, folder: Path) -> tuple[str, ...]:
     """The tables that have files, as release.json says."""
     said = json.loads(read_text(folder / "release.json"))["written"]
     if said == "all":
-        return tuple(plan.publication.workload.tables.names)
+        return tuple(n for p in plan.publication.groups for n in p.workload.tables.names)
     names = to_write(plan, said)
     if list(names) != said:
         raise ReleaseError("the tables with files are not named in the order of the workload.")
@@ -334,15 +335,22 @@ def _check_parquet(release: Release, bases: Mapping[str, Path]) -> str | None:
     return None
 
 
-def _check_histogram(folder: Path, release: Release) -> str | None:
+def _told_histogram(release: Release, i: int) -> str:
+    own, cells = release.biased[i], release.plan.groups[i].decomposition.cells
+    return "" if own is None else f"of {cells:,} cells, up to {own.gap:.1e} people²"
+
+
+def _check_histogram(folder: Path, release: Release, i: int) -> str | None:
     """Reading it proved that it is one of a database of the size; here, that none is much better."""
-    own = release.projected
+    own, base = release.biased[i], histograms(release.plan)[i]
+    if own is None:
+        return "there is none"
     if own.gap > GAP * (own.distance + GAP * float(own.noisy @ own.noisy)):
         return f"another histogram is nearer, by up to {own.gap:.3g} people²"
     with engine() as files:
-        if metadata_of(files, folder / f"{HISTOGRAM}.parquet"):
+        if metadata_of(files, folder / f"{base}.parquet"):
             return "its Parquet file holds words that no release writes"
-    same = read_text(folder / f"{HISTOGRAM}.csv") == csv_text(release.histogram)
+    same = read_text(folder / f"{base}.csv") == csv_text(release.synthetic(i))
     return None if same else "its CSV file differs from its Parquet file"
 
 

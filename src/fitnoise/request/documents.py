@@ -16,6 +16,7 @@ import re
 import reprlib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -53,12 +54,13 @@ from fitnoise.request.publication import (
 from fitnoise.request.targets import By, BySize, Kind, PublicTotal, check_confidence
 from fitnoise.request.workloads import Family, Table, Workload, all_tables, table
 from fitnoise.request.written import (
-    _ORDERS,
-    _cell_budgets_document,
-    _cost_document,
-    _finite_document,
-    _small_document,
-    _table_document,
+    ORDERS,
+    also_document,
+    cell_budgets_document,
+    cost_document,
+    finite_document,
+    small_document,
+    table_document,
 )
 
 # --- the document -----------------------------------------------------------------------------------
@@ -247,7 +249,7 @@ class TableSpec(_Part):
         if not among:
             raise SpecError("every attribute is named beside the pattern, so that none is left for it; name fewer.")
         return all_tables(
-            _ORDERS[self.all] if isinstance(self.all, str) else self.all, among, *self.attributes, **views, **said
+            ORDERS[self.all] if isinstance(self.all, str) else self.all, among, *self.attributes, **views, **said
         )
 
     def _target(self, x: _Number | None) -> Any:
@@ -460,6 +462,61 @@ def _met(attribute: Attribute, values: _Value | list[_Value] | SpanSpec) -> tupl
     return _group(attribute, values if isinstance(values, (list, SpanSpec)) else [values])
 
 
+_Mechanism = Literal["unbiased", "projection"]
+
+
+def _small(mechanism: str, size: int | None, projection: ProjectionSpec | None) -> SmallDatabase | None:
+    """What is said of a small database, if the mechanism is one for them."""
+    if mechanism != "projection":
+        if size is not None or projection is not None:
+            raise SpecError('a size belongs to mechanism = "projection"; ask for it, or leave the size out')
+        return None
+    if size is None:
+        raise SpecError("the projection mechanism needs `size`: the public number of records, or a bound")
+    said = projection or ProjectionSpec()
+    return SmallDatabase(size, Region(said.region), said.index, said.temperature, Variant(said.variant))
+
+
+class AlsoSpec(_Part):
+    """Further tables of the same records, measured together with the others by a mechanism of their own."""
+
+    tables: list[TableSpec] = Field(min_length=1)
+    privacy: Literal["zcdp", "pure"] = Field("zcdp", description="what is promised of them")
+    confidence: float | None = Field(
+        None, description="of margins without one of their own; default that of the others"
+    )
+    gap: float | None = Field(None, description="relative gap to the proven bound that must be certified")
+    objective: ObjectiveSpec = ObjectiveSpec()
+    budget: CostSpec | None = Field(None, description="spend exactly this on them; their targets are then relative")
+    cell_budgets: CellBudgetsSpec | None = Field(None, description="relative budgets of records, by cell")
+    mechanism: _Mechanism = Field("unbiased", description="or projection, for small databases")
+    size: int | None = Field(None, description="of a small database: at most, or exactly, so many records; public")
+    projection: ProjectionSpec | None = Field(None, description="how a small database is measured and estimated")
+
+    def build(self, domain: Domain, first: Publication) -> Publication:
+        """The tables, with the unit, the source and the δ of the first ones."""
+        tables = [t.build(domain) for t in self.tables]
+        for t in tables:
+            t.check(domain)
+        confidence = first.confidence if self.confidence is None else self.confidence
+        check_confidence(confidence)
+        promised = Privacy(self.privacy)
+        return Publication(
+            Workload(domain, tables, confidence),
+            first.unit,
+            first.source,
+            delta=first.delta,
+            gap=self.gap,
+            budget=None
+            if self.budget is None
+            else self.budget.build(None if promised is Privacy.PURE else first.delta),
+            objective=Objective(self.objective.goal, self.objective.weights, self.objective.trade),
+            cell_budgets=None if self.cell_budgets is None else self.cell_budgets.build(domain),
+            privacy=promised,
+            small=_small(self.mechanism, self.size, self.projection),
+        )
+
+
 _AttributeSpec = Annotated[CategoricalSpec | OrderedSpec | BinnedSpec, Field(discriminator="type")]
 
 
@@ -473,7 +530,7 @@ class Spec(_Part):
     objective: ObjectiveSpec = ObjectiveSpec()
     budget: CostSpec | None = Field(None, description="spend exactly this; targets are then relative")
     domain: dict[str, _AttributeSpec] = Field(min_length=1)
-    tables: list[TableSpec] = Field(min_length=1)
+    tables: list[TableSpec] = []
     mechanism: Literal["unbiased", "projection"] = Field(
         "unbiased",
         description="projection: for small databases, biased answers that some database of the size could give",
@@ -481,6 +538,7 @@ class Spec(_Part):
     size: int | None = Field(None, description="of a small database: at most, or exactly, so many records; public")
     projection: ProjectionSpec | None = Field(None, description="how a small database is measured and estimated")
     finite: list[FiniteSpec] = Field([], description="questions with one answer of finitely many")
+    also: list[AlsoSpec] = Field([], description="further tables, each with a mechanism and targets of its own")
 
     @model_validator(mode="before")
     @classmethod
@@ -570,17 +628,8 @@ class Spec(_Part):
             unit = PrivacyUnit(p.unit, p.max_records, p.neighbours)
         with _place("data"):
             source = DataSource(d.source, d.table, d.outside_domain, d.max_records)
-        small = None
         with _place("projection"):
-            if self.mechanism == "projection":
-                if self.size is None:
-                    raise SpecError("the projection mechanism needs `size`: the public number of records, or a bound")
-                said = self.projection or ProjectionSpec()
-                small = SmallDatabase(
-                    self.size, Region(said.region), said.index, said.temperature, Variant(said.variant)
-                )
-            elif self.size is not None or self.projection is not None:
-                raise SpecError('a size belongs to mechanism = "projection"; ask for it, or leave the size out')
+            small = _small(self.mechanism, self.size, self.projection)
         finite = []
         for i, f in enumerate(self.finite):
             with _place(f"finite[{i}]"):
@@ -596,7 +645,7 @@ class Spec(_Part):
         with _place("budget"):
             budget = None if self.budget is None else self.budget.build(implied)
         with _place("the specification"):
-            return Publication(
+            made = Publication(
                 workload,
                 unit,
                 source,
@@ -613,6 +662,12 @@ class Spec(_Part):
                 finite=tuple(finite),
                 small=small,
             )
+        also = []
+        for i, group in enumerate(self.also):
+            with _place(f"also[{i}]"):
+                also.append(group.build(domain, made))
+        with _place("also"):
+            return replace(made, also=tuple(also)) if also else made
 
     @classmethod
     def of(cls, publication: Publication) -> Spec:
@@ -631,19 +686,20 @@ class Spec(_Part):
                 "max_records": u.max_records,
                 "neighbours": u.neighbours,
                 "delta": publication.delta,
-                "cap": _cost_document(publication.cap, publication.delta),
-                "cell_budgets": _cell_budgets_document(publication.cell_budgets),
+                "cap": cost_document(publication.cap, publication.delta),
+                "cell_budgets": cell_budgets_document(publication.cell_budgets),
                 "beside": list(publication.beside),
                 "free": publication.free,
                 "definition": publication.privacy,
             },
             "accuracy": {"confidence": w.confidence, "gap": publication.gap},
             "objective": {"goal": o.goal, "weights": o.weights, "trade": None if o.trade is None else float(o.trade)},
-            "budget": _cost_document(publication.budget, publication.delta),
+            "budget": cost_document(publication.budget, publication.delta),
             "domain": {name: attribute_document(a) for name, a in w.domain.items()},
-            "tables": [_table_document(p) for p in w.tables.parts],
-            "finite": [_finite_document(q) for q in publication.finite],
-            **_small_document(publication.small),
+            "tables": [table_document(p) for p in w.tables.parts],
+            "finite": [finite_document(q) for q in publication.finite],
+            **small_document(publication.small),
+            "also": [also_document(p, w.confidence) for p in publication.also],
         }
         return cls.parse(document)
 

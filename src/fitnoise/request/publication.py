@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -278,6 +279,8 @@ class Publication:
         spend; a cap is for all together.
     small: what is known of a small database: measured for the projection mechanism, whose answers are biased and far
         nearer where there are few records. Needs a budget.
+    also: further tables of the same records, each with a mechanism, targets and a budget of their own, measured
+        together with these and charged as one.
     """
 
     workload: Workload
@@ -295,6 +298,7 @@ class Publication:
     privacy: Privacy = Privacy.ZCDP
     finite: tuple[FiniteQuery, ...] = ()
     small: SmallDatabase | None = None
+    also: tuple[Publication, ...] = ()
 
     def __post_init__(self) -> None:
         try:
@@ -309,6 +313,7 @@ class Publication:
             raise SpecError(f"gap is a relative distance to the proven bound, from 1e-10 to 10; got {self.gap!r}.")
         if self.cap is not None and self.budget is not None:
             raise SpecError("a budget is spent exactly, so a cap beside it says nothing; give one of the two.")
+        self._check_also()
         self._check_finite()
         self._check_small()
 
@@ -338,6 +343,30 @@ class Publication:
                 "replace-one neighbours."
             )
 
+    def _check_also(self) -> None:
+        """What further tables share with these, and what is said once for all."""
+        object.__setattr__(self, "also", tuple(self.also))
+        if not self.workload.tables and not self.finite:
+            raise SpecError("a publication asks for tables or for questions with finitely many answers; got neither.")
+        if not self.workload.tables and (self.also or self.budget is not None or self.small is not None):
+            raise SpecError("a publication without tables has no further ones, no budget for them, and no size.")
+        taken = set(self.workload.tables.names)
+        for other in self.also:
+            if (other.workload.domain, other.unit, other.source) != (self.workload.domain, self.unit, self.source):
+                raise SpecError("tables of one release are about the same records: one domain, one unit, one source.")
+            once = (other.cap, other.beside, other.free, other.finite, other.also)
+            if any(once) or not other.workload.tables:
+                raise SpecError(
+                    "further tables of a publication have a workload, and say nothing of caps, of plans beside or of "
+                    "questions: that is said once for all."
+                )
+            twice = sorted(taken & set(other.workload.tables.names))
+            if twice:
+                raise SpecError(f"the name {twice[0]!r} is given twice; tables need names of their own.")
+            taken |= set(other.workload.tables.names)
+        if self.also and (self.free or Privacy.AUTO in {p.privacy for p in (self, *self.also)}):
+            raise SpecError("tables of several parts are not free, and each part says which privacy it promises.")
+
     def _check_finite(self) -> None:
         object.__setattr__(self, "finite", tuple(self.finite))
         if not self.finite:
@@ -348,7 +377,9 @@ class Publication:
                 "release it in a publication of its own."
             )
         names = [q.name for q in self.finite]
-        taken = sorted({n for n in names if names.count(n) > 1 or n in self.workload.tables.numbered})
+        taken = sorted(
+            {n for n in names if names.count(n) > 1 or any(n in p.workload.tables.numbered for p in (self, *self.also))}
+        )
         if taken:
             raise SpecError(f"the name {taken[0]!r} is given twice; questions and tables need names of their own.")
         if self.finite and self.free:
@@ -409,6 +440,24 @@ class Publication:
                 "plan states its ratio to what is proven."
             )
 
+    @cached_property
+    def groups(self) -> tuple[Publication, ...]:
+        """The tables of each part on their own, without what is asked beside them; none where there are no tables."""
+        if not self.workload.tables:
+            return ()
+        own = replace(self, finite=(), also=()) if self.finite or self.also else self
+        return (own, *self.also)
+
+    @property
+    def domain(self) -> Domain:
+        """Of the records."""
+        return self.workload.domain
+
+    @property
+    def confidence(self) -> float:
+        """Of margins of error, where a table says nothing else."""
+        return self.workload.confidence
+
     @property
     def adjacency(self) -> Adjacency:
         """When two databases are neighbours."""
@@ -421,9 +470,3 @@ class Publication:
             free, bound = exchangeable_attributes(self.workload)
             return (*free, *bound)
         return () if self.cell_budgets is None else self.cell_budgets.attributes
-
-    @property
-    def limits(self) -> tuple[tuple[str, Fraction], ...]:
-        """What the price may not exceed: "budget" or "cap", with its ρ."""
-        said = (("budget", self.budget), ("cap", self.cap))
-        return tuple((what, limit.as_rho()) for what, limit in said if limit is not None)

@@ -594,7 +594,7 @@ class Workload:
         confidence: of every margin that does not say its own, and of the margins printed with the results.
 
     Raises:
-        WorkloadError: no tables, names that repeat, or a table that cannot be asked of this domain.
+        WorkloadError: names that repeat, or a table that cannot be asked of this domain.
     """
 
     domain: Domain
@@ -607,8 +607,6 @@ class Workload:
         items = Tables(tables.parts if isinstance(tables, Tables) else tables)
         if not isinstance(domain, Domain):
             raise WorkloadError(f"a workload needs a Domain; got {type(domain).__name__}.")
-        if not items.parts:
-            raise WorkloadError("a workload needs at least one table; got none.")
         for t in items.parts:
             if not isinstance(t, (Table, Family)):
                 raise WorkloadError(f"a workload is made of tables (see fitnoise.table); got {t!r}.")

@@ -7,14 +7,15 @@ from typing import Any
 
 from fitnoise.kernel.designs.questions import FiniteQuery, Question
 from fitnoise.kernel.domain import plain
-from fitnoise.request.publication import Budget, CellBudgets, SmallDatabase
+from fitnoise.request.publication import Budget, CellBudgets, Publication, SmallDatabase
 from fitnoise.request.targets import By, BySize, PublicTotal
 from fitnoise.request.workloads import AtMost, Family, Ranges, Recode, Table
 
-_ORDERS = {"singles": 1, "pairs": 2, "triples": 3}
+ORDERS = {"singles": 1, "pairs": 2, "triples": 3}
 
 
-def _cost_document(b: Budget | None, delta: float) -> dict[str, Any] | None:
+def cost_document(b: Budget | None, delta: float) -> dict[str, Any] | None:
+    """A cost, said as it was; None where none was."""
     if b is None:
         return None
     return {
@@ -25,11 +26,13 @@ def _cost_document(b: Budget | None, delta: float) -> dict[str, Any] | None:
     }
 
 
-def _cell_budgets_document(b: CellBudgets | None) -> dict[str, Any] | None:
+def cell_budgets_document(b: CellBudgets | None) -> dict[str, Any] | None:
+    """Relative budgets of records, by cell."""
     return None if b is None else {"attributes": list(b.attributes), "values": list(b.values)}
 
 
-def _table_document(part: Table | Family) -> dict[str, Any]:
+def table_document(part: Table | Family) -> dict[str, Any]:
+    """A table, or a pattern of tables."""
     family = part if isinstance(part, Family) else None
     t = part.template if isinstance(part, Family) else part
     target, reference = t.target, t.target.reference
@@ -41,7 +44,7 @@ def _table_document(part: Table | Family) -> dict[str, Any]:
         "confidence": target.confidence,
     }
     if family is not None:
-        words = {n: word for word, n in _ORDERS.items()}
+        words = {n: word for word, n in ORDERS.items()}
         out |= {"all": words.get(family.order, family.order), "among": list(family.among)}
         if family.numbers is not None:
             out[target.kind.value] = list(family.numbers)
@@ -61,7 +64,8 @@ def _table_document(part: Table | Family) -> dict[str, Any]:
     return out
 
 
-def _small_document(small: SmallDatabase | None) -> dict[str, Any]:
+def small_document(small: SmallDatabase | None) -> dict[str, Any]:
+    """What is said of a small database, beside its tables."""
     if small is None:
         return {}
     said = {
@@ -74,7 +78,8 @@ def _small_document(small: SmallDatabase | None) -> dict[str, Any]:
     return {"mechanism": "projection", "size": small.size, "projection": None if usual else said}
 
 
-def _finite_document(q: FiniteQuery) -> dict[str, Any]:
+def finite_document(q: FiniteQuery) -> dict[str, Any]:
+    """A question with finitely many answers."""
     where = [{a: _plain(values) for a, values in condition} for condition in q.where]
     return {
         "name": q.name,
@@ -105,3 +110,18 @@ def _by_document(by: By) -> dict[str, Any]:
 def _plain(values: Sequence[Any]) -> list[Any]:
     """NumPy scalars as plain values."""
     return [plain(v) for v in values]
+
+
+def also_document(p: Publication, confidence: float) -> dict[str, Any]:
+    """Further tables, beside the confidence of the first ones."""
+    o, w = p.objective, p.workload
+    return {
+        "tables": [table_document(x) for x in w.tables.parts],
+        "privacy": p.privacy,
+        "confidence": None if w.confidence == confidence else w.confidence,
+        "gap": p.gap,
+        "objective": {"goal": o.goal, "weights": o.weights, "trade": None if o.trade is None else float(o.trade)},
+        "budget": cost_document(p.budget, p.delta),
+        "cell_budgets": cell_budgets_document(p.cell_budgets),
+        **small_document(p.small),
+    }

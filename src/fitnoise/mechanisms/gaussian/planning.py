@@ -16,10 +16,12 @@ from fitnoise.errors import CapExceeded, GapNotReached, PlanError, SingularStrat
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.units import Neighbours
+from fitnoise.mechanisms._base import Effort
 from fitnoise.mechanisms.gaussian.formulation import AllPairs, Formulation
+from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
 from fitnoise.mechanisms.gaussian.rounding import rescale, round_strategy, variances
 from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded, weighted_cost
-from fitnoise.planning.plan import Plan, refuse_free
+from fitnoise.mechanisms.tables import TablePart, refuse_free
 from fitnoise.request.publication import Publication
 from fitnoise.solving import combined, lexicographic
 from fitnoise.solving.certificates import Evidence, Terms, lower_bound
@@ -37,11 +39,11 @@ def plan(
     *,
     gap: float | None = None,
     refine: bool = False,
-    start: Plan | None = None,
+    start: TablePart | None = None,
     device: str | None = None,
     max_iterations: int = 2000,
     progress: Callable[[int, float], None] | None = None,
-) -> Plan:
+) -> TablePart:
     """Find the Gaussian noise that meets every target at the least privacy cost, with proof. Data-free.
 
     Args:
@@ -78,7 +80,7 @@ def plan(
     asked = terms(publication, decomposition)
     found = ideal(decomposition, asked, publication, goal, refine, start, device, max_iterations, progress)
     strategy = _rounded(decomposition, asked, found, publication, goal)
-    made = Plan(publication, strategy, found.evidence, found.status)
+    made = TablePart(GAUSSIAN, publication, strategy, found.evidence, found.status)
     refuse_free(made)
     if made.gap > goal and found.gap <= goal:
         made = replace(made, status=f"{made.status} by the solver; the plan's own is the one stated")
@@ -95,6 +97,19 @@ def plan(
             f"Loosen the most expensive targets ({_dearest(made)}) or raise the cap. No plan was made."
         )
     return made
+
+
+def planned(asked: Publication, effort: Effort) -> TablePart:
+    """The part for some tables, as a mechanism plans it."""
+    return plan(
+        asked,
+        gap=effort.gap,
+        refine=effort.refine,
+        start=effort.start,
+        device=effort.device,
+        max_iterations=effort.max_iterations,
+        progress=effort.progress,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +132,7 @@ def ideal(
     publication: Publication,
     goal: float,
     refine: bool = False,
-    start: Plan | None = None,
+    start: TablePart | None = None,
     device: str | None = None,
     max_iterations: int = 2000,
     progress: Callable[[int, float], None] | None = None,
@@ -157,7 +172,7 @@ def ideal(
     return Ideal(form.precision_factors(*solution.primal), evidence, solution.gap, status)
 
 
-def _weights_of(plan: Plan | None, form: Formulation) -> tuple[Floats, Floats] | None:
+def _weights_of(plan: TablePart | None, form: Formulation) -> tuple[Floats, Floats] | None:
     """Weights to start from, if the plan's fit this problem."""
     if plan is None or plan.evidence.pairs is not None:
         return None
@@ -220,13 +235,13 @@ def scaled(decomposition: Decomposition, asked: Terms, strategy: Strategy, publi
     return scaled
 
 
-def _least(plan: Plan) -> str:
+def _least(plan: TablePart) -> str:
     """What is proven about cheaper mechanisms, where the bound is about cost alone."""
     if plan.terms.relative is not None or plan.terms.trade is not None:
         return ""
     return f"; no mechanism of its kind meets the targets below ρ = {plan.bound / 2:.6g}"
 
 
-def _dearest(plan: Plan) -> str:
+def _dearest(plan: TablePart) -> str:
     dearest = [plan.summary(int(i)) for i in np.argsort(-plan.shares, kind="stable")[:2]]
     return ", ".join(f"{t.name}: {t.price:.0%} of the price" for t in dearest)

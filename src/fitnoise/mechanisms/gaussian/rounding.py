@@ -15,10 +15,9 @@ import numpy as np
 from fitnoise.algebra.operators import Operator
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.designs.margins import PureStrategy
 from fitnoise.kernel.designs.parts import SAFE, largest_entry
 from fitnoise.kernel.designs.sectors import MAX_SCALE, Strategy, StrategyGroup, gains
-from fitnoise.mechanisms.estimation import estimation
+from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.solving.sectors import Decomposition
 
 _LEAST_EXPONENT = 11
@@ -53,13 +52,13 @@ def round_strategy(decomposition: Decomposition, factors: Sequence[Floats], bits
     return Strategy(decomposition.over, tuple(groups))
 
 
-def variances(decomposition: Decomposition, strategy: Strategy | PureStrategy) -> Floats:
+def variances(decomposition: Decomposition, strategy: Strategy) -> Floats:
     """An upper bound on the variance of every table row (M,), from the integers.
 
     var_{A,j} = Σ_{S⊆A} σ_S² [Π_{a∈S} (1 − 1/n_a)/g_a] [Π_{a∈A∖S} n_a⁻²] ‖A_S⁻ᵀ l_{A,S,j}‖²; the discrete Gaussian's own
-    variance is at most σ². Of pure strategies in the same way, with what they know of each sector.
+    variance is at most σ².
     """
-    return variances_of(decomposition, estimation(strategy, decomposition).whiteners)
+    return variances_of(decomposition, SectorEstimation(strategy).whiteners)
 
 
 def variances_of(decomposition: Decomposition, whiteners: Sequence[Floats]) -> Floats:

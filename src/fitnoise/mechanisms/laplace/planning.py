@@ -32,13 +32,15 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.margins import LARGEST_SCALE, LEAST_SCALE, MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.parts import largest_entry
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
+from fitnoise.mechanisms._base import Effort
 from fitnoise.mechanisms.gaussian.planning import Ideal, ideal
-from fitnoise.mechanisms.gaussian.rounding import cut, variances, variances_of
+from fitnoise.mechanisms.gaussian.rounding import cut, variances_of
 from fitnoise.mechanisms.gaussian.terms import relaxation, terms
 from fitnoise.mechanisms.laplace.estimate import PureEstimation, filled, integer_margins
 from fitnoise.mechanisms.laplace.hierarchies import hierarchy
 from fitnoise.mechanisms.laplace.margins import asked_margins, pure_relaxation
-from fitnoise.planning.plan import Plan, refuse_free
+from fitnoise.mechanisms.laplace.mechanism import LAPLACE
+from fitnoise.mechanisms.tables import TablePart, refuse_free
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Workload, exchangeable_attributes
 from fitnoise.solving import margin_weights, mixed_margins, p_identity
@@ -103,15 +105,17 @@ class Candidate:
 @final
 @dataclass(frozen=True, eq=False)
 class Search:
-    """All families tried: the plan of the best one, and a line for each, best first."""
+    """All families tried: the part with the best one, and a line for each, best first."""
 
-    plan: Plan
+    part: TablePart
     candidates: tuple[Candidate, ...]
 
 
-def plan(publication: Publication, *, progress: Callable[[int, float], None] | None = None) -> Plan:
-    """The plan of :func:`search`."""
-    return search(publication, progress=progress).plan
+def planned(asked: Publication, effort: Effort) -> TablePart:
+    """The part for some tables, as a mechanism plans it."""
+    if effort.refine or effort.gap is not None:
+        raise PlanError("a plan is refined, and a gap asked for, with privacy = 'zcdp' only. No plan was made.")
+    return search(asked, progress=effort.progress).part
 
 
 def search(publication: Publication, *, progress: Callable[[int, float], None] | None = None) -> Search:
@@ -162,7 +166,7 @@ def _search(
             strategy = PureStrategy(d.over, margins, LEAST_SCALE)
             cost = float(strategy.unit_epsilon(publication.adjacency) ** 2)
             with contextlib.suppress(SingularStrategy):  # targets too far apart for these bits
-                reached = cost * relaxation(d, asked, variances(d, strategy))
+                reached = cost * relaxation(d, asked, variances_of(d, PureEstimation(strategy, d).whiteners))
                 found.append((reached, family, strategy, time.perf_counter() - begun))
         if progress is not None and found:
             progress(len(found), math.sqrt(min(x[0] for x in found)))
@@ -176,7 +180,7 @@ def _search(
     _, family, strategy, _ = found[0]
     settled = _improved(publication, d, family, _settled(publication, d, strategy))
     told = f"{family}; the bound is proven to {proof.gap:.1e} of its optimum"
-    made = Plan(publication, settled, proof.evidence, told)
+    made = TablePart(LAPLACE, publication, settled, proof.evidence, told)
     refuse_free(made)
     _within(made)
     lines: dict[str, Candidate] = {}
@@ -407,7 +411,7 @@ class _Margins:
 # --- from real numbers to a plan --------------------------------------------------------------------------
 
 
-def _within(made: Plan) -> None:
+def _within(made: TablePart) -> None:
     """Raise when the plan costs more than its cap."""
     cap = made.publication.cap
     if cap is not None and cap.pure is not None and made.exact_epsilon is not None and made.exact_epsilon > cap.pure:
@@ -436,7 +440,7 @@ def _settled(publication: Publication, d: Decomposition, strategy: PureStrategy)
         spent = strategy.unit_epsilon(publication.adjacency)
         scale = Fraction(strategy.scale) * spent / publication.budget.pure
         return _rescaled(strategy, _float_above(scale), up=True)
-    reached, less = relaxation(d, terms(publication, d), variances(d, strategy)), 1e-12
+    reached, less = relaxation(d, terms(publication, d), variances_of(d, PureEstimation(strategy, d).whiteners)), 1e-12
     for _ in range(10):
         strategy = _rescaled(strategy, strategy.scale * (1 - less) / math.sqrt(reached), up=False)
         reached = _reached(publication, d, strategy)

@@ -26,39 +26,40 @@ from typing import final
 import numpy as np
 
 from fitnoise.errors import GapNotReached, PlanError, SingularStrategy, WorkloadError
-from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.units import Neighbours
+from fitnoise.mechanisms._base import Effort
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.mechanisms.gaussian.planning import BITS, DEFAULT_GAP, scaled
-from fitnoise.mechanisms.gaussian.rounding import round_strategy, rows_of
+from fitnoise.mechanisms.gaussian.rounding import round_strategy
 from fitnoise.mechanisms.gaussian.terms import terms
 from fitnoise.mechanisms.projection import simulation as small
-from fitnoise.planning.plan import Plan, refuse_free
+from fitnoise.mechanisms.projection.mechanism import PROJECTION
+from fitnoise.mechanisms.tables import TablePart, refuse_free
 from fitnoise.request.publication import Publication, Setting, SmallDatabase, Variant
 from fitnoise.solving.certificates import Evidence, ky_fan_certificate
-from fitnoise.solving.ky_fan import Design, Ending, ky_fan_design
+from fitnoise.solving.ky_fan import Design, ky_fan_design
 from fitnoise.solving.row_space import RowSpace, row_space
 from fitnoise.solving.sectors import Decomposition, decompose
-
-REPEATS = 8
-"""Noises for each public histogram, where the errors of single numbers are simulated."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """A plan for a small database, and what its setting was chosen from; choice is None where it was given."""
+    """The part for a small database, and what its setting was chosen from; choice is None where it was given."""
 
-    plan: Plan
+    part: TablePart
     choice: small.Choice | None
 
 
-def plan(
-    publication: Publication, *, gap: float | None = None, progress: Callable[[int, float], None] | None = None
-) -> Plan:
-    """Plan a small database. Data-free; arguments and errors as of :func:`choose`."""
-    return choose(publication, gap=gap, progress=progress).plan
+def planned(asked: Publication, effort: Effort) -> TablePart:
+    """The part for some tables, as a mechanism plans it."""
+    if effort.refine or effort.start is not None or effort.device is not None:
+        raise PlanError(
+            "a plan for a small database is not refined, nor started from another, nor made on a device. No plan was "
+            "made."
+        )
+    return choose(asked, gap=effort.gap, progress=effort.progress).part
 
 
 def choose(
@@ -97,7 +98,7 @@ def choose(
     strategy, reached = _rounded(d, space, design, goal)
     settled = scaled(d, terms(publication, d), strategy, publication)
     status = _status(asked, setting, choice, space, design)
-    made = Plan(publication, settled, Evidence(design.weights, np.zeros(0)), status, setting=setting)
+    made = TablePart(PROJECTION, publication, settled, Evidence(design.weights, np.zeros(0)), status, setting)
     refuse_free(made)
     tell(4, reached)
     if wanted is not None and made.gap > wanted:
@@ -180,40 +181,3 @@ def _status(
     if choice is None and setting.index >= rank:
         told.append("k is the rank: least total variance before projection")
     return "; ".join([*told, str(design.status)])
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class SimulatedErrors:
-    """Root mean squared errors of released numbers on public histograms, in people, by table row.
-
-    worst: the largest over the kinds of histograms (M,). mean: over all of them, root of the mean square (M,).
-    """
-
-    worst: Floats
-    mean: Floats
-
-
-def simulated_errors(made: Plan) -> SimulatedErrors:
-    """What error each released number of a small database has on public histograms: a guide, and no promise.
-
-    Noise and estimate are those of the plan; the databases are public ones of n records, from flat to spiked. A real
-    database may be unlike all of them. The unbiased answers have standard errors that hold for every database.
-
-    **Guarantees**
-        * no data, and the same numbers every time, with one version of NumPy and SciPy.
-    """
-    asked, setting = made.publication.small, made.setting
-    if asked is None or setting is None:
-        raise PlanError("errors are simulated for plans of small databases. Nothing was simulated.")
-    left, s, _ = np.linalg.svd(made.noise_factor)
-    rank = len(s)
-    design = Design(
-        setting.index, rank, made.evidence.cells, 0, s**2, left, made.value, made.bound, 0, Ending.CONVERGED
-    )
-    samples = small.error_samples(
-        made.space.rows, design, asked.size, 1.0, setting.temperature, asked.region, REPEATS, made.head
-    )
-    whole = np.linalg.inv(made.space.triangle)  # from row space to the basis of the queries
-    squares = [rows_of(made.decomposition, (x @ whole.T / math.sqrt(len(x))).T) for x in samples.values()]
-    return SimulatedErrors(np.sqrt(np.max(squares, axis=0)), np.sqrt(np.mean(squares, axis=0)))

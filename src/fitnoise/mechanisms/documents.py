@@ -18,7 +18,22 @@ from fitnoise.request.publication import Setting
 from fitnoise.solving.certificates import Evidence, Pairs
 
 
-def _strategy(document: Sequence[Mapping[str, Any]], over: Cells) -> Strategy:
+def sectors_document(strategy: Strategy) -> list[dict[str, Any]]:
+    """A strategy of sectors, group by group."""
+    names = np.array(strategy.over.names, dtype=object)
+    return [
+        {
+            "attributes": names[g.attributes].tolist(),
+            "basis": g.basis.tolist(),
+            "mixing": g.mixing.tolist(),
+            "scales": scales_document(g.scales),
+        }
+        for g in strategy.groups
+    ]
+
+
+def read_sectors(document: Sequence[Mapping[str, Any]], over: Cells) -> Strategy:
+    """The strategy that `sectors_document` wrote; PlanError where it is none."""
     place = {a: i for i, a in enumerate(over.names)}
     each = np.array(over.sizes, dtype=np.int64)
     groups = []
@@ -33,7 +48,20 @@ def _strategy(document: Sequence[Mapping[str, Any]], over: Cells) -> Strategy:
     return Strategy(over, tuple(groups))
 
 
-def _pure_strategy(document: Mapping[str, Any], over: Cells) -> PureStrategy:
+def margins_document(strategy: PureStrategy) -> dict[str, Any]:
+    """A pure strategy: its scale, and its margins."""
+    names = strategy.over.names
+    return {
+        "scale": scales_document(np.array([strategy.scale]))[0],
+        "margins": [
+            {"attributes": [names[a] for a in m.attributes], "rows": [_sparse(row) for row in m.rows]}
+            for m in strategy.asked
+        ],
+    }
+
+
+def read_margins(document: Mapping[str, Any], over: Cells) -> PureStrategy:
+    """The strategy that `margins_document` wrote; PlanError where it is none."""
     place = {a: i for i, a in enumerate(over.names)}
     margins = []
     for m in document["margins"]:
@@ -80,7 +108,8 @@ def _ratio(text: str) -> float:
     return int(above) / int(below or "1")
 
 
-def _setting(document: Any) -> Setting | None:
+def read_setting(document: Any) -> Setting | None:
+    """The setting of a small database, if there is one."""
     if document is None:
         return None
     index, temperature = document["index"], document["temperature"]
@@ -89,14 +118,16 @@ def _setting(document: Any) -> Setting | None:
     return Setting(index, float(temperature))
 
 
-def _evidence_document(e: Evidence) -> dict[str, Any]:
+def evidence_document(e: Evidence) -> dict[str, Any]:
+    """Dual weights."""
     document: dict[str, Any] = {"cells": e.cells.tolist(), "numbers": e.numbers.tolist()}
     if e.pairs is not None:
         document["pairs"] = [list(key) for key in e.pairs.keys()]  # noqa: SIM118 - no dictionary
     return document
 
 
-def _evidence(document: Mapping[str, Any]) -> Evidence:
+def read_evidence(document: Mapping[str, Any]) -> Evidence:
+    """The weights that `evidence_document` wrote."""
     pairs = document.get("pairs")
     if pairs is not None and not all(len(key) == 3 and all(type(x) is int for x in key) for key in pairs):
         raise PlanError("a pair of the plan's evidence is three whole numbers.")

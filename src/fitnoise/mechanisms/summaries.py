@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import final
 
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.designs.questions import FiniteQuery, Mechanism
-from fitnoise.kernel.losses import rounded_up
-from fitnoise.mechanisms.finite.accuracy import accuracy, points
-from fitnoise.mechanisms.finite.priors import uniform
 from fitnoise.request.targets import Kind
 
 
@@ -61,27 +56,6 @@ class FiniteSummary:
     moe: float | None
     confidence: float
     leakage: float
-
-
-def finite_summary(query: FiniteQuery, mechanism: Mechanism, epsilon: Fraction, confidence: float) -> FiniteSummary:
-    """What a mechanism promises for its question."""
-    graph = mechanism.graph
-    prior = uniform(graph) if query.prior is None else query.prior
-    numbers = points(graph.results[:1]) is not None
-    hit_rate = accuracy(mechanism).hit_rate(prior)
-    return FiniteSummary(
-        name=query.name,
-        question=query.question.value,
-        family=mechanism.family,
-        results=graph.n,
-        epsilon=rounded_up(epsilon),
-        hit_rate=hit_rate,
-        mae=accuracy(mechanism).mae(prior) if numbers else None,
-        rmse=accuracy(mechanism).rmse(prior) if numbers else None,
-        moe=float(accuracy(mechanism).margin(confidence)) if numbers else None,
-        confidence=confidence,
-        leakage=accuracy(mechanism).leakage(prior),
-    )
 
 
 def said(kind: Kind, numbers: Floats) -> str:

@@ -1,6 +1,7 @@
 """Rebuilding: from noisy answers to consistent tables and exact covariances. Post-processing only.
 
-This room cannot see data: it imports neither `measure` nor `counting`, and takes a plan and a vector of noisy integers.
+This room cannot see data: it imports neither `measure` nor `counting`, and takes a part of a plan and a vector of
+noisy integers.
 
     θ_S                                                 sector estimates: of the strategy, `estimation`
     table A = Σ_{S⊆A} lift of θ_S, / Π_{a∈A∖S} n_a, L_{A,S}    so common margins of tables agree by construction
@@ -13,36 +14,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import final
 
 import numpy as np
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact, Floats, Indices, equal_rows
-from fitnoise.kernel.units import Region
-from fitnoise.mechanisms.projection.regions import Estimator
-from fitnoise.planning.plan import Plan
+from fitnoise.mechanisms._base import Place
+from fitnoise.mechanisms.tables import TablePart
 from fitnoise.request.workloads import some
 from fitnoise.solving.sectors import Members, TableGroup
 
 HELD = 2**22
 """Numbers of a stack of tables rebuilt at once."""
 
-SUM = 1e-9
-"""Relative rounding allowed in the sum of a histogram."""
-
-TIGHT = 1e-11
-"""Gap of an entropic estimate, as part of the squared length of the noisy answers."""
-
-Place = tuple[int, int]
-"""A sector: its group, and its place there."""
-
 
 class Rebuilt:
     """Sector estimates, and every table that follows from them.
 
     Args:
-        plan: the plan.
+        part: the tables and their design.
         answers: its noisy answers: one vector of integers per group of sectors, sector after sector.
 
     Raises:
@@ -55,9 +45,9 @@ class Rebuilt:
         * work and memory for a table are those of the table and its margins, whatever the others and the domain.
     """
 
-    def __init__(self, plan: Plan, answers: Sequence[Exact]) -> None:
-        self.plan = plan
-        self._estimation = plan.estimation
+    def __init__(self, part: TablePart, answers: Sequence[Exact]) -> None:
+        self.part = part
+        self._estimation = part.estimation
         if tuple(len(y) for y in answers) != self._estimation.lengths:
             raise ReleaseError("the noisy answers are not those of this plan; nothing was rebuilt.")
         self._answers = tuple(answers)
@@ -72,27 +62,27 @@ class Rebuilt:
         Raises:
             WorkloadError: there is no such table.
         """
-        number = self.plan.publication.workload.number(name)
-        group, i = self.plan.decomposition.place(number)
+        number = self.part.publication.workload.number(name)
+        group, i = self.part.decomposition.place(number)
         return np.asarray(self._stack(group, np.array([i]))[0])
 
     def stacks(self) -> Iterator[tuple[Indices, Floats]]:
         """All tables: the numbers of some, and these as a stack (T, shape of the table…)."""
-        for group in self.plan.decomposition.tables:
-            sizes = np.array(self.plan.decomposition.sizes)[group.axes]
+        for group in self.part.decomposition.tables:
+            sizes = np.array(self.part.decomposition.sizes)[group.axes]
             for shape, here in equal_rows(sizes):
                 step = max(1, HELD // (math.prod(shape) * group.variances.shape[1]))
                 for i in range(0, len(here), step):
-                    part = here[i : i + step]
-                    yield group.tables[part], self._stack(group, part)
+                    some = here[i : i + step]
+                    yield group.tables[some], self._stack(group, some)
 
-    def _stack(self, group: TableGroup, part: Indices) -> Floats:
+    def _stack(self, group: TableGroup, here: Indices) -> Floats:
         """Some tables of one group, all of the same sizes, in their shape."""
-        d = self.plan.decomposition
-        sizes = [d.sizes[a] for a in group.axes[part[0]]]
-        total = np.zeros((len(part), *sizes, group.variances.shape[1]))
-        for number, members in _reaching(self.plan, group):
-            for axes, tables, sectors in _pairs(self.plan, group, part, number, members):
+        d = self.part.decomposition
+        sizes = [d.sizes[a] for a in group.axes[here[0]]]
+        total = np.zeros((len(here), *sizes, group.variances.shape[1]))
+        for number, members in _reaching(self.part, group):
+            for axes, tables, sectors in _pairs(self.part, group, here, number, members):
                 inner = members.answers(self.estimates(number, sectors))
                 own = np.argsort(axes)  # from the order of the sector's attributes to that of the table's axes
                 ordered = inner.transpose([0, *(1 + own), inner.ndim - 1])
@@ -100,79 +90,13 @@ class Rebuilt:
                 spread = [n if a in kept else 1 for a, n in enumerate(sizes)]
                 rest = math.prod(n for a, n in enumerate(sizes) if a not in kept)
                 total[tables] += ordered.reshape(len(tables), *spread, -1) / rest
-        full = total.reshape(len(part), *sizes, *group.inner_shape)
+        full = total.reshape(len(here), *sizes, *group.inner_shape)
         return full.transpose([0, *(1 + a for a in group.transpose)])
 
 
-@final
-class Projected(Rebuilt):
-    """Tables of a small database: those of one histogram, moved as near to the noisy answers as its size allows.
-
-    Of the paper's variant there is no histogram, `histogram` is empty, and tables agree but may be negative.
-
-    Args:
-        plan: of a small database.
-        answers: its noisy answers.
-        histogram: x ≥ 0 (N,), as it was released; None computes it.
-
-    Raises:
-        ReleaseError: answers that are not the plan's, or a histogram that is none of a database of that size.
-
-    **Guarantees**
-        * every table is that of the histogram, so that tables agree on whatever they share, and no count is negative;
-        * from noisy answers and public numbers alone: post-processing.
-    """
-
-    def __init__(self, plan: Plan, answers: Sequence[Exact], histogram: Floats | None = None) -> None:
-        super().__init__(plan, answers)
-        small, setting = plan.publication.small, plan.setting
-        if small is None or setting is None:
-            raise ReleaseError("only a plan for a small database has a histogram; nothing was rebuilt.")
-        ((theta,),) = (self._estimation.estimates(self._answers, 0, np.array([0])),)
-        self.noisy = plan.space.triangle @ theta
-        self._size, self._region = float(small.size), small.region
-        self._estimate = Estimator(plan.space.rows, self._size, small.region, plan.penalty, plan.head)
-        if histogram is None or plan.head is not None:
-            tolerance = TIGHT * float(self.noisy @ self.noisy) if plan.penalty else None
-            found, self._answers_there = self._estimate(self.noisy, tolerance)
-            self.histogram = np.zeros(0) if found is None else found
-        else:
-            self.histogram = self._checked(histogram)
-            self._answers_there = plan.space.rows @ self.histogram
-
-    def _checked(self, x: Floats) -> Floats:
-        total, n = float(x.sum()), self._size
-        exact = self._region is Region.EXACTLY
-        fits = x.shape == (self.plan.decomposition.cells,) and bool(np.isfinite(x).all()) and bool((x >= 0).all())
-        if not fits or total > n * (1 + SUM) or (exact and total < n * (1 - SUM)):
-            raise ReleaseError("the histogram is none of a database of the plan's size; nothing was rebuilt.")
-        return x
-
-    @property
-    def gap(self) -> float:
-        """How far the histogram may be from the best, recomputed from it: in people², over all weighted numbers.
-
-        Of nearest answers at least the squared distance to the very nearest; of an entropic estimate what its objective
-        may be above the least.
-        """
-        return self._estimate.gap(self.noisy, self.histogram)
-
-    @property
-    def distance(self) -> float:
-        """Squared distance of the answers from the noisy ones, in people², over all weighted numbers."""
-        off = self._answers_there - self.noisy
-        return float(off @ off)
-
-    def estimates(self, group: int, sectors: Indices) -> Floats:
-        """What the histogram, or the paper's variant, says of the basis queries, (1, r)."""
-        if self.plan.head is not None:
-            return np.asarray(np.linalg.solve(self.plan.space.triangle, self._answers_there))[None]
-        return (self.plan.decomposition.groups[group].basis @ self.histogram)[None]
-
-
-def _reaching(plan: Plan, group: TableGroup) -> Iterator[tuple[int, Members]]:
+def _reaching(part: TablePart, group: TableGroup) -> Iterator[tuple[int, Members]]:
     """The groups of sectors that a group of tables reaches."""
-    d = plan.decomposition
+    d = part.decomposition
     number = next(i for i, g in enumerate(d.tables) if g is group)
     for i, sectors in enumerate(d.groups):
         for m in sectors.members:
@@ -181,44 +105,44 @@ def _reaching(plan: Plan, group: TableGroup) -> Iterator[tuple[int, Members]]:
 
 
 def _pairs(
-    plan: Plan, group: TableGroup, part: Indices, number: int, members: Members
+    part: TablePart, group: TableGroup, here: Indices, number: int, members: Members
 ) -> Iterator[tuple[tuple[int, ...], Indices, Indices]]:
     """The sectors of some tables in one group of sectors, by the axes of the tables they lie on.
 
     Yields:
-        The axis of the table for each attribute of the sector, in the sector's order; places in `part`; sectors.
+        The axis of the table for each attribute of the sector, in the sector's order; places in `here`; sectors.
     """
-    chosen = members.by_table[part]
-    tables = np.repeat(np.arange(len(part)), np.diff(chosen.indptr))
+    chosen = members.by_table[here]
+    tables = np.repeat(np.arange(len(here)), np.diff(chosen.indptr))
     sectors = np.asarray(chosen.indices, dtype=np.intp)
-    attributes = plan.decomposition.groups[number].attributes[sectors]
-    same = group.axes[part][tables][:, None, :] == attributes[:, :, None]
+    attributes = part.decomposition.groups[number].attributes[sectors]
+    same = group.axes[here][tables][:, None, :] == attributes[:, :, None]
     axes = same.argmax(axis=2) if attributes.size else attributes
-    for pattern, here in equal_rows(axes):
-        yield pattern, tables[here], sectors[here]
+    for pattern, alike in equal_rows(axes):
+        yield pattern, tables[alike], sectors[alike]
 
 
-def pull_back(plan: Plan, combination: Mapping[str, Floats]) -> dict[Place, Floats]:
+def pull_back(part: TablePart, combination: Mapping[str, Floats]) -> dict[Place, Floats]:
     """u_S(f) for the combination f = Σ_A ⟨f_A, table_A⟩: one tensor per sector that its tables reach.
 
     cov(f, h) = Σ_S ⟨u_S(f), u_S(h)⟩ over the sectors of both.
 
     Args and errors as :func:`pulled`.
     """
-    return {key: p @ plan.estimation.whiteners[key[0]][key[1]] for key, p in pulled(plan, combination).items()}
+    return {key: p @ part.estimation.whiteners[key[0]][key[1]] for key, p in pulled(part, combination).items()}
 
 
-def pulled(plan: Plan, combination: Mapping[str, Floats]) -> dict[Place, Floats]:
+def pulled(part: TablePart, combination: Mapping[str, Floats]) -> dict[Place, Floats]:
     """p_S(f) = C_S Lᵀf for the combination f = Σ_A ⟨f_A, table_A⟩, so that f is Σ_S ⟨p_S, θ_S⟩.
 
     Args:
-        plan: the plan.
+        part: the tables and their design.
         combination: for some of the tables, a coefficient for each of its numbers, in the table's shape.
 
     Raises:
         ReleaseError: an unknown table or coefficients of another shape.
     """
-    d, workload = plan.decomposition, plan.publication.workload
+    d, workload = part.decomposition, part.publication.workload
     out: dict[Place, Floats] = {}
     for name, given in combination.items():
         if name not in workload.tables.numbered:
@@ -233,8 +157,8 @@ def pulled(plan: Plan, combination: Mapping[str, Floats]) -> dict[Place, Floats]
             )
         sizes = [d.sizes[a] for a in group.axes[i]]
         arranged = coefficients.transpose(np.argsort(group.transpose)).reshape(*sizes, -1)
-        for place, members in _reaching(plan, group):
-            for axes, _, sectors in _pairs(plan, group, np.array([i]), place, members):
+        for place, members in _reaching(part, group):
+            for axes, _, sectors in _pairs(part, group, np.array([i]), place, members):
                 away = tuple(a for a in range(len(sizes)) if a not in axes)
                 summed = arranged.sum(axis=away) / math.prod(sizes[a] for a in away)
                 own = np.argsort(np.argsort(axes))
@@ -252,8 +176,8 @@ def _centred(x: Floats) -> Floats:
     return x
 
 
-def covariance(plan: Plan, f: Mapping[str, Floats], h: Mapping[str, Floats]) -> float:
+def covariance(part: TablePart, f: Mapping[str, Floats], h: Mapping[str, Floats]) -> float:
     """Covariance of two combinations in people², exact for Gaussian noise; cov(f, f) bounds the discrete noise's."""
-    u = pull_back(plan, f)
-    v = u if h is f else pull_back(plan, h)
+    u = pull_back(part, f)
+    v = u if h is f else pull_back(part, h)
     return float(sum((x * v[key]).sum() for key, x in u.items() if key in v))

@@ -1,0 +1,205 @@
+"""What every mechanism keeps to: it turns what is asked into a design, and says how good its answers are.
+
+A mistake here costs accuracy, never privacy: a design says itself what it costs (:mod:`fitnoise.kernel.designs`).
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, final
+
+from fitnoise.kernel.arrays import Exact, Floats, Indices
+from fitnoise.kernel.designs._base import Cells, Design
+from fitnoise.kernel.order import Limit, Size
+from fitnoise.kernel.units import Privacy
+from fitnoise.solving.certificates import Certificate
+from fitnoise.solving.sectors import Decomposition, TableGroup
+
+if TYPE_CHECKING:
+    from fitnoise.mechanisms.tables import TablePart
+
+Place = tuple[int, int]
+"""A sector: its group, and its place there."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Effort:
+    """How hard to try, and who is told.
+
+    gap: relative distance value/bound − 1 that must be certified. refine: of all plans of least cost the one in which
+    all other records pay as little as they can. start: a part for tables like these. device: for dense matrices.
+    """
+
+    gap: float | None = None
+    refine: bool = False
+    start: TablePart | None = None
+    device: str | None = None
+    max_iterations: int = 2000
+    progress: Callable[[int, float], None] | None = None
+
+
+class Part(abc.ABC):
+    """What answers one request of a publication: its design, and what is known of it without data.
+
+    **Guarantees**, which `check_mechanism` tests for every mechanism there is
+        * nothing in it depends on data;
+        * `read(document())` by its mechanism is the same part.
+    """
+
+    @property
+    @abc.abstractmethod
+    def design(self) -> Design:
+        """What is measured for it."""
+
+    @property
+    @abc.abstractmethod
+    def sizes(self) -> tuple[Size, ...]:
+        """How many records the data were declared to have, where its answers rely on it."""
+
+    @abc.abstractmethod
+    def limits(self, place: int) -> tuple[Limit, ...]:
+        """What it may cost by itself. place: of its design in the order."""
+
+
+class Estimation(Protocol):
+    """How the sectors of tables are estimated from noisy answers."""
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many noisy answers each group has."""
+
+    @property
+    def whiteners(self) -> list[Floats]:
+        """W with W Wᵀ the covariance of θ_S, for every sector of each group, (K, k, k)."""
+
+    def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
+        """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
+
+
+UNBIASED = "unbiased estimates; they may be negative and are not rounded"
+
+
+class Biased(Protocol):
+    """Tables whose values are biased, with what is known of their errors."""
+
+    histogram: Floats
+    """Of synthetic records, by joint cell; empty where there is none."""
+
+    noisy: Floats
+    """The noisy answers it was made near to."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether there is a histogram that all tables are of."""
+
+    @property
+    def simulated(self) -> Any:
+        """Simulated errors of its values, by table row: `worst` and `mean`."""
+
+    @property
+    def gap(self) -> float:
+        """How far the histogram may be from the best."""
+
+    @property
+    def distance(self) -> float:
+        """Squared distance of the answers from the noisy ones."""
+
+    def table(self, name: str) -> Floats:
+        """One table, in its shape."""
+
+
+class TableMechanism(abc.ABC):
+    """One way of answering tables: what differs between noises. Everything else is :class:`TablePart`'s."""
+
+    name: str
+    """What it is called in documents."""
+
+    privacy: Privacy
+    """What it promises."""
+
+    unbiased: bool
+    """Whether the values it releases are unbiased."""
+
+    normal: bool
+    """Whether its noise, and so any sum of it, is as good as normal."""
+
+    @abc.abstractmethod
+    def check(self, part: TablePart) -> None:
+        """Raise PlanError unless the design is one of this mechanism, for what is asked."""
+
+    @abc.abstractmethod
+    def decomposition(self, part: TablePart) -> Decomposition:
+        """The workload in sectors, as the design measures them."""
+
+    @abc.abstractmethod
+    def estimation(self, part: TablePart) -> Estimation:
+        """How sectors are estimated from the noisy answers."""
+
+    @abc.abstractmethod
+    def value(self, part: TablePart) -> float:
+        """What the integers reach of what was minimised."""
+
+    @abc.abstractmethod
+    def certificate(self, part: TablePart) -> Certificate:
+        """Value and bound, recomputed from the integers and from the problem."""
+
+    @abc.abstractmethod
+    def relaxation(self, part: TablePart) -> float:
+        """Largest achieved variance over target, or squared margin over the one asked."""
+
+    @abc.abstractmethod
+    def half_widths(
+        self, part: TablePart, group: TableGroup, i: int, confidence: float, row: int | None = None
+    ) -> Floats:
+        """Half-widths of intervals for every row of the i-th of some tables, or for one."""
+
+    @abc.abstractmethod
+    def combined(
+        self, part: TablePart, pulled: Callable[[], Mapping[Place, Floats]], std_error: float, confidence: float
+    ) -> float:
+        """The half-width for a combination of numbers. pulled: its coefficients by sector (`rebuilding.pulled`)."""
+
+    @abc.abstractmethod
+    def prices(self, part: TablePart) -> Floats:
+        """−d log(value) / d log c_j of every table row j, (M,)."""
+
+    @abc.abstractmethod
+    def separate_rho(self, part: TablePart) -> float:
+        """ρ of independent noise on every published number, each table on its own."""
+
+    @abc.abstractmethod
+    def write(self, part: TablePart) -> Any:
+        """The design as plain JSON values."""
+
+    @abc.abstractmethod
+    def read(self, document: Any, over: Cells) -> Any:
+        """The design that `write` wrote.
+
+        Raises:
+            PlanError: it is none.
+        """
+
+    def words(self, part: TablePart) -> str:
+        """What release.json says of the values."""
+        del part
+        return UNBIASED
+
+    def synthetic(self, part: TablePart) -> bool:
+        """Whether it releases a synthetic histogram."""
+        del part
+        return False
+
+    def biased(self, part: TablePart, answers: Sequence[Exact], histogram: Floats | None = None) -> Biased | None:
+        """Tables whose values are biased and nearer, beside the unbiased ones; None of mechanisms without.
+
+        histogram: as it was released; None computes it.
+        """
+        del part, answers, histogram
+        return None
+
+    @abc.abstractmethod
+    def describe(self, part: TablePart) -> dict[str, Any]:
+        """What release.json says of the noise."""

@@ -1,0 +1,91 @@
+"""A question with finitely many answers, with the mechanism that will answer it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self, final
+
+from fitnoise.errors import PlanError
+from fitnoise.kernel.designs.answers import Answer
+from fitnoise.kernel.designs.questions import FiniteQuery, Mechanism
+from fitnoise.kernel.losses import rounded_up
+from fitnoise.kernel.order import Limit, Size
+from fitnoise.mechanisms._base import Part
+from fitnoise.mechanisms.finite import documents
+from fitnoise.mechanisms.finite.accuracy import accuracy, points
+from fitnoise.mechanisms.finite.priors import uniform
+from fitnoise.mechanisms.summaries import FiniteSummary
+from fitnoise.request.publication import Publication
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class AnswerPart(Part):
+    """One question of a publication, and the mechanism chosen for it.
+
+    Raises:
+        PlanError: the mechanism is for another graph, or was made for another ε.
+    """
+
+    publication: Publication
+    query: FiniteQuery
+    mechanism: Mechanism
+
+    def __post_init__(self) -> None:
+        if not self.query.fits(self.publication.domain, self.publication.adjacency, self.mechanism):
+            raise PlanError("the mechanisms of a plan are not those of its questions. Nothing was measured.")
+
+    @cached_property
+    def design(self) -> Answer:
+        """What is measured: the answer."""
+        return Answer(self.query, self.publication.domain, self.mechanism)
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """None: the question itself compares the data with the number of people it declares."""
+        return ()
+
+    def limits(self, place: int) -> tuple[Limit, ...]:
+        """None of its own: the mechanism was made for the ε that was asked."""
+        del place
+        return ()
+
+    @cached_property
+    def exact_epsilon(self) -> Fraction:
+        """What the answer costs one protected unit, proven: at most what the question asked for."""
+        return sum(self.design.loss(self.publication.adjacency).pure, Fraction(0))
+
+    @cached_property
+    def summary(self) -> FiniteSummary:
+        """What is promised of the answer."""
+        graph, judged = self.mechanism.graph, accuracy(self.mechanism)
+        prior = uniform(graph) if self.query.prior is None else self.query.prior
+        numbers = points(graph.results[:1]) is not None
+        confidence = self.publication.confidence
+        return FiniteSummary(
+            name=self.query.name,
+            question=self.query.question.value,
+            family=self.mechanism.family,
+            results=graph.n,
+            epsilon=rounded_up(self.exact_epsilon),
+            hit_rate=judged.hit_rate(prior),
+            mae=judged.mae(prior) if numbers else None,
+            rmse=judged.rmse(prior) if numbers else None,
+            moe=float(judged.margin(confidence)) if numbers else None,
+            confidence=confidence,
+            leakage=judged.leakage(prior),
+        )
+
+    def document(self) -> dict[str, Any]:
+        """The mechanism as plain JSON values."""
+        return documents.document(self.mechanism)
+
+    @classmethod
+    def read(cls, publication: Publication, query: FiniteQuery, document: Mapping[str, Any]) -> Self:
+        """The part that `document` wrote, its mechanism proven anew."""
+        of = publication.adjacency
+        graph = query.graph(publication.domain, of)
+        return cls(publication, query, documents.read(graph, query.record_epsilon(of), document))

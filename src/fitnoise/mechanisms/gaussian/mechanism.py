@@ -1,0 +1,173 @@
+"""Gaussian noise on sectors, as a mechanism for tables: fit-for-use (Xiao et al. 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from fitnoise.algebra import rules
+from fitnoise.errors import PlanError
+from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.designs.sectors import Strategy
+from fitnoise.kernel.losses import rounded_up
+from fitnoise.kernel.units import Neighbours, Privacy
+from fitnoise.mechanisms._base import Place, TableMechanism
+from fitnoise.mechanisms.documents import read_sectors, scales_document, sectors_document
+from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
+from fitnoise.mechanisms.gaussian.terms import relaxation, traded
+from fitnoise.request.targets import z_score
+from fitnoise.solving.certificates import Certificate, lower_bound
+from fitnoise.solving.sectors import Decomposition, TableGroup, decompose
+
+if TYPE_CHECKING:
+    from fitnoise.mechanisms.tables import TablePart
+
+
+class Sectors(TableMechanism):
+    """What all Gaussian noise on sectors has in common, whatever chose it."""
+
+    privacy = Privacy.ZCDP
+    normal = True
+
+    def check(self, part: TablePart) -> None:
+        """Raise PlanError unless the strategy measures the sectors that the tables need."""
+        if not isinstance(part.strategy, Strategy):
+            raise PlanError("the strategy does not keep what the publication promises.")
+        groups = part.decomposition.groups
+        pairs = zip(part.strategy.groups, groups, strict=False)
+        if len(part.strategy.groups) != len(groups) or not all(
+            np.array_equal(mine.attributes, theirs.attributes) for mine, theirs in pairs
+        ):
+            raise PlanError("the strategy does not measure the sectors that the tables need.")
+
+    def decomposition(self, part: TablePart) -> Decomposition:
+        """Over the strategy's own bases."""
+        bases = [g.basis for g in part.strategy.groups]
+        return decompose(part.publication.workload, bases, apart=part.publication.apart)
+
+    def estimation(self, part: TablePart) -> SectorEstimation:
+        """Every sector from its own answers."""
+        return SectorEstimation(part.strategy)
+
+    def relaxation(self, part: TablePart) -> float:
+        """Largest achieved variance over target, or of the weighted totals."""
+        return relaxation(part.decomposition, part.terms, part.variances)
+
+    def half_widths(
+        self, part: TablePart, group: TableGroup, i: int, confidence: float, row: int | None = None
+    ) -> Floats:
+        """Normal quantiles times the standard error."""
+        numbers = part.variances[group.numbers[i]]
+        return np.asarray(z_score(confidence) * np.sqrt(numbers if row is None else numbers[row : row + 1]))
+
+    def combined(
+        self, part: TablePart, pulled: Callable[[], Mapping[Place, Floats]], std_error: float, confidence: float
+    ) -> float:
+        """Likewise: a combination of normal numbers is normal."""
+        del part, pulled
+        return z_score(confidence) * std_error
+
+    def separate_rho(self, part: TablePart) -> float:
+        """Of independent Gaussian noise with the variances asked, each table on its own."""
+        d, unit, total = part.decomposition, part.publication.unit, 0.0
+        big = np.array(d.sizes) > 1
+        for group in d.tables:
+            precision = 1 / (group.variances * part.relaxation)
+            alone = ~big[group.axes].any(axis=1)
+            if isinstance(group.queries, np.ndarray):
+                own = np.asarray((precision @ group.queries.astype(np.float64) ** 2).max(axis=1))
+            else:
+                own = np.array([rules.weighted_gram(group.queries, p).diagonal().max() for p in precision])
+            if unit.neighbours is Neighbours.REPLACE_ONE:  # two records in different rows of the table
+                own = 2 * own
+                for i in np.flatnonzero(alone):
+                    own[i] = _dearest_pair(group.queries, precision[i], alone=part.terms.alone)
+            total += float(own.sum())
+        return total / 2 * unit.cost_factor()
+
+    def write(self, part: TablePart) -> Any:
+        """Group by group."""
+        return sectors_document(part.strategy)
+
+    def read(self, document: Any, over: Cells) -> Strategy:
+        """The strategy that `write` wrote."""
+        return read_sectors(document, over)
+
+    def describe(self, part: TablePart) -> dict[str, Any]:
+        """The name, and the noise scale of every sector."""
+        names = np.array(part.decomposition.exchangeable, dtype=object)
+        return {
+            "name": self.name,
+            **self.known(part),
+            "noise": "independent discrete Gaussian on integers",
+            "scales": [
+                {
+                    "attributes": names[g.attributes].tolist(),
+                    "answers": g.answers.tolist(),
+                    "scales": scales_document(g.scales),
+                }
+                for g in part.strategy.groups
+            ],
+        }
+
+    def known(self, part: TablePart) -> dict[str, Any]:
+        """What else release.json says before the noise."""
+        del part
+        return {}
+
+
+@final
+class Gaussian(Sectors):
+    """The least cost that meets every target."""
+
+    name = "fit-for-use"
+    unbiased = True
+
+    def value(self, part: TablePart) -> float:
+        """Δ², relative to cell budgets; of a hybrid with λ Σ ω var."""
+        cost = rounded_up(part.exact_weighted_cost)
+        return cost if part.terms.trade is None else cost + traded(part.terms, part.variances)
+
+    def certificate(self, part: TablePart) -> Certificate:
+        """The dual bound at the evidence."""
+        if (part.evidence.pairs is not None) != (part.publication.unit.neighbours is Neighbours.REPLACE_ONE):
+            raise PlanError("evidence about pairs of records goes with replace-one neighbours, and only with them.")
+        return dual_certificate(part)
+
+    def prices(self, part: TablePart) -> Floats:
+        """From the dual weights, or the weights of the total."""
+        t, q = part.terms, part.evidence.numbers
+        if t.weights is None:
+            return np.asarray(q / q.sum())
+        if t.trade is None:
+            shares = t.weights * part.decomposition.variances
+            return np.asarray(shares / shares.sum())
+        return np.asarray(q / part.value)
+
+
+def dual_certificate(part: TablePart) -> Certificate:
+    """Value, and the dual bound at the evidence, divided by what a budget bought."""
+    bound = lower_bound(part.decomposition, part.evidence, part.terms)
+    bought = 1.0 if part.publication.budget is None else part.relaxation
+    return Certificate(value=part.value, bound=bound / bought)
+
+
+def _dearest_pair(queries: Any, precision: Floats, *, alone: bool) -> float:
+    """Of independent noise on one table's numbers, for replace-one neighbours whose records differ in structured cells.
+
+    The largest squared distance of two columns; `alone`, at least that of one column to 0.
+    """
+    if isinstance(queries, np.ndarray):
+        scaled = np.unique(queries * np.sqrt(precision)[:, None], axis=1)
+        gram = scaled.T @ scaled
+    else:
+        gram = rules.weighted_gram(queries, precision)
+    own = gram.diagonal()
+    single = float(own.max()) if alone else 0.0
+    return max(single, float((own[:, None] + own - 2 * gram).max()))
+
+
+GAUSSIAN = Gaussian()

@@ -1,0 +1,122 @@
+"""Laplace noise on margins, as a mechanism for tables: pure ε (Li et al. 2010)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from fitnoise.errors import PlanError
+from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.designs.margins import LEAST_SCALE, NOISE_VARIANCE, PureStrategy
+from fitnoise.kernel.losses import rounded_up
+from fitnoise.kernel.units import Neighbours, Privacy
+from fitnoise.mechanisms._base import Place, TableMechanism
+from fitnoise.mechanisms.documents import margins_document, read_margins, scales_document
+from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
+from fitnoise.mechanisms.laplace import laplace_sums
+from fitnoise.mechanisms.laplace.estimate import PureEstimation
+from fitnoise.mechanisms.laplace.margins import pure_margins, pure_relaxation
+from fitnoise.solving.certificates import Certificate
+from fitnoise.solving.sectors import Decomposition, TableGroup, decompose
+
+if TYPE_CHECKING:
+    from fitnoise.mechanisms.tables import TablePart
+
+
+@final
+class Laplace(TableMechanism):
+    """The least ε found at which every target is met, margins by exact sums of Laplace noise."""
+
+    name = "pure-fit-for-use"
+    privacy = Privacy.PURE
+    unbiased = True
+    normal = False
+
+    def check(self, part: TablePart) -> None:
+        """Raise PlanError unless it is a pure strategy, of noise that is fine enough."""
+        if not isinstance(part.strategy, PureStrategy):
+            raise PlanError("the strategy does not keep what the publication promises.")
+        if part.strategy.scale < LEAST_SCALE:
+            raise PlanError(
+                f"the noise of a pure plan has a scale of at least {LEAST_SCALE:g}: its intervals rely on it."
+            )
+
+    def decomposition(self, part: TablePart) -> Decomposition:
+        """Over bases of its own: margins are measured, not sectors."""
+        return decompose(part.publication.workload, apart=part.publication.apart)
+
+    def estimation(self, part: TablePart) -> PureEstimation:
+        """Generalised least squares."""
+        return PureEstimation(part.strategy, part.decomposition)
+
+    def value(self, part: TablePart) -> float:
+        """ε²/2."""
+        return rounded_up(part.exact_cost / 2)
+
+    def certificate(self, part: TablePart) -> Certificate:
+        """That of Gaussian noise with as large a variance: ℓ1 distances are at least ℓ2 distances."""
+        return GAUSSIAN.certificate(part)
+
+    def relaxation(self, part: TablePart) -> float:
+        """Of variances, and for fit-for-use of squared margins."""
+        return pure_relaxation(part.publication.workload, part.terms, self._of(part), part.variances)
+
+    def half_widths(
+        self, part: TablePart, group: TableGroup, i: int, confidence: float, row: int | None = None
+    ) -> Floats:
+        """From exact sums of Laplace noise."""
+        return pure_margins(self._of(part), group, i, confidence, row)
+
+    def combined(
+        self, part: TablePart, pulled: Callable[[], Mapping[Place, Floats]], std_error: float, confidence: float
+    ) -> float:
+        """Likewise, of all the single noises in the combination."""
+        del std_error
+        values, counts = np.unique(np.abs(self._of(part).noise_coefficients(pulled())), return_counts=True)
+        widths = laplace_sums.half_width(values[None], part.strategy.scale, confidence, counts.astype(np.float64))
+        return float(widths[0])
+
+    @staticmethod
+    def _of(part: TablePart) -> PureEstimation:
+        assert isinstance(part.estimation, PureEstimation)  # noqa: S101 - made above
+        return part.estimation
+
+    def prices(self, part: TablePart) -> Floats:
+        """From the dual weights, as for Gaussian noise: of the bound that is proven."""
+        return GAUSSIAN.prices(part)
+
+    def separate_rho(self, part: TablePart) -> float:
+        """Of Laplace noise of the variance asked: a record moves a number by |W| and pays |W| √(2/c)."""
+        total, unit = 0.0, part.publication.unit
+        twice = unit.neighbours is Neighbours.REPLACE_ONE
+        for group in part.decomposition.tables:
+            rates = np.sqrt(NOISE_VARIANCE / (group.variances * part.relaxation))
+            sizes = abs(group.queries) if isinstance(group.queries, np.ndarray) else group.queries  # those are counts
+            paid = rates @ sizes if isinstance(sizes, np.ndarray) else sizes.rmv(rates.T).T
+            total += float(paid.max(axis=1).sum())
+        return (total * unit.max_records * (2 if twice else 1)) ** 2 / 2
+
+    def write(self, part: TablePart) -> Any:
+        """The scale, and margin by margin its queries."""
+        return margins_document(part.strategy)
+
+    def read(self, document: Any, over: Cells) -> PureStrategy:
+        """The strategy that `write` wrote."""
+        return read_margins(document, over)
+
+    def describe(self, part: TablePart) -> dict[str, Any]:
+        """The name, the noise scale, and what is asked of every margin."""
+        names = np.array(part.decomposition.exchangeable, dtype=object)
+        pairs = zip(part.strategy.asked, part.strategy.lengths, strict=True)
+        return {
+            "name": self.name,
+            "noise": "independent discrete Laplace on integers",
+            "scale": scales_document(np.array([part.strategy.scale]))[0],
+            "margins": [{"attributes": [str(names[a]) for a in m.attributes], "answers": n} for m, n in pairs],
+        }
+
+
+LAPLACE = Laplace()

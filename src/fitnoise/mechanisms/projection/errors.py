@@ -1,0 +1,60 @@
+"""What errors the released numbers of a small database have on public histograms: simulated, without data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import final
+
+import numpy as np
+
+from fitnoise.errors import PlanError
+from fitnoise.kernel.arrays import Floats
+from fitnoise.mechanisms.gaussian.rounding import rows_of
+from fitnoise.mechanisms.projection import simulation as small
+from fitnoise.mechanisms.projection.view import View
+from fitnoise.mechanisms.tables import TablePart
+from fitnoise.solving.ky_fan import Design, Ending
+
+REPEATS = 8
+"""Noises for each public histogram, where the errors of single numbers are simulated."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SimulatedErrors:
+    """Root mean squared errors of released numbers on public histograms, in people, by table row.
+
+    worst: the largest over the kinds of histograms (M,). mean: over all of them, root of the mean square (M,).
+    """
+
+    worst: Floats
+    mean: Floats
+
+
+@lru_cache(maxsize=4)
+def simulated_errors(made: TablePart) -> SimulatedErrors:
+    """What error each released number of a small database has on public histograms: a guide, and no promise.
+
+    Noise and estimate are those of the plan; the databases are public ones of n records, from flat to spiked. A real
+    database may be unlike all of them. The unbiased answers have standard errors that hold for every database.
+
+    **Guarantees**
+        * no data, and the same numbers every time, with one version of NumPy and SciPy.
+    """
+    asked, setting = made.publication.small, made.setting
+    if asked is None or setting is None:
+        raise PlanError("errors are simulated for plans of small databases. Nothing was simulated.")
+    view = View(made)
+    left, s, _ = np.linalg.svd(view.noise_factor)
+    rank = len(s)
+    design = Design(
+        setting.index, rank, made.evidence.cells, 0, s**2, left, made.value, made.bound, 0, Ending.CONVERGED
+    )
+    samples = small.error_samples(
+        view.space.rows, design, asked.size, 1.0, setting.temperature, asked.region, REPEATS, view.head
+    )
+    whole = np.linalg.inv(view.space.triangle)  # from row space to the basis of the queries
+    squares = [rows_of(made.decomposition, (x @ whole.T / math.sqrt(len(x))).T) for x in samples.values()]
+    return SimulatedErrors(np.sqrt(np.max(squares, axis=0)), np.sqrt(np.mean(squares, axis=0)))

@@ -1,0 +1,101 @@
+"""Tables of a small database: those of one histogram, moved near to the noisy answers. Post-processing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import final
+
+import numpy as np
+
+from fitnoise.errors import ReleaseError
+from fitnoise.kernel.arrays import Exact, Floats, Indices
+from fitnoise.kernel.units import Region
+from fitnoise.mechanisms.projection.errors import SimulatedErrors, simulated_errors
+from fitnoise.mechanisms.projection.regions import Estimator
+from fitnoise.mechanisms.projection.view import View
+from fitnoise.mechanisms.rebuilding import Rebuilt
+from fitnoise.mechanisms.tables import TablePart
+
+SUM = 1e-9
+"""Relative rounding allowed in the sum of a histogram."""
+
+TIGHT = 1e-11
+"""Gap of an entropic estimate, as part of the squared length of the noisy answers."""
+
+
+@final
+class Projected(Rebuilt):
+    """Tables of a small database: those of one histogram, moved as near to the noisy answers as its size allows.
+
+    Of the paper's variant there is no histogram, `histogram` is empty, and tables agree but may be negative.
+
+    Args:
+        part: of a small database.
+        answers: its noisy answers.
+        histogram: x ≥ 0 (N,), as it was released; None computes it.
+
+    Raises:
+        ReleaseError: answers that are not the plan's, or a histogram that is none of a database of that size.
+
+    **Guarantees**
+        * every table is that of the histogram, so that tables agree on whatever they share, and no count is negative;
+        * from noisy answers and public numbers alone: post-processing.
+    """
+
+    def __init__(self, part: TablePart, answers: Sequence[Exact], histogram: Floats | None = None) -> None:
+        super().__init__(part, answers)
+        small, view = part.publication.small, View(part)
+        if small is None:
+            raise ReleaseError("only a plan for a small database has a histogram; nothing was rebuilt.")
+        self.view = view
+        ((theta,),) = (self._estimation.estimates(self._answers, 0, np.array([0])),)
+        self.noisy = view.space.triangle @ theta
+        self._size, self._region = float(small.size), small.region
+        self._estimate = Estimator(view.space.rows, self._size, small.region, view.penalty, view.head)
+        if histogram is None or view.head is not None:
+            tolerance = TIGHT * float(self.noisy @ self.noisy) if view.penalty else None
+            found, self._answers_there = self._estimate(self.noisy, tolerance)
+            self.histogram = np.zeros(0) if found is None else found
+        else:
+            self.histogram = self._checked(histogram)
+            self._answers_there = view.space.rows @ self.histogram
+
+    def _checked(self, x: Floats) -> Floats:
+        total, n = float(x.sum()), self._size
+        exact = self._region is Region.EXACTLY
+        fits = x.shape == (self.part.decomposition.cells,) and bool(np.isfinite(x).all()) and bool((x >= 0).all())
+        if not fits or total > n * (1 + SUM) or (exact and total < n * (1 - SUM)):
+            raise ReleaseError("the histogram is none of a database of the plan's size; nothing was rebuilt.")
+        return x
+
+    @cached_property
+    def simulated(self) -> SimulatedErrors:
+        """The simulated errors of its values, by table row: of the plan alone."""
+        return simulated_errors(self.part)
+
+    @property
+    def whole(self) -> bool:
+        """Whether there is a histogram: not of the paper's variant."""
+        return self.view.head is None
+
+    @property
+    def gap(self) -> float:
+        """How far the histogram may be from the best, recomputed from it: in people², over all weighted numbers.
+
+        Of nearest answers at least the squared distance to the very nearest; of an entropic estimate what its objective
+        may be above the least.
+        """
+        return self._estimate.gap(self.noisy, self.histogram)
+
+    @property
+    def distance(self) -> float:
+        """Squared distance of the answers from the noisy ones, in people², over all weighted numbers."""
+        off = self._answers_there - self.noisy
+        return float(off @ off)
+
+    def estimates(self, group: int, sectors: Indices) -> Floats:
+        """What the histogram, or the paper's variant, says of the basis queries, (1, r)."""
+        if self.view.head is not None:
+            return np.asarray(np.linalg.solve(self.view.space.triangle, self._answers_there))[None]
+        return (self.part.decomposition.groups[group].basis @ self.histogram)[None]

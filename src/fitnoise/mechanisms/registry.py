@@ -1,0 +1,66 @@
+"""The mechanisms there are, by name. A new one is a folder, a line here, and a line in the zoo of the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+from fitnoise.errors import PlanError
+from fitnoise.kernel.units import Privacy
+from fitnoise.mechanisms._base import Effort, TableMechanism
+from fitnoise.mechanisms.gaussian import planning as gaussian
+from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
+from fitnoise.mechanisms.laplace import planning as laplace
+from fitnoise.mechanisms.laplace.mechanism import LAPLACE
+from fitnoise.mechanisms.projection import planning as projection
+from fitnoise.mechanisms.projection.mechanism import PROJECTION
+from fitnoise.mechanisms.tables import TablePart
+from fitnoise.request.publication import Publication
+
+
+@final
+@dataclass(frozen=True)
+class Registered:
+    """A mechanism for tables, with how it plans them: (what is asked, effort) → the part."""
+
+    mechanism: TableMechanism
+    plan: Callable[[Publication, Effort], TablePart]
+
+
+MECHANISMS = {
+    x.mechanism.name: x
+    for x in (
+        Registered(GAUSSIAN, gaussian.planned),
+        Registered(LAPLACE, laplace.planned),
+        Registered(PROJECTION, projection.planned),
+    )
+}
+
+
+def mechanism_for(asked: Publication) -> Registered:
+    """The mechanism that some tables ask for: that for small databases, or the one of their promise.
+
+    Raises:
+        PlanError: none keeps the promise.
+    """
+    if asked.small is not None:
+        return MECHANISMS[PROJECTION.name]
+    keeps = [x for x in MECHANISMS.values() if x.mechanism.privacy is asked.privacy and x.mechanism.unbiased]
+    if len(keeps) != 1:
+        raise PlanError(f"no mechanism promises privacy = {Privacy(asked.privacy).value!r}. No plan was made.")
+    return keeps[0]
+
+
+def named(name: object) -> TableMechanism:
+    """The mechanism of a document.
+
+    Raises:
+        PlanError: there is none of this name.
+    """
+    if not isinstance(name, str) or name not in MECHANISMS:
+        raise PlanError(
+            f"there is no mechanism {name!r} for tables; this program knows {', '.join(map(repr, MECHANISMS))}. "
+            "Nothing was measured."
+        )
+    return MECHANISMS[name].mechanism

@@ -1,0 +1,380 @@
+"""Tables of a publication with what will be measured for them, whatever the noise: accuracy, prices, proof."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self, final
+
+import numpy as np
+
+from fitnoise.errors import PlanError
+from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.losses import Loss, rounded_up
+from fitnoise.kernel.order import Limit, Size
+from fitnoise.kernel.units import Region
+from fitnoise.mechanisms._base import Estimation, Part, TableMechanism
+from fitnoise.mechanisms.documents import evidence_document, read_evidence, read_setting
+from fitnoise.mechanisms.gaussian.rounding import variances_of
+from fitnoise.mechanisms.gaussian.terms import terms, weighted_cost
+from fitnoise.mechanisms.summaries import TableSummary, said
+from fitnoise.request.publication import WARMEST, Publication, Setting
+from fitnoise.request.targets import z_score
+from fitnoise.request.workloads import Family, MadeOnDemand, exchangeable_attributes
+from fitnoise.solving.certificates import Certificate, Evidence, Terms
+from fitnoise.solving.sectors import Decomposition
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TablePart(Part):
+    """Tables, and the certified design that answers them.
+
+    mechanism: how. publication: what was asked of these tables. strategy: the integers that will be measured, with
+    their noise scales. evidence: dual weights, which prove the bound. status: how the optimisation ended, a sentence.
+    setting: of a small database how it is measured and estimated; None of others.
+
+    **Guarantees**
+        * `exact_cost` is the exact cost of `strategy` for one protected unit;
+        * `bound` ≤ the `value` of every unbiased linear mechanism of its kind of noise that meets the targets (under a
+          budget: the targets times `relaxation`), recomputed from the problem and `evidence`;
+        * `variances` ≤ the targets (times `relaxation`, which is 1 unless a budget was given); for total error this is
+          said of the weighted total.
+    """
+
+    mechanism: TableMechanism
+    publication: Publication
+    strategy: Any
+    evidence: Evidence
+    status: str
+    setting: Setting | None = None
+
+    def __post_init__(self) -> None:
+        _own_setting(self.publication, self.setting)
+        self.mechanism.check(self)
+        if self.strategy.over != self.decomposition.over:
+            raise PlanError("the strategy is for another domain than the publication.")
+        if self.publication.privacy is not self.mechanism.privacy:
+            raise PlanError("the strategy does not keep what the publication promises.")
+        if not self.status.isprintable():
+            raise PlanError("a plan's status is one line of text.")
+
+    @property
+    def design(self) -> Any:
+        """What is measured: the strategy."""
+        return self.strategy
+
+    @cached_property
+    def decomposition(self) -> Decomposition:
+        """The workload in sectors, over the strategy's own bases where it has any."""
+        return self.mechanism.decomposition(self)
+
+    @cached_property
+    def terms(self) -> Terms:
+        """What was minimised, in the letters of certificates."""
+        return terms(self.publication, self.decomposition)
+
+    @cached_property
+    def estimation(self) -> Estimation:
+        """How sectors are estimated from the noisy answers."""
+        return self.mechanism.estimation(self)
+
+    # --- price --------------------------------------------------------------------------------------
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The declared size of a small database."""
+        small = self.publication.small
+        return () if small is None else (Size(small.size, small.region is Region.EXACTLY),)
+
+    def limits(self, place: int) -> tuple[Limit, ...]:
+        """The budget, relative to cell budgets."""
+        budget, budgets = self.publication.budget, self.publication.cell_budgets
+        if budget is None:
+            return ()
+        axes, shares = ((), ()) if budgets is None else budgets.shares(self.publication.workload.domain)
+        return (Limit("budget", budget.as_rho(), (place,), axes, shares),)
+
+    @cached_property
+    def loss(self) -> Loss:
+        """What the tables cost one protected unit, exact."""
+        loss: Loss = self.strategy.loss(self.publication.adjacency)
+        return loss
+
+    @property
+    def exact_cost(self) -> Fraction:
+        """Twice ρ of the tables for one protected unit, exact, from the integers: Δ², or ε² of pure tables."""
+        return 2 * self.loss.rho
+
+    @property
+    def exact_epsilon(self) -> Fraction | None:
+        """ε of pure tables, exact; None of others."""
+        return self.loss.epsilon
+
+    @property
+    def exact_rho(self) -> Fraction:
+        """ρ, exact."""
+        return self.loss.rho
+
+    @property
+    def rho(self) -> float:
+        """ρ, rounded up."""
+        return rounded_up(self.exact_rho)
+
+    def epsilon(self, delta: float | None = None) -> float:
+        """ε at δ (default: the publication's), guaranteed."""
+        return self.loss.epsilon_at(self.publication.delta if delta is None else delta)
+
+    @property
+    def profile(self) -> Floats:
+        """Squared cost of one record in each structured cell (n_o,): the cells of a matrix workload, in C order."""
+        return np.array([rounded_up(x) for x in self.strategy.profile()])
+
+    @property
+    def slack(self) -> Floats:
+        """How much less than the dearest one record in each structured cell costs, (n_o,): paid for and not used."""
+        prices = self.strategy.profile()
+        dearest = max(prices)
+        return np.array([float(dearest - x) for x in prices])
+
+    @cached_property
+    def exact_weighted_cost(self) -> Fraction:
+        """Max_o prof_o/r_o for one protected unit, exact: Δ² where all cells have the same budget, as r ≤ 1."""
+        if self.publication.cell_budgets is None:
+            return self.exact_cost
+        return weighted_cost(self.publication, self.strategy)
+
+    @cached_property
+    def value(self) -> float:
+        """What the integers reach of what was minimised: Δ² (relative to cell budgets), plus λ Σ ω var of a hybrid.
+
+        Of pure tables ε²/2: Laplace noise has twice the variance per squared scale, so this is what the bound is about.
+        """
+        return self.mechanism.value(self)
+
+    # --- accuracy -----------------------------------------------------------------------------------
+
+    @cached_property
+    def variances(self) -> Floats:
+        """Achieved variances, in people²: (m,) for a matrix workload.
+
+        In general one per distinct row of each table (rows that differ only in exchangeable values are alike), tables
+        in order; see :meth:`table_variances`.
+        """
+        return variances_of(self.decomposition, self.estimation.whiteners)
+
+    @cached_property
+    def relaxation(self) -> float:
+        """Largest achieved variance over target: at most 1, or, under a budget, what the budget buys.
+
+        For total error the weighted totals are compared. Pure tables keep their margins as well, which are wider than
+        those of Gaussian noise of the same variance: there it is also the largest squared margin over the one asked.
+        """
+        return self.mechanism.relaxation(self)
+
+    def table_margins(self, name: str, confidence: float | None = None) -> Floats:
+        """Half-widths of intervals for the numbers of one table, in people, in its shape.
+
+        Args:
+            name: of the table.
+            confidence: of each interval; default the table's own, or the workload's.
+        """
+        workload, d = self.publication.workload, self.decomposition
+        gamma = workload[name].target.level(workload.confidence) if confidence is None else confidence
+        group, i = d.place(workload.number(name))
+        return self._shaped(name, self.mechanism.half_widths(self, group, i, gamma))
+
+    def table_variances(self, name: str) -> Floats:
+        """Achieved variances of one table, in the table's shape."""
+        return self._shaped(
+            name, self.variances[self.decomposition.layout(self.publication.workload.number(name)).rows]
+        )
+
+    def _shaped(self, name: str, rows: Floats) -> Floats:
+        """One number for every row of a table, in the table's shape."""
+        layout = self.decomposition.layout(self.publication.workload.number(name))
+        outer = tuple(self.decomposition.sizes[a] for a in layout.axes)
+        inner = rows.reshape(layout.inner_shape)
+        return np.broadcast_to(inner, outer + layout.inner_shape).transpose(layout.transpose)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers will be published."""
+        d = self.decomposition
+        per_table = [math.prod(g.inner_shape) for g in d.tables]
+        return sum(_total(g.cells) * m for g, m in zip(d.tables, per_table, strict=True))
+
+    @property
+    def answers(self) -> int:
+        """How many noisy answers will be measured."""
+        return int(self.strategy.answers)
+
+    @cached_property
+    def tables(self) -> Sequence[TableSummary]:
+        """One summary per table, made when it is asked for."""
+        return _Summaries(self)
+
+    @cached_property
+    def shares(self) -> Floats:
+        """The price of every table (see :class:`TableSummary`), in the order of the tables."""
+        d, q = self.decomposition, self.mechanism.prices(self)
+        out = np.empty(len(self.publication.workload.tables))
+        for g in d.tables:
+            out[g.tables] = q[g.numbers].sum(axis=1)
+        return out
+
+    @cached_property
+    def summaries(self) -> tuple[TableSummary, ...]:
+        """One summary per part of the workload: a table, or a pattern of tables with its worst number."""
+        w, d = self.publication.workload, self.decomposition
+        worst = np.empty(len(w.tables))
+        for g in d.tables:
+            worst[g.tables] = (self.variances[g.numbers] / g.variances).max(axis=1)
+        out = []
+        for start, stop, part in zip(w.tables.starts[:-1], w.tables.starts[1:], w.tables.parts, strict=True):
+            own = self.summary(int(start + np.argmax(worst[start:stop])))
+            if isinstance(part, Family):
+                own = replace(
+                    own,
+                    name=part.describe(),
+                    numbers=_total(part.cells(w.domain)),
+                    target=said(part.template.target.kind, part.targets(w.domain)),
+                    price=float(self.shares[start:stop].sum()),
+                    tables=len(part),
+                )
+            out.append(own)
+        return tuple(out)
+
+    def summary(self, i: int) -> TableSummary:
+        """What the plan promises for the i-th table."""
+        w = self.publication.workload
+        t, layout = w.tables[i], self.decomposition.layout(i)
+        wanted, achieved = layout.variances, self.variances[layout.rows]
+        worst = int(np.argmax(achieved / wanted))
+        gamma = t.target.level(w.confidence)
+        group, place = self.decomposition.place(i)
+        return TableSummary(
+            name=t.name,
+            numbers=math.prod(t.shape(w.domain)),
+            target=said(t.target.kind, t.targets(w.domain)),
+            confidence=gamma,
+            target_moe=z_score(gamma) * math.sqrt(wanted[worst]),
+            achieved_moe=float(self.mechanism.half_widths(self, group, place, gamma, row=worst)[0]),
+            price=float(self.shares[i]),
+        )
+
+    @cached_property
+    def separate_rho(self) -> float:
+        """ρ of the usual alternative: independent noise on every published number, each table on its own."""
+        return self.mechanism.separate_rho(self)
+
+    # --- proof --------------------------------------------------------------------------------------
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """Value and bound, recomputed from the integers and from the problem."""
+        return self.mechanism.certificate(self)
+
+    @property
+    def bound(self) -> float:
+        """Certified lower bound on the value: Δ², unless there are cell budgets or a hybrid objective.
+
+        Of pure tables: no linear mechanism with Laplace noise, of variance 2t² for scale t, meets the variances with a
+        smaller ε²/2, since ℓ1 distances are at least ℓ2 distances. None is known to reach it. (Noise of another shape,
+        such as staircases or coarse lattices, can have a smaller variance at a large ε.)
+        """
+        return self.certificate.bound
+
+    @property
+    def gap(self) -> float:
+        """Value / bound − 1."""
+        return self.certificate.gap
+
+    @property
+    def ratio(self) -> float:
+        """Value / bound: what is said of pure plans, which no bound known is near to."""
+        return self.value / self.bound
+
+    # --- document -----------------------------------------------------------------------------------
+
+    def document(self) -> dict[str, Any]:
+        """What a plan says of these tables beside what was asked.
+
+        The bound is stated to ten digits: its last ones differ between processors, and the hash must not.
+        """
+        return {
+            "strategy": self.mechanism.write(self),
+            "weights": evidence_document(self.evidence),
+            "status": self.status,
+            **({} if self.setting is None else {"setting": vars(self.setting)}),
+            "cost": {"cost_squared": str(self.exact_cost), "bound": float(f"{self.bound:.9e}")},
+        }
+
+    @classmethod
+    def read(cls, mechanism: TableMechanism, publication: Publication, document: Mapping[str, Any]) -> Self:
+        """The part that `document` wrote.
+
+        Raises:
+            PlanError: its parts contradict each other, or the integers do not cost what it says.
+        """
+        domain = publication.workload.domain
+        free, bound = exchangeable_attributes(publication.workload, publication.apart)
+        over = Cells(tuple((a, domain[a].size) for a in free), tuple((a, domain[a].size) for a in bound))
+        stated = str(document["cost"]["cost_squared"])
+        part = cls(
+            mechanism,
+            publication,
+            mechanism.read(document["strategy"], over),
+            read_evidence(document["weights"]),
+            str(document["status"]),
+            read_setting(document.get("setting")),
+        )
+        if str(part.exact_cost) != stated:
+            raise PlanError("the plan's integers do not cost what it says. Nothing was measured.")
+        return part
+
+
+@final
+class _Summaries(MadeOnDemand[TableSummary]):
+    """The tables' summaries, each made when it is asked for."""
+
+    def __init__(self, part: TablePart) -> None:
+        self._part = part
+
+    def __len__(self) -> int:
+        return len(self._part.publication.workload.tables)
+
+    def _made(self, i: int) -> TableSummary:
+        return self._part.summary(i)
+
+
+def _total(cells: Floats) -> int:
+    """The sum of whole numbers held in doubles, as a whole number."""
+    values, counts = np.unique(cells, return_counts=True)
+    return sum(int(x) * n for x, n in zip(values.tolist(), counts.tolist(), strict=True))
+
+
+def _own_setting(publication: Publication, setting: Setting | None) -> None:
+    """Raise PlanError unless there is a setting exactly for small databases, as far as the publication says it."""
+    small = publication.small
+    if (small is None) != (setting is None):
+        raise PlanError("a plan for a small database says how it is measured and estimated, and no other does.")
+    if small is None or setting is None:
+        return
+    fits = setting.index >= 1 and 0 <= setting.temperature <= WARMEST
+    fits = fits and small.index in (None, setting.index) and small.temperature in (None, setting.temperature)
+    if not fits:
+        raise PlanError("the index or the temperature of a plan are not those of its publication.")
+
+
+def refuse_free(part: TablePart) -> None:
+    """Raise PlanError for tables that cost nothing: what they would publish is public."""
+    if part.exact_cost == 0:
+        raise PlanError(
+            "replace-one neighbours protect nothing that these tables show: the number of records is public there, and "
+            "so is every number asked for. Publish it without noise, or ask for add-or-remove-one. No plan was made."
+        )
