@@ -55,7 +55,7 @@ def describe(plan: Plan, written: Sequence[str]) -> dict[str, Any]:
         "written": "all" if every else list(written),
         "values": UNBIASED if plan.setting is None else BIASED if plan.head is None else PRINTED,
         "spec": Spec.of(publication).document(),
-        "versions": {name: metadata.version(name) for name in ("fitnoise", "opendp", "numpy", "duckdb")},
+        "versions": {name: metadata.version(name) for name in ("fitnoise", "numpy", "duckdb")},
     }
 
 
