@@ -1,6 +1,7 @@
 """Importing is cheap, and finds every public name all the same."""
 
 import ast
+import inspect
 import json
 import subprocess
 import sys
@@ -11,12 +12,14 @@ from types import ModuleType
 import pytest
 
 import fitnoise as fn
+from fitnoise.interfaces import commands
+from fitnoise.interfaces.cli import cli
 
 DEAR = {"duckdb", "numpy", "opendp", "pandas", "pydantic", "scipy"}
 
 
 def loaded(code):
-    """What a new interpreter has loaded after some code."""
+    """What a new interpreter has loaded after some code of one line."""
     report = "; import json, sys; print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code + report], capture_output=True, text=True, check=True)
     return set(json.loads(done.stderr))
@@ -80,3 +83,23 @@ def test_a_name_that_is_none_is_not_found():
         fn.plam  # noqa: B018
     with pytest.raises(ImportError, match="cannot import name 'plam'"):
         from fitnoise import plam  # noqa: F401
+
+
+# --- The command line -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], *([name, "--help"] for name in cli.commands)])
+def test_help_comes_at_once(arguments):
+    code = f"from fitnoise.interfaces.cli import main; main({arguments})"
+    modules = loaded(code)
+    assert not modules & DEAR
+    assert {m for m in modules if m.startswith("fitnoise.")} == {
+        "fitnoise.errors", "fitnoise.interfaces", "fitnoise.interfaces.cli",
+    }  # fmt: skip
+
+
+def test_every_command_takes_what_its_options_give():
+    """The options hand their values over by name, which no type checker compares."""
+    for name, command in cli.commands.items():
+        taken = inspect.signature(getattr(commands, f"{name}_command")).parameters
+        assert sorted(taken) == sorted(p.name for p in command.params)
