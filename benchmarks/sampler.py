@@ -15,11 +15,12 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from fitnoise.kernel import noise
+from fitnoise.laboratory.reference_samplers import reference_gaussian, reference_laplace
 from peak import peak_memory
 
 LAWS = {
-    "Gaussian": (noise.discrete_gaussian, noise.discrete_gaussians, noise.reference_gaussian),
-    "Laplace": (noise.discrete_laplace, noise.discrete_laplaces, noise.reference_laplace),
+    "Gaussian": (noise.discrete_gaussian, noise.discrete_gaussians, reference_gaussian),
+    "Laplace": (noise.discrete_laplace, noise.discrete_laplaces, reference_laplace),
 }
 SCALES = {
     "0.5": 0.5,

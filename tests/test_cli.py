@@ -16,7 +16,7 @@ from fractions import Fraction
 import pytest
 
 import fitnoise as fn
-from fitnoise.interfaces import cli, console
+from fitnoise.interfaces import cli, commands, console
 from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.report import tables_line
 from fitnoise.kernel import noise
@@ -313,7 +313,7 @@ def test_the_device_is_the_one_asked_for(run, monkeypatch):
         return fn.plan(publication)
 
     with monkeypatch.context() as patch:
-        patch.setattr(cli, "make_plan", planned)
+        patch.setattr(commands, "make_plan", planned)
         for arguments in ([], ["--device", "cuda:1"], ["--refine"]):
             assert run("plan", "spec.toml", *arguments)[0] == 0
     assert asked == [(False, None), (False, "cuda:1"), (True, None)]
@@ -369,8 +369,8 @@ def test_a_balance_may_fall_when_charges_are_composed(run, here, monkeypatch):
     plan = fn.Plan.from_json((here / "plan.json").read_text(encoding="utf-8"))
     (here / "spec.toml").write_text(f'privacy = {{ beside = ["{plan.hash}"] }}' + SPEC, encoding="utf-8")
     run("plan", "spec.toml", "-o", "plan.json")
-    monkeypatch.setattr(cli, "release", lambda *_, **__: {"area": None})  # charges nothing
-    monkeypatch.setattr(cli, "_spent", lambda *_: Fraction(1, 4))
+    monkeypatch.setattr(commands, "release", lambda *_, **__: {"area": None})  # charges nothing
+    monkeypatch.setattr(commands, "_spent", lambda *_: Fraction(1, 4))
     assert "rho spent fell by 0.2500000\n" in run(*RELEASE)[1]
 
 
@@ -642,7 +642,7 @@ def test_an_interruption_ends_with_130_and_leaves_nothing_behind(run, here, monk
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "make_plan", interrupted)
+    monkeypatch.setattr(commands, "make_plan", interrupted)
     code, out, err = run("plan", "spec.toml", "-o", "other.json", "--json")
     assert (code, json.loads(out)["kind"], err.splitlines()[-1]) == (130, "Interrupted", "interrupted")
     monkeypatch.setattr(noise, "discrete_gaussians", interrupted)
@@ -1015,7 +1015,7 @@ def test_a_plan_is_drawn(run, here, ending):
 )
 def test_a_picture_that_cannot_be_written_is_refused_before_planning(run, here, monkeypatch, name, message):
     (here / "old.svg").write_text("mine", encoding="utf-8")
-    monkeypatch.setattr(cli, "make_plan", lambda *_, **__: pytest.fail("planned"))
+    monkeypatch.setattr(commands, "make_plan", lambda *_, **__: pytest.fail("planned"))
     code, out, err = run("plan", "spec.toml", "-o", "plan.json", "--plot", name)
     assert (code, out) == (8, "")
     assert message in err.splitlines()[-1]
@@ -1269,7 +1269,7 @@ def test_tables_are_written_whole_or_not_at_all(run, here, pattern, monkeypatch,
             raise accident
         return csv_text(frame)
 
-    monkeypatch.setattr(cli, "csv_text", failing)
+    monkeypatch.setattr(commands, "csv_text", failing)
     places = sorted(here.rglob("*"))
     for folder in ("new", "mine"):
         asked.clear()

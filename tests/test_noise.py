@@ -40,10 +40,10 @@ from fitnoise.kernel.noise import (
     discrete_gaussians,
     discrete_laplace,
     discrete_laplaces,
-    reference_gaussian,
-    reference_laplace,
 )
 from fitnoise.kernel.privacy import rho
+from fitnoise.laboratory import reference_samplers
+from fitnoise.laboratory.reference_samplers import reference_gaussian, reference_laplace
 from tolerances import SIGNIFICANCE
 
 if TYPE_CHECKING:
@@ -1005,12 +1005,13 @@ DRAW_AND_FORK = """
 import os
 import numpy as np
 from fitnoise.kernel import noise
+from fitnoise.laboratory.reference_samplers import reference_gaussian, reference_laplace
 
 def draw(size):
     drawn = []
     for one, many, reference in (
-        (noise.discrete_gaussian, noise.discrete_gaussians, noise.reference_gaussian),
-        (noise.discrete_laplace, noise.discrete_laplaces, noise.reference_laplace),
+        (noise.discrete_gaussian, noise.discrete_gaussians, reference_gaussian),
+        (noise.discrete_laplace, noise.discrete_laplaces, reference_laplace),
     ):
         drawn += [*one(2.0**50, size), *many(np.full(size, 2.0**50), np.ones(size, dtype=np.int64))]
         drawn += [*reference(2.0**50, size)]
@@ -1067,9 +1068,9 @@ def test_shape_and_type_of_many_runs(law, sizes):
 @pytest.mark.parametrize("law", LAWS)
 def test_large_sizes_are_drawn_by_opendp_in_chunks_that_differ(monkeypatch, law):
     sizes = []
-    draw = noise._opendp
-    monkeypatch.setattr(noise, "_CHUNK", 7)
-    monkeypatch.setattr(noise, "_opendp", lambda *given: sizes.append(given[-1]) or draw(*given))
+    draw = reference_samplers._opendp
+    monkeypatch.setattr(reference_samplers, "_CHUNK", 7)
+    monkeypatch.setattr(reference_samplers, "_opendp", lambda *given: sizes.append(given[-1]) or draw(*given))
     drawn = law.reference(2.0**50, 20)
     assert sizes == [7, 7, 6]
     assert np.unique(drawn).size == 20

@@ -488,6 +488,22 @@ def test_documents_written_in_another_way_are_reported(folder, name):
         assert failing(folder)
 
 
+@pytest.mark.parametrize(
+    ("versions", "accepted"),
+    [
+        ({"fitnoise": "0.1.0", "opendp": "0.16.0", "numpy": "2.1.0", "duckdb": "2.0.0"}, True),  # as they once were
+        ({"fitnoise": "0.1.0", "numpy": "2.1.0", "duckdb": "2.0.0"}, True),
+        ({"fitnoise": "0.1.0", "opendp": 16, "numpy": "2.1.0", "duckdb": "2.0.0"}, False),
+        ({"fitnoise": "0.1.0", "numpy": "2.1.0", "duckdb": "2.0.0", "opendp": "0.16.0"}, False),
+        ({"fitnoise": "0.1.0", "scipy": "1.14", "numpy": "2.1.0", "duckdb": "2.0.0"}, False),
+    ],
+)
+def test_the_versions_named_are_those_that_releases_name_or_once_named(folder, versions, accepted):
+    document = json.loads((folder / "release.json").read_text(encoding="utf-8"))
+    (folder / "release.json").write_text(written("release.json", document | {"versions": versions}), encoding="utf-8")
+    assert (not failing(folder)) == accepted
+
+
 def check_change(good, folder, name, path, value):
     original = json.loads((good / name).read_text(encoding="utf-8"))
     text = written(name, changed(original, path, value))

@@ -3,25 +3,48 @@
     domain → workload (tables and targets) → plan (no data, certified) → release (measured once, charged to a ledger)
 
 Start with :class:`Domain`, :func:`table`, :class:`Workload`, :func:`plan` and :func:`release`.
+
+A name is loaded from its room when it is first asked for, so that importing the package costs next to nothing.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from fitnoise.errors import FitnoiseError
-from fitnoise.kernel.designs.questions import FiniteQuery
-from fitnoise.kernel.domain import Binned, Categorical, Domain, Ordered
-from fitnoise.kernel.ledger import Ledger
-from fitnoise.kernel.units import Account, DataSource, Neighbours, OutsideDomain, Privacy, PrivacyUnit
-from fitnoise.planning.choosing import Alternative, Comparison, compare, plan
-from fitnoise.planning.free import free
-from fitnoise.planning.plan import Plan
-from fitnoise.publishing import release
-from fitnoise.reading.release import Estimate, FiniteAnswer, Release
-from fitnoise.reading.verification import verify
-from fitnoise.request.documents import Spec, load_spec
-from fitnoise.request.publication import Budget, CellBudgets, ErrorWeights, Goal, Objective, Publication, SmallDatabase
-from fitnoise.request.targets import By, BySize, PublicTotal
-from fitnoise.request.workloads import Family, Table, Workload, all_tables, matrix_workload, table
+
+if TYPE_CHECKING:  # for type checkers and editors, name by name what the tables below say
+    from fitnoise.interfaces import plots as plots
+    from fitnoise.kernel.designs.questions import FiniteQuery
+    from fitnoise.kernel.domain import Binned, Categorical, Domain, Ordered
+    from fitnoise.kernel.ledger import Ledger
+    from fitnoise.kernel.units import Account, DataSource, Neighbours, OutsideDomain, Privacy, PrivacyUnit
+    from fitnoise.laboratory import gallery as gallery
+    from fitnoise.laboratory import strategies as strategies
+    from fitnoise.mechanisms import finite as finite
+    from fitnoise.mechanisms.projection import regions
+    from fitnoise.planning import what_if as what_if
+    from fitnoise.planning.choosing import Alternative, Comparison, compare, plan
+    from fitnoise.planning.free import free
+    from fitnoise.planning.plan import Plan
+    from fitnoise.publishing import release
+    from fitnoise.reading.release import Estimate, FiniteAnswer, Release
+    from fitnoise.reading.verification import verify
+    from fitnoise.request.documents import Spec, load_spec
+    from fitnoise.request.publication import (
+        Budget,
+        CellBudgets,
+        ErrorWeights,
+        Goal,
+        Objective,
+        Publication,
+        SmallDatabase,
+    )
+    from fitnoise.request.targets import By, BySize, PublicTotal
+    from fitnoise.request.workloads import Family, Table, Workload, all_tables, matrix_workload, table
+
+    projections = regions
 
 __version__ = "0.1.0"
 
@@ -69,3 +92,56 @@ __all__ = [
     "table",
     "verify",
 ]
+
+_ROOMS = {
+    "kernel.designs.questions": ("FiniteQuery",),
+    "kernel.domain": ("Binned", "Categorical", "Domain", "Ordered"),
+    "kernel.ledger": ("Ledger",),
+    "kernel.units": ("Account", "DataSource", "Neighbours", "OutsideDomain", "Privacy", "PrivacyUnit"),
+    "planning.choosing": ("Alternative", "Comparison", "compare", "plan"),
+    "planning.free": ("free",),
+    "planning.plan": ("Plan",),
+    "publishing": ("release",),
+    "reading.release": ("Estimate", "FiniteAnswer", "Release"),
+    "reading.verification": ("verify",),
+    "request.documents": ("Spec", "load_spec"),
+    "request.publication": (
+        "Budget",
+        "CellBudgets",
+        "ErrorWeights",
+        "Goal",
+        "Objective",
+        "Publication",
+        "SmallDatabase",
+    ),
+    "request.targets": ("By", "BySize", "PublicTotal"),
+    "request.workloads": ("Family", "Table", "Workload", "all_tables", "matrix_workload", "table"),
+}
+"""The names that each room holds."""
+
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+
+_SHORT = {
+    "finite": "mechanisms.finite",
+    "gallery": "laboratory.gallery",
+    "plots": "interfaces.plots",
+    "projections": "mechanisms.projection.regions",
+    "strategies": "laboratory.strategies",
+    "what_if": "planning.what_if",
+}
+"""Rooms that go by a short name."""
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ROOM_OF, *_SHORT})
+
+
+if not TYPE_CHECKING:  # a type checker that saw this would believe any name
+
+    def __getattr__(name: str) -> object:
+        """A room by its short name, or a name from its room; kept, so that it is looked for once."""
+        room = _SHORT.get(name) or _ROOM_OF.get(name)
+        if room is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        loaded = import_module(f"{__name__}.{room}")
+        return globals().setdefault(name, loaded if name in _SHORT else getattr(loaded, name))

@@ -1,4 +1,4 @@
-"""Kinds of arrays, and how much memory there is for them."""
+"""Kinds of arrays, how much memory there is for them, and two things that several rooms do with them."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ Indices = NDArray[np.intp]
 Exact = NDArray[Any]
 """Of whole numbers: int64 where a public bound shows that this is enough, Python integers (dtype object) otherwise."""
 
+_NOTHING = 2.0**-200
+"""A part of the largest number that no sum of doubles shows."""
+
 
 def physical_memory() -> int:
     """Bytes of this machine's memory; what cannot be told counts as 16 GiB."""
@@ -42,3 +45,17 @@ def equal_rows(rows: NDArray[Any]) -> list[tuple[tuple[int, ...], Indices]]:
     order = np.argsort(which.ravel(), kind="stable")
     places = np.split(order, np.cumsum(np.bincount(which.ravel()))[:-1])
     return [(tuple(row), here) for row, here in zip(found.tolist(), places, strict=True)]
+
+
+def discounted(values: Floats, factor: float, step: int) -> Floats:
+    """The solution of e_i = values_i + factor · e_{i+step} along the first axis, 0 beyond its end; 0 ≤ factor < 1.
+
+    With S the shift by a step, Σ_j factor^j S^j = Π_k (1 + factor^(2^k) S^(2^k)): every pass doubles how far is seen.
+    """
+    found, reach = values.astype(np.float64), 1
+    scratch = np.empty_like(found)
+    while reach * step < len(found) and (weight := factor**reach) > _NOTHING:
+        here, there = slice(None, -reach * step), slice(reach * step, None)
+        found[here] += np.multiply(found[there], weight, out=scratch[there])
+        reach *= 2
+    return found

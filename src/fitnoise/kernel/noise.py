@@ -4,10 +4,9 @@ Nothing else in fitnoise draws a random number that a release contains. There is
 choose and no fallback: if the system's randomness fails, no noise is drawn and an error says so. Tests that need the
 same noise twice replace these functions from outside.
 
-Releases draw with `discrete_gaussians` and `discrete_laplaces`, whose every step is below. `reference_gaussian` and
-`reference_laplace` are OpenDP's samplers behind the same checks, up to a hundred times slower: written by others, in
-another language, from another source of bits. The two ways share no code that draws; the tests hold both to the exact
-laws and to each other. `categorical` chooses among finitely many results, with chances given as integers.
+Releases draw with `discrete_gaussians` and `discrete_laplaces`, whose every step is below. The tests hold them to the
+exact laws, and to the samplers of others (:mod:`fitnoise.laboratory.reference_samplers`). `categorical` chooses among
+finitely many results, with chances given as integers.
 
 **The laws.** Both give every integer x a probability in proportion to exp(−γ(|x|)):
 
@@ -44,21 +43,17 @@ What is relied on besides:
 
 - **The scale.** A float is a dyadic rational, so the scale sampled with is the scale given, to the last bit.
 - **The bits.** `os.urandom`: the operating system's generator, asked anew in every round of tries. Nothing is kept for
-  later, so a fork cannot repeat it. OpenDP's published builds draw from OpenSSL's private generator
-  (`RAND_priv_bytes`), which is seeded by the operating system and reseeds itself after a fork.
-- **The range.** Integers here stay below 2^61 or are unbounded, as OpenDP's are; only the very end, in `_wrapped`,
+  later, so a fork cannot repeat it.
+- **The range.** Integers here stay below 2^61 or are unbounded; only the very end, in `_wrapped`,
   makes 64 bits of them, modulo 2^64. With σ ≤ 2^55 a draw of N_Z needs more with probability < 2 exp(−2^15) <
   10^-14000, a Laplace draw with 2 q^(2^63)/(1 + q) < 2 exp(−2^63/t): 10^-110 for t = 2^55, 10^-200000 for t = 2^44.
   Clamping would be no more frequent, but pure differential privacy knows no exceptions, however rare, and reduction
   needs none where sums are taken modulo 2^64: there it is post-processing of the unbounded draw.
 - **Time.** How long a draw takes depends on the scale and on the noise itself, never on data, which are not here.
 
-OpenDP before 0.14.2 divided rationals wrongly and sampled something else (variance 4.11 at scale 2); the test battery
-is there to notice should either sampler do so again.
-
-Why the noise is drawn on its own and handed back, instead of asking OpenDP to add it to the counts: that sum saturates,
-and a saturating sum on top of integers that have wrapped is no post-processing of the exact mechanism. Noise drawn on
-its own can be added in the arithmetic of the measurement itself, whatever that is.
+Why the noise is drawn on its own and handed back, instead of being added to the counts here: a sum that saturates, on
+top of integers that have wrapped, is no post-processing of the exact mechanism. Noise drawn on its own can be added in
+the arithmetic of the measurement itself, whatever that is.
 """
 
 from __future__ import annotations
@@ -74,7 +69,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import opendp.prelude as dp
 
 from fitnoise.errors import FitnoiseError
 from fitnoise.kernel.arrays import Floats, Integers
@@ -85,22 +79,18 @@ __all__ = [
     "by_distance",
     "categorical",
     "categoricals",
+    "checked_run",
     "clamped",
     "discrete_gaussian",
     "discrete_gaussians",
     "discrete_laplace",
     "discrete_laplaces",
-    "reference_gaussian",
-    "reference_laplace",
 ]
 
 Flags = npt.NDArray[np.bool_]
 
 _BLOCK = 2**14
 """Tries at once: what a round works on fits in a processor's cache."""
-
-_CHUNK = 2**16
-"""Draws per call of OpenDP: a few MB of Python integers at a time, in calls of about a second."""
 
 _V_BITS = 23
 
@@ -126,8 +116,6 @@ _LN2 = 0.6931471805599453
 
 _TAYLOR = (1 / 720, -1 / 120, 1 / 24, -1 / 6, 1 / 2, -1.0, 1.0)
 """exp(−s) to degree 6, highest power first."""
-
-dp.enable_features("contrib")  # where OpenDP keeps what has not passed its whole vetting; its samplers are there
 
 # --- The laws ---------------------------------------------------------------------------------------------
 
@@ -261,33 +249,6 @@ def discrete_laplaces(scales: Floats, sizes: npt.NDArray[np.integer]) -> Integer
     - No error names a scale.
     """
     return _several(_LAPLACE, scales, sizes)
-
-
-def reference_gaussian(scale: float, size: int) -> Integers:
-    """The same law as `discrete_gaussian`, arguments and errors too, drawn by OpenDP at about 10 µs a draw.
-
-    An independent second sampler to compare with. Releases do not use it, and neither sampler stands in for the other.
-
-    **Guarantees**
-
-    - Exact distribution: OpenDP's sampler is Algorithm 3 of CKS20 in exact integer and rational arithmetic.
-    - No error names the scale.
-    """
-    return _reference(dp.m.make_gaussian, dp.l2_distance(T=float), scale, size)
-
-
-def reference_laplace(scale: float, size: int) -> Integers:
-    """The same law as `discrete_laplace`, arguments and errors too, drawn by OpenDP at about 6 µs a draw.
-
-    An independent second sampler to compare with. Releases do not use it, and neither sampler stands in for the other.
-    A draw outside int64 would be clamped by OpenDP.
-
-    **Guarantees**
-
-    - Exact distribution: OpenDP's sampler is Algorithm 2 of CKS20 in exact integer and rational arithmetic.
-    - No error names the scale.
-    """
-    return _reference(dp.m.make_laplace, dp.l1_distance(T=dp.i64), scale, size)
 
 
 def categorical(weights: Sequence[int] | npt.NDArray[Any]) -> int:
@@ -501,7 +462,7 @@ def _checked_box(
 
 def _single(law: _Law, scale: float, size: int) -> Integers:
     """One run of a law, checked."""
-    parameter, count = _one(scale, size)
+    parameter, count = checked_run(scale, size)
     return _draw(law, np.array([parameter]), np.array([count], dtype=np.int64))
 
 
@@ -519,7 +480,7 @@ def _several(law: _Law, scales: Floats, sizes: npt.NDArray[np.integer]) -> Integ
     return _draw(law, own, counts.astype(np.int64))
 
 
-def _one(scale: float, size: int) -> tuple[float, int]:
+def checked_run(scale: float, size: int) -> tuple[float, int]:
     """A scale and a size as they are used, or the error that says why not."""
     if isinstance(scale, bool) or not isinstance(scale, float | int):
         raise TypeError(f"the scale is a {type(scale).__name__}; it needs to be a float; no noise was drawn")
@@ -778,28 +739,3 @@ def _exp_bounds(numerator: int, denominator: int, bits: int) -> tuple[int, int]:
     for _ in range(q):
         low, high = low * low // one, -(-high * high // one)
     return low >> (precision - bits), -(-high >> (precision - bits))
-
-
-# --- The other samplers -----------------------------------------------------------------------------------
-
-
-def _reference(make: Callable[..., Any], metric: Any, scale: float, size: int) -> Integers:
-    """What an OpenDP constructor of noise draws, checked."""
-    parameter, count = _one(scale, size)
-    noise = np.empty(count, dtype=np.int64)
-    for start in range(0, count, _CHUNK):
-        part = noise[start : start + _CHUNK]
-        part[:] = _opendp(make, metric, parameter, part.size)
-    return noise
-
-
-def _opendp(make: Callable[..., Any], metric: Any, scale: float, size: int) -> Integers:
-    """One call of OpenDP."""
-    failure = None
-    try:
-        drawn = make(dp.vector_domain(dp.atom_domain(T=dp.i64)), metric, scale=scale)([0] * size)
-    except dp.OpenDPException as error:
-        failure = error.variant
-    if failure is not None:  # raised out here: the message of OpenDP, which may name the scale, is not kept
-        raise FitnoiseError(f"the noise sampler failed ({failure}); no noise was drawn")
-    return np.fromiter(drawn, dtype=np.int64, count=size)  # refuses fewer draws than asked for

@@ -53,7 +53,7 @@ def describe(plan: Plan, written: Sequence[str]) -> dict[str, Any]:
         "written": "all" if every else list(written),
         **_said(plan, [p.mechanism.words(p) for p in plan.groups], "values"),
         "spec": Spec.of(publication).document(),
-        "versions": {name: metadata.version(name) for name in ("fitnoise", "opendp", "numpy", "duckdb")},
+        "versions": {name: metadata.version(name) for name in ("fitnoise", "numpy", "duckdb")},
     }
 
 

@@ -26,9 +26,10 @@ import os
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, Protocol, Self, final
 
 import duckdb
 import numpy as np
@@ -37,7 +38,6 @@ import pandas as pd
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.domain import plain
-from fitnoise.kernel.ledger import Entry
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Biased
 from fitnoise.mechanisms.finite.accuracy import accuracy
@@ -116,6 +116,30 @@ class FiniteAnswer:
         return self.value if isinstance(self.value, tuple) else (self.value,)
 
 
+class Charge(Protocol):
+    """What a ledger says of the charge of a release: as much of its entry as one can ask for without the ledger."""
+
+    @property
+    def sequence(self) -> int:
+        """The number of the entry, from 1."""
+
+    @property
+    def rho(self) -> Fraction:
+        """What was charged, exactly."""
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        """The pure ε that was charged; None of a charge of ρ alone."""
+
+    @property
+    def time(self) -> str:
+        """When, in UTC."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the entry, which holds that of the one before."""
+
+
 @final
 class Release(Mapping[str, pd.DataFrame]):
     """Consistent tables by name, and answers to further linear questions about them.
@@ -141,7 +165,7 @@ class Release(Mapping[str, pd.DataFrame]):
         self,
         plan: Plan,
         answers: Sequence[Exact],
-        charge: Entry | None = None,
+        charge: Charge | None = None,
         outputs: Sequence[int] = (),
         histograms: Mapping[int, Floats] | None = None,
     ) -> None:

@@ -42,10 +42,9 @@ from functools import cached_property
 from typing import final
 
 import numpy as np
-from scipy.signal import lfilter
 
 from fitnoise.errors import PlanError, WorkloadError
-from fitnoise.kernel.arrays import Floats, Integers
+from fitnoise.kernel.arrays import Floats, Integers, discounted
 from fitnoise.kernel.designs._base import Door
 from fitnoise.kernel.designs.graphs import Box, QueryGraph
 from fitnoise.kernel.exact import exp_below, exp_bounds, log_above, rational
@@ -359,22 +358,14 @@ def one_side(box: Box, alpha: Fraction, weights: Integers) -> Enclosed:
     Raises:
         PlanError: the weights are too large for sums of 62 bits.
     """
-    (n,), (v,) = box.shape, box.steps
+    (v,) = box.steps
     scaled = int(alpha * (1 << ALPHA_BITS))
     top = int(weights.max())
     if top * v >= 1 << WORD:
         raise PlanError(f"weights of up to {top} in steps of {v} have sums above 2^{WORD}; no mechanism was made")
     window = _window(weights, v)
 
-    def after(values: Floats) -> Floats:
-        """The solution of e_i = values_i + α e_{i+v}, in floats."""
-        blocks = -(-n // v)
-        folded = np.zeros(blocks * v)
-        folded[:n] = values
-        solved = lfilter([1.0], [1.0, -float(alpha)], folded.reshape(blocks, v)[::-1], axis=0)[::-1]
-        return np.asarray(solved.ravel()[:n])
-
-    guess = after(float(alpha) * window.astype(np.float64))
+    guess = discounted(float(alpha) * window.astype(np.float64), float(alpha), v)
     largest = float(guess.max()) + top
     if largest >= 2.0 ** (WORD - 1):
         raise PlanError(f"weights of up to {top} have rows above 2^{WORD - 1}; no mechanism was made")
@@ -389,7 +380,8 @@ def one_side(box: Box, alpha: Fraction, weights: Integers) -> Enclosed:
         rest = found - near
         rest[:-v] -= _product(scaled, found[v:])
         if again < 2:
-            found = np.clip(found - np.rint(after(rest.astype(np.float64))).astype(np.int64), 0, 1 << WORD - 1)
+            solved = discounted(rest.astype(np.float64), float(alpha), v)
+            found = np.clip(found - np.rint(solved).astype(np.int64), 0, 1 << WORD - 1)
     worst = max(int(rest.max()), -int(rest.min())) + 2
     return Enclosed(found, -(-(worst << ALPHA_BITS) // ((1 << ALPHA_BITS) - scaled)), unit)
 

@@ -35,11 +35,10 @@ from typing import Any, Protocol, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import fft, linalg, sparse
-from scipy.signal import lfilter
 from scipy.sparse import linalg as iterative
 
 from fitnoise.errors import WorkloadError
-from fitnoise.kernel.arrays import Floats, Integers
+from fitnoise.kernel.arrays import Floats, Integers, discounted
 from fitnoise.kernel.designs.graphs import Box, Complete, Cycle, Explicit, Product, QueryGraph, from_edges
 from fitnoise.mechanisms.finite.cells import ENTRIES_LIMIT, cells
 from fitnoise.mechanisms.finite.enclosures import Quotient, by_cell, exact_solve, level
@@ -138,14 +137,11 @@ class _Banded:
         return np.asarray(result)
 
     def _after(self, x: Floats) -> Floats:
-        """Σ_{j > i} Φ_ij x_j: g_i = α (x_{i+1} + … + x_{i+v} + g_{i+v}), from the last block of v to the first."""
-        n, v = self.n, self.v
-        blocks = -(-n // v)
-        near = np.zeros((blocks * v, x.shape[1]))
-        for m in range(1, min(v, n - 1) + 1):
-            near[: n - m] += x[m:]
-        folded = near.reshape(blocks, v, -1)[::-1]
-        return np.asarray(lfilter([self.alpha], [1, -self.alpha], folded, axis=0)[::-1].reshape(near.shape)[:n])
+        """Σ_{j > i} Φ_ij x_j: g_i = α (x_{i+1} + … + x_{i+v} + g_{i+v})."""
+        near = np.zeros_like(x)
+        for m in range(1, min(self.v, self.n - 1) + 1):
+            near[:-m] += x[m:]
+        return self.alpha * discounted(near, self.alpha, self.v)
 
 
 @dataclass(frozen=True)

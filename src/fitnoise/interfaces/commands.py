@@ -1,0 +1,513 @@
+"""What the commands do. Their options and their help are in `cli`, which loads this room when one is run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fitnoise.errors import LedgerError, ReleaseError
+from fitnoise.interfaces import demo, plots
+from fitnoise.interfaces.console import (
+    emit,
+    emit_csv,
+    emit_json,
+    emit_table,
+    progress,
+    say,
+    show_answers,
+    show_choices,
+    show_plan,
+    show_tables,
+)
+from fitnoise.interfaces.report import (
+    balance_document,
+    balance_line,
+    finite_answers,
+    finite_choices,
+    plan_document,
+    tables_document,
+    tables_line,
+)
+from fitnoise.kernel.ledger import Entry, Ledger, ceil_dyadic
+from fitnoise.kernel.profiles import Charged
+from fitnoise.kernel.units import Account, Privacy, account
+from fitnoise.mechanisms.projection import planning as projection
+from fitnoise.planning.choosing import assembled, compare, mechanisms_of
+from fitnoise.planning.choosing import plan as make_plan
+from fitnoise.planning.free import free
+from fitnoise.planning.plan import Plan
+from fitnoise.publishing import release
+from fitnoise.reading.files import csv_text, read_text
+from fitnoise.reading.release import Release, to_write
+from fitnoise.reading.verification import verify
+from fitnoise.request.documents import json_schema, load_spec
+from fitnoise.request.publication import Budget, Publication
+from fitnoise.request.workloads import slug, some
+
+
+def plan_command(
+    spec: Path,
+    output: Path | None,
+    gap: float | None,
+    refine: bool,
+    device: str | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Plan, draw what else it could cost, write it, show it."""
+    publication = load_spec(spec)
+    if gap is not None:
+        publication = replace(publication, gap=gap)
+    if output is not None:
+        _check_replaceable(output)
+    if plot is not None:
+        plots.check_place(plot)
+    with progress("planning") as tell:
+        plan = make_plan(
+            publication, refine=refine, device=device, progress=lambda i, g: tell(f"step {i}, {_far(publication, g)}")
+        )
+    if plot is not None:
+        with progress("drawing") as tell:
+            figure = plots.report_figure(
+                plan, progress=lambda k, n, i, g: tell(f"plan {k} of {n}, step {i}, gap {g:.1e}")
+            )
+            plots.save(figure, plot)
+        say(f"wrote {plot}")
+    _hand_out(plan, output, as_json)
+
+
+def compare_command(spec: Path, epsilon: float | None, delta: float | None, output: Path | None, as_json: bool) -> None:
+    """Plan with every kind of noise, and show them in a table."""
+    given = load_spec(spec)
+    if output is not None:
+        _check_replaceable(output)
+    if given.small is not None:
+        if epsilon is not None or delta is not None:
+            raise click.UsageError("a small database is compared at the budget of its specification; change it there.")
+        _compare_settings(given, output, as_json)
+        return
+    publication = _either(given, epsilon, delta)
+    at = publication.delta if publication.budget is None or not publication.budget.delta else publication.budget.delta
+    with progress("planning") as tell:
+        found = compare(publication, progress=lambda i, g: tell(f"step {i}, {_far(publication, g)}"))
+    if output is not None:
+        _write_whole(output, found.plan.to_json())
+        say(f"wrote {output}")
+    if as_json:
+        emit_json(
+            {
+                "delta": at,
+                "finite": finite_choices(publication, found.finite),
+                "alternatives": [{**vars(a), "privacy": a.privacy.value} for a in found.alternatives],
+                "plan": None if output is None else str(output),
+                "hash": found.plan.hash,
+            }
+        )
+        return
+    by_error = publication.budget is not None
+    emit_table(
+        ("privacy", "strategies", "margins ×" if by_error else "epsilon", "ratio to bound", "noisy answers", "seconds"),
+        [
+            (
+                a.privacy.value,
+                a.family,
+                f"{a.error if by_error else a.epsilon:.4f}",
+                f"{a.ratio:.3f}",
+                f"{a.answers:,}",
+                f"{a.seconds:.2f}",
+            )
+            for a in found.alternatives
+        ],
+        numeric=(2, 3, 4, 5),
+    )
+    emit()
+    spent = "the targets" if publication.budget is None else f"epsilon = {float(publication.budget.epsilon or 0):g}"
+    emit(f"at {spent}; delta = {at:g} for Gaussian noise, none for pure")
+    show_choices(publication, found.finite)
+
+
+def _compare_settings(publication: Publication, output: Path | None, as_json: bool) -> None:
+    """Every index and temperature that was simulated for a small database."""
+    with progress("planning") as tell:
+        (tables,) = publication.groups
+        chosen = projection.choose(tables, progress=lambda i, _: tell(f"stage {i} of 4"))
+        answers = mechanisms_of(publication)
+    made, choice = assembled(publication, [chosen.part], answers), chosen.choice
+    if output is not None:
+        _write_whole(output, made.to_json())
+        say(f"wrote {output}")
+    if as_json:
+        found = (
+            []
+            if choice is None
+            else [
+                {**vars(s), "errors": dict(zip(choice.comparison.kinds, e.tolist(), strict=True))}
+                for s, e in zip(choice.comparison.settings, choice.comparison.errors, strict=True)
+            ]
+        )
+        emit_json(
+            {
+                "setting": vars(made.setting),
+                "status": made.status,
+                "settings": found,
+                "finite": finite_choices(publication, answers),
+                "hash": made.hash,
+            }
+        )
+        return
+    if choice is not None:
+        for line in choice.table().split("\n"):
+            emit(line)
+        emit()
+        emit(
+            "mean squared errors per number in people², on public histograms; plain: before projection; bounds: proven"
+        )
+    emit(made.status)
+    show_choices(publication, answers)
+
+
+def _either(publication: Publication, epsilon: float | None, delta: float | None) -> Publication:
+    """The same, whichever noise keeps it: an epsilon is pure or at delta. A delta given is that of all of them."""
+    at = publication.delta if delta is None else delta
+
+    def limit(b: Budget | None) -> Budget | None:
+        if b is None or b.epsilon is None:
+            return b
+        return Budget(epsilon=float(b.epsilon), delta=at if delta is not None or b.delta is None else b.delta)
+
+    budget, cap = limit(publication.budget), limit(publication.cap)
+    if epsilon is not None:
+        budget, cap = Budget(epsilon=epsilon, delta=at), None
+    return replace(publication, privacy=Privacy.AUTO, gap=None, delta=at, budget=budget, cap=cap)
+
+
+def _far(publication: Publication, x: float) -> str:
+    """How far a search is, in words."""
+    return f"gap {x:.1e}" if publication.privacy is Privacy.ZCDP else f"reached {x:.4g}"
+
+
+def free_command(
+    spec: Path, files: tuple[Path, ...], ledger_file: Path | None, output: Path | None, as_json: bool
+) -> None:
+    """Plan what is free beside plans, or beside all that a ledger was charged."""
+    if bool(files) == (ledger_file is not None):
+        raise click.UsageError(
+            "give the plans (--beside) or the ledger they were charged to (--ledger), one of the two."
+        )
+    publication = load_spec(spec)
+    beside: list[Plan | Charged]
+    if ledger_file is None:
+        beside = [Plan.from_json(read_text(f)) for f in files]
+    else:
+        if not ledger_file.exists():
+            raise LedgerError(f"there is no ledger {ledger_file.name!r}. Nothing was planned.")
+        with Ledger(ledger_file) as ledger:
+            beside = [*ledger.charged(account(publication.source, publication.unit))]
+    if output is not None:
+        _check_replaceable(output)
+    with progress("planning") as tell:
+        plan = free(publication, beside, progress=lambda i, g: tell(f"step {i}, gap {g:.1e}"))
+    _hand_out(plan, output, as_json)
+
+
+def release_command(
+    plan_file: Path,
+    data: Path,
+    ledger_file: Path,
+    output: Path,
+    table: str | None,
+    names: tuple[str, ...],
+    no_tables: bool,
+    as_json: bool,
+) -> None:
+    """Measure a plan, and show what was written and charged."""
+    if names and no_tables:
+        raise click.UsageError(
+            "--tables names tables that get a file, --no-tables says none does. Nothing was measured."
+        )
+    chosen = names if names or no_tables else None
+    plan = Plan.from_json(read_text(plan_file))
+    price = ceil_dyadic(plan.exact_rho)
+    before = _spent(ledger_file, plan.order.account) if plan.publication.beside else None
+    with progress("releasing") as tell:
+        done = release(plan, data, ledger=ledger_file, directory=output, tables=chosen, table=table, progress=tell)
+    with Ledger(ledger_file) as ledger:
+        balance = ledger.balance(plan.order.account)
+    rise = price if before is None else balance.spent - before
+    tables = plan.publication.workload.tables
+    written = to_write(plan, chosen)
+    say(f"wrote {output}")
+    if as_json:
+        emit_json(
+            {
+                "directory": str(output),
+                "rho": plan.rho,
+                "mu": plan.mu,
+                "epsilon": plan.epsilon(),
+                "delta": plan.publication.delta,
+                "plan": plan.hash,
+                "beside": list(plan.publication.beside),
+                "increase": float(rise),
+                "tables": [t.name for t in plan.summaries],
+                "finite": finite_answers(done),
+                "written": "all" if len(written) == len(tables) else list(written),
+                "balance": balance_document(balance),
+            }
+        )
+        return
+    emit(f"directory  {output}")
+    emit(f"tables     {tables_line(tables)}")
+    if len(written) < len(tables):
+        emit(f"files      {len(written):,} of {len(tables):,} tables; `fitnoise tables` rebuilds each of them")
+    if plan.finite:
+        emit(f"answers    {', '.join(q.name for q in plan.publication.finite)} (in finite.csv)")
+    emit(f"charged    {'' if plan.exact_epsilon is None else f'epsilon = {plan.epsilon():.7f}, '}rho = {plan.rho:.7f}")
+    if rise != price:
+        turn = f"{'rose' if rise > 0 else 'fell'} by {float(abs(rise)):.7f}" if rise else "did not rise"
+        emit(f"           composed with what it stands beside: rho spent {turn}")
+    emit(f"ledger     {balance_line(balance)}")
+
+
+def tables_command(directory: Path, names: tuple[str, ...], output: Path | None, every: bool, as_json: bool) -> None:
+    """List tables, or write or print those that are named."""
+    if output is not None and not names:
+        raise click.UsageError("-o writes the tables that are named; name one or more. Nothing was written.")
+    if every and names:
+        raise click.UsageError("--all lists all tables, and takes no names. Nothing was written.")
+    if len(names) > 1 and output is None and not as_json:
+        raise click.UsageError("several tables are not one CSV file: give a folder (-o), or --json.")
+    with progress("rebuilding"):
+        result = Release.read(directory)
+        _check_names(result, names)
+        files = [] if output is None else _write_tables(result, names, output, directory)
+    if output is not None:
+        for file in files:
+            say(f"wrote {output / file}")
+        if as_json:
+            emit_json({"plan": result.plan.hash, "directory": str(output), "files": files})
+    elif not names:
+        tables = result.plan.tables if every else result.plan.summaries
+        if as_json:
+            found = {"finite": finite_answers(result)} if result.finite else {}
+            emit_json({"plan": result.plan.hash, "tables": tables_document(tables), **found})
+        else:
+            show_tables(tables)
+            if result.finite:
+                emit()
+                show_answers(result)
+    elif as_json:
+        emit_json({"plan": result.plan.hash, "tables": [_table_document(result, name) for name in names]})
+    else:
+        emit_csv(csv_text(result[names[0]]))
+
+
+def verify_command(path: Path, as_json: bool) -> bool:
+    """Recompute every claim, and show the checks; whether all hold."""
+    with progress("verifying"):
+        checked = verify(path)
+    if as_json:
+        emit_json(
+            {
+                "ok": checked.ok,
+                "checks": [{"claim": c.claim, "holds": c.holds, "found": c.found} for c in checked.checks],
+            }
+        )
+    else:
+        emit_table(
+            ("", "claim", "found"),
+            [("ok" if c.holds else "FAILS", c.claim, c.found) for c in checked.checks],
+        )
+    if not checked.ok:
+        say("at least one claim does not hold")
+    return checked.ok
+
+
+def ledger_command(
+    file: Path,
+    cap: Fraction | None,
+    epsilon_cap: Fraction | None,
+    source: str | None,
+    unit: str | None,
+    reason: str | None,
+    as_json: bool,
+) -> None:
+    """Set a cap, if one is given; show the balances and the entries."""
+    if cap is not None and epsilon_cap is not None:
+        raise click.UsageError("a cap is one on rho (--cap) or on pure epsilon (--epsilon-cap). Nothing was changed.")
+    if cap is not None or epsilon_cap is not None:
+        _set_cap(file, cap, epsilon_cap, source, unit, reason or "")
+    elif source is not None or unit is not None or reason is not None:
+        raise click.UsageError("--source, --unit and --reason say what a --cap is for; give one. Nothing was changed.")
+    elif not file.exists():
+        raise LedgerError(f"there is no ledger {file.name!r}; a release or --cap makes one. Nothing was changed.")
+    with progress("checking the chain"), Ledger(file) as ledger:
+        count = ledger.verify()
+        balances = [ledger.balance(a) for a in ledger.accounts()]
+        entries = ledger.entries()
+        sequence, digest = ledger.head()
+    if as_json:
+        emit_json(
+            {
+                "entries": [
+                    {
+                        "sequence": e.sequence,
+                        "kind": e.kind,
+                        "time": e.time,
+                        "source": e.account.source,
+                        "privacy_unit": e.account.unit,
+                        "rho": float(e.rho),
+                        "rho_exact": str(e.rho),
+                        "epsilon": None if e.epsilon is None else str(e.epsilon),
+                        "plan": e.detail.get("plan"),
+                        "beside": list(e.beside),
+                        "digest": e.digest,
+                    }
+                    for e in entries
+                ],
+                "balances": [balance_document(b) for b in balances],
+                "head": {"sequence": sequence, "digest": digest},
+            }
+        )
+        return
+    for balance in balances:
+        emit(balance_line(balance))
+    emit()
+    pure = any(e.epsilon is not None for e in entries)
+    emit_table(
+        ("entry", "time", "kind", "source", "rho", *(["epsilon"] if pure else []), "plan"),
+        [
+            (
+                str(e.sequence),
+                e.time,
+                e.kind,
+                e.account.source,
+                f"{float(e.rho):.7f}",
+                *([""] if pure and e.epsilon is None else [f"{float(e.epsilon):.7f}"] if e.epsilon is not None else []),
+                _named(e),
+            )
+            for e in entries
+        ],
+        numeric=(0, 4, 5) if pure else (0, 4),
+    )
+    say(f"{count} {'entry' if count == 1 else 'entries'}, chain unbroken, head {digest[:12] if count else 'empty'}")
+
+
+def demo_command(output: Path | None, as_json: bool) -> None:
+    """Tell the story."""
+    document = demo.run(output, as_json=as_json)
+    if as_json:
+        emit_json(document)
+
+
+def schema_command(as_json: bool) -> None:  # accepted like everywhere; the schema is JSON already
+    """Print the schema."""
+    emit_json(json_schema())
+
+
+def _hand_out(plan: Plan, output: Path | None, as_json: bool) -> None:
+    """Write a plan, and show it."""
+    if output is not None:
+        _write_whole(output, plan.to_json())
+        say(f"wrote {output}")
+    if as_json:
+        emit_json(plan_document(plan) | {"plan": None if output is None else str(output)})
+    else:
+        show_plan(plan)
+
+
+def _check_names(result: Release, names: Sequence[str]) -> None:
+    known = result.plan.publication.workload.tables
+    for i, name in enumerate(names):
+        if name not in result:
+            raise ReleaseError(f"no table {name!r}; the release has {some(known.names)}. Nothing was written.")
+        if name in names[:i]:
+            raise ReleaseError(f"table {name!r} is named twice. Nothing was written.")
+
+
+def _table_document(result: Release, name: str) -> dict[str, Any]:
+    """One table, its numbers in full."""
+    w, frame = result.plan.publication.workload, result[name]
+    confidence = w[name].target.level(w.confidence)
+    return {"name": name, "confidence": confidence, "rows": frame.to_dict("records")}
+
+
+def _write_tables(result: Release, names: Sequence[str], folder: Path, directory: Path) -> list[str]:
+    """Write tables as CSV files, all or none; over no other file, and not into the release itself."""
+    if directory.resolve() in (folder.resolve(), *folder.resolve().parents):
+        raise ReleaseError("a release is never changed: choose a folder outside of it. Nothing was written.")
+    files = [f"{slug(name)}.csv" for name in names]
+    try:
+        with contextlib.ExitStack() as undo:
+            if not folder.exists():
+                folder.mkdir(parents=True)
+                undo.callback(folder.rmdir)
+            for name, file in zip(names, files, strict=True):
+                with (folder / file).open("x", encoding="utf-8", newline="") as stream:
+                    undo.callback((folder / file).unlink)
+                    stream.write(csv_text(result[name]))
+            undo.pop_all()
+    except FileExistsError as error:
+        taken = Path(error.filename).name
+        raise ReleaseError(f"{taken!r} exists already; tables are never overwritten. Nothing was written.") from None
+    except OSError as error:
+        raise ReleaseError(f"{folder.name!r} cannot be written ({error.strerror}). Nothing was written.") from None
+    return files
+
+
+def _named(e: Entry) -> str:
+    """The plan of an entry, and those whose charges its own is composed with."""
+    own, others = str(e.detail.get("plan", ""))[:12], ", ".join(plan[:12] for plan in e.beside)
+    return f"{own} beside {others}" if others else own
+
+
+def _spent(file: Path, of: Account) -> Fraction:
+    """What an account has spent; nothing where there is no ledger yet."""
+    if not file.exists():
+        return Fraction(0)
+    with Ledger(file) as ledger:
+        return ledger.balance(of).spent
+
+
+def _set_cap(
+    file: Path, cap: Fraction | None, epsilon: Fraction | None, source: str | None, unit: str | None, reason: str
+) -> None:
+    if source is None:
+        raise click.UsageError("a cap needs --source, the data source it is for. Nothing was changed.")
+    if unit is None and not file.exists():
+        raise click.UsageError("a cap needs --unit: a new ledger knows no privacy unit. Nothing was changed.")
+    with Ledger(file) as ledger:
+        if unit is None:
+            units = sorted({a.unit for a in ledger.accounts() if a.source == source})
+            if len(units) != 1:
+                raise click.UsageError(
+                    f"a cap needs --unit: the ledger knows {len(units)} privacy units for {source!r}. "
+                    "Nothing was changed."
+                )
+            unit = units[0]
+        ledger.set_cap(Account(source, unit), cap, epsilon=epsilon, reason=reason)
+
+
+def _check_replaceable(path: Path) -> None:
+    """Refuse to write over a file that is not a plan, or where nothing can be written."""
+    if path.exists() and (not path.is_file() or '"fitnoise_plan"' not in read_text(path)[:64]):
+        raise ReleaseError(f"{path.name!r} exists and is not a plan; choose another name. Nothing was written.")
+    if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
+        raise ReleaseError(f"{path.name!r} cannot be written: there is no folder {path.parent.name!r} to write to.")
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write a file beside its place and move it there."""
+    stage = path.with_name(f".{path.name}.unfinished-{os.getpid()}")
+    try:
+        stage.write_text(text, encoding="utf-8", newline="")
+        stage.replace(path)
+    except OSError as error:
+        stage.unlink(missing_ok=True)
+        raise ReleaseError(f"{path.name!r} cannot be written ({error.strerror}).") from None

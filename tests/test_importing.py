@@ -1,0 +1,105 @@
+"""Importing is cheap, and finds every public name all the same."""
+
+import ast
+import inspect
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import fitnoise as fn
+from fitnoise.interfaces import commands
+from fitnoise.interfaces.cli import cli
+
+DEAR = {"duckdb", "numpy", "opendp", "pandas", "pydantic", "scipy"}
+
+
+def loaded(code):
+    """What a new interpreter has loaded after some code of one line."""
+    report = "; import json, sys; print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code + report], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stderr))
+
+
+def told_to_type_checkers():
+    """The room of every name, by the imports that only type checkers see."""
+    tree = ast.parse(Path(fn.__file__).read_text(encoding="utf-8"))
+    (block,) = (n for n in tree.body if isinstance(n, ast.If) and isinstance(n.test, ast.Name))
+    found = {}
+    for node in block.body:
+        if isinstance(node, ast.ImportFrom):
+            found |= {a.name: f"{node.module}.{a.name}" if a.asname else node.module for a in node.names}
+        else:  # a room by another name
+            found[node.targets[0].id] = f"{found.pop(node.value.id)}.{node.value.id}"
+    return found
+
+
+def test_the_package_alone_loads_only_its_errors():
+    modules = loaded("import fitnoise")
+    assert not modules & DEAR
+    assert {m for m in modules if m.startswith("fitnoise")} == {"fitnoise", "fitnoise.errors"}
+
+
+def test_type_checkers_are_told_where_names_are():
+    assert {n: f"fitnoise.{room}" for n, room in (fn._ROOM_OF | fn._SHORT).items()} == told_to_type_checkers()
+    assert sorted({*fn._ROOM_OF, "FitnoiseError"}) == fn.__all__
+
+
+@pytest.mark.parametrize("name", fn.__all__)
+def test_a_public_name_is_what_its_room_holds(name):
+    room = import_module(f"fitnoise.{fn._ROOM_OF.get(name, 'errors')}")
+    found = getattr(fn, name)
+    assert found is getattr(room, name)
+    assert not isinstance(found, ModuleType)
+
+
+@pytest.mark.parametrize("name", fn._SHORT)
+def test_a_short_name_is_a_room(name):
+    assert getattr(fn, name) is import_module(f"fitnoise.{fn._SHORT[name]}")
+
+
+def test_no_room_takes_the_place_of_a_name():
+    """Detects a file whose loading would set the attribute that a function should have."""
+    folder = Path(fn.__file__).parent
+    assert not {p.stem for p in folder.iterdir()} & (fn._ROOM_OF | fn._SHORT).keys()
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder.parent).with_suffix("").parts
+        if parts[-1] not in ("__init__", "__main__"):
+            import_module(".".join(parts))
+    assert not {n for n in fn.__all__ if isinstance(getattr(fn, n), ModuleType)}
+
+
+def test_names_are_listed_before_they_are_loaded():
+    code = "import fitnoise; assert {*fitnoise.__all__, 'what_if', '__version__'} <= {*dir(fitnoise)}"
+    assert not loaded(code) & DEAR
+
+
+def test_a_name_that_is_none_is_not_found():
+    with pytest.raises(AttributeError, match="'fitnoise' has no attribute 'plam'"):
+        fn.plam  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'plam'"):
+        from fitnoise import plam  # noqa: F401
+
+
+# --- The command line -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], *([name, "--help"] for name in cli.commands)])
+def test_help_comes_at_once(arguments):
+    code = f"from fitnoise.interfaces.cli import main; main({arguments})"
+    modules = loaded(code)
+    assert not modules & DEAR
+    assert {m for m in modules if m.startswith("fitnoise.")} == {
+        "fitnoise.errors", "fitnoise.interfaces", "fitnoise.interfaces.cli",
+    }  # fmt: skip
+
+
+def test_every_command_takes_what_its_options_give():
+    """The options hand their values over by name, which no type checker compares."""
+    for name, command in cli.commands.items():
+        taken = inspect.signature(getattr(commands, f"{name}_command")).parameters
+        assert sorted(taken) == sorted(p.name for p in command.params)

@@ -1,0 +1,92 @@
+"""Whoever reads a release needs nothing that can measure: no counter, no ledger, no noise."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import fitnoise as fn
+from fitnoise.reading.files import csv_text
+from laws import released
+from tolerances import EXACT
+
+DOMAIN = fn.Domain(state=fn.Categorical(["CA", "NY", "TX"]), kids=fn.Ordered(0, 3))
+WORKLOAD = fn.Workload(DOMAIN, [fn.table("state", prefix="kids", margin=6), fn.table("state", margin=4, name="states")])
+COUNTS = np.arange(12).reshape(3, 4)
+PEOPLE = int(COUNTS.sum())
+KINDS = {
+    "gaussian": {"finite": [fn.FiniteQuery.median("median", "kids", people=PEOPLE, epsilon=1)]},
+    "pure": {"privacy": "pure"},
+    "small": {"small": fn.SmallDatabase(PEOPLE, index=1, temperature=0), "budget": fn.Budget(epsilon=1, delta=1e-6)},
+}
+
+READER = """
+import json, sys
+
+WALLS = [f"fitnoise.kernel.{room}" for room in ("counting", "ledger", "measure", "noise")]
+
+class Wall:
+    def find_spec(self, name, path=None, target=None):
+        if any(f"{name}.".startswith(f"{wall}.") for wall in (*WALLS, "fitnoise.publishing", "opendp")):
+            raise ImportError(f"a reader imports {name}")
+
+sys.meta_path.insert(0, Wall())
+
+import fitnoise as fn
+from fitnoise.reading.files import csv_text
+
+for folder in sys.argv[1:]:
+    release = fn.Release.read(folder)
+    total = release.sum("states", state=["CA", "TX"])
+    print(json.dumps({
+        "tables": {name: csv_text(release[name]) for name in release},
+        "sum": [total.value, total.std_error, total.moe],
+        "posteriors": [release.posterior(name)["probability"].tolist() for name in release.finite],
+        "histogram": release.histogram.to_numpy().tolist() if release.plan.setting else None,
+        "failing": [f"{c.claim}: {c.found}" for c in fn.verify(folder).checks if not c.holds],
+        "charge": release.charge,
+    }))
+
+for room in WALLS:
+    try:
+        __import__(room)
+    except ImportError as error:
+        assert "a reader imports" in str(error)
+    else:
+        raise AssertionError(room)
+"""
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    place = tmp_path_factory.mktemp("releases")
+    for kind, options in KINDS.items():
+        released(fn.plan(WORKLOAD, **options), COUNTS, directory=place / kind)
+    return [place / kind for kind in KINDS]
+
+
+def test_a_release_is_read_and_verified_where_nothing_can_measure(folders):
+    command = [sys.executable, "-c", READER, *map(str, folders)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for folder, line in zip(folders, done.stdout.splitlines(), strict=True):
+        found, here = json.loads(line), fn.Release.read(folder)
+        assert found["tables"] == {name: csv_text(here[name]) for name in here}
+        total = here.sum("states", state=["CA", "TX"])
+        assert found["sum"] == pytest.approx([total.value, total.std_error, total.moe], rel=EXACT)
+        assert [len(p) for p in found["posteriors"]] == [4] * len(here.finite)
+        assert (found["histogram"] is None) == (folder.name != "small")
+        assert found["failing"] == []
+        assert found["charge"] is None
+
+
+def test_whoever_releases_is_given_what_the_ledger_says(tmp_path):
+    with fn.Ledger(tmp_path / "ledger.sqlite") as ledger:
+        plan = fn.plan(WORKLOAD)
+        charge = fn.release(plan, COUNTS, ledger=ledger).charge
+        (entry,) = ledger.entries()
+    assert charge == entry
+    assert (charge.sequence, charge.epsilon) == (1, None)
+    assert charge.rho >= plan.exact_rho
