@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from fitnoise.kernel.designs.margins import PureStrategy
+from fitnoise.mechanisms.gaussian import report as gaussian
+from fitnoise.mechanisms.projection import report as projection
 from fitnoise.planning.documents import scales_document
 from fitnoise.planning.plan import Plan
 from fitnoise.planning.summaries import FiniteSummary
@@ -53,25 +55,10 @@ def describe(plan: Plan, written: Sequence[str]) -> dict[str, Any]:
         ],
         **({"finite": [_describe_finite(s) for s in plan.finite_summaries]} if plan.finite else {}),
         "written": "all" if every else list(written),
-        "values": UNBIASED if plan.setting is None else BIASED if plan.head is None else PRINTED,
+        "values": gaussian.UNBIASED if publication.small is None else projection.values(publication.small),
         "spec": Spec.of(publication).document(),
         "versions": {name: metadata.version(name) for name in ("fitnoise", "opendp", "numpy", "duckdb")},
     }
-
-
-UNBIASED = "unbiased estimates; they may be negative and are not rounded"
-
-BIASED = (
-    "biased_value: biased towards what a database of the declared size can give, counts of one synthetic histogram; "
-    "simulated_rmse: its root mean squared error on public histograms, the largest over their kinds, a guide and no "
-    "promise; unbiased_value, std_error, moe: unbiased estimates from the same noisy answers, which may be negative "
-    "and are not rounded"
-)
-"""What release.json says of the values of tables."""
-
-PRINTED = BIASED.replace(
-    ", counts of one synthetic histogram", " as in Algorithm 1 of Nikolov (2015), and may be negative"
-)
 
 
 def _describe_finite(s: FiniteSummary) -> dict[str, Any]:
