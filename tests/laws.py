@@ -1,6 +1,8 @@
 """Laws: what every member of a zoo must obey. A new member costs a line in zoo.py."""
 
+import json
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -23,6 +25,7 @@ from dense import (
     workload_variances,
 )
 from fitnoise.algebra import rules
+from fitnoise.interfaces.render import document, lines
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
 from fitnoise.kernel.counting import HistogramCounter
@@ -292,3 +295,52 @@ def check_mechanism(plan, rng, monkeypatch):
     )
     expected, size = f @ h, np.sqrt((f @ f) * (h @ h))
     assert reconstruct.covariance(plan, *combos) == pytest.approx(expected, abs=1e-5 * size)
+
+
+def check_report(report):
+    """Plain numbers, none lost as JSON, every word seen as text; and what is shown of one key is what programs get."""
+    told = document(report)
+    check_plain(told)
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    text = lines(report)
+    assert all(line.isprintable() for line in text)
+    assert all(line.isascii() for line in lines(report, "ascii"))
+    assert "" not in text[:1] + text[-1:]
+    for section in report.sections:
+        assert not re.search(r"\d[\d.,]*\d", " ".join(section.sentences).replace("(2015)", ""))  # numbers are values
+        own = told.get(section.place, {}) if section.place else told
+        for words in section.words:
+            assert any(line.endswith(words) for line in text)
+            assert not set("{}") & set(words)
+        for value in section.values:
+            if not value.spoken:
+                assert any(v[value.key] == as_read(value.given) for v in (own if section.several else [own]))
+        for table in section.tables:
+            assert {len(row) for row in (*table.rows, *table.foot)} <= {len(table.columns)}
+            seen = [table.headings, *table.words] if table.rows and table.headings else []
+            assert all(any(in_order(words, line) for line in text) for words in seen)
+            if not section.several:
+                assert len(own[table.key]) >= len(table.rows)
+
+
+def check_plain(given):
+    """What JSON says as it is: no scalars of NumPy, no fractions, nothing infinite."""
+    assert type(given) in (bool, int, float, str, list, dict, type(None))
+    assert not isinstance(given, float) or math.isfinite(given)
+    for inner in given.values() if isinstance(given, dict) else given if isinstance(given, list) else ():
+        check_plain(inner)
+
+
+def as_read(given):
+    return json.loads(json.dumps(given))
+
+
+def in_order(words, line):
+    """Whether a line has all words, one after the other."""
+    at = 0
+    for word in words:
+        at = line.find(word, at)
+        if at < 0:
+            return False
+        at += len(word)
+    return True

@@ -18,7 +18,7 @@ import pytest
 import fitnoise as fn
 from fitnoise.interfaces import cli, commands, console
 from fitnoise.interfaces.cli import main
-from fitnoise.interfaces.report import tables_line
+from fitnoise.interfaces.reports.releases import tables_line
 from fitnoise.kernel import noise
 from fitnoise.kernel.ledger import ceil_dyadic
 from fitnoise.kernel.privacy import pure_mu
@@ -26,6 +26,7 @@ from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.reading import release as releases
 from fitnoise.reading.files import csv_text
+from fitnoise.reporting import Column, Kind, Report, Section, Table
 from fitnoise.request.documents import json_schema
 from fitnoise.request.workloads import slug
 
@@ -268,7 +269,7 @@ def test_every_goal_is_told(run, here, case):
         factor = plan.publication.unit.cost_factor() / 2
         assert factor * dearest == pytest.approx(plan.rho)
         told = (
-            "every record pays" if not profile["cells_with_slack"] else f"rho from {factor * profile['lowest']:.7g} to"
+            "every record pays" if not profile["cells_with_slack"] else f"rho from {factor * profile['lowest']:.7f} to"
         )
         assert f"profile    {told}" in out
     assert ("budgets  " in out) == ("cell_budgets" in head)
@@ -787,18 +788,20 @@ def test_labels_cannot_command_the_terminal(run, here):
 
 def test_columns_line_up_for_wide_letters_and_are_never_cut(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "10")
-    console.emit_table(("name", "n"), [("東京", "1"), ("a long name " * 5, "1,000")], numeric=(1,))
-    out = capsys.readouterr().out
+
+    def shown(*rows, name=Kind.TEXT, n=Kind.COUNT):
+        columns = (Column("name", "name", name), Column("n", "n", n))
+        console.show(Report("", (Section("", tables=(Table("rows", columns, rows),)),)))
+        return capsys.readouterr().out.splitlines()
+
     width = len("a long name " * 5)
-    assert out.splitlines() == [
+    assert shown(("東京", 1), ("a long name " * 5, 1000)) == [
         "name" + " " * (width - 4) + "      n",
         "東京" + " " * (width - 4) + "      1",
         "a long name " * 5 + "  1,000",
     ]
-    console.emit_table(("name", "n"), [("東京", "1")])
-    assert capsys.readouterr().out.splitlines() == ["name  n", "東京  1"]
-    console.emit_table(("n", "name"), [("東京都", "1")], numeric=(0,))
-    assert capsys.readouterr().out.splitlines() == ["     n  name", "東京都  1"]
+    assert shown(("東京", "1"), n=Kind.TEXT) == ["name  n", "東京  1"]
+    assert shown(("東京都", "1"), name=Kind.COUNT, n=Kind.TEXT) == ["  name  n", "東京都  1"]
 
 
 def test_progress_is_plain_and_rare_away_from_a_terminal(capsys, monkeypatch):
@@ -1419,12 +1422,12 @@ def test_the_whole_pure_path_for_people(run, here, promised):
     code, out, _ = run("release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release")
     assert code == 0
     assert f"\ncharged    epsilon = {plan.epsilon():.7f}, rho = {plan.rho:.7f}\n" in out
-    assert f"spent (epsilon {plan.epsilon():.6f}, pure), no cap is set" in out
+    assert f"spent (epsilon {plan.epsilon():.7f}, pure), no cap is set" in out
     code, out, err = run("verify", "release")
     assert (code, err) == (0, "verifying …\n")
     assert [line.split()[0] for line in out.splitlines()[1:]] == ["ok"] * 11
     code, out, _ = run("ledger", "budget.db")
-    assert f"people ({UNIT}): rho {plan.rho:.6f} spent (epsilon {plan.epsilon():.6f}, pure), no cap is set" in out
+    assert f"people ({UNIT}): rho {plan.rho:.7f} spent (epsilon {plan.epsilon():.7f}, pure), no cap is set" in out
     _, out, _ = run("tables", "release")
     assert re.search(r"area by age prefix +8 ", out)
 
@@ -1481,7 +1484,7 @@ def test_a_pure_cap_is_set_and_enforced(run, here, promised):
     code, out, _ = run("release", "plan.json", *release, "first")
     assert code == 0
     left = float(epsilon) / 2
-    line = f"epsilon {float(epsilon):.6f} spent of {1.5 * float(epsilon):.6f}, pure, {left:.6f} left"
+    line = f"epsilon {float(epsilon):.7f} spent of {1.5 * float(epsilon):.7f}, pure, {left:.7f} left"
     assert f"people ({UNIT}): {line}" in out
     assert line in run("ledger", "budget.db")[1]
     code, out, err = run("release", "plan.json", *release, "second")
@@ -1495,7 +1498,7 @@ def test_a_pure_cap_is_set_and_enforced(run, here, promised):
     code, out, _ = run("release", "gaussian.json", *release, "third", "--json")
     assert (code, json.loads(out)["balance"]["epsilon_spent"]) == (0, None)
     code, out, _ = run(*cap, "--epsilon-cap", "99")
-    assert f"people ({UNIT}): more than any epsilon spent of 99.000000, pure, 0.000000 left" in out
+    assert f"people ({UNIT}): more than any epsilon spent of 99.0000000, pure, 0.0000000 left" in out
     code, _, err = run("release", "plan.json", *release, "fourth")
     assert (code, "but charges before it are not" in err) == (5, True)
     assert charges(here / "budget.db") == 3

@@ -92,7 +92,7 @@ def test_the_demo_speaks_of_its_data_as_they_are(told):
     assert out.count("\nverified   ") == 11
     assert re.search(r"^California +200,000 or more +[\d.]+ +20\.0$", out, re.MULTILINE)
     assert re.search(r"all states, 200,000 or more: [\d,.]+ ± 57\.1\n\(as if the 51 errors .* ± 142\.8\)", out)
-    assert re.search(r"ledger .*rho 0\.035621 spent of 0\.050000, 0\.014379 left", out)
+    assert re.search(r"ledger .*rho 0\.0356209 spent of 0\.0500000, 0\.0143791 left", out)
 
 
 def test_the_document_of_the_demo_has_the_same_numbers(counted):

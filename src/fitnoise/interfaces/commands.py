@@ -14,28 +14,12 @@ import click
 
 from fitnoise.errors import LedgerError, ReleaseError
 from fitnoise.interfaces import demo, plots
-from fitnoise.interfaces.console import (
-    emit,
-    emit_csv,
-    emit_json,
-    emit_table,
-    progress,
-    say,
-    show_answers,
-    show_choices,
-    show_plan,
-    show_tables,
-)
-from fitnoise.interfaces.report import (
-    balance_document,
-    balance_line,
-    finite_answers,
-    finite_choices,
-    plan_document,
-    tables_document,
-    tables_line,
-)
-from fitnoise.kernel.ledger import Entry, Ledger, ceil_dyadic
+from fitnoise.interfaces.console import emit_csv, emit_json, progress, say, show, show_document
+from fitnoise.interfaces.reports.comparisons import comparison_report, settings_report
+from fitnoise.interfaces.reports.ledgers import ledger_report
+from fitnoise.interfaces.reports.plans import plan_report
+from fitnoise.interfaces.reports.releases import receipt_report, release_report, verification_report
+from fitnoise.kernel.ledger import Ledger, ceil_dyadic
 from fitnoise.kernel.profiles import Charged
 from fitnoise.kernel.units import Account, Privacy, account
 from fitnoise.mechanisms.projection import planning as projection
@@ -47,6 +31,7 @@ from fitnoise.publishing import release
 from fitnoise.reading.files import csv_text, read_text
 from fitnoise.reading.release import Release, to_write
 from fitnoise.reading.verification import verify
+from fitnoise.reporting import Report, Section, Value
 from fitnoise.request.documents import json_schema, load_spec
 from fitnoise.request.publication import Budget, Publication
 from fitnoise.request.workloads import slug, some
@@ -100,37 +85,7 @@ def compare_command(spec: Path, epsilon: float | None, delta: float | None, outp
     if output is not None:
         _write_whole(output, found.plan.to_json())
         say(f"wrote {output}")
-    if as_json:
-        emit_json(
-            {
-                "delta": at,
-                "finite": finite_choices(publication, found.finite),
-                "alternatives": [{**vars(a), "privacy": a.privacy.value} for a in found.alternatives],
-                "plan": None if output is None else str(output),
-                "hash": found.plan.hash,
-            }
-        )
-        return
-    by_error = publication.budget is not None
-    emit_table(
-        ("privacy", "strategies", "margins ×" if by_error else "epsilon", "ratio to bound", "noisy answers", "seconds"),
-        [
-            (
-                a.privacy.value,
-                a.family,
-                f"{a.error if by_error else a.epsilon:.4f}",
-                f"{a.ratio:.3f}",
-                f"{a.answers:,}",
-                f"{a.seconds:.2f}",
-            )
-            for a in found.alternatives
-        ],
-        numeric=(2, 3, 4, 5),
-    )
-    emit()
-    spent = "the targets" if publication.budget is None else f"epsilon = {float(publication.budget.epsilon or 0):g}"
-    emit(f"at {spent}; delta = {at:g} for Gaussian noise, none for pure")
-    show_choices(publication, found.finite)
+    _tell(comparison_report(publication, found, at).adding(_file(output)), as_json)
 
 
 def _compare_settings(publication: Publication, output: Path | None, as_json: bool) -> None:
@@ -139,38 +94,11 @@ def _compare_settings(publication: Publication, output: Path | None, as_json: bo
         (tables,) = publication.groups
         chosen = projection.choose(tables, progress=lambda i, _: tell(f"stage {i} of 4"))
         answers = mechanisms_of(publication)
-    made, choice = assembled(publication, [chosen.part], answers), chosen.choice
+    made = assembled(publication, [chosen.part], answers)
     if output is not None:
         _write_whole(output, made.to_json())
         say(f"wrote {output}")
-    if as_json:
-        found = (
-            []
-            if choice is None
-            else [
-                {**vars(s), "errors": dict(zip(choice.comparison.kinds, e.tolist(), strict=True))}
-                for s, e in zip(choice.comparison.settings, choice.comparison.errors, strict=True)
-            ]
-        )
-        emit_json(
-            {
-                "setting": vars(made.setting),
-                "status": made.status,
-                "settings": found,
-                "finite": finite_choices(publication, answers),
-                "hash": made.hash,
-            }
-        )
-        return
-    if choice is not None:
-        for line in choice.table().split("\n"):
-            emit(line)
-        emit()
-        emit(
-            "mean squared errors per number in people², on public histograms; plain: before projection; bounds: proven"
-        )
-    emit(made.status)
-    show_choices(publication, answers)
+    _tell(settings_report(made, chosen.choice, answers), as_json)
 
 
 def _either(publication: Publication, epsilon: float | None, delta: float | None) -> Publication:
@@ -241,38 +169,9 @@ def release_command(
     with Ledger(ledger_file) as ledger:
         balance = ledger.balance(plan.order.account)
     rise = price if before is None else balance.spent - before
-    tables = plan.publication.workload.tables
-    written = to_write(plan, chosen)
     say(f"wrote {output}")
-    if as_json:
-        emit_json(
-            {
-                "directory": str(output),
-                "rho": plan.rho,
-                "mu": plan.mu,
-                "epsilon": plan.epsilon(),
-                "delta": plan.publication.delta,
-                "plan": plan.hash,
-                "beside": list(plan.publication.beside),
-                "increase": float(rise),
-                "tables": [t.name for t in plan.summaries],
-                "finite": finite_answers(done),
-                "written": "all" if len(written) == len(tables) else list(written),
-                "balance": balance_document(balance),
-            }
-        )
-        return
-    emit(f"directory  {output}")
-    emit(f"tables     {tables_line(tables)}")
-    if len(written) < len(tables):
-        emit(f"files      {len(written):,} of {len(tables):,} tables; `fitnoise tables` rebuilds each of them")
-    if plan.finite:
-        emit(f"answers    {', '.join(q.name for q in plan.publication.finite)} (in finite.csv)")
-    emit(f"charged    {'' if plan.exact_epsilon is None else f'epsilon = {plan.epsilon():.7f}, '}rho = {plan.rho:.7f}")
-    if rise != price:
-        turn = f"{'rose' if rise > 0 else 'fell'} by {float(abs(rise)):.7f}" if rise else "did not rise"
-        emit(f"           composed with what it stands beside: rho spent {turn}")
-    emit(f"ledger     {balance_line(balance)}")
+    answers = done.finite.values() if plan.finite else ()
+    _tell(receipt_report(plan, answers, output, to_write(plan, chosen), rise, balance), as_json)
 
 
 def tables_command(directory: Path, names: tuple[str, ...], output: Path | None, every: bool, as_json: bool) -> None:
@@ -293,15 +192,7 @@ def tables_command(directory: Path, names: tuple[str, ...], output: Path | None,
         if as_json:
             emit_json({"plan": result.plan.hash, "directory": str(output), "files": files})
     elif not names:
-        tables = result.plan.tables if every else result.plan.summaries
-        if as_json:
-            found = {"finite": finite_answers(result)} if result.finite else {}
-            emit_json({"plan": result.plan.hash, "tables": tables_document(tables), **found})
-        else:
-            show_tables(tables)
-            if result.finite:
-                emit()
-                show_answers(result)
+        _tell(release_report(result, every=every), as_json)
     elif as_json:
         emit_json({"plan": result.plan.hash, "tables": [_table_document(result, name) for name in names]})
     else:
@@ -312,18 +203,7 @@ def verify_command(path: Path, as_json: bool) -> bool:
     """Recompute every claim, and show the checks; whether all hold."""
     with progress("verifying"):
         checked = verify(path)
-    if as_json:
-        emit_json(
-            {
-                "ok": checked.ok,
-                "checks": [{"claim": c.claim, "holds": c.holds, "found": c.found} for c in checked.checks],
-            }
-        )
-    else:
-        emit_table(
-            ("", "claim", "found"),
-            [("ok" if c.holds else "FAILS", c.claim, c.found) for c in checked.checks],
-        )
+    _tell(verification_report(checked), as_json)
     if not checked.ok:
         say("at least one claim does not hold")
     return checked.ok
@@ -351,52 +231,11 @@ def ledger_command(
         count = ledger.verify()
         balances = [ledger.balance(a) for a in ledger.accounts()]
         entries = ledger.entries()
-        sequence, digest = ledger.head()
-    if as_json:
-        emit_json(
-            {
-                "entries": [
-                    {
-                        "sequence": e.sequence,
-                        "kind": e.kind,
-                        "time": e.time,
-                        "source": e.account.source,
-                        "privacy_unit": e.account.unit,
-                        "rho": float(e.rho),
-                        "rho_exact": str(e.rho),
-                        "epsilon": None if e.epsilon is None else str(e.epsilon),
-                        "plan": e.detail.get("plan"),
-                        "beside": list(e.beside),
-                        "digest": e.digest,
-                    }
-                    for e in entries
-                ],
-                "balances": [balance_document(b) for b in balances],
-                "head": {"sequence": sequence, "digest": digest},
-            }
-        )
-        return
-    for balance in balances:
-        emit(balance_line(balance))
-    emit()
-    pure = any(e.epsilon is not None for e in entries)
-    emit_table(
-        ("entry", "time", "kind", "source", "rho", *(["epsilon"] if pure else []), "plan"),
-        [
-            (
-                str(e.sequence),
-                e.time,
-                e.kind,
-                e.account.source,
-                f"{float(e.rho):.7f}",
-                *([""] if pure and e.epsilon is None else [f"{float(e.epsilon):.7f}"] if e.epsilon is not None else []),
-                _named(e),
-            )
-            for e in entries
-        ],
-        numeric=(0, 4, 5) if pure else (0, 4),
-    )
-    say(f"{count} {'entry' if count == 1 else 'entries'}, chain unbroken, head {digest[:12] if count else 'empty'}")
+        head = ledger.head()
+    _tell(ledger_report(entries, balances, head), as_json)
+    if not as_json:
+        said = f"{count} {'entry' if count == 1 else 'entries'}"
+        say(f"{said}, chain unbroken, head {head[1][:12] if count else 'empty'}")
 
 
 def demo_command(output: Path | None, as_json: bool) -> None:
@@ -416,10 +255,17 @@ def _hand_out(plan: Plan, output: Path | None, as_json: bool) -> None:
     if output is not None:
         _write_whole(output, plan.to_json())
         say(f"wrote {output}")
-    if as_json:
-        emit_json(plan_document(plan) | {"plan": None if output is None else str(output)})
-    else:
-        show_plan(plan)
+    _tell(plan_report(plan).adding(_file(output)), as_json)
+
+
+def _tell(report: Report, as_json: bool) -> None:
+    """Show a report to people or to programs."""
+    (show_document if as_json else show)(report)
+
+
+def _file(output: Path | None) -> Section:
+    """Where a plan was written."""
+    return Section("", values=(Value("plan", None if output is None else str(output)),))
 
 
 def _check_names(result: Release, names: Sequence[str]) -> None:
@@ -459,12 +305,6 @@ def _write_tables(result: Release, names: Sequence[str], folder: Path, directory
     except OSError as error:
         raise ReleaseError(f"{folder.name!r} cannot be written ({error.strerror}). Nothing was written.") from None
     return files
-
-
-def _named(e: Entry) -> str:
-    """The plan of an entry, and those whose charges its own is composed with."""
-    own, others = str(e.detail.get("plan", ""))[:12], ", ".join(plan[:12] for plan in e.beside)
-    return f"{own} beside {others}" if others else own
 
 
 def _spent(file: Path, of: Account) -> Fraction:

@@ -13,14 +13,17 @@ from typing import Any
 
 from fitnoise import data
 from fitnoise.errors import ReleaseError
-from fitnoise.interfaces.console import emit, emit_table, progress, show_plan
-from fitnoise.interfaces.report import balance_document, balance_line, plan_document
+from fitnoise.interfaces.console import emit, progress, show
+from fitnoise.interfaces.render import document
+from fitnoise.interfaces.reports.ledgers import balance_section
+from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.planning.choosing import plan as make_plan
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import release
 from fitnoise.reading.release import Release
 from fitnoise.reading.verification import Verification, verify
+from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
 from fitnoise.request.documents import load_spec
 from fitnoise.request.workloads import Workload
 
@@ -40,9 +43,9 @@ def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
     publication = load_spec(data.path(data.DEMO))
     with progress("planning") as tell:
         plan = make_plan(publication, progress=lambda i, gap: tell(f"step {i}, gap {gap:.1e}"))
-        alone = _alone(plan)
+        told = plan_report(plan).adding(_alone(plan))
     if not as_json:
-        _tell_plan(plan, alone)
+        _tell_plan(plan, told)
     with progress("releasing") as tell, Ledger(_made(folder) / "ledger.sqlite") as ledger:
         ledger.set_cap(plan.order.account, CAP, reason="the office's budget for this source")
         result = release(plan, data.path(data.CPS), ledger=ledger, directory=folder / "release", progress=tell)
@@ -52,17 +55,16 @@ def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
     if not checked.ok:
         broken = next(c for c in checked.checks if not c.holds)
         raise ReleaseError(f"the release does not verify: {broken.claim}: {broken.found}")
+    spent = balance_section("ledger", balance, place="balance")
     if not as_json:
         _tell_release(folder, result, checked)
-        emit(f"ledger     {balance_line(balance)}")
-        emit("           (a second release like this one would be refused)")
-    return {
-        **plan_document(plan),
-        "separately_planned_rho": alone,
-        "directory": str(folder / "release"),
-        "verified": checked.ok,
-        "balance": balance_document(balance),
-    }
+        show(
+            Report(
+                "", (spent, Section("ledger", ("(a second release like this one would be refused)",), place="balance"))
+            )
+        )
+    done = (Value("directory", str(folder / "release")), Value("verified", checked.ok))
+    return document(told.adding(Section("", values=done), spent))
 
 
 def _free(base: Path) -> Path:
@@ -78,19 +80,20 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _alone(plan: Plan) -> float:
-    """ρ when each table is planned as well as possible, but on its own."""
+def _alone(plan: Plan) -> Section:
+    """What it would cost if each table were planned as well as possible, but on its own."""
     w = plan.publication.workload
-    return sum(make_plan(Workload(w.domain, [t], w.confidence)).rho for t in w.tables)
+    rho = sum(make_plan(Workload(w.domain, [t], w.confidence)).rho for t in w.tables)
+    sentence = "each table planned as well as possible, but alone: rho = {separately_planned_rho}"
+    return Section("otherwise", (sentence,), (Value("separately_planned_rho", rho, Kind.COMPARED),))
 
 
-def _tell_plan(plan: Plan, alone: float) -> None:
+def _tell_plan(plan: Plan, told: Report) -> None:
     w = plan.publication.workload
     emit("A state tax-statistics office will publish five tables about tax filing units.")
     emit(f"The domain has {w.domain.size:,} cells. It says how accurate each table must be; no data are read yet.")
     emit()
-    show_plan(plan)
-    emit(f"           each table planned as well as possible, but alone: rho = {alone:.4f}")
+    show(told)
     emit()
 
 
@@ -103,14 +106,13 @@ def _tell_release(folder: Path, result: Release, checked: Verification) -> None:
     name = "state by wages"
     rows = result[name].iloc[32:40]
     emit(f"A few lines of the table {name!r} (95 % margins; negative values are kept, so that sums stay unbiased):")
-    emit_table(
-        ("state", "wages", "value", "± margin"),
-        [
-            (str(s), str(w), f"{v:,.1f}", f"{m:.1f}")
-            for s, w, v, m in rows[["state", "wages", "value", "moe"]].itertuples(index=False)
-        ],
-        numeric=(2, 3),
+    columns = (
+        Column("state", "state"),
+        Column("wages", "wages"),
+        Column("value", "value", Kind.ESTIMATE),
+        Column("moe", "± margin", Kind.ESTIMATE),
     )
+    show(Report("", (Section("", tables=(Table.of(name, columns, rows.to_dict("records")),)),)))
     top = result[name].query("wages == '200,000 or more'")
     total = result.sum(name, wages="200,000 or more")
     emit(f"Computed from it: all states, 200,000 or more: {total.value:,.1f} ± {total.moe:.1f}")

@@ -6,7 +6,7 @@ A mistake here costs accuracy, never privacy: a design says itself what it costs
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, final
 
@@ -14,6 +14,7 @@ from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.designs._base import Cells, Design
 from fitnoise.kernel.order import Limit, Size
 from fitnoise.kernel.units import Privacy
+from fitnoise.reporting import Section, Value
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, TableGroup
 
@@ -123,6 +124,9 @@ class TableMechanism(abc.ABC):
     unbiased: bool
     """Whether the values it releases are unbiased."""
 
+    share: str
+    """What the shares of tables are of."""
+
     normal: bool
     """Whether its noise, and so any sum of it, is as good as normal."""
 
@@ -183,9 +187,18 @@ class TableMechanism(abc.ABC):
         """
 
     def words(self, part: TablePart) -> str:
-        """What release.json says of the values."""
+        """What is said of the values."""
         del part
         return UNBIASED
+
+    def about(self, part: TablePart) -> Section:
+        """What a report says of a small database."""
+        del part
+        return Section("database", values=(Value("setting", None),))
+
+    @abc.abstractmethod
+    def proof(self, part: TablePart) -> Iterator[Section]:
+        """What a report says of what was reached, and of what nothing can beat."""
 
     def synthetic(self, part: TablePart) -> bool:
         """Whether it releases a synthetic histogram."""

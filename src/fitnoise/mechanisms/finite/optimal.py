@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import final
@@ -43,6 +43,7 @@ from fitnoise.mechanisms.finite.exact import hops, kernel
 from fitnoise.mechanisms.finite.families import columns_and_rest, from_probabilities
 from fitnoise.mechanisms.finite.priors import Quotient, alone, checked_prior, hit_bound, quotient
 from fitnoise.mechanisms.finite.programs import minimise
+from fitnoise.reporting import Column, Kind, Table, aligned
 
 PROGRAM_LIMIT = 100
 """Most results, and most guesses, for the program in all pairs."""
@@ -298,15 +299,24 @@ class Choice:
 
     def table(self) -> str:
         """The comparison as lines of text."""
-        head = ("family", "gain", "hit rate", "MAE", "RMSE", "leakage", "bound", "gap", "seconds", "")
-        lines: list[tuple[str, ...]] = [head]
-        for c in self.candidates:
-            numbers = (c.gain, c.hit_rate, c.mae, c.rmse, c.leakage, c.bound)
-            shown = ["–" if x is None else f"{x:.6f}" for x in numbers]
-            lines.append((c.family, *shown, "–" if c.gap is None else f"{c.gap:.1e}", f"{c.seconds:.2f}", c.remark))
-        widths = [max(len(line[k]) for line in lines) for k in range(len(head) - 1)]
-        padded = (["  ".join(x.rjust(w) for x, w in zip(line[:-1], widths, strict=True)), line[-1]] for line in lines)
-        return "\n".join("  ".join(parts).rstrip() for parts in padded)
+        return "\n".join(aligned(compared(self.candidates)))
+
+
+def compared(candidates: Sequence[Candidate]) -> Table:
+    """The comparison, a row for each mechanism."""
+    columns = (
+        Column("family", "family"),
+        Column("gain", "gain", Kind.FINE),
+        Column("hit_rate", "hit rate", Kind.FINE),
+        Column("mae", "MAE", Kind.FINE),
+        Column("rmse", "RMSE", Kind.FINE),
+        Column("leakage", "leakage", Kind.FINE),
+        Column("bound", "bound", Kind.FINE),
+        Column("gap", "gap", Kind.GAP),
+        Column("seconds", "seconds", Kind.SECONDS),
+        Column("remark", ""),
+    )
+    return Table.of("candidates", columns, map(vars, candidates))
 
 
 def best_mechanism(

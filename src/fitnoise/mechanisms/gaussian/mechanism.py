@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -17,7 +17,9 @@ from fitnoise.kernel.units import Neighbours, Privacy
 from fitnoise.mechanisms._base import Place, TableMechanism
 from fitnoise.mechanisms.documents import read_sectors, scales_document, sectors_document
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
+from fitnoise.mechanisms.gaussian.report import proof
 from fitnoise.mechanisms.gaussian.terms import relaxation, traded
+from fitnoise.reporting import Section
 from fitnoise.request.targets import z_score
 from fitnoise.solving.certificates import Certificate, lower_bound
 from fitnoise.solving.sectors import Decomposition, TableGroup, decompose
@@ -125,6 +127,7 @@ class Gaussian(Sectors):
 
     name = "fit-for-use"
     unbiased = True
+    share = "price"
 
     def value(self, part: TablePart) -> float:
         """Δ², relative to cell budgets; of a hybrid with λ Σ ω var."""
@@ -136,6 +139,14 @@ class Gaussian(Sectors):
         if (part.evidence.pairs is not None) != (part.publication.unit.neighbours is Neighbours.REPLACE_ONE):
             raise PlanError("evidence about pairs of records goes with replace-one neighbours, and only with them.")
         return dual_certificate(part)
+
+    def proof(self, part: TablePart) -> Iterator[Section]:
+        """The cost, or what was minimised, and its bound."""
+        terms, error = part.terms, None
+        if terms.trade is not None and terms.weights is not None:
+            error = float(terms.weights @ part.variances)
+        cost = float(part.exact_weighted_cost)
+        yield from proof(part.publication, part.certificate, cost, rounded_up(part.exact_cost), error)
 
     def prices(self, part: TablePart) -> Floats:
         """From the dual weights, or the weights of the total."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -19,6 +19,8 @@ from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
 from fitnoise.mechanisms.laplace import laplace_sums
 from fitnoise.mechanisms.laplace.estimate import PureEstimation
 from fitnoise.mechanisms.laplace.margins import pure_margins, pure_relaxation
+from fitnoise.mechanisms.laplace.report import proof
+from fitnoise.reporting import Section
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, TableGroup, decompose
 
@@ -33,6 +35,7 @@ class Laplace(TableMechanism):
     name = "pure-fit-for-use"
     privacy = Privacy.PURE
     unbiased = True
+    share = "bound"
     normal = False
 
     def check(self, part: TablePart) -> None:
@@ -59,6 +62,10 @@ class Laplace(TableMechanism):
     def certificate(self, part: TablePart) -> Certificate:
         """That of Gaussian noise with as large a variance: ℓ1 distances are at least ℓ2 distances."""
         return GAUSSIAN.certificate(part)
+
+    def proof(self, part: TablePart) -> Iterator[Section]:
+        """ε²/2, and how many times the bound it is."""
+        yield proof(part.certificate)
 
     def relaxation(self, part: TablePart) -> float:
         """Of variances, and for fit-for-use of squared margins."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -10,25 +10,15 @@ import numpy as np
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.mechanisms.gaussian.mechanism import Sectors
+from fitnoise.mechanisms.projection import report
 from fitnoise.mechanisms.projection.estimator import Projected
 from fitnoise.mechanisms.projection.view import View
+from fitnoise.reporting import Section
+from fitnoise.request.publication import Setting, SmallDatabase
 from fitnoise.solving.certificates import Certificate, ky_fan_certificate
 
 if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
-
-
-BIASED = (
-    "biased_value: biased towards what a database of the declared size can give, counts of one synthetic histogram; "
-    "simulated_rmse: its root mean squared error on public histograms, the largest over their kinds, a guide and no "
-    "promise; unbiased_value, std_error, moe: unbiased estimates from the same noisy answers, which may be negative "
-    "and are not rounded"
-)
-"""What release.json says of the values of tables."""
-
-PRINTED = BIASED.replace(
-    ", counts of one synthetic histogram", " as in Algorithm 1 of Nikolov (2015), and may be negative"
-)
 
 
 @final
@@ -37,6 +27,7 @@ class Projection(Sectors):
 
     name = "projection"
     unbiased = False
+    share = "variance"
 
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless it is for a small database, and measures its one sector."""
@@ -63,7 +54,15 @@ class Projection(Sectors):
 
     def words(self, part: TablePart) -> str:
         """That they are biased, and how."""
-        return BIASED if View(part).head is None else PRINTED
+        return report.values(*_known(part)[:1])
+
+    def about(self, part: TablePart) -> Section:
+        """How it is measured and estimated."""
+        return report.database(*_known(part))
+
+    def proof(self, part: TablePart) -> Iterator[Section]:
+        """What no noise has less of."""
+        yield report.proof(part.certificate, _known(part)[1])
 
     def synthetic(self, part: TablePart) -> bool:
         """All tables are of one histogram, but for the variant of the paper."""
@@ -75,9 +74,7 @@ class Projection(Sectors):
 
     def known(self, part: TablePart) -> dict[str, Any]:
         """The declared size and the setting."""
-        small, setting = part.publication.small, part.setting
-        if small is None or setting is None:
-            return {}
+        small, setting = _known(part)
         return {
             "size": small.size,
             "region": small.region.value,
@@ -85,6 +82,14 @@ class Projection(Sectors):
             "temperature": setting.temperature,
             "variant": small.variant.value,
         }
+
+
+def _known(part: TablePart) -> tuple[SmallDatabase, Setting]:
+    """What is known of the small database, and how it is measured."""
+    small, setting = part.publication.small, part.setting
+    if small is None or setting is None:
+        raise PlanError("a plan for a small database is one of the projection mechanism, and no other is.")
+    return small, setting
 
 
 PROJECTION = Projection()

@@ -43,6 +43,7 @@ from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.units import Region
 from fitnoise.mechanisms.projection.regions import Estimator, entropy_weight
+from fitnoise.reporting import Column, Kind, Plain, Table, aligned
 from fitnoise.request.publication import WARMEST, Setting
 from fitnoise.solving.checks import checked_whole
 from fitnoise.solving.fixed import Fixed
@@ -512,21 +513,35 @@ class Choice:
         return self.comparison.bounds[self.position]
 
     def table(self) -> str:
-        """The comparison as lines of text: mean squared errors per query in people², the chosen line marked."""
+        """The comparison as lines of text, the chosen line marked."""
+        return "\n".join(aligned(self.compared()))
+
+    def compared(self) -> Table:
+        """The comparison, a row for each setting: mean squared errors per query in people². A warm one has no bound."""
         c = self.comparison
-        head = ("", "k", "t", "temperature", *c.kinds, "regret", "plain", "bound", "split at k", "split at t")
-        lines: list[tuple[str, ...]] = [head]
-        worst = c.regrets.max(axis=1)
-        for i, (setting, proven) in enumerate(zip(c.settings, c.bounds, strict=True)):
-            shown = [f"{x:.4g} ± {d:.2g}" for x, d in zip(c.errors[i], c.deviations[i], strict=True)]
-            numbers = (c.plain[i], proven.best, proven.lemma, proven.at_spikes)
-            mark = "*" if i == self.position else ""
-            own = (mark, str(setting.index), str(proven.spikes), f"{setting.temperature:g}")
-            proved = [f"{x:.4g}" for x in numbers] if setting.temperature == 0 else [f"{numbers[0]:.4g}", *"–––"]
-            lines.append((*own, *shown, f"{worst[i]:.3f}", *proved))
-        lines.append(("", "", "", "uniform guess", *(f"{x:.4g}" for x in c.guesses), *("–",) * 5))
-        widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
-        return "\n".join("  ".join(x.rjust(w) for x, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+        columns = (
+            Column("chosen", "", spoken=True),
+            Column("index", "k", Kind.COUNT),
+            Column("spikes", "t", Kind.COUNT, spoken=True),
+            Column("temperature", "temperature", Kind.NUMBER),
+            Column("errors"),
+            *(Column(kind, kind, Kind.SIMULATED, spoken=True) for kind in c.kinds),
+            Column("regret", "regret", Kind.RATIO, spoken=True),
+            Column("plain", "plain", Kind.PEOPLE, spoken=True),
+            Column("bound", "bound", Kind.PEOPLE, spoken=True),
+            Column("split at k", "split at k", Kind.PEOPLE, spoken=True),
+            Column("split at t", "split at t", Kind.PEOPLE, spoken=True),
+        )
+        guess = ("", "", "", "uniform guess", None, *c.guesses.tolist(), *[None] * 5)
+        return Table("settings", columns, tuple(map(self._row, range(len(c.settings)))), foot=(guess,))
+
+    def _row(self, i: int) -> tuple[Plain, ...]:
+        c, setting, proven = self.comparison, self.comparison.settings[i], self.comparison.bounds[i]
+        mark, regret, errors = "*" if i == self.position else "", float(c.regrets[i].max()), c.errors[i].tolist()
+        own = (mark, setting.index, proven.spikes, setting.temperature, dict(zip(c.kinds, errors, strict=True)))
+        bounds = (None,) * 3 if setting.temperature else (proven.best, proven.lemma, proven.at_spikes)
+        told = (regret if math.isfinite(regret) else None, float(c.plain[i]), *bounds)
+        return (*own, *zip(errors, c.deviations[i].tolist(), strict=True), *told)
 
 
 def choose(comparison: Comparison) -> Choice:

@@ -1,0 +1,93 @@
+"""Reports as lines of text, and as documents for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.cells import cell_len
+
+from fitnoise.reporting import Plain, Report, Section, Table, aligned
+
+MARGIN = 11
+"""Letters from the start of a line to the sentences that a name introduces."""
+
+_ASCII = str.maketrans(
+    {
+        "±": "+/-",
+        "≥": ">=",
+        "≤": "<=",
+        "ρ": "rho",
+        "ε": "epsilon",
+        "δ": "delta",
+        "μ": "mu",
+        "…": "...",
+        "–": "-",
+        "×": "x",
+    }
+)
+
+
+def readable(text: str, encoding: str = "utf-8") -> str:
+    """One line that can be shown: control characters (a label may hold them) escaped, signs it lacks spelled out."""
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    try:
+        line.encode(encoding)
+    except UnicodeEncodeError:
+        line = line.translate(_ASCII).encode(encoding, "backslashreplace").decode(encoding)
+    return line
+
+
+def lines(report: Report, encoding: str = "utf-8") -> list[str]:
+    """A report for people: tables in columns, sentences beside what they are about. An empty line sets tables off."""
+    out: list[str] = []
+    table_before = False
+    for section in report.sections:
+        tables = [t for t in section.tables if t.rows and t.headings]
+        if out and (tables or (table_before and section.sentences)):
+            out.append("")
+        out += [readable(line, encoding) for line in _introduced(section)]
+        for i, table in enumerate(tables):
+            out += [""] * (i > 0) + aligned(table, lambda text: readable(text, encoding), cell_len)
+        if tables or section.sentences:
+            table_before = bool(tables)
+    return out
+
+
+def _introduced(section: Section) -> list[str]:
+    if not section.name:
+        return list(section.words)
+    return [f"{'' if i else section.name:<{MARGIN}}{words}" for i, words in enumerate(section.words)]
+
+
+def document(report: Report) -> dict[str, Any]:
+    """A report for programs: plain JSON values, all numbers in full."""
+    out: dict[str, Any] = {}
+    for section in report.sections:
+        own = _own(section)
+        if section.several:
+            out.setdefault(section.place, []).append(own)
+        elif section.place:
+            out.setdefault(section.place, {}).update(own)
+        else:
+            for key, value in own.items():
+                out[key] = out[key] + value if key in out and isinstance(value, list) else value
+    return out
+
+
+def _own(section: Section) -> dict[str, Any]:
+    own = {v.key: _listed(v.given) for v in section.values if not v.spoken}
+    for table in section.tables:
+        own[table.key] = own.get(table.key, []) + _rows(table)
+    return own
+
+
+def _rows(table: Table) -> list[dict[str, Any]]:
+    return [{c.name: _listed(x) for c, x in zip(table.columns, row, strict=True) if not c.spoken} for row in table.rows]
+
+
+def _listed(given: Plain) -> Any:
+    """The same with lists and dictionaries, as they are read back."""
+    if isinstance(given, Mapping):
+        return {key: _listed(x) for key, x in given.items()}
+    return [_listed(x) for x in given] if isinstance(given, Sequence) and not isinstance(given, str) else given

@@ -1,0 +1,59 @@
+"""What is said of alternatives: kinds of noise, settings for small databases, mechanisms for questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fitnoise.mechanisms.finite.choosing import Made
+from fitnoise.mechanisms.finite.report import choices
+from fitnoise.mechanisms.projection import report as projection
+from fitnoise.mechanisms.projection.simulation import Choice
+from fitnoise.planning.choosing import Comparison
+from fitnoise.planning.plan import Plan
+from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
+from fitnoise.request.publication import Publication
+
+
+def comparison_report(publication: Publication, found: Comparison, delta: float) -> Report:
+    """Both kinds of noise for the same tables, Gaussian noise at δ; and the mechanisms for questions."""
+    budget = publication.budget
+    columns = (
+        Column("privacy", "privacy"),
+        Column("family", "strategies"),
+        Column("epsilon", "epsilon" if budget is None else None, Kind.COMPARED),
+        Column("error", None if budget is None else "margins ×", Kind.COMPARED),
+        Column("ratio", "ratio to bound", Kind.RATIO),
+        Column("answers", "noisy answers", Kind.COUNT),
+        Column("seconds", "seconds", Kind.SECONDS),
+    )
+    rows = ({**vars(a), "privacy": a.privacy.value} for a in found.alternatives)
+    spent = "at the targets" if budget is None else "at epsilon = {spent}"
+    values = (
+        Value("delta", delta, Kind.NUMBER),
+        Value("spent", 0.0 if budget is None else float(budget.epsilon or 0), Kind.NUMBER, spoken=True),
+    )
+    return Report(
+        publication.title,
+        (
+            Section("", values=(Value("hash", found.plan.hash),)),
+            Section("", tables=(Table.of("alternatives", columns, rows),)),
+            Section("", (f"{spent}; delta = {{delta}} for Gaussian noise, none for pure",), values),
+            *choices(publication.finite, found.finite),
+        ),
+    )
+
+
+def settings_report(plan: Plan, choice: Choice | None, answers: Sequence[Made]) -> Report:
+    """What was simulated for a small database, and what was chosen; and the mechanisms for questions."""
+    publication, setting = plan.publication, plan.setting
+    assert setting is not None  # noqa: S101 - asked of small databases only
+    return Report(
+        publication.title,
+        (
+            Section("", values=(Value("hash", plan.hash),)),
+            projection.chosen(setting),
+            projection.tried(choice),
+            projection.explained(choice, plan.status),
+            *choices(publication.finite, answers),
+        ),
+    )

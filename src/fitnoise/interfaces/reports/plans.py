@@ -1,0 +1,188 @@
+"""What is said of a plan: what is promised of every table and question, at which price, and what proves it.
+
+What only one mechanism has to say stands in `mechanisms/*/report.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from fitnoise.mechanisms.gaussian import report as gaussian
+from fitnoise.mechanisms.summaries import TableSummary
+from fitnoise.mechanisms.tables import TablePart
+from fitnoise.planning.plan import Plan
+from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
+from fitnoise.request.publication import Goal
+
+NEGLIGIBLE = 1e-12
+"""A change of queries per record that is the rounding of any sum, and is not told."""
+
+
+def plan_report(plan: Plan) -> Report:
+    """What a plan promises, costs and proves: of tables of several parts, part by part."""
+    head = (
+        Section("", values=(Value("hash", plan.hash),)),
+        Section("", tables=(tables(plan.summaries, *_promised(plan.groups)),)),
+        Section("", tables=(_questions(plan),)),
+    )
+    if len(plan.groups) != 1:
+        parts = [_joined(i, p, [*_first(p), *_rest(p)]) for i, p in enumerate(plan.groups, 1)]
+        return Report(plan.publication.title, (*head, _price(plan), _beside(plan), *parts))
+    (part,) = plan.groups
+    targets, profile = _first(part)
+    return Report(plan.publication.title, (*head, targets, _price(plan), profile, _beside(plan), *_rest(part)))
+
+
+def _first(part: TablePart) -> tuple[Section, Section]:
+    """What the targets mean, and what records pay."""
+    told = part.exact_epsilon is None
+    return _targets(part), gaussian.profile(part.profile, part.slack, part.publication.unit, told=told)
+
+
+def _rest(part: TablePart) -> Iterator[Section]:
+    """What the values are, what proves them, and what else it would cost."""
+    yield part.mechanism.about(part)
+    yield Section("values", (part.mechanism.words(part),))
+    yield from part.mechanism.proof(part)
+    yield _found(part)
+    yield _otherwise(part)
+    yield _note(part)
+
+
+def _joined(i: int, part: TablePart, sections: Sequence[Section]) -> Section:
+    """All that is said of one part of several, as one."""
+    names = ", ".join(s.name for s in part.summaries)
+    values = (Value("mechanism", part.mechanism.name), *(v for s in sections for v in s.values))
+    sentences = tuple(sentence for s in sections for sentence in s.sentences)
+    return Section(
+        f"part {i}", (f"{names.replace('{', '{{').replace('}', '}}')}", *sentences), values, (), "parts", True
+    )
+
+
+def tables(summaries: Iterable[TableSummary], *columns: Column) -> Table:
+    """A row for each table or pattern of tables, with its name and what else is asked of its summary."""
+    names = (Column("name"), Column("tables", kind=Kind.COUNT), Column("called", "table", spoken=True))
+    rows = ({"called": called(s.name, s.tables), **vars(s)} for s in summaries)
+    return Table.of("tables", (*names, Column("numbers", "numbers", Kind.COUNT), *columns), rows)
+
+
+def called(name: str, tables: int) -> str:
+    """A table by its name; a pattern in words, with the number of its tables."""
+    return name if tables == 1 else f"{name} ({tables:,} tables)"
+
+
+def _promised(parts: Sequence[TablePart]) -> Iterator[Column]:
+    goals = {p.publication.objective.goal for p in parts}
+    total = goals == {Goal.TOTAL_ERROR}
+    shares = {"value" if p.publication.objective.goal is Goal.HYBRID else p.mechanism.share for p in parts}
+    share = shares.pop() if len(shares) == 1 else "part"
+    yield Column("target", "target on average" if total else "target")
+    yield Column("confidence", kind=Kind.LEVEL)
+    yield Column("target_moe", "asked ±", Kind.PEOPLE)
+    yield Column("achieved_moe", "worst ±" if total else "achieved ±", Kind.PEOPLE)
+    yield Column("price", f"share of {share}", Kind.SHARE)
+
+
+def _questions(plan: Plan) -> Table:
+    """What is promised of each question with finitely many answers."""
+    columns = (
+        Column("name", "question"),
+        Column("question"),
+        Column("results", "results", Kind.COUNT),
+        Column("family", "mechanism"),
+        Column("epsilon", "epsilon", Kind.NUMBER),
+        Column("epsilon_exact"),
+        Column("hit_rate", "hit rate", Kind.CHANCE),
+        Column("confidence", kind=Kind.LEVEL),
+        Column("moe", "margin ±", Kind.RESULT),
+        Column("mae", "MAE", Kind.PEOPLE),
+        Column("rmse", "RMSE", Kind.PEOPLE),
+        Column("leakage", "leakage (bits)", Kind.BITS),
+    )
+    promised = zip(plan.finite_summaries, plan.finite_epsilons, strict=True)
+    return Table.of("finite", columns, ({"epsilon_exact": str(e), **vars(s)} for s, e in promised))
+
+
+def _targets(part: TablePart) -> Section:
+    """What the targets mean, where they are not simply met one by one."""
+    objective, relaxation = part.publication.objective, 1.0
+    total, told = objective.goal is Goal.TOTAL_ERROR, ""
+    average = "on average of all variances ({weights} weights)"
+    if part.publication.budget is not None:
+        relaxation = float(part.relaxation)
+        told = "relative: the budget buys {factor} times the margins asked for"
+        told += f", {average}" if total else ""
+    elif total:
+        told = f"met {average}, not by each number"
+    values = (
+        Value("goal", objective.goal.value),
+        Value("relaxation", relaxation),
+        Value("factor", relaxation**0.5, Kind.FACTOR, spoken=True),
+        Value("weights", objective.weights.value, spoken=True),
+    )
+    return Section("targets", (told,) if told else (), values)
+
+
+def _price(plan: Plan) -> Section:
+    """What all of it costs, and whom it protects."""
+    publication, pure, paid = plan.publication, plan.exact_epsilon is not None, sum(plan.finite_epsilons)
+    sentences = [
+        "rho = {rho}   mu = {mu}   for {privacy_unit}",
+        "epsilon = {epsilon} guaranteed, {epsilon_nominal} nominal, at delta = {delta}",
+    ]
+    if pure:
+        sentences = ["epsilon = {epsilon}, pure, for {privacy_unit}", "which implies rho = {rho} and mu = {mu}"]
+    if plan.finite:
+        what = "one finite answer" if len(plan.finite) == 1 else "{questions} finite answers"
+        sentences.append(f"of it {what}: epsilon = {{paid}}, pure")
+    kind = Kind.COST if pure else Kind.COMPARED
+    values = (
+        Value("privacy", " + ".join(dict.fromkeys(p.publication.privacy.value for p in plan.groups)) or "pure"),
+        Value("privacy_unit", publication.unit.describe()),
+        Value("source", publication.source.name),
+        Value("cost_squared", plan.cost_squared if len(plan.groups) == 1 else None, Kind.OPTIMUM),
+        Value("rho", plan.rho, Kind.COST),
+        Value("mu", plan.mu, Kind.FINE),
+        Value("delta", publication.delta, Kind.NUMBER),
+        Value("epsilon", plan.epsilon(), kind),
+        Value("epsilon_nominal", plan.epsilon(nominal=True), kind),
+        Value("epsilon_exact", None if plan.exact_epsilon is None else str(plan.exact_epsilon)),
+        Value("questions", len(plan.finite), Kind.COUNT, spoken=True),
+        Value("paid", float(paid), Kind.NUMBER, spoken=True),
+    )
+    return Section("price", tuple(sentences), values)
+
+
+def _beside(plan: Plan) -> Section:
+    beside = plan.publication.beside
+    told = ("{names}, on the same records: costs add up cell by cell, so the balance may rise by less",)
+    names = Value("names", [name[:12] for name in beside], spoken=True)
+    return Section("beside", told if beside else (), (Value("beside", beside), names))
+
+
+def _found(part: TablePart) -> Section:
+    """How the search ended, and what was found."""
+    values = (
+        Value("status", part.status),
+        Value("answers", part.answers, Kind.COUNT),
+        Value("numbers", part.numbers, Kind.COUNT),
+    )
+    return Section("proof", ("({status}; {answers} noisy answers for {numbers} numbers)",), values)
+
+
+def _otherwise(part: TablePart) -> Section:
+    """What the usual alternative would cost."""
+    own = ", to its own target," if part.publication.objective.goal is Goal.TOTAL_ERROR else ""
+    paid = "rho = {separate_rho}" if part.exact_epsilon is None else "epsilon = {separate_epsilon}"
+    values = (
+        Value("separate_rho", part.separate_rho, Kind.COMPARED),
+        Value("separate_epsilon", math.sqrt(2 * part.separate_rho), Kind.COMPARED, spoken=True),
+    )
+    return Section("otherwise", (f"noise added to each number on its own{own} would cost {paid}",), values)
+
+
+def _note(part: TablePart) -> Section:
+    shift = part.decomposition.query_shift
+    told = ("queries are answered to within {query_shift} per record",) if shift > NEGLIGIBLE else ()
+    return Section("note", told, (Value("query_shift", shift, Kind.GAP),))

@@ -1,0 +1,128 @@
+"""What is said of a release: when it is made, when it is read, and when it is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from fitnoise.interfaces.reports.ledgers import balance_section
+from fitnoise.interfaces.reports.plans import called, tables
+from fitnoise.kernel.ledger import Quote, ceil_dyadic
+from fitnoise.planning.plan import Plan
+from fitnoise.reading.release import FiniteAnswer, Release
+from fitnoise.reading.verification import Verification
+from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
+from fitnoise.request.workloads import Table as Asked
+from fitnoise.request.workloads import Tables
+
+NAMED = 12
+"""Tables and patterns that one line names; of more, the first."""
+
+
+def receipt_report(
+    plan: Plan, answers: Iterable[FiniteAnswer], directory: Path, written: Sequence[str], rise: Fraction, balance: Quote
+) -> Report:
+    """What was released and charged.
+
+    Args:
+        plan: what was measured.
+        answers: to questions with finitely many results.
+        directory: where the release is.
+        written: names of the tables that have files.
+        rise: by how much more is spent than before.
+        balance: what is.
+    """
+    known = sum(len(p.workload.tables) for p in plan.publication.groups)
+    every = len(written) == known
+    where = (
+        Value("directory", str(directory)),
+        Value("plan", plan.hash),
+        Value("written", "all" if every else written),
+    )
+    lacking = "{files} of {all} tables; `fitnoise tables` rebuilds each of them"
+    counts = (Value("files", len(written), Kind.COUNT, spoken=True), Value("all", known, Kind.COUNT, spoken=True))
+    asked = Value("asked", [q.name for q in plan.publication.finite], spoken=True)
+    return Report(
+        plan.publication.title,
+        (
+            Section("directory", ("{directory}",), where),
+            Section(
+                "tables",
+                ("{named}",),
+                (
+                    _names(plan),
+                    Value("named", tables_line([p.workload.tables for p in plan.publication.groups]), spoken=True),
+                ),
+            ),
+            Section("files", () if every else (lacking,), counts),
+            Section(
+                "answers", ("{asked} (in finite.csv)",) * bool(plan.finite), (asked,), (_answers(answers).silent(),)
+            ),
+            _charged(plan, rise),
+            balance_section("ledger", balance, place="balance"),
+        ),
+    )
+
+
+def release_report(release: Release, *, every: bool = False) -> Report:
+    """The tables and the finite answers of a release; `every`: tables of patterns one by one."""
+    columns = (Column("achieved_moe", "margin ±", Kind.PEOPLE), Column("confidence", "confidence", Kind.LEVEL))
+    summaries = release.plan.tables if every else release.plan.summaries
+    sections = [
+        Section("", values=(Value("plan", release.plan.hash),)),
+        Section("", tables=(tables(summaries, *columns),)),
+    ]
+    if release.finite:
+        sections.append(Section("", tables=(_answers(release.finite.values()),)))
+    return Report(release.plan.publication.title, tuple(sections))
+
+
+def verification_report(checked: Verification) -> Report:
+    """What was checked, and what was found."""
+    columns = (Column("holds", "", Kind.CHECK), Column("claim", "claim"), Column("found", "found"))
+    table = Table.of("checks", columns, map(vars, checked.checks))
+    return Report("", (Section("", values=(Value("ok", checked.ok, Kind.CHECK),), tables=(table,)),))
+
+
+def tables_line(groups: Sequence[Tables]) -> str:
+    """Tables in a line, patterns in words; of many, the first and how many there are."""
+    words = [t.name if isinstance(t, Asked) else called(t.describe(), len(t)) for g in groups for t in g.parts]
+    return (
+        ", ".join(words) if len(words) <= NAMED else f"{', '.join(words[:NAMED])}, … ({sum(map(len, groups)):,} in all)"
+    )
+
+
+def _names(plan: Plan) -> Value:
+    return Value("tables", [t.name for t in plan.summaries])
+
+
+def _answers(answers: Iterable[FiniteAnswer]) -> Table:
+    columns = (
+        Column("name", "answer"),
+        Column("output", kind=Kind.COUNT),
+        Column("value", "value"),
+        Column("moe", "margin ±", Kind.RESULT),
+        Column("confidence", "confidence", Kind.LEVEL),
+        Column("hit_rate", "hit rate", Kind.CHANCE),
+    )
+    return Table.of("finite", columns, map(vars, answers))
+
+
+def _charged(plan: Plan, rise: Fraction) -> Section:
+    """What was charged; and by what the balance rose, where that is something else."""
+    publication, pure = plan.publication, plan.exact_epsilon is not None
+    sentences = ["epsilon = {epsilon}, rho = {rho}" if pure else "rho = {rho}"]
+    if rise != ceil_dyadic(plan.exact_rho):
+        turn = f"{'rose' if rise > 0 else 'fell'} by {{turn}}" if rise else "did not rise"
+        sentences.append(f"composed with what it stands beside: rho spent {turn}")
+    values = (
+        Value("rho", plan.rho, Kind.COST),
+        Value("mu", plan.mu, Kind.FINE),
+        Value("epsilon", plan.epsilon(), Kind.COST if pure else Kind.COMPARED),
+        Value("delta", publication.delta, Kind.NUMBER),
+        Value("beside", publication.beside),
+        Value("increase", float(rise), Kind.COST),
+        Value("turn", float(abs(rise)), Kind.COST, spoken=True),
+    )
+    return Section("charged", tuple(sentences), values)

@@ -1,0 +1,20 @@
+"""What is said of the mechanisms for questions with finitely many answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fitnoise.kernel.designs.questions import FiniteQuery
+from fitnoise.mechanisms.finite.choosing import Made
+from fitnoise.mechanisms.finite.optimal import compared
+from fitnoise.reporting import Section, Value
+
+
+def choices(questions: Sequence[FiniteQuery], made: Sequence[Made]) -> Iterator[Section]:
+    """What the mechanism of each question was chosen from."""
+    if not questions:
+        yield Section("", values=(Value("finite", []),))
+    for question, m in zip(questions, made, strict=True):
+        values = (Value("name", question.name), Value("why", m.why))
+        table = compared(m.choice.candidates if m.choice else ())
+        yield Section("", ("{name}: {why}",), values, (table,), place="finite", several=True)

@@ -1,0 +1,78 @@
+"""What is said of Gaussian noise on tables: what a record pays, and what no mechanism of its kind can be below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.units import Neighbours, PrivacyUnit
+from fitnoise.reporting import Kind, Section, Value
+from fitnoise.request.publication import Publication
+from fitnoise.solving.certificates import Certificate
+
+SLACK = 1e-6
+"""A cell pays less than the dearest where its price is below that by more than this part of it."""
+
+
+def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, told: bool) -> Section:
+    """What one record costs by its cell: for programs Δ², for people ρ, if they are told. Replace-one prices pairs."""
+    if unit.neighbours is Neighbours.REPLACE_ONE:
+        return Section("profile", values=(Value("profile", None),))
+    lowest, highest = float(prices.min()), float(prices.max())
+    less, half = int((slack > SLACK * highest).sum()), unit.cost_factor() / 2
+    sentence = "every record pays the same"
+    if less:
+        sentence = (
+            "rho from {low} to {high} by the cell of a record; {cells_with_slack} of {cells} cells pay less than the "
+            "dearest"
+        )
+    values = (
+        Value("lowest", lowest, Kind.OPTIMUM),
+        Value("highest", highest, Kind.OPTIMUM),
+        Value("cells_with_slack", less, Kind.COUNT),
+        Value("low", lowest * half, Kind.COST, spoken=True),
+        Value("high", highest * half, Kind.COST, spoken=True),
+        Value("cells", len(prices), Kind.COUNT, spoken=True),
+    )
+    return Section("profile", (sentence,) if told else (), values, place="profile")
+
+
+def proof(
+    publication: Publication, certificate: Certificate, cost: float, dearest: float, error: float | None
+) -> Iterator[Section]:
+    """What was minimised, what was reached of it, and what nothing can beat.
+
+    Args:
+        publication: what was asked for.
+        certificate: what was reached of it, and its bound.
+        cost: Δ², relative to cell budgets where there are any.
+        dearest: Δ².
+        error: of a hybrid, its total of all variances.
+    """
+    objective, budgets = publication.objective, publication.cell_budgets
+    value = Value("value", certificate.value, Kind.OPTIMUM)
+    paid = Value("cost", cost, Kind.OPTIMUM, spoken=True)
+    what, less = "cost", "cheaper"
+    if budgets is not None:
+        what = "cost relative to budgets"
+        told = "by {attributes}: a cell pays at most {least} to 1 times {cost}; the dearest pays {dearest}"
+        limits = (
+            Value("attributes", budgets.attributes, spoken=True),
+            Value("least", min(budgets.values), Kind.NUMBER, spoken=True),
+            Value("dearest", dearest, Kind.OPTIMUM, spoken=True),
+        )
+        yield Section("budgets", (told,), (*limits, paid))
+    if error is not None:
+        weighed = (
+            Value("trade", objective.trade, Kind.NUMBER, spoken=True),
+            Value("error", error, Kind.NUMBER, spoken=True),
+            Value("weights", objective.weights, spoken=True),
+        )
+        told = " + {trade} × {error}, the total of all variances ({weights} weights)"
+        yield Section("hybrid", (f"value {{value}} = {what} {{cost}}{told}",), (*weighed, value, paid))
+        what, less = "value", "better"
+    yield Section(
+        "proof",
+        (f"{what} {{value}} ≥ bound {{bound}}: no mechanism of its kind can be {less} by more than {{gap}}",),
+        (value, Value("bound", certificate.bound, Kind.OPTIMUM), Value("gap", certificate.gap, Kind.GAP)),
+    )

@@ -1,0 +1,27 @@
+"""What is said of Laplace noise on tables."""
+
+from __future__ import annotations
+
+import math
+
+from fitnoise.reporting import Kind, Section, Value
+from fitnoise.solving.certificates import Certificate
+
+
+def proof(certificate: Certificate) -> Section:
+    """What was reached, and what no linear mechanism with Laplace noise is below."""
+    told = (
+        "epsilon^2/2 = {value}, {ratio} times a bound: no linear mechanism with Laplace noise has these variances "
+        "below epsilon = {least}"
+    )
+    return Section(
+        "proof",
+        (told, "(how near to that any pure mechanism can come is not known)"),
+        (
+            Value("value", certificate.value, Kind.OPTIMUM),
+            Value("bound", certificate.bound, Kind.OPTIMUM),
+            Value("gap", certificate.gap, Kind.GAP),
+            Value("ratio", certificate.value / certificate.bound, Kind.FACTOR, spoken=True),
+            Value("least", math.sqrt(2 * certificate.bound), Kind.NUMBER, spoken=True),
+        ),
+    )

@@ -1,0 +1,84 @@
+"""What is said of a small database: how it is measured and estimated, what its values are, and what was tried."""
+
+from __future__ import annotations
+
+from fitnoise.kernel.units import Region
+from fitnoise.mechanisms.projection.simulation import Choice
+from fitnoise.reporting import Kind, Section, Value
+from fitnoise.request.publication import Setting, SmallDatabase, Variant
+from fitnoise.solving.certificates import Certificate
+
+BIASED = (
+    "biased_value: biased towards what a database of the declared size can give, counts of one synthetic histogram; "
+    "simulated_rmse: its root mean squared error on public histograms, the largest over their kinds, a guide and no "
+    "promise; unbiased_value, std_error, moe: unbiased estimates from the same noisy answers, which may be negative "
+    "and are not rounded"
+)
+"""What is said of the values of tables."""
+
+PRINTED = BIASED.replace(
+    ", counts of one synthetic histogram", " as in Algorithm 1 of Nikolov (2015), and may be negative"
+)
+
+
+def values(small: SmallDatabase) -> str:
+    """What the values of tables are."""
+    return PRINTED if small.variant is Variant.PAPER else BIASED
+
+
+def database(small: SmallDatabase, setting: Setting) -> Section:
+    """How a small database is measured and estimated."""
+    estimate = ("an entropic estimate" if setting.temperature else "the nearest answers") + " of one histogram"
+    if small.variant is Variant.PAPER:
+        estimate = "Algorithm 1 of the paper as printed"
+    limit = "exactly" if small.region is Region.EXACTLY else "at most"
+    return Section(
+        "database",
+        (
+            f"{limit} {{size}} records: {estimate}, from noise of index {{index}}",
+            "margins above are of unbiased values",
+        ),
+        (*_of(setting), Value("size", small.size, Kind.COUNT, spoken=True)),
+        place="setting",
+    )
+
+
+def proof(certificate: Certificate, setting: Setting) -> Section:
+    """What no noise has less of."""
+    told = "the {index} largest variances sum to {value} people² at sensitivity 1 ≥ bound {bound}: "
+    return Section(
+        "proof",
+        (told + "no noise has less by more than {gap}",),
+        (
+            Value("value", certificate.value, Kind.OPTIMUM),
+            Value("bound", certificate.bound, Kind.OPTIMUM),
+            Value("gap", certificate.gap, Kind.GAP),
+            Value("index", setting.index, Kind.COUNT, spoken=True),
+        ),
+    )
+
+
+def chosen(setting: Setting) -> Section:
+    """The setting alone."""
+    return Section("", values=_of(setting), place="setting")
+
+
+def tried(choice: Choice | None) -> Section:
+    """Every setting that was simulated; none where it was given."""
+    if choice is None:
+        return Section("", values=(Value("settings", []),))
+    return Section("", tables=(choice.compared(),))
+
+
+def explained(choice: Choice | None, status: str) -> Section:
+    """What the columns are, and how the choice was made."""
+    columns = (
+        "mean squared errors per number in people², on public histograms; plain: before projection; bounds: proven"
+    )
+    sentences = ("{status}",) if choice is None else (columns, "{status}")
+    return Section("", sentences, (Value("status", status),))
+
+
+def _of(setting: Setting) -> tuple[Value, ...]:
+    temperature = Value("temperature", setting.temperature, Kind.NUMBER)
+    return Value("index", setting.index, Kind.COUNT), temperature

@@ -1,0 +1,215 @@
+"""What is reported, as data: sentences, tables and values. Whoever shows a report decides how it looks, and no more.
+
+    Report ── Section ── sentences, which name values in braces: "rho = {rho}"
+                      ── values ── a key for programs, a plain JSON value, a kind
+                      ── tables ── columns ── a name for programs, a heading for people, a kind
+
+Values are kept in full; their kind says to how many digits people are told. So what people read and what programs get
+are the same numbers, whether they are shown on a terminal, as JSON or on a page.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, final
+
+Plain: TypeAlias = "bool | int | float | str | Sequence[Plain] | Mapping[str, Plain] | None"
+"""What JSON can say. Not NaN, nor an infinite number."""
+
+NOTHING = "–"
+"""What people read where there is no value."""
+
+
+@final
+class Kind(enum.Enum):
+    """What a value is, and with it to how many digits people are told, as of :func:`format`."""
+
+    TEXT = ("words, or numbers as they are", "")
+    CHECK = ("whether something holds", "")
+    COUNT = ("how many", ",")
+    NUMBER = ("a number that somebody chose, or one beside others", ".6g")
+    RESULT = ("what a question can be answered with, and a distance of such", ".15g")
+    ESTIMATE = ("a noisy number, or the margin beside it", ",.1f")
+    PEOPLE = ("a margin or an error, in people", ".4g")
+    SIMULATED = ("a mean of draws, and its standard error", ".4g")
+    COST = ("what is charged", ".7f")
+    COMPARED = ("an epsilon at a delta, or what something else would cost or reach", ".4f")
+    OPTIMUM = ("what was minimised, to the digits that are proven", ".8g")
+    FINE = ("a number to be told from one nearly as good", ".6f")
+    GAP = ("a distance from a bound", ".1e")
+    RATIO = ("so many times another number", ".3f")
+    FACTOR = ("so many times what was asked for", ".4g")
+    SHARE = ("a part of a whole", ".1%")
+    CHANCE = ("a probability", ".2%")
+    LEVEL = ("the probability that an interval is right", ".7g")
+    BITS = ("information", ".3f")
+    SECONDS = ("time taken", ".2f")
+
+    def __init__(self, meaning: str, rounding: str) -> None:
+        self.meaning = meaning
+        self.rounding = rounding
+
+    @property
+    def numeric(self) -> bool:
+        """Whether columns of it are flush right."""
+        return self not in (Kind.TEXT, Kind.CHECK)
+
+    def words(self, given: Plain) -> str:
+        """What people read. Text stands for itself in a column of any kind."""
+        if given is None or isinstance(given, str):
+            return NOTHING if given is None else given
+        if self is Kind.CHECK:
+            return "ok" if given else "FAILS"
+        if self is Kind.SIMULATED and isinstance(given, Sequence):
+            mean, deviation = given
+            return f"{format(mean, self.rounding)} ± {format(deviation, '.2g')}"
+        if isinstance(given, Sequence):
+            return ", ".join(self.words(x) for x in given)
+        if self is Kind.LEVEL and isinstance(given, int | float):
+            return f"{format(100 * given, self.rounding)} %"
+        return format(given, self.rounding)
+
+
+@final
+@dataclass(frozen=True)
+class Value:
+    """A value with a name.
+
+    key: what programs call it, and sentences of its section. given: in full. spoken: only sentences have it, documents
+    do not.
+    """
+
+    key: str
+    given: Plain
+    kind: Kind = Kind.TEXT
+    spoken: bool = False
+
+
+@final
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    name: what programs call it. heading: what people read above it; None where they do not see it. spoken: only people
+    have it, documents do not.
+    """
+
+    name: str
+    heading: str | None = None
+    kind: Kind = Kind.TEXT
+    spoken: bool = False
+
+
+@final
+@dataclass(frozen=True)
+class Table:
+    """Rows of values, one for each column.
+
+    key: what documents call the list of rows. foot: rows below them, which are for people only.
+    """
+
+    key: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Plain, ...], ...]
+    foot: tuple[tuple[Plain, ...], ...] = ()
+
+    @classmethod
+    def of(cls, key: str, columns: Iterable[Column], rows: Iterable[Mapping[Any, Any]]) -> Table:
+        """The table of some rows, of each what the columns name."""
+        asked = tuple(columns)
+        return cls(key, asked, tuple(tuple(row[c.name] for c in asked) for row in rows))
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """What people read above the columns that they see."""
+        return tuple(c.heading for c in self.columns if c.heading is not None)
+
+    @property
+    def words(self) -> tuple[tuple[str, ...], ...]:
+        """What people read below, row by row."""
+        return tuple(
+            tuple(c.kind.words(x) for c, x in zip(self.columns, row, strict=True) if c.heading is not None)
+            for row in (*self.rows, *self.foot)
+        )
+
+    def silent(self) -> Table:
+        """The same for documents alone."""
+        return replace(self, columns=tuple(replace(c, heading=None) for c in self.columns))
+
+
+@final
+@dataclass(frozen=True)
+class Section:
+    """What is said of one thing.
+
+    name: what introduces its sentences; empty where they need no introduction. sentences: with the keys of values in
+    braces, and otherwise words of ours alone. place: the part of a document that has its values and tables; empty for
+    the document itself. several: that part is a list, of which this is one more.
+    """
+
+    name: str
+    sentences: tuple[str, ...] = ()
+    values: tuple[Value, ...] = ()
+    tables: tuple[Table, ...] = ()
+    place: str = ""
+    several: bool = False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The sentences with their values."""
+        told = {v.key: v.kind.words(v.given) for v in self.values}
+        return tuple(sentence.format_map(told) for sentence in self.sentences)
+
+    def __add__(self, more: Section) -> Section:
+        """Both as one: tables of one key with the same columns are one table."""
+        tables = list(self.tables)
+        for table in more.tables:
+            same = [i for i, t in enumerate(tables) if (t.key, t.columns) == (table.key, table.columns)]
+            if same:
+                own = tables[same[0]]
+                tables[same[0]] = replace(own, rows=own.rows + table.rows, foot=own.foot + table.foot)
+            else:
+                tables.append(table)
+        sentences, values = self.sentences + more.sentences, self.values + more.values
+        return replace(self, sentences=sentences, values=values, tables=tuple(tables))
+
+
+@final
+@dataclass(frozen=True)
+class Report:
+    """All that is said of a plan, a release, a comparison or an account. Sections of one name are joined."""
+
+    title: str
+    sections: tuple[Section, ...]
+
+    def __post_init__(self) -> None:
+        found: dict[Any, Section] = {}
+        for i, section in enumerate(self.sections):
+            own = (section.name, section.place) if section.name and not section.several else i
+            found[own] = found[own] + section if own in found else section
+        object.__setattr__(self, "sections", tuple(found.values()))
+
+    def adding(self, *sections: Section) -> Report:
+        """The same with more said."""
+        return replace(self, sections=self.sections + sections)
+
+
+def aligned(table: Table, shown: Callable[[str], str] = str, width: Callable[[str], int] = len) -> list[str]:
+    """A table as lines of text, in columns, never cut.
+
+    Args:
+        table: of which people see a column.
+        shown: how a cell is written where not every letter can be.
+        width: of a text, in letters of one width.
+    """
+    right = [c.kind.numeric for c in table.columns if c.heading is not None]
+    cells = [[shown(text) for text in row] for row in (table.headings, *table.words)]
+    widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        spaces = (" " * (full - width(text)) for text, full in zip(row, widths, strict=True))
+        padded = (s + text if r else text + s for text, s, r in zip(row, spaces, right, strict=True))
+        lines.append("  ".join(padded).rstrip())
+    return lines

@@ -1,0 +1,158 @@
+"""Reports as data: what they are written in, and how they are shown to people and to programs."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fitnoise.interfaces.render import document, lines
+from fitnoise.reporting import NOTHING, Column, Kind, Report, Section, Table, Value, aligned
+from laws import check_report
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "words"),
+    [
+        (Kind.TEXT, "as it is", "as it is"),
+        (Kind.TEXT, 7, "7"),
+        (Kind.TEXT, True, "True"),
+        (Kind.TEXT, (1, "two", 0.5), "1, two, 0.5"),
+        (Kind.TEXT, None, NOTHING),
+        (Kind.CHECK, True, "ok"),
+        (Kind.CHECK, False, "FAILS"),
+        (Kind.COUNT, 1234567, "1,234,567"),
+        (Kind.COUNT, "several", "several"),
+        (Kind.NUMBER, 1e-6, "1e-06"),
+        (Kind.RESULT, 0.1 + 0.2, "0.3"),
+        (Kind.RESULT, 123456, "123456"),
+        (Kind.ESTIMATE, -1234.56, "-1,234.6"),
+        (Kind.PEOPLE, 9.4909, "9.491"),
+        (Kind.SIMULATED, (27.772, 1.66), "27.77 ± 1.7"),
+        (Kind.SIMULATED, 12.262, "12.26"),
+        (Kind.COST, 0.03562092, "0.0356209"),
+        (Kind.COST, None, NOTHING),
+        (Kind.COMPARED, 1.22611, "1.2261"),
+        (Kind.OPTIMUM, 0.07124181512, "0.071241815"),
+        (Kind.FINE, 0.5, "0.500000"),
+        (Kind.GAP, 1.7e-7, "1.7e-07"),
+        (Kind.RATIO, 1, "1.000"),
+        (Kind.FACTOR, 1.50999, "1.51"),
+        (Kind.SHARE, 0.1666, "16.7%"),
+        (Kind.CHANCE, 0.39236, "39.24%"),
+        (Kind.LEVEL, 0.95, "95 %"),
+        (Kind.LEVEL, 0.999999, "99.9999 %"),
+        (Kind.BITS, 3.86, "3.860"),
+        (Kind.SECONDS, 0.007, "0.01"),
+    ],
+)
+def test_kinds_round_for_people(kind, given, words):
+    assert kind.words(given) == words
+    assert kind.numeric == (kind not in (Kind.TEXT, Kind.CHECK))
+    assert kind.meaning
+
+
+COLUMNS = (
+    Column("name", "who"),
+    Column("n", "how many", Kind.COUNT),
+    Column("exact"),
+    Column("mark", "", spoken=True),
+)
+ROWS = [{"name": "a", "n": 1000, "exact": "1/3", "mark": "*"}, {"name": "bc", "n": 2, "exact": "1/7", "mark": ""}]
+TABLE = Table.of("rows", COLUMNS, ROWS)
+
+
+def test_a_table_is_seen_by_people_and_read_by_programs():
+    assert TABLE.headings == ("who", "how many", "")
+    assert TABLE.words == (("a", "1,000", "*"), ("bc", "2", ""))
+    report = Report("", (Section("", tables=(replace(TABLE, foot=(("all", 1002, None, ""),)),)),))
+    assert lines(report) == ["who  how many", "a       1,000  *", "bc          2", "all     1,002"]
+    plain = [{k: v for k, v in row.items() if k != "mark"} for row in ROWS]
+    assert document(report) == {"rows": plain}
+    silent = Report("", (Section("", tables=(TABLE.silent(),)),))
+    assert (lines(silent), document(silent)) == ([], {"rows": plain})
+    empty = Report("", (Section("", tables=(replace(TABLE, rows=()),)),))
+    assert (lines(empty), document(empty)) == ([], {"rows": []})
+
+
+def test_columns_line_up_whatever_is_seen():
+    assert aligned(TABLE) == ["who  how many", "a       1,000  *", "bc          2"]
+    wide = aligned(TABLE, lambda text: text.replace("*", "(star)"), lambda text: 2 * len(text))
+    assert wide[1] == "a" + " " * 4 + "  " + " " * 6 + "1,000" + "  " + "(star)"
+
+
+def test_sentences_have_the_values_of_their_section():
+    values = (Value("rho", 0.5, Kind.COST), Value("what", "{rho}", spoken=True))
+    section = Section("price", ("rho = {rho}", "of {what}"), values)
+    assert section.words == ("rho = 0.5000000", "of {rho}")
+    report = Report("", (section,))
+    assert lines(report) == ["price      rho = 0.5000000", "           of {rho}"]
+    assert document(report) == {"rho": 0.5}
+
+
+def test_sections_of_one_name_are_joined():
+    more = Table.of("rows", COLUMNS, ROWS[:1])
+    other = Table.of("rows", COLUMNS[:1], ROWS[:1])
+    first = Section("price", ("a {x}",), (Value("x", 1),), (TABLE,))
+    second = Section("price", ("b {y}",), (Value("y", 2),), (more, other))
+    report = Report("", (first, Section("", ("between",)))).adding(second, Section("", ("after",)))
+    price, between, after = report.sections
+    assert price.words == ("a 1", "b 2")
+    assert [len(t.rows) for t in price.tables] == [3, 1]
+    assert (between.words, after.words) == (("between",), ("after",))
+    assert [r["name"] for r in document(report)["rows"]] == ["a", "bc", "a", "a"]
+    assert [line for line in lines(report) if line.startswith("who")] == ["who  how many", "who"]
+    assert lines(report)[-2:] == ["between", "after"]
+
+
+def test_places_make_documents():
+    value = (Value("x", (1, {"y": (2,)})),)
+    report = Report(
+        "",
+        (
+            Section("one", values=value, place="one"),
+            Section("two", values=(Value("z", None),), place="one"),
+            Section("many", values=value, place="many", several=True),
+            Section("many", values=(Value("x", 2),), place="many", several=True),
+            Section("rows", values=(Value("rows", [3]),)),
+            Section("more", values=(Value("rows", [4]),)),
+        ),
+    )
+    assert document(report) == {
+        "one": {"x": [1, {"y": [2]}], "z": None},
+        "many": [{"x": [1, {"y": [2]}]}, {"x": 2}],
+        "rows": [3, 4],
+    }
+    assert lines(report) == []
+
+
+def test_tables_are_set_off_by_empty_lines():
+    tables = Section("", tables=(TABLE, TABLE))
+    both = Report("", (Section("a", ("one",)), tables, Section("", values=(Value("x", 1),)), Section("b", ("two",))))
+    assert [line for line in lines(both) if not line.startswith(("a ", "bc"))] == [
+        "",
+        "who  how many",
+        "",
+        "who  how many",
+        "",
+        "b          two",
+    ]
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        Section("", values=(Value("x", np.int64(1)),)),
+        Section("", values=(Value("x", float("nan")),)),
+        Section("", values=(Value("x", [Fraction(1, 3)]),)),
+        Section("", values=(Value("x", 1), Value("x", 2))),
+        Section("", ("{y}",)),
+        Section("", ("rho = 0.5",)),
+        Section("", ("{x}",), (Value("x", "{y}"),)),
+        Section("", tables=(Table("rows", (Column("x", "x"),), ((1, 2),)),)),
+        Section("", values=(Value("rows", 3),), tables=(Table("rows", (Column("x", "x"),), ((1,),)),)),
+    ],
+)
+def test_the_law_finds_what_breaks_it(section):
+    with pytest.raises((AssertionError, KeyError, TypeError, ValueError)):
+        check_report(Report("", (section,)))

@@ -1,0 +1,171 @@
+"""What is said of plans, releases, comparisons and ledgers: the law of every report, over the zoo and beyond."""
+
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fitnoise as fn
+from fitnoise.interfaces.render import document, lines
+from fitnoise.interfaces.reports.comparisons import comparison_report, settings_report
+from fitnoise.interfaces.reports.ledgers import ledger_report
+from fitnoise.interfaces.reports.plans import plan_report
+from fitnoise.interfaces.reports.releases import receipt_report, release_report, verification_report
+from fitnoise.mechanisms.laplace import planning as matrix
+from fitnoise.mechanisms.projection import planning as projection
+from fitnoise.reading.verification import Check, Verification
+from laws import check_report
+
+DOMAIN = fn.Domain(area=fn.Categorical(["n", "s"]), age=fn.Ordered(0, 3))
+WORKLOAD = fn.Workload(DOMAIN, [fn.table("area", margin=4), fn.table("area", prefix="age", margin=9)])
+QUESTIONS = (
+    fn.FiniteQuery.sum("ages", "age", people=5, epsilon=1),
+    fn.FiniteQuery.counts("two", people=5, where=[{"area": "n"}, {"age": [0, 1]}], epsilon=Fraction(1, 3)),
+)
+SMALL = fn.SmallDatabase(40, index=2, temperature=0.03)
+BUDGET = fn.Budget(epsilon=1, delta=1e-6)
+
+PLANS = {
+    "pure": {"privacy": "pure"},
+    "pure replace-one": {"privacy": "pure", "unit": fn.PrivacyUnit("person", 3, fn.Neighbours.REPLACE_ONE)},
+    "replace-one": {"unit": fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE)},
+    "budget": {"epsilon": 1},
+    "total error": {"objective": fn.Objective(fn.Goal.TOTAL_ERROR), "budget": fn.Budget(rho=Fraction(1, 50))},
+    "hybrid": {"objective": fn.Objective(fn.Goal.HYBRID, trade=1e-2)},
+    "cell budgets": {"cell_budgets": fn.CellBudgets(("area",), (1, 0.25))},
+    "questions": {"finite": QUESTIONS},
+    "pure questions": {"finite": QUESTIONS, "privacy": "pure"},
+    "small": {"small": SMALL, "budget": BUDGET, "finite": QUESTIONS[:1]},
+    "small, as printed": {"small": fn.SmallDatabase(40, variant="paper"), "budget": BUDGET},
+}
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """Pure strategies searched for as little as can be."""
+    monkeypatch.setattr(matrix, "STARTS", 1)
+    monkeypatch.setattr(matrix, "ROUNDS", 1)
+    monkeypatch.setattr(matrix, "BRANCHES", (2,))
+
+
+@cache
+def made(name):
+    return fn.plan(WORKLOAD, title="People", **PLANS[name])
+
+
+@pytest.fixture(params=PLANS)
+def plan(request):
+    return made(request.param)
+
+
+def released(plan, number=0):
+    """A release of any answers."""
+    outputs = [min(number, m.outputs - 1) for m in plan.finite]
+    return fn.Release(plan, [np.full(n, number) for n in plan.strategy.lengths], outputs=outputs)
+
+
+# --- the law ------------------------------------------------------------------------------------------------------
+
+
+def test_plans_of_the_zoo_are_reported(any_plan):
+    check_report(plan_report(any_plan))
+    check_report(release_report(released(any_plan), every=True))
+
+
+def test_every_kind_of_plan_is_reported(plan):
+    report = plan_report(plan)
+    check_report(report)
+    told = document(report)
+    assert report.title == "People"
+    for key in ("hash", "rho", "mu", "value", "bound", "gap", "numbers", "answers", "status", "cost_squared"):
+        assert told[key] == getattr(plan, key)
+    assert (told["epsilon"], told["epsilon_nominal"]) == (plan.epsilon(), plan.epsilon(nominal=True))
+    assert [t["achieved_moe"] for t in told["tables"]] == [s.achieved_moe for s in plan.summaries]
+    assert [q["epsilon_exact"] for q in told["finite"]] == [str(e) for e in plan.finite_epsilons]
+    names = [s.name for s in report.sections if s.name]
+    assert len(set(names)) == len(names)
+
+
+def test_reports_of_releases_do_not_depend_on_the_data_but_in_answers(plan):
+    one, other = released(plan), released(plan, 1)
+    for every in (False, True):
+        first, second = release_report(one, every=every), release_report(other, every=every)
+        check_report(first)
+        assert (first == second) == (not plan.finite)
+        assert without_answers(first) == without_answers(second)
+
+
+def without_answers(report):
+    """The same without the columns that say what was drawn."""
+    drawn = {"value", "output"}
+    sections = []
+    for s in report.sections:
+        kept = [[i for i, c in enumerate(t.columns) if c.name not in drawn] for t in s.tables]
+        rows = [tuple(tuple(row[i] for i in k) for row in t.rows) for t, k in zip(s.tables, kept, strict=True)]
+        sections.append(replace(s, tables=tuple(replace(t, rows=r) for t, r in zip(s.tables, rows, strict=True))))
+    return replace(report, sections=tuple(sections))
+
+
+LIMITS = {
+    "no cap": [],
+    "a cap": [{"rho": Fraction(1000)}],
+    "a cap on epsilon": [{"rho": None, "epsilon": Fraction(90)}],
+}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_receipts_and_ledgers_are_reported(plan, limit):
+    with fn.Ledger(":memory:") as ledger:
+        account = fn.Account("people", plan.publication.unit.describe())
+        check_report(ledger_report(ledger.entries(), (), ledger.head()))
+        ledger.charge(account, plan.loss, {"plan": plan.hash})
+        for cap in LIMITS[limit]:
+            ledger.set_cap(account, **cap)
+        balance, entries, head = ledger.balance(account), ledger.entries(), ledger.head()
+    for rise, turn in ((plan.exact_rho / 2, "rose by"), (-plan.exact_rho, "fell by"), (Fraction(), "did not rise")):
+        written = ["area", "area by age prefix"] if rise else ["area"]
+        receipt = receipt_report(plan, released(plan).finite.values(), Path("r"), written, rise, balance)
+        check_report(receipt)
+        assert any(turn in line for line in lines(receipt))
+        told = document(receipt)
+        assert (told["written"], told["increase"]) == ("all" if rise else written, float(rise))
+        assert told["balance"]["spent"] == float(balance.spent)
+        assert [a["name"] for a in told["finite"]] == [q.name for q in plan.publication.finite]
+    report = ledger_report(entries, [balance], head)
+    check_report(report)
+    assert document(report)["balances"] == [told["balance"]]
+    assert [e["rho_exact"] for e in document(report)["entries"]] == [str(e.rho) for e in entries]
+
+
+def test_comparisons_are_reported():
+    publication = fn.Publication(WORKLOAD, finite=QUESTIONS, privacy=fn.Privacy.AUTO)
+    for asked in (publication, replace(publication, budget=BUDGET, finite=())):
+        found = fn.compare(asked)
+        report = comparison_report(asked, found, 1e-6)
+        check_report(report)
+        told = document(report)
+        assert [a["epsilon"] for a in told["alternatives"]] == [a.epsilon for a in found.alternatives]
+        assert [q["name"] for q in told["finite"]] == [q.name for q in asked.finite]
+
+
+@pytest.mark.parametrize("size", [fn.SmallDatabase(40), SMALL])
+def test_settings_are_reported(size):
+    found = projection.choose(fn.Publication(WORKLOAD, small=size, budget=BUDGET))
+    report = settings_report(found.plan, found.choice, ())
+    check_report(report)
+    told = document(report)
+    assert told["setting"] == vars(found.plan.setting)
+    assert (told["settings"] == []) == (found.choice is None)
+    if found.choice is not None:
+        (row,) = (s for s in told["settings"] if {k: s[k] for k in told["setting"]} == told["setting"])
+        assert list(row["errors"].values()) == found.choice.errors.tolist()
+
+
+def test_verifications_are_reported():
+    report = verification_report(Verification((Check("all is well", False, "it is not"), Check("so", True, "yes"))))
+    check_report(report)
+    assert lines(report) == ["       claim        found", "FAILS  all is well  it is not", "ok     so           yes"]
+    assert document(report)["ok"] is False
