@@ -121,7 +121,7 @@ def test_receipts_and_ledgers_are_reported(plan, limit):
     with fn.Ledger(":memory:") as ledger:
         account = fn.Account("people", plan.publication.unit.describe())
         check_report(ledger_report(ledger.entries(), (), ledger.head()))
-        ledger.charge(account, plan.exact_rho, {"plan": plan.hash}, epsilon=plan.exact_epsilon)
+        ledger.charge(account, plan.loss, {"plan": plan.hash})
         for cap in LIMITS[limit]:
             ledger.set_cap(account, **cap)
         balance, entries, head = ledger.balance(account), ledger.entries(), ledger.head()
