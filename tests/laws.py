@@ -1,5 +1,6 @@
 """Laws: what every member of a zoo must obey. A new member costs a line in zoo.py."""
 
+import functools
 import json
 import math
 import re
@@ -308,19 +309,17 @@ def check_report(report):
     assert "" not in text[:1] + text[-1:]
     for section in report.sections:
         assert not re.search(r"\d[\d.,]*\d", " ".join(section.sentences).replace("(2015)", ""))  # numbers are values
-        own = told.get(section.place, {}) if section.place else told
+        own = functools.reduce(lambda here, step: here[step], section.place, told)
         for words in section.words:
             assert any(line.endswith(words) for line in text)
             assert not set("{}") & set(words)
         for value in section.values:
-            if not value.spoken:
-                assert any(v[value.key] == as_read(value.given) for v in (own if section.several else [own]))
+            assert value.spoken or own[value.key] == as_read(value.given)
         for table in section.tables:
             assert {len(row) for row in (*table.rows, *table.foot)} <= {len(table.columns)}
             seen = [table.headings, *table.words] if table.rows and table.headings else []
             assert all(any(in_order(words, line) for line in text) for words in seen)
-            if not section.several:
-                assert len(own[table.key]) >= len(table.rows)
+            assert len(own[table.key]) >= len(table.rows)
 
 
 def check_plain(given):

@@ -60,6 +60,7 @@ COLUMNS = (
 )
 ROWS = [{"name": "a", "n": 1000, "exact": "1/3", "mark": "*"}, {"name": "bc", "n": 2, "exact": "1/7", "mark": ""}]
 TABLE = Table.of("rows", COLUMNS, ROWS)
+PLAIN = [{k: v for k, v in row.items() if k != "mark"} for row in ROWS]
 
 
 def test_a_table_is_seen_by_people_and_read_by_programs():
@@ -67,10 +68,9 @@ def test_a_table_is_seen_by_people_and_read_by_programs():
     assert TABLE.words == (("a", "1,000", "*"), ("bc", "2", ""))
     report = Report("", (Section("", tables=(replace(TABLE, foot=(("all", 1002, None, ""),)),)),))
     assert lines(report) == ["who  how many", "a       1,000  *", "bc          2", "all     1,002"]
-    plain = [{k: v for k, v in row.items() if k != "mark"} for row in ROWS]
-    assert document(report) == {"rows": plain}
+    assert document(report) == {"rows": PLAIN}
     silent = Report("", (Section("", tables=(TABLE.silent(),)),))
-    assert (lines(silent), document(silent)) == ([], {"rows": plain})
+    assert (lines(silent), document(silent)) == ([], {"rows": PLAIN})
     empty = Report("", (Section("", tables=(replace(TABLE, rows=()),)),))
     assert (lines(empty), document(empty)) == ([], {"rows": []})
 
@@ -110,18 +110,16 @@ def test_places_make_documents():
     report = Report(
         "",
         (
-            Section("one", values=value, place="one"),
-            Section("two", values=(Value("z", None),), place="one"),
-            Section("many", values=value, place="many", several=True),
-            Section("many", values=(Value("x", 2),), place="many", several=True),
-            Section("rows", values=(Value("rows", [3]),)),
-            Section("more", values=(Value("rows", [4]),)),
+            Section("one", values=value, place=("one",)),
+            Section("two", values=(Value("z", None),), place=("one",)),
+            Section("many", values=value, place=("many", 0, "inner")),
+            Section("many", values=(Value("x", 2),), place=("many", 1)),
+            Section("rows", tables=(TABLE.silent(),), place=("many", 1)),
         ),
     )
     assert document(report) == {
         "one": {"x": [1, {"y": [2]}], "z": None},
-        "many": [{"x": [1, {"y": [2]}]}, {"x": 2}],
-        "rows": [3, 4],
+        "many": [{"inner": {"x": [1, {"y": [2]}]}}, {"x": 2, "rows": PLAIN}],
     }
     assert lines(report) == []
 

@@ -145,16 +145,15 @@ class Section:
     """What is said of one thing.
 
     name: what introduces its sentences; empty where they need no introduction. sentences: with the keys of values in
-    braces, and otherwise words of ours alone. place: the part of a document that has its values and tables; empty for
-    the document itself. several: that part is a list, of which this is one more.
+    braces, and otherwise words of ours alone. place: of its values and tables in a document, step by step: keys, and
+    numbers in lists; empty for the document itself.
     """
 
     name: str
     sentences: tuple[str, ...] = ()
     values: tuple[Value, ...] = ()
     tables: tuple[Table, ...] = ()
-    place: str = ""
-    several: bool = False
+    place: tuple[str | int, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -179,7 +178,7 @@ class Section:
 @final
 @dataclass(frozen=True)
 class Report:
-    """All that is said of a plan, a release, a comparison or an account. Sections of one name are joined."""
+    """All that is said of a plan, a release, a comparison or an account. Sections of one name and place are joined."""
 
     title: str
     sections: tuple[Section, ...]
@@ -187,7 +186,7 @@ class Report:
     def __post_init__(self) -> None:
         found: dict[Any, Section] = {}
         for i, section in enumerate(self.sections):
-            own = (section.name, section.place) if section.name and not section.several else i
+            own = (section.name, section.place) if section.name else i
             found[own] = found[own] + section if own in found else section
         object.__setattr__(self, "sections", tuple(found.values()))
 

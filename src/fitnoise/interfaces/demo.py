@@ -7,6 +7,7 @@ Nobody is exposed by the demo.
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -55,14 +56,11 @@ def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
     if not checked.ok:
         broken = next(c for c in checked.checks if not c.holds)
         raise ReleaseError(f"the release does not verify: {broken.claim}: {broken.found}")
-    spent = balance_section("ledger", balance, place="balance")
+    spent = balance_section("ledger", balance)
     if not as_json:
         _tell_release(folder, result, checked)
-        show(
-            Report(
-                "", (spent, Section("ledger", ("(a second release like this one would be refused)",), place="balance"))
-            )
-        )
+        again = replace(spent, sentences=("(a second release like this one would be refused)",))
+        show(Report("", (spent, again)))
     done = (Value("directory", str(folder / "release")), Value("verified", checked.ok))
     return document(told.adding(Section("", values=done), spent))
 

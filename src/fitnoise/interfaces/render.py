@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 from rich.cells import cell_len
 
@@ -62,32 +62,25 @@ def _introduced(section: Section) -> list[str]:
 
 def document(report: Report) -> dict[str, Any]:
     """A report for programs: plain JSON values, all numbers in full."""
-    out: dict[str, Any] = {}
+    whole: dict[str | int, Any] = {}
     for section in report.sections:
-        own = _own(section)
-        if section.several:
-            out.setdefault(section.place, []).append(own)
-        elif section.place:
-            out.setdefault(section.place, {}).update(own)
-        else:
-            for key, value in own.items():
-                out[key] = out[key] + value if key in out and isinstance(value, list) else value
-    return out
+        own = whole
+        for step in section.place:
+            own = own.setdefault(step, {})
+        own.update({v.key: v.given for v in section.values if not v.spoken})
+        for table in section.tables:
+            own[table.key] = [*own.get(table.key, ()), *_rows(table)]
+    return cast("dict[str, Any]", _listed(whole))
 
 
-def _own(section: Section) -> dict[str, Any]:
-    own = {v.key: _listed(v.given) for v in section.values if not v.spoken}
-    for table in section.tables:
-        own[table.key] = own.get(table.key, []) + _rows(table)
-    return own
+def _rows(table: Table) -> Iterator[dict[str, Plain]]:
+    for row in table.rows:
+        yield {c.name: x for c, x in zip(table.columns, row, strict=True) if not c.spoken}
 
 
-def _rows(table: Table) -> list[dict[str, Any]]:
-    return [{c.name: _listed(x) for c, x in zip(table.columns, row, strict=True) if not c.spoken} for row in table.rows]
-
-
-def _listed(given: Plain) -> Any:
-    """The same with lists and dictionaries, as they are read back."""
+def _listed(given: Any) -> Any:
+    """The same in lists and dictionaries, as they are read back. Numbered from 0 is a list."""
     if isinstance(given, Mapping):
-        return {key: _listed(x) for key, x in given.items()}
+        inner = {key: _listed(x) for key, x in given.items()}
+        return [*inner.values()] if inner and [*inner] == [*range(len(inner))] else inner
     return [_listed(x) for x in given] if isinstance(given, Sequence) and not isinstance(given, str) else given

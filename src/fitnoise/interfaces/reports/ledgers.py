@@ -27,18 +27,18 @@ def ledger_report(entries: Sequence[Entry], balances: Sequence[Quote], head: tup
         Column("digest"),
     )
     last = (Value("sequence", head[0], Kind.COUNT), Value("digest", head[1]))
-    accounts = [balance_section("", b, place="balances", several=True) for b in balances]
+    accounts = [balance_section("", b, ("balances", i)) for i, b in enumerate(balances)]
     return Report(
         "",
         (
             *(accounts or [Section("", values=(Value("balances", []),))]),
             Section("", tables=(Table.of("entries", columns, map(_row, entries)),)),
-            Section("", values=last, place="head"),
+            Section("", values=last, place=("head",)),
         ),
     )
 
 
-def balance_section(name: str, balance: Quote, *, place: str, several: bool = False) -> Section:
+def balance_section(name: str, balance: Quote, place: tuple[str | int, ...] = ("balance",)) -> Section:
     """What an account has spent, and what is left of its cap."""
     cap, spent, limit = balance.cap, balance.epsilon_spent, balance.epsilon_cap
     unspent = balance.remaining
@@ -62,7 +62,7 @@ def balance_section(name: str, balance: Quote, *, place: str, several: bool = Fa
         Value("pure_cap", None if limit is None else float(limit), Kind.COST, spoken=True),
         Value("pure_left", pure_left, Kind.COST, spoken=True),
     )
-    return Section(name, (f"{{source}} ({{privacy_unit}}): {told}",), values, place=place, several=several)
+    return Section(name, (f"{{source}} ({{privacy_unit}}): {told}",), values, place=place)
 
 
 def _row(entry: Entry) -> dict[str, Plain]:

@@ -60,7 +60,7 @@ def receipt_report(
                 "answers", ("{asked} (in finite.csv)",) * bool(plan.finite), (asked,), (_answers(answers).silent(),)
             ),
             _charged(plan, rise),
-            balance_section("ledger", balance, place="balance"),
+            balance_section("ledger", balance),
         ),
     )
 

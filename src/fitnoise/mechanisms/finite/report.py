@@ -14,7 +14,7 @@ def choices(questions: Sequence[FiniteQuery], made: Sequence[Made]) -> Iterator[
     """What the mechanism of each question was chosen from."""
     if not questions:
         yield Section("", values=(Value("finite", []),))
-    for question, m in zip(questions, made, strict=True):
+    for i, (question, m) in enumerate(zip(questions, made, strict=True)):
         values = (Value("name", question.name), Value("why", m.why))
         table = compared(m.choice.candidates if m.choice else ())
-        yield Section("", ("{name}: {why}",), values, (table,), place="finite", several=True)
+        yield Section("", ("{name}: {why}",), values, (table,), place=("finite", i))

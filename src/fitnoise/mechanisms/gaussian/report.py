@@ -34,7 +34,7 @@ def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, told: bool) -> 
         Value("high", highest * half, Kind.COST, spoken=True),
         Value("cells", len(prices), Kind.COUNT, spoken=True),
     )
-    return Section("profile", (sentence,) if told else (), values, place="profile")
+    return Section("profile", (sentence,) if told else (), values, place=("profile",))
 
 
 def proof(

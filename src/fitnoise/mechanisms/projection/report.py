@@ -39,7 +39,7 @@ def database(small: SmallDatabase, setting: Setting) -> Section:
             "margins above are of unbiased values",
         ),
         (*_of(setting), Value("size", small.size, Kind.COUNT, spoken=True)),
-        place="setting",
+        place=("setting",),
     )
 
 
@@ -60,7 +60,7 @@ def proof(certificate: Certificate, setting: Setting) -> Section:
 
 def chosen(setting: Setting) -> Section:
     """The setting alone."""
-    return Section("", values=_of(setting), place="setting")
+    return Section("", values=_of(setting), place=("setting",))
 
 
 def tried(choice: Choice | None) -> Section:
