@@ -44,6 +44,14 @@ def test_the_package_alone_loads_only_its_errors():
     assert {m for m in modules if m.startswith("fitnoise")} == {"fitnoise", "fitnoise.errors"}
 
 
+def test_nothing_that_users_name_needs_what_only_tests_have():
+    modules = loaded(f"from fitnoise import *; from fitnoise import {', '.join(fn._SHORT)}")
+    modules |= loaded("from fitnoise.interfaces import commands")
+    packages = {m.partition(".")[0] for m in modules}
+    assert not packages & {"opendp", "cvxpy", "dp_accounting", "hypothesis", "matplotlib", "polars", "pytest"}
+    assert "scipy.signal" not in modules  # most of a second, for one recurrence
+
+
 def test_type_checkers_are_told_where_names_are():
     assert {n: f"fitnoise.{room}" for n, room in (fn._ROOM_OF | fn._SHORT).items()} == told_to_type_checkers()
     assert sorted({*fn._ROOM_OF, "FitnoiseError"}) == fn.__all__

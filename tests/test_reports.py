@@ -154,10 +154,11 @@ def test_comparisons_are_reported():
 @pytest.mark.parametrize("size", [fn.SmallDatabase(40), SMALL])
 def test_settings_are_reported(size):
     found = projection.choose(fn.Publication(WORKLOAD, small=size, budget=BUDGET))
-    report = settings_report(found.plan, found.choice, ())
+    plan = fn.Plan.of(found.part.publication, [found.part])
+    report = settings_report(plan, found.choice, ())
     check_report(report)
     told = document(report)
-    assert told["setting"] == vars(found.plan.setting)
+    assert told["setting"] == vars(found.part.setting)
     assert (told["settings"] == []) == (found.choice is None)
     if found.choice is not None:
         (row,) = (s for s in told["settings"] if {k: s[k] for k in told["setting"]} == told["setting"])

@@ -52,12 +52,13 @@ def _rest(part: TablePart) -> Iterator[Section]:
 
 def _joined(i: int, part: TablePart, sections: Sequence[Section]) -> Section:
     """All that is said of one part of several, as one."""
-    names = ", ".join(s.name for s in part.summaries)
-    values = (Value("mechanism", part.mechanism.name), *(v for s in sections for v in s.values))
-    sentences = tuple(sentence for s in sections for sentence in s.sentences)
-    return Section(
-        f"part {i}", (f"{names.replace('{', '{{').replace('}', '}}')}", *sentences), values, (), "parts", True
+    values = (
+        Value("mechanism", part.mechanism.name),
+        Value("names", [s.name for s in part.summaries], spoken=True),
+        *(v for s in sections for v in s.values),
     )
+    sentences = tuple(sentence for s in sections for sentence in s.sentences)
+    return Section(f"part {i}", ("{names}: {mechanism}", *sentences), values, (), ("parts", i - 1))
 
 
 def tables(summaries: Iterable[TableSummary], *columns: Column) -> Table:
