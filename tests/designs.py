@@ -2,15 +2,60 @@
 
 from dataclasses import replace
 
+import numpy as np
+
+import fitnoise as fn
 from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.designs.answers import Answer
+from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
+from fitnoise.kernel.designs.parts import SAFE, largest_entry
+from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.mechanisms.registry import mechanism_for
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
 
 
-def over(sizes, cells):
-    """So many values of exchangeable attributes a0, a1, …, and so many structured cells."""
-    return Cells(tuple((f"a{i}", n) for i, n in enumerate(sizes)), (("o", cells),))
+def over(sizes, *cells):
+    """So many values of exchangeable attributes a0, a1, …, and of structured ones: o, or o0, o1, …"""
+    names = ["o"] if len(cells) == 1 else [f"o{i}" for i in range(len(cells))]
+    return Cells(tuple((f"a{i}", n) for i, n in enumerate(sizes)), tuple(zip(names, cells, strict=True)))
+
+
+def group(sizes, basis, sectors):
+    """Sectors over one basis: {attributes: (mixing, scale)}, of attributes of these sizes."""
+    width = len(next(iter(sectors)))
+    attributes = np.array(list(sectors), dtype=np.intp).reshape(len(sectors), width)
+    mixing = np.array([m for m, _ in sectors.values()], dtype=object)
+    mixing = mixing.astype(np.int64) if largest_entry(mixing) < SAFE else mixing
+    scales = np.array([float(s) for _, s in sectors.values()])
+    return StrategyGroup(attributes, np.array(sizes, dtype=np.int64)[attributes], np.array(basis), mixing, scales)
+
+
+def of_sectors(cells, *groups):
+    """A design of sectors, each group as a basis and its sectors."""
+    return Strategy(cells, tuple(group(cells.sizes, basis, asked) for basis, asked in groups))
+
+
+def of_margins(cells, scale, *asked):
+    """A design of margins, each as attributes and queries."""
+    return PureStrategy(cells, tuple(MeasuredMargin(a, np.array(rows)) for a, rows in asked), scale)
+
+
+def answer(domain, query, make):
+    """A question by adjacency, answered by what is made for its graph and its ε."""
+
+    def made(of):
+        return Answer(query, domain, make(query.graph(domain, of), query.record_epsilon(of)))
+
+    return made
+
+
+def domain_of(design):
+    """The domain of a question; for tables one with their attributes, the last of them first, and one more."""
+    if isinstance(design, Answer):
+        return design.domain
+    sizes = dict((*design.over.exchangeable, *design.over.structured))
+    return fn.Domain({name: fn.Ordered(1, sizes[name]) for name in reversed(sizes)} | {"unused": fn.Ordered(0, 0)})
 
 
 def plan_of(publication, strategy, evidence, status, setting=None):

@@ -1,10 +1,16 @@
 """Laws: what every member of a zoo must obey. A new member costs a line in zoo.py."""
 
+import copy
 import functools
+import inspect
+import itertools
 import json
 import math
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 import pytest
@@ -25,12 +31,18 @@ from dense import (
     workload_matrix,
     workload_variances,
 )
+from designs import domain_of
+from door import Replay, law
 from fitnoise.algebra import rules
+from fitnoise.errors import PlanError
 from fitnoise.interfaces.render import document, lines
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
-from fitnoise.kernel.counting import HistogramCounter
+from fitnoise.kernel.counting import HistogramCounter, Tally, maximal
+from fitnoise.kernel.designs import sectors as sector_designs
+from fitnoise.kernel.designs.answers import Answer
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, PureStrategy
+from fitnoise.kernel.exact import exp_below
 from fitnoise.mechanisms import rebuilding as reconstruct
 from fitnoise.planning.plan import Plan
 from fitnoise.request.publication import Goal
@@ -343,3 +355,195 @@ def in_order(words, line):
             return False
         at += len(word)
     return True
+
+
+# --- designs ------------------------------------------------------------------------------------------------------
+
+DATABASES = 250
+"""Of more tables than that, those of one cell and some others are looked at."""
+
+
+def check_design(design, adjacency, rng, *, exact=True):
+    """What is lost is the most that neighbours differ by in units of the noise, and the protocol is kept to.
+
+    exact: whether what is lost is also no more than that, where noise is added; it is rounded up for many scales.
+    """
+    domain = domain_of(design)
+    check_loss(design, adjacency, rng, exact=exact)
+    table = databases(design, adjacency, rng)[-1]
+    answers, door = replayed(design, adjacency, table)
+
+    # what is counted is enough, and all of it is looked at
+    counts = HistogramCounter(table, domain).count(list(design.margins()))
+    for held in (counts, {m: counts[m] for m in maximal(counts)}):
+        watched = Watched(Tally(held))
+        again = design.draw(design.exact(watched, adjacency, 2**40), Replay())
+        assert watched.asked == set(counts)
+        assert same(again, answers)
+
+    # how wide integers are depends on what is declared; what does not fit wraps around
+    if not door.laws:
+        huge = rng.integers(0, 2**61 // domain.size, size=domain.size)
+        (truth, _), *others = (replayed(design, adjacency, huge, records=n) for n in (2**62, 2**40, 1))
+        assert all(y.dtype.kind == "O" and all(type(v) is int for v in y) for y in truth)
+        for n, (found, _) in zip((2**40, 1), others, strict=True):
+            small, _ = replayed(design, adjacency, table, records=n)
+            assert [y.dtype for y in found] == [y.dtype for y in small]
+            assert all(same(y, in_ring(z, y.dtype)) for y, z in zip(found, truth, strict=True))
+
+    # anew: the same integers, and nothing of what was computed of them
+    fresh = poisoned(design).afresh(adjacency)
+    assert same(fresh, design)
+    assert fresh.loss(adjacency) == design.loss(adjacency)
+    assert same(replayed(fresh, adjacency, table)[0], answers)
+
+    # for no other domain, and told without floats
+    sizes = {a: x.size for a, x in domain.items()}
+    design.check(sizes)
+    for a in set(sizes) - {"unused"}:
+        for other in (sizes | {a: sizes[a] + 1}, {b: n for b, n in sizes.items() if b != a}):
+            with pytest.raises(PlanError, match="another domain"):
+                design.check(other)
+    json.loads(json.dumps(design.detail(adjacency)), parse_float=pytest.fail)
+
+
+def check_loss(design, adjacency, rng, *, exact=False):
+    """For all neighbouring tables of a few records, with the same draws: nothing differs by more than what is lost."""
+    tables, seed, loss = databases(design, adjacency, rng), int(rng.integers(2**31)), design.loss(adjacency)
+    runs = [replayed(design, adjacency, x, seed) for x in tables]
+    answers, door = runs[0]
+    for others, asked in runs:
+        assert [(y.dtype, y.shape) for y in others] == [(y.dtype, y.shape) for y in answers]
+        assert asked.asked == door.asked
+    apart = [np.maximum(x - tables, 0).sum(axis=1) for x in tables]  # how many records one has and the other has not
+    steps = np.array(apart) + np.transpose(apart) if adjacency.by_cell else np.maximum(apart, np.transpose(apart))
+    near = steps <= adjacency.records
+    if door.laws:
+        rows = [law(*run.laws[0]) for _, run in runs]
+        assert len(set(rows)) > 1
+        most = exp_below(loss.epsilon)
+        for one, other in {(rows[i], rows[j]) for i, j in np.argwhere(near)}:
+            left, right = most.denominator * sum(other), most.numerator * sum(one)
+            assert all(x * left <= y * right for x, y in zip(one, other, strict=True))
+        return
+    check_noise(design, adjacency, loss, tables, near, runs, exact=exact)
+
+
+def check_noise(design, adjacency, loss, tables, near, runs, *, exact):
+    """Of noise that is added: what is lost, and what is lost by cell, is the largest distance of the answers."""
+    kinds, scales, sizes = zip(*runs[0][1].asked, strict=True)
+    (kind,) = set(kinds)
+    pure = kind == "laplace"
+    rates = [1 / Fraction(s) if pure else 1 / (2 * Fraction(s) ** 2) for s in scales]
+    unit = math.lcm(*(x.denominator for x in rates))
+    weights = np.repeat(np.array([int(x * unit) for x in rates], dtype=object), sizes)
+    flat = np.array([[int(v) for y in noisy for v in y] for noisy, _ in runs], dtype=object)
+    pairs = [(i, j) for i, j in np.argwhere(near) if i < j]
+    moved = [np.abs(flat[i] - flat[j]) ** (1 if pure else 2) @ weights for i, j in pairs]
+    slack = Fraction(len(set(scales)) > sector_designs.EXACT_SCALES, 2**80)
+
+    def is_paid(paid, moves):
+        """Whether what is paid is at least what was moved by, and no more than that."""
+        most = Fraction(int(max(moves)), unit)
+        return most <= paid and (not exact or paid <= most * (1 + slack))
+
+    assert is_paid(loss.epsilon if pure else loss.rho, moved)
+    if not adjacency.by_cell:
+        return
+    # all records in one cell pay its own part, and others no more than the dearest of theirs
+    if pure:
+        assert (loss.axes, loss.costs) == ((), (0,))
+        axes, paid = design.over.structured, [adjacency.records * root(x) for x in design.profile()]
+    else:
+        axes, paid = loss.axes, loss.costs
+    names = list(domain_of(design))
+    places = np.array(list(np.ndindex(*domain_of(design).shape)))[:, [names.index(a) for a, _ in axes]]
+    which = np.ravel_multi_index(places.T, [n for _, n in axes]) if axes else np.zeros(len(places), dtype=int)
+    own = [[] for _ in paid]
+    for (i, j), moves in zip(pairs, moved, strict=True):
+        cells = set(which[tables[i] != tables[j]].tolist())
+        assert moves <= max(paid[c] for c in cells) * unit
+        if len(cells) == 1:
+            own[cells.pop()].append(moves)
+    assert all(map(is_paid, paid, own))
+
+
+def databases(design, adjacency, rng):
+    """All tables of a few records, (count, cells), or some of them; of a question as many as it is for."""
+    cells = domain_of(design).size
+    people = design.query.people if isinstance(design, Answer) else None
+    most = people or adjacency.records
+    numbers = [most] if adjacency.fixes_size else list(range(most + 1))
+    if math.comb(cells + most, most) <= DATABASES:
+        placed = [x for n in numbers for x in itertools.combinations_with_replacement(range(cells), n)]
+    else:
+        placed = [(cell,) * n for n in numbers for cell in range(cells)]
+        placed += [tuple(sorted(rng.integers(cells, size=n).tolist())) for n in rng.choice(numbers, 40)]
+    background = 0 if people else rng.integers(0, 9, cells)
+    return background + np.stack([np.bincount(np.array(x, dtype=int), minlength=cells) for x in dict.fromkeys(placed)])
+
+
+def replayed(design, adjacency, table, seed=None, records=2**40):
+    """The noisy answers with replayed chance, and the door: what it gave was added, or is the answer."""
+    counts = HistogramCounter(table, domain_of(design)).count(list(design.margins()))
+    before = {m: x.copy() for m, x in counts.items()}
+    exact, door = design.exact(Tally(counts), adjacency, records), Replay(seed)
+    truth = [y.astype(object) for y in exact]
+    noisy = design.draw(exact, door)
+    drawn = np.split(np.array(door.drawn, dtype=object), np.cumsum([len(y) for y in noisy])[:-1])
+    for y, x, z in zip(noisy, truth, drawn, strict=True):
+        assert same(y, in_ring(z if door.laws else x + z, y.dtype))
+    assert same(counts, before)
+    return noisy, door
+
+
+def in_ring(x, dtype):
+    """Whole numbers as a type holds them: as they are, or modulo 2⁶⁴."""
+    return x if dtype.kind == "O" else np.array([(v + 2**63) % 2**64 - 2**63 for v in x], dtype=np.int64)
+
+
+class Watched:
+    """Counts that write down which of them are looked at."""
+
+    def __init__(self, tally):
+        self.tally, self.asked = tally, set()
+
+    def __getitem__(self, wanted):
+        self.asked.add(wanted)
+        return self.tally[wanted]
+
+
+def root(square):
+    """Of a square of a fraction."""
+    found = Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
+    assert found**2 == square
+    return found
+
+
+def same(one, other):
+    """Whether two values are equal through and through: with the types of arrays, and of what dataclasses hold."""
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and one.shape == other.shape and bool((one == other).all())
+    if type(one) is not type(other):
+        return False
+    if is_dataclass(one):
+        return all(same(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
+    if isinstance(one, Mapping):
+        return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
+    if isinstance(one, Sequence) and not isinstance(one, str):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one == other
+
+
+def poisoned(design):
+    """A copy of which everything that may be computed of its integers was computed before, and wrongly."""
+    out = copy.deepcopy(design)
+    todo = [out]
+    for x in todo:
+        if is_dataclass(x):
+            todo += [getattr(x, f.name) for f in fields(x)]
+            wrong = [a for a, kind in inspect.getmembers_static(type(x)) if isinstance(kind, cached_property)]
+            vars(x).update(dict.fromkeys(wrong, "wrong"))
+        elif isinstance(x, tuple):
+            todo += x
+    return out

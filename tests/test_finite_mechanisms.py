@@ -614,11 +614,20 @@ def test_many_edges_are_gone_through_in_parts(monkeypatch):
         ((1, 2), [[0, 1]], (1, 1), (-2,), 0, "below 0"),
         ((1, 2), [[0, 1], [1, 1]], (1, 1), (0, 0), 0, "one positive sum"),
         ((0, 0), [[0, 1]], (1, 1), (0,), 0, "one positive sum"),
+        ((1.0, 2.0), [[0, 1]], (1, 1), (0,), 0, "Python's own"),
+        ((1, 2), [[0, 1]], (1, True), (0,), 0, "Python's own"),
     ],
 )
 def test_weights_that_are_none_are_refused(values, codes, columns, residual, at, broken):
     with pytest.raises(PlanError, match=broken):
         Weights(values, np.array(codes), columns, residual, at)
+
+
+def test_weights_that_could_wrap_around_are_refused():
+    """Values alike to a part of 2⁻³² are proven to be; their products modulo 2⁶⁴ are 2³² and 0."""
+    z = np.int64(2**32)
+    with pytest.raises(PlanError, match="Python's own"):
+        Weights((2**32 + 1, 2**32, 7, 7), np.array([[0, 1, 1], [1, 0, 1]]), (z, z, 0), (0, 0), 2)
 
 
 def test_rows_are_brought_to_one_sum():

@@ -125,6 +125,9 @@ def test_an_empty_product_is_empty():
     assert exact_matmul(np.zeros((2, 0), int), np.zeros((0, 3), int)).shape == (2, 3)
 
 
+ONES = np.ones(1)
+
+
 def sector(mixing, basis, scale=4.0, sizes=(), attributes=()):
     return group_of(SectorStrategy(attributes, sizes, np.array(mixing), np.array(basis), scale))
 
@@ -161,6 +164,29 @@ def test_strategies_that_are_none(make, message):
     with pytest.raises(PlanError, match=message) as caught:
         make()
     assert "4.0" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("attributes", "sizes"), [(np.intp, np.int8), (np.uint8, np.int64), (np.intp, np.float64)])
+def test_sizes_that_could_wrap_around_are_refused(attributes, sizes):
+    """One byte holds 20 values, but not what they cost: 20 · 19 = 380 would be 124."""
+    with pytest.raises(PlanError, match="64-bit whole numbers"):
+        StrategyGroup(
+            np.array([[0]], attributes), np.array([[20]], sizes), np.ones((1, 1), int), np.ones((1, 1, 1), int), ONES
+        )
+
+
+def test_weights_of_many_values_are_exact():
+    n = 2**32 + 1
+    many = StrategyGroup(np.array([[0]]), np.array([[n]]), np.ones((1, 1), int), np.ones((1, 1, 1), int), ONES)
+    assert many.weights.tolist() == [n * (n - 1)]
+
+
+def test_nothing_is_hidden_from_a_strategy():
+    """Masked entries are left out where the largest is looked for, but not where matrices are multiplied."""
+    hidden = np.ma.masked_array(np.array([[[1, 2**62], [0, 1]]]), mask=[[[False, True], [False, False]]])
+    none = np.zeros((1, 0), dtype=np.intp)
+    with pytest.raises(PlanError, match=r"below 2\^62"):
+        StrategyGroup(none, none, np.eye(2, dtype=int), hidden, ONES)
 
 
 def test_a_singular_mixing_is_refused():

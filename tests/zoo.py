@@ -1,10 +1,14 @@
-"""The registered zoo: every operator, workload and kind of problem that the laws are checked on."""
+"""The registered zoo: every operator, workload, kind of problem and design that the laws are checked on."""
 
 import numpy as np
 import pytest
 
 import fitnoise as fn
+from designs import answer, of_margins, of_sectors, over
 from fitnoise.algebra import operators as op
+from fitnoise.kernel.designs.questions import FiniteQuery
+from fitnoise.kernel.units import Adjacency
+from fitnoise.mechanisms import finite
 from fitnoise.mechanisms.gaussian.formulation import AllPairs, Formulation
 from fitnoise.solving import sectors
 from fitnoise.solving.certificates import Evidence, Terms
@@ -236,3 +240,111 @@ def evidence(form, kind, p, q):
     d = form.decomposition
     said = q[:0] if kind == "total error" else form.unfold(q)
     return all_pairs(d, kind).evidence(p, said) if "pairs" in kind else Evidence(p, said)
+
+
+# --- designs ------------------------------------------------------------------------------------------------------
+
+_ADD, _REPLACE = fn.Neighbours
+
+ADJACENCIES = {
+    "add or remove": Adjacency(),
+    "add or remove, dropped": Adjacency(drops=True),
+    "add or remove 2": Adjacency(fn.PrivacyUnit("person", 2)),
+    "add or remove 3": Adjacency(fn.PrivacyUnit("person", 3)),
+    "replace": Adjacency(fn.PrivacyUnit("person", 1, _REPLACE)),
+    "replace, dropped": Adjacency(fn.PrivacyUnit("person", 1, _REPLACE), drops=True),
+    "replace 2": Adjacency(fn.PrivacyUnit("person", 2, _REPLACE)),
+    "replace 3": Adjacency(fn.PrivacyUnit("person", 3, _REPLACE)),
+}
+
+TABLES = {
+    "sectors of exchangeable attributes": of_sectors(
+        over((3, 2)),
+        ([[1]], {(): ([[3]], 5)}),
+        ([[2]], {(0,): ([[1]], 4), (1,): ([[-7]], 8.5)}),
+        ([[1]], {(0, 1): ([[2]], 3)}),
+    ),
+    "sectors of structured attributes": of_sectors(
+        over((), 2, 3),
+        (
+            [[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0], [1, 0, 0, 1, 0, 0], [1, 2, 0, 0, 0, -1]],
+            {(): ([[3, 0, 1, 0], [0, 2, 0, -1], [1, 1, 1, 1], [0, 0, 0, 5]], 6.25)},
+        ),
+    ),
+    "sectors of both": of_sectors(
+        over((3, 2), 2),
+        ([[1, 1], [1, -2]], {(): ([[1, 2], [0, 1]], 4.5)}),
+        ([[1, 0], [0, 1]], {(0,): ([[1, 0], [0, 3]], 7), (1,): ([[2, 1], [1, 1]], 3)}),
+        ([[1, -1]], {(0, 1): ([[2]], 2)}),
+    ),
+    "sectors beside an attribute of one value": of_sectors(
+        over((1, 3), 2), ([[1, 0], [0, 1]], {(): ([[1, 1], [0, 2]], 4)}), ([[1, 2]], {(1,): ([[3]], 2)})
+    ),
+    "sectors of cells alike, and of none": of_sectors(over((), 5), ([[1, 1, 0, 2, 2]], {(): ([[3]], 2)})),
+    "the total": of_sectors(over((2,), 2), ([[2, 2]], {(): ([[5]], 4)})),
+    "sectors of integers beyond 64 bits": of_sectors(
+        over((3,), 2),
+        ([[1, 0], [1, 1]], {(): ([[2**70, 1], [3, 2**66]], 2.0**55)}),
+        ([[1, 1]], {(0,): ([[2**62]], 1024)}),
+    ),
+    "sectors of integers whose product is small": of_sectors(
+        over((), 2), ([[1, 1], [1, 1]], {(): ([[2**70, 1 - 2**70], [1, 0]], 2)})
+    ),
+    "sectors of integers below 62 bits": of_sectors(
+        over((4,), 2), ([[1, 0], [2**31, 1]], {(0,): ([[2**61, 7], [3, -(2**60)]], 0.75)})
+    ),
+    "margins of both": of_margins(over((3, 2), 2), 8.0, ((), [[1, 2], [0, -3]]), ((0,), [[4, 0]]), ((0, 1), [[0, 5]])),
+    "margins of structured attributes": of_margins(
+        over((), 2, 3), 6.25, ((), [[1, 1, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1], [1, 0, 2, 1, 0, 2], [0, 0, 0, 0, 0, -7]])
+    ),
+    "margins of exchangeable attributes": of_margins(over((2, 3)), 0.75, ((0,), [[2]]), ((1,), [[-3], [1]])),
+    "margins of an attribute of one value": of_margins(over((1, 2), 2), 4.0, ((0,), [[1, 3]]), ((0, 1), [[2, 1]])),
+    "a margin that replacing does not move": of_margins(over((), 2), 8.0, ((), [[2, 2]])),
+    "margins of large integers": of_margins(
+        over((3,), 2), 2.0**44, ((), [[2**40 - 1, 1 - 2**40]]), ((0,), [[2**39, 3]])
+    ),
+    "sparse margins": of_margins(over((), 12), 4.0, ((), np.diag(np.arange(1, 13)) + 5 * np.eye(12, k=1, dtype=int))),
+    "dense margins": of_margins(over((), 8), 4.0, ((), RNG.integers(1, 9, size=(6, 8)))),
+}
+
+_PEOPLE = fn.Domain(o=fn.Ordered(-1, 1), a=fn.Categorical(["x", "y"]))
+_WORKERS = fn.Domain(a=fn.Categorical(["x", "y"]), o=fn.Ordered(2, 4))
+_ASK = {"people": 3, "epsilon": 6}
+
+QUESTIONS = {
+    "count": (_PEOPLE, FiniteQuery.count("q", where={"a": "x"}, **_ASK)),
+    "all": (_PEOPLE, FiniteQuery.count("q", **_ASK)),
+    "independent counts": (_PEOPLE, FiniteQuery.counts("q", where=[{"a": "x"}, {"o": [0, 1]}], **_ASK)),
+    "disjoint counts": (_PEOPLE, FiniteQuery.counts("q", where=[{"o": -1}, {"o": 1}], **_ASK)),
+    "counts of everyone": (_PEOPLE, FiniteQuery.counts("q", where=[{"a": "x"}, {"a": "y"}], **_ASK)),
+    "sum": (_PEOPLE, FiniteQuery.sum("q", "o", **_ASK)),
+    "sum of some": (_WORKERS, FiniteQuery.sum("q", "o", where={"a": "x"}, **_ASK)),
+    "sum above 0": (_WORKERS, FiniteQuery.sum("q", "o", **_ASK)),
+    "median": (_PEOPLE, FiniteQuery.median("q", "o", **_ASK)),
+    "median of some": (_WORKERS, FiniteQuery.median("q", "o", where={"a": ["y"]}, **_ASK)),
+}
+
+_BOXES = ("count", "all", "independent counts", "sum", "sum of some", "sum above 0")
+
+
+def _best(make):
+    """Of what is best on average, the mechanism that is best where all results are equally likely."""
+    return lambda graph, epsilon: make(graph, epsilon, finite.uniform(graph)).mechanism
+
+
+FORMS = {  # what answers a question, and which of them
+    "tight constraints": (finite.tight_constraints, QUESTIONS),
+    "geometric noise": (finite.geometric, QUESTIONS),
+    "residual column": (_best(finite.residual_column), ("sum", "disjoint counts")),
+    "staircase noise": (finite.staircase, ("sum above 0",)),
+    "randomised response": (finite.randomised_response, ("count", "median of some")),
+    "distance kernel": (finite.distance_kernel, ("independent counts",)),
+    "linear program": (_best(finite.optimal), ("sum of some", "median")),
+    "tight constraints without a table": (finite.lazy_tight_constraints, _BOXES),
+    "clamped noise": (finite.clamped_staircase, _BOXES),
+}
+
+DESIGNS = {name: lambda _, design=design: design for name, design in TABLES.items()} | {
+    f"{q} by {form}": answer(*QUESTIONS[q], make) for form, (make, questions) in FORMS.items() for q in questions
+}
+"""Each by what neighbours are, of which the ε of an answer depends."""

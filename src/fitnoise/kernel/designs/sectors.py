@@ -111,7 +111,7 @@ class StrategyGroup:
         if self.mixing.shape != (count, k, k) or not whole:
             raise PlanError("a sector's mixing matrix must be square integers as large as its basis.")
         for name in ("attributes", "sizes", "mixing", "basis", "scales"):
-            entries = getattr(self, name).copy()
+            entries = np.array(getattr(self, name))  # whatever kind of array it was
             if entries.dtype == np.int64 and entries.size and largest_entry(entries) >= SAFE:
                 raise PlanError("64-bit entries of a strategy must stay below 2^62; larger ones are Python integers.")
             entries.setflags(write=False)  # a price once computed stays the price of these integers
@@ -119,6 +119,8 @@ class StrategyGroup:
         good = self.scales.dtype == np.float64 and self.scales.shape == (count,)
         if not (good and ((self.scales > 0) & (self.scales <= MAX_SCALE)).all()):  # also refuses NaN
             raise PlanError("a sector's noise scale must be a positive number that the exact sampler can draw.")
+        if self.attributes.dtype != np.intp or self.sizes.dtype != np.int64:  # in narrower types prices would wrap
+            raise PlanError("a sector's attributes and their sizes must be 64-bit whole numbers.")
         if self.attributes.ndim != 2 or self.sizes.shape != self.attributes.shape or (self.sizes < 2).any():
             raise PlanError("a sector's attributes must each have two values or more.")
         if (np.diff(self.attributes, axis=1) <= 0).any():
@@ -188,9 +190,9 @@ class StrategyGroup:
     @cached_property
     def weights(self) -> Exact:
         """Π h_a of every sector, exact, (K,): h_a = n_a (n_a − 1), or 1 for n_a = 2."""
-        h = np.where(self.sizes == 2, 1, self.sizes * (self.sizes - 1))
-        small = float(h.astype(np.float64).prod(axis=1).max()) < 2.0**60
-        return np.asarray((h if small else h.astype(object)).prod(axis=1))
+        small = float((self.sizes.astype(np.float64) ** 2).prod(axis=1).max()) < 2.0**60
+        n = self.sizes if small else self.sizes.astype(object)
+        return np.asarray(np.where(n == 2, 1, n * (n - 1)).prod(axis=1))
 
     def magnitude(self, here: NDArray[np.intp], sizes: tuple[int, ...], records: int) -> int:
         """A bound on all entries, and partial sums, of these sectors' transformed counts of at most so many records."""
@@ -416,9 +418,9 @@ class Strategy(Design):
         return tuple(self._transformed(g, p, counts, records) for g, p in zip(self.groups, self._parts, strict=True))
 
     def _transformed(self, group: StrategyGroup, parts: tuple[Part, ...], counts: Counts, records: int) -> Exact:
-        """Exact integers; modulo 2⁶⁴ where the public bound on the number of records allows int64."""
+        """Exact integers; modulo 2⁶⁴ where the matrices, and the public bound on the number of records, allow int64."""
         stacks = group.stacks()
-        wide = any(group.magnitude(here, sizes, records) >= WRAP for sizes, here in stacks)
+        wide = group.mixing.dtype == object or any(group.magnitude(x, n, records) >= WRAP for n, x in stacks)
         dtype = np.dtype(object) if wide else np.dtype(np.int64)
         out = np.empty(group.starts[-1], dtype=dtype)
         for sizes, here in stacks:

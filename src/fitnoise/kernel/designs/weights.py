@@ -44,7 +44,8 @@ class Weights:
         at: the output that it is added to.
 
     Raises:
-        PlanError: shapes do not fit, an entry is negative, or the rows have different sums or the sum 0.
+        PlanError: shapes do not fit, an entry is negative or no Python integer, or the rows have different sums or the
+            sum 0.
 
     **Guarantees**
 
@@ -61,6 +62,11 @@ class Weights:
         codes = np.array(self.codes, dtype=np.int64)  # a copy: what is proven is what is drawn from
         codes.setflags(write=False)
         object.__setattr__(self, "codes", codes)
+        for name in ("values", "columns", "residual"):
+            own = tuple(getattr(self, name))
+            object.__setattr__(self, name, own)
+            if not set(map(type, own)) <= {int}:  # others could wrap around, and no proof would hold
+                raise PlanError("the integers of weights must be Python's own; no mechanism was made")
         rows, outputs = self.codes.shape
         shapes = len(self.columns) == outputs and len(self.residual) == rows and 0 <= self.at < outputs
         if not shapes or self.codes.min() < 0 or self.codes.max() >= len(self.values):

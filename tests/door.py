@@ -1,0 +1,105 @@
+"""The one entrance of chance, replayed; and the laws of the outputs it gives, by code that shares nothing with it."""
+
+import itertools
+import math
+from functools import lru_cache
+
+import numpy as np
+
+
+class Replay:
+    """The same draws for every run, and a record of what was asked for and given, in order.
+
+    seed: chooses the draws; None stands for no noise at all.
+
+    Attributes:
+        asked: (kind, scale, size) of noise that is added; (kind, all that is public of it) of one draw of an output.
+        drawn: what was given.
+        laws: (kind, arguments) of outputs that were drawn: what their probabilities follow from.
+    """
+
+    def __init__(self, seed=None):
+        self.seed, self.asked, self.drawn, self.laws = seed, [], [], []
+
+    def draws(self, scale, size):
+        """So many draws of one scale. Tests that need others override this alone."""
+        if self.seed is None:
+            return np.zeros(size, dtype=np.int64)
+        rng = np.random.default_rng([self.seed, size, int(scale * 1024) % 2**31])
+        return np.rint(rng.normal(0, scale, size)).astype(np.int64)
+
+    def _added(self, kind, scales, sizes):
+        parts = []
+        for scale, size in zip(scales.tolist(), sizes.tolist(), strict=True):
+            self.asked.append((kind, scale, size))
+            parts.append(self.draws(scale, size))
+        given = np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+        self.drawn += given.tolist()
+        return given
+
+    def discrete_gaussians(self, scales, sizes):
+        return self._added("gaussian", scales, sizes)
+
+    def discrete_laplaces(self, scales, sizes):
+        return self._added("laplace", scales, sizes)
+
+    def _output(self, kind, public, shape, arguments):
+        self.asked.append((kind, *public))
+        self.laws.append((kind, arguments))
+        place = tuple((self.seed or 0) % s for s in shape)
+        self.drawn.append(int(np.ravel_multi_index(place, shape)))
+        return place
+
+    def categorical(self, weights):
+        own = tuple(weights)
+        return self._output("categorical", (len(own), sum(own)), (len(own),), own)[0]
+
+    def by_distance(self, alpha, steps, weights, top, place):
+        held = weights.tobytes()
+        public = (alpha, tuple(steps), weights.shape, held, top)
+        return self._output("by distance", public, weights.shape, (alpha, tuple(steps), weights.shape, held, place))
+
+    def clamped(self, alpha, steps, shape, place):
+        public = (alpha, tuple(steps), tuple(shape))
+        return self._output("clamped", public, shape, (*public, tuple(place)))
+
+
+@lru_cache(maxsize=4096)
+def law(kind, arguments):
+    """Whole numbers in proportion to the probabilities of all outputs."""
+    if kind == "categorical":
+        return arguments
+    weights = {"by distance": _by_distance, "clamped": _clamped}[kind](*arguments)
+    common = math.lcm(*(w.denominator for w in weights))
+    return tuple(int(w * common) for w in weights)
+
+
+def _by_distance(alpha, steps, shape, held, place):
+    weights = np.frombuffer(held, dtype=np.int64).reshape(shape)
+    far = [max(-(-abs(x - y) // v) for x, y, v in zip(o, place, steps, strict=True)) for o in np.ndindex(*shape)]
+    return [alpha**d * int(z) for d, z in zip(far, weights.ravel(), strict=True)]
+
+
+def _clamped(alpha, steps, shape, place):
+    """Σ_m α^m times the whole points within m steps that are clamped to each place: some m one by one, then all others.
+
+    From `last` on these numbers are a polynomial of m, and Σ_m α^m C(m, j) = α^j / (1 − α)^(j + 1).
+    """
+    last = max(-(-s // v) for s, v in zip(shape, steps, strict=True))
+    found = []
+    for output in np.ndindex(*shape):
+        axes = list(zip(output, place, shape, steps, strict=True))
+        counts = [math.prod(_reached(o, i, s, m * v) for o, i, s, v in axes) for m in range(last + len(shape) + 1)]
+        total, rest = sum(alpha**m * c for m, c in enumerate(counts[:last])), counts[last:]
+        for j in range(len(rest)):
+            total += alpha ** (last + j) / (1 - alpha) ** (j + 1) * rest[0]
+            rest = [after - before for before, after in itertools.pairwise(rest)]
+        found.append(total)
+    return found
+
+
+def _reached(output, place, size, radius):
+    """How many whole numbers within a radius of a place are clamped to an output."""
+    low = place - radius if output == 0 else max(output, place - radius)
+    high = place + radius if output == size - 1 else min(output, place + radius)
+    return max(0, high - low + 1)

@@ -1,0 +1,91 @@
+"""What can be measured costs what it moves: one law for every design there is."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import zoo
+from conftest import zoo_plan
+from designs import of_margins, of_sectors, over
+from fitnoise.errors import PlanError, WorkloadError
+from fitnoise.kernel.designs import margins, sectors
+from laws import check_design, check_loss
+
+ANSWERS = sorted(set(zoo.DESIGNS) - set(zoo.TABLES))
+ONE = ["add or remove", "replace"]
+"""Neighbours that differ in one record."""
+
+
+def made(name, of):
+    """A design of the zoo; None where what it asks is public."""
+    if name.startswith("all by") and of.fixes_size:
+        with pytest.raises(WorkloadError, match="follows from the number of records, which is public"):
+            zoo.DESIGNS[name](of)
+        return None
+    return zoo.DESIGNS[name](of)
+
+
+@pytest.mark.parametrize("neighbours", zoo.ADJACENCIES)
+@pytest.mark.parametrize("name", zoo.DESIGNS)
+def test_what_is_lost_is_what_neighbours_differ_by(name, neighbours, rng):
+    of = zoo.ADJACENCIES[neighbours]
+    design = made(name, of)
+    if design is not None:
+        check_design(design, of, rng)
+
+
+@pytest.mark.parametrize("neighbours", ONE)
+@pytest.mark.parametrize(
+    "name", ["attribute of one value", "by value", "columns out of order", "crossed", "marginals", "prefix"]
+)
+def test_what_planners_make_obeys_the_same_law(name, neighbours, rng):
+    check_design(zoo_plan(name).strategy, zoo.ADJACENCIES[neighbours], rng)
+
+
+@pytest.mark.parametrize("neighbours", ONE)
+def test_of_many_scales_what_is_lost_is_rounded_up(neighbours, rng):
+    attributes = [list(itertools.combinations(range(7), k)) for k in range(8)]
+    scales = iter(np.arange(3, 19, 1 / 8))
+    groups = [([[1]], {s: ([[1]], next(scales)) for s in of_one_size}) for of_one_size in attributes]
+    design = of_sectors(over((2,) * 7), *groups)
+    assert len(set(design.scales)) == 128 > sectors.EXACT_SCALES
+    check_design(design, zoo.ADJACENCIES[neighbours], rng)
+
+
+@pytest.mark.parametrize("neighbours", [x for x in zoo.ADJACENCIES if "replace" in x])
+@pytest.mark.parametrize("name", [x for x in zoo.TABLES if "sectors" in x])
+def test_without_a_search_what_is_lost_is_an_upper_bound(name, neighbours, rng, monkeypatch):
+    monkeypatch.setattr(sectors, "MAX_REPLACE_PATTERNS", 0)
+    check_design(zoo.TABLES[name], zoo.ADJACENCIES[neighbours], rng, exact=False)
+
+
+@pytest.mark.parametrize("name", zoo.TABLES)
+def test_in_small_pieces_it_is_the_same(name, rng, monkeypatch):
+    for room, piece in itertools.product((sectors, margins), ("HELD", "DRAWN")):
+        monkeypatch.setattr(room, piece, 3, raising=False)
+    check_design(zoo.TABLES[name], zoo.ADJACENCIES["replace, dropped"], rng)
+
+
+@pytest.mark.parametrize("neighbours", ONE)
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_answer_for_other_neighbours_is_refused_or_covers_them(name, neighbours, rng):
+    """As it is, and with its integers proven anew."""
+    design = made(name, zoo.ADJACENCIES[neighbours])
+    for of in zoo.ADJACENCIES.values() if design is not None else ():
+        if of.records > 1:
+            with pytest.raises(PlanError, match=r"not those of its questions.*Nothing was measured"):
+                design.loss(of)
+        for own in (lambda: design, lambda of=of: design.afresh(of)):
+            try:
+                own().loss(of)
+            except (PlanError, WorkloadError):
+                continue
+            check_loss(own(), of, rng)
+
+
+def test_integers_too_large_to_be_compared_are_not_priced_for_replacing():
+    design = of_margins(over((), 1), 1.0, ((), np.full((2**21 + 1, 1), 2**40 - 1)))
+    assert design.loss(zoo.ADJACENCIES["add or remove"]).epsilon == (2**21 + 1) * (2**40 - 1)
+    with pytest.raises(PlanError, match="too large for replace-one neighbours"):
+        design.loss(zoo.ADJACENCIES["replace"])
