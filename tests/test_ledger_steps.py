@@ -1,0 +1,217 @@
+"""Any sequence of caps and charges, by two handles on one file: the ledger says what its reference says."""
+
+import math
+import tempfile
+from contextlib import nullcontext
+from fractions import Fraction
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from fitnoise.errors import BudgetExceeded, LedgerError
+from fitnoise.kernel.ledger import GENESIS, Account, Ledger
+from fitnoise.kernel.losses import Loss
+from reference_ledger import NOTHING, STEP, Cost, Reference
+
+ACCOUNTS = [
+    Account("survey", "one record, add-or-remove-one"),
+    Account("recensement, 東京", "one household, replace-one"),
+]
+AXES = [(("age", 3),), (("age", 3),), (("sex", 2),), (("sex", 2), ("age", 3)), ()]
+UNCHARGED = "nothing was charged"
+
+
+def lists_of(*parts):
+    return st.lists(st.tuples(*parts), min_size=1, max_size=5)
+
+
+def loss(cost):
+    if cost.epsilon is not None:
+        return Loss.of_epsilon(cost.epsilon, by_cell=True)
+    return Loss.concentrated(*cost.costs) if cost.axes is None else Loss.of_cells(cost.axes, cost.costs)
+
+
+zero = st.just(Fraction(0))
+amounts = st.sampled_from([*(Fraction(n, 24) for n in (3, 6, 8, 12, 24)), STEP / 3])
+
+
+@st.composite
+def profiles(draw):
+    axes = draw(st.sampled_from(AXES))
+    cells = math.prod(n for _, n in axes)
+    return Cost(tuple(draw(st.lists(zero | amounts, min_size=cells, max_size=cells).filter(any))), axes)
+
+
+pure = amounts.map(lambda x: Cost(epsilon=x))
+costs = st.one_of(profiles(), amounts.map(lambda x: Cost((x,))), pure)
+names = st.sampled_from(["anew"] * 4 + ["again", "not"])
+places = st.lists(st.integers(0, 8), min_size=1, max_size=2)  # of plans to stand beside
+handles = st.sampled_from([0, 1])
+accounts = st.sampled_from([*ACCOUNTS, ACCOUNTS[0]])
+limits = zero | amounts | amounts.map(lambda x: 8 * x)
+kinds = st.sampled_from(["rho", "epsilon"])  # of caps
+reasons = st.sampled_from(["", "décision du 3 mai"])
+
+
+class Steps(RuleBasedStateMachine):
+    """seen: what came of charges, over all runs. heads: all that the chain ever had."""
+
+    seen: ClassVar = set()
+
+    def __init__(self):
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = Path(self.folder.name) / "ledger.db"
+        self.ledgers = [Ledger(self.path), Ledger(self.path)]
+        self.reference = Reference()
+        self.heads = [(0, GENESIS)]
+        self.plans = 0
+
+    def teardown(self):
+        for ledger in self.ledgers:
+            ledger.close()
+        self.folder.cleanup()
+
+    @initialize(costs=st.lists(profiles(), min_size=2, max_size=3), caps=st.lists(st.tuples(kinds, limits), max_size=1))
+    def begin(self, costs, caps):
+        for cost in costs:
+            self.spend(0, ACCOUNTS[0], cost)
+        for kind, limit in caps:
+            self.cap(1, ACCOUNTS[0], kind, limit, more=True, reason="")
+
+    @rule(by=handles, account=accounts, kind=kinds, limit=limits, more=st.booleans(), reason=reasons)
+    def cap(self, by, account, kind, limit, more, reason):
+        now = self.now(account)
+        caps = {kind: limit + more * (now["spent"] if kind == "rho" else now["epsilon_spent"] or 0)}
+        self.reference.cap(account, **caps, reason=reason)
+        self.written(self.ledgers[by].set_cap(account, **caps, reason=reason))
+
+    @rule(by=handles, account=accounts, many=lists_of(costs, names) | lists_of(pure, names))
+    def charge(self, by, account, many):
+        for cost, name in many:
+            self.spend(by, account, cost, name)
+
+    @rule(by=handles, account=accounts, many=lists_of(profiles(), names, places))
+    def charge_beside(self, by, account, many):
+        for cost, name, where in many:
+            self.spend(by, account, cost, name, where)
+
+    @rule(by=handles, account=accounts, cost=costs, where=places | st.just([]), most=zero | amounts)
+    def charge_unless_it_adds_more(self, by, account, cost, where, most):
+        self.spend(by, account, cost, "anew", where, most)
+
+    @rule(by=handles, account=accounts)
+    def charge_the_last(self, by, account):
+        """All that remains, and after that not the least bit more."""
+        now = self.now(account)
+        if now["epsilon_cap"] is not None:
+            left = now["epsilon_cap"] - (now["epsilon_spent"] or 0)
+            last, more = Cost(epsilon=left), Cost(epsilon=Fraction(1, 10**200))
+        else:
+            left = (now["remaining"] or 0) // STEP * STEP
+            last, more = Cost((left,)), Cost((STEP / 3,))
+        if left > 0 and now["fits"]:
+            assert self.spend(by, account, last) == "charge"
+        if now["cap"] is not None:
+            assert self.spend(by, account, more) == "refusal"
+
+    @rule(by=handles)
+    def open_again(self, by):
+        self.ledgers[by].close()
+        self.ledgers[by] = Ledger(str(self.path))
+
+    @invariant()
+    def it_says_what_the_reference_says(self):
+        lines = self.reference.lines
+        ledger, other = self.ledgers[:: 1 if len(lines) % 2 else -1]
+        entries = ledger.entries()
+        assert [{key: getattr(e, key) for key in line} for e, line in zip(entries, lines, strict=True)] == lines
+        assert [vars(other.balance(a)) for a in ACCOUNTS] == [self.now(a) for a in ACCOUNTS]
+        assert other.accounts() == list(dict.fromkeys(line["account"] for line in lines))
+        assert other.head() == self.heads[-1]
+        assert other.verify(expected_head=self.heads[len(lines) // 2]) == len(lines)
+        account = ACCOUNTS[len(lines) % 3 == 0]
+        assert other.entries(account) == [e for e in entries if e.account == account]
+        together = self.reference.together(account)
+        if isinstance(together, str):
+            with pytest.raises(LedgerError, match=rf"{together}.*{UNCHARGED}"):
+                ledger.charged(account)
+        else:
+            told = [(c.plan, c.profile.axes, [x * STEP for x in c.profile.values]) for c in ledger.charged(account)]
+            assert sorted(told) == sorted((c.plan, *c.cost.table) for c in together)
+
+    # --- how ----------------------------------------------------------------------------------------------
+
+    def now(self, account):
+        return self.reference.quote(account, NOTHING)
+
+    def beside(self, account, places):
+        """Of the last plans charged to the account; now and then the last asked for, charged or not, there or not."""
+        charged = [c.plan for c in self.reference.charges[account] if c.plan][-5:]
+        return [charged[i % len(charged)] if i < 8 and charged else f"{self.plans:064x}" for i in places]
+
+    def written(self, entry):
+        self.heads.append((entry.sequence, entry.digest))
+
+    def spend(self, by, account, cost, name="anew", places=(), most=None):
+        """Asked by one handle, which changes nothing, and charged by the other."""
+        beside, (again,) = self.beside(account, places), self.beside(account, [0])
+        self.plans += 1
+        plan = {"anew": f"{self.plans:064x}", "again": again, "not": None}[name]
+        fault, content = self.reference.fault(account, cost, beside), self.path.read_bytes()
+        with pytest.raises(LedgerError, match=rf"{fault}.*{UNCHARGED}") if fault else nullcontext():
+            quote = self.ledgers[1 - by].quote(account, loss(cost), beside=tuple(beside))
+            assert vars(quote) == self.reference.quote(account, cost, beside)
+        assert self.path.read_bytes() == content
+        if not fault and most is not None and quote.increase > most:
+            fault = "would grow by"
+        kind = fault or self.reference.charge(account, cost, plan, beside)
+        said = f"entry {len(self.reference.lines)} remembers it" if kind == "refusal" else fault
+        with pytest.raises(LedgerError, match=rf"{said}.*{UNCHARGED}") if said else nullcontext() as caught:
+            detail = {} if plan is None else {"plan": plan}
+            self.ledgers[by].charge(account, loss(cost), detail, beside=beside, at_most=most)
+        assert said is None or isinstance(caught.value, BudgetExceeded) is (kind == "refusal")
+        if fault:
+            self.seen.add(fault)
+        else:
+            self.written(self.ledgers[by].entries()[-1])
+            cap = "none" if quote.cap is None else "ρ" if quote.epsilon_cap is None else "ε"
+            grows = "grows" if quote.increase > 0 else "does not grow"
+            self.seen.add((kind, cap, grows if beside else "alone"))
+        if kind == "charge":
+            self.promised(account)
+        return kind
+
+    def promised(self, account):
+        """What the constitution says holds after every charge, of the reference itself."""
+        now, charges = self.now(account), [c.cost for c in self.reference.charges[account]]
+        assert now["fits"]
+        assert max(c.rho for c in charges) <= now["spent"] <= sum(c.rho for c in charges)
+        if now["epsilon_cap"] is not None:
+            assert sum(c.epsilon for c in charges) <= now["epsilon_cap"]
+        elif now["cap"] is not None:
+            assert now["spent"] <= now["cap"]
+        if now["epsilon_spent"] is not None:
+            assert now["spent"] <= now["epsilon_spent"] ** 2 / 2 + len(charges) * STEP
+
+
+def test_a_ledger_says_what_its_reference_says():
+    Steps.seen.clear()
+    bounds = settings(max_examples=60, stateful_step_count=12, deadline=None, derandomize=True)
+    run_state_machine_as_test(Steps, settings=bounds)
+    assert Steps.seen >= {  # the steps do lead somewhere
+        "no charge of",
+        "would grow by",
+        ("charge", "none", "alone"),
+        ("charge", "none", "grows"),
+        ("charge", "none", "does not grow"),
+        ("charge", "ρ", "alone"),
+        ("charge", "ε", "alone"),
+        ("refusal", "ρ", "alone"),
+        ("refusal", "ρ", "grows"),
+        ("refusal", "ε", "alone"),
+    }
