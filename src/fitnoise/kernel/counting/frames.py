@@ -110,6 +110,8 @@ def _plain(column: pd.Series[Any]) -> Any:
     """A column the engine need not guess about."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         categories = pd.array(_plain(pd.Series(column.dtype.categories)))
+        if isinstance(categories, pd.arrays.NumpyExtensionArray):  # whose type would depend on whether any is missing
+            categories = pd.array(categories.to_numpy())
         return categories.take(column.cat.codes.to_numpy(), allow_fill=True)
     if column.dtype == np.dtype(object):
         return pd.array([_text(x) for x in column.array], dtype="string")
