@@ -44,6 +44,9 @@ class Attribute(abc.ABC):
     kind: ClassVar[str]
     """What specifications call attributes of this kind."""
 
+    ordered: ClassVar[bool]
+    """Whether the order of the cells has a meaning."""
+
     column: str | None
     """The column of the data that is read; None when it has the attribute's own name."""
 
@@ -58,11 +61,6 @@ class Attribute(abc.ABC):
     @abc.abstractmethod
     def values(self) -> tuple[str | int, ...]:
         """What a released table shows for each cell, in order."""
-
-    @property
-    @abc.abstractmethod
-    def ordered(self) -> bool:
-        """Whether the order of the cells has a meaning."""
 
     @abc.abstractmethod
     def position(self, value: object) -> int:
@@ -107,6 +105,7 @@ class Categorical(Attribute):
     """
 
     kind: ClassVar[str] = "categorical"
+    ordered: ClassVar[bool] = False
 
     codes: tuple[Code, ...]
     labels: tuple[str, ...] | None = None
@@ -163,11 +162,6 @@ class Categorical(Attribute):
         """Labels where there are any, codes otherwise."""
         return self.labels if self.labels is not None else self.codes
 
-    @property
-    def ordered(self) -> bool:
-        """Never: the order of codes carries no meaning."""
-        return False
-
     def position(self, value: object) -> int:
         """The cell of a code, or of a label."""
         for names in (self.codes, self.labels or ()):
@@ -194,6 +188,7 @@ class Ordered(Attribute):
     """
 
     kind: ClassVar[str] = "ordered"
+    ordered: ClassVar[bool] = True
 
     low: int
     high: int
@@ -213,11 +208,6 @@ class Ordered(Attribute):
     def values(self) -> tuple[str | int, ...]:
         """The whole numbers themselves."""
         return tuple(range(self.low, self.high + 1))
-
-    @property
-    def ordered(self) -> bool:
-        """Always."""
-        return True
 
     def position(self, value: object) -> int:
         """The cell of a whole number in the range."""
@@ -241,6 +231,7 @@ class Binned(Attribute):
     """
 
     kind: ClassVar[str] = "binned"
+    ordered: ClassVar[bool] = True
 
     cuts: tuple[float, ...]
     column: str | None = None
@@ -261,11 +252,6 @@ class Binned(Attribute):
     def values(self) -> tuple[str | int, ...]:
         """Texts such as "10000 to under 25000"."""
         return self._values
-
-    @property
-    def ordered(self) -> bool:
-        """Always."""
-        return True
 
     def position(self, value: object) -> int:
         """The bin a number falls into, or the bin with this text."""
@@ -320,8 +306,9 @@ class Domain(Mapping[str, Attribute]):
                 raise DomainError(f"{name!r} and {lowered[name.lower()]!r} differ only by case; rename one.")
             lowered[name.lower()] = name
             if not isinstance(attribute, Attribute):
-                given = type(attribute).__name__
-                raise DomainError(f"{name!r} must be an attribute: Categorical, Ordered or Binned; got {given}.")
+                raise DomainError(
+                    f"{name!r} must be an attribute: Categorical, Ordered or Binned; got {type(attribute).__name__}."
+                )
         object.__setattr__(self, "attributes", tuple(items.items()))
 
     def __getitem__(self, name: str) -> Attribute:
