@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import re
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
@@ -34,21 +35,26 @@ from dense import (
 from designs import domain_of
 from door import Replay, law
 from fitnoise.algebra import rules
-from fitnoise.errors import PlanError
+from fitnoise.errors import DataError, PlanError
 from fitnoise.interfaces.render import document, lines
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
-from fitnoise.kernel.counting import HistogramCounter, Tally, maximal
+from fitnoise.kernel.counting import HistogramCounter, Tally, maximal, open_counter
 from fitnoise.kernel.designs import sectors as sector_designs
 from fitnoise.kernel.designs.answers import Answer
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, PureStrategy
+from fitnoise.kernel.domain import attribute_document
 from fitnoise.kernel.exact import exp_below
+from fitnoise.kernel.units import DataSource, OutsideDomain
 from fitnoise.mechanisms import rebuilding as reconstruct
 from fitnoise.planning.plan import Plan
 from fitnoise.request.publication import Goal
 from fitnoise.request.targets import Kind
 from fitnoise.solving.certificates import lower_bound
+from records import SECRET
 from tolerances import EXACT, GAP, LOOSE
+
+DROP, REFUSE = OutsideDomain.DROP, OutsideDomain.REFUSE
 
 
 def check_operator(a, rng):
@@ -547,3 +553,83 @@ def poisoned(design):
         elif isinstance(x, tuple):
             todo += x
     return out
+
+
+# --- counting ---------------------------------------------------------------------------------------------------
+
+
+def check_attribute(sample):
+    """Every value falls into the cell declared for it; published values have places, and declarations documents."""
+    a = sample.attribute
+    assert a.size == len(sample.cells) == len(a.values)
+    for cell, values in enumerate(sample.cells):
+        for v in values:
+            assert a.cell(v) == cell, repr(v)
+    for v in sample.outside:
+        assert a.cell(v) is None, repr(v)
+    assert [a.position(v) for v in a.values] == list(range(a.size))
+    document = attribute_document(a)
+    assert json.loads(json.dumps(document)) == document
+    assert (document["type"], document["column"]) == (a.kind, a.column)
+
+
+def in_cells(records):
+    """The cell of every record by attribute, −1 where it is outside, in plain Python."""
+    cells = {a: [records.domain[a].cell(v) for v in values] for a, values in records.values.items()}
+    return {a: np.array([-1 if c is None else c for c in found], dtype=int) for a, found in cells.items()}
+
+
+def counted(domain, cells, margins):
+    """By the definition: the records whose attributes used are all inside, one margin after the other."""
+    used = sorted({a for m in margins for a in m})
+    inside = np.all([cells[a] >= 0 for a in used], axis=0) if used else np.ones(len(next(iter(cells.values()))), bool)
+    out = {}
+    for m in margins:
+        out[m] = np.zeros(tuple(domain[a].size for a in m), dtype=np.int64)
+        np.add.at(out[m], tuple(cells[a][inside] for a in m), 1 if m else inside.sum())
+    return out
+
+
+def same(got, wanted):
+    assert list(got) == list(wanted)
+    for m, table in wanted.items():
+        assert got[m].dtype == np.int64
+        np.testing.assert_array_equal(got[m], table, err_msg=str(m))
+
+
+def leaks_nothing(error):
+    assert "nothing was" in str(error).lower()
+    assert SECRET not in "".join(traceback.format_exception(error))
+    assert error.__cause__ is None
+    assert error.__context__ is None  # stronger than a context that is suppressed: nobody who walks the chain finds it
+
+
+def check_counter(source, records, folder):
+    """The counts are those of the records in their cells, as declared; what is outside is dropped or told, as asked.
+
+    Each attribute alone, and all together: a record that is dropped is in no table.
+    """
+    domain, cells = records.domain, in_cells(records)
+    data = source.make(records, folder)
+    drop, refuse = (DataSource(table=source.table, outside_domain=policy) for policy in (DROP, REFUSE))
+    dropping, refusing = open_counter(data, domain, drop), open_counter(data, domain, refuse)
+    assert (dropping.drops, refusing.drops) == (True, False)
+    everything = tuple(cells)
+    for margins in [*([(a,), ()] for a in cells), [everything, (), everything[::-1], everything[:1], everything]]:
+        used = [a for a in cells if any(a in m for m in margins)]
+        wanted = counted(domain, cells, margins)
+        dropping.check(used)
+        refusing.check(used)
+        same(dropping.count(margins), wanted)
+        bad = {a: n for a in domain if a in used and (n := int((cells[a] < 0).sum()))}
+        if not bad:
+            same(refusing.count(margins), wanted)
+            continue
+        done = []
+        with pytest.raises(DataError) as caught:
+            refusing.count(margins, done.append)
+        assert 1 not in done
+        told = ", ".join(f"{domain.column(a)!r} {n} (attribute {a!r})" for a, n in bad.items())
+        assert f"in column {told}. Correct" in str(caught.value)
+        assert "nothing was charged" in str(caught.value)
+        leaks_nothing(caught.value)

@@ -4,7 +4,6 @@ import itertools
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -17,61 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fitnoise as fn
+import zoo
 from fitnoise.errors import DataError
 from fitnoise.kernel.counting import DuckCounter, HistogramCounter, duck, margins, open_counter, sources, tables
 from fitnoise.kernel.units import DataSource
-from test_counting import (
-    DOMAIN,
-    DROP,
-    MARGINS,
-    REFUSE,
-    SOURCES,
-    USED,
-    Stream,
-    arrow,
-    cells,
-    expected,
-    leaks_nothing,
-    open_files,
-    people,
-    same,
-)
-
-SOURCES = {
-    **SOURCES,
-    "arrow table by ones": lambda columns, _: sliced(arrow(columns), 1),
-    "arrow stream by sevens": lambda columns, _: Stream(sliced(arrow(columns), 7)),
-}
-
-
-def sliced(table, n):
-    return pa.Table.from_batches(table.to_batches(max_chunksize=n), table.schema)
-
-
-@pytest.mark.parametrize("listed", [0, 2**20])
-@pytest.mark.parametrize("batch", [1, 7, 2**20])
-@pytest.mark.parametrize("kind", SOURCES)
-def test_every_source_streams_the_same_records(kind, batch, listed, tmp_path, monkeypatch):
-    """Both ways of finding a code, few records in a batch. Detects what depends on where a record stands."""
-    monkeypatch.setattr(duck, "_LISTED", listed)
-    monkeypatch.setattr(duck, "_HANDED", 1)
-    monkeypatch.setattr(tables, "BATCH", batch * 2 * len(USED))
-    columns = people(120)
-    make = SOURCES[kind]
-    source = DataSource(table=getattr(make, "table", None), outside_domain=DROP)
-    data = make(columns, tmp_path)
-    same(open_counter(data, DOMAIN, source).count(MARGINS), expected(columns, MARGINS))
-    told = []
-    with pytest.raises(DataError) as caught:
-        open_counter(data, DOMAIN, replace(source, outside_domain=REFUSE)).count(MARGINS, told.append)
-    assert 1 not in told
-    numbers = ", ".join(f"{DOMAIN.column(a)!r} {(c < 0).sum()} (attribute {a!r})" for a, c in cells(columns).items())
-    assert f"in column {numbers}. Correct" in str(caught.value)
-    leaks_nothing(caught.value)
+from laws import DROP, REFUSE, counted, in_cells, same
+from records import Stream, sliced
+from test_counting import DOMAIN, MARGINS, open_files, people
 
 
 def grid(n, attributes, rng, missing=0.0):
-    """A domain of several sizes, the cell of every record (−1 where it is outside), and the records as a frame."""
+    """A domain of several sizes, by attribute the cell of every record (−1 where it is outside), and all as a frame."""
     sizes = [2, 10, 3, 1, 5, 300][:attributes] + [2] * max(0, attributes - 6)
     domain = fn.Domain(
         {f"q{i}": fn.Ordered(0, s - 1) if i % 2 else fn.Categorical(range(s)) for i, s in enumerate(sizes)}
@@ -81,20 +36,7 @@ def grid(n, attributes, rng, missing=0.0):
     values = np.where(where >= 0, where, rng.choice([-7, 10**6], where.shape))
     frame = pd.DataFrame({a: pd.array(values[:, i], dtype="Int64") for i, a in enumerate(domain)})
     frame = frame.mask(pd.DataFrame((where < 0) & (rng.random(where.shape) < 0.5), columns=list(domain)))
-    return domain, where, frame
-
-
-def counted(domain, where, wanted):
-    """By the definition: the records whose attributes used are all inside, one margin after the other."""
-    names = list(domain)
-    used = sorted({names.index(a) for m in wanted for a in m})
-    inside = where[(where[:, used] >= 0).all(axis=1)]
-    out = {}
-    for m in wanted:
-        shape = tuple(domain[a].size for a in m)
-        out[m] = np.zeros(shape, dtype=np.int64)
-        np.add.at(out[m], tuple(inside[:, names.index(a)] for a in m), 1)
-    return out
+    return domain, dict(zip(domain, where.T, strict=True)), frame
 
 
 @settings(max_examples=25, deadline=None)
@@ -144,9 +86,9 @@ def test_all_pairs_of_a_hundred_columns(form, tmp_path, rng):
         counter = open_counter(data, domain, DataSource(table="t", outside_domain=DROP))
         same(counter.count(wanted), counted(domain, where, wanted))
     strict = open_counter(data, domain, DataSource(table="t"))
-    bad = (where < 0).sum(axis=0)
-    numbers = ", ".join(f"'q{i}' {n} (attribute 'q{i}')" for i, n in enumerate(bad) if n)
-    assert (bad > 0).sum() > 20
+    bad = {a: n for a, cells in where.items() if (n := (cells < 0).sum())}
+    numbers = ", ".join(f"{a!r} {n} (attribute {a!r})" for a, n in bad.items())
+    assert len(bad) > 20
     with pytest.raises(DataError) as caught:
         strict.count(wanted)
     assert f"in column {numbers}. Correct" in str(caught.value)
@@ -233,7 +175,7 @@ class Stop(Exception):
 @pytest.mark.parametrize("error", [Stop, KeyboardInterrupt])
 def test_who_is_told_may_stop_the_counting(error, tmp_path):
     """Detects an exception of the caller that is swallowed or reworded, and an engine left running."""
-    data = SOURCES["parquet"](people(spoilt=0), tmp_path)
+    data = zoo.COUNTERS["parquet"].make(people(spoilt=0), tmp_path)
     counter = open_counter(data, DOMAIN, DataSource())
 
     def stop(_):
@@ -242,7 +184,7 @@ def test_who_is_told_may_stop_the_counting(error, tmp_path):
     with pytest.raises(error, match="enough"):
         counter.count(MARGINS, stop)
     assert open_files(tmp_path) == []
-    same(counter.count(MARGINS), expected(people(spoilt=0), MARGINS))
+    same(counter.count(MARGINS), counted(DOMAIN, in_cells(people(spoilt=0)), MARGINS))
 
 
 # --- memory ----------------------------------------------------------------------------------------------
@@ -271,8 +213,8 @@ def test_counts_that_cannot_be_held_are_refused_before_a_record_is_read(monkeypa
 MEASURE = """
 import itertools, json, os, sys, time
 import fitnoise as fn
-from fitnoise.counting import DuckCounter
-from fitnoise.publication import DataSource
+from fitnoise.kernel.counting import DuckCounter
+from fitnoise.kernel.units import DataSource
 from peak import peak_memory
 if hasattr(os, "sched_setaffinity"):  # the engine wants memory for every core
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])

@@ -1,3 +1,4 @@
+import json
 import math
 
 import numpy as np
@@ -5,8 +6,51 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fitnoise.errors import DomainError
-from fitnoise.kernel.domain import Binned, Categorical, Domain, Ordered
+import fitnoise as fn
+import zoo
+from fitnoise.errors import DomainError, SpecError
+from fitnoise.kernel.codings import Codes, Cuts, Range
+from fitnoise.kernel.domain import Binned, Categorical, Domain, Ordered, attribute_document
+from fitnoise.request.attributes import KINDS
+from fitnoise.request.documents import Spec
+from laws import check_attribute
+
+
+@pytest.mark.parametrize("name", zoo.ATTRIBUTES)
+def test_every_attribute_is_what_it_says(name):
+    check_attribute(zoo.ATTRIBUTES[name])
+
+
+@pytest.mark.parametrize("name", zoo.ATTRIBUTES)
+def test_every_attribute_is_read_as_it_is_written(name):
+    attribute = zoo.ATTRIBUTES[name].attribute
+    publication = fn.Publication(fn.Workload(fn.Domain(x=attribute), [fn.table("x", margin=1)]))
+    if attribute.kind in KINDS:
+        spec = Spec.of(publication)
+        for again in (spec, Spec.from_toml(spec.to_toml())):
+            assert again.publication().workload.domain["x"] == attribute
+    else:
+        with pytest.raises(SpecError, match=r"domain\.x\.type must be 'categorical', 'ordered' or 'binned'"):
+            Spec.of(publication)
+
+
+def test_equal_attributes_have_equal_documents_and_others_have_others():
+    """Detects what `==` of Python calls equal: 1 and true, 0.0 and -0.0."""
+    more = [Categorical([1, 0]), Categorical([True, False]), Ordered(0, 1), Ordered(False + 0, 1, clip=np.True_)]
+    more += [Binned([0.0]), Binned([-0.0]), Binned([0]), Categorical({1: "a"}), Categorical([1]), Categorical(["1"])]
+    attributes = [s.attribute for s in zoo.ATTRIBUTES.values()] + more
+    for a in attributes:
+        for b in attributes:
+            same = json.dumps(attribute_document(a)) == json.dumps(attribute_document(b))
+            assert (a == b) == same
+            assert not same or hash(a) == hash(b)
+
+
+def test_a_coding_is_checked_whatever_kind_of_attribute_it_is_of():
+    """A code in two cells would count a record twice."""
+    for make in (lambda: Codes(("a", "a")), lambda: Codes(()), lambda: Range(1, 0), lambda: Cuts((2.0, 1.0))):
+        with pytest.raises(DomainError):
+            make()
 
 
 def test_categorical_shows_labels_where_it_has_them():
@@ -123,6 +167,7 @@ def test_domain_is_an_ordered_mapping():
         (lambda: Categorical(["a"], column=""), "non-empty text"),
         (lambda: Ordered(0.5, 3), "low must be a whole number"),
         (lambda: Ordered(0, True), "high must be a whole number"),
+        (lambda: Ordered(0, 1, clip=1), "clip is true or false; got 1"),
         (lambda: Ordered(3, 2), "low must not exceed high"),
         (lambda: Ordered(0, 10**8), "use cut points"),
         (lambda: Ordered(0, 3, column=7), "named by a non-empty text"),
@@ -132,6 +177,7 @@ def test_domain_is_an_ordered_mapping():
         (lambda: Binned([1, 1]), "must increase"),
         (lambda: Binned([2, 1]), "must increase"),
         (lambda: Binned([math.nan]), "finite numbers"),
+        (lambda: Binned([10**400]), "finite numbers"),
         (lambda: Binned([True]), "finite numbers"),
         (lambda: Binned(["1"]), "finite numbers"),
         (lambda: Binned([1]).position(math.inf), "neither a finite number"),
@@ -144,7 +190,7 @@ def test_domain_is_an_ordered_mapping():
         (lambda: Domain(MOE=Ordered(0, 1)), "column of every released table"),
         (lambda: Domain(a=Ordered(0, 1), A=Ordered(0, 1)), "differ only by case"),
         (lambda: Domain({"a": Ordered(0, 1)}, a=Ordered(0, 1)), "declared twice"),
-        (lambda: Domain(a=[1, 2]), "must be Categorical, Ordered or Binned; got list"),
+        (lambda: Domain(a=[1, 2]), "must be an attribute: .* Binned; got list"),
         (lambda: Domain(a=Ordered(0, 1))["b"], r"no attribute 'b' in the domain; it has \['a'\]"),
     ],
 )

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import fitnoise as fn
 from fitnoise import data
 from fitnoise.errors import SpecError
-from fitnoise.kernel.domain import Attribute
 from fitnoise.request import documents as room
+from fitnoise.request.attributes import OrderedSpec
 from fitnoise.request.documents import Spec, exact_number, json_schema, load_spec
 from fitnoise.request.targets import Kind
 from fitnoise.request.workloads import Tables
@@ -364,7 +364,7 @@ def test_rules_may_be_given_as_parts_of_the_document():
     part = room.TableSpec(attributes=["a"], margin=room.BySizeSpec(coefficient=3.0, power=-1.0))
     other = room.TableSpec(attributes=["a"], cv=room.BySpec(by="a", values=[1.0, 2.0]), reference=9.0, name="b")
     third = room.TableSpec(cv=1.0, reference=room.PublicTotalSpec(total=9.0))
-    domain = {"a": room.OrderedSpec(type="ordered", low=0, high=1)}
+    domain = {"a": OrderedSpec(type="ordered", low=0, high=1)}
     spec = Spec(domain=domain, tables=[part, other, third])
     assert Spec.parse(spec.document()) == spec
     assert Spec.from_toml(spec.to_toml()) == spec
@@ -1205,20 +1205,6 @@ def test_a_mistake_made_many_times_is_told_briefly():
     with pytest.raises(SpecError) as raised:
         Spec.parse(document)
     assert str(raised.value).count("must be a number") == 5
-
-
-def test_an_attribute_of_an_unknown_kind_has_no_form():
-    class Other(Attribute):
-        column = None
-        values = ("a", "b")
-        ordered = False
-
-        def position(self, value):
-            return 0
-
-    publication = fn.Publication(fn.Workload(fn.Domain(a=Other()), [fn.table("a", margin=1)]))
-    with pytest.raises(SpecError, match="kind Other has no form"):
-        Spec.of(publication)
 
 
 # --- the schema -----------------------------------------------------------------------------------------------

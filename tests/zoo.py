@@ -1,17 +1,56 @@
 """The registered zoo: every operator, workload, kind of problem and design that the laws are checked on."""
 
+import calendar
+import csv
+import datetime
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import fitnoise as fn
 from designs import answer, of_margins, of_sectors, over
 from fitnoise.algebra import operators as op
+from fitnoise.kernel.codings import Range
 from fitnoise.kernel.designs.questions import FiniteQuery
+from fitnoise.kernel.domain import Attribute
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms import finite
 from fitnoise.mechanisms.gaussian.formulation import AllPairs, Formulation
 from fitnoise.solving import sectors
 from fitnoise.solving.certificates import Evidence, Terms
+from records import (
+    DECIMAL,
+    QUOTED,
+    SECRET,
+    TEXT,
+    UGLY,
+    Sample,
+    Source,
+    Stream,
+    batch,
+    csv_file,
+    csv_parts,
+    database,
+    dictionary,
+    histogram,
+    nullable,
+    objects,
+    pandas,
+    parquet,
+    parquet_like_columns,
+    parquet_parts,
+    polars,
+    sliced,
+    texts,
+    typed,
+)
 
 RNG = np.random.default_rng(20)
 
@@ -348,3 +387,173 @@ DESIGNS = {name: lambda _, design=design: design for name, design in TABLES.item
     f"{q} by {form}": answer(*QUESTIONS[q], make) for form, (make, questions) in FORMS.items() for q in questions
 }
 """Each by what neighbours are, of which the ε of an answer depends."""
+
+
+# --- what is counted, and from where ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Months(Attribute):
+    """A kind of attribute that no engine has heard of: it is coded like whole numbers."""
+
+    kind = "months"
+    column = None
+    ordered = True
+    coding = Range(1, 12)
+    values = tuple(calendar.month_name)[1:]
+
+    def declared(self):
+        return {}
+
+    def position(self, value):
+        return self.values.index(value)
+
+
+NAN, NEVER = math.nan, (None, math.nan, math.inf, -math.inf)
+NO_NUMBER = [
+    *NEVER, "", " ", "one", "true", "nan", "inf", "-Infinity", "1 0", "1,5", "0x1", "1e", "--1", "1_", "_1", "1__0",
+    "\xa01", "\u0661", "1e400", "1" * 400, True, b"1", [1], np.array([1]), object(), 1j, datetime.date(2020, 1, 1),
+    np.datetime64("2020"), pd.NA, pd.NaT, Decimal("NaN"), Decimal("sNaN"), Decimal("Infinity"), 10**400, 10**5000,
+    Fraction(10**400),
+]  # fmt: skip
+LONG = [f"code {i}" for i in range(100)]
+
+ATTRIBUTES = {
+    "texts": Sample(
+        fn.Categorical(["f", "m", QUOTED], column=UGLY),
+        "string",
+        [["f"], ["m"], [QUOTED]],
+        [None, "F", " f", "f ", "", SECRET, b"f", "\udc80", ["f"], object(), pd.NA],
+    ),
+    "texts that look like others": Sample(
+        fn.Categorical(["1", "a", "A", " a", "\u00e9", "e\u0301", "NULL", "nan", "true", "1.5", "2020-01-01"]),
+        "string",
+        [["1", 1, np.int8(1), Decimal(1)], ["a"], ["A"], [" a"], ["\u00e9"], ["e\u0301"], ["NULL"], ["nan"],
+         ["true", True, np.True_], ["1.5", 1.5, Decimal("1.5"), Fraction(3, 2), np.float32(1.5)], ["2020-01-01"]],
+        [None, "01", "1.0", 1.0, "null", "NaN", NAN, Decimal("NaN"), False, datetime.date(2020, 1, 1), b"a", ["a"]],
+    ),
+    "empty text": Sample(fn.Categorical(["a", ""]), "string", [["a"], [""]], [None, " ", "A"]),
+    "many texts": Sample(fn.Categorical(LONG), "string", [[c] for c in LONG], [None, "", "code 100", "Code 1"]),
+    "texts of whole numbers": Sample(
+        fn.Categorical(["1", "-3", "01", "9007199254740993"]),
+        "int64",
+        [["1", 1], ["-3", -3, np.int64(-3)], ["01"], [2**53 + 1, "9007199254740993"]],
+        [None, 0, 3, 2**53, 2**53 + 2, "+1", " 1", 1.0, -3.0, True],
+    ),
+    "whole numbers": Sample(
+        fn.Categorical({17: "west", 1: "north", -3: "south", 0: "sea"}),
+        "int16",
+        [[17, 17.0, "17"], [1, 1.0, "1", "01", "1.0", " 1 ", "\t1\v", "1e0", "+1", Decimal("1.00"),
+          np.int8(1), np.float32(1), "0.1e1", "10E-1"],
+         [-3, "-3.", "-3.00", "-0_3", "+-3"], [0, 0.0, -0.0, "-0", ".0", "1e-400"]],
+        [*NO_NUMBER, 2, 3, -17, 1.5, "1.5", "1.0000001", "west"],
+    ),
+    "whole numbers among fractions": Sample(
+        fn.Categorical([20, 0, -1]), "double", [[20.0], [0.0, -0.0], [-1.0]], [*NEVER, 19.999, 20.5, 1e300]
+    ),
+    "many whole numbers": Sample(
+        fn.Categorical(range(-50, 50)), "int64", [[c, str(c)] for c in range(-50, 50)], [None, 50, -51, 2**62, "a", 0.5]
+    ),
+    "truth": Sample(
+        fn.Categorical([True, False], column="OWNER"),
+        "bool",
+        [[True, np.True_, "true", "TRUE", "t", "Yes", "y", "1", " true\t", 1],
+         [False, np.False_, "f", "False", "no", "N", "0", 0]],
+        [None, "", "on", "2", "1.0", 1.0, "null", "wahr", "\xa0true", "truefalse", NAN, b"true", pd.NA, -1],
+    ),
+    "only yes": Sample(fn.Categorical({True: "yes"}), "bool", [[True, "yes", "1"]], [None, False, "0", "oui"]),
+    "range": Sample(
+        fn.Ordered(-1, 3),
+        "int64",
+        [[-1, "-1", -1.0], [0, -0.0, "-0", "0e9"], [1, "01"], [2, Decimal("2.0")], [3, "3.", np.float32(3)]],
+        [*NO_NUMBER, -2, 4, 2**53 + 1, -(2**62), 0.5, "0.5"],
+    ),
+    "clipped": Sample(
+        fn.Ordered(0, 5, clip=True),
+        "double",
+        [[0.0, -4.0, -1e300, "-7", -(2**62)], [1.0], [2.0], [3.0], [4.0],
+         [5.0, 6.0, 2.0**53 + 2, 1e300, "99", 10**300]],
+        [*NO_NUMBER, 3.5, -0.5, 5.0000001, "5.5"],
+    ),
+    "edge of exact numbers": Sample(
+        fn.Ordered(2**53 - 2, 2**53 - 1),
+        "int64",
+        [[2**53 - 2], [2**53 - 1]],
+        [None, 2**53, 2**53 - 3, 2**53 + 1, 2**63 - 1],
+    ),
+    "other edge, clipped": Sample(
+        fn.Ordered(-(2**53) + 1, -(2**53) + 2, clip=True),
+        "int64",
+        [[-(2**53) + 1, -(2**53), -(2**63)], [-(2**53) + 2, 0, 2**63 - 1]],
+        [None, "0.5"],
+    ),
+    "unsigned": Sample(
+        fn.Binned([2**63, 1.8e19]), "uint64", [[0, 2**63 - 513], [2**63, 2**63 - 512], [2**64 - 1]], [None]
+    ),
+    "decimals": Sample(
+        fn.Ordered(-1, 2),
+        DECIMAL,
+        [[Decimal("-1.000"), Decimal("-1")], [Decimal("0.000")], [Decimal(1)], [Decimal("2.000")]],
+        [None, Decimal("-1.500"), Decimal("2.001"), Decimal("1e30")],
+    ),
+    "bins": Sample(
+        fn.Binned([-10.5, 0, 2.5, 1000]),
+        "double",
+        [[-1e9, -10.500001, "-1e300"], [-10.5, -10.4, "-10.5", -5e-324], [-0.0, 0.0, 2.4999, "-1e-400"],
+         [2.5, 999.9, Decimal("2.50"), "0.25E1", Fraction(5, 2)], [1000.0, 1e300, 1000, 2**70]],
+        NO_NUMBER,
+    ),
+    "bins of single precision": Sample(  # which has no 0.1, but a number a little above
+        fn.Binned([0.1, 0.25, 16777217]),
+        "float",
+        [[0.0, 0.09], [float(np.float32(0.1)), np.float32(0.1)], [0.25, 16777216.0], [16777217.0, 16777218.0]],
+        NEVER,
+    ),
+    "bins at the ends of numbers": Sample(
+        fn.Binned([-1.7976931348623157e308, -5e-324, 0.0, 0.1, 1.7976931348623157e308]),
+        "double",
+        [[], [-1.7976931348623157e308, -1e-323], [-5e-324], [0.0, -0.0, 5e-324, 0.09999999999999999], [0.1, 1e308],
+         [1.7976931348623157e308]],
+        NEVER,
+    ),
+    "one value": Sample(fn.Ordered(4, 4, clip=True), "int16", [[1, 4, 9]], [None, 4.5, "four"]),
+    "a kind of the tests": Sample(Months(), "int16", [[m, str(m)] for m in range(1, 13)], [None, 0, 13, "May", 1.5]),
+}  # fmt: skip
+"""Every kind of attribute, with values of the data in each of its cells, and outside."""
+
+COUNTERS = {
+    "csv": csv_file("people.csv"),
+    "csv, all quoted, returns": csv_file("people.CSV", quoting=csv.QUOTE_ALL, end="\r\n"),
+    "csv, semicolons": csv_file('it\'s "ü"; 100%*.csv', delimiter=";"),
+    "csv.gz in folders like columns": csv_file("1/2/people.csv.gz"),
+    "tsv": csv_file("people.tsv", delimiter="\t"),
+    "txt": csv_file("people.v2.txt", delimiter="|", quoting=csv.QUOTE_NONNUMERIC),
+    "csv pattern": Source(csv_parts, texts),
+    "parquet": Source(parquet, typed),
+    "parquet pattern": Source(parquet_parts, typed),
+    "parquet in folders like columns": Source(parquet_like_columns, typed),
+    "duckdb": database("people"),
+    "duckdb, ugly table": database('select "1"; -- .x'),
+    "duckdb, schema": database("people", "census of 2014"),
+    "duckdb, dots": database("people.v2", "a.b"),
+    "arrow table": Source(lambda records, _: records.arrow(), typed),
+    "arrow table by ones": Source(lambda records, _: sliced(records.arrow(), 1), typed),
+    "arrow batch": Source(batch, typed),
+    "arrow dictionary": Source(dictionary, typed),
+    "arrow stream": Source(lambda records, _: Stream(records.arrow()), typed),
+    "arrow stream by sevens": Source(lambda records, _: Stream(sliced(records.arrow(), 7)), typed),
+    "polars": polars(),
+    "polars categorical": polars(lambda _: pl.Categorical),
+    "polars enum": polars(pl.Enum),
+    "pandas": pandas(),
+    "pandas nullable": pandas(nullable),
+    "pandas str": pandas(lambda kind: TEXT if kind == pa.string() else None),
+    "pandas arrow": pandas(pd.ArrowDtype),
+    "pandas category": pandas(lambda _: "category"),
+    "pandas objects": pandas(lambda _: object, objects),
+    "histogram": histogram(),
+    "histogram in a row": histogram(np.ravel),
+    "histogram of bytes": histogram(lambda counts: counts.astype(np.uint8)),
+    "histogram of other ends": histogram(lambda counts: counts.astype(">i4")),
+}
+"""Every kind of source that can be counted."""

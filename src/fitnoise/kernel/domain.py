@@ -14,12 +14,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
-from fitnoise.errors import DomainError, SpecError
-
-Code = str | int | bool
-"""What a categorical column holds."""
+from fitnoise.errors import DomainError
+from fitnoise.kernel.codings import EXACT, Code, Codes, Coding, Cuts, Range, encodable, plain, refuse_repeated
 
 RESERVED = (
     "value",
@@ -32,37 +30,60 @@ RESERVED = (
 )
 """Column names of a released table that no attribute may take."""
 
-_EXACT = 2**53
-"""Integers below this are exact in every format the data may come in."""
-
 
 class Attribute(abc.ABC):
     """One named column of the data with its declared values.
 
-    `values` are what a released table shows, one per cell; `ordered` says whether "at most" has a meaning.
+    `coding` says into which cell a value of the data falls, `values` what a released table shows for each cell, and
+    `ordered` whether "at most" has a meaning. Equal attributes have equal documents, and others have others.
+
+    A new kind is a subclass with one of the three codings, a model of its document in `request.attributes`, and a line
+    of the zoo: whatever counts, plans or releases asks no more.
     """
+
+    kind: ClassVar[str]
+    """What specifications call attributes of this kind."""
+
+    ordered: ClassVar[bool]
+    """Whether the order of the cells has a meaning."""
 
     column: str | None
     """The column of the data that is read; None when it has the attribute's own name."""
+
+    coding: Coding
+    """How the values of the data become cells."""
+
+    @abc.abstractmethod
+    def declared(self) -> dict[str, Any]:
+        """All that is declared beside kind and column, as plain JSON values."""
 
     @property
     @abc.abstractmethod
     def values(self) -> tuple[str | int, ...]:
         """What a released table shows for each cell, in order."""
 
-    @property
-    @abc.abstractmethod
-    def ordered(self) -> bool:
-        """Whether the order of the cells has a meaning."""
-
     @abc.abstractmethod
     def position(self, value: object) -> int:
-        """The cell a declared value belongs to; DomainError when it is not declared."""
+        """The cell a declared value, as users say it, belongs to; DomainError when it is not declared."""
 
+    @final
+    def cell(self, value: object) -> int | None:
+        """The cell that a value of the data falls into; None when it is outside the domain.
+
+        Outside are values that are missing, not declared, or of another type than is read; see `codings`.
+
+        **Guarantees**
+            * it depends on nothing but the value and what is declared: not on other records, nor on where it is read;
+            * it is None or from 0 to `size` − 1, and never an error, whatever the value;
+            * every counter counts a record in exactly the cells of its values, or in none when one of them is outside.
+        """
+        return self.coding.cell(value)
+
+    @final
     @property
     def size(self) -> int:
         """Number of cells."""
-        return len(self.values)
+        return self.coding.size
 
 
 def _check_column(column: str | None) -> None:
@@ -83,37 +104,27 @@ class Categorical(Attribute):
         DomainError: no codes, codes of mixed kinds, or codes or labels that repeat.
     """
 
+    kind: ClassVar[str] = "categorical"
+    ordered: ClassVar[bool] = False
+
     codes: tuple[Code, ...]
     labels: tuple[str, ...] | None = None
     column: str | None = None
+    coding: Codes = field(init=False, repr=False)
 
     def __init__(self, codes: Iterable[Code] | Mapping[Code, str], *, column: str | None = None) -> None:
         labels = tuple(codes.values()) if isinstance(codes, Mapping) else None
         if isinstance(codes, (str, bytes)):
             raise DomainError(f"codes are a list of values; got the single text {codes!r}.")
-        items = tuple(plain(c) for c in codes)
-        if not items:
-            raise DomainError("a categorical attribute needs at least one code; got none.")
-        kinds = {type(c) for c in items}
-        if len(kinds) > 1 or not kinds <= {str, int, bool}:
-            names = ", ".join(sorted(k.__name__ for k in kinds))
-            raise DomainError(f"codes are all text, all whole numbers or all true/false; got {names}.")
-        if not all(_encodable(c) for c in items if isinstance(c, str)):
-            raise DomainError(
-                "a code holds half of a surrogate pair, which no data can hold; write the character itself."
-            )
-        if kinds == {int} and any(abs(c) >= _EXACT for c in items if isinstance(c, int)):
-            raise DomainError("whole-number codes must be below 2^53 in size; declare longer ones as text.")
-        for what, seq in (("code", items), ("label", labels or ())):
-            if len(set(seq)) != len(seq):
-                repeated = next(x for i, x in enumerate(seq) if x in seq[:i])
-                raise DomainError(f"the {what} {repeated!r} is declared twice; each {what} names one cell.")
-        if labels is not None and not all(isinstance(x, str) and x and _encodable(x) for x in labels):
+        coding = Codes(tuple(plain(c) for c in codes))
+        refuse_repeated("label", labels or ())
+        if labels is not None and not all(isinstance(x, str) and x and encodable(x) for x in labels):
             raise DomainError("labels are non-empty texts that can be written as UTF-8.")
         _check_column(column)
-        object.__setattr__(self, "codes", items)
+        object.__setattr__(self, "codes", coding.codes)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "column", column)
+        object.__setattr__(self, "coding", coding)
 
     @classmethod
     def from_file(cls, path: str | Path, *, column: str | None = None) -> Categorical:
@@ -151,11 +162,6 @@ class Categorical(Attribute):
         """Labels where there are any, codes otherwise."""
         return self.labels if self.labels is not None else self.codes
 
-    @property
-    def ordered(self) -> bool:
-        """Never: the order of codes carries no meaning."""
-        return False
-
     def position(self, value: object) -> int:
         """The cell of a code, or of a label."""
         for names in (self.codes, self.labels or ()):
@@ -164,16 +170,9 @@ class Categorical(Attribute):
                     return i
         raise DomainError(f"{value!r} is neither a code nor a label of this attribute.")
 
-
-def _encodable(text: str) -> bool:
-    """Whether a text can be written at all: half of a surrogate pair cannot."""
-    return not any("\ud800" <= c <= "\udfff" for c in text)
-
-
-def plain(code: object) -> Code:
-    """NumPy scalars as plain Python values; anything else unchanged, to be judged by the caller."""
-    item = getattr(code, "item", None)
-    return item() if callable(item) else code  # type: ignore[return-value]  # judged by Categorical
+    def declared(self) -> dict[str, Any]:
+        """Codes, and labels where there are any."""
+        return {"codes": list(self.codes), "labels": None if self.labels is None else list(self.labels)}
 
 
 @final
@@ -185,42 +184,30 @@ class Ordered(Attribute):
     coding of the data, not a repair. Otherwise values outside are outside the domain.
 
     Raises:
-        DomainError: bounds that are not whole numbers below 2^53 in size, or `low > high`.
+        DomainError: bounds that are not whole numbers below 2^53 in size, `low > high`, or ten million cells and more.
     """
+
+    kind: ClassVar[str] = "ordered"
+    ordered: ClassVar[bool] = True
 
     low: int
     high: int
     clip: bool = False
     column: str | None = None
+    coding: Range = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("low", "high"):
-            bound = plain(getattr(self, name))
-            if isinstance(bound, bool) or not isinstance(bound, int) or abs(bound) >= _EXACT:
-                raise DomainError(f"{name} must be a whole number below 2^53 in size; got {bound!r}.")
-            object.__setattr__(self, name, bound)
-        if self.low > self.high:
-            raise DomainError(f"low must not exceed high; got {self.low} to {self.high}.")
-        if self.high - self.low >= 10**7:
-            raise DomainError(
-                f"the range {self.low} to {self.high} has more than ten million cells; use cut points instead."
-            )
+        coding = Range(self.low, self.high, self.clip)
         _check_column(self.column)
+        object.__setattr__(self, "low", coding.low)
+        object.__setattr__(self, "high", coding.high)
+        object.__setattr__(self, "clip", coding.clip)
+        object.__setattr__(self, "coding", coding)
 
     @property
     def values(self) -> tuple[str | int, ...]:
         """The whole numbers themselves."""
         return tuple(range(self.low, self.high + 1))
-
-    @property
-    def size(self) -> int:
-        """Number of cells."""
-        return self.high - self.low + 1
-
-    @property
-    def ordered(self) -> bool:
-        """Always."""
-        return True
 
     def position(self, value: object) -> int:
         """The cell of a whole number in the range."""
@@ -228,6 +215,10 @@ class Ordered(Attribute):
         if isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high:
             return value - self.low
         raise DomainError(f"{value!r} is not a whole number from {self.low} to {self.high}.")
+
+    def declared(self) -> dict[str, Any]:
+        """Both ends, and whether values beyond them count as the ends."""
+        return {"low": self.low, "high": self.high, "clip": self.clip}
 
 
 @final
@@ -239,24 +230,21 @@ class Binned(Attribute):
         DomainError: no cuts, cuts that are not finite numbers, or not strictly increasing.
     """
 
+    kind: ClassVar[str] = "binned"
+    ordered: ClassVar[bool] = True
+
     cuts: tuple[float, ...]
     column: str | None = None
+    coding: Cuts = field(init=False, repr=False, compare=False)
     _values: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __init__(self, cuts: Sequence[float], *, column: str | None = None) -> None:
-        points = tuple(plain(c) for c in cuts)
-        if not points:
-            raise DomainError("a binned attribute needs at least one cut point; got none.")
-        for c in points:
-            if isinstance(c, bool) or not isinstance(c, (int, float)) or not math.isfinite(c):
-                raise DomainError(f"cut points are finite numbers; got {c!r}.")
-        numbers = tuple(float(c) for c in points if not isinstance(c, str))
-        if any(a >= b for a, b in itertools.pairwise(numbers)):
-            raise DomainError(f"cut points must increase; got {list(points)}.")
+        coding = Cuts(tuple(cuts))
         _check_column(column)
-        object.__setattr__(self, "cuts", numbers)
+        object.__setattr__(self, "cuts", coding.cuts)
         object.__setattr__(self, "column", column)
-        text = [_number(c) for c in numbers]
+        object.__setattr__(self, "coding", coding)
+        text = [_number(c) for c in coding.cuts]
         middle = [f"{a} to under {b}" for a, b in itertools.pairwise(text)]
         object.__setattr__(self, "_values", (f"under {text[0]}", *middle, f"{text[-1]} or more"))
 
@@ -264,11 +252,6 @@ class Binned(Attribute):
     def values(self) -> tuple[str | int, ...]:
         """Texts such as "10000 to under 25000"."""
         return self._values
-
-    @property
-    def ordered(self) -> bool:
-        """Always."""
-        return True
 
     def position(self, value: object) -> int:
         """The bin a number falls into, or the bin with this text."""
@@ -279,9 +262,13 @@ class Binned(Attribute):
             return sum(c <= value for c in self.cuts)
         raise DomainError(f"{value!r} is neither a finite number nor one of the bins {list(self._values)}.")
 
+    def declared(self) -> dict[str, Any]:
+        """The cuts."""
+        return {"cuts": list(self.cuts)}
+
 
 def _number(x: float) -> str:
-    return str(int(x)) if x == int(x) and abs(x) < _EXACT else repr(x)
+    return str(int(x)) if x == int(x) and abs(x) < EXACT else repr(x)
 
 
 @final
@@ -309,7 +296,7 @@ class Domain(Mapping[str, Attribute]):
             if (
                 not isinstance(name, str)
                 or not name.strip()
-                or not _encodable(name)
+                or not encodable(name)
                 or any(c in name for c in '\n\r\t"\0')
             ):
                 raise DomainError(f"an attribute is named by a plain, non-empty text; got {name!r}.")
@@ -319,7 +306,9 @@ class Domain(Mapping[str, Attribute]):
                 raise DomainError(f"{name!r} and {lowered[name.lower()]!r} differ only by case; rename one.")
             lowered[name.lower()] = name
             if not isinstance(attribute, Attribute):
-                raise DomainError(f"{name!r} must be Categorical, Ordered or Binned; got {type(attribute).__name__}.")
+                raise DomainError(
+                    f"{name!r} must be an attribute: Categorical, Ordered or Binned; got {type(attribute).__name__}."
+                )
         object.__setattr__(self, "attributes", tuple(items.items()))
 
     def __getitem__(self, name: str) -> Attribute:
@@ -354,11 +343,4 @@ class Domain(Mapping[str, Attribute]):
 
 def attribute_document(a: Attribute) -> dict[str, Any]:
     """All that is declared of an attribute, as plain JSON values: equal for equal attributes, and only for them."""
-    if isinstance(a, Categorical):
-        labels = None if a.labels is None else list(a.labels)
-        return {"type": "categorical", "codes": list(a.codes), "labels": labels, "column": a.column}
-    if isinstance(a, Ordered):
-        return {"type": "ordered", "low": a.low, "high": a.high, "clip": a.clip, "column": a.column}
-    if isinstance(a, Binned):
-        return {"type": "binned", "cuts": list(a.cuts), "column": a.column}
-    raise SpecError(f"an attribute of kind {type(a).__name__} has no form in a specification.")
+    return {"type": a.kind, **a.declared(), "column": a.column}

@@ -37,7 +37,7 @@ import pandas as pd
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact, Floats
-from fitnoise.kernel.domain import plain
+from fitnoise.kernel.codings import plain
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Biased
 from fitnoise.mechanisms.finite.accuracy import accuracy

@@ -8,7 +8,9 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
-_KINDS = {
+from fitnoise.request.attributes import KINDS
+
+_WANTED = {
     "float_type": "a number",
     "int_type": "a whole number",
     "string_type": "a text",
@@ -33,11 +35,11 @@ def complaints(errors: Sequence[ErrorDetails], document: Any) -> list[str]:
     sentences: list[str] = []
     wanted: dict[tuple[str | int, ...], tuple[Any, list[str]]] = {}
     for place, e in placed:
-        if e["type"] not in _KINDS:
+        if e["type"] not in _WANTED:
             sentences.append(_explain(place, e))
-        elif not any(p[: len(place)] == place and (len(p) > len(place) or o["type"] not in _KINDS) for p, o in placed):
+        elif not any(p[: len(place)] == place and (len(p) > len(place) or o["type"] not in _WANTED) for p, o in placed):
             kinds = wanted.setdefault(place, (e["input"], []))[1]
-            kinds.append(_KINDS[e["type"]].format(**e.get("ctx", {})))
+            kinds.append(_WANTED[e["type"]].format(**e.get("ctx", {})))
     for place, (given, kinds) in wanted.items():
         sentences.append(f"{_path(place)} must be {' or '.join(dict.fromkeys(kinds))}; got {_shown(given)}")
     return sentences
@@ -61,7 +63,7 @@ def _explain(place: tuple[str | int, ...], error: ErrorDetails) -> str:
     if error["type"] == "missing":
         return f"{_path(place)} is missing"
     if error["type"].startswith("union_tag"):
-        return f"{_path((*place, 'type'))} must be 'categorical', 'ordered' or 'binned'"
+        return f"{_path((*place, 'type'))} must be {', '.join(map(repr, KINDS[:-1]))} or {KINDS[-1]!r}"
     reason = error.get("ctx", {}).get("error", error["msg"])
     return f"in {_path(place)}: {reason}" if place else str(reason)
 

@@ -11,25 +11,23 @@ Nothing is guessed: a number given as text, or true for 1, is refused, like ever
 from __future__ import annotations
 
 import contextlib
-import difflib
 import re
 import reprlib
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
 from fitnoise.algebra import operators as op
 from fitnoise.errors import FitnoiseError, SpecError
 from fitnoise.kernel.designs.questions import Aim, FiniteQuery, Question
-from fitnoise.kernel.domain import Attribute, Binned, Categorical, Domain, Ordered, attribute_document
+from fitnoise.kernel.domain import Attribute, Domain, attribute_document
 from fitnoise.kernel.units import (
     MAX_RECORDS,
     Adjacency,
@@ -40,7 +38,9 @@ from fitnoise.kernel.units import (
     PrivacyUnit,
     Region,
 )
+from fitnoise.request.attributes import AttributeSpec
 from fitnoise.request.complaints import complaints
+from fitnoise.request.parts import Part
 from fitnoise.request.publication import (
     Budget,
     CellBudgets,
@@ -66,85 +66,7 @@ from fitnoise.request.written import (
 # --- the document -----------------------------------------------------------------------------------
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _known_keys(cls, given: Any) -> Any:
-        """Name each unknown key and the key of *this* part that may have been meant."""
-        unknown = [str(k) for k in given if k not in cls.model_fields] if isinstance(given, Mapping) else []
-        if unknown:
-            told = ", ".join(_unknown(k, list(cls.model_fields)) for k in unknown)
-            raise PydanticCustomError("unknown_key", "{told}", {"told": told})
-        return given
-
-
-def _unknown(key: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(key, known, n=1)
-    return f"unknown key {key!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
-
-
-class CategoricalSpec(_Part):
-    """Unordered codes, in line or in a CSV file with a column `code` (and `label`)."""
-
-    type: Literal["categorical"]
-    codes: list[bool | int | str] | None = Field(None, description="the codes the data hold")
-    labels: list[str] | None = Field(None, description="what the tables show, one per code")
-    codes_file: str | None = Field(None, description="CSV file, relative to the specification")
-    column: str | None = Field(None, description="column of the data, if not the attribute's name")
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        if (self.codes is None) == (self.codes_file is None):
-            raise ValueError("give either codes or codes_file")
-        if self.labels is not None and (self.codes is None or len(self.labels) != len(self.codes)):
-            raise ValueError("labels go with codes, one for each")
-        return self
-
-    def build(self, folder: Path | None) -> Attribute:
-        """The attribute; SpecError when its codes are in a file and the folder is not known."""
-        if self.codes_file is not None:
-            if folder is None:
-                raise SpecError(
-                    f"codes_file = {self.codes_file!r} names a file beside the specification, and its folder is not "
-                    "known here; give the folder, or the codes themselves."
-                )
-            return Categorical.from_file(folder / self.codes_file, column=self.column)
-        codes = self.codes or []
-        if self.labels is None:
-            return Categorical(codes, column=self.column)
-        Categorical(codes)  # a repeated code would vanish silently in the mapping below
-        return Categorical(dict(zip(codes, self.labels, strict=True)), column=self.column)
-
-
-class OrderedSpec(_Part):
-    """Whole numbers from low to high."""
-
-    type: Literal["ordered"]
-    low: int
-    high: int
-    clip: bool = Field(False, description="count smaller values as low and larger ones as high")
-    column: str | None = None
-
-    def build(self, folder: Path | None) -> Attribute:
-        """The attribute."""
-        return Ordered(self.low, self.high, self.clip, self.column)
-
-
-class BinnedSpec(_Part):
-    """A number cut into bins: below the first cut, between cuts (lower end included), the last cut or more."""
-
-    type: Literal["binned"]
-    cuts: list[float]
-    column: str | None = None
-
-    def build(self, folder: Path | None) -> Attribute:
-        """The attribute."""
-        return Binned(self.cuts, column=self.column)
-
-
-class BySpec(_Part):
+class BySpec(Part):
     """A target that depends on the value of one of the table's attributes."""
 
     by: str
@@ -152,7 +74,7 @@ class BySpec(_Part):
     default: float | None = None
 
 
-class BySizeSpec(_Part):
+class BySizeSpec(Part):
     """A target that follows the size of its table: coefficient · k^power for k numbers, within limits."""
 
     coefficient: float
@@ -161,13 +83,13 @@ class BySizeSpec(_Part):
     most: float | None = None
 
 
-class PublicTotalSpec(_Part):
+class PublicTotalSpec(Part):
     """A public number of records, spread over the table: each of its k numbers is total/k on average."""
 
     total: float
 
 
-class SpanSpec(_Part):
+class SpanSpec(Part):
     """A group of consecutive values, ends included."""
 
     first: int | float | str
@@ -194,7 +116,7 @@ _Rule = Annotated[
 _Number = float | _Rule | Annotated[list[float], Field(min_length=1)]
 
 
-class TableSpec(_Part):
+class TableSpec(Part):
     """A table to publish, or all tables of a pattern, with exactly one target."""
 
     name: str | None = None
@@ -289,7 +211,7 @@ def _matrix(rows: list[list[int | float]]) -> np.ndarray[Any, Any]:
         raise SpecError("an entry of the matrix does not fit in 64 bits.") from None
 
 
-class CostSpec(_Part):
+class CostSpec(Part):
     """A privacy cost, said in exactly one way."""
 
     rho: float | str | None = Field(None, description="zCDP; a text such as '1/28' is exact")
@@ -326,7 +248,7 @@ def exact_number(text: str) -> Fraction:
     raise SpecError(f"a number such as 0.05, or a fraction such as '1/28', is needed; got {reprlib.repr(text)}.")
 
 
-class DataSpec(_Part):
+class DataSpec(Part):
     """What is publicly known of the data."""
 
     source: str = Field("default", description="name under which the ledger sums charges")
@@ -335,7 +257,7 @@ class DataSpec(_Part):
     max_records: int = Field(MAX_RECORDS, description="public bound on the number of records")
 
 
-class CellBudgetsSpec(_Part):
+class CellBudgetsSpec(Part):
     """Personal privacy: relative budgets of records, from 0 to 1, by the values of some attributes."""
 
     attributes: list[str]
@@ -367,7 +289,7 @@ class CellBudgetsSpec(_Part):
         return CellBudgets((name,), tuple(self.values.get(v, rest) for v in labels))
 
 
-class PrivacySpec(_Part):
+class PrivacySpec(Part):
     """Who is protected, and what is promised. `privacy = "pure"` is short for a table with that definition alone."""
 
     definition: Privacy = Field(
@@ -387,14 +309,14 @@ class PrivacySpec(_Part):
     free: bool = Field(False, description="refuse the release if it would raise what is spent; needs beside")
 
 
-class AccuracySpec(_Part):
+class AccuracySpec(Part):
     """How accuracy is stated and how close to the optimum a plan must be proven."""
 
     confidence: float = 0.95
     gap: float | None = Field(None, description="relative gap that must be certified")
 
 
-class ObjectiveSpec(_Part):
+class ObjectiveSpec(Part):
     """What a plan minimises."""
 
     goal: Goal = Field(
@@ -414,7 +336,7 @@ _Values = _Value | Annotated[list[_Value], Field(min_length=1)] | SpanSpec
 _Where = dict[str, _Values]
 
 
-class ProjectionSpec(_Part):
+class ProjectionSpec(Part):
     """How a small database is measured and estimated; what is left out is chosen by public simulation."""
 
     region: Literal["at-most", "exactly"] = Field("at-most", description="whether `size` is a bound or the number")
@@ -423,7 +345,7 @@ class ProjectionSpec(_Part):
     variant: Literal["full", "paper"] = Field("full", description="paper: Algorithm 1 as printed, to compare with")
 
 
-class FiniteSpec(_Part):
+class FiniteSpec(Part):
     """A question with finitely many answers, each published under pure ε beside the tables."""
 
     name: str = Field(description="of the question")
@@ -477,7 +399,7 @@ def _small(mechanism: str, size: int | None, projection: ProjectionSpec | None) 
     return SmallDatabase(size, Region(said.region), said.index, said.temperature, Variant(said.variant))
 
 
-class AlsoSpec(_Part):
+class AlsoSpec(Part):
     """Further tables of the same records, measured together with the others by a mechanism of their own."""
 
     tables: list[TableSpec] = Field(min_length=1)
@@ -517,10 +439,7 @@ class AlsoSpec(_Part):
         )
 
 
-_AttributeSpec = Annotated[CategoricalSpec | OrderedSpec | BinnedSpec, Field(discriminator="type")]
-
-
-class Spec(_Part):
+class Spec(Part):
     """A fitnoise specification."""
 
     title: str = ""
@@ -529,8 +448,8 @@ class Spec(_Part):
     accuracy: AccuracySpec = AccuracySpec()
     objective: ObjectiveSpec = ObjectiveSpec()
     budget: CostSpec | None = Field(None, description="spend exactly this; targets are then relative")
-    domain: dict[str, _AttributeSpec] = Field(min_length=1)
-    tables: list[TableSpec] = []
+    domain: dict[str, AttributeSpec] = Field(min_length=1)
+    tables: list[TableSpec] = Field([])
     mechanism: Literal["unbiased", "projection"] = Field(
         "unbiased",
         description="projection: for small databases, biased answers that some database of the size could give",
@@ -584,14 +503,13 @@ class Spec(_Part):
                 for group, values in groups.items():
                     if isinstance(values, SpanSpec):
                         with _place(f"recode.{name}.{group}"):
-                            written["recode"][name][group] = list(_group(self._ordered(name), values))
+                            written["recode"][name][group] = list(_group(self._attribute(name), values))
         return tomli_w.dumps(document)
 
-    def _ordered(self, name: str) -> Attribute:
-        spec = self.domain.get(name)
-        if not isinstance(spec, (OrderedSpec, BinnedSpec)):
-            raise SpecError(f"a group given as {{first, last}} needs an attribute with an order; {name!r} is none.")
-        return spec.build(None)
+    def _attribute(self, name: str) -> Attribute:
+        if name not in self.domain:
+            raise SpecError(f"no attribute {name!r} in the domain; it has {list(self.domain)}.")
+        return self.domain[name].build(None)
 
     def document(self) -> dict[str, Any]:
         """The document as plain JSON values, without what equals the defaults."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fitnoise.kernel.codings import plain
 from fitnoise.kernel.designs.questions import FiniteQuery, Question
-from fitnoise.kernel.domain import plain
 from fitnoise.request.publication import Budget, CellBudgets, Publication, SmallDatabase
 from fitnoise.request.targets import By, BySize, PublicTotal
 from fitnoise.request.workloads import AtMost, Family, Ranges, Recode, Table

@@ -5,20 +5,15 @@ understands and codes; the cells stream out of it and are counted in `tables`, s
 code lists come from the declared domain, never from the data. Messages of the engine are not passed on: they quote
 values.
 
-How values are read, the same from every source:
-
-* numbers in double precision; from text (CSV, Python objects) as decimal numbers, spaces around them ignored. Codes
-  that are whole numbers are compared as numbers: "1", "01" and "1.0" are the code 1.
-* text codes byte by byte: capitals, spaces and collations count. A whole number is also its decimal text.
-* true/false from text as true, t, yes, y, 1 and false, f, no, n, 0, whatever their capitals.
-* missing: null, NaN, and empty text in CSV, unless "" is a declared code. Infinite numbers are outside every domain.
+What a value means is declared in `codings`; here is the translation of the three codings, and no question about kinds
+of attributes. It differs in one thing: a whole number of more than 64 bits may become the other double beside it.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Sequence
-from functools import partial, singledispatch
+from functools import partial
 from os import PathLike
 from typing import Any, TypeVar, final
 
@@ -27,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import DataError
+from fitnoise.kernel.codings import FALSE, SPACES, TRUE, Code, Codes, Coding, Range
 from fitnoise.kernel.counting._base import Counter, Gauge, Margin, Margins, Progress
 from fitnoise.kernel.counting.files import from_path
 from fitnoise.kernel.counting.frames import from_frame
 from fitnoise.kernel.counting.sources import Records, engine, quietly
 from fitnoise.kernel.counting.tables import Tables
-from fitnoise.kernel.domain import Attribute, Binned, Categorical, Domain, Ordered
+from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import DataSource
 
 _INTEGERS = {
@@ -43,6 +39,13 @@ _INTEGERS = {
 _NUMBERS = _INTEGERS | {"FLOAT", "DOUBLE", "DECIMAL"}
 
 _TEXTS = {"VARCHAR", "ENUM", "UUID"}
+
+_FITTING: dict[type[Code], tuple[set[str], str]] = {
+    str: (_TEXTS | _INTEGERS, "texts"),
+    int: (_NUMBERS, "numbers"),
+    bool: ({"BOOLEAN"}, "true/false"),
+}
+"""Types from which codes of a kind are read without guessing, and what to call them."""
 
 _NOTHING = {"NULL"}
 """The type of a column without a single value."""
@@ -181,7 +184,8 @@ class DuckCounter(Counter):
         untyped = [self._records.untyped(p) for p in positions]
         for a, free, row in zip(attributes, untyped, rows, strict=False):  # a relation has a column even for none
             kind = _kind(row[1])
-            fitting, words = _fitting(self._domain[a])
+            coding = self._domain[a].coding
+            fitting, words = _FITTING[coding.kind if isinstance(coding, Codes) else int]
             if not free and kind not in fitting | _NOTHING:
                 raise DataError(
                     f"column {self._domain.column(a)!r} is of type {kind}; attribute {a!r} needs {words}. "
@@ -197,23 +201,13 @@ class DuckCounter(Counter):
             relation, untyped = self._relation(connection, used)
             known = self._records.known(connection) if informed else None
             connection.execute(f"SET enable_progress_bar = {str(informed and known is None).lower()}")
-            joins: list[str] = []
-            fields: list[str] = []
-            codes: dict[str, list[bytes | float | bool]] = {}
-            for i, a in enumerate(used):
-                attribute, column = self._domain[a], f"people.k{i}"
-                if isinstance(attribute, Categorical):
-                    codes[f"c{i}"] = _codes(attribute)
-                    code = _code(attribute, column, csv=self._records.header, untyped=untyped[i])
-                    if attribute.size > _LISTED:
-                        listed = f"(SELECT unnest($c{i}) AS code, unnest(range(len($c{i}))) AS cell) AS l{i}"
-                        joins.append(f"LEFT JOIN {listed} ON l{i}.code = {code}")
-                        cell = f"coalesce(l{i}.cell, -1)"
-                    else:
-                        cell = f"coalesce(list_position($c{i}, {code}), 0) - 1"
-                else:
-                    cell = _cell_expression(attribute, column)
-                fields.append(f"CAST({cell} AS {'SMALLINT' if attribute.size <= 2**15 else 'INTEGER'}) AS a{i}")
+            codings = [self._domain[a].coding for a in used]
+            fields, joins = [], []
+            for i, (coding, free) in enumerate(zip(codings, untyped, strict=True)):
+                cell, join = _cell(coding, i, csv=self._records.header, untyped=free)
+                fields.append(f"CAST({cell} AS {'SMALLINT' if coding.size <= 2**15 else 'INTEGER'}) AS a{i}")
+                joins.append(join)
+            codes = {f"c{i}": _codes(c) for i, c in enumerate(codings) if isinstance(c, Codes)}
             sql = f"SELECT {', '.join(fields) or 'nothing'} FROM {relation} AS people {' '.join(joins)}"  # noqa: S608 - no text of the domain or the data
             result = connection.execute(sql, codes)
             records, pieces = 0, max(1, _HANDED // (2048 * 4 * max(1, len(used))))
@@ -228,51 +222,44 @@ def _kind(described: str) -> str:
     return "LIST" if described.endswith("]") else described.split("(")[0].strip('"')
 
 
-@singledispatch
-def _cell_expression(attribute: Attribute, column: str) -> str:
-    raise DataError(f"attributes of kind {type(attribute).__name__} cannot be counted in a table ({column}).")
-
-
-@_cell_expression.register
-def _(attribute: Ordered, column: str) -> str:
+def _cell(coding: Coding, i: int, *, csv: bool, untyped: bool) -> tuple[str, str]:
+    """SQL for the cell of column k{i}, −1 where it is outside, and for what has to be joined to tell."""
+    column = f"people.k{i}"
+    if isinstance(coding, Codes):
+        code = _code(coding, column, csv=csv, untyped=untyped)
+        if coding.size <= _LISTED:
+            return f"coalesce(list_position($c{i}, {code}), 0) - 1", ""
+        listed = f"(SELECT unnest($c{i}) AS code, unnest(range(len($c{i}))) AS cell) AS l{i}"
+        return f"coalesce(l{i}.cell, -1)", f"LEFT JOIN {listed} ON l{i}.code = {code}"
     x = f"try_cast({column} AS DOUBLE)"
-    below, above = ("0", str(attribute.size - 1)) if attribute.clip else ("-1", "-1")
-    return (
-        f"CASE WHEN {x} IS NULL OR isnan({x}) OR isinf({x}) OR {x} <> floor({x}) THEN -1 "
-        f"WHEN {x} < {attribute.low} THEN {below} WHEN {x} > {attribute.high} THEN {above} "
-        f"ELSE CAST({x} - ({attribute.low}) AS INTEGER) END"
-    )
+    outside = f"{x} IS NULL OR isnan({x}) OR isinf({x})"
+    if isinstance(coding, Range):
+        below, above = (0, coding.size - 1) if coding.clip else (-1, -1)
+        return (
+            f"CASE WHEN {outside} OR {x} <> floor({x}) THEN -1 "
+            f"WHEN {x} < {coding.low} THEN {below} WHEN {x} > {coding.high} THEN {above} "
+            f"ELSE CAST({x} - ({coding.low}) AS INTEGER) END"
+        ), ""
+    bins = " ".join(f"WHEN {x} < CAST('{cut!r}' AS DOUBLE) THEN {cell}" for cell, cut in enumerate(coding.cuts))
+    return f"CASE WHEN {outside} THEN -1 {bins} ELSE {coding.size - 1} END", ""
 
 
-@_cell_expression.register
-def _(attribute: Binned, column: str) -> str:
-    x = f"try_cast({column} AS DOUBLE)"
-    bins = " ".join(f"WHEN {x} < CAST('{cut!r}' AS DOUBLE) THEN {i}" for i, cut in enumerate(attribute.cuts))
-    return f"CASE WHEN {x} IS NULL OR isnan({x}) OR isinf({x}) THEN -1 {bins} ELSE {len(attribute.cuts)} END"
-
-
-def _code(attribute: Categorical, column: str, *, csv: bool, untyped: bool) -> str:
+def _code(coding: Codes, column: str, *, csv: bool, untyped: bool) -> str:
     """What of a record is compared with the codes: a record equals at most one code, or it would count twice."""
-    if isinstance(attribute.codes[0], str):
+    if coding.kind is str:
         text = f"CAST({column} AS VARCHAR)"
-        if csv and "" in attribute.codes:
+        if csv and "" in coding.codes:
             text = f"coalesce({text}, '')"
         return f"encode({text})"  # bytes: a collation of the data would equate several codes
-    if isinstance(attribute.codes[0], bool):
-        word = f"lower(trim({column}))"
-        truth = f"CASE WHEN {word} IN ('true', 't', 'yes', 'y', '1') THEN true "
-        truth += f"WHEN {word} IN ('false', 'f', 'no', 'n', '0') THEN false END"
-        return truth if untyped else column
-    return f"try_cast({column} AS DOUBLE)"
+    if coding.kind is int:
+        return f"try_cast({column} AS DOUBLE)"
+    if not untyped:
+        return column
+    word = f"lower(trim({column}, '{SPACES}'))"
+    true, false = (", ".join(f"'{w}'" for w in words) for words in (TRUE, FALSE))
+    return f"CASE WHEN {word} IN ({true}) THEN true WHEN {word} IN ({false}) THEN false END"
 
 
-def _codes(attribute: Categorical) -> list[bytes | float | bool]:
+def _codes(coding: Codes) -> list[bytes | float | bool]:
     """The codes as `_code` has them."""
-    return [c.encode() if isinstance(c, str) else c if isinstance(c, bool) else float(c) for c in attribute.codes]
-
-
-def _fitting(attribute: Attribute) -> tuple[set[str], str]:
-    """DuckDB types an attribute can be read from without guessing, and what to call them."""
-    if not isinstance(attribute, Categorical) or type(attribute.codes[0]) is int:
-        return _NUMBERS, "numbers"
-    return ({"BOOLEAN"}, "true/false") if isinstance(attribute.codes[0], bool) else (_TEXTS | _INTEGERS, "texts")
+    return [c.encode() if isinstance(c, str) else c if isinstance(c, bool) else float(c) for c in coding.codes]

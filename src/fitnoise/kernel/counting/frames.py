@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Final, final
 
 import duckdb
@@ -13,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fitnoise.errors import DataError
+from fitnoise.kernel.codings import written
 from fitnoise.kernel.counting.sources import Records, engine, pick, quietly
 
 PEOPLE: Final = "fitnoise_people"
@@ -110,20 +109,9 @@ def _plain(column: pd.Series[Any]) -> Any:
     """A column the engine need not guess about."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         categories = pd.array(_plain(pd.Series(column.dtype.categories)))
+        if isinstance(categories, pd.arrays.NumpyExtensionArray):  # whose type would depend on whether any is missing
+            categories = pd.array(categories.to_numpy())
         return categories.take(column.cat.codes.to_numpy(), allow_fill=True)
     if column.dtype == np.dtype(object):
-        return pd.array([_text(x) for x in column.array], dtype="string")
+        return pd.array([written(x) for x in column.array], dtype="string")
     return column.array
-
-
-def _text(value: object) -> str | None:
-    """A Python object as CSV would hold it; None when it is missing, or neither text, number nor truth value."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (bool, np.bool_)):
-        return "true" if value else "false"
-    if isinstance(value, (numbers.Integral, Decimal)):
-        return str(value)
-    if isinstance(value, numbers.Real):
-        return repr(float(value))
-    return None

@@ -1,0 +1,299 @@
+"""Records as every kind of source holds them: what the zoo of counters is made of."""
+
+import csv
+import gzip
+import io
+import numbers
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import fitnoise as fn
+from fitnoise.kernel.domain import Attribute
+
+SECRET = "Xk7secret"  # noqa: S105 - a value that no message may repeat
+UGLY = "select * from \"people\"; drop table 'people' -- ü, ;|"
+QUOTED = "ü'\";--\n,|"
+TEXT = "str" if pd.__version__ >= "3" else "string[python]"  # what pandas makes of text on its own
+
+DECIMAL = "decimal"
+KINDS = {"string": str, "bool": bool, "double": float, "float": float, DECIMAL: Decimal}
+"""What Python calls the values of a type; those not named are whole numbers."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """An attribute with values of the data, as declared: those of every cell, and those outside the domain.
+
+    kind: the type that its column has in sources with types.
+    """
+
+    attribute: Attribute
+    kind: str
+    cells: Sequence[Sequence[Any]]
+    outside: Sequence[Any]
+
+    @property
+    def values(self):
+        return [*(v for cell in self.cells for v in cell), *self.outside]
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records by attribute, and the type of each column."""
+
+    domain: fn.Domain
+    values: dict[str, list[Any]]
+    kinds: dict[str, str]
+
+    @property
+    def columns(self):
+        return {self.domain.column(a): v for a, v in self.values.items()}
+
+    @property
+    def types(self):
+        return {self.domain.column(a): arrow_type(self.kinds[a]) for a in self.values}
+
+    def arrow(self):
+        return pa.table({c: pa.array(v, self.types[c]) for c, v in self.columns.items()})
+
+    def part(self, rows):
+        return Records(self.domain, {a: v[rows] for a, v in self.values.items()}, self.kinds)
+
+    def __len__(self):
+        return len(next(iter(self.values.values())))
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kind of source.
+
+    make: what `open_counter` takes, of records and a folder. holds: a value as the source holds it, of a sample;
+    ValueError when it cannot. table: which one of a DuckDB file.
+    """
+
+    make: Callable[[Records, Any], Any]
+    holds: Callable[[Sample, Any], Any]
+    table: str | None = None
+
+    def held(self, sample, values):
+        """Those of the values that the source can hold, as it holds them."""
+        out = []
+        for v in values:
+            try:
+                out.append(self.holds(sample, v))
+            except ValueError:
+                continue
+        return out
+
+
+def arrow_type(kind):
+    return pa.decimal128(38, 3) if kind == DECIMAL else pa.type_for_alias(kind)
+
+
+# --- what sources can hold ------------------------------------------------------------------------------
+
+
+def typed(sample, value):
+    """Values of the column's type, as they are."""
+    if value is None:
+        return None
+    if type(value) is not KINDS.get(sample.kind, int):
+        raise ValueError
+    try:
+        held = pa.scalar(value, arrow_type(sample.kind)).as_py()
+    except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError) as error:
+        raise ValueError from error
+    if held != value and value == value:  # noqa: PLR0124 - not a number
+        raise ValueError
+    return value
+
+
+def texts(_, value):
+    """CSV: everything that has a text, as that text."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = str(value) if isinstance(value, (str, numbers.Number)) else "\r"
+    if "\r" in text:  # lines would end in two ways, which is refused
+        raise ValueError
+    text.encode()  # half a letter is a ValueError too
+    return text
+
+
+def objects(_, value):
+    """Columns of Python objects: everything."""
+    return value
+
+
+def inside(sample, value):
+    """Counts have no place for what is outside."""
+    if sample.attribute.cell(value) is None:
+        raise ValueError
+    return value
+
+
+# --- files ------------------------------------------------------------------------------------------------
+
+
+def csv_text(columns, delimiter=",", end="\n", quoting=csv.QUOTE_MINIMAL):
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=delimiter, lineterminator=end, quoting=quoting)
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return out.getvalue()
+
+
+def written(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def csv_file(name, **dialect):
+    def make(records, folder):
+        content = csv_text(records.columns, **dialect).encode()
+        path = folder.joinpath(*like_columns(records, name))
+        return written(path, gzip.compress(content) if name.endswith(".gz") else content)
+
+    return Source(make, texts)
+
+
+def like_columns(records, name):
+    """Folders that look like a partition must not overwrite the columns of the file."""
+    *folders, file = name.split("/")
+    return [*(f"{c.replace('/', '')}={f}" for f, c in zip(folders, records.columns, strict=False)), file]
+
+
+def csv_parts(records, folder):
+    third = len(records) // 3
+    for i, rows in enumerate((slice(0, third), slice(third, None))):
+        written(folder / f"part {i}" / "it's; [1].csv", csv_text(records.part(rows).columns))
+    written(folder / "part 0" / "it's; 1.csv", "not,to,be,read\n")
+    return folder / "part ?" / "it's; [[]1].csv"
+
+
+def parquet(records, folder):
+    path = folder / 'it\'s "ü"; 100% [a] b?.parquet'
+    pq.write_table(records.arrow(), path)
+    pq.write_table(records.part(slice(0, 0)).arrow(), folder / 'it\'s "ü"; 100% a b?.parquet')
+    return str(path)
+
+
+def parquet_parts(records, folder):
+    third = len(records) // 3
+    for i, rows in enumerate((slice(0, third), slice(third, None))):
+        pq.write_table(records.part(rows).arrow(), folder / f"part-{i}.parquet")
+    return folder / "part-*.parquet"
+
+
+def parquet_like_columns(records, folder):
+    path = folder.joinpath(*like_columns(records, "1/2/people.pq"))
+    path.parent.mkdir(parents=True)
+    pq.write_table(records.arrow(), path)
+    return path
+
+
+def database(table, schema="main"):
+    def make(records, folder):
+        path = folder / 'it\'s; "ü".duckdb'
+        path.unlink(missing_ok=True)
+        with duckdb.connect(path) as db:
+            db.register("frame", records.arrow())
+            db.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
+            db.execute(f'CREATE TABLE "{schema}"."{table.replace(chr(34), chr(34) * 2)}" AS SELECT * FROM frame')
+            db.execute("CREATE TABLE decoy AS SELECT * FROM frame LIMIT 3")
+        return path
+
+    return Source(make, typed, table if schema == "main" else f"{schema}.{table}")
+
+
+# --- frames -----------------------------------------------------------------------------------------------
+
+
+class Stream:
+    """An Arrow stream and nothing else."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def sliced(table, n):
+    return pa.Table.from_batches(table.to_batches(max_chunksize=n), table.schema)
+
+
+def batch(records, _):
+    return pa.RecordBatch.from_arrays([c.combine_chunks() for c in records.arrow().columns], names=[*records.columns])
+
+
+def dictionary(records, _):
+    table = records.arrow()
+    columns = {
+        c: table[c] if pa.types.is_decimal(t) else table[c].dictionary_encode() for c, t in records.types.items()
+    }
+    return pa.table(columns)
+
+
+def polars(text=None):
+    """A Polars frame, its texts of another type."""
+
+    def make(records, _):
+        kinds = {}
+        for c, t in records.types.items():
+            if text is not None and t == pa.string():
+                kinds[c] = text(sorted({v for v in records.columns[c] if v is not None}))
+        return pl.from_arrow(records.arrow()).cast(kinds)
+
+    return Source(make, typed)
+
+
+def pandas(dtypes=None, holds=typed):
+    """A pandas frame, its columns of other dtypes, by type; without, as Arrow hands them over."""
+
+    def make(records, _):
+        index = np.zeros(len(records), dtype=int)  # not even unique: the index is nothing that is counted
+        columns = {}
+        for c, column in records.columns.items():
+            dtype = dtypes and dtypes(records.types[c])
+            plain = dtype in (None, "category")
+            values = pa.array(column, records.types[c]).to_pandas(integer_object_nulls=True) if plain else column
+            columns[c] = pd.Series(values, dtype=dtype)
+        return pd.DataFrame(columns).set_axis(index, axis=0)
+
+    return Source(make, holds)
+
+
+def nullable(kind):
+    """The dtypes of pandas that know missing values."""
+    if pa.types.is_decimal(kind):
+        return None
+    names = {pa.string(): "string", pa.bool_(): "boolean", pa.float64(): "Float64", pa.float32(): "Float32"}
+    return names.get(kind) or str(kind).replace("i", "I", 1).replace("uI", "UI")
+
+
+# --- counts -----------------------------------------------------------------------------------------------
+
+
+def histogram(shape=lambda counts: counts):
+    """Counts of all cells of the domain; of an attribute that is not in the records, all in its first cell."""
+
+    def make(records, _):
+        domain = records.domain
+        counts = np.zeros(domain.shape, dtype=np.int64)
+        for i in range(len(records)):
+            counts[tuple(domain[a].cell(records.values[a][i]) if a in records.values else 0 for a in domain)] += 1
+        return shape(counts)
+
+    return Source(make, inside)
