@@ -590,7 +590,7 @@ def counted(domain, cells, margins):
     return out
 
 
-def same(got, wanted):
+def same_counts(got, wanted):
     assert list(got) == list(wanted)
     for m, table in wanted.items():
         assert got[m].dtype == np.int64
@@ -620,10 +620,10 @@ def check_counter(source, records, folder):
         wanted = counted(domain, cells, margins)
         dropping.check(used)
         refusing.check(used)
-        same(dropping.count(margins), wanted)
+        same_counts(dropping.count(margins), wanted)
         bad = {a: n for a in domain if a in used and (n := int((cells[a] < 0).sum()))}
         if not bad:
-            same(refusing.count(margins), wanted)
+            same_counts(refusing.count(margins), wanted)
             continue
         done = []
         with pytest.raises(DataError) as caught:

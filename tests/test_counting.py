@@ -37,7 +37,7 @@ from fitnoise.kernel.counting import (
     tables,
 )
 from fitnoise.kernel.units import DataSource
-from laws import DROP, REFUSE, check_counter, counted, in_cells, leaks_nothing, same
+from laws import DROP, REFUSE, check_counter, counted, in_cells, leaks_nothing, same_counts
 from records import SECRET, Records, Sample, csv_text, written
 
 NAMES = {
@@ -183,7 +183,7 @@ def test_a_histogram_is_read_once():
     counts = np.arange(3)
     counter = open_counter(counts, fn.Domain(a=fn.Ordered(0, 2)), DataSource())
     counts[:] = 7
-    same(counter.count([("a",)]), {("a",): np.arange(3)})
+    same_counts(counter.count([("a",)]), {("a",): np.arange(3)})
 
 
 @pytest.mark.parametrize(
@@ -282,14 +282,14 @@ def test_drop_leaves_a_record_out_of_every_table_and_ignores_unused_attributes()
     frame = pa.table({"a": [0, 1, None, 1], "b": [0, 7, 0, 1], "c": [None, None, None, None]})
     domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Ordered(0, 1), c=fn.Ordered(0, 1))
     counter = DuckCounter.from_frame(frame, domain, DataSource(outside_domain=DROP))
-    same(
+    same_counts(
         counter.count([("a",), ("b",), ()]),
         {("a",): [1, 1] @ np.eye(2, dtype=int), ("b",): np.array([1, 1]), (): np.array(2)},
     )
-    same(counter.count([("a",)]), {("a",): np.array([1, 2])})
+    same_counts(counter.count([("a",)]), {("a",): np.array([1, 2])})
     for whole in (frame, frame.to_pandas(), pl.from_arrow(frame)):
-        same(DuckCounter.from_frame(whole, domain, DataSource()).count([()]), {(): np.array(4)})
-    same(counter.count([]), {})
+        same_counts(DuckCounter.from_frame(whole, domain, DataSource()).count([()]), {(): np.array(4)})
+    same_counts(counter.count([]), {})
     counter.check(["a", "b"])
     counter.check([])
 
@@ -731,7 +731,7 @@ def test_tables_of_a_duckdb_file_are_named_where_one_is_needed(tmp_path):
         with pytest.raises(DataError, match=r"\['main.t', 's.u', 't'\].*Nothing was read"):
             open_counter(path, domain, DataSource(table=table))
     for table in ("t", "main.t", "T", "MAIN.t"):
-        same(open_counter(path, domain, DataSource(table=table)).count([("x",)]), {("x",): np.array([0, 1])})
+        same_counts(open_counter(path, domain, DataSource(table=table)).count([("x",)]), {("x",): np.array([0, 1])})
 
 
 # --- once, alone, and without a trace --------------------------------------------------------------------
@@ -757,7 +757,7 @@ def test_the_records_are_read_once_for_all_margins():
     counter = open_counter(Counting(), DOMAIN, DataSource())
     counter.check(NAMES)
     assert given == []
-    same(counter.count(MARGINS), counted(DOMAIN, in_cells(people(spoilt=0)), MARGINS))
+    same_counts(counter.count(MARGINS), counted(DOMAIN, in_cells(people(spoilt=0)), MARGINS))
     assert given == [100, 100, 100]
 
 
@@ -842,7 +842,7 @@ def test_a_duckdb_file_with_a_log_is_read_as_it_stands_and_left_alone(tmp_path):
             written(Path(f"{copy}{suffix}"), Path(f"{path}{suffix}").read_bytes())
     before = {p: p.read_bytes() for p in (copy, Path(f"{copy}.wal"))}
     counts = open_counter(copy, fn.Domain(x=fn.Ordered(0, 1)), DataSource(table="t")).count([("x",)])
-    same(counts, {("x",): np.array([0, 5])})
+    same_counts(counts, {("x",): np.array([0, 5])})
     assert {p: p.read_bytes() for p in before} == before
 
 

@@ -20,7 +20,7 @@ import zoo
 from fitnoise.errors import DataError
 from fitnoise.kernel.counting import DuckCounter, HistogramCounter, duck, margins, open_counter, sources, tables
 from fitnoise.kernel.units import DataSource
-from laws import DROP, REFUSE, counted, in_cells, same
+from laws import DROP, REFUSE, counted, in_cells, same_counts
 from records import Stream, sliced
 from test_counting import DOMAIN, MARGINS, open_files, people
 
@@ -50,7 +50,7 @@ def test_all_sets_of_twelve_attributes_are_counted_of_the_records_inside(seed, m
         patch.setattr(tables, "BATCH", batch * 2 * 12)
         frame = Stream(sliced(pa.Table.from_pandas(frame, preserve_index=False), batch))
         got = DuckCounter.from_frame(frame, domain, DataSource(outside_domain=DROP)).count(wanted)
-    same(got, counted(domain, where, wanted))
+    same_counts(got, counted(domain, where, wanted))
 
 
 FORMS = {
@@ -84,7 +84,7 @@ def test_all_pairs_of_a_hundred_columns(form, tmp_path, rng):
         folder.mkdir()
         data = FORMS[form](frame, folder)
         counter = open_counter(data, domain, DataSource(table="t", outside_domain=DROP))
-        same(counter.count(wanted), counted(domain, where, wanted))
+        same_counts(counter.count(wanted), counted(domain, where, wanted))
     strict = open_counter(data, domain, DataSource(table="t"))
     bad = {a: n for a, cells in where.items() if (n := (cells < 0).sum())}
     numbers = ", ".join(f"{a!r} {n} (attribute {a!r})" for a, n in bad.items())
@@ -131,7 +131,7 @@ def test_how_far_the_counting_is_rises_to_one(form, policy, tmp_path, monkeypatc
     wanted = list(itertools.combinations(domain, 2))
     counter = open_counter(FORMS[form](frame, tmp_path), domain, DataSource(table="t", outside_domain=policy))
     told = []
-    same(counter.count(wanted, progress=told.append), counted(domain, where, wanted))
+    same_counts(counter.count(wanted, progress=told.append), counted(domain, where, wanted))
     assert told[-1] == 1
     assert all(a < b for a, b in itertools.pairwise(told))
     assert told[0] > 0
@@ -156,7 +156,7 @@ def test_how_far_a_histogram_is():
     wanted = list(itertools.combinations(domain, 2))
     told = []
     counter = HistogramCounter(np.ones(domain.shape, dtype=int), domain)
-    same(counter.count(wanted, told.append), {m: np.full((2, 2), 8) for m in wanted})
+    same_counts(counter.count(wanted, told.append), {m: np.full((2, 2), 8) for m in wanted})
     assert told == [*(i / 10 for i in range(1, 10)), 0.99, 1.0]
     assert counter.count([], told.append) == {}
 
@@ -164,7 +164,7 @@ def test_how_far_a_histogram_is():
 def test_counts_of_a_histogram_are_not_the_histogram():
     counter = HistogramCounter(np.arange(3), fn.Domain(a=fn.Ordered(0, 2)))
     counter.count([("a",)])["a",][:] = 7
-    same(counter.count([("a",)]), {("a",): np.arange(3)})
+    same_counts(counter.count([("a",)]), {("a",): np.arange(3)})
 
 
 class Stop(Exception):
@@ -184,7 +184,7 @@ def test_who_is_told_may_stop_the_counting(error, tmp_path):
     with pytest.raises(error, match="enough"):
         counter.count(MARGINS, stop)
     assert open_files(tmp_path) == []
-    same(counter.count(MARGINS), counted(DOMAIN, in_cells(people(spoilt=0)), MARGINS))
+    same_counts(counter.count(MARGINS), counted(DOMAIN, in_cells(people(spoilt=0)), MARGINS))
 
 
 # --- memory ----------------------------------------------------------------------------------------------
