@@ -19,7 +19,7 @@ class TableSummary:
     price: this table's share of the privacy cost at the margin, from the dual weights: making all its variances 1 %
         larger saves price × 1 % of ρ; making its margins 1 % larger saves twice that. Shares add to 1. (Of a hybrid:
         of its whole objective, and then they add to less. Of a pure plan: of the bound that is proven for it.)
-    tables: how many tables it is about: more than 1 for a pattern of them, in :attr:`Plan.parts`.
+    tables: how many tables it is about: more than 1 for a pattern of them, in :attr:`Plan.summaries`.
     """
 
     name: str

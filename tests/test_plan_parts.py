@@ -1,0 +1,150 @@
+"""Plans of several parts: tables of any mechanism and questions, measured once and charged as one."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import fitnoise as fn
+from fitnoise.errors import PlanError, ReleaseError, SpecError
+
+DOMAIN = fn.Domain(a=fn.Categorical(["x", "y", "z"]), b=fn.Ordered(0, 5))
+COUNTS = np.arange(18).reshape(3, 6) % 4
+MEDIAN = fn.FiniteQuery.median("median", "b", people=50, epsilon=Fraction(1, 2))
+
+
+def tables(*asked, **more):
+    return fn.Publication(fn.Workload(DOMAIN, list(asked)), **more)
+
+
+def both():
+    pure = tables(fn.table("b", margin=9, name="by b"), privacy="pure")
+    budget = fn.Budget(epsilon=1.0, delta=1e-6)
+    small = tables(fn.table("a", margin=9, name="few"), small=fn.SmallDatabase(50), budget=budget)
+    first = [fn.table("a", "b", margin=15), fn.table("a", prefix="b", margin=30)]
+    return tables(*first, also=(pure, small), finite=(MEDIAN,))
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return fn.plan(both())
+
+
+def test_every_part_is_planned_by_its_own_mechanism(plan):
+    assert [p.mechanism.name for p in plan.groups] == ["fit-for-use", "pure-fit-for-use", "projection"]
+    assert [p.name for p in plan.finite_summaries] == ["median"]
+    assert [t.name for t in plan.tables] == ["a by b", "a by b prefix", "by b", "few"]
+    for part in plan.groups:
+        assert 0 < part.bound <= part.value
+        alone = fn.plan(part.publication)
+        assert (alone.exact_cost, alone.bound) == (part.exact_cost, part.bound)
+
+
+def test_what_is_charged_is_the_sum_of_the_parts(plan, tmp_path):
+    losses = [p.loss for p in plan.groups]
+    assert plan.loss == sum(losses[1:], losses[0]) + plan.order.losses[-1]
+    assert plan.exact_epsilon is None
+    with fn.Ledger(tmp_path / "ledger.db") as ledger:
+        made = fn.release(plan, COUNTS, ledger=ledger)
+        assert Fraction(made.charge.rho) >= plan.exact_rho
+        assert made.charge.rho - plan.exact_rho < Fraction(1, 2**64)
+        (entry,) = ledger.entries()
+        assert set(entry.detail) >= {"sectors", "margins", "finite", "profile"}
+
+
+def test_several_parts_are_written_read_and_verified(plan, tmp_path):
+    again = fn.Plan.from_json(plan.to_json())
+    assert again.hash == plan.hash
+    made = fn.release(plan, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "release")
+    assert fn.verify(tmp_path / "release").ok
+    read = fn.Release.read(tmp_path / "release")
+    assert read == made
+    assert list(read) == ["a by b", "a by b prefix", "by b", "few"]
+    for name in read:
+        assert read[name].equals(made[name])
+    assert read.finite["median"] == made.finite["median"]
+    assert list(read["few"]) == ["a", "biased_value", "simulated_rmse", "unbiased_value", "std_error", "moe"]
+    assert read.histogram["synthetic_records"].sum() <= 50 * (1 + 1e-9)
+
+
+def test_an_altered_part_is_refused(plan):
+    text = plan.to_json()
+    first, second = (str(p.exact_cost) for p in plan.groups[:2])
+    for cost in (first, second):
+        with pytest.raises(PlanError, match="do not cost what it says"):
+            fn.Plan.from_json(text.replace(f'"{cost}"', '"1/7"', 1))
+    with pytest.raises(PlanError, match="no mechanism 'staircase'"):
+        fn.Plan.from_json(text.replace('"mechanism":"projection","strategy"', '"mechanism":"staircase","strategy"'))
+
+
+def test_numbers_of_one_kind_of_noise_are_added_up_with_an_error(plan, tmp_path):
+    made = fn.release(plan, COUNTS, ledger=tmp_path / "ledger.db")
+    single = made.sum("a by b", a="x"), made.sum("few", a="x")
+    joint = made.estimate({"a by b": np.ones((3, 6)), "few": np.ones(3)})
+    assert joint.std_error == pytest.approx(np.hypot(made.sum("a by b").std_error, made.sum("few").std_error))
+    assert all(s.moe == pytest.approx(1.959963984540054 * s.std_error) for s in (*single, joint))
+    with pytest.raises(ReleaseError, match="different kinds of noise"):
+        made.estimate({"a by b": np.ones((3, 6)), "by b": np.ones(6)})
+
+
+def test_the_tables_as_one_are_not_asked_of_several(plan):
+    for ask in ("bound", "variances", "strategy", "cost_squared"):
+        with pytest.raises(PlanError, match="3 parts for tables"):
+            getattr(plan, ask)
+
+
+def test_questions_alone_are_a_plan(tmp_path):
+    plan = fn.plan(fn.Workload(DOMAIN, []), finite=[MEDIAN])
+    assert (plan.exact_epsilon, plan.exact_rho) == (Fraction(1, 2), Fraction(1, 8))
+    made = fn.release(plan, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "release")
+    assert made.charge.epsilon == Fraction(1, 2)
+    assert fn.verify(tmp_path / "release").ok
+    assert sorted(p.name for p in (tmp_path / "release").iterdir()) == [
+        "finite.csv", "finite.parquet", "plan.json", "release.json", "tables",
+    ]  # fmt: skip
+    assert fn.Release.read(tmp_path / "release").finite == made.finite
+
+
+def test_a_specification_says_it(plan):
+    text = fn.Spec.of(both()).to_toml()
+    assert text.count("[[also]]") == 2
+    again = fn.Spec.from_toml(text).publication()
+    assert again == both()
+    alone = 'finite = [{name = "n", query = "count", people = 9, epsilon = 1}]\n[domain.a]\ntype = "categorical"\n'
+    assert not fn.Spec.from_toml(alone + 'codes = ["x"]').publication().groups
+
+
+def test_a_cap_is_for_all_parts(plan):
+    wanted = replace(both(), cap=fn.Budget(rho=plan.groups[0].exact_rho * 2))
+    with pytest.raises(fn.FitnoiseError, match="more than the cap"):
+        fn.plan(wanted)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (tables, "tables or for questions"),
+        (lambda: tables(finite=(MEDIAN,), also=(tables(fn.table("b", margin=1)),)), "no further ones"),
+        (lambda: tables(finite=(MEDIAN,), budget=fn.Budget(rho=1)), "no budget"),
+        (lambda: tables(fn.table("b", margin=1), also=(tables(fn.table("b", margin=2)),)), "given twice"),
+        (
+            lambda: tables(fn.table("b", margin=1), also=(tables(fn.table("a", margin=2), finite=(MEDIAN,)),)),
+            "said once for all",
+        ),
+        (
+            lambda: tables(
+                fn.table("b", margin=1), also=(tables(fn.table("a", margin=2), source=fn.DataSource("other")),)
+            ),
+            "the same records",
+        ),
+        (
+            lambda: tables(fn.table("b", margin=1), privacy="auto", also=(tables(fn.table("a", margin=2)),)),
+            "which privacy it promises",
+        ),
+        (lambda: tables(fn.table("b", margin=1, name="median"), finite=(MEDIAN,)), "given twice"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(make, said):
+    with pytest.raises(SpecError, match=said):
+        make()
