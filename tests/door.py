@@ -10,7 +10,7 @@ import numpy as np
 class Replay:
     """The same draws for every run, and a record of what was asked for and given, in order.
 
-    seed: chooses the draws; None stands for no noise at all.
+    seed: chooses the draws; None stands for no noise at all. draws: gives so many draws of one scale in their place.
 
     Attributes:
         asked: (kind, scale, size) of noise that is added; (kind, all that is public of it) of one draw of an output.
@@ -18,11 +18,11 @@ class Replay:
         laws: (kind, arguments) of outputs that were drawn: what their probabilities follow from.
     """
 
-    def __init__(self, seed=None):
+    def __init__(self, seed=None, draws=None):
         self.seed, self.asked, self.drawn, self.laws = seed, [], [], []
+        self.draws = draws or self._replayed
 
-    def draws(self, scale, size):
-        """So many draws of one scale. Tests that need others override this alone."""
+    def _replayed(self, scale, size):
         if self.seed is None:
             return np.zeros(size, dtype=np.int64)
         rng = np.random.default_rng([self.seed, size, int(scale * 1024) % 2**31])

@@ -38,7 +38,6 @@ from fitnoise.algebra import rules
 from fitnoise.errors import DataError, PlanError
 from fitnoise.interfaces.render import document, lines
 from fitnoise.kernel import measure as measuring
-from fitnoise.kernel import noise
 from fitnoise.kernel.counting import HistogramCounter, Tally, maximal, open_counter
 from fitnoise.kernel.designs import sectors as sector_designs
 from fitnoise.kernel.designs.answers import Answer
@@ -223,34 +222,10 @@ def check_accuracy(plan):
             assert (stated / c).max() == pytest.approx(plan.relaxation, rel=EXACT)
 
 
-class Replayed:
-    """The noise door, replayed: the same draws for every run, recorded."""
-
-    def __init__(self, seed=None):
-        self.seed = seed
-
-    def __call__(self, scale, size):
-        if self.seed is None:
-            return np.zeros(size, dtype=np.int64)
-        rng = np.random.default_rng([self.seed, size, int(scale * 1024) % 2**31])
-        return np.rint(rng.normal(0, scale, size)).astype(np.int64)
-
-
-def each(draw):
-    """The batch form of the noise door, drawing sector by sector through another."""
-
-    def together(scales, sizes):
-        parts = [draw(float(s), int(n)) for s, n in zip(scales, sizes, strict=True)]
-        return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
-
-    return together
-
-
-def measured(plan, counts, monkeypatch, seed=None):
-    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(seed)))
-    monkeypatch.setattr(noise, "discrete_laplaces", each(Replayed(seed)))
+def measured(plan, counts, door):
     with fn.Ledger(":memory:") as ledger:
-        return measuring.measure(plan.order, HistogramCounter(counts, plan.publication.workload.domain), ledger)
+        counter = HistogramCounter(counts, plan.publication.workload.domain)
+        return measuring.measure(plan.order, counter, ledger, door=door)
 
 
 def released(plan, data, **more):
@@ -259,12 +234,12 @@ def released(plan, data, **more):
         return fn.release(plan, data, ledger=ledger, **more)
 
 
-def check_mechanism(plan, rng, monkeypatch):
+def check_mechanism(plan, rng):
     """Exact transforms, neighbours, unbiased consistent tables, exact covariances."""
     workload = plan.publication.workload
     domain = workload.domain
     counts = rng.integers(0, 50, size=domain.shape)
-    quiet = measured(plan, counts, monkeypatch)
+    quiet = measured(plan, counts, Replay())
     shift = plan.decomposition.query_shift
 
     # without noise, every table is the truth
@@ -282,7 +257,7 @@ def check_mechanism(plan, rng, monkeypatch):
     for cell in rng.choice(domain.size, size=min(5, domain.size), replace=False):
         more = counts.copy()
         more.flat[cell] += 1
-        other = measured(plan, more, monkeypatch)
+        other = measured(plan, more, Replay())
         moved = Fraction(0)
         power = 1 if isinstance(plan.strategy, PureStrategy) else 2
         for s, y, y2 in zip(scales, split(plan, quiet.answers[0]), split(plan, other.answers[0]), strict=True):
@@ -297,10 +272,10 @@ def check_mechanism(plan, rng, monkeypatch):
     assert [int(x) for y in quiet.answers[0] for x in y] == [int(x) for x in exact]
 
     # replayed noise is added as it is
-    noisy = measured(plan, counts, monkeypatch, seed=3)
-    replay = Replayed(3)
-    for s, y, z in zip(scales, split(plan, quiet.answers[0]), split(plan, noisy.answers[0]), strict=True):
-        assert [int(b) - int(a) for a, b in zip(y, z, strict=True)] == replay(s, len(y)).tolist()
+    door = Replay(3)
+    noisy = measured(plan, counts, door)
+    pairs = zip(quiet.answers[0], noisy.answers[0], strict=True)
+    assert [int(b) - int(a) for y, z in pairs for a, b in zip(y, z, strict=True)] == door.drawn
 
     # any linear combinations have the covariance of the dense computation
     combos = []
@@ -438,6 +413,8 @@ def check_loss(design, adjacency, rng, *, exact=False):
 def check_noise(design, adjacency, loss, tables, near, runs, *, exact):
     """Of noise that is added: what is lost, and what is lost by cell, is the largest distance of the answers."""
     kinds, scales, sizes = zip(*runs[0][1].asked, strict=True)
+    assert [len(y) for y in runs[0][0]] == list(design.lengths)
+    assert np.array_equal(np.repeat(scales, sizes), np.repeat(design.scales, design.portions))
     (kind,) = set(kinds)
     pure = kind == "laplace"
     rates = [1 / Fraction(s) if pure else 1 / (2 * Fraction(s) ** 2) for s in scales]

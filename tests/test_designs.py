@@ -1,6 +1,8 @@
 """What can be measured costs what it moves: one law for every design there is."""
 
+import copy
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from conftest import zoo_plan
 from designs import of_margins, of_sectors, over
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.designs import margins, sectors
+from fitnoise.kernel.designs.graphs import Box, Complete, QueryGraph, Simplex
 from laws import check_design, check_loss
 
 ANSWERS = sorted(set(zoo.DESIGNS) - set(zoo.TABLES))
@@ -82,6 +85,28 @@ def test_an_answer_for_other_neighbours_is_refused_or_covers_them(name, neighbou
             except (PlanError, WorkloadError):
                 continue
             check_loss(own(), of, rng)
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "structure"),
+    [
+        ("sum by tight constraints", range(-3, 4), Box((7,), (1,))),
+        ("sum by tight constraints without a table", range(-3, 4), Box((7,), (3,))),
+        ("sum by tight constraints", range(7), Box((7,), (2,))),
+        ("sum by tight constraints", range(-3, 4), Complete(7)),
+        ("sum by tight constraints", range(-3, 5), Box((8,), (2,))),
+        ("counts of everyone by geometric noise", None, Simplex(np.array([[k, 9 - k] for k in range(10)]))),
+    ],
+)
+def test_a_mechanism_for_another_graph_is_refused(name, labels, structure):
+    """Other steps, other results, other edges: what was proven of it was proven of something else."""
+    of = zoo.ADJACENCIES["add or remove"]
+    design = zoo.DESIGNS[name](of)
+    mechanism = copy.copy(design.mechanism)
+    other = QueryGraph(mechanism.graph.results if labels is None else labels, structure)
+    vars(mechanism)["graph"] = other
+    with pytest.raises(PlanError, match="not those of its questions"):
+        replace(design, mechanism=mechanism).loss(of)
 
 
 def test_integers_too_large_to_be_compared_are_not_priced_for_replacing():

@@ -16,15 +16,15 @@ from charges import loss
 from conftest import zoo_plan
 from dense import cell_order, strategy_matrix
 from designs import remade
+from door import Replay
 from fitnoise.errors import BudgetExceeded, GapNotReached, LedgerError, PlanError, SpecError
 from fitnoise.kernel import measure as measuring
-from fitnoise.kernel import noise
 from fitnoise.kernel.counting import HistogramCounter
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.profiles import Charged, Profile, joint
 from fitnoise.planning import free as room
 from fitnoise.planning.plan import Plan
-from laws import Replayed, check_mechanism, check_plan, each
+from laws import check_mechanism, check_plan
 from tolerances import EXACT, GAP
 
 STEP = Fraction(1, 2**64)
@@ -128,18 +128,14 @@ def profile_of(plan):
     return plan.order.charged().profile
 
 
-def counted(plan, ledger):
+def counted(plan, ledger, door=None):
     domain = plan.publication.workload.domain
-    return measuring.measure(plan.order, HistogramCounter(np.zeros(domain.shape, dtype=int), domain), ledger)
+    counter = HistogramCounter(np.zeros(domain.shape, dtype=int), domain)
+    return measuring.measure(plan.order, counter, ledger, door=door or Replay())
 
 
 def spent(ledger, plan):
     return ledger.balance(plan.order.account).spent
-
-
-@pytest.fixture(autouse=True)
-def quiet(monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed()))
 
 
 # --- nobody pays more -----------------------------------------------------------------------------------------
@@ -215,12 +211,11 @@ def test_plans_that_were_counted_apart_are_composed():
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_without_the_charges_it_stands_beside_nothing_is_charged(case, monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussians", each(lambda *_: pytest.fail("noise was drawn")))
+def test_without_the_charges_it_stands_beside_nothing_is_charged(case):
     plan = made(case)
     with Ledger(":memory:") as ledger:
         with pytest.raises(LedgerError, match=r"no charge of .* is for the plan .*nothing was charged"):
-            counted(plan, ledger)
+            counted(plan, ledger, Replay(draws=lambda *_: pytest.fail("noise was drawn")))
         assert ledger.entries() == []
 
 
@@ -329,9 +324,9 @@ def test_the_order_of_attributes_and_new_attributes_do_not_matter():
         assert total == joint(map(profile_of, bases(case)))
 
 
-def test_its_mechanism_is_one_like_all_others(rng, monkeypatch):
+def test_its_mechanism_is_one_like_all_others(rng):
     for case in ("columns out of order", "two of different structure"):
-        check_mechanism(alongside(made(case)), rng, monkeypatch)
+        check_mechanism(alongside(made(case)), rng)
 
 
 # --- documents, releases --------------------------------------------------------------------------------------

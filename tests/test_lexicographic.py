@@ -350,8 +350,8 @@ def test_refined_plan_laws(name):
 
 
 @pytest.mark.parametrize("name", ["columns out of order", "wide targets"])
-def test_refined_mechanism_laws(name, rng, monkeypatch):
-    check_mechanism(fn.plan(zoo.WORKLOADS[name](), refine=True), rng, monkeypatch)
+def test_refined_mechanism_laws(name, rng):
+    check_mechanism(fn.plan(zoo.WORKLOADS[name](), refine=True), rng)
 
 
 def test_a_budget_and_a_unit_scale_the_refined_profile():

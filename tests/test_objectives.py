@@ -112,8 +112,8 @@ def test_total_error_laws(name, objective):
 
 
 @pytest.mark.parametrize("name", ["five structured cells", "crossed", "all ranges"])
-def test_total_error_mechanisms(name, rng, monkeypatch):
-    check_mechanism(fn.plan(zoo.WORKLOADS[name](), objective=TOTALS[1]), rng, monkeypatch)
+def test_total_error_mechanisms(name, rng):
+    check_mechanism(fn.plan(zoo.WORKLOADS[name](), objective=TOTALS[1]), rng)
 
 
 @pytest.mark.parametrize("objective", TOTALS, ids=lambda o: o.weights)
@@ -246,9 +246,9 @@ def test_cell_budget_laws(name):
 
 
 @pytest.mark.parametrize("name", ["five structured cells", "marginals", "crossed"])
-def test_cell_budget_mechanisms(name, rng, monkeypatch):
+def test_cell_budget_mechanisms(name, rng):
     workload = zoo.WORKLOADS[name]()
-    check_mechanism(fn.plan(workload, cell_budgets=some_budgets(workload)), rng, monkeypatch)
+    check_mechanism(fn.plan(workload, cell_budgets=some_budgets(workload)), rng)
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -338,8 +338,8 @@ def test_replace_one_laws(name, how):
 
 
 @pytest.mark.parametrize("name", ["five structured cells", "all ranges", "reals of low rank"])
-def test_replace_one_mechanisms(name, rng, monkeypatch):
-    check_mechanism(fn.plan(zoo.WORKLOADS[name](), unit=SWAP), rng, monkeypatch)
+def test_replace_one_mechanisms(name, rng):
+    check_mechanism(fn.plan(zoo.WORKLOADS[name](), unit=SWAP), rng)
 
 
 @pytest.mark.parametrize(
@@ -404,7 +404,7 @@ def test_820_ranges_of_40_values_are_planned_as_their_matrix_is(more, monkeypatc
     plan = fn.plan(ranges_of_40(), gap=GAP, **more)
     assert layouts(plan.decomposition)[0].queries.shape == (820, 40)
     check_plan(plan)
-    check_mechanism(plan, rng, monkeypatch)
+    check_mechanism(plan, rng)
     check_against_matrices(plan, monkeypatch)
     same(plan, fn.plan(ranges_of_40(), gap=GAP, **more))
 

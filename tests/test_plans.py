@@ -5,5 +5,5 @@ def test_plan_laws(any_plan):
     check_plan(any_plan)
 
 
-def test_mechanism_laws(any_plan, rng, monkeypatch):
-    check_mechanism(any_plan, rng, monkeypatch)
+def test_mechanism_laws(any_plan, rng):
+    check_mechanism(any_plan, rng)

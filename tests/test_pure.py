@@ -52,10 +52,10 @@ def planned(name, **more):
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_pure_plans_obey_the_laws(name, monkeypatch):
+def test_pure_plans_obey_the_laws(name):
     plan = planned(name)
     check_plan(plan, gap=FAR)
-    check_mechanism(plan, np.random.default_rng(5), monkeypatch)
+    check_mechanism(plan, np.random.default_rng(5))
 
 
 @pytest.mark.parametrize("neighbours", list(fn.Neighbours))
@@ -75,10 +75,10 @@ def test_units_of_several_records_and_replaced_ones_are_charged_exactly(neighbou
 
 @pytest.mark.parametrize("name", ["marginals", "five structured cells", "prefix", "integers of low rank"])
 @pytest.mark.parametrize("weights", list(fn.ErrorWeights))
-def test_total_error(name, weights, monkeypatch):
+def test_total_error(name, weights):
     plan = planned(name, objective=fn.Objective(fn.Goal.TOTAL_ERROR, weights))
     check_plan(plan, gap=FAR)
-    check_mechanism(plan, np.random.default_rng(5), monkeypatch)
+    check_mechanism(plan, np.random.default_rng(5))
 
 
 @pytest.mark.parametrize("name", ["marginals", "crossed", "prefix"])
@@ -153,22 +153,6 @@ def test_epsilon_by_hand():
     assert s.unit_epsilon(Adjacency(fn.PrivacyUnit("person", 4))) == Fraction(40, 8)
     assert 2 * s.loss(Adjacency()).rho == Fraction(100, 64)
     assert s.lengths == (2, 3, 6)
-
-
-def test_replacing_a_record_may_cost_as_little_as_nothing():
-    """Only the total is asked: it does not move."""
-    assert strategy(((), [[2, 2]])).step(fn.Neighbours.REPLACE_ONE) == 0
-    assert strategy(((), [[2, 2]])).step(fn.Neighbours.ADD_OR_REMOVE_ONE) == 2
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_distances_of_sparse_and_full_rows_agree(sparse):
-    rng = np.random.default_rng(3)
-    rows = rng.integers(-9, 10, size=(12, 30)) * (rng.uniform(size=(12, 30)) < (0.1 if sparse else 0.9))
-    rows = rows[rows.any(axis=1)]
-    s = PureStrategy(over((), 30), (MeasuredMargin((), rows),), 4.0)
-    expected = max(int(np.abs(a - b).sum()) for a in rows.T for b in rows.T)
-    assert s.step(fn.Neighbours.REPLACE_ONE) == expected
 
 
 def test_filling_raises_cheaper_cells_for_nothing():

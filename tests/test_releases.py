@@ -17,6 +17,7 @@ import pytest
 import fitnoise as fn
 from dense import split, with_sectors, workload_matrix
 from designs import plan_of
+from door import Replay
 from fitnoise import publishing
 from fitnoise.errors import BudgetExceeded, DataError, LedgerError, PlanError, ReleaseError
 from fitnoise.kernel import noise
@@ -24,7 +25,7 @@ from fitnoise.reading import release as releases
 from fitnoise.reading.files import engine, read_parquet
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import slug
-from laws import Replayed, each, released
+from laws import released
 from tolerances import EXACT
 
 NOTHING = "Nothing was measured and nothing was charged."
@@ -70,7 +71,7 @@ COUNTS = np.arange(30).reshape(3, 2, 5)
 
 @pytest.fixture
 def made(monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(5)))
+    monkeypatch.setattr(noise, "discrete_gaussians", Replay(5).discrete_gaussians)
     return released(SMALL, COUNTS)
 
 
@@ -125,10 +126,10 @@ def test_margins_are_those_of_each_table_and_within_its_target(made):
 
 def test_values_are_the_truth_plus_noise_and_may_be_negative(monkeypatch):
     truth = workload_matrix(SMALL.publication.workload) @ COUNTS.ravel()
-    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed()))
+    monkeypatch.setattr(noise, "discrete_gaussians", Replay().discrete_gaussians)
     quiet = released(SMALL, COUNTS)
     np.testing.assert_allclose(np.concatenate([f["value"] for f in quiet.values()]), truth, atol=1e-6)
-    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(5)))
+    monkeypatch.setattr(noise, "discrete_gaussians", Replay(5).discrete_gaussians)
     nobody = released(SMALL, np.zeros_like(COUNTS))
     someone = released(SMALL, COUNTS)
     below = np.concatenate([f["value"] for f in nobody.values()])
@@ -332,7 +333,7 @@ EVERY = [*PAIRS, "total", "cumulated: région by age prefix", "cumulated: sex by
 
 @pytest.fixture
 def many(monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(5)))
+    monkeypatch.setattr(noise, "discrete_gaussians", Replay(5).discrete_gaussians)
     return released(PATTERNS, COUNTS)
 
 
@@ -406,7 +407,7 @@ def test_files_are_written_for_the_tables_asked_for(many, tmp_path, asked, got):
 
 
 def test_a_release_writes_the_tables_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(5)))
+    monkeypatch.setattr(noise, "discrete_gaussians", Replay(5).discrete_gaussians)
     made = {}
     for name, chosen in (("all", None), ("none", []), ("two", ["total", "age by sex"])):
         made[name] = fn.release(
@@ -490,7 +491,7 @@ def test_tables_that_cannot_be_written_are_refused_first(tmp_path, many, chosen,
 
 
 def written(plan, data, folder, monkeypatch, seed=7):
-    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(seed)))
+    monkeypatch.setattr(noise, "discrete_gaussians", Replay(seed).discrete_gaussians)
     fn.release(plan, data, ledger=folder.with_suffix(".db"), directory=folder)
     return files(folder)
 
@@ -654,7 +655,7 @@ def test_a_table_of_a_database_may_be_named_at_the_end(tmp_path):
 @pytest.mark.parametrize("accident", [OSError, KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize("moment", ["_write", "write_parquet", "csv_text"])
 def test_an_accident_while_writing_leaves_the_charge_and_nothing_else(tmp_path, monkeypatch, moment, accident):
-    monkeypatch.setattr(noise, "discrete_gaussians", each(lambda scale, size: arm() or Replayed(1)(scale, size)))
+    monkeypatch.setattr(noise, "discrete_gaussians", lambda *asked: arm() or Replay(1).discrete_gaussians(*asked))
 
     def arm():  # the rehearsal went well; the next write fails
         def fail(*_args, **_kwargs):
@@ -675,12 +676,12 @@ def test_an_accident_while_writing_leaves_the_charge_and_nothing_else(tmp_path, 
 
 
 def test_a_place_taken_meanwhile_is_not_overwritten(tmp_path, monkeypatch):
-    def slow(scale, size):
+    def slow(*asked):
         (tmp_path / "r").mkdir(exist_ok=True)
         (tmp_path / "r" / "theirs").touch()
-        return Replayed(1)(scale, size)
+        return Replay(1).discrete_gaussians(*asked)
 
-    monkeypatch.setattr(noise, "discrete_gaussians", each(slow))
+    monkeypatch.setattr(noise, "discrete_gaussians", slow)
     with pytest.raises(ReleaseError, match=r"'r' cannot be put in place .*the charge stays"):
         fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
     assert list(files(tmp_path / "r")) == ["theirs"]

@@ -17,6 +17,7 @@ from scipy import stats
 import fitnoise as fn
 import zoo
 from dense import sectors_of
+from door import Replay
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
@@ -29,7 +30,7 @@ from fitnoise.mechanisms.gaussian.formulation import Formulation
 from fitnoise.solving import combined, lexicographic, sectors
 from fitnoise.solving.certificates import Terms
 from fitnoise.solving.sectors import decompose
-from laws import Replayed, check_mechanism, check_plan, each
+from laws import check_mechanism, check_plan
 from tolerances import SIGNIFICANCE
 
 GAP = 1e-6
@@ -117,8 +118,7 @@ def test_any_small_pattern_obeys_the_laws(workload, seed):
     """Against dense matrices over the whole domain: bound, price, variances, transforms, covariances."""
     plan = fn.plan(workload, gap=GAP)
     check_plan(plan)
-    with pytest.MonkeyPatch.context() as patch:
-        check_mechanism(plan, np.random.default_rng(seed), patch)
+    check_mechanism(plan, np.random.default_rng(seed))
     single = decompose(written_out(workload))
     whole = decompose(workload)
     assert [s.attributes for s in sectors_of(whole)] == [s.attributes for s in sectors_of(single)]
@@ -195,16 +195,20 @@ def wide():
     return fn.plan(fn.Workload(domain, [fn.all_tables(k, list(domain), std_error=4 * k) for k in (1, 2)]), gap=GAP)
 
 
+def measured(plan, frame, **door):
+    counter = open_counter(frame, plan.publication.workload.domain, fn.DataSource())
+    with fn.Ledger(":memory:") as ledger:
+        return measuring.measure(plan.order, counter, ledger, **door)
+
+
 def people(domain, count, rng):
     return pd.DataFrame({a: rng.integers(0, domain[a].size, count) for a in domain})
 
 
-def test_every_table_of_a_wide_domain_is_rebuilt_without_noise(wide, rng, monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed()))
+def test_every_table_of_a_wide_domain_is_rebuilt_without_noise(wide, rng):
     domain = wide.publication.workload.domain
     frame = people(domain, 500, rng)
-    with fn.Ledger(":memory:") as ledger:
-        made = measuring.measure(wide.order, open_counter(frame, domain, fn.DataSource()), ledger)
+    made = measured(wide, frame, door=Replay())
     rebuilt = reconstruct.Rebuilt(wide, made.answers[0])
     for name in ("a3", "a0 by a1", "a7 by a29", "a28 by a29"):
         shown = wide.publication.workload[name].attributes
@@ -220,8 +224,7 @@ def test_every_table_of_a_wide_domain_is_rebuilt_without_noise(wide, rng, monkey
 def test_tables_agree_on_what_they_share(wide, rng):
     domain = wide.publication.workload.domain
     frame = people(domain, 2000, rng)
-    with fn.Ledger(":memory:") as ledger:
-        made = measuring.measure(wide.order, open_counter(frame, domain, fn.DataSource()), ledger)
+    made = measured(wide, frame)
     rebuilt = reconstruct.Rebuilt(wide, made.answers[0])
     for a, b in combinations(("a4", "a11", "a23"), 2):
         both = rebuilt.table(f"{a} by {b}")
@@ -230,16 +233,10 @@ def test_tables_agree_on_what_they_share(wide, rng):
         assert both.sum() == pytest.approx(rebuilt.table("a0").sum(), abs=1e-9 * len(frame))
 
 
-def test_one_record_moves_the_answers_by_its_price(wide, rng, monkeypatch):
+def test_one_record_moves_the_answers_by_its_price(wide, rng):
     """Neighbours, through the whole counting pipeline; the price of this many scales is rounded up by 2⁻⁸⁰ at most."""
-    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed()))
-    domain = wide.publication.workload.domain
-    frame = people(domain, 50, rng)
-    with fn.Ledger(":memory:") as ledger:
-        one, other = (
-            measuring.measure(wide.order, open_counter(f, domain, fn.DataSource()), ledger).answers[0]
-            for f in (frame, frame.iloc[1:])
-        )
+    frame = people(wide.publication.workload.domain, 50, rng)
+    one, other = (measured(wide, f, door=Replay()).answers[0] for f in (frame, frame.iloc[1:]))
     moved = Fraction(0)
     for g, y, z in zip(wide.strategy.groups, one, other, strict=True):
         starts = np.cumsum(g.answers) - g.answers

@@ -12,6 +12,7 @@ from scipy import stats
 
 import fitnoise as fn
 from designs import remade
+from door import Replay
 from fitnoise.errors import DataError, PlanError, ReleaseError, SpecError, WorkloadError
 from fitnoise.interfaces.cli import main
 from fitnoise.kernel import noise
@@ -28,7 +29,6 @@ from fitnoise.request.publication import Setting, SmallDatabase
 from fitnoise.solving.certificates import Evidence
 from fitnoise.solving.row_space import row_space
 from fitnoise.solving.sectors import decompose
-from laws import Replayed, each
 
 SIGNIFICANCE = 1e-6
 BUDGET = fn.Budget(epsilon=1.0, delta=1e-6)
@@ -278,7 +278,7 @@ def test_the_charge_is_that_of_the_integers(tmp_path, rng):
 @pytest.mark.parametrize("small", [{"temperature": 0.0}, {}, {"region": "exactly"}, {"temperature": 0.1, "index": 4}])
 def test_without_noise_the_truth_is_released(small, tmp_path, rng, monkeypatch):
     """Noise that is nothing: the unbiased answers are the true ones, and nearest answers are as well."""
-    monkeypatch.setattr(noise, "discrete_gaussians", lambda scales, sizes: np.zeros(int(sizes.sum()), dtype=np.int64))
+    monkeypatch.setattr(noise, "discrete_gaussians", Replay().discrete_gaussians)
     plan = planned("mixed", **small)
     data = people(rng, plan.publication.workload.domain, SIZE)
     made = fn.release(plan, data, ledger=tmp_path / "l.sqlite")
@@ -291,11 +291,11 @@ def test_without_noise_the_truth_is_released(small, tmp_path, rng, monkeypatch):
 
 
 def test_neighbouring_data_differ_in_noisy_answers_alone(tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(3)))
+    monkeypatch.setattr(noise, "discrete_gaussians", Replay(3).discrete_gaussians)
     plan = planned("mixed", index=4, temperature=0.05)
     data = people(rng, plan.publication.workload.domain, 100)
     for i, x in enumerate((data, data.drop(index=7))):
-        monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(3)))
+        monkeypatch.setattr(noise, "discrete_gaussians", Replay(3).discrete_gaussians)
         fn.release(plan, x, ledger=tmp_path / f"{i}.sqlite", directory=tmp_path / str(i))
     one, other = (
         {p.relative_to(f).as_posix(): p.read_bytes() for p in f.rglob("*") if p.is_file()}

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 
 import fitnoise as fn
 import zoo
+from door import Replay
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel import noise
 from fitnoise.planning.plan import Plan
 from fitnoise.reading import release as releases
 from fitnoise.reading.files import engine, read_parquet, write_parquet
-from laws import Replayed, check_plan, each, released
+from laws import check_plan, released
 
 PLAN = fn.plan(
     fn.Workload(
@@ -45,7 +46,7 @@ def good(tmp_path_factory):
     folder = tmp_path_factory.mktemp("good") / "release"
     counts = np.arange(24).reshape(3, 2, 4)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(noise, "discrete_gaussians", each(Replayed(2)))
+        patch.setattr(noise, "discrete_gaussians", Replay(2).discrete_gaussians)
         released(PLAN, counts, directory=folder)
     return folder
 
@@ -87,7 +88,7 @@ def test_a_release_and_its_plan_are_accepted(good):
 
 
 def test_every_kind_of_plan_and_release_is_accepted(any_plan, rng, tmp_path, monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(4)))
+    monkeypatch.setattr(noise, "discrete_gaussians", Replay(4).discrete_gaussians)
     counts = rng.integers(0, 10, size=any_plan.publication.workload.domain.shape)
     released(any_plan, counts, directory=tmp_path / "r")
     assert failing(tmp_path / "r") == {}
@@ -95,7 +96,7 @@ def test_every_kind_of_plan_and_release_is_accepted(any_plan, rng, tmp_path, mon
 
 @pytest.mark.parametrize("counts", [np.zeros((3, 2, 4), dtype=int), np.full((3, 2, 4), 10**10)], ids=["none", "many"])
 def test_negative_and_huge_values_are_accepted(counts, tmp_path, monkeypatch):
-    monkeypatch.setattr(noise, "discrete_gaussians", each(Replayed(4)))
+    monkeypatch.setattr(noise, "discrete_gaussians", Replay(4).discrete_gaussians)
     made = released(PLAN, counts, directory=tmp_path / "r")
     values = np.concatenate([f["value"] for f in made.values()])
     assert (values < 0).any() if not counts.any() else (values > 10**9).all()
@@ -315,7 +316,7 @@ def pattern_releases(tmp_path_factory):
     """The same noisy answers with files for all tables, for some, and for none."""
     root = tmp_path_factory.mktemp("patterns")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(noise, "discrete_gaussians", each(Replayed(2)))
+        patch.setattr(noise, "discrete_gaussians", Replay(2).discrete_gaussians)
         made = released(PATTERNS, np.arange(24).reshape(3, 2, 4))
     return {name: made.write(root / name, tables=t) for name, t in (("all", None), ("some", SOME), ("none", []))}
 

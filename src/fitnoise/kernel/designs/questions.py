@@ -261,15 +261,13 @@ class FiniteQuery:
             attribute = domain[self._asked]
             assert isinstance(attribute, Ordered)  # noqa: S101 - checked before
             values, some = [attribute.low, attribute.high], bool(self.where)
-        fixed = of.fixes_size
-        adds = [*values, 0] if some or not fixed else values
+        adds = [*values, 0] if some or not of.fixes_size else values  # 0: what is not there
         low, high = min(adds), max(adds)
-        step = high - low if fixed else max(abs(low), abs(high), high - low)
-        if not step:
+        if low == high:
             raise WorkloadError(
                 f"the answer to {self.name!r} follows from the number of records, which is public: publish it as it is."
             )
-        return Question.SUM, self.people * low, self.people * high, step
+        return Question.SUM, self.people * low, self.people * high, high - low
 
     def _disjoint(self, domain: Domain) -> bool:
         """Whether no record meets two conditions."""
