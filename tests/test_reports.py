@@ -12,11 +12,12 @@ import fitnoise as fn
 from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.comparisons import comparison_report, settings_report
 from fitnoise.interfaces.reports.ledgers import ledger_report
-from fitnoise.interfaces.reports.plans import plan_report
+from fitnoise.interfaces.reports.plans import _of_tables, plan_report
 from fitnoise.interfaces.reports.releases import receipt_report, release_report, verification_report
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.projection import planning as projection
 from fitnoise.reading.verification import Check, Verification
+from fitnoise.reporting import Report
 from laws import check_report
 
 DOMAIN = fn.Domain(area=fn.Categorical(["n", "s"]), age=fn.Ordered(0, 3))
@@ -64,7 +65,8 @@ def plan(request):
 def released(plan, number=0):
     """A release of any answers."""
     outputs = [min(number, m.outputs - 1) for m in plan.finite]
-    return fn.Release(plan, [np.full(n, number) for n in plan.strategy.lengths], outputs=outputs)
+    answers = [np.full(n, number) for p in plan.groups for n in p.strategy.lengths]
+    return fn.Release(plan, answers, outputs=outputs)
 
 
 # --- the law ------------------------------------------------------------------------------------------------------
@@ -87,6 +89,30 @@ def test_every_kind_of_plan_is_reported(plan):
     assert [q["epsilon_exact"] for q in told["finite"]] == [str(e) for e in plan.finite_epsilons]
     names = [s.name for s in report.sections if s.name]
     assert len(set(names)) == len(names)
+
+
+def test_a_plan_of_several_parts_is_reported_part_by_part():
+    first, second = (fn.Workload(DOMAIN, [t]) for t in WORKLOAD.tables)
+    third = fn.Workload(DOMAIN, [fn.table("age", margin=9, name="{by age}")])
+    also = (fn.Publication(second, privacy="pure"), fn.Publication(third, small=SMALL, budget=BUDGET))
+    plan = fn.plan(fn.Publication(first, title="People", finite=QUESTIONS, also=also))
+    report = plan_report(plan)
+    check_report(report)
+    check_report(release_report(released(plan)))
+    told, text = document(report), lines(report)
+    assert "value" not in told
+    assert [p["tables"] for p in told["parts"]] == [["area"], ["area by age prefix"], ["{by age}"]]
+    for said, part in zip(told["parts"], plan.groups, strict=True):
+        alone = document(Report("", tuple(_of_tables(part))))
+        assert {k: said[k] for k in alone} == alone
+        assert (said["value"], said["bound"], said["rho"]) == (part.value, part.bound, part.rho)
+    assert [p["setting"] for p in told["parts"]] == [None, None, vars(plan.groups[2].setting)]
+    assert [line.split()[0] for line in text if line.startswith(("part", "proof"))] == ["part", "proof"] * 3
+    assert (
+        f"part 2     area by age prefix: {plan.groups[1].mechanism.name}, epsilon = {plan.groups[1].epsilon():.7f}, pure"
+        in text
+    )
+    assert sum(p["rho"] for p in told["parts"]) < told["rho"]
 
 
 def test_reports_of_releases_do_not_depend_on_the_data_but_in_answers(plan):

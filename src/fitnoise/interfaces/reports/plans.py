@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
+from fitnoise.kernel.losses import rounded_up
 from fitnoise.mechanisms.gaussian import report as gaussian
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
@@ -21,27 +23,18 @@ NEGLIGIBLE = 1e-12
 
 def plan_report(plan: Plan) -> Report:
     """What a plan promises, costs and proves: of tables of several parts, part by part."""
-    head = (
-        Section("", values=(Value("hash", plan.hash),)),
-        Section("", tables=(tables(plan.summaries, *_promised(plan.groups)),)),
-        Section("", tables=(_questions(plan),)),
-    )
-    if len(plan.groups) != 1:
-        parts = [_joined(i, p, [*_first(p), *_rest(p)]) for i, p in enumerate(plan.groups, 1)]
-        return Report(plan.publication.title, (*head, _price(plan), _beside(plan), *parts))
-    (part,) = plan.groups
-    targets, profile = _first(part)
-    return Report(plan.publication.title, (*head, targets, _price(plan), profile, _beside(plan), *_rest(part)))
+    parts = plan.groups
+    promised = (tables(plan.summaries, *_promised(parts)), _questions(plan))
+    own = Section("", values=(Value("hash", plan.hash),), tables=promised)
+    said = (s for i, p in enumerate(parts) for s in (_of_tables(p) if len(parts) == 1 else _of_several(i, p)))
+    return Report(plan.publication.title, (own, _price(plan), _beside(plan), *said))
 
 
-def _first(part: TablePart) -> tuple[Section, Section]:
-    """What the targets mean, and what records pay."""
+def _of_tables(part: TablePart) -> Iterator[Section]:
+    """What is said of tables: what their targets mean, how they are answered, and what proves it."""
     told = part.exact_epsilon is None
-    return _targets(part), gaussian.profile(part.profile, part.slack, part.publication.unit, told=told)
-
-
-def _rest(part: TablePart) -> Iterator[Section]:
-    """What the values are, what proves them, and what else it would cost."""
+    yield _targets(part)
+    yield gaussian.profile(part.profile, part.slack, part.publication.unit, told=told)
     yield part.mechanism.about(part)
     yield Section("values", (part.mechanism.words(part),))
     yield from part.mechanism.proof(part)
@@ -50,15 +43,20 @@ def _rest(part: TablePart) -> Iterator[Section]:
     yield _note(part)
 
 
-def _joined(i: int, part: TablePart, sections: Sequence[Section]) -> Section:
-    """All that is said of one part of several, as one."""
+def _of_several(i: int, part: TablePart) -> Iterator[Section]:
+    """What is said of the tables of one part of several, in a place of its own: also what it costs."""
+    place, pure = ("parts", i), part.exact_epsilon
     values = (
+        Value("tables", [s.name for s in part.summaries]),
         Value("mechanism", part.mechanism.name),
-        Value("names", [s.name for s in part.summaries], spoken=True),
-        *(v for s in sections for v in s.values),
+        Value("rho", part.rho, Kind.COST),
+        Value("epsilon_exact", None if pure is None else str(pure)),
+        Value("epsilon", None if pure is None else rounded_up(pure), Kind.COST, spoken=True),
     )
-    sentences = tuple(sentence for s in sections for sentence in s.sentences)
-    return Section(f"part {i}", ("{names}: {mechanism}", *sentences), values, (), ("parts", i - 1))
+    paid = "rho = {rho}" if pure is None else "epsilon = {epsilon}, pure"
+    yield Section(f"part {i + 1}", (f"{{tables}}: {{mechanism}}, {paid}",), values, place=place)
+    for section in _of_tables(part):
+        yield replace(section, place=(*place, *section.place))
 
 
 def tables(summaries: Iterable[TableSummary], *columns: Column) -> Table:
@@ -142,7 +140,6 @@ def _price(plan: Plan) -> Section:
         Value("privacy", " + ".join(dict.fromkeys(p.publication.privacy.value for p in plan.groups)) or "pure"),
         Value("privacy_unit", publication.unit.describe()),
         Value("source", publication.source.name),
-        Value("cost_squared", plan.cost_squared if len(plan.groups) == 1 else None, Kind.OPTIMUM),
         Value("rho", plan.rho, Kind.COST),
         Value("mu", plan.mu, Kind.FINE),
         Value("delta", publication.delta, Kind.NUMBER),
@@ -165,6 +162,7 @@ def _beside(plan: Plan) -> Section:
 def _found(part: TablePart) -> Section:
     """How the search ended, and what was found."""
     values = (
+        Value("cost_squared", rounded_up(part.exact_cost), Kind.OPTIMUM),
         Value("status", part.status),
         Value("answers", part.answers, Kind.COUNT),
         Value("numbers", part.numbers, Kind.COUNT),
