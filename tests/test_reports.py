@@ -108,10 +108,8 @@ def test_a_plan_of_several_parts_is_reported_part_by_part():
         assert (said["value"], said["bound"], said["rho"]) == (part.value, part.bound, part.rho)
     assert [p["setting"] for p in told["parts"]] == [None, None, vars(plan.groups[2].setting)]
     assert [line.split()[0] for line in text if line.startswith(("part", "proof"))] == ["part", "proof"] * 3
-    assert (
-        f"part 2     area by age prefix: {plan.groups[1].mechanism.name}, epsilon = {plan.groups[1].epsilon():.7f}, pure"
-        in text
-    )
+    second = plan.groups[1]
+    assert f"part 2     area by age prefix: {second.mechanism.name}, epsilon = {second.epsilon():.7f}, pure" in text
     assert sum(p["rho"] for p in told["parts"]) < told["rho"]
 
 
