@@ -1324,7 +1324,7 @@ def test_a_line_names_the_first_of_many_tables():
     singles = [fn.table(f"x{i}", margin=1) for i in range(20)]
 
     def line(*parts):
-        return tables_line(fn.Workload(domain, parts).tables)
+        return tables_line([fn.Workload(domain, parts).tables])
 
     assert line(*singles[:2]) == "x0, x1"
     assert line(*singles[:12]) == ", ".join(f"x{i}" for i in range(12))

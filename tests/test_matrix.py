@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import fitnoise as fn
+from designs import remade
 from fitnoise.errors import CapExceeded, PlanError, SpecError, WorkloadError
 from fitnoise.kernel.privacy import gaussian_mu
 from fitnoise.laboratory import gallery
@@ -81,13 +82,13 @@ LINES = {
 def test_the_best_strategies_known_are_found(name, goal):
     found = known(name, goal)
     assert 1 <= found.part.ratio <= LINES[name, goal][1] * SLACK
-    assert found.part.bound <= found.plan.value
+    assert found.part.bound <= found.part.value
     assert found.part.relaxation <= 1 + EXACT
 
 
 @pytest.mark.parametrize(("name", "goal", "promised"), [("prefix 64", TOTAL, 3.25), ("prefix 64", WORST, 3.50)])
 def test_what_is_promised_of_prefixes(name, goal, promised):
-    assert known(name, goal).plan.ratio <= promised
+    assert known(name, goal).part.ratio <= promised
 
 
 @pytest.mark.slow
@@ -122,7 +123,7 @@ def test_a_single_sum_needs_no_more_than_its_own_noise():
 def test_the_plan_is_the_cheapest_of_all_that_was_tried(name, goal):
     found = known(name, goal)
     first = found.candidates[0]
-    assert (first.epsilon, first.ratio) == (found.part.epsilon(), found.plan.ratio)
+    assert (first.epsilon, first.ratio) == (found.part.epsilon(), found.part.ratio)
     assert first.family in found.part.status
     epsilons = [c.epsilon for c in found.candidates]
     assert epsilons == sorted(epsilons)
@@ -166,12 +167,12 @@ def test_cells_and_hierarchies_cost_what_linear_algebra_says(name, goal):
 @pytest.mark.parametrize(("name", "goal"), [("prefix 64", TOTAL), ("prefix 64", WORST), ("ranges 64", TOTAL)])
 def test_every_cell_pays_as_much_as_the_dearest(name, goal):
     """Rounding to integers leaves cells cheaper than they may be; they are raised for nothing."""
-    assert len(set(known(name, goal).plan.strategy.profile())) == 1
+    assert len(set(known(name, goal).part.strategy.profile())) == 1
 
 
 def test_marginals_are_answered_from_weighted_margins():
     """3 x 4 x 5, the worst number: pairs alone, with weights 0.398, 0.388 and 0.214, and no cell of all three."""
-    plan = known("3 x 4 x 5", WORST).plan
+    plan = known("3 x 4 x 5", WORST).part
     sums = {m.attributes: int(m.column_sums.max()) for m in plan.strategy.asked}
     assert set(sums) == {(0, 1), (0, 2), (1, 2)}
     total = sum(sums.values())
@@ -205,31 +206,31 @@ def test_what_is_tried_depends_on_the_tables():
 def test_asking_twice_changes_nothing(n):
     """Worst case: the same question needs the same accuracy."""
     again = ordered(n, fn.table(prefix="o", variance=1.0), fn.table(prefix="o", variance=1.0, name="again"))
-    assert searched(again).plan.epsilon() == pytest.approx(searched(prefix(n)).plan.epsilon(), rel=1e-3)
+    assert searched(again).part.epsilon() == pytest.approx(searched(prefix(n)).part.epsilon(), rel=1e-3)
 
 
 def test_asking_twice_for_marginals_changes_nothing():
     domain = fn.Domain(a=fn.Ordered(0, 2), b=fn.Ordered(0, 3))
     once = [fn.table("a", variance=1.0), fn.table("a", "b", variance=3.0)]
     twice = [*once, fn.table("a", variance=1.0, name="again")]
-    epsilon, again = (searched(fn.Workload(domain, tables)).plan.epsilon() for tables in (once, twice))
+    epsilon, again = (searched(fn.Workload(domain, tables)).part.epsilon() for tables in (once, twice))
     assert again == pytest.approx(epsilon, rel=1e-3)
 
 
 @pytest.mark.parametrize("goal", [TOTAL, WORST], ids=["total", "worst"])
 @pytest.mark.parametrize("factor", [4.0, 1 / 9])
 def test_epsilon_is_the_inverse_of_the_standard_errors_asked_for(goal, factor):
-    plan = searched(prefix(16, factor), goal).plan
-    assert plan.epsilon() * math.sqrt(factor) == pytest.approx(known("prefix 16", goal).plan.epsilon(), rel=1e-5)
-    assert plan.ratio == pytest.approx(known("prefix 16", goal).plan.ratio, rel=1e-3)
+    plan = searched(prefix(16, factor), goal).part
+    assert plan.epsilon() * math.sqrt(factor) == pytest.approx(known("prefix 16", goal).part.epsilon(), rel=1e-5)
+    assert plan.ratio == pytest.approx(known("prefix 16", goal).part.ratio, rel=1e-3)
 
 
 @pytest.mark.parametrize("goal", [TOTAL, WORST], ids=["total", "worst"])
 @pytest.mark.parametrize("n", [4, 8, 12])
 def test_cells_that_no_query_tells_apart_cost_nothing(n, goal):
-    few = searched(prefix(n), goal).plan
+    few = searched(prefix(n), goal).part
     steps = fn.table(ranges={"o": [(0, 4 * i + 3) for i in range(n)]}, variance=1.0)
-    many = searched(ordered(4 * n, steps), goal).plan
+    many = searched(ordered(4 * n, steps), goal).part
     assert many.epsilon() == pytest.approx(few.epsilon(), rel=1e-3)
     assert many.strategy.answers == few.strategy.answers
 
@@ -251,7 +252,7 @@ def test_domains_are_reduced_without_loss(case, rng):
 def test_a_looser_target_is_never_dearer():
     tables = [fn.table(prefix="o", variance=1.0), fn.table("o", variance=0.5)]
     looser = [tables[0], fn.table("o", variance=0.7)]
-    strict, loose = (searched(ordered(8, *t)).plan for t in (tables, looser))
+    strict, loose = (searched(ordered(8, *t)).part for t in (tables, looser))
     assert loose.epsilon() <= strict.epsilon() * SLACK
     assert loose.bound <= strict.bound * (1 + 2e-4)
 
@@ -425,7 +426,7 @@ def test_a_choice_is_the_plan_that_either_promise_would_get():
         chosen = fn.plan(workload, privacy="auto", epsilon=1.0, delta=delta)
         alone = fn.plan(workload, privacy=privacy, budget=budget, delta=delta)
         assert chosen.publication == alone.publication
-        assert replace(chosen, status=alone.status).hash == alone.hash
+        assert remade(chosen, status=alone.status).hash == alone.hash
         assert fn.Plan.from_json(chosen.to_json()).publication == chosen.publication
 
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -238,7 +237,7 @@ def test_altered_plans_are_refused():
     with pytest.raises(PlanError, match="not those of its publication"):
         remade(planned("marginals", index=3, temperature=0.05), setting=Setting(4, 0.05))
     with pytest.raises(PlanError, match="no other does"):
-        replace(fn.plan(marginals()), setting=Setting(1, 0.0))
+        remade(fn.plan(marginals()), setting=Setting(1, 0.0))
     other = remade(plan, evidence=Evidence(plan.evidence.cells, np.ones(3)))
     with pytest.raises(PlanError, match="weight for every cell, and nothing else"):
         _ = other.gap
@@ -384,8 +383,13 @@ def test_sums_have_exact_errors_of_the_unbiased_answers(made):
 def test_other_releases_have_no_histogram(tmp_path):
     plan = fn.plan(mixed())
     blank = fn.Release(plan, [np.zeros(n, dtype=np.int64) for n in plan.strategy.lengths])
+    assert blank.biased == (None,)
+    with pytest.raises(ReleaseError, match="0 synthetic histograms"):
+        _ = blank.histogram
+    with pytest.raises(ReleaseError, match="no synthetic histogram"):
+        blank.synthetic(0)
     with pytest.raises(ReleaseError, match="only a plan for a small database"):
-        _ = blank.biased[0]
+        Projected(plan.only, blank.answers)
 
 
 def test_the_error_adapts_to_the_size_and_beats_the_unbiased_answers(rng, monkeypatch):

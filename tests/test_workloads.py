@@ -89,7 +89,6 @@ def test_the_zoo_is_well_formed(name):
         (lambda: fn.table(1, margin=1), "attribute names; got 1"),
         (lambda: fn.table(prefix="age", ranges="age", margin=1), "two views in one table"),
         (lambda: fn.table("state", margin=0), "positive finite"),
-        (lambda: fn.Workload(DOMAIN, []), "at least one table"),
         (lambda: fn.Workload({"a": 1}, [fn.table("a", margin=1)]), "needs a Domain; got dict"),
         (lambda: fn.Workload(DOMAIN, ["state"]), "made of tables"),
         (lambda: fn.Workload(DOMAIN, [fn.table("state", margin=1)], confidence=1.5), "strictly between 0 and 1"),

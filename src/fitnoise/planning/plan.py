@@ -22,7 +22,7 @@ from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.order import Limit, Order
 from fitnoise.mechanisms._base import Estimation, Part
 from fitnoise.mechanisms.finite.part import AnswerPart
-from fitnoise.mechanisms.registry import named
+from fitnoise.mechanisms.registry import mechanism_for, named
 from fitnoise.mechanisms.summaries import FiniteSummary, TableSummary
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.request.documents import Spec
@@ -65,6 +65,8 @@ class Plan:
         same = len(tables) == len(self.publication.groups) and all(_alike(a, b) for a, b in mine)
         if not same or tuple(asked) != self.publication.finite or len(tables) + len(asked) != len(self.parts):
             raise PlanError("the parts of a plan are not those of its publication. Nothing was measured.")
+        if any(p.mechanism is not mechanism_for(p.publication).mechanism for p in self.groups):
+            raise PlanError("tables of a plan are answered by another mechanism than they ask for.")
 
     @classmethod
     def of(cls, publication: Publication, parts: Sequence[TablePart], questions: Sequence[Mechanism] = ()) -> Self:
