@@ -228,7 +228,7 @@ def compare(_):
         for family, make in makers.items():
             begun = time.perf_counter()
             try:
-                made = make()
+                made = accuracy(make())
             except PlanError:
                 made = None
             seconds = time.perf_counter() - begun

@@ -91,7 +91,7 @@ def test_tables_about_different_things_are_measured_each_in_its_own_way():
     publication = fn.Publication(asked.workload, asked.unit, asked.source, privacy="pure")
     search = matrix.search(publication)
     ratios = {c.family: c.ratio for c in search.candidates}
-    assert search.plan.ratio <= 8.3
-    assert ratios["cells and sums"] > 5 * search.plan.ratio
-    assert search.plan.answers < 2 * search.plan.numbers
+    assert search.part.ratio <= 8.3
+    assert ratios["cells and sums"] > 5 * search.part.ratio
+    assert search.part.answers < 2 * search.plan.numbers
     assert len(decompose(asked.workload).structured) == 1
