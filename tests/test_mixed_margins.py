@@ -93,5 +93,5 @@ def test_tables_about_different_things_are_measured_each_in_its_own_way():
     ratios = {c.family: c.ratio for c in search.candidates}
     assert search.part.ratio <= 8.3
     assert ratios["cells and sums"] > 5 * search.part.ratio
-    assert search.part.answers < 2 * search.plan.numbers
+    assert search.part.answers < 2 * search.part.numbers
     assert len(decompose(asked.workload).structured) == 1
