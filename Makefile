@@ -4,14 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test quick check lock clean
+.PHONY: demo test quick check mutants lock clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/fitnoise demo
 
-# Everything: style, types, and all tests (about 10 minutes on two cores).
+# Everything: style, types, and all tests, with every branch of the kernel taken (some 25 minutes on two cores).
 test: check
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --cov
 
 # Style, types and the fast tests.
 quick: check
@@ -21,6 +21,10 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+# Small changes of the kernel, each of which some test must notice (hours); FILES="losses order" tries some of its files.
+mutants: $(VENV)/.dev
+	$(BIN)/python tests/mutants.py $(FILES)
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "fitnoise needs Python 3.11 or newer; set PYTHON=python3.x")'
@@ -43,4 +47,4 @@ lock:
 	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -c requirements.lock -o requirements-dev.lock --upgrade --quiet
 
 clean:
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*

@@ -4,13 +4,39 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from datetime import datetime
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import fitnoise as fn
 import zoo
+from fitnoise.kernel import ledger as ledgers
+from fitnoise.kernel import measure as measuring
+
+KERNEL = {
+    "test_arrays", "test_checks", "test_composition", "test_counting", "test_counting_margins",
+    "test_counting_streams", "test_counting_tables", "test_designs", "test_domain", "test_finite_graphs",
+    "test_finite_lazy", "test_finite_mechanisms", "test_finite_queries", "test_ledger", "test_ledger_steps",
+    "test_losses", "test_margins", "test_measure", "test_noise", "test_order", "test_privacy", "test_strategy",
+    "test_units",
+}  # fmt: skip
+"""Whose fast tests take every branch of the kernel; all others run untraced, at full speed."""
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.stem not in KERNEL or item.get_closest_marker("slow"):
+            item.add_marker("no_cover")
+
+
+@pytest.fixture
+def standing_still(monkeypatch):
+    """The clock and the salt of a charge, which the digest in a release covers: the same for all releases of a test."""
+    monkeypatch.setattr(measuring, "token_hex", lambda n: "00" * n)
+    monkeypatch.setattr(ledgers, "datetime", SimpleNamespace(now=lambda zone: datetime(2026, 1, 1, tzinfo=zone)))
 
 
 @cache

@@ -35,7 +35,7 @@ from dense import (
 from designs import domain_of
 from door import Replay, law
 from fitnoise.algebra import rules
-from fitnoise.errors import DataError, PlanError
+from fitnoise.errors import DataError, FitnoiseError, PlanError
 from fitnoise.interfaces.render import document, lines
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import HistogramCounter, Tally, maximal, open_counter
@@ -46,6 +46,7 @@ from fitnoise.kernel.domain import attribute_document
 from fitnoise.kernel.exact import exp_below
 from fitnoise.kernel.units import DataSource, OutsideDomain
 from fitnoise.mechanisms import rebuilding as reconstruct
+from fitnoise.mechanisms._base import UNBIASED
 from fitnoise.planning.plan import Plan
 from fitnoise.request.publication import Goal
 from fitnoise.request.targets import Kind
@@ -194,9 +195,7 @@ def check_pure_price(plan, rows):
 def check_accuracy(plan):
     """Achieved variances are those of generalised least squares with the same measurements, and add up as stated."""
     publication, c = plan.publication, workload_variances(plan.publication.workload)
-    gls = ((merged_matrix(plan) @ least_squares(plan)) ** 2).sum(axis=1)
-    stated = np.concatenate([plan.table_variances(t.name).ravel() for t in publication.workload.tables])
-    np.testing.assert_allclose(stated, gls, rtol=1e-5 if plan.decomposition.query_shift else LOOSE)
+    stated = check_variances(plan)
     goal, terms = publication.objective.goal, plan.terms
     assert terms.factor == publication.unit.cost_factor()
     value = float(plan.exact_weighted_cost)
@@ -222,6 +221,14 @@ def check_accuracy(plan):
             assert (stated / c).max() == pytest.approx(plan.relaxation, rel=EXACT)
 
 
+def check_variances(plan):
+    """The variances that are stated, number by number: those of generalised least squares."""
+    gls = ((merged_matrix(plan) @ least_squares(plan)) ** 2).sum(axis=1)
+    stated = np.concatenate([plan.table_variances(t.name).ravel() for t in plan.publication.workload.tables])
+    np.testing.assert_allclose(stated, gls, rtol=1e-5 if plan.decomposition.query_shift else LOOSE)
+    return stated
+
+
 def measured(plan, counts, door):
     with fn.Ledger(":memory:") as ledger:
         counter = HistogramCounter(counts, plan.publication.workload.domain)
@@ -235,10 +242,17 @@ def released(plan, data, **more):
 
 
 def check_mechanism(plan, rng):
-    """Exact transforms, neighbours, unbiased consistent tables, exact covariances."""
+    """Exact transforms, neighbours, unbiased consistent tables, exact covariances; where values are biased it says so.
+
+    Of tables of one part, answered by any mechanism.
+    """
     workload = plan.publication.workload
     domain = workload.domain
     counts = rng.integers(0, 50, size=domain.shape)
+    for size in plan.only.sizes:
+        counts = rng.multinomial(size.records - 1, np.full(domain.size, 1 / domain.size)).reshape(domain.shape)
+    check_variances(plan)
+    check_part(plan.only)
     quiet = measured(plan, counts, Replay())
     shift = plan.decomposition.query_shift
 
@@ -289,6 +303,39 @@ def check_mechanism(plan, rng):
     )
     expected, size = f @ h, np.sqrt((f @ f) * (h @ h))
     assert reconstruct.covariance(plan, *combos) == pytest.approx(expected, abs=1e-5 * size)
+
+    # what is biased stands beside the unbiased numbers, and is said to be
+    biased = plan.only.mechanism.biased(plan.only, noisy.answers[0])
+    says = plan.only.mechanism.words(plan.only)
+    assert plan.only.mechanism.unbiased == (biased is None) == (says == UNBIASED) == ("biased" not in says.split())
+
+
+def check_part(part):
+    """No value is below the bound that is proven, both are recomputed, and a part that is written is read back."""
+    assert 0 < part.bound <= part.value
+    assert part.certificate == part.mechanism.certificate(part)
+    assert part.loss == part.design.loss(part.publication.adjacency)
+    assert not part.publication.budget or part.exact_weighted_cost / 2 <= part.publication.budget.as_rho()
+    told = json.loads(json.dumps(part.document()))
+    again = type(part).read(part.mechanism, part.publication, told)
+    assert again.document() == told
+    assert same(again.design, part.design)
+
+
+def check_answer(part):
+    """Of a question: it costs what it says and no more than was asked; how often it is right, from every chance."""
+    assert part.exact_epsilon == part.design.loss(part.publication.adjacency).epsilon <= part.query.epsilon
+    again = type(part).read(part.publication, part.query, json.loads(json.dumps(part.document())))
+    assert (again.document(), again.summary) == (part.document(), part.summary)
+    rows = []
+    for result in part.mechanism.graph.results:
+        door = Replay()
+        part.design.draw((np.atleast_1d(part.mechanism.place(result)),), door)
+        (asked,) = door.laws
+        row = law(*asked)
+        rows.append([Fraction(x) / sum(row) for x in row])
+    right = sum(max(column) for column in zip(*rows, strict=True)) / len(rows)
+    assert part.summary.hit_rate == pytest.approx(float(right), rel=EXACT)
 
 
 def check_report(report):
@@ -390,6 +437,7 @@ def check_design(design, adjacency, rng, *, exact=True):
 def check_loss(design, adjacency, rng, *, exact=False):
     """For all neighbouring tables of a few records, with the same draws: nothing differs by more than what is lost."""
     tables, seed, loss = databases(design, adjacency, rng), int(rng.integers(2**31)), design.loss(adjacency)
+    assert loss.by_cell == adjacency.by_cell
     runs = [replayed(design, adjacency, x, seed) for x in tables]
     answers, door = runs[0]
     for others, asked in runs:
@@ -401,6 +449,7 @@ def check_loss(design, adjacency, rng, *, exact=False):
     if door.laws:
         rows = [law(*run.laws[0]) for _, run in runs]
         assert len(set(rows)) > 1
+        assert {len(row) for row in rows} == {design.mechanism.outputs}  # a reader knows how many there are
         most = exp_below(loss.epsilon)
         for one, other in {(rows[i], rows[j]) for i, j in np.argwhere(near)}:
             left, right = most.denominator * sum(other), most.numerator * sum(one)
@@ -609,3 +658,77 @@ def check_counter(source, records, folder):
         assert f"in column {told}. Correct" in str(caught.value)
         assert "nothing was charged" in str(caught.value)
         leaks_nothing(caught.value)
+
+
+# --- documents ----------------------------------------------------------------------------------------------------
+
+
+def check_document(document, read, write, *, left=(), alone=False):
+    """What is read back is the same; whatever is altered, dropped or added is refused, or is said again.
+
+    One leaf of every kind, its place in lists left out, is altered in several ways. So nothing in a document is
+    ignored, nothing is taken for something else, and what is damaged is an error of ours.
+
+    left: leaves that are left to others to check. alone: whether only this document is right where it stands.
+    """
+    told = copy.deepcopy(document)
+    assert same_json(write(read(told)), document)
+    assert same_json(told, document)
+    for kind, altered in alterations(document):
+        try:
+            again = write(read(altered))
+        except FitnoiseError:
+            continue
+        assert kind in left or not (alone or same_json(again, document)), f"{'/'.join(kind)} is ignored in {altered}"
+
+
+def alterations(document):
+    """Other documents, each with the kind of the leaf that is altered in it, or of the object with a key too much."""
+    seen = set()
+    for path, value in places(document):
+        kind = tuple("*" if isinstance(step, int) else step for step in path)
+        if kind in seen:
+            continue
+        seen.add(kind)
+        if isinstance(value, dict) and (value or not path):
+            yield (*kind, "more"), put(document, (*path, "more"), 1)
+        if path:
+            yield kind, put(document, path, None, drop=True)
+            kept = isinstance(value, (dict, list)) and value
+            for other in () if kept else (x for x in others(value) if not same_json(x, value)):
+                yield kind, put(document, path, other)
+
+
+def places(document, path=()):
+    """Every place of a document with what is there, from the outside inwards."""
+    yield path, document
+    steps = document if isinstance(document, dict) else range(len(document)) if isinstance(document, list) else ()
+    for step in steps:
+        yield from places(document[step], (*path, step))
+
+
+def others(leaf):
+    """What may stand there instead: another value, another type of the same look, nothing."""
+    kinds = {
+        bool: lambda x: [not x, int(x)],
+        int: lambda x: [x + 1, 2 * x + 3, -x - 1, str(x), float(x), True],
+        float: lambda x: [1.5 * x + 1, -x - 1, str(x), math.nan],
+        str: lambda x: [x + "x", x + "1", "", 0, [x]],
+    }
+    return [*kinds.get(type(leaf), lambda _: [0, "x", [1]])(leaf), {}, *([None] if leaf is not None else [])]
+
+
+def put(document, path, value, *, drop=False):
+    """The document with another value at a place, or with none there."""
+    out = copy.deepcopy(document)
+    here = functools.reduce(lambda inner, step: inner[step], path[:-1], out)
+    if drop:
+        del here[path[-1]]
+    else:
+        here[path[-1]] = value
+    return out
+
+
+def same_json(one, other):
+    """Equal as texts: true is not 1, and 1 not 1.0; the order of keys has a meaning."""
+    return json.dumps(one) == json.dumps(other)

@@ -69,9 +69,9 @@ class Reference:
         self.caps = {}
 
     def cap(self, account, rho=None, epsilon=None, reason=""):
-        self.caps[account] = rho, epsilon
+        self.caps[account] = None if rho is None else up(rho), epsilon
         self._write(
-            "cap", account, epsilon**2 / 2 if rho is None else rho, epsilon, {"reason": reason} if reason else {}
+            "cap", account, epsilon**2 / 2 if rho is None else up(rho), epsilon, {"reason": reason} if reason else {}
         )
 
     def charge(self, account, cost, plan, beside=()):

@@ -1,6 +1,7 @@
 """Imports point down the table of rooms only, the kernel imports nothing outside itself, and only its noise draws."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,29 @@ FORBIDDEN = {
 
 EXCEPTIONS: set[tuple[str, str]] = set()
 """Imports that break a law, still. The list may only shrink."""
+
+KINDS = {
+    "interfaces.commands": 2,  # settings of small databases are compared, not noises; a search says how far it is
+    "interfaces.reports.costs": 1,  # a cost is said as ρ, or as ε alone
+    "mechanisms._base": 1,  # which mechanism a request asks for, if it says no more than what is promised
+    "mechanisms.tables": 3,  # a setting stands exactly where a small database is asked about (and in its document)
+    "planning.choosing": 2,  # "auto" is planned by comparing, and small databases are not compared
+    "planning.plan": 2,  # the parts for tables, and those for questions
+    "reading.description": 1,  # release.json says pure ε only where there is one, as it always did
+}
+"""Where it is asked of which kind a plan, a part or a request is, how often, and why.
+
+Mechanisms ask of what is theirs, and `request` checks what users say together; others should not need to know.
+"""
+
+ASKED = re.compile(
+    r"(exact_epsilon|loss\.epsilon|exact|\.small|small|\.setting|setting) is (not )?None"
+    r"|privacy (is|is not|==) Privacy"
+    r"|isinstance\([^()]*(\([^()]*\))?[^()]*(Part|Strategy|Mechanism)\b"
+)
+
+BY_POSITION = 7
+"""Most arguments of a call that are not named."""
 
 SOURCE = Path(fitnoise.__file__).parent
 
@@ -117,7 +141,9 @@ def test_walls_hold_for_what_is_reached_through_others(room):
 
 
 def test_only_noise_draws_chance():
-    """`secrets` names temporary folders; nothing else may reach for randomness. OpenDP is there to compare with."""
+    """`secrets` names temporary folders and salts charges; nothing else may reach for randomness. OpenDP is there to
+    compare with.
+    """
     for name, path in FILES.items():
         tree = ast.parse(path.read_text())
         names = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
@@ -126,3 +152,25 @@ def test_only_noise_draws_chance():
         assert "random" not in {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
         if any(n.startswith("opendp") for n in names):
             assert name == "laboratory.reference_samplers"
+
+
+def test_few_ask_of_which_kind_a_plan_is():
+    """Detects a mechanism that is told from others anywhere but in its own folder; the table may only shrink."""
+    rooms = ("planning", "reading", "publishing", "interfaces", "mechanisms")
+    own = tuple(f"mechanisms.{p.name}" for p in (SOURCE / "mechanisms").iterdir() if p.is_dir())
+    asked = {}
+    for name, path in FILES.items():
+        if any(under(name, r) for r in rooms) and not any(under(name, r) for r in own):
+            tree = ast.parse(path.read_text())
+            for text in (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)):
+                text.value = ""
+            if lines := [x for x in ast.unparse(tree).splitlines() if ASKED.search(x)]:
+                asked[name] = len(lines)
+    assert asked == KINDS
+
+
+def test_calls_name_what_they_give_where_it_is_much():
+    for name, path in FILES.items():
+        calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+        much = [ast.unparse(n.func) for n in calls if len(n.args) > BY_POSITION]
+        assert not much, f"{name}: {much}"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fitnoise.kernel.arrays import discounted
+from fitnoise.kernel.arrays import discounted, equal_rows
 from tolerances import EXACT
 
 
@@ -19,3 +19,12 @@ def test_discounted_sums_solve_their_recurrence(rng, shape, factor, step):
         expected[i] += factor * expected[i + step]
     assert np.array_equal(values, given)
     assert found == pytest.approx(expected, rel=EXACT)
+
+
+@pytest.mark.parametrize("shape", [(0, 2), (1, 2), (9, 1), (40, 2), (5, 0)])
+def test_equal_rows_stand_together_and_each_row_once(rng, shape):
+    rows = rng.integers(0, 3, shape)
+    found = equal_rows(rows)
+    assert [row for row, _ in found] == sorted(set(map(tuple, rows.tolist())))
+    assert sorted(i for _, places in found for i in places) == list(range(len(rows)))
+    assert all(tuple(rows[i]) == row for row, places in found for i in places)

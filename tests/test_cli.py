@@ -129,6 +129,11 @@ def test_the_whole_path_for_programs(run, here):
     verified = json.loads(out)
     assert (code, verified["ok"], all(c["holds"] for c in verified["checks"])) == (0, True, True)
 
+    code, out, _ = run("verify", "release", "--ledger", "budget.db", "--json")
+    checks = json.loads(out)["checks"]
+    assert code == 0
+    assert [c["claim"] for c in checks if c not in verified["checks"]] == ["the ledger says that it was charged"]
+
     code, out, _ = run("ledger", "budget.db", "--json")
     ledger = json.loads(out)
     assert code == 0
@@ -379,7 +384,7 @@ def test_caps_are_set_and_enforced(run, here):
     run("plan", "spec.toml", "-o", "plan.json")
     rho = json.loads(run("plan", "spec.toml", "--json")[1])["rho"]
     cap = ("ledger", "budget.db", "--source", "people", "--reason", "board of 1 May", "--json")
-    code, out, _ = run(*cap, "--cap", f"{1.5 * rho}", "--unit", UNIT)
+    code, out, _ = run(*cap, "--cap", f"{1.5 * rho}", "--unit", UNIT, "--new")
     assert code == 0
     assert json.loads(out)["balances"][0]["remaining"] == pytest.approx(1.5 * rho)
     release = ("release", "plan.json", "people.csv", "--ledger", "budget.db", "--json", "-o")
@@ -456,7 +461,7 @@ def test_every_command_has_help_with_an_example_and_json(run, command):
         (["ledger", "l", "--epsilon-cap", "1"], "needs --source"),
         (
             ["ledger", "l", "--epsilon-cap", "1", "--source", "people"],
-            "needs --unit: a new ledger knows no privacy unit",
+            "there is no ledger 'l'; --new makes one",
         ),
         (
             ["ledger", "l", "--epsilon-cap", "1", "--cap", "1", "--source", "people", "--unit", "one record"],
@@ -466,8 +471,11 @@ def test_every_command_has_help_with_an_example_and_json(run, command):
         (["compare", "spec.toml", "--epsilon", "small"], "'small' is not a valid float"),
         (["compare", "spec.toml", "--delta", "1/2"], "'1/2' is not a valid float"),
         (["compare", "spec.toml", "--refine"], "No such option"),
-        (["ledger", "l", "--cap", "1", "--source", "people"], "a cap needs --unit: a new ledger"),
-        (["ledger", "l", "--source", "people"], "--source, --unit and --reason say what a --cap is for"),
+        (
+            ["ledger", "l", "--cap", "1", "--source", "people"],
+            "there is no ledger 'l'; --new makes one, with the account",
+        ),
+        (["ledger", "l", "--source", "people"], "--source, --unit, --plan, --new and --reason say what a --cap is for"),
         ([], "Missing command"),
     ],
 )
@@ -490,8 +498,35 @@ def test_a_cap_for_one_of_several_units_needs_its_name(run):
     for source, count in (("people", 2), ("others", 0)):
         code, _, err = run("ledger", "l", "--cap", "2", "--source", source)
         assert (code, f"the ledger knows {count} privacy units for '{source}'" in err) == (2, True)
+    assert run("ledger", "l", "--cap", "2", "--source", "people", "--unit", "one person")[0] == 0
     with fn.Ledger("l") as ledger:
-        assert len(ledger.entries()) == 2
+        assert len(ledger.entries()) == 3
+
+
+def test_a_cap_opens_an_account_only_where_it_is_told_to(run, here):
+    """Detects a cap that binds nobody: for a source, or a unit, that no release is charged to."""
+    run("plan", "spec.toml", "-o", "plan.json")
+    run("release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release")
+    before = run("ledger", "budget.db")
+    own = ("ledger", "budget.db", "--cap", "9")
+    for source, unit in (("People", UNIT), ("people", "one record, replace-one")):
+        code, out, err = run(*own, "--source", source, "--unit", unit)
+        assert (code, out) == (2, "")
+        assert f"the ledger has no account '{source}'" in err
+        assert f"--new opens it. Its accounts: people ({UNIT}). Nothing was changed." in err
+    for unit in ("person", "people", "one person", "one person (at most 1 record), replaced"):
+        code, _, err = run(*own, "--source", "people", "--unit", unit, "--new")
+        assert (code, "describes no privacy unit; one is described like" in err) == (3, True)
+    code, _, err = run(*own, "--plan", "plan.json", "--new")
+    assert (code, "leave --new out" in err) == (2, True)
+    code, _, err = run(*own, "--plan", "plan.json", "--source", "people")
+    assert (code, "--plan names the account; leave --source and --unit out" in err) == (2, True)
+    assert run("ledger", "budget.db") == before
+    assert run(*own, "--plan", "plan.json")[0] == 0
+    assert run(*own, "--source", "others", "--unit", "one record, replace-one", "--new")[0] == 0
+    with fn.Ledger("budget.db") as ledger:
+        assert [e.kind for e in ledger.entries()] == ["charge", "cap", "cap"]
+        assert ledger.entries()[1].account == ledger.entries()[0].account
 
 
 # --- errors ---------------------------------------------------------------------------------------------------
@@ -564,6 +599,16 @@ ERRORS = {
     "no release": (8, ["tables", "nowhere"], "is missing or unreadable"),
     "a release that is none": (8, ["tables", "."], "is missing or unreadable"),
     "nothing to verify": (8, ["verify", "nowhere"], "there is no plan or release 'nowhere'"),
+    "no ledger to verify with": (
+        7,
+        ["verify", ".", "--ledger", "nowhere.db"],
+        "there is no ledger 'nowhere.db'. Nothing was verified.",
+    ),
+    "a plan to verify with a ledger": (
+        7,
+        ["verify", "plan.json", "--ledger", "people.csv"],
+        "it is not a ledger",
+    ),
 }
 
 
@@ -615,6 +660,36 @@ def test_what_does_not_verify_ends_with_8(run, here):
     assert (code, json.loads(out)["ok"]) == (8, False)
     code, out, _ = run("verify", "people.csv", "--json")
     assert (code, [c["holds"] for c in json.loads(out)["checks"]]) == (8, [False])
+
+
+def test_a_release_that_the_ledger_does_not_know_ends_with_8(run, here):
+    run("plan", "spec.toml", "-o", "plan.json")
+    run(*RELEASE)
+    run("release", "plan.json", "people.csv", "--ledger", "other.db", "-o", "other")
+    run("release", "plan.json", "people.csv", "--ledger", "other.db", "-o", "another")
+    assert run("verify", "another", "--ledger", "other.db")[0] == 0
+    code, out, _ = run("verify", "another", "--ledger", "budget.db")
+    assert code == 8
+    assert "FAILS" in out
+    assert "release.json names entry 2; the ledger has 1" in out
+
+
+def test_what_a_killed_release_left_is_named_and_removed_by_the_next(run, here):
+    run("plan", "spec.toml", "-o", "plan.json")
+    left = here / ".release.unfinished-0123abcd"
+    left.mkdir()
+    (left / "plan.json").write_bytes((here / "plan.json").read_bytes())
+    code, out, _ = run("verify", left.name)
+    assert code == 8
+    assert "is an unfinished release" in out
+    code, _, err = run(*RELEASE)
+    assert (code, left.exists()) == (0, False)
+    began, removed, wrote = err.splitlines()
+    assert (began, wrote) == ("releasing …", "wrote release")
+    assert removed == (
+        f"removed {left.name!r}, which a killed process left of a release to 'release'; whether that one was charged, "
+        "its ledger says."
+    )
 
 
 def test_a_plan_file_is_replaced_whole_or_not_at_all(run, here, monkeypatch):
@@ -1470,13 +1545,14 @@ def test_a_pure_cap_is_set_and_enforced(run, here, promised):
     promised("")
     run("plan", "spec.toml", "-o", "gaussian.json")
     epsilon = read_plan(here / "plan.json").exact_epsilon
-    cap = ("ledger", "budget.db", "--source", "people", "--reason", "board of 1 May")
-    code, out, _ = run(*cap, "--epsilon-cap", str(epsilon * Fraction(3, 2)), "--unit", UNIT, "--json")
+    cap = ("ledger", "budget.db", "--reason", "board of 1 May")
+    code, out, _ = run(*cap, "--epsilon-cap", str(epsilon * Fraction(3, 2)), "--plan", "plan.json", "--new", "--json")
     (balance,) = json.loads(out)["balances"]
     assert (code, balance["epsilon_spent"], balance["epsilon_cap"]) == (0, "0", str(epsilon * Fraction(3, 2)))
     assert balance["cap"] == pytest.approx(float(epsilon * Fraction(3, 2)) ** 2 / 2)
     (entry,) = json.loads(out)["entries"]
     assert (entry["kind"], entry["epsilon"]) == ("cap", str(epsilon * Fraction(3, 2)))
+    cap = (*cap, "--source", "people")
     release = ("people.csv", "--ledger", "budget.db", "-o")
     code, out, err = run("release", "gaussian.json", *release, "first", "--json")
     assert (code, json.loads(out)["kind"]) == (5, "BudgetExceeded")

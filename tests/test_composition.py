@@ -125,6 +125,22 @@ def test_long_chains_are_exact_and_wide_ones_bounded_in_time() -> None:
     assert seen * UNIT <= joint(dense) <= sum(p.largest for p in dense)
 
 
+def test_what_many_share_is_maximised_out_after_what_is_their_own() -> None:
+    """Of 10^12 joint cells, and the shared key comes first by name."""
+    rng = np.random.default_rng(7)
+    tables = [rng.integers(0, 2**30, (10, 10)).tolist() for _ in range(11)]
+    star = [Profile((("a", 10), (f"b{i}", 10)), tuple(x for row in t for x in row)) for i, t in enumerate(tables)]
+    exact = max(sum(max(t[a]) for t in tables) for a in range(10)) * UNIT
+    assert joint(star) == joint(star, max_cells=100) == exact < sum(p.largest for p in star)
+
+
+@pytest.mark.parametrize("value", [2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64])
+def test_sums_of_any_length_are_exact(value: int) -> None:
+    wide = Profile((("age", 2),), (value, 1))
+    assert joint([wide, wide]) == 2 * value * UNIT
+    assert joint([Profile((), (value,)), wide, Profile((("sex", 2),), (value, value))]) == 3 * value * UNIT
+
+
 def test_more_attributes_of_one_value_than_an_array_has_axes() -> None:
     axes = tuple((f"a{i}", 1) for i in range(100))
     assert joint([Profile(axes, (3,)), Profile(axes[::-1], (4,))]) == 7 * UNIT

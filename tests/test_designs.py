@@ -11,7 +11,8 @@ import zoo
 from conftest import zoo_plan
 from designs import of_margins, of_sectors, over
 from fitnoise.errors import PlanError, WorkloadError
-from fitnoise.kernel.designs import margins, sectors
+from fitnoise.kernel.designs import margins, questions, sectors
+from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.designs.graphs import Box, Complete, QueryGraph, Simplex
 from laws import check_design, check_loss
 
@@ -87,6 +88,17 @@ def test_an_answer_for_other_neighbours_is_refused_or_covers_them(name, neighbou
             check_loss(own(), of, rng)
 
 
+@pytest.mark.parametrize("name", ANSWERS)
+def test_what_is_proven_for_a_graph_is_proven_for_its_equals(name):
+    """The graph of a question is found again by what it is, not by which object it was."""
+    of = zoo.ADJACENCIES["add or remove"]
+    design = made(name, of)
+    own, paid = design.query.graph(design.domain, of), design.loss(of)
+    questions.graph_of.cache_clear()
+    assert design.query.graph(design.domain, of) is not own
+    assert design.loss(of) == paid
+
+
 @pytest.mark.parametrize(
     ("name", "labels", "structure"),
     [
@@ -107,6 +119,15 @@ def test_a_mechanism_for_another_graph_is_refused(name, labels, structure):
     vars(mechanism)["graph"] = other
     with pytest.raises(PlanError, match="not those of its questions"):
         replace(design, mechanism=mechanism).loss(of)
+
+
+@pytest.mark.parametrize(
+    ("exchangeable", "structured"), [((("a", 2), ("a", 2)), ()), ((), (("a", 2), ("a", 3))), ((("a", 2),), (("a", 2),))]
+)
+def test_an_attribute_has_one_place_in_a_design(exchangeable, structured):
+    """Two would be cells in which no record lies, or a record that lies in two."""
+    with pytest.raises(PlanError, match="each attribute once"):
+        Cells(exchangeable, structured)
 
 
 def test_integers_too_large_to_be_compared_are_not_priced_for_replacing():

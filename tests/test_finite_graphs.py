@@ -80,6 +80,7 @@ def test_edges_and_distances_of_a_template_agree(name):
     d = g.distances()
     assert np.array_equal(d, hops(g.n, g.edges))
     assert np.array_equal(np.argwhere(np.triu(d == 1)), g.edges)
+    assert np.array_equal(g.components()[:, None] == g.components()[None, :], np.isfinite(d))
     assert np.array_equal(g.distances_from([g.n - 1, 0]), d[[g.n - 1, 0]])
     assert g.edges.dtype == np.int64
     assert not g.edges.flags.writeable
@@ -147,6 +148,11 @@ def test_products_are_sums_and_bundles_are_largest():
     assert np.array_equal(bundle(a, b).distances(), np.maximum(one, two))
     assert product(a, b).results[6] == (1, 2)
     assert product(a, b).results[1:3] == ((0, 1), (0, 2))
+
+
+def test_edges_of_as_many_bins_as_fit_into_an_integer():
+    """One person can go from any of 62 bins to any other; of one more bin the edges are refused."""
+    assert np.array_equal(disjoint_counts(1, 61).edges, complete(62).edges)
 
 
 def test_components_of_products():
@@ -248,6 +254,7 @@ def test_derived_edges_are_those_of_ordered_tables(values, people, chance):
         (lambda: derive([0], 1, sum, "swap"), "replace-one"),
         (lambda: path(20_000).distances(), "at most 10000"),
         (lambda: complete(20_000).edges, "edges"),
+        (lambda: disjoint_counts(1, 62).edges, "63 bins of 1 people are too many"),
         (lambda: path(3).distances_from([3]), "0 to 2"),
         (lambda: QueryGraph(range(3), path(2).structure), "labels"),
     ],

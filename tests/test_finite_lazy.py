@@ -620,7 +620,7 @@ def test_a_coverage_that_only_just_is_or_is_not_enough():
 @pytest.mark.parametrize("confidence", [0, 1, -0.5, 1.5, math.nan, "0.95", None, True])
 def test_a_confidence_is_between_0_and_1(confidence):
     for mechanism in (tight_constraints(path(3), 1), lazy_tight_constraints(path(3), 1)):
-        with pytest.raises(WorkloadError, match="the confidence is"):
+        with pytest.raises(WorkloadError, match="a confidence lies"):
             accuracy(mechanism).margin(confidence)
 
 

@@ -498,7 +498,7 @@ def test_a_shortfall_needs_arrays_that_fit():
 
 @pytest.mark.parametrize(("people", "values"), [(0, 4), (True, 4), (2.0, 4), (5, 1), (5, "4")])
 def test_tables_need_people_and_values(people, values):
-    with pytest.raises(WorkloadError, match="a whole number of at least"):
+    with pytest.raises(WorkloadError, match="must be a whole number, at least"):
         database_leakage_bound(people, values, 1.0)
 
 

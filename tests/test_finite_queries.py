@@ -21,7 +21,7 @@ from fitnoise.kernel import noise
 from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.lazy import LazyMechanism
-from fitnoise.kernel.designs.questions import Aim, FiniteQuery
+from fitnoise.kernel.designs.questions import MARGIN_CELLS, Aim, FiniteQuery
 from fitnoise.kernel.designs.weights import Weights
 from fitnoise.kernel.exact import log_above
 from fitnoise.kernel.ledger import Account, Ledger
@@ -173,6 +173,14 @@ def test_questions_that_are_none_are_refused(make, error):
 def test_questions_that_cannot_be_asked_of_the_domain_are_refused(query, error):
     with pytest.raises(fn.FitnoiseError, match=error):
         fn.plan(workload(), finite=[query])
+
+
+def test_questions_about_more_cells_than_are_counted_for_one_are_refused():
+    query = FiniteQuery.count("x", where={"a": 1, "b": 1}, **ASK)
+    half = MARGIN_CELLS // 2
+    query.check(fn.Domain(a=fn.Ordered(1, half), b=fn.Ordered(0, 1)))
+    with pytest.raises(WorkloadError, match="4,194,306 joint cells; at most 4,194,304"):
+        query.check(fn.Domain(a=fn.Ordered(0, half), b=fn.Ordered(0, 1)))
 
 
 def test_priors_and_aims_are_checked_before_anything():
@@ -745,6 +753,7 @@ def test_an_output_that_does_not_exist_is_refused(plan):
             fn.Release(plan, blank, outputs=outputs)
 
 
+@pytest.mark.usefixtures("standing_still")
 def test_neighbouring_data_differ_in_what_is_drawn_alone(plan, tmp_path, rng, monkeypatch):
     """With all draws replayed, whole release folders of two tables differ in noisy answers and what follows of them."""
     monkeypatch.setattr(noise, "categorical", Replay(7).categorical)

@@ -195,12 +195,12 @@ def test_the_generator_is_the_callers():
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: gallery.prefix(0), "whole number of cells, at least 1; got 0"),
+        (lambda: gallery.prefix(0), "cells must be a whole number, at least 1; got 0"),
         (lambda: gallery.identity_and_sum(2.0), "got 2.0"),
-        (lambda: gallery.random_ranges(3, True, rng()), "whole number of queries, at least 1; got True"),
+        (lambda: gallery.random_ranges(3, True, rng()), "queries must be a whole number, at least 1; got True"),
         (lambda: gallery.random_signs(3, 0, rng()), "queries"),
         (lambda: gallery.random_signs(3, 3, rng(), heads=1.2), "heads = 1.2"),
-        (lambda: gallery.age_pyramids(0), "whole number of ages"),
+        (lambda: gallery.age_pyramids(0), "ages must be a whole number"),
         (lambda: gallery.age_pyramid_tables(10, 10), "ages 0 to 9 or more; got 10"),
         (lambda: gallery.marginals(()), "marginals of 0 attributes"),
         (lambda: gallery.marginals((2, 2), (3,)), r"got \[3\]"),
@@ -216,4 +216,4 @@ def test_the_generator_is_the_callers():
 def test_refusals_say_what_is_needed(make, says):
     with pytest.raises(WorkloadError, match=says) as refused:
         make()
-    assert str(refused.value).endswith(("No workload was made.", "None were drawn."))
+    assert str(refused.value).endswith(("No workload was made.", "None were drawn.", "Nothing was made."))

@@ -33,8 +33,8 @@ from hypothesis import strategies as st
 import fitnoise.kernel.ledger as room
 from charges import loss
 from fitnoise.errors import BudgetExceeded, LedgerError
-from fitnoise.kernel.ledger import GENESIS, Account, Entry, Ledger, ceil_dyadic
-from fitnoise.kernel.profiles import Profile
+from fitnoise.kernel.ledger import GENESIS, Account, Entry, Ledger, Quote, ceil_dyadic
+from fitnoise.kernel.profiles import Charged, Profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,15 +108,31 @@ def test_only_a_fraction_is_an_exact_cost(rho: Any) -> None:
         assert ledger.entries() == []
 
 
+@given(rho=st.fractions(min_value=Fraction(1, 10**6), max_value=5))
+def test_what_a_plan_costs_is_a_cap_that_admits_it_once(rho: Fraction) -> None:
+    """Caps round as charges do."""
+    with Ledger(":memory:") as ledger:
+        cap = ledger.set_cap(SURVEY, rho)
+        assert rho <= cap.rho == ceil_dyadic(rho) < rho + UNIT
+        assert ledger.charge(SURVEY, loss(rho), {}).rho == cap.rho
+        assert ledger.balance(SURVEY).remaining == 0
+        with pytest.raises(BudgetExceeded):
+            ledger.charge(SURVEY, loss(Fraction(1, 10**18)), {})
+
+
 def test_a_cost_that_is_negative_zero_or_endless_is_refused() -> None:
     endless = Fraction(10**400)
     with Ledger(":memory:") as ledger:
         for rho in (Fraction(-1), -UNIT / 2, endless):
-            for ask in (ledger.quote, ledger.set_cap, lambda account, rho: ledger.charge(account, loss(rho), {})):
+            for ask in (
+                lambda account, rho: ledger.quote(account, loss(rho)),
+                ledger.set_cap,
+                lambda account, rho: ledger.charge(account, loss(rho), {}),
+            ):
                 with pytest.raises(LedgerError, match=NOTHING):
                     ask(SURVEY, rho)
         with pytest.raises(LedgerError, match=NOTHING):
-            ledger.set_cap(SURVEY, 1 / endless)  # a cap is written as it is, and this one is too long
+            ledger.set_cap(SURVEY, epsilon=1 / endless)  # one on ε is written as it is, and this one is too long
         with pytest.raises(LedgerError, match=r"must be positive"):
             ledger.charge(SURVEY, loss(Fraction(0)), {})
         assert ledger.entries() == []
@@ -145,6 +161,126 @@ def pure(ledger: Ledger, epsilon: Fraction) -> Entry:
 YOUNG, OLD, LEVEL = ages(4, 1, 1), ages(1, 1, 4), ages(2, 2, 2)
 
 
+def test_a_balance_is_what_a_charge_of_nothing_would_do() -> None:
+    with Ledger(":memory:") as ledger:
+        pure(ledger, Fraction(1, 2))
+        for cap in ({"rho": Fraction(1, 8)}, {"epsilon": Fraction(1, 2)}):
+            ledger.set_cap(SURVEY, **cap)
+            balance = ledger.balance(SURVEY)
+            assert (balance.rho, balance.increase, balance.spent, balance.remaining) == (0, 0, Fraction(1, 8), 0)
+            assert balance.fits  # to the last
+
+
+def test_every_entry_names_the_one_before(path: Path) -> None:
+    with Ledger(path) as ledger:
+        entries = ledger.entries()
+        assert [e.previous for e in entries] == [GENESIS, *(e.digest for e in entries[:-1])]
+        assert ledger.head() == (5, entries[-1].digest)
+
+
+def test_a_quote_says_all_there_is_with_a_cap_and_without() -> None:
+    half, eighth = Fraction(1, 2), Fraction(1, 8)
+    with Ledger(":memory:") as ledger:
+        pure(ledger, half)
+        asked = loss(half, epsilon=Fraction(1))
+        known: dict[str, Any] = {
+            "account": SURVEY,
+            "rho": half,
+            "spent": eighth,
+            "increase": half,
+            "epsilon_spent": half,
+        }
+        assert ledger.quote(SURVEY, asked) == Quote(**known, cap=None, remaining=None, fits=True)
+        ledger.set_cap(SURVEY, half)
+        assert ledger.quote(SURVEY, asked) == Quote(**known, cap=half, remaining=half - eighth, fits=False)
+        ledger.set_cap(SURVEY, epsilon=Fraction(3, 2))
+        capped = {"cap": Fraction(9, 8), "epsilon_cap": Fraction(3, 2), "remaining": half, "fits": True}
+        assert ledger.quote(SURVEY, asked) == Quote(**known, **capped)
+        ledger.set_cap(SURVEY, half)
+        ledger.charge(SURVEY, loss(eighth), {})
+        ledger.set_cap(SURVEY, epsilon=Fraction(3, 2))
+        quote = ledger.quote(SURVEY, asked)
+        assert (quote.epsilon_spent, quote.remaining, quote.fits) == (None, 0, False)
+
+
+def test_what_is_spent_may_grow_by_so_much_and_no_more() -> None:
+    with Ledger(":memory:") as ledger:
+        spend(ledger, P, YOUNG)
+        cost = loss(OLD.largest, profile=OLD)
+        grows = ledger.quote(SURVEY, cost, beside=[P]).increase
+        assert grows == Fraction(1, 8)
+        with pytest.raises(LedgerError, match=r"would grow by ρ = 1/8, not by .* at most"):
+            ledger.charge(SURVEY, cost, {"plan": Q}, beside=[P], at_most=grows - UNIT)
+        assert len(ledger.entries()) == 1
+        ledger.charge(SURVEY, cost, {"plan": Q}, beside=[P], at_most=grows)
+        assert ledger.balance(SURVEY).spent == Fraction(5, 8)
+
+
+def test_a_cap_keeps_its_reason_and_its_epsilon_and_nothing_else() -> None:
+    zero = Fraction(0)
+    with Ledger(":memory:") as ledger:
+        caps = [
+            ledger.set_cap(SURVEY, zero),
+            ledger.set_cap(SURVEY, zero, reason="board"),
+            ledger.set_cap(CENSUS, epsilon=zero),
+            ledger.set_cap(CENSUS, epsilon=Fraction(1, 3), reason="board"),
+        ]
+        details = [{}, {"reason": "board"}, {"epsilon": "0"}, {"reason": "board", "epsilon": "1/3"}]
+        assert [dict(e.detail) for e in caps] == details
+        assert (ledger.entries(), ledger.entries(SURVEY), ledger.entries(CENSUS)) == (caps, caps[:2], caps[2:])
+        with pytest.raises(LedgerError, match="at least 0"):
+            ledger.set_cap(SURVEY, epsilon=-UNIT)
+
+
+def test_nothing_stands_beside_a_plan_released_twice() -> None:
+    with Ledger(":memory:") as ledger:
+        for _ in range(2):
+            spend(ledger, P, YOUNG)
+        with pytest.raises(LedgerError, match=r"was released 2 times"):
+            spend(ledger, Q, OLD, P)
+        spend(ledger, P, YOUNG, account=CENSUS)
+        spend(ledger, Q, OLD, P, account=CENSUS)  # of another account, once
+
+
+def test_where_nothing_may_be_spent_or_is_left_a_refusal_says_so() -> None:
+    with Ledger(":memory:") as ledger:
+        for cap, charged in ((Fraction(0), ()), (Fraction(1, 4), (Fraction(1, 4),))):
+            ledger.set_cap(CENSUS, cap)
+            for rho in charged:
+                ledger.charge(CENSUS, loss(rho), {})
+            said = rf"into the ρ = 0 that is left for .*, with {cap} of {cap} spent: it is 1/2 too much"
+            with pytest.raises(BudgetExceeded, match=said) as caught:
+                ledger.charge(CENSUS, loss(Fraction(1, 2)), {})
+            assert "beside" not in str(caught.value)
+
+
+def test_what_was_charged_on_the_same_records_is_told_with_its_profiles() -> None:
+    with Ledger(":memory:") as ledger:
+        with pytest.raises(LedgerError, match=r"has 0 releases"):
+            ledger.charged(SURVEY)
+        spend(ledger, P, YOUNG)
+        spend(ledger, S, LEVEL, account=CENSUS)
+        assert ledger.charged(SURVEY) == [Charged(P, YOUNG)]
+        assert ledger.charged(CENSUS) == [Charged(S, LEVEL)]
+        spend(ledger, Q, OLD)
+        with pytest.raises(LedgerError, match=r"'survey' .* has 2 releases.*give the plans that were"):
+            ledger.charged(SURVEY)
+        spend(ledger, R, LEVEL, P, Q)
+        assert ledger.charged(SURVEY) == [Charged(P, YOUNG), Charged(Q, OLD), Charged(R, LEVEL)]
+
+
+@pytest.mark.parametrize("detail", [{}, {"plan": 7}, {"plan": None}])
+def test_a_charge_that_names_no_plan_is_not_told(detail: dict[str, Any]) -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.charge(SURVEY, loss(YOUNG.largest, profile=YOUNG), detail)
+        with pytest.raises(LedgerError, match=r"entry 1 names no plan"):
+            ledger.charged(SURVEY)
+    with Ledger(":memory:") as ledger:
+        ledger.charge(SURVEY, loss(Fraction(1, 2)), {"plan": P})
+        with pytest.raises(LedgerError, match=r"entry 1: it has no profile"):
+            ledger.charged(SURVEY)
+
+
 def test_on_the_same_records_only_the_dearest_cell_is_paid() -> None:
     def spent() -> Fraction:
         return ledger.balance(SURVEY).spent * 8
@@ -162,7 +298,7 @@ def test_on_the_same_records_only_the_dearest_cell_is_paid() -> None:
 
 
 def refused(charge: Callable[[], Entry]) -> str:
-    with pytest.raises(BudgetExceeded, match=rf"remembers it; {NOTHING}, draw no noise$") as caught:
+    with pytest.raises(BudgetExceeded, match=rf"remembers it; {NOTHING}, and nothing was released$") as caught:
         charge()
     return str(caught.value)
 
@@ -934,7 +1070,7 @@ def interposed(ledger: Ledger, statement: str, when: str, act: Callable[[], None
 
 
 @pytest.mark.parametrize(
-    ("when", "words", "recorded"), [("before", NOTHING, 5), ("after", "unknown: draw no noise", 6)]
+    ("when", "words", "recorded"), [("before", NOTHING, 5), ("after", "unknown: look at the ledger", 6)]
 )
 def test_a_disk_that_fails_while_committing(path: Path, when: str, words: str, recorded: int) -> None:
     def fail() -> None:

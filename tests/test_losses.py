@@ -53,6 +53,21 @@ def test_losses_add_in_any_order(a, b, c):
     assert (a + Loss.nothing()).rho == a.rho
 
 
+@given(any_loss, any_loss)
+def test_cells_are_known_of_a_sum_where_they_are_of_both(a, b):
+    both = a + b
+    assert both.by_cell == (a.by_cell and b.by_cell)
+    if not both.by_cell:
+        assert (both.axes, both.costs, both.profile) == ((), (a.dearest + b.dearest,), None)
+
+
+@given(rhos)
+def test_of_what_is_only_concentrated_no_cell_is_known(rho):
+    loss = Loss.concentrated(rho)
+    assert (loss.rho, loss.epsilon, loss.pure, loss.axes, loss.by_cell) == (rho, None, (), (), False)
+    assert loss.profile is None
+
+
 @given(by_cells(), by_cells())
 def test_cells_are_added_before_the_dearest_is_taken(a, b):
     together = everywhere(a) + everywhere(b)
@@ -95,6 +110,12 @@ def test_a_budget_is_relative_to_its_cells(loss, shares):
     table = np.array([Fraction(x) for x in shares], dtype=object).reshape(2, 3, 1)
     assert loss.relative(axes, shares) == (everywhere(loss) / table).max()
     assert loss.relative((), ()) == loss.rho
+    with_epsilon = loss + Loss.of_epsilon(Fraction(1, 3), by_cell=True)
+    assert with_epsilon.relative(axes, (1.0,) * 6) == loss.dearest + Fraction(1, 18)
+    assert with_epsilon.relative(axes, shares) == ((everywhere(loss) + Fraction(1, 18)) / table).max()
+    assert Loss.of_epsilon(Fraction(1), by_cell=True).relative((("a", 2),), (1.0, 0.5)) == 1
+    with pytest.raises(PlanError, match="relative budget is 0"):
+        with_epsilon.relative((("a", 2),), (0.0, 1.0))
 
 
 def test_records_with_no_budget_may_not_be_measured():
@@ -114,6 +135,9 @@ def test_too_many_joint_cells_cost_what_the_dearest_do(monkeypatch):
     assert (many + a).axes == many.axes  # no new cells
     assert many.profile.axes == ()
     assert many.profile.largest == many.rho == 5
+    monkeypatch.setattr(losses, "PROFILE_CELLS", 6)
+    as_many = Loss.of_cells((("a", 2), ("b", 3)), [Fraction(x) for x in range(6)])
+    assert (a + b).axes == as_many.profile.axes == as_many.axes  # as many as may be
 
 
 def test_axes_may_be_named_anew():
@@ -138,7 +162,12 @@ def test_what_is_no_loss(make, said):
         make()
 
 
+@given(st.fractions(0, 10**30) | st.floats(0, 1e300).map(Fraction))
+def test_a_cost_is_rounded_up_to_the_least_number(cost):
+    least = losses.rounded_up(cost)
+    assert Fraction(math.nextafter(least, -math.inf)) < cost <= Fraction(least)
+
+
 def test_a_cost_beyond_all_numbers_is_no_number():
-    assert losses.rounded_up(Fraction(1, 3)) > Fraction(1, 3)
     with pytest.raises(PlanError, match="more than a number can say"):
         losses.rounded_up(Fraction(10) ** 400)

@@ -133,6 +133,17 @@ def test_a_release_is_verified(name):
     assert told(fn.verify(SAMPLES / "releases" / name)) == {}
 
 
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_release_is_found_in_the_ledger_by_its_plan(name, ledger):
+    """It names no entry of its own."""
+    with fn.Ledger(ledger) as book:
+        verification = fn.verify(SAMPLES / "releases" / name, ledger=book)
+    assert told(verification) == {}
+    (found,) = (c.found for c in verification.checks if c.claim == "the ledger says that it was charged")
+    by_plan = "release.json names no entry (format 2); its plan was charged by"
+    assert found == f"{by_plan} entry {RELEASES[name]['entry']}"
+
+
 def test_a_release_whose_plan_was_altered_is_refused(tmp_path):
     """One more in an entry that no dearest cell depends on costs the same, but it is another plan."""
     folder = Path(shutil.copytree(SAMPLES / "releases" / "gaussian", tmp_path / "release"))

@@ -4,26 +4,31 @@ import contextlib
 import itertools
 import json
 import math
+import re
 from dataclasses import fields, replace
+from datetime import datetime
 from fractions import Fraction
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import fitnoise as fn
+import zoo
 from conftest import zoo_plan
 from dense import cell_order, split, strategy_matrix, with_sectors
 from designs import remade
 from door import Replay
 from fitnoise.errors import BudgetExceeded, CapExceeded, DataError, LedgerError, PlanError
+from fitnoise.kernel import ledger as ledgers
 from fitnoise.kernel import losses, noise
 from fitnoise.kernel import measure as measuring
-from fitnoise.kernel.counting import Counter, DuckCounter, HistogramCounter, duck, sources
+from fitnoise.kernel.counting import Counter, DuckCounter, HistogramCounter, Tally, duck, sources
 from fitnoise.kernel.designs._base import WRAP
 from fitnoise.kernel.ledger import Account, Ledger, ceil_dyadic
-from fitnoise.kernel.order import Order, axis_key
+from fitnoise.kernel.order import Limit, Order, Size, axis_key
 from fitnoise.kernel.profiles import joint
 from fitnoise.kernel.units import DataSource, OutsideDomain
 from fitnoise.planning.plan import Plan
@@ -261,6 +266,7 @@ def test_only_maximal_margins_are_counted(any_plan):
     assert not any(set(a) < set(b) for a in margins for b in margins)
     assert len({frozenset(m) for m in margins}) == len(margins)
     assert sorted({a for m in margins for a in m}) == list(checked)
+    assert all(list(m) == [a for a in domain if a in m] for m in margins)
     tables = any_plan.publication.workload.tables
     if all(t.matrix is None for t in tables):
         shown = [set(t.attributes) for t in tables]
@@ -303,6 +309,18 @@ def test_the_charge_is_the_exact_cost_rounded_up(name, records, neighbours):
         {"count": len(g), "of": [names[a] for a in sorted(set(g.attributes.ravel()))], "cost_squared": str(c)}
         for g, c in zip(plan.strategy.groups, plan.strategy.group_costs(), strict=True)
     ]
+
+
+def test_the_digest_of_a_charge_does_not_tell_when_it_was_made(plan, monkeypatch):
+    """It is published, and the time depends on how long the counting took: the same entry never has the same digest."""
+    monkeypatch.setattr(ledgers, "datetime", SimpleNamespace(now=lambda zone: datetime(2026, 1, 1, tzinfo=zone)))
+    first, second = (counted(plan, None).charge for _ in range(2))
+    salts = [entry.detail["salt"] for entry in (first, second)]
+    assert all(re.fullmatch("[0-9a-f]{32}", salt) for salt in salts)
+    assert salts[0] != salts[1]
+    assert first.digest != second.digest
+    assert replace(first, digest="", detail={}) == replace(second, digest="", detail={})
+    assert {**first.detail, "salt": ""} == {**second.detail, "salt": ""}
 
 
 def for_unit(made, unit, **more):
@@ -750,6 +768,58 @@ def test_counts_of_another_domain_are_refused():
         assert ledger.entries() == []
 
 
+@pytest.mark.parametrize("exactly", [False, True])
+@pytest.mark.parametrize("records", [0, 39, 40, 41])
+def test_data_of_another_size_than_declared_cost_nothing_and_their_size_is_not_told(exactly, records):
+    order = replace(zoo_plan("total").order, sizes=(Size(10**6, exactly=False), Size(40, exactly)))
+    counts = np.zeros(order.domain.shape, dtype=int)
+    counts.flat[0] = records
+    counter = HistogramCounter(counts, order.domain)
+    with Ledger(":memory:") as ledger:
+        if records == 40 or (records < 40 and not exactly):
+            run(order, counter, ledger)
+            assert len(ledger.entries()) == 1
+            return
+        said = rf"for {'exactly' if exactly else 'at most'} 40 records.*another number.*nothing was charged"
+        with pytest.raises(DataError, match=said) as caught:
+            run(order, counter, ledger, CLOSED)
+        assert str(records) not in str(caught.value).replace("40 records", "")
+        assert ledger.entries() == []
+
+
+def test_an_order_for_nothing_is_none():
+    with pytest.raises(PlanError, match="without a design measures nothing"):
+        replace(zoo_plan("total").order, designs=())
+
+
+@pytest.mark.parametrize("neighbours", zoo.ADJACENCIES)
+@pytest.mark.parametrize("question", ["count", "median", "sum of some"])
+def test_a_question_is_answered_for_whom_the_order_is(question, neighbours, rng):
+    of = zoo.ADJACENCIES[neighbours]
+    answer = zoo.DESIGNS[f"{question} by tight constraints"](of)
+    source = DataSource("homes", outside_domain=DROP if of.drops else OutsideDomain.REFUSE)
+    counts = np.zeros(answer.domain.shape, dtype=int)
+    people = answer.query.people if of.fixes_size else answer.query.people - 1
+    np.add.at(counts.reshape(-1), rng.integers(counts.size, size=people), 1)
+    counter = HistogramCounter(counts, answer.domain, drops=of.drops)
+    order = Order(answer.domain, source, of.unit, (answer,), "0" * 64, "by hand")
+    (truth,) = answer.exact(Tally(counter.count(list(answer.margins()))), of, 2**40)
+    door = Replay(5)
+    result = run(order, counter, door=door)
+    (drawn,) = answer.draw((truth,), again := Replay(5))
+    assert result.answers[0][0].tolist() == drawn.tolist()
+    assert door.laws == again.laws  # of the same row
+    assert result.charge.epsilon == answer.loss(of).epsilon
+
+
+def test_counting_tells_how_far_it_is():
+    order, told = zoo_plan("marginals").order, []
+    counter = HistogramCounter(np.zeros(order.domain.shape, dtype=int), order.domain)
+    with Ledger(":memory:") as ledger:
+        measuring.measure(order, counter, ledger, progress=told.append, door=Replay())
+    assert told[-1] == 1
+
+
 @pytest.mark.parametrize("limit", ["cap", "budget"])
 def test_an_edited_plan_above_its_own_limit_is_refused(limit):
     plan = tampered(zoo_plan("prefix"), lambda s: replace(s, mixing=100 * s.mixing))
@@ -759,6 +829,18 @@ def test_an_edited_plan_above_its_own_limit_is_refused(limit):
         with pytest.raises(CapExceeded, match=f"more than the {limit} it declares"):
             run(plan, HistogramCounter(np.zeros(domain.shape, dtype=int), domain), ledger, CLOSED)
         assert ledger.entries() == []
+
+
+def test_all_limits_hold_and_not_only_the_first():
+    """Exactly what it costs is within a limit, and a little less is not, whichever comes first."""
+    order = zoo_plan("prefix").order
+    counter = HistogramCounter(np.zeros(order.domain.shape, dtype=int), order.domain)
+    cap, budget = (Limit(what, order.loss.rho) for what in ("cap", "budget"))
+    tight = replace(budget, rho=budget.rho - Fraction(1, 2**64))
+    run(replace(order, limits=(cap, budget)), counter)
+    for limits in ((cap, tight), (tight, cap)):
+        with pytest.raises(CapExceeded, match="more than the budget it declares"):
+            run(replace(order, limits=limits), counter, door=CLOSED)
 
 
 def test_a_budget_is_one_relative_to_cell_budgets():

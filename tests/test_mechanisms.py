@@ -252,3 +252,23 @@ def test_many_exchangeable_attributes_are_planned_for_replacing_too():
     workload = fn.Workload(domain, [fn.table(a, variance=1) for a in domain])
     plan = fn.plan(workload, gap=1e-6, unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE))
     assert plan.cost_squared == pytest.approx(15, rel=1e-6)  # each table alone: 4 · (1/4) / 1
+
+
+@pytest.mark.parametrize("rows", [[[1, 1]], [[3, 3, 3]], [[0.5, 0.5]], [[1, 1], [2, 2]]])
+@pytest.mark.parametrize("more", [{}, {"budget": fn.Budget(mu=1)}, {"privacy": "pure"}], ids=str)
+def test_what_only_shows_the_number_of_records_is_public_where_records_are_replaced(rows, more):
+    replace = fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE)
+    with pytest.raises(PlanError, match=r"protect nothing that these tables show.* No plan was made"):
+        fn.plan(fn.matrix_workload(np.array(rows), variances=1), unit=replace, **more)
+
+
+@pytest.mark.parametrize("privacy", ["zcdp", "pure"])
+def test_targets_at_which_nothing_is_protected_are_refused(privacy):
+    workload = fn.Workload(fn.Domain(a=fn.Ordered(0, 1)), [fn.table("a", variance=1e-300)])
+    with pytest.raises(PlanError, match=r"nothing is protected|too tight"):
+        fn.plan(workload, privacy=privacy)
+
+
+def test_a_plan_is_shown_in_a_line():
+    plan = fn.plan(fn.Workload(fn.Domain(a=fn.Ordered(0, 1)), [fn.table("a", variance=1)]), title="Ages")
+    assert repr(plan) == "<Plan 'Ages', tables=1, questions=0, rho=0.5, unit='one record, add-or-remove-one'>"

@@ -401,7 +401,7 @@ def test_queries_are_checked(tables):
 @pytest.mark.parametrize("wrong", [{"starts": 0}, {"size": 0}, {"iterations": 0}])
 @pytest.mark.parametrize("search", [pid.least_total, pid.least_worst])
 def test_limits_are_checked(search, wrong, rng):
-    with pytest.raises(WorkloadError, match="at least one"):
+    with pytest.raises(WorkloadError, match="at least 1"):
         search(Queries.of((op.Prefix(4), 1.0)), rng, **wrong)
 
 

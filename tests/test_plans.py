@@ -1,4 +1,9 @@
-from laws import check_mechanism, check_plan
+import pytest
+
+import fitnoise as fn
+from fitnoise.mechanisms.registry import MECHANISMS
+from laws import check_answer, check_mechanism, check_plan
+from zoo import QUESTIONS, REQUESTS
 
 
 def test_plan_laws(any_plan):
@@ -7,3 +12,19 @@ def test_plan_laws(any_plan):
 
 def test_mechanism_laws(any_plan, rng):
     check_mechanism(any_plan, rng)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_mechanism_keeps_its_promises(name, rng):
+    plan = fn.plan(REQUESTS[name]())
+    assert plan.mechanism == name
+    check_mechanism(plan, rng)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("unit", [fn.PrivacyUnit(), fn.PrivacyUnit("person", 2, fn.Neighbours.REPLACE_ONE)], ids=str)
+def test_answers_to_questions_keep_their_promises(name, unit):
+    domain, query = QUESTIONS[name]
+    plan = fn.plan(fn.Publication(fn.Workload(domain, []), unit, finite=(query,)))
+    (part,) = plan.questions
+    check_answer(part)

@@ -28,7 +28,7 @@ from fitnoise.kernel.privacy import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from fitnoise.kernel.units import Neighbours, Privacy, PrivacyUnit
+from fitnoise.kernel.units import DataSource, Neighbours, OutsideDomain, Privacy, PrivacyUnit
 from tolerances import EXACT
 
 GUARANTEED = 1e-10
@@ -551,6 +551,32 @@ def test_a_bad_number_of_records_is_refused(records):
 def test_a_bad_relation_is_refused(neighbours):
     with pytest.raises(SpecError, match='"add-or-remove-one" or "replace-one"; nothing was planned'):
         PrivacyUnit("person", 1, neighbours)
+
+
+@pytest.mark.parametrize("name", ["", " ", " people", "people ", "peo\nple", "peo\x00ple", "me\u0301nages"])
+def test_a_badly_named_source_is_refused(name):
+    """One source under two names would have two budgets."""
+    with pytest.raises(SpecError, match=r"printable name .*summed under it in the ledger"):
+        DataSource(name)
+
+
+@pytest.mark.parametrize("policy", ["keep", "Drop", None, True])
+def test_a_bad_policy_for_records_outside_is_refused(policy):
+    with pytest.raises(SpecError, match=f"outside_domain is 'refuse' or 'drop'; got {policy!r}"):
+        DataSource(outside_domain=policy)
+
+
+@pytest.mark.parametrize("policy", OutsideDomain)
+def test_a_policy_for_records_outside_is_its_word(policy):
+    source = DataSource(outside_domain=str(policy))
+    assert source.outside_domain is policy
+    assert source.drops == (policy is OutsideDomain.DROP)
+
+
+@pytest.mark.parametrize("records", [0, -1, True, 2**62 + 1, math.nan])
+def test_a_bad_bound_on_the_records_is_refused(records):
+    with pytest.raises(SpecError, match="whole number from 1 to 2\\^62"):
+        DataSource(max_records=records)
 
 
 @given(st.lists(st.lists(st.integers(-3, 3), min_size=3, max_size=3), min_size=1, max_size=4), st.integers(1, 3))

@@ -179,7 +179,7 @@ def test_comparisons_are_reported():
 def test_settings_are_reported(size):
     found = projection.choose(fn.Publication(WORKLOAD, small=size, budget=BUDGET))
     plan = fn.Plan.of(found.part.publication, [found.part])
-    report = settings_report(plan, found.choice, ())
+    report = settings_report(plan, found.setting, found.choice, ())
     check_report(report)
     told = document(report)
     assert told["setting"] == vars(found.part.setting)

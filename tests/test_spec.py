@@ -848,7 +848,7 @@ REFUSED = {
     ),
     "a target by value and by size": (
         table("margin = { by = 'age', values = [1], power = 2 }"),
-        r"cannot be used: in tables\[0\].margin: unknown key 'power'\. No data",
+        r"cannot be used: in tables\[0\].margin: unknown key 'power' \(known here: by, values, default\)\. No data",
     ),
     "an empty rule": (
         table("margin = { }"),
@@ -901,7 +901,10 @@ REFUSED = {
     "cv without reference": (table("cv = 0.1"), "coefficient of variation, and only that, needs a reference"),
     "reference without cv": (table("margin = 1\nreference = 5"), "coefficient of variation, and only that"),
     "unknown key": (table("margn = 1"), r"in tables\[0\]: unknown key 'margn' \(did you mean 'margin'\?\)"),
-    "unknown key, like no other": (table("margin = 1\nzzz = 1"), r"unknown key 'zzz'\. No data"),
+    "unknown key, like no other": (
+        table("margin = 1\nzzz = 1"),
+        r"'zzz' \(known here: name, all, .*, confidence\)\. No data",
+    ),
     "unknown keys, several": (table("margn = 1\nprefx = 1"), r"'margn' \(did.*'prefx' \(did you mean 'prefix'"),
     "unknown key at the top": ("[privcy]\n" + REST, r"unknown key 'privcy' \(did you mean 'privacy'\?\)"),
     "unknown key in a target": (
@@ -910,7 +913,7 @@ REFUSED = {
     ),
     "a key of another kind of attribute": (
         table("margin = 1") + "[domain.x]\ntype = 'ordered'\nlow = 1\nhigh = 2\ncodes = [1]\n",
-        r"in domain.x: unknown key 'codes'\. No",
+        r"in domain.x: unknown key 'codes' \(known here: type, low, high, clip, column\)\. No",
     ),
     "missing key": (
         table("margin = { by = 'age' }"),
@@ -1312,3 +1315,36 @@ def test_every_key_of_the_schema_is_a_key_that_is_read():
             assert set(part.get("required", [])) <= set(part["properties"])
     assert set(schema["properties"]) == set(Spec.model_fields)
     assert math.isfinite(schema["$defs"]["AccuracySpec"]["properties"]["confidence"]["default"])
+
+
+def test_all_mistakes_that_do_not_follow_from_others_are_told_at_once():
+    text = """
+    [privacy]
+    unit = ""
+    [budget]
+    rho = -1
+    [domain.age]
+    type = "ordered"
+    low = 0
+    high = 9
+    [[tables]]
+    attributes = ["agee"]
+    margin = 1
+    [[tables]]
+    attributes = ["age"]
+    [[finite]]
+    name = "x"
+    query = "median"
+    attribute = "wage"
+    people = 9
+    epsilon = 1
+    """
+    with pytest.raises(SpecError) as refused:
+        Spec.from_toml(text).publication()
+    told = str(refused.value)
+    places = ["in privacy: ", "; in budget: ", "; in tables[0]: ", "; in tables[1]: ", "; in finite[0]: "]
+    assert [told.find(p) for p in places] == sorted(told.find(p) for p in places)
+    assert all(p in told for p in places)
+    assert told.count("No data were read.") == 1
+    with pytest.raises(SpecError, match=r"in tables\[2\]: .*; and 4 more\. No data were read\."):
+        Spec.from_toml(text + "\n[[tables]]\nattributes = ['age']\n" * 4).publication()

@@ -1,5 +1,8 @@
 """Exact prices, by brute force over neighbours."""
 
+import itertools
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,10 +11,12 @@ from hypothesis import strategies as st
 import fitnoise as fn
 from conftest import zoo_plan
 from dense import centring, group_of, strategy_matrix
-from designs import over
+from designs import of_margins, of_sectors, over
 from fitnoise.errors import PlanError, SingularStrategy
 from fitnoise.kernel.designs import sectors as strategies
+from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.sectors import (
+    MAX_SCALE,
     SectorStrategy,
     Strategy,
     StrategyGroup,
@@ -21,6 +26,7 @@ from fitnoise.kernel.designs.sectors import (
     gains,
     uncentre,
 )
+from fitnoise.kernel.units import Adjacency
 
 ADD, REPLACE = fn.Neighbours.ADD_OR_REMOVE_ONE, fn.Neighbours.REPLACE_ONE
 SMALL = [
@@ -52,6 +58,40 @@ def test_the_bound_for_many_attributes_is_no_less_than_the_search(name, monkeypa
         assert bound == exact
 
 
+def test_as_many_patterns_are_searched_as_may_be(monkeypatch):
+    """Of three attributes of two values or more, 2³; one of a single value adds none."""
+    sectors = {(0,): ([[1]], 2.0), (1,): ([[2]], 1.0), (2,): ([[1]], 1.0)}
+    pairs = {(0, 1): ([[1]], 2.0), (1, 2): ([[2]], 3.0), (0, 2): ([[1]], 1.0)}
+    strategy = of_sectors(over((2, 3, 2, 1), 2), ([[1, -2]], sectors), ([[1, 1]], pairs))
+    exact = strategy.cost_squared(REPLACE)
+    monkeypatch.setattr(strategies, "MAX_REPLACE_PATTERNS", 8)
+    assert strategy.cost_squared(REPLACE) == exact
+    monkeypatch.setattr(strategies, "MAX_REPLACE_PATTERNS", 7)
+    assert strategy.cost_squared(REPLACE) > exact
+
+
+@pytest.mark.parametrize("sizes", [(2,), (3,), (2, 3), (3, 2, 4), (2, 2, 5)])
+def test_how_alike_two_records_are_is_what_their_columns_say(sizes):
+    """Σ over the centred rows of h_z h_z', for records that agree on some attributes; others do not matter."""
+    (own,) = of_sectors(over(sizes, 1), ([[1]], {tuple(range(len(sizes))): ([[1]], 1.0)})).sectors
+    grams = [centring(n).T @ centring(n) for n in sizes]
+    for same in itertools.product([True, False], repeat=len(sizes)):
+        expected = np.prod([g[0, 0] if x else g[0, 1] for g, x in zip(grams, same, strict=True)])
+        assert own.weight([*np.flatnonzero(same), 9]) == expected
+
+
+@pytest.mark.parametrize("patterns", [0, 2**14])
+def test_what_replacing_does_not_move_costs_nothing(patterns, monkeypatch):
+    monkeypatch.setattr(strategies, "MAX_REPLACE_PATTERNS", patterns)
+    assert of_sectors(over((), 2), ([[3, 3]], {(): ([[1]], 1.0)})).cost_squared(REPLACE) == 0
+
+
+@pytest.mark.parametrize("entry", [1, 2**30, 2**31, 2**32, 2**40])
+def test_what_replacing_costs_is_exact_at_any_size(entry):
+    strategy = of_sectors(over((), 2), ([[1, -1]], {(): ([[entry]], 1.0)}))
+    assert strategy.cost_squared(REPLACE) == 4 * strategy.cost_squared(ADD) == 4 * entry**2
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_the_costs_of_groups_are_those_of_their_sectors(name):
     s = zoo_plan(name).strategy
@@ -78,6 +118,20 @@ def test_centring_identities(n):
     np.testing.assert_array_equal(centre(x, 1), x @ h.T)
     np.testing.assert_array_equal(centre(x.astype(object), 1), x @ h.T)
     np.testing.assert_allclose(uncentre(np.asarray(h, dtype=float), 0, n), np.eye(n) - 1 / n, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_centring_is_undone_along_any_axis(n, axis, rng):
+    shape = [2, 3, 4]
+    shape[axis] = n
+    x = rng.integers(-9, 10, size=shape)
+    centred = centre(x, axis)
+    along = np.moveaxis(np.tensordot(centring(n), x, (1, axis)), 0, axis)
+    np.testing.assert_array_equal(centred, along)
+    noisy = centred + rng.normal(size=centred.shape)
+    least = np.moveaxis(np.tensordot(np.linalg.pinv(centring(n).astype(float)), noisy, (1, axis)), 0, axis)
+    np.testing.assert_allclose(uncentre(noisy, axis, n), least, atol=1e-12)
 
 
 def test_centring_wraps_like_the_integers_modulo_2_64():
@@ -144,6 +198,29 @@ def test_strategies_that_are_none(make, message):
     assert "4.0" not in str(caught.value)
 
 
+ASKED = ((), [[1]])
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: MeasuredMargin((), np.zeros((1, 3), dtype=np.int64)), "zero everywhere"),
+        (lambda: MeasuredMargin((), np.ones((1, 3))), "64-bit integer"),
+        (lambda: MeasuredMargin((), np.array([[2**40]])), r"below 2\^40"),
+        (lambda: MeasuredMargin((1, 0), np.array([[1]])), "increasing order"),
+        (lambda: of_margins(over((3, 2), 1), 8.0, ((2,), [[1]])), "does not fit"),
+        (lambda: of_margins(over((3, 2), 1), 8.0, ASKED, ((), [[2]])), "appears twice"),
+        (lambda: of_margins(over((3, 2), 1), 0.0, ASKED), "noise scale"),
+        (lambda: of_margins(over((3, 2), 1), float("nan"), ASKED), "noise scale"),
+        (lambda: of_margins(over((3, 2), 1), 2.0**45, ASKED), "noise scale"),
+        (lambda: PureStrategy(over((), 1), (), 1.0), "does not fit"),
+    ],
+)
+def test_pure_strategies_that_are_none(make, said):
+    with pytest.raises(PlanError, match=said):
+        make()
+
+
 @pytest.mark.parametrize(("attributes", "sizes"), [(np.intp, np.int8), (np.uint8, np.int64), (np.intp, np.float64)])
 def test_sizes_that_could_wrap_around_are_refused(attributes, sizes):
     """One byte holds 20 values, but not what they cost: 20 · 19 = 380 would be 124."""
@@ -151,6 +228,102 @@ def test_sizes_that_could_wrap_around_are_refused(attributes, sizes):
         StrategyGroup(
             np.array([[0]], attributes), np.array([[20]], sizes), np.ones((1, 1), int), np.ones((1, 1, 1), int), ONES
         )
+
+
+def made(**other):
+    """One sector of no attribute, one structured cell, with something else in it."""
+    none = {"attributes": np.zeros((1, 0), np.intp), "sizes": np.zeros((1, 0), np.int64)}
+    return StrategyGroup(
+        **none | {"basis": np.ones((1, 1), int), "mixing": np.ones((1, 1, 1), int), "scales": ONES} | other
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"basis": np.ones(1, int)}, "matrix of whole numbers"),
+        ({"basis": np.ones((0, 1), int), "mixing": np.ones((1, 0, 0), int)}, "matrix of whole numbers"),
+        ({"basis": np.ones((1, 1), np.int32)}, "matrix of whole numbers"),
+        ({"basis": np.array([[-(2**62)]])}, r"below 2\^62"),
+        ({"mixing": np.array([[[2**62]]])}, r"below 2\^62"),
+        ({"mixing": np.ones((2, 1, 1), int)}, "square integers"),
+        ({"mixing": np.ones((1, 1, 2), int)}, "square integers"),
+        ({"scales": np.ones(2)}, "positive number"),
+        ({"scales": np.ones(1, dtype=int)}, "positive number"),
+        ({"scales": np.ones(1, dtype=np.float32)}, "positive number"),
+        *(({"scales": np.array([x])}, "positive number") for x in (-1.0, 0.0, np.nan, np.nextafter(MAX_SCALE, np.inf))),
+        ({"attributes": np.zeros(1, np.intp), "sizes": np.full(1, 2)}, "two values or more"),
+        ({"attributes": np.zeros((1, 1), np.intp)}, "two values or more"),
+        ({"attributes": np.array([[0, 1]]), "sizes": np.array([[2, 1]])}, "two values or more"),
+        ({"attributes": np.array([[0, 0]]), "sizes": np.array([[2, 2]])}, "increasing order"),
+        ({"attributes": np.array([[0, 2, 1]]), "sizes": np.array([[2, 2, 2]])}, "increasing order"),
+    ],
+)
+def test_sectors_that_are_none(other, message):
+    with pytest.raises(PlanError, match=message):
+        made(**other)
+
+
+def test_numbers_as_large_as_may_be():
+    assert made(basis=np.array([[2**62 - 1]])).magnitude(np.array([0]), (), 1) == 2**62 - 1
+    assert made(mixing=np.array([[[1 - 2**62]]])).column_squares.tolist() == [[(2**62 - 1) ** 2]]
+    assert made(mixing=np.array([[[2**70]]], dtype=object)).column_squares.tolist() == [[2**140]]
+    for scale in (5e-324, MAX_SCALE):
+        assert Strategy(over((), 1), (made(scales=np.array([scale])),)).profile() == (1 / Fraction(scale) ** 2,)
+
+
+@pytest.mark.parametrize("attribute", [-1, 2, 3])
+def test_a_sector_of_other_attributes_is_refused(attribute):
+    own = made(attributes=np.array([[attribute]]), sizes=np.array([[2]]))
+    with pytest.raises(PlanError, match="does not fit its domain"):
+        Strategy(over((2, 2), 1), (own,))
+
+
+@pytest.mark.parametrize(("attributes", "width"), [(5, 2), (6, 3), (40, 1), (70, 68), (70, 69)])
+def test_all_sets_of_attributes_are_different_sectors(attributes, width):
+    """Of few attributes told apart by a number, of many one by one."""
+    sets = np.array(list(itertools.combinations(range(attributes), width)))
+    ones = np.ones(len(sets))
+    group = StrategyGroup(sets, np.full_like(sets, 2), np.ones((1, 1), int), ones.astype(int)[:, None, None], ones)
+    assert Strategy(over((2,) * attributes, 1), (made(), group)).answers == 1 + len(sets)
+    for again in (group.sector(0), group.sector(len(sets) - 1)):
+        with pytest.raises(PlanError, match="appears twice"):
+            Strategy(over((2,) * attributes, 1), (group, made(), group_of(again)))
+
+
+def test_sectors_by_hand():
+    first = {(0,): ([[1, 2], [0, 1]], 2.0), (1,): ([[3, 0], [0, 1]], 1.0)}
+    s = of_sectors(over((3, 2), 2), ([[1, 0], [0, 1]], first), ([[1, 1]], {(0, 1): ([[-2]], 4.0)}))
+    # 3 · 2 ways to differ along the first attribute, 1 along the second; columns of A B squared over σ²
+    assert s.profile() == (6 * Fraction(1, 4) + 9 + 6 * Fraction(4, 16), 6 * Fraction(5, 4) + 1 + 6 * Fraction(4, 16))
+    assert s.group_costs() == (6 * Fraction(5, 4) + 9, Fraction(3, 2))
+    assert s.cost_squared(ADD) == 12
+    assert (s.answers, s.lengths, s.portions.tolist(), s.scales.tolist()) == (11, (8, 3), [6, 2, 3], [2.0, 1.0, 4.0])
+    assert [g.starts.tolist() for g in s.groups] == [[0, 6, 8], [0, 3]]
+    assert [g.weights.tolist() for g in s.groups] == [[6, 1], [6]]
+    assert [(x.attributes, x.sizes, x.answers, x.scale) for x in s.sectors] == [
+        ((0,), (3,), 6, 2.0), ((1,), (2,), 2, 1.0), ((0, 1), (3, 2), 3, 4.0),
+    ]  # fmt: skip
+    assert [magnitudes(g, 10) for g in s.groups] == [{(3,): 10 * 2 * 2, (2,): 10 * 3}, {(3, 2): 10 * 2 * 2}]
+    told = [("33/2", 2, ["a0", "a1"]), ("3/2", 1, ["a0", "a1"])]
+    sectors = s.detail(Adjacency())["sectors"]
+    assert [(x["cost_squared"], x["count"], x["of"]) for x in sectors] == told
+
+
+def magnitudes(group, records):
+    return {sizes: group.magnitude(here, sizes, records) for sizes, here in group.stacks()}
+
+
+@pytest.mark.parametrize("times", [2.0**-40, 1.0, 2.0**45])
+@pytest.mark.parametrize("count", [2, 64, 65, 128])
+def test_prices_are_exact_up_to_so_many_scales_and_hardly_above_beyond(count, times):
+    sets = list(itertools.chain.from_iterable(itertools.combinations(range(7), k) for k in range(8)))[:count]
+    scales = dict(zip(sets, (times * (3 + i / 8) for i in range(count)), strict=True))
+    groups = [{s: ([[1]], x) for s, x in scales.items() if len(s) == k} for k in range(8)]
+    strategy = of_sectors(over((2,) * 7), *(([[1]], g) for g in groups if g))
+    exact = sum(1 / Fraction(x) ** 2 for x in scales.values())
+    (found,) = strategy.profile()
+    assert exact <= found <= exact * (1 + Fraction(count > strategies.EXACT_SCALES, 2**80))
 
 
 def test_weights_of_many_values_are_exact():
@@ -172,10 +345,24 @@ def test_a_singular_mixing_is_refused():
         _ = sector([[1, 1], [1, 1]], [[1, 0], [0, 1]]).inverse
 
 
-def test_a_mixing_that_doubles_cannot_hold_is_refused():
+@pytest.mark.parametrize(
+    "mixing", [[[4]], [[-3]], [[2, 1], [1, 1]], [[0, 1], [1, 0]], [[1, 2, 3], [0, 4, 5], [0, 0, 6]]]
+)
+def test_a_mixing_is_inverted(mixing):
+    own = sector(mixing, np.eye(len(mixing), dtype=int))
+    np.testing.assert_allclose(own.inverse, [np.linalg.inv(mixing)], atol=1e-15)
+
+
+def test_a_mixing_of_nothing_is_singular():
+    with pytest.raises(SingularStrategy, match="singular"):
+        _ = sector([[0]], [[1]]).inverse
+
+
+@pytest.mark.parametrize("kind", [object, np.int64])
+def test_a_mixing_that_doubles_cannot_hold_is_refused(kind):
     """Its inverse would be that of another matrix, and the errors stated too small."""
     m = 2**60
-    big = np.array([[m, m + 127], [m, m + 129]], dtype=object)
+    big = np.array([[m, m + 127], [m, m + 129]], dtype=kind)
     with pytest.raises(SingularStrategy, match="singular"):
         _ = sector(big, np.eye(2, dtype=int)).inverse
 

@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+from fractions import Fraction
+from types import SimpleNamespace
 
 import duckdb
 import numpy as np
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 import fitnoise as fn
 import zoo
 from door import Replay
-from fitnoise.errors import ReleaseError
+from fitnoise.errors import BudgetExceeded, ReleaseError
 from fitnoise.kernel import noise
 from fitnoise.planning.plan import Plan
 from fitnoise.reading import release as releases
@@ -47,8 +49,15 @@ def good(tmp_path_factory):
     counts = np.arange(24).reshape(3, 2, 4)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noise, "discrete_gaussians", Replay(2).discrete_gaussians)
-        released(PLAN, counts, directory=folder)
+        fn.release(PLAN, counts, ledger=folder.with_name("ledger.db"), directory=folder)
     return folder
+
+
+@pytest.fixture
+def ledger(good):
+    """The one that charged the good release."""
+    with fn.Ledger(good.with_name("ledger.db")) as book:
+        yield book
 
 
 @pytest.fixture
@@ -56,9 +65,9 @@ def folder(good, tmp_path):
     return shutil.copytree(good, tmp_path / "release")
 
 
-def failing(path):
+def failing(path, ledger=None):
     """The claims that do not hold."""
-    verification = fn.verify(path)
+    verification = fn.verify(path, ledger=ledger)
     assert verification.ok == all(c.holds for c in verification.checks)
     return {c.claim: c.found for c in verification.checks if not c.holds}
 
@@ -134,6 +143,108 @@ def test_nothing_to_verify_is_an_error(tmp_path):
     assert list(failing(tmp_path)) == ["the plan is whole, and its integers cost what it says"]
     (tmp_path / "plan.json").write_text("{}")
     assert failing(tmp_path / "plan.json") == failing(tmp_path)
+
+
+# --- what the ledger says -------------------------------------------------------------------------------------
+
+CHARGED = "the ledger says that it was charged"
+
+
+def charge_of(folder, ledger):
+    """What is found of the charge, whether it is as it should be, and that nothing else is wrong."""
+    checks = fn.verify(folder, ledger=ledger).checks
+    assert [c.claim for c in checks if not c.holds] in ([], [CHARGED])
+    (check,) = (c for c in checks if c.claim == CHARGED)
+    return check.holds, check.found
+
+
+def test_a_release_is_found_in_the_ledger_that_charged_it(good, ledger):
+    assert charge_of(good, ledger) == (True, f"entry 1, rho = {PLAN.rho:.9g}")
+    assert len(fn.verify(good, ledger=ledger).checks) == len(fn.verify(good).checks) + 1
+
+
+def test_a_release_that_another_ledger_charged_is_reported(good, folder, tmp_path):
+    counts = np.zeros((3, 2, 4), dtype=int)
+    with fn.Ledger(tmp_path / "other.db") as other:
+        assert charge_of(folder, other) == (False, "release.json names entry 1; the ledger has 0")
+        fn.release(PLAN, counts, ledger=other)  # the same plan, charged at another time or after other entries
+        other.set_cap(PLAN.order.account, PLAN.exact_rho)
+        with pytest.raises(BudgetExceeded):
+            fn.release(PLAN, counts, ledger=other)
+        entries = other.entries()
+        rewritten(folder, lambda d: d["ledger"].update(digest="0" * 64))
+        assert charge_of(folder, other) == (
+            False, "entry 1 of the ledger has another digest than release.json says: it is another entry",
+        )  # fmt: skip
+        for i, what in ((2, "a cap, and no charge"), (3, "a refusal, and no charge")):
+            rewritten(folder, lambda d, i=i: d.update(ledger={"sequence": i, "digest": entries[i - 1].digest}))
+            assert charge_of(folder, other) == (False, f"entry {i} of the ledger is {what}")
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        ({"detail": {"plan": "0" * 64}}, "entry 1 of the ledger is the charge of another plan"),
+        ({"detail": {}}, "entry 1 of the ledger is the charge of another plan"),
+        ({"account": fn.Account("others", "u")}, "entry 1 of the ledger was charged to 'others' (u)"),
+        ({"rho": PLAN.exact_rho / 2}, f"entry 1 of the ledger charged rho = {PLAN.rho / 2:.9g}, and the plan costs"),
+        ({"rho": PLAN.exact_rho * 2}, f"entry 1 of the ledger charged rho = {PLAN.rho * 2:.9g}, and the plan costs"),
+        ({"epsilon": Fraction(1)}, f"entry 1 of the ledger charged rho = {PLAN.rho:.9g}, and the plan costs"),
+        ({}, f"entry 1, rho = {PLAN.rho:.9g}"),
+    ],
+    ids=["plan", "no plan", "account", "less", "more", "pure", "the same"],
+)
+def test_an_entry_of_another_charge_is_reported(good, ledger, other, found):
+    (entry,) = ledger.entries()
+    names = ("sequence", "kind", "account", "rho", "epsilon", "time", "detail", "digest")
+    played = SimpleNamespace(**{n: getattr(entry, n) for n in names} | other)
+    holds, said = charge_of(good, SimpleNamespace(entries=lambda: [played]))
+    assert said.startswith(found)
+    assert holds == (not other)
+
+
+def test_a_release_that_names_no_entry_is_found_by_its_plan(folder, tmp_path):
+    def earlier(document):
+        del document["ledger"]
+        document["fitnoise_release"] = 2
+
+    rewritten(folder, earlier)
+    assert failing(folder) == {}
+    counts = np.zeros((3, 2, 4), dtype=int)
+    with fn.Ledger(tmp_path / "other.db") as other:
+        other.set_cap(PLAN.order.account, 3 * PLAN.exact_rho)
+        assert charge_of(folder, other) == (False, "none of the ledger's 1 entries is the charge of its plan")
+        fn.release(PLAN, counts, ledger=other)
+        by_plan = "release.json names no entry (format 2); its plan was charged by "
+        assert charge_of(folder, other) == (True, f"{by_plan}entry 2")
+        fn.release(PLAN, counts, ledger=other)
+        assert charge_of(folder, other) == (True, f"{by_plan}entries 2, 3")
+
+
+def test_a_pure_release_is_found_in_its_ledger(tmp_path):
+    plan = fn.plan(fn.Workload(PLAN.publication.workload.domain, [fn.table(margin=5)]), privacy="pure")
+    with fn.Ledger(tmp_path / "ledger.db") as book:
+        fn.release(plan, np.zeros((3, 2, 4), dtype=int), ledger=book, directory=tmp_path / "r")
+        assert charge_of(tmp_path / "r", book) == (True, f"entry 1, rho = {plan.rho:.9g}")
+
+
+@pytest.mark.parametrize("name", ["sequence", "digest"])
+@pytest.mark.parametrize("value", [0, -1, True, 1.0, "1", None, "0" * 63, "A" * 64, "0" * 65, ["0" * 64]], ids=repr)
+def test_an_entry_that_no_ledger_has_is_reported(folder, name, value):
+    rewritten(folder, lambda d: d["ledger"].update({name: value}))
+    assert SAYS in failing(folder)
+    with pytest.raises(ReleaseError, match="an entry of a ledger is named by its number"):
+        fn.Release.read(folder)
+
+
+def test_a_ledger_is_an_open_one_and_for_a_release(good, ledger):
+    for closed in ("ledger.db", good.with_name("ledger.db"), 3):
+        with pytest.raises(ReleaseError, match=r"an open one, fitnoise.Ledger\(file\), not .*Nothing was verified"):
+            fn.verify(good, ledger=closed)
+    with pytest.raises(
+        ReleaseError, match=r"'plan.json' is a plan, .* give a release directory\. Nothing was verified"
+    ):
+        fn.verify(good / "plan.json", ledger=ledger)
 
 
 # --- what was tampered with: files ----------------------------------------------------------------------------
@@ -505,13 +616,14 @@ def test_the_versions_named_are_those_that_releases_name_or_once_named(folder, v
     assert (not failing(folder)) == accepted
 
 
-def check_change(good, folder, name, path, value):
+def check_change(good, folder, ledger, name, path, value):
+    """With the ledger at hand, no change of a document goes unnoticed."""
     original = json.loads((good / name).read_text(encoding="utf-8"))
     text = written(name, changed(original, path, value))
     (folder / name).write_text(text, encoding="utf-8")
     same = text == written(name, original)
     the_makers_word = path[:1] == ("versions",) and len(path) == 2 and isinstance(value, str)
-    assert bool(failing(folder)) != (same or the_makers_word), (path, value)
+    assert bool(failing(folder, ledger)) != (same or the_makers_word), (path, value)
 
 
 DOCUMENTS = ("plan.json", "release.json")
@@ -520,19 +632,19 @@ DOCUMENTS = ("plan.json", "release.json")
 @given(data=st.data())
 @settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_any_changed_place_of_a_document_is_reported(good, folder, name, data):
+def test_any_changed_place_of_a_document_is_reported(good, folder, ledger, name, data):
     original = json.loads((good / name).read_text(encoding="utf-8"))
     path = data.draw(st.sampled_from(list(leaves(original))))
-    check_change(good, folder, name, path, data.draw(st.sampled_from(mutations(at(original, path)))))
+    check_change(good, folder, ledger, name, path, data.draw(st.sampled_from(mutations(at(original, path)))))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_every_changed_place_of_a_document_is_reported(good, folder, name):
+def test_every_changed_place_of_a_document_is_reported(good, folder, ledger, name):
     original = json.loads((good / name).read_text(encoding="utf-8"))
     for i, path in enumerate(leaves(original)):
         values = mutations(at(original, path))
-        check_change(good, folder, name, path, values[i % len(values)])
+        check_change(good, folder, ledger, name, path, values[i % len(values)])
 
 
 def test_a_changed_plan_file_is_reported_or_is_another_plan_that_keeps_its_word(good, tmp_path):

@@ -1,5 +1,7 @@
 """The one tolerance policy: minimisers are never compared, only values, gaps and residuals."""
 
+from scipy import stats
+
 GAP = 1e-6
 """Relative gap a plan must certify."""
 EXACT = 1e-9
@@ -8,3 +10,14 @@ LOOSE = 1e-7
 """The same through a pseudo-inverse."""
 SIGNIFICANCE = 1e-6
 """Chance that a statistical test fails although nothing is wrong, per test."""
+
+
+def as_often_as(found, chance, slack=0.0):
+    """Whether each share in found (trials, …) may be one of independent trials with this chance, give or take slack.
+
+    Exact binomial quantiles: a normal approximation of few misses (4 expected of 4,000 at 99.9 %) fails once in 50,000.
+    """
+    trials, hits = len(found), found.sum(axis=0)
+    each = SIGNIFICANCE / 2 / hits.size
+    low, high = stats.binom.ppf(each, trials, chance - slack), stats.binom.isf(each, trials, min(chance + slack, 1))
+    return bool(((low <= hits) & (hits <= high)).all())

@@ -3,10 +3,14 @@
 import calendar
 import csv
 import datetime
+import json
 import math
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,12 +21,16 @@ import pytest
 import fitnoise as fn
 from designs import answer, of_margins, of_sectors, over
 from fitnoise.algebra import operators as op
+from fitnoise.errors import ReleaseError
 from fitnoise.kernel.codings import Range
 from fitnoise.kernel.designs.questions import FiniteQuery
-from fitnoise.kernel.domain import Attribute
+from fitnoise.kernel.domain import Attribute, attribute_document
+from fitnoise.kernel.profiles import Profile
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms import finite
 from fitnoise.mechanisms.gaussian.formulation import AllPairs, Formulation
+from fitnoise.reading.verification import check_description
+from fitnoise.request.documents import Spec
 from fitnoise.solving import sectors
 from fitnoise.solving.certificates import Evidence, Terms
 from records import (
@@ -363,6 +371,15 @@ QUESTIONS = {
     "median of some": (_WORKERS, FiniteQuery.median("q", "o", where={"a": ["y"]}, **_ASK)),
 }
 
+REQUESTS = {
+    "fit-for-use": lambda: fn.Publication(WORKLOADS["crossed"]()),
+    "pure-fit-for-use": lambda: fn.Publication(WORKLOADS["marginals"](), privacy="pure"),
+    "projection": lambda: fn.Publication(
+        WORKLOADS["marginals"](), small=fn.SmallDatabase(40), budget=fn.Budget(epsilon=1.0, delta=1e-6)
+    ),
+}
+"""For each mechanism for tables, by its name, something that it is asked."""
+
 _BOXES = ("count", "all", "independent counts", "sum", "sum of some", "sum above 0")
 
 
@@ -557,3 +574,116 @@ COUNTERS = {
     "histogram of other ends": histogram(lambda counts: counts.astype(">i4")),
 }
 """Every kind of source that can be counted."""
+
+
+# --- documents ----------------------------------------------------------------------------------------------------
+
+MADE_BEFORE = Path(__file__).parent / "data" / "made_before"
+
+
+@dataclass(frozen=True)
+class Document:
+    """A kind of document: one of them, how it is read and written, and as `check_document`."""
+
+    made: Callable[[], Any]
+    read: Callable[[Any], Any]
+    write: Callable[[Any], Any]
+    left: Collection[tuple[str, ...]] = ()
+    alone: bool = False
+
+
+def _json(path):
+    return lambda: json.loads(path.read_text(encoding="utf-8"))
+
+
+def _plan(made, *bound):
+    """Its bound is computed anew by `verify`, and not for everyone who reads it."""
+    return Document(
+        made, lambda d: fn.Plan.from_json(json.dumps(d)), lambda p: json.loads(p.to_json()), {(*bound, "cost", "bound")}
+    )
+
+
+_ALIKE = (("tables", "*", "name"), ("tables", "*", "among"), ("tables", "*", "attributes"), ("budget", "epsilon"))
+
+
+def _spec(plan):
+    """A table is named and its attributes are listed where they follow, or not; an exact ε is a text."""
+    return Document(
+        lambda: plan()["spec"],
+        lambda d: Spec.parse(d).publication(),
+        lambda p: Spec.of(p).document(),
+        {(*own, *leaf) for own in ((), ("also", "*")) for leaf in _ALIKE},
+    )
+
+
+def _described(folder, entry=None):
+    """What release.json says is implied, but for the versions of what made it and the entry of a ledger it names."""
+
+    text = (folder / "plan.json").read_text(encoding="utf-8")
+    plan = fn.Plan.from_json(text)
+    written = [name for part in plan.groups for name in part.publication.workload.tables.names]
+
+    def verified(document):
+        if wrong := check_description(plan, text, json.dumps(document, indent=1) + "\n", written):
+            raise ReleaseError(wrong)
+        return document
+
+    def made():
+        document = _json(folder / "release.json")()
+        if entry is None:
+            return document
+        place = list(document).index("charge") + 1
+        items = [*document.items()]
+        return dict([*items[:place], ("ledger", entry), *items[place:]]) | {"fitnoise_release": 3}
+
+    left = {("versions", package) for package in ("fitnoise", "opendp", "numpy", "duckdb")}
+    left |= {("ledger", word) for word in entry or ()}
+    return Document(made, verified, lambda d: d, left, alone=True)
+
+
+def _attribute(attribute):
+    def read(document):
+        spec = {"domain": {"a": document}, "tables": [{"attributes": ["a"], "margin": 5.0}]}
+        return Spec.parse(spec).publication().domain["a"]
+
+    return Document(lambda: attribute_document(attribute), read, attribute_document)
+
+
+def _several_parts():
+    """Tables of every mechanism, and a question."""
+    domain = fn.Domain(a=fn.Categorical(["x", "y", "z"]), b=fn.Ordered(0, 5))
+
+    def asked(*tables, **more):
+        return fn.Publication(fn.Workload(domain, list(tables)), **more)
+
+    pure = asked(fn.table("b", margin=9), privacy="pure")
+    budget = fn.Budget(epsilon=1.0, delta=1e-6)
+    small = asked(fn.table("a", margin=9, name="few"), small=fn.SmallDatabase(50), budget=budget)
+    median = FiniteQuery.median("median", "b", people=9, epsilon=Fraction(1, 2))
+    publication = asked(fn.table("a", "b", margin=15), also=(pure, small), finite=(median,))
+    return json.loads(fn.plan(publication).to_json())
+
+
+_ALTERED = (
+    "many_scales", "projection_finite", "pure_replace_two", "free", "wide_integers", "gaussian", "hybrid",
+    "large_finite", "women", "drop", "pure_finite", "matrix_of_reals", "prefixes", "budget_mu", "gaussian_finite",
+)  # fmt: skip
+"""Of the samples, enough to have leaves of every kind."""
+
+DOCUMENTS = {
+    **{f"plan, {name}": _plan(_json(MADE_BEFORE / "plans" / f"{name}.json")) for name in _ALTERED},
+    **{f"specification, {p.stem}": _spec(_json(p)) for p in sorted((MADE_BEFORE / "plans").iterdir())},
+    "plan, several parts": _plan(_several_parts, "tables", "*"),
+    "specification, several parts": _spec(_several_parts),
+    **{f"description, {name}": _described(MADE_BEFORE / "releases" / name) for name in ("women", "pure_finite")},
+    "description with the entry of a ledger": _described(
+        MADE_BEFORE / "releases" / "women", {"sequence": 7, "digest": "0123456789abcdef" * 4}
+    ),
+    "categorical attribute": _attribute(fn.Categorical({"x": "X", "y": "Y"}, column="z")),
+    "attribute of true and false": _attribute(fn.Categorical({True: "yes", False: "no"}, column="z")),
+    "ordered attribute": _attribute(fn.Ordered(-1, 5, clip=True, column="z")),
+    "binned attribute": _attribute(fn.Binned([0.5, 2, 10.0], column="z")),
+    "profile": Document(
+        lambda: Profile.of([("k" * 64, 2)], [Fraction(1, 3), Fraction(2)]).document(), Profile.parse, Profile.document
+    ),
+}

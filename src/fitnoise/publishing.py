@@ -16,7 +16,7 @@ from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.measure import measure
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.files import staged
+from fitnoise.reading.files import clear_leftovers, staged
 from fitnoise.reading.release import Release, to_write
 
 
@@ -29,6 +29,7 @@ def release(
     tables: Iterable[str] | None = None,
     table: str | None = None,
     progress: Callable[[str], None] | None = None,
+    notice: Callable[[str], None] | None = None,
 ) -> Release:
     """Measure a plan on data, once, and release its tables.
 
@@ -40,6 +41,8 @@ def release(
         tables: names of the tables to write there as files; None writes all. The others can be rebuilt at any time.
         table: of a DuckDB file; overrides the plan's.
         progress: told the name of each stage.
+        notice: told, a sentence each, of folders that killed releases to this directory left beside it. They are
+            removed, but for those in use and those with a whole release.
 
     Raises:
         DataError: the data do not fit the domain; nothing measured, nothing charged.
@@ -61,6 +64,8 @@ def release(
     try:
         with contextlib.ExitStack() as stack:
             stage = None if directory is None else stack.enter_context(staged(Path(directory)))
+            for found in () if directory is None else clear_leftovers(Path(directory)):
+                (notice or (lambda _: None))(found)
             tell("opening the data")
             counter = open_counter(data, plan.publication.domain, source)
             tell("rehearsing without data")
@@ -94,4 +99,4 @@ def _rehearse(plan: Plan, stage: Path | None, written: Sequence[str]) -> None:
         for group in part.decomposition.tables:
             _ = blank[part.publication.workload.tables[int(group.tables[0])].name]
     if stage is not None:
-        blank._fill(stage, written)
+        blank._fill(stage, written, rehearsal=True)

@@ -187,8 +187,16 @@ def tables_command(**asked: Any) -> None:
     commands.tables_command(**asked)
 
 
-@cli.command("verify", epilog=_example("fitnoise verify release/", "fitnoise verify plan.json --json"))
+@cli.command(
+    "verify",
+    epilog=_example(
+        "fitnoise verify release/",
+        "fitnoise verify release/ --ledger budget.sqlite",
+        "fitnoise verify plan.json --json",
+    ),
+)
 @click.argument("path", type=_FILE)
+@click.option("--ledger", "ledger_file", type=_FILE, help="Check too that the release was charged to this ledger.")
 @_AS_JSON
 @click.pass_context
 def verify_command(context: click.Context, /, **asked: Any) -> None:
@@ -203,7 +211,8 @@ def verify_command(context: click.Context, /, **asked: Any) -> None:
     "ledger",
     epilog=_example(
         "fitnoise ledger budget.sqlite",
-        'fitnoise ledger budget.sqlite --cap 0.1 --source people --unit "one record, add-or-remove-one"',
+        "fitnoise ledger budget.sqlite --cap 0.1 --new --plan plan.json",
+        'fitnoise ledger budget.sqlite --cap 0.1 --new --source people --unit "one record, add-or-remove-one"',
     ),
 )
 @click.argument("file", type=_FILE)
@@ -215,6 +224,8 @@ def verify_command(context: click.Context, /, **asked: Any) -> None:
 )
 @click.option("--source", help="The account's data source, with --cap.")
 @click.option("--unit", help="The account's privacy unit, with --cap; default the unit of the source's charges.")
+@click.option("--plan", "plan_file", type=_FILE, help="A plan whose account is meant, with --cap.")
+@click.option("--new", is_flag=True, help="Open the account with the cap; otherwise it must be there.")
 @click.option("--reason", help="Why the cap is set; kept in the ledger.")
 @_AS_JSON
 def ledger_command(**asked: Any) -> None:

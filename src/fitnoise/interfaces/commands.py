@@ -21,7 +21,7 @@ from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import receipt_report, release_report, verification_report
 from fitnoise.kernel.ledger import Ledger, ceil_dyadic
 from fitnoise.kernel.profiles import Charged
-from fitnoise.kernel.units import Account, Privacy, account
+from fitnoise.kernel.units import Account, Privacy, PrivacyUnit, account
 from fitnoise.mechanisms.projection import planning as projection
 from fitnoise.planning.choosing import assembled, compare, mechanisms_of
 from fitnoise.planning.choosing import plan as make_plan
@@ -98,7 +98,7 @@ def _compare_settings(publication: Publication, output: Path | None, as_json: bo
     if output is not None:
         _write_whole(output, made.to_json())
         say(f"wrote {output}")
-    _tell(settings_report(made, chosen.choice, answers), as_json)
+    _tell(settings_report(made, chosen.setting, chosen.choice, answers), as_json)
 
 
 def _either(publication: Publication, epsilon: float | None, delta: float | None) -> Publication:
@@ -165,7 +165,9 @@ def release_command(
     price = ceil_dyadic(plan.exact_rho)
     before = _spent(ledger_file, plan.order.account) if plan.publication.beside else None
     with progress("releasing") as tell:
-        done = release(plan, data, ledger=ledger_file, directory=output, tables=chosen, table=table, progress=tell)
+        done = release(
+            plan, data, ledger=ledger_file, directory=output, tables=chosen, table=table, progress=tell, notice=say
+        )
     with Ledger(ledger_file) as ledger:
         balance = ledger.balance(plan.order.account)
     rise = price if before is None else balance.spent - before
@@ -199,10 +201,12 @@ def tables_command(directory: Path, names: tuple[str, ...], output: Path | None,
         emit_csv(csv_text(result[names[0]]))
 
 
-def verify_command(path: Path, as_json: bool) -> bool:
+def verify_command(path: Path, ledger_file: Path | None, as_json: bool) -> bool:
     """Recompute every claim, and show the checks; whether all hold."""
-    with progress("verifying"):
-        checked = verify(path)
+    if ledger_file is not None and not ledger_file.exists():
+        raise LedgerError(f"there is no ledger {ledger_file.name!r}. Nothing was verified.")
+    with progress("verifying"), contextlib.ExitStack() as stack:
+        checked = verify(path, ledger=None if ledger_file is None else stack.enter_context(Ledger(ledger_file)))
     _tell(verification_report(checked), as_json)
     if not checked.ok:
         say("at least one claim does not hold")
@@ -215,6 +219,8 @@ def ledger_command(
     epsilon_cap: Fraction | None,
     source: str | None,
     unit: str | None,
+    plan_file: Path | None,
+    new: bool,
     reason: str | None,
     as_json: bool,
 ) -> None:
@@ -222,11 +228,16 @@ def ledger_command(
     if cap is not None and epsilon_cap is not None:
         raise click.UsageError("a cap is one on rho (--cap) or on pure epsilon (--epsilon-cap). Nothing was changed.")
     if cap is not None or epsilon_cap is not None:
-        _set_cap(file, cap, epsilon_cap, source, unit, reason or "")
-    elif source is not None or unit is not None or reason is not None:
-        raise click.UsageError("--source, --unit and --reason say what a --cap is for; give one. Nothing was changed.")
+        account = _named_account(source, unit, plan_file, new=new)
+        _set_cap(file, cap, epsilon_cap, account, new=new, reason=reason or "")
+    elif new or any(x is not None for x in (source, unit, plan_file, reason)):
+        raise click.UsageError(
+            "--source, --unit, --plan, --new and --reason say what a --cap is for; give one. Nothing was changed."
+        )
     elif not file.exists():
-        raise LedgerError(f"there is no ledger {file.name!r}; a release or --cap makes one. Nothing was changed.")
+        raise LedgerError(
+            f"there is no ledger {file.name!r}; a release makes one, or --cap with --new. Nothing was changed."
+        )
     with progress("checking the chain"), Ledger(file) as ledger:
         count = ledger.verify()
         balances = [ledger.balance(a) for a in ledger.accounts()]
@@ -316,22 +327,47 @@ def _spent(file: Path, of: Account) -> Fraction:
 
 
 def _set_cap(
-    file: Path, cap: Fraction | None, epsilon: Fraction | None, source: str | None, unit: str | None, reason: str
+    file: Path, cap: Fraction | None, epsilon: Fraction | None, account: Account | str, *, new: bool, reason: str
 ) -> None:
-    if source is None:
-        raise click.UsageError("a cap needs --source, the data source it is for. Nothing was changed.")
-    if unit is None and not file.exists():
-        raise click.UsageError("a cap needs --unit: a new ledger knows no privacy unit. Nothing was changed.")
+    """Set a cap on an account, or on the one account of a source."""
+    if not file.exists() and not (new and isinstance(account, Account)):
+        raise click.UsageError(
+            f"there is no ledger {file.name!r}; --new makes one, with the account that --plan, or --source and --unit, "
+            "name. Nothing was changed."
+        )
     with Ledger(file) as ledger:
-        if unit is None:
-            units = sorted({a.unit for a in ledger.accounts() if a.source == source})
+        known = ledger.accounts()
+        if isinstance(account, str):
+            units = sorted({a.unit for a in known if a.source == account})
             if len(units) != 1:
                 raise click.UsageError(
-                    f"a cap needs --unit: the ledger knows {len(units)} privacy units for {source!r}. "
+                    f"a cap needs --unit: the ledger knows {len(units)} privacy units for {account!r}. "
                     "Nothing was changed."
                 )
-            unit = units[0]
-        ledger.set_cap(Account(source, unit), cap, epsilon=epsilon, reason=reason)
+            account = Account(account, units[0])
+        if new == (account in known):
+            said = ", ".join(f"{a.source} ({a.unit})" for a in known) or "none"
+            raise click.UsageError(
+                f"the ledger {'has' if new else 'has no'} account {account.source!r} ({account.unit}): "
+                f"{'leave --new out' if new else '--new opens it'}. Its accounts: {said}. Nothing was changed."
+            )
+        ledger.set_cap(account, cap, epsilon=epsilon, reason=reason)
+
+
+def _named_account(source: str | None, unit: str | None, plan_file: Path | None, *, new: bool) -> Account | str:
+    """The account that options name; or only its source."""
+    if plan_file is not None:
+        if source is not None or unit is not None:
+            raise click.UsageError("--plan names the account; leave --source and --unit out. Nothing was changed.")
+        return Plan.from_json(read_text(plan_file)).order.account
+    if source is None:
+        raise click.UsageError(
+            "a cap needs --source, the data source it is for, or --plan, a plan whose releases it is for. Nothing was "
+            "changed."
+        )
+    if new and unit is not None:
+        PrivacyUnit.told(unit)  # no plan could name another
+    return source if unit is None else Account(source, unit)
 
 
 def _check_replaceable(path: Path) -> None:

@@ -55,7 +55,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 from fitnoise.errors import BudgetExceeded, LedgerError
 from fitnoise.kernel.losses import Loss
-from fitnoise.kernel.profiles import Charged, Profile, joint
+from fitnoise.kernel.profiles import Charged, Profile, joint, steps_above
 from fitnoise.kernel.units import Account
 
 if TYPE_CHECKING:
@@ -111,8 +111,7 @@ def ceil_dyadic(rho: Fraction, bits: int = 64) -> Fraction:
     """
     if not isinstance(rho, Fraction):
         raise _error(f"ρ must be a Fraction, not {reprlib.repr(rho)}: a cost not known exactly is infinite")
-    scale = 1 << bits
-    return Fraction(-(-rho.numerator * scale // rho.denominator), scale)
+    return Fraction(steps_above(rho, bits), 1 << bits)
 
 
 @final
@@ -124,7 +123,7 @@ class Entry:
         sequence: 1, 2, 3, … without a gap.
         kind: ``"cap"`` (a new limit), ``"charge"`` (spent) or ``"refusal"`` (asked for, not spent).
         account: what is protected.
-        rho: the cap, any ρ ≥ 0; or the cost charged or refused, a positive multiple of 2⁻⁶⁴. Of a cap on ε, ε²/2.
+        rho: the cap, any ρ ≥ 0, of one on ε ε²/2; or the cost charged or refused, a positive multiple of 2⁻⁶⁴.
         time: UTC, ISO 8601, to the second, by the machine's clock: information, not evidence.
         detail: a JSON object without floats; the ledger itself writes "profile", "beside" and "epsilon" into it.
         previous: digest of the entry before; :data:`GENESIS` for the first.
@@ -320,7 +319,10 @@ class Ledger:
         epsilon: Fraction | None = None,
         reason: str = "",
     ) -> Entry:
-        """Put a cap ρ ≥ 0, or one on pure ε ≥ 0, in force, exactly as given. Earlier caps stay in the ledger.
+        """Put a cap ρ ≥ 0, or one on pure ε ≥ 0, in force. Earlier caps stay in the ledger.
+
+        A cap on ρ is rounded up to a multiple of 2⁻⁶⁴, as charges are: what a plan costs, as a cap, admits that plan.
+        One on ε is exact, as sums of ε are.
 
         It may lie below what is spent: then nothing fits any more. Under a cap on ε only pure charges fit, and nothing
         more where one that is not pure was charged before.
@@ -329,7 +331,8 @@ class Ledger:
             raise _error("a cap is one on ρ or one on ε: give one of the two")
         if epsilon is not None and (not isinstance(epsilon, Fraction) or epsilon < 0):
             raise _error(f"a cap on ε must be a Fraction of at least 0, not {reprlib.repr(epsilon)}")
-        cap = _checked(account, rho if epsilon is None else epsilon**2 / 2, rounded=False)  # type: ignore[arg-type]
+        pure = epsilon is not None
+        cap = _checked(account, rho if epsilon is None else epsilon**2 / 2, rounded=not pure)  # type: ignore[arg-type]
         words = {"reason": reason} if reason else {}
         words |= {} if epsilon is None else {"epsilon": str(epsilon)}
         with self._transaction("BEGIN IMMEDIATE") as chain:
@@ -468,7 +471,9 @@ class Ledger:
     def _failure(self, error: Exception, *, unknown: bool = False) -> LedgerError:
         advice = _ADVICE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, str(error))
         if unknown:
-            advice += "; whether the entry was recorded is unknown: draw no noise, and look before trying again"
+            advice += (
+                "; whether it was recorded is unknown: look at the ledger before trying again; nothing was released"
+            )
             return LedgerError(f"cannot use {self._where}: {advice}")
         return _error(f"cannot use {self._where}: {advice}")
 
@@ -683,7 +688,7 @@ def _quote(chain: list[Entry], account: Account, asked: _Asked) -> Quote:
 
 def _refusal(quote: Quote, entry: Entry) -> str:
     whom = f"{quote.account.source!r} ({quote.account.unit})"
-    end = f"entry {entry.sequence} remembers it; nothing was charged, draw no noise"
+    end = f"entry {entry.sequence} remembers it; nothing was charged, and nothing was released"
     if quote.epsilon_cap is not None:
         limit = _words(quote.epsilon_cap)
         if entry.epsilon is None:
@@ -746,4 +751,13 @@ def _digest(columns: tuple[Any, ...]) -> str:
 def _entry(row: tuple[Any, ...]) -> Entry:
     sequence, kind, source, unit, rho, time, detail, previous, digest = row
     exact = Fraction(*map(int, rho.split("/")))
-    return Entry(sequence, kind, Account(source, unit), exact, time, json.loads(detail), previous, digest)
+    return Entry(
+        sequence=sequence,
+        kind=kind,
+        account=Account(source, unit),
+        rho=exact,
+        time=time,
+        detail=json.loads(detail),
+        previous=previous,
+        digest=digest,
+    )

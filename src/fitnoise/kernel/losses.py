@@ -137,6 +137,8 @@ class Loss:
     def relative(self, axes: Axes, shares: Sequence[float]) -> Fraction:
         """Max over cells of ρ/r, for relative budgets r ≤ 1 of the joint cells of some axes, in C order; or ρ.
 
+        What is pure costs its ρ in every cell.
+
         Raises:
             PlanError: something is measured of records whose budget is 0.
         """
@@ -144,12 +146,13 @@ class Loss:
             return self.rho
         union = _union(self.axes, axes)
         shape = [n for _, n in union]
-        spent = np.broadcast_to(_spread(self.axes, self.costs, union), shape).ravel().tolist()
+        pure = self.rho - self.dearest
+        held = np.broadcast_to(_spread(self.axes, self.costs, union), shape)
+        spent = [x + pure for x in held.ravel().tolist()]
         allowed = np.broadcast_to(_spread(axes, tuple(map(Fraction, shares)), union), shape).ravel().tolist()
         if any(cost > 0 and share == 0 for cost, share in zip(spent, allowed, strict=True)):
             raise PlanError("the strategy measures records whose relative budget is 0.")
-        most = max(cost / share for cost, share in zip(spent, allowed, strict=True) if share > 0)
-        return Fraction(most) + self._implied
+        return max((Fraction(x / r) for x, r in zip(spent, allowed, strict=True) if r > 0), default=Fraction(0))
 
     # --- as ε at a δ, and as μ --------------------------------------------------------------------------
 
@@ -168,7 +171,7 @@ class Loss:
     def _least(self, joined: float, own: float) -> float:
         if self.epsilon is not None:
             return rounded_up(self.epsilon)
-        return min(joined, rounded_up(Fraction(own) + sum(self.pure, Fraction(0)))) if math.isfinite(own) else joined
+        return min(joined, rounded_up(Fraction(own) + sum(self.pure, Fraction(0))))
 
     @property
     def mu(self) -> float:

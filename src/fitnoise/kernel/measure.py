@@ -1,7 +1,7 @@
 """Measuring: the only room that sees a person. Part of the trust kernel.
 
 In this order: recompute the price from the integers about to be used; count; charge the ledger, durably; draw noise.
-Before the charge nothing random has happened; after it, whatever else fails, the privacy is paid for.
+Before the charge no noise is drawn; after it, whatever else fails, the privacy is paid for.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
+from secrets import token_hex
 from typing import final
 
 from fitnoise.errors import CapExceeded, DataError, PlanError
@@ -58,7 +59,9 @@ def measure(
           noise that is added to them (:class:`Design`), and what is charged is the sum of these losses, computed here
           from the integers that are used;
         * every draw is independent of all others, and exact;
-        * nothing else in the result, nor which integer width is used, depends on the data;
+        * nothing else in the result, nor which integer width is used, depends on the data, but for the time of the
+          charge, which the ledger keeps. Its digest may be published all the same: the entry holds 128 random bits, its
+          salt, so that nobody finds by trying how long the counting took;
         * whatever happens after the charge, the charge stays.
     """
     order = order.afresh()
@@ -83,7 +86,7 @@ def measure(
     entry = ledger.charge(
         order.account,
         order.charged(),
-        order.detail(),
+        order.detail() | {"salt": token_hex(16)},
         beside=order.beside,
         at_most=Fraction(0) if order.free else None,
     )

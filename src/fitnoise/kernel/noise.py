@@ -72,6 +72,7 @@ import numpy.typing as npt
 
 from fitnoise.errors import FitnoiseError
 from fitnoise.kernel.arrays import Floats, Integers
+from fitnoise.kernel.checks import is_whole
 from fitnoise.kernel.designs.sectors import MAX_SCALE
 
 __all__ = [
@@ -294,7 +295,7 @@ def categoricals(weights: Sequence[int] | npt.NDArray[Any], size: int) -> Intege
     - All of the draws or none: an error hands out nothing. No error names a weight.
     """
     sums = _partial_sums(weights)
-    if isinstance(size, bool) or not isinstance(size, int | np.integer):
+    if not is_whole(size):
         raise TypeError(f"the size is a {type(size).__name__}; it needs a whole number; no noise was drawn")
     _check(1.0, 1.0, int(size), int(size))
     bits = (sums[-1] - 1).bit_length()
@@ -323,7 +324,7 @@ def _partial_sums(weights: Sequence[int] | npt.NDArray[Any]) -> list[int]:
     if not listed and not (isinstance(weights, np.ndarray) and weights.ndim == 1):
         raise TypeError("the weights need to be a sequence, or an array with one axis; no noise was drawn")
     own = list(weights)
-    if any(isinstance(w, bool) or not isinstance(w, int | np.integer) for w in own):
+    if not all(is_whole(w) for w in own):
         raise TypeError("the weights need to be whole numbers; no noise was drawn")
     whole = [int(w) for w in own]
     if min(whole, default=0) < 0:
@@ -381,7 +382,7 @@ def by_distance(
     """
     if not isinstance(weights, np.ndarray) or weights.dtype != np.int64:
         raise TypeError("the weights need to be an array of int64; no noise was drawn")
-    if isinstance(top, bool) or not isinstance(top, int | np.integer):
+    if not is_whole(top):
         raise TypeError("the largest weight needs to be a whole number; no noise was drawn")
     if top < 1:
         raise ValueError("the largest weight is below 1; no noise was drawn")
@@ -449,7 +450,7 @@ def _checked_box(
     """The place and the steps as Python's integers, or the error that says why not."""
     if not isinstance(alpha, Fraction):
         raise TypeError(f"alpha is a {type(alpha).__name__}; it needs to be a Fraction; no noise was drawn")
-    if any(isinstance(n, bool) or not isinstance(n, int | np.integer) for n in (*steps, *place, *shape)):
+    if not all(is_whole(n) for n in (*steps, *place, *shape)):
         raise TypeError("steps, places and the shape need to be whole numbers; no noise was drawn")
     if not 0 < alpha < 1 or min(steps, default=0) < 1:
         raise ValueError("alpha is not between 0 and 1, or a step is below 1; no noise was drawn")
@@ -484,7 +485,7 @@ def checked_run(scale: float, size: int) -> tuple[float, int]:
     """A scale and a size as they are used, or the error that says why not."""
     if isinstance(scale, bool) or not isinstance(scale, float | int):
         raise TypeError(f"the scale is a {type(scale).__name__}; it needs to be a float; no noise was drawn")
-    if isinstance(size, bool) or not isinstance(size, int | np.integer):
+    if not is_whole(size):
         raise TypeError(f"the size is a {type(size).__name__}; it needs a whole number; no noise was drawn")
     _check(scale, scale, int(size), int(size))
     if float(scale) != scale:

@@ -40,6 +40,11 @@ _Axes = tuple[str, ...]  # keys in increasing order
 _Factors = dict[_Axes, NDArray[Any]]  # Python integers, one dimension per axis: a sum of functions of some axes
 
 
+def steps_above(rho: Fraction, bits: int = BITS) -> int:
+    """⌈ρ·2^bits⌉: how many steps of 2^−bits are at least ρ."""
+    return -(-(rho.numerator << bits) // rho.denominator)
+
+
 @final
 @dataclass(frozen=True)
 class Profile:
@@ -75,7 +80,7 @@ class Profile:
         exact = tuple(rho)
         if not all(isinstance(r, Fraction) and r >= 0 for r in exact):
             raise _error("the costs of a profile must be Fractions ≥ 0: a cost not known exactly is infinite")
-        return cls(tuple(axes), tuple(-(-(r.numerator << BITS) // r.denominator) for r in exact))
+        return cls(tuple(axes), tuple(steps_above(r) for r in exact))
 
     @cached_property
     def largest(self) -> Fraction:

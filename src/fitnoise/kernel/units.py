@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import enum
+import re
 import reprlib
-import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import final
+from typing import Self, final
 
 from fitnoise.errors import LedgerError, SpecError
+from fitnoise.kernel.checks import is_name
 
 MAX_RECORDS_PER_UNIT = 10**12
 """More records than that in one unit is a mistake, and its square would leave floating point."""
+
+
+_DESCRIBED = re.compile(
+    r"one (?P<name>.+?)( \(at most (?P<records>[1-9][0-9]{0,12}) records?\))?, (?P<neighbours>[a-z-]+)"
+)
 
 
 class Neighbours(enum.StrEnum):
@@ -64,19 +70,12 @@ class PrivacyUnit:
     neighbours: Neighbours = Neighbours.ADD_OR_REMOVE_ONE
 
     def __post_init__(self) -> None:
-        if (
-            not isinstance(self.name, str)
-            or not self.name.isprintable()
-            or not self.name
-            or self.name != self.name.strip()
-            or not unicodedata.is_normalized("NFC", self.name)
-        ):
+        if not is_name(self.name):
             raise SpecError(
                 f"the privacy unit is named {self.name!r}; it needs a printable name without spaces around it, "
                 'in composed Unicode (NFC), such as "person"; nothing was planned'
             )
-        whole = isinstance(self.max_records, int) and not isinstance(self.max_records, bool)
-        if not whole or not 1 <= self.max_records <= MAX_RECORDS_PER_UNIT:
+        if type(self.max_records) is not int or not 1 <= self.max_records <= MAX_RECORDS_PER_UNIT:
             raise SpecError(
                 f"a privacy unit was given at most {self.max_records!r} records; it needs a whole number of at "
                 "least 1 and at most 10^12: declare the most records one unit can have; nothing was planned"
@@ -99,6 +98,27 @@ class PrivacyUnit:
             return f"one record, {self.neighbours}"
         plural = "record" if self.max_records == 1 else "records"
         return f"one {self.name} (at most {self.max_records} {plural}), {self.neighbours}"
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    @classmethod
+    def told(cls, text: str) -> Self:
+        """The unit that `describe` says so.
+
+        Raises:
+            SpecError: no unit is described by this text.
+        """
+        found = _DESCRIBED.fullmatch(text)
+        relation = None if found is None else next((n for n in Neighbours if n == found["neighbours"]), None)
+        if found is not None and relation is not None:
+            unit = cls(found["name"], int(found["records"] or 1), relation)
+            if unit.describe() == text:
+                return unit
+        raise SpecError(
+            f"{reprlib.repr(text)} describes no privacy unit; one is described like {cls('person', 3).describe()!r} or "
+            f"{cls().describe()!r}"
+        )
 
     def cost_factor(self) -> int:
         """How many times the cost of one record one unit costs: g², with g = `max_records`.
@@ -207,17 +227,12 @@ class DataSource:
             object.__setattr__(self, "outside_domain", OutsideDomain(self.outside_domain))
         except ValueError:
             raise SpecError(f"outside_domain is 'refuse' or 'drop'; got {self.outside_domain!r}.") from None
-        if (
-            not self.name
-            or self.name != self.name.strip()
-            or not self.name.isprintable()
-            or not unicodedata.is_normalized("NFC", self.name)
-        ):
+        if not is_name(self.name):
             raise SpecError(
                 "a data source needs a printable name without spaces around it, in Unicode's composed form (NFC): its "
                 "charges are summed under it in the ledger."
             )
-        if isinstance(self.max_records, bool) or not 1 <= self.max_records <= 2**62:
+        if type(self.max_records) is not int or not 1 <= self.max_records <= 2**62:
             raise SpecError(f"max_records must be a whole number from 1 to 2^62; got {self.max_records!r}.")
 
     @property
@@ -245,12 +260,7 @@ class Account:
 
     def __post_init__(self) -> None:
         for name in (self.source, self.unit):
-            if (
-                not isinstance(name, str)
-                or not name
-                or not name.isprintable()
-                or name != unicodedata.normalize("NFC", name).strip()
-            ):
+            if not is_name(name):
                 raise LedgerError(
                     f"{reprlib.repr(name)} cannot name an account: give printable text in Unicode NFC, "
                     "not empty, without spaces around it; nothing was charged"

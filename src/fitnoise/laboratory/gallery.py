@@ -30,6 +30,7 @@ import numpy as np
 
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
+from fitnoise.kernel.checks import checked_whole, is_whole
 from fitnoise.kernel.domain import Categorical, Domain, Ordered
 from fitnoise.request.workloads import Workload, all_tables, table
 from fitnoise.solving.fixed import Generator
@@ -51,7 +52,7 @@ def prefix(n: int) -> Integers:
     Source: section 7.1.1. The optimum for unit targets is 1.333333, 1.758601, 2.281560, 2.905253 and 4.457869 for
     n = 2, 4, 8, 16 and 64.
     """
-    _count("cells", n)
+    checked_whole("cells", n)
     return np.tril(np.ones((n, n), dtype=np.int64))
 
 
@@ -60,7 +61,7 @@ def identity_and_sum(n: int) -> Integers:
 
     Source: section 5.1. The optimum for unit targets is 2n/(1 + n) (Theorem 7).
     """
-    _count("cells", n)
+    checked_whole("cells", n)
     return np.concatenate([np.eye(n, dtype=np.int64), np.ones((1, n), dtype=np.int64)])
 
 
@@ -93,8 +94,8 @@ def random_ranges(n: int, m: int, rng: Generator) -> Integers:
 
     Source: section 7.4, where m = 2n.
     """
-    _count("cells", n)
-    _count("queries", m)
+    checked_whole("cells", n)
+    checked_whole("queries", m)
     ends = np.sort(rng.integers(0, n, size=(m, 2)), axis=1)
     cells = np.arange(n)
     return np.asarray((ends[:, :1] <= cells) & (cells <= ends[:, 1:]), dtype=np.int64)
@@ -107,8 +108,8 @@ def random_signs(n: int, m: int, rng: Generator, heads: float = 0.2) -> Integers
     `heads` = 0.5. With 0.2 all queries share a large multiple of the sum of all cells: the optimum is about a quarter
     lower, and the ratios of the other mechanisms to it are larger than printed.
     """
-    _count("cells", n)
-    _count("queries", m)
+    checked_whole("cells", n)
+    checked_whole("queries", m)
     if not 0 <= heads <= 1:
         raise WorkloadError(f"a probability lies between 0 and 1; got heads = {heads!r}. No workload was made.")
     return np.where(rng.uniform(0.0, 1.0, size=(m, n)) < heads, np.int64(1), np.int64(-1))
@@ -173,7 +174,7 @@ def wrelated(n: int, m: int, s: int, rng: Generator) -> Floats:
     5(11), 2012.
     """
     for what, count in (("cells", n), ("queries", m), ("base queries", s)):
-        _count(what, count)
+        checked_whole(what, count)
     if s > min(n, m):
         raise WorkloadError(
             f"{m} queries of {n} cells have a rank of {min(n, m)} at most; got s = {s}. No workload was made."
@@ -187,7 +188,7 @@ def random_targets(m: int, rng: Generator, low: float = 1.0, high: float = 10.0,
 
     Source: sections 7.4 and 7.5. The paper says uniform(1, 10); its table 8 agrees with whole numbers, 1 to 10.
     """
-    _count("queries", m)
+    checked_whole("queries", m)
     if not 0 < low <= high < math.inf or (whole and (low % 1 or high % 1)):
         kind = "positive and whole" if whole else "positive and finite"
         raise WorkloadError(f"these target variances are {kind}; got {low!r} to {high!r}. None were drawn.")
@@ -202,14 +203,9 @@ def _shown(sizes: Sequence[int], axes: Sequence[int]) -> Integers:
     return reduce(np.kron, factors)
 
 
-def _count(what: str, n: int) -> None:
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-        raise WorkloadError(f"a workload has a whole number of {what}, at least 1; got {n!r}. No workload was made.")
-
-
 def _adult(ages: int, adult: int) -> None:
-    _count("ages", ages)
-    if isinstance(adult, bool) or not isinstance(adult, (int, np.integer)) or not 0 <= adult < ages:
+    checked_whole("ages", ages)
+    if not is_whole(adult) or not 0 <= adult < ages:
         raise WorkloadError(
             f"adults are of one of the ages 0 to {ages - 1} or more; got {adult!r}. No workload was made."
         )
@@ -218,7 +214,7 @@ def _adult(ages: int, adult: int) -> None:
 def _orders(sizes: Sequence[int], orders: Iterable[int]) -> list[int]:
     chosen = list(orders)
     for n in sizes:
-        _count("values of every attribute", n)
+        checked_whole("values of every attribute", n)
     possible = range(1, len(sizes) + 1)
     if not chosen or len(set(chosen)) != len(chosen) or any(k not in possible for k in chosen):
         raise WorkloadError(

@@ -15,6 +15,7 @@ from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.checks import checked_whole, is_whole
 from fitnoise.solving.ky_fan import (
     MARGIN,
     TIE,
@@ -24,7 +25,6 @@ from fitnoise.solving.ky_fan import (
     MarginalsDesign,
     _gap,
     _halves,
-    _index,
     _limits,
     _missed,
     _Products,
@@ -41,7 +41,7 @@ class AllRanges(Gram):
     n: int
 
     def __post_init__(self) -> None:
-        _index(self.n)
+        checked_whole("cells", self.n)
 
     @property
     def diagonal(self) -> Floats:
@@ -70,7 +70,7 @@ class Conjunctions(Gram):
     widths: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        _index(self.attributes)
+        checked_whole("attributes", self.attributes)
         if not self.widths or not all(0 <= w <= self.attributes for w in self.widths) or self.attributes > 24:
             raise WorkloadError(
                 f"conjunctions are of at most 24 attributes, of widths from 0 to as many; got {self.attributes} "
@@ -145,7 +145,7 @@ def ky_fan_gram(
 
     Source: as :func:`ky_fan_design`; the use of the largest eigenvalues only is ours.
     """
-    k = _index(k)
+    k = checked_whole("the index of a Ky Fan norm", k)
     _limits(tolerance, evaluations, seconds)
     diagonal = gram.diagonal
     kept = np.flatnonzero(diagonal > 0)
@@ -158,7 +158,18 @@ def ky_fan_gram(
     if k == 1:  # all the weight on a longest column
         weights = (np.arange(len(diagonal)) == int(np.argmax(diagonal))).astype(np.float64)
         mixes, tail = np.zeros((len(diagonal), 0)), unit * (1 + MARGIN)
-        return GramDesign(1, weights, np.zeros(0), tail, mixes, tail, unit, 0.0, 0, Ending.CLOSED_FORM)
+        return GramDesign(
+            index=1,
+            weights=weights,
+            variances=np.zeros(0),
+            tail=tail,
+            mixes=mixes,
+            value=tail,
+            bound=unit,
+            residual=0.0,
+            evaluations=0,
+            status=Ending.CLOSED_FORM,
+        )
     problem = _Products(gram, kept, k, unit)
     search = _Search(problem, tolerance, evaluations, seconds)
     ending = search.run()
@@ -182,7 +193,18 @@ def ky_fan_gram(
     value, bound = float(variances.sum()) + (k - t) * tail, dual.lower * unit
     if ending is Ending.CONVERGED and (_gap(value, bound) > tolerance or _missed(problem, dual)):
         ending = Ending.STALLED
-    return GramDesign(k, weights, variances, tail, mixes, value, bound, residual, search.evaluations, ending)
+    return GramDesign(
+        index=k,
+        weights=weights,
+        variances=variances,
+        tail=tail,
+        mixes=mixes,
+        value=value,
+        bound=bound,
+        residual=residual,
+        evaluations=search.evaluations,
+        status=ending,
+    )
 
 
 # --- all cells of some marginals ---------------------------------------------------------------------------------
@@ -207,8 +229,8 @@ def ky_fan_marginals(sizes: Sequence[int], tables: Iterable[Sequence[int]], k: i
 
     Source: ours; for two values an attribute the eigenvalues are Σ_w (d−j choose w−j) 2^−w on (d choose j) directions.
     """
-    k = _index(k)
-    if not sizes or any(isinstance(n, bool) or int(n) != n or n < 1 for n in sizes):
+    k = checked_whole("the index of a Ky Fan norm", k)
+    if not sizes or not all(is_whole(n) and n >= 1 for n in sizes):
         raise WorkloadError(
             f"attributes have whole numbers of values, at least 1; got {tuple(sizes)}. Nothing was made."
         )
@@ -241,4 +263,13 @@ def ky_fan_marginals(sizes: Sequence[int], tables: Iterable[Sequence[int]], k: i
     height = spikes + (k - t) * math.sqrt(alpha)
     roots = np.sqrt(values)
     roots[first:] = math.sqrt(alpha)
-    return MarginalsDesign(k, rank, tuple(listed), tuple(counts), values, height * roots * (1 + MARGIN), height**2, t)
+    return MarginalsDesign(
+        index=k,
+        rank=rank,
+        sectors=tuple(listed),
+        multiplicities=tuple(counts),
+        eigenvalues=values,
+        variances=height * roots * (1 + MARGIN),
+        value=height**2,
+        spikes=t,
+    )

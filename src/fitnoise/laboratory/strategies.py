@@ -40,7 +40,8 @@ from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Array, Floats, Integers
-from fitnoise.mechanisms.laplace.hierarchies import check_whole, height, level_of
+from fitnoise.kernel.checks import checked_positive, checked_whole
+from fitnoise.mechanisms.laplace.hierarchies import height, level_of
 
 Matrix = ArrayLike | op.Operator
 """An array of shape (m, n), or an operator."""
@@ -78,7 +79,7 @@ def identity(n: int) -> Integers:
 
     Source: Figure 1(b).
     """
-    check_whole("cells", n, 1)
+    checked_whole("cells", n)
     return np.eye(n, dtype=np.int64)
 
 
@@ -429,7 +430,7 @@ def all_ranges_gram(n: int) -> Integers:
     Raises:
         WorkloadError: n is not a whole number, at least 1.
     """
-    check_whole("cells", n, 1)
+    checked_whole("cells", n)
     i = np.arange(n, dtype=np.int64)
     return np.asarray((np.minimum(i[:, None], i) + 1) * (n - np.maximum(i[:, None], i)))
 
@@ -654,7 +655,7 @@ def coarse_root(profile: ArrayLike, coarse: int = 0) -> Floats:
     g = _square(profile)
     values, n = _haar_values(g), len(g)
     k = _log2(n)
-    check_whole("coarse levels", coarse, 0)
+    checked_whole("coarse levels", coarse, 0)
     if coarse > k:
         raise WorkloadError(f"{n} cells have {k} levels to take together at most; got {coarse}.")
     blocks = 2**coarse
@@ -791,7 +792,7 @@ def singular_value_bound(workload: Matrix | None = None, *, gram: ArrayLike | No
 
 def _log2(n: int) -> int:
     """The logarithm of a power of 2, exact."""
-    check_whole("cells", n, 1)
+    checked_whole("cells", n)
     if n & (n - 1):
         raise WorkloadError(f"a Haar tree has a power of 2 of cells; got {n}. Pad with empty cells, or use hierarchy.")
     return int(n).bit_length() - 1
@@ -819,9 +820,7 @@ def _gram(workload: Matrix | None, gram: ArrayLike | None) -> Floats:
 
 def _unit(a: Array, epsilon: float) -> float:
     """2 |A|₁²/ε², the variance of the noise on an answer to A."""
-    if isinstance(epsilon, bool) or not 0 < epsilon < math.inf:
-        raise WorkloadError(f"an epsilon is a positive finite number; got {epsilon!r}.")
-    return 2.0 * (float(sensitivity(a)) / epsilon) ** 2
+    return 2.0 * (float(sensitivity(a)) / checked_positive("epsilon", epsilon)) ** 2
 
 
 def _row_space(a: Array) -> tuple[Floats, Floats]:

@@ -15,6 +15,7 @@ from fitnoise.kernel.designs._base import Cells, Design
 from fitnoise.kernel.order import Limit, Size
 from fitnoise.kernel.units import Privacy
 from fitnoise.reporting import Section, Value
+from fitnoise.request.publication import Publication
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, TableGroup
 
@@ -83,6 +84,10 @@ class Estimation(Protocol):
 UNBIASED = "unbiased estimates; they may be negative and are not rounded"
 
 
+UNBIASED_ROUNDING = 1e-12
+"""By how much a bound for all unbiased mechanisms is lowered: more than its floats are off."""
+
+
 class Biased(Protocol):
     """Tables whose values are biased, with what is known of their errors."""
 
@@ -129,6 +134,10 @@ class TableMechanism(abc.ABC):
 
     normal: bool
     """Whether its noise, and so any sum of it, is as good as normal."""
+
+    def answers(self, asked: Publication) -> bool:
+        """Whether it is the one that these tables ask for: unless they say more, that of their promise."""
+        return asked.privacy is self.privacy and asked.small is None
 
     @abc.abstractmethod
     def check(self, part: TablePart) -> None:
@@ -186,6 +195,20 @@ class TableMechanism(abc.ABC):
             PlanError: it is none.
         """
 
+    def unbiased_bound(self, part: TablePart) -> float | None:
+        """What no unbiased mechanism of the same promise, of any kind, costs less than; None where none is known."""
+        del part
+        return None
+
+    def far(self, certificate: Certificate) -> str:
+        """How far from the bound, in words."""
+        return f"gap {certificate.gap:.1e}"
+
+    def sizes(self, part: TablePart) -> tuple[Size, ...]:
+        """How many records the data were declared to have, where the answers rely on it."""
+        del part
+        return ()
+
     def words(self, part: TablePart) -> str:
         """What is said of the values."""
         del part
@@ -199,6 +222,11 @@ class TableMechanism(abc.ABC):
     @abc.abstractmethod
     def proof(self, part: TablePart) -> Iterator[Section]:
         """What a report says of what was reached, and of what nothing can beat."""
+
+    def beyond(self, part: TablePart) -> Section:
+        """What a report says of mechanisms of any kind."""
+        del part
+        return Section("unbiased", values=(Value("unbiased_bound", None),))
 
     def synthetic(self, part: TablePart) -> bool:
         """Whether it releases a synthetic histogram."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +17,9 @@ from fitnoise.kernel.designs.parts import SAFE, largest_entry
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.request.publication import Setting
 from fitnoise.solving.certificates import Evidence, Pairs
+
+ROUNDING = 1e-9
+"""Another machine sums in another order: relative difference allowed between two computations of one number."""
 
 
 def sectors_document(strategy: Strategy) -> list[dict[str, Any]]:
@@ -136,6 +140,23 @@ def read_evidence(document: Mapping[str, Any]) -> Evidence:
         np.array(document["numbers"], dtype=np.float64),
         None if pairs is None else Pairs.of(pairs),
     )
+
+
+def disagreements(stated: Any, implied: Any, place: str = "") -> list[str]:
+    """Where two JSON documents differ: numbers with a fraction beyond rounding, everything else at all."""
+    if isinstance(stated, dict) and isinstance(implied, dict):
+        if list(stated) != list(implied):
+            odd = sorted(set(stated) ^ set(implied)) or ["the order of keys"]
+            return [f"{place}.{k}".removeprefix(".") for k in odd]
+        return [d for k in stated for d in disagreements(stated[k], implied[k], f"{place}.{k}")]
+    if isinstance(stated, list) and isinstance(implied, list) and len(stated) == len(implied):
+        pairs = enumerate(zip(stated, implied, strict=True))
+        return [d for i, (a, b) in pairs for d in disagreements(a, b, f"{place}[{i}]")]
+    if type(stated) is float and type(implied) is float:
+        same = math.isclose(stated, implied, rel_tol=ROUNDING)
+    else:
+        same = type(stated) is type(implied) and stated == implied
+    return [] if same else [place.removeprefix(".")]
 
 
 def _integers(rows: Any) -> Any:

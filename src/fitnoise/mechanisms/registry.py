@@ -39,17 +39,15 @@ MECHANISMS = {
 
 
 def mechanism_for(asked: Publication) -> Registered:
-    """The mechanism that some tables ask for: that for small databases, or the one of their promise.
+    """The mechanism that some tables ask for.
 
     Raises:
-        PlanError: none keeps the promise.
+        PlanError: none answers them.
     """
-    if asked.small is not None:
-        return MECHANISMS[PROJECTION.name]
-    keeps = [x for x in MECHANISMS.values() if x.mechanism.privacy is asked.privacy and x.mechanism.unbiased]
-    if len(keeps) != 1:
+    own = [x for x in MECHANISMS.values() if x.mechanism.answers(asked)]
+    if len(own) != 1:
         raise PlanError(f"no mechanism promises privacy = {Privacy(asked.privacy).value!r}. No plan was made.")
-    return keeps[0]
+    return own[0]
 
 
 def named(name: object) -> TableMechanism:

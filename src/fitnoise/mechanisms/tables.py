@@ -16,7 +16,6 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.order import Limit, Size
-from fitnoise.kernel.units import Region
 from fitnoise.mechanisms._base import Estimation, Part, TableMechanism
 from fitnoise.mechanisms.documents import evidence_document, read_evidence, read_setting
 from fitnoise.mechanisms.gaussian.rounding import variances_of
@@ -27,6 +26,9 @@ from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import Family, MadeOnDemand, exchangeable_attributes
 from fitnoise.solving.certificates import Certificate, Evidence, Terms
 from fitnoise.solving.sectors import Decomposition
+
+MOST_RHO = Fraction(10**100)
+"""Beyond it no ε is computed."""
 
 
 @final
@@ -88,8 +90,7 @@ class TablePart(Part):
     @property
     def sizes(self) -> tuple[Size, ...]:
         """The declared size of a small database."""
-        small = self.publication.small
-        return () if small is None else (Size(small.size, small.region is Region.EXACTLY),)
+        return self.mechanism.sizes(self)
 
     def limits(self, place: int) -> tuple[Limit, ...]:
         """The budget, relative to cell budgets."""
@@ -299,19 +300,38 @@ class TablePart(Part):
         """Value / bound: what is said of pure plans, which no bound known is near to."""
         return self.value / self.bound
 
+    @property
+    def unbiased_bound(self) -> float | None:
+        """What any unbiased mechanism with these variances costs at least: its ρ, or of pure tables its ε.
+
+        Linear or not, with whatever noise: ρ ≥ ½ log(1 + ν²) under ρ-zCDP and ε ≥ 2 asinh(ν/2) under pure ε, for ν² the
+        `bound` (under a budget: for the targets times `relaxation`). Of a hybrid, for mechanisms with no larger total
+        error; with cell budgets, relative to them. None for a small database, whose tables are biased.
+
+        **Guarantees**
+            * at most what these tables cost, and what any mechanism of the kind costs that is unbiased at one data set
+              and its neighbours, and has the variances there;
+            * for (ε, δ)-differential privacy with δ > 0 nothing is claimed: it allows to give everything away at times.
+
+        Source: ours; docs/unbiased_bound.md.
+        """
+        return self.mechanism.unbiased_bound(self)
+
     # --- document -----------------------------------------------------------------------------------
 
-    def document(self) -> dict[str, Any]:
+    def document(self, bound: float | None = None) -> dict[str, Any]:
         """What a plan says of these tables beside what was asked.
 
-        The bound is stated to ten digits: its last ones differ between processors, and the hash must not.
+        The bound is stated to ten digits: its last ones differ between processors, and the hash must not. bound: as it
+        was stated, where it is not to be computed anew.
         """
+        stated = float(f"{self.bound:.9e}") if bound is None else bound
         return {
             "strategy": self.mechanism.write(self),
             "weights": evidence_document(self.evidence),
             "status": self.status,
             **({} if self.setting is None else {"setting": vars(self.setting)}),
-            "cost": {"cost_squared": str(self.exact_cost), "bound": float(f"{self.bound:.9e}")},
+            "cost": {"cost_squared": str(self.exact_cost), "bound": stated},
         }
 
     @classmethod
@@ -371,10 +391,20 @@ def _own_setting(publication: Publication, setting: Setting | None) -> None:
         raise PlanError("the index or the temperature of a plan are not those of its publication.")
 
 
-def refuse_free(part: TablePart) -> None:
-    """Raise PlanError for tables that cost nothing: what they would publish is public."""
-    if part.exact_cost == 0:
+def refuse_pointless(cost: Fraction) -> None:
+    """Raise PlanError for tables that cost nothing, since what they would publish is public, or beyond all measure."""
+    refuse_boundless(cost)
+    if cost == 0:
         raise PlanError(
             "replace-one neighbours protect nothing that these tables show: the number of records is public there, and "
             "so is every number asked for. Publish it without noise, or ask for add-or-remove-one. No plan was made."
+        )
+
+
+def refuse_boundless(cost: Fraction) -> None:
+    """Raise PlanError for a cost at which nothing is protected, and no ε is computed."""
+    if cost / 2 > MOST_RHO:
+        raise PlanError(
+            f"the targets cost more than ρ = {float(MOST_RHO):g}, at which nothing is protected: ask for less "
+            "accuracy. No plan was made."
         )

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import final
+from typing import Any, final
 
 import pandas as pd
 
@@ -99,18 +99,18 @@ def plan(
     """
     publication = _publication(
         workload,
-        gap,
-        privacy,
-        epsilon,
-        unit,
-        source,
-        delta,
-        budget,
-        cap,
-        title,
-        objective,
-        cell_budgets,
-        finite=finite,
+        gap=gap,
+        privacy=privacy,
+        epsilon=epsilon,
+        unit=unit,
+        source=source,
+        delta=delta,
+        budget=budget,
+        cap=cap,
+        title=title or None,
+        objective=objective,
+        cell_budgets=cell_budgets,
+        finite=tuple(finite) or None,
         small=small,
     )
     if publication.privacy is Privacy.AUTO and publication.groups:
@@ -211,7 +211,7 @@ def compare(
         * the plan is the best of those within the cap, when there is one;
         * ε of the Gaussian alternative is what its discrete noise guarantees at δ, not the nominal one.
     """
-    whole = _publication(workload, None, None, epsilon, None, None, delta, None, None, "", None, None, Privacy.AUTO)
+    whole = _publication(workload, epsilon=epsilon, delta=delta, default=Privacy.AUTO)
     if whole.small is not None:
         raise PlanError(
             "pure and Gaussian noise are compared for unbiased answers, not for those of a small database. No plan was "
@@ -263,11 +263,14 @@ def compare(
     if other is None:
         told = replace(best, status=f"{best.status}; pure noise cannot be planned for this")
         return Comparison(assembled(replace(told.publication, finite=whole.finite), [told], made), tuple(lines), made)
-    words = "pure noise" if other.privacy is Privacy.PURE else f"Gaussian noise at delta = {delta:g}"
+    words = _CALLED[other.privacy].format(delta=delta)
     share = other.epsilon / chosen.epsilon if asked.budget is None else other.error / chosen.error
     what = "epsilon" if asked.budget is None else "margins"
     told = replace(best, status=f"{best.status}; {words} would take {share:.4g} times the {what}")
     return Comparison(assembled(replace(told.publication, finite=whole.finite), [told], made), tuple(lines), made)
+
+
+_CALLED = {Privacy.PURE: "pure noise", Privacy.ZCDP: "Gaussian noise at delta = {delta:g}"}
 
 
 def _fits(made: Plan | TablePart) -> bool:
@@ -291,47 +294,27 @@ def _pure(asked: Publication) -> Publication:
 
 def _publication(
     workload: Workload | Publication,
-    gap: float | None,
-    privacy: Privacy | str | None,
-    epsilon: float | Fraction | None,
-    unit: PrivacyUnit | None,
-    source: DataSource | None,
+    *,
+    privacy: Privacy | str | None = None,
+    epsilon: float | Fraction | None = None,
     delta: float,
-    budget: Budget | None,
-    cap: Budget | None,
-    title: str,
-    objective: Objective | None,
-    cell_budgets: CellBudgets | None,
+    gap: float | None = None,
     default: Privacy = Privacy.ZCDP,
-    finite: Sequence[FiniteQuery] = (),
-    small: SmallDatabase | None = None,
+    **said: Any,
 ) -> Publication:
-    """What is asked, as one object."""
+    """What is asked, as one object; said: what else is said of it, None where it is not."""
+    said = {name: x for name, x in said.items() if x is not None}
     if isinstance(workload, Publication):
-        said = (privacy, epsilon, unit, source, budget, cap, objective, cell_budgets, small)
-        if any(x is not None for x in said) or title or delta != 1e-6 or finite:
+        if said or privacy is not None or epsilon is not None or delta != 1e-6:
             raise PlanError("a Publication already says all this; change it there. Nothing was planned.")
         return workload
-    if epsilon is not None and budget is not None:
+    if epsilon is not None and "budget" in said:
         raise SpecError("epsilon is short for a budget; give one of the two. Nothing was planned.")
     try:
         promised = default if privacy is None else Privacy(privacy)
     except ValueError:
         raise SpecError(f"privacy is 'zcdp', 'pure' or 'auto'; got {privacy!r}. Nothing was planned.") from None
     if epsilon is not None:
-        budget = Budget(epsilon=epsilon) if promised == Privacy.PURE else Budget(epsilon=float(epsilon), delta=delta)
-    return Publication(
-        workload=workload,
-        unit=unit or PrivacyUnit(),
-        source=source or DataSource(),
-        delta=delta,
-        gap=gap,
-        cap=cap,
-        budget=budget,
-        title=title,
-        objective=objective or Objective(),
-        cell_budgets=cell_budgets,
-        privacy=promised,
-        finite=tuple(finite),
-        small=small,
-    )
+        pure = promised is Privacy.PURE
+        said["budget"] = Budget(epsilon=epsilon) if pure else Budget(epsilon=float(epsilon), delta=delta)
+    return Publication(workload=workload, delta=delta, gap=gap, privacy=promised, **said)

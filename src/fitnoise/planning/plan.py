@@ -21,10 +21,11 @@ from fitnoise.kernel.designs.questions import Mechanism
 from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.order import Limit, Order
 from fitnoise.mechanisms._base import Estimation, Part
+from fitnoise.mechanisms.documents import disagreements
 from fitnoise.mechanisms.finite.part import AnswerPart
 from fitnoise.mechanisms.registry import mechanism_for, named
 from fitnoise.mechanisms.summaries import FiniteSummary, TableSummary
-from fitnoise.mechanisms.tables import TablePart
+from fitnoise.mechanisms.tables import TablePart, refuse_boundless
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication, Setting
 from fitnoise.solving.certificates import Certificate, Evidence, Terms
@@ -67,6 +68,13 @@ class Plan:
             raise PlanError("the parts of a plan are not those of its publication. Nothing was measured.")
         if any(p.mechanism is not mechanism_for(p.publication).mechanism for p in self.groups):
             raise PlanError("tables of a plan are answered by another mechanism than they ask for.")
+        refuse_boundless(2 * self.loss.rho)
+
+    def __repr__(self) -> str:
+        tables = sum(len(p.workload.tables) for p in self.publication.groups)
+        title = f"{self.publication.title!r}, " if self.publication.title else ""
+        unit = self.publication.unit.describe()
+        return f"<Plan {title}tables={tables}, questions={len(self.questions)}, rho={self.rho:.6g}, unit={unit!r}>"
 
     @classmethod
     def of(cls, publication: Publication, parts: Sequence[TablePart], questions: Sequence[Mechanism] = ()) -> Self:
@@ -282,6 +290,11 @@ class Plan:
         return self.only.ratio
 
     @property
+    def unbiased_bound(self) -> float | None:
+        """What any unbiased mechanism with these variances costs at least, as of :attr:`TablePart.unbiased_bound`."""
+        return self.only.unbiased_bound
+
+    @property
     def separate_rho(self) -> float:
         """ρ of the usual alternative: independent noise on every published number, each table on its own."""
         return self.only.separate_rho
@@ -332,13 +345,17 @@ class Plan:
 
     def document(self) -> dict[str, Any]:
         """The plan as plain JSON values."""
+        return self._document([p.document() for p in self.groups])
+
+    def _document(self, tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The same, with what is said of tables."""
         spec = Spec.of(self.publication).document()
         answers = [p.document() for p in self.questions]
-        if len(self.groups) != 1:
-            tables = [{"mechanism": p.mechanism.name, **p.document()} for p in self.groups]
-            return {"fitnoise_plan": FORMAT_OF_PARTS, "spec": spec, "tables": tables, "finite": answers}
+        said = [{"mechanism": p.mechanism.name, **t} for p, t in zip(self.groups, tables, strict=True)]
+        if len(said) != 1:
+            return {"fitnoise_plan": FORMAT_OF_PARTS, "spec": spec, "tables": said, "finite": answers}
         head = {"fitnoise_plan": FORMAT, "mechanism": self.mechanism, "spec": spec}
-        return {**head, **self.only.document(), **({"finite": answers} if answers else {})}
+        return {**head, **said[0], **({"finite": answers} if answers else {})}
 
     def to_json(self) -> str:
         """Canonical JSON: the same plan gives the same text. Keys keep their order: the domain's has a meaning."""
@@ -355,10 +372,11 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read a plan and check that its integers cost what it says.
+        """Read a plan and check that its integers cost what it says, and that it says nothing else.
 
         Raises:
-            PlanError: not a plan, of an unknown version, or one whose parts contradict each other.
+            PlanError: not a plan, of an unknown version, one whose parts contradict each other, or that says more or
+                less than the plan that is read. Only its bound is left to :func:`verify`, which computes it anew.
             SpecError, WorkloadError: its specification cannot be used.
         """
         try:
@@ -374,16 +392,21 @@ class Plan:
                 "Nothing was measured."
             )
         try:
-            return cls._read(document, [document] if version == FORMAT else document["tables"])
+            plan, bounds = cls._read(document, [document] if version == FORMAT else document["tables"])
+            implied = plan._document([p.document(b) for p, b in zip(plan.groups, bounds, strict=True)])
         except FitnoiseError:
             raise
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise PlanError(
                 f"the plan is damaged ({type(error).__name__} while reading it). Nothing was measured."
             ) from None
+        if odd := disagreements(document, implied):
+            raise PlanError(f"this plan would say otherwise on {', '.join(odd[:5])}. Nothing was measured.")
+        return plan
 
     @classmethod
-    def _read(cls, document: Mapping[str, Any], tables: Any) -> Self:
+    def _read(cls, document: Mapping[str, Any], tables: Any) -> tuple[Self, list[float]]:
+        """The plan, and the bounds it states, part by part."""
         mechanisms = [named(t["mechanism"]) for t in tables]
         publication = Spec.parse(document["spec"]).publication()
         finite = document.get("finite", [])
@@ -393,7 +416,11 @@ class Plan:
             raise PlanError("the parts of a plan are not those of its publication. Nothing was measured.")
         parts = [TablePart.read(m, p, t) for m, p, t in zip(mechanisms, publication.groups, tables, strict=True)]
         asked = zip(publication.finite, finite, strict=True)
-        return cls(publication, (*parts, *(AnswerPart.read(publication, q, m) for q, m in asked)))
+        plan = cls(publication, (*parts, *(AnswerPart.read(publication, q, m) for q, m in asked)))
+        bounds = [t["cost"]["bound"] for t in tables]
+        if not all(type(b) is float for b in bounds):
+            raise PlanError("the bound of a plan is a number with a fraction. Nothing was measured.")
+        return plan, bounds
 
 
 def _alike(mine: Publication, asked: Publication) -> bool:

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from fitnoise.errors import SpecError, WorkloadError
 from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.checks import is_real
 from fitnoise.kernel.domain import Domain
 from fitnoise.mechanisms.gaussian.planning import DEFAULT_GAP
 from fitnoise.planning.choosing import plan
@@ -317,8 +318,7 @@ def _factors(given: Any) -> list[float]:
     """The factors as floats, increasing."""
     items = list(given) if isinstance(given, Iterable) else [given]
     for x in items:
-        real = isinstance(x, int | float | Fraction | np.integer | np.floating) and not isinstance(x, bool)
-        if not (real and 1 / EXTREME <= x <= EXTREME):
+        if not ((is_real(x) or isinstance(x, Fraction)) and 1 / EXTREME <= x <= EXTREME):
             raise WorkloadError(
                 f"a factor of margins is a positive number from {1 / EXTREME:g} to {EXTREME:g}; got {x!r}. "
                 "Nothing was planned."

@@ -2,26 +2,80 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import metadata
-from typing import Any
+from typing import Any, Self, final
 
+from fitnoise.errors import ReleaseError
 from fitnoise.mechanisms.summaries import FiniteSummary
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
 from fitnoise.request.workloads import AtMost, Table
 
-FORMAT = 2
+FORMAT = 3
 """Version of the release directory."""
 
+UNNAMED = 2
+"""The version before, which names no entry of a ledger; still that of a release whose entry is not known."""
 
-def describe(plan: Plan, written: Sequence[str]) -> dict[str, Any]:
-    """What release.json says: made from the plan and the names of the tables that have files."""
+
+@final
+@dataclass(frozen=True)
+class EntryReference:
+    """The entry of a ledger by which a release was charged.
+
+    sequence: its number in the ledger, from 1. digest: its SHA-256, in hexadecimal digits, over all that it says and
+    the entries before it.
+
+    Raises:
+        ReleaseError: it is no number and digest of an entry.
+    """
+
+    sequence: int
+    digest: str
+
+    def __post_init__(self) -> None:
+        number = type(self.sequence) is int and self.sequence > 0
+        if not number or not isinstance(self.digest, str) or not re.fullmatch("[0-9a-f]{64}", self.digest):
+            raise ReleaseError(
+                "an entry of a ledger is named by its number, from 1, and its digest of 64 hexadecimal digits; "
+                "release.json says otherwise."
+            )
+
+    def document(self) -> dict[str, Any]:
+        """As release.json says it."""
+        return {"sequence": self.sequence, "digest": self.digest}
+
+    @classmethod
+    def parse(cls, stated: Any) -> Self | None:
+        """The entry that the document of a release.json names; None in a format that names none.
+
+        Raises:
+            ReleaseError: it is of no known format, or names an entry in no known way.
+        """
+        number = stated.get("fitnoise_release") if isinstance(stated, dict) else None
+        if type(number) is not int or number not in (UNNAMED, FORMAT):
+            raise ReleaseError(
+                f"release.json is of no format that this fitnoise reads ({UNNAMED} or {FORMAT}): it is damaged, or was "
+                "written by another version."
+            )
+        if number == UNNAMED:
+            return None
+        named = stated.get("ledger")
+        if not isinstance(named, dict) or list(named) != ["sequence", "digest"]:
+            raise ReleaseError("release.json does not name the entry of the ledger by which it was charged.")
+        return cls(**named)
+
+
+def describe(plan: Plan, written: Sequence[str], entry: EntryReference | None = None) -> dict[str, Any]:
+    """What release.json says: made from the plan, the names of the tables that have files, and the ledger's entry."""
     publication = plan.publication
     unit = publication.unit
     every = len(written) == sum(len(p.workload.tables) for p in publication.groups)
     return {
-        "fitnoise_release": FORMAT,
+        "fitnoise_release": UNNAMED if entry is None else FORMAT,
         "title": publication.title,
         "plan": plan.hash,
         **_said(plan, [p.mechanism.describe(p) for p in plan.groups], "mechanism"),
@@ -35,6 +89,7 @@ def describe(plan: Plan, written: Sequence[str]) -> dict[str, Any]:
             "source": publication.source.name,
             "privacy_unit": unit.describe(),
         },
+        **({} if entry is None else {"ledger": entry.document()}),
         "tables": [
             {
                 "name": s.name,

@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,27 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact
 from fitnoise.kernel.domain import RESERVED
 
+if sys.platform != "win32":
+    import fcntl
+
+DESCRIPTION = "release.json"
+"""Put in place last of all: a folder without it is no release."""
+
+_UNFINISHED = r"\.{}\.unfinished-[0-9a-f]{{8}}"
+"""How the folder is named in which a release is written, after the directory that it will be."""
+
 DECIMALS = 6
 """Decimals of a person in CSV files; Parquet files hold the full numbers."""
 
 
 @contextlib.contextmanager
 def staged(directory: Path) -> Iterator[Path]:
-    """A fresh folder beside `directory`, moved into its place when the block ends well, removed otherwise."""
-    stage = None
+    """A fresh folder beside `directory`, moved into its place when the block ends well, removed otherwise.
+
+    It is locked meanwhile. A process that is killed leaves it, without its lock: :func:`clear_leftovers` removes it.
+    """
+    stage: Path | None = None
+    lock: int | None = None
     try:
         try:
             directory = directory.resolve()
@@ -36,12 +50,12 @@ def staged(directory: Path) -> Iterator[Path]:
                 raise ReleaseError(
                     f"{directory.name!r} exists already; releases are never overwritten: choose another."
                 )
-            stage = directory.parent / f".{directory.name}.unfinished-{secrets.token_hex(4)}"
             directory.parent.mkdir(parents=True, exist_ok=True)
-            stage.mkdir()
             if directory.exists():  # empty; a mount point cannot be replaced: better known now than after the charge
-                stage.rename(directory)
+                stage = _beside(directory)
                 stage.mkdir()
+                stage.rename(directory)
+            stage, lock = _fresh(directory)
         except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
             raise ReleaseError(f"{directory.name!r} cannot be written ({_reason(error)}).") from None
         yield stage
@@ -53,6 +67,99 @@ def staged(directory: Path) -> Iterator[Path]:
     finally:
         if stage is not None:
             shutil.rmtree(stage, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def _beside(directory: Path) -> Path:
+    return directory.parent / f".{directory.name}.unfinished-{secrets.token_hex(4)}"
+
+
+def _lock(folder: Path) -> int:
+    """Hold a folder until the handle is closed or the process ends, however it ends.
+
+    Raises:
+        OSError: another holds it (BlockingIOError), it is not there, or there are no such locks here.
+    """
+    if sys.platform == "win32":
+        raise OSError("folders cannot be locked")
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _fresh(directory: Path) -> tuple[Path, int | None]:
+    """A new folder beside a directory, and the lock on it; None where there are no locks."""
+    while True:
+        stage = _beside(directory)
+        stage.mkdir()
+        try:
+            lock = _lock(stage)
+        except (BlockingIOError, FileNotFoundError):
+            continue  # a release of the same name took it, not locked yet, for what a killed one left
+        except OSError:
+            return stage, None
+        if stage.exists():
+            return stage, lock
+        os.close(lock)
+
+
+def unfinished(folder: Path) -> str | None:
+    """What is wrong with a folder named as those in which releases are written; None of any other."""
+    name = Path(os.path.realpath(folder)).name
+    if not re.fullmatch(_UNFINISHED.format(".+"), name, re.DOTALL):
+        return None
+    return (
+        f"{name!r} is an unfinished release: its process is still at work, or was killed before the release was whole "
+        "and in its place."
+    )
+
+
+def clear_leftovers(directory: Path) -> list[str]:
+    """Remove what killed processes left of releases to this directory.
+
+    Returns:
+        What was found, a sentence for each folder.
+
+    **Guarantees**: a folder that a living process holds is left alone, and so is one with a whole release in it, which
+    was paid for; where folders cannot be locked, all are.
+    """
+    directory = directory.resolve()
+    name = re.compile(_UNFINISHED.format(re.escape(directory.name)))
+    told: list[str] = []
+    try:
+        found = sorted(p for p in directory.parent.iterdir() if name.fullmatch(p.name) and p.is_dir())
+    except OSError:
+        return told
+    for stage in found:
+        try:
+            lock = _lock(stage)
+        except OSError:
+            continue
+        try:
+            told.append(_cleared(stage, directory))
+        finally:
+            os.close(lock)
+    return told
+
+
+def _cleared(stage: Path, directory: Path) -> str:
+    if (stage / DESCRIPTION).exists():
+        return (
+            f"{stage.name!r} holds a whole release, whose process was killed before it was in its place. It was left "
+            "alone: give it another name to use it, or remove it."
+        )
+    shutil.rmtree(stage, ignore_errors=True)
+    if stage.exists():
+        return f"{stage.name!r} is what a killed process left of a release, and cannot be removed: remove it."
+    return (
+        f"removed {stage.name!r}, which a killed process left of a release to {directory.name!r}; whether that one was "
+        "charged, its ledger says."
+    )
 
 
 def _reason(error: Exception) -> str:

@@ -2,7 +2,8 @@
 
 A release directory holds
 
-    release.json           what was published, by which mechanism, at which price, with which noise
+    release.json           what was published, by which mechanism, at which price, with which noise; which entry of a
+                           ledger charged it
     finite.csv, .parquet   answers to questions with finitely many results, where there are any; what was drawn for each
     plan.json              the whole plan, to be checked by anyone
     measurements.parquet   the noisy answers, from which every table is rebuilt
@@ -14,6 +15,7 @@ and moe, of the same measurement. The simulated error is that on public histogra
 
 Nothing in it depends on the data but the noisy answers. It is written beside its place and moved there whole. Before
 anything is charged it is written once with zeros: what cannot be rebuilt or written is found out while that is free.
+Its release.json is put there last of all, after the charge: what a killed process leaves is no release.
 
 (A little longer than other rooms: what a release says and how it reaches the disk belong together.)
 """
@@ -21,6 +23,7 @@ anything is charged it is written once with zeros: what cannot be rebuilt or wri
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 import reprlib
@@ -38,15 +41,17 @@ import pandas as pd
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.codings import plain
+from fitnoise.kernel.domain import Attribute
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Biased
 from fitnoise.mechanisms.finite.accuracy import accuracy
 from fitnoise.mechanisms.finite.priors import uniform
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.description import describe
+from fitnoise.reading.description import EntryReference, describe
 from fitnoise.reading.files import (
     DECIMALS,
+    DESCRIPTION,
     _column,
     _field,
     _reason,
@@ -60,9 +65,10 @@ from fitnoise.reading.files import (
     read_text,
     staged,
     to_json,
+    unfinished,
     write_parquet,
 )
-from fitnoise.request.workloads import slug, some
+from fitnoise.request.workloads import View, slug, some
 from fitnoise.request.workloads import table as ask
 
 MEASUREMENTS = "measurements.parquet"
@@ -148,6 +154,7 @@ class Release(Mapping[str, pd.DataFrame]):
         plan: the plan that was measured.
         answers: the noisy answers of its tables, per group of sectors or measured margin, part after part.
         charge: the ledger's entry, when this release was just made.
+        entry: which one it is, of a release that was read; None where that is not known.
         outputs: what was drawn for each question with finitely many answers.
         histograms: of parts for small databases, by place among the plan's parts for tables, as they were released;
             others are computed from the answers.
@@ -168,10 +175,12 @@ class Release(Mapping[str, pd.DataFrame]):
         charge: Charge | None = None,
         outputs: Sequence[int] = (),
         histograms: Mapping[int, Floats] | None = None,
+        entry: EntryReference | None = None,
     ) -> None:
         self.plan = plan
         self.answers = tuple(answers)
         self.charge = charge
+        self.entry = entry if charge is None else EntryReference(charge.sequence, charge.digest)
         self.outputs = tuple(outputs)
         self._histograms = dict(histograms or {})
         counts = [m.outputs for m in plan.finite]
@@ -344,8 +353,8 @@ class Release(Mapping[str, pd.DataFrame]):
     ) -> Estimate:
         """The sum of a table's numbers over chosen rows, with its exact error.
 
-        Rows of a column shown as "at most", ranges or overlapping groups count the same records more than once: choose
-        one of them.
+        Rows of a column shown as "at most", ranges or overlapping groups may count the same records more than once:
+        choose rows that do not, or one of them. `estimate` adds up whatever it is asked.
 
         Args:
             table: its name.
@@ -354,7 +363,7 @@ class Release(Mapping[str, pd.DataFrame]):
             columns: the same as `where`, for columns whose names are Python identifiers.
 
         Raises:
-            ReleaseError: an unknown table, column or label.
+            ReleaseError: an unknown table, column or label, or rows that count a record more than once.
 
         Example:
             `release.sum("state by wages", state=["Ohio", "Iowa"], wages="200,000 or more")`
@@ -370,6 +379,8 @@ class Release(Mapping[str, pd.DataFrame]):
         coefficients = np.ones(())
         for column, shown in labels.items():
             chosen = _choose(shown, asked[column]) if column in asked else np.ones(len(shown))
+            if workload[table].matrix is None:
+                _refuse_overlap(column, workload[table].view(column), workload.domain[column], chosen)
             coefficients = np.multiply.outer(coefficients, chosen)
         return self.estimate({table: coefficients}, confidence)
 
@@ -390,12 +401,12 @@ class Release(Mapping[str, pd.DataFrame]):
             self._fill(stage, written)
         return Path(directory)
 
-    def _fill(self, stage: Path, written: Sequence[str]) -> None:
+    def _fill(self, stage: Path, written: Sequence[str], *, rehearsal: bool = False) -> None:
+        """Write all files, release.json last of all; in a rehearsal as many bytes of it that say nothing, elsewhere."""
         try:
             tables = stage / "tables"
             tables.mkdir(exist_ok=True)
             _write(stage / "plan.json", self.plan.to_json())
-            _write(stage / "release.json", to_json(describe(self.plan, written)))
             with engine() as files:
                 if self.plan.groups:
                     digest = answers_digest(self.answers)
@@ -411,8 +422,13 @@ class Release(Mapping[str, pd.DataFrame]):
                 for name, frame in self.frames() if every else ((name, self[name]) for name in written):
                     _write(tables / f"{slug(name)}.csv", csv_text(frame))
                     write_parquet(files, frame, tables / f"{slug(name)}.parquet")
+            draft, text = stage / f"{DESCRIPTION}.draft", to_json(describe(self.plan, written, self.entry))
+            _write(draft, " " * len(text) if rehearsal else text)
             _sync(tables)
             _sync(stage)
+            if not rehearsal:
+                draft.rename(stage / DESCRIPTION)
+                _sync(stage)
         except (OSError, duckdb.Error, UnicodeError) as error:
             raise ReleaseError(f"the release cannot be written ({_reason(error)}); nothing is left of it.") from None
 
@@ -431,14 +447,27 @@ class Release(Mapping[str, pd.DataFrame]):
         """Read a release directory; the tables are rebuilt from the noisy answers.
 
         Raises:
-            ReleaseError: it is not a release, or incomplete, or its noisy answers were altered.
+            ReleaseError: it is not a release, or incomplete or unfinished, or its noisy answers were altered.
             PlanError: its plan is damaged.
         """
         folder = Path(directory)
+        if problem := unfinished(folder):
+            raise ReleaseError(f"{problem} Nothing was read.")
         plan = Plan.from_json(read_text(folder / "plan.json"))
+        entry = _read_entry(folder)
         answers = _read_answers(plan, folder) if plan.groups else []
         outputs = _read_outputs(plan, folder) if plan.finite else ()
-        return cls(plan, answers, outputs=outputs, histograms=_read_histograms(plan, folder))
+        return cls(plan, answers, outputs=outputs, histograms=_read_histograms(plan, folder), entry=entry)
+
+
+def _read_entry(folder: Path) -> EntryReference | None:
+    """The entry of a ledger that release.json names, which is only there when all else is."""
+    text = read_text(folder / DESCRIPTION)
+    try:
+        stated = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ReleaseError(f"{str(folder / DESCRIPTION)!r} is damaged: it is no JSON document.") from None
+    return EntryReference.parse(stated)
 
 
 def _read_answers(plan: Plan, folder: Path) -> list[Exact]:
@@ -536,6 +565,17 @@ def _choose(shown: Sequence[str | int], wanted: Any) -> Floats:
             raise ReleaseError(f"no row is labelled {label!r}; there are {reprlib.repr(list(shown))}.")
         chosen[places] = 1
     return chosen
+
+
+def _refuse_overlap(column: str, view: View, attribute: Attribute, chosen: Floats) -> None:
+    """Raise ReleaseError if some of the rows chosen count the same records."""
+    often = view.operator(attribute).rmv(chosen)
+    if (often > 1).any():
+        labels = [str(x) for x, c in zip(view.labels(attribute), chosen, strict=True) if c]
+        raise ReleaseError(
+            f"rows of {column!r} overlap, so their sum counts records more than once: {reprlib.repr(labels)}. Choose "
+            f"one row, or rows without common values, such as {column} = {labels[-1]!r}. Nothing was added up."
+        )
 
 
 # --- files ----------------------------------------------------------------------------------------------

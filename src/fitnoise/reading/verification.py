@@ -2,36 +2,49 @@
 
 What it cannot tell: a plan file on its own carries no signature, so another *valid* plan is as good as the first
 (compare its SHA-256 with the one in the ledger); whoever can write all files of a release can write another release;
-and the versions named in release.json are the maker's word.
+and the versions named in release.json are the maker's word, as is the entry of a ledger that is named there, until that
+ledger is looked into.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Protocol, final
 
 import numpy as np
 import pandas as pd
 
 from fitnoise.errors import FitnoiseError, ReleaseError
 from fitnoise.kernel.domain import RESERVED
+from fitnoise.kernel.profiles import BITS, steps_above
+from fitnoise.kernel.units import Account
+from fitnoise.mechanisms.documents import ROUNDING, disagreements
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.description import describe
-from fitnoise.reading.files import csv_text, engine, metadata_of, read_parquet, read_text, to_json
+from fitnoise.reading.description import EntryReference, describe
+from fitnoise.reading.files import (
+    DESCRIPTION,
+    csv_text,
+    engine,
+    metadata_of,
+    read_parquet,
+    read_text,
+    to_json,
+    unfinished,
+)
 from fitnoise.reading.release import (
     ANSWERS,
     GAP,
     MEASUREMENTS,
     OUTPUTS,
+    Charge,
     Release,
     finite_csv,
     histograms,
@@ -39,9 +52,6 @@ from fitnoise.reading.release import (
 )
 from fitnoise.request.publication import Goal
 from fitnoise.request.workloads import slug
-
-ROUNDING = 1e-9
-"""Another machine sums in another order: relative difference allowed between two computations of one number."""
 
 ITERATED = 1e-6
 """The same of a biased value, as part of the standard error beside it."""
@@ -76,29 +86,68 @@ class Verification:
         return all(c.holds for c in self.checks)
 
 
-def verify(path: str | os.PathLike[str]) -> Verification:
+class Entry(Charge, Protocol):
+    """An entry of a ledger, as much of it as is compared with a release."""
+
+    @property
+    def kind(self) -> str:
+        """Which it is: "charge" of one that was spent."""
+
+    @property
+    def account(self) -> Account:
+        """Whose it is."""
+
+    @property
+    def detail(self) -> Mapping[str, Any]:
+        """What it says beside its cost; of a charge the hash of its plan, under "plan"."""
+
+
+class Entries(Protocol):
+    """A ledger, as far as it is read here: :class:`fitnoise.Ledger` is one."""
+
+    def entries(self) -> Sequence[Entry]:
+        """Every entry, oldest first, after the ledger has verified them."""
+
+
+def verify(path: str | os.PathLike[str], *, ledger: Entries | None = None) -> Verification:
     """Recompute every claim of a plan file or a release directory.
 
     Args:
         path: plan.json, or a release directory.
+        ledger: an open ledger, :class:`fitnoise.Ledger`, to find the charge of the release in.
 
     Returns:
         One check per claim; nothing is raised for a claim that fails, only when there is nothing to check.
 
     Raises:
-        ReleaseError: there is no such file or directory.
+        ReleaseError: there is no such file or directory, or a ledger is given for what is no release.
+        LedgerError: the ledger cannot be read, or was altered.
 
     **Guarantees**
         * a plan is accepted only if its integers cost exactly what it says, its weights prove its bound and its gap,
           and every recomputed variance is within its target (1e-9 of it is allowed for floating point);
         * a release is accepted only if it has the files of a release and no other, release.json is what its plan
           implies, no noisy answer was altered since it was written, the Parquet tables follow from the answers and the
-          plan (up to 1e-9 of value and standard error), and the CSV files are those tables, digit by digit.
+          plan (up to 1e-9 of value and standard error), and the CSV files are those tables, digit by digit;
+        * with a ledger, only if the entry that release.json names is there, with this digest, and is a charge for its
+          plan, to its account, of its cost. A release of format 2 names none: there must be such a charge, and the
+          check says that it was found by its plan;
+        * a folder in which a release is still being written, or was when its process was killed, is not accepted.
     """
     path = Path(path)
+    if ledger is not None and not hasattr(ledger, "entries"):
+        raise ReleaseError(
+            f"a ledger to verify against is an open one, fitnoise.Ledger(file), not {type(ledger).__name__}. "
+            "Nothing was verified."
+        )
     if path.is_dir():
-        return _verify_release(path)
+        return _verify_release(path, None if ledger is None else ledger.entries())
     if path.is_file():
+        if ledger is not None:
+            raise ReleaseError(
+                f"{path.name!r} is a plan, which need not have been charged; with a ledger give a release directory. "
+                "Nothing was verified."
+            )
         return _verify_plan(read_text(path))[0]
     raise ReleaseError(f"there is no plan or release {path.name!r}; nothing was verified.")
 
@@ -157,7 +206,7 @@ def _verify_plan(text: str) -> tuple[Verification, Plan | None]:
 
 def _check_document(plan: Plan, text: str) -> str | None:
     stated = json.loads(text)
-    other = _disagreements(stated, plan.document())
+    other = disagreements(stated, plan.document())
     if other:
         return f"this plan would say otherwise on {', '.join(other[:5])}"
     written = json.dumps(stated, separators=(",", ":"), allow_nan=False) + "\n"
@@ -172,8 +221,10 @@ def _check_gap(part: TablePart) -> str | None:
 
 
 def _told_gap(part: TablePart) -> str:
-    far = f"gap {part.gap:.1e}" if part.exact_epsilon is None else f"{part.ratio:.4g} times it"
-    return f"{part.value:.9g} reached ≥ bound {part.bound:.9g}, {far}"
+    least = part.unbiased_bound
+    cost = "rho" if part.mechanism.normal else "epsilon"
+    anything = "" if not least else f"; any unbiased mechanism: {cost} ≥ {least:.6g}"
+    return f"{part.value:.9g} reached ≥ bound {part.bound:.9g}, {part.mechanism.far(part.certificate)}{anything}"
 
 
 def _check_finite(plan: Plan) -> str | None:
@@ -211,27 +262,12 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _disagreements(stated: Any, implied: Any, place: str = "") -> list[str]:
-    """Where two JSON documents differ: numbers with a fraction beyond rounding, everything else at all."""
-    if isinstance(stated, dict) and isinstance(implied, dict):
-        if list(stated) != list(implied):
-            odd = sorted(set(stated) ^ set(implied)) or ["the order of keys"]
-            return [f"{place}.{k}".removeprefix(".") for k in odd]
-        return [d for k in stated for d in _disagreements(stated[k], implied[k], f"{place}.{k}")]
-    if isinstance(stated, list) and isinstance(implied, list) and len(stated) == len(implied):
-        pairs = enumerate(zip(stated, implied, strict=True))
-        return [d for i, (a, b) in pairs for d in _disagreements(a, b, f"{place}[{i}]")]
-    if type(stated) is float and type(implied) is float:
-        same = math.isclose(stated, implied, rel_tol=ROUNDING)
-    else:
-        same = type(stated) is type(implied) and stated == implied
-    return [] if same else [place.removeprefix(".")]
-
-
 # --- releases -------------------------------------------------------------------------------------------
 
 
-def _verify_release(folder: Path) -> Verification:
+def _verify_release(folder: Path, entries: Sequence[Entry] | None) -> Verification:
+    if problem := unfinished(folder):
+        return Verification((Check("the release is finished", False, problem),))
     try:
         text = read_text(folder / "plan.json")
     except ReleaseError as error:
@@ -256,9 +292,16 @@ def _verify_release(folder: Path) -> Verification:
     )
     log.add(
         "release.json says what the plan implies",
-        lambda: _check_description(plan, text, read_text(folder / "release.json"), list(bases)),
+        lambda: check_description(plan, text, read_text(folder / DESCRIPTION), list(bases)),
         lambda: "plan, price, scales and tables agree",
     )
+    if entries is not None:
+        charged: list[str] = []
+        log.add(
+            "the ledger says that it was charged",
+            lambda: _check_charge(plan, read_text(folder / DESCRIPTION), entries, charged.append),
+            lambda: charged[0],
+        )
     if log.add(
         "the noisy answers are the plan's, unaltered",
         lambda: read.append(Release.read(folder)),
@@ -298,7 +341,7 @@ def _check_files(plan: Plan, folder: Path, bases: Iterable[Path]) -> str | None:
 
 def _expected(plan: Plan, bases: Iterable[Path]) -> set[str]:
     """The files and folders of a release."""
-    expected = {"plan.json", "release.json", "tables"} | ({MEASUREMENTS} if plan.groups else set())
+    expected = {"plan.json", DESCRIPTION, "tables"} | ({MEASUREMENTS} if plan.groups else set())
     expected |= {OUTPUTS, ANSWERS} if plan.finite else set()
     expected |= {f"{base}.{end}" for base in histograms(plan).values() for end in ("csv", "parquet")}
     return expected | {f"tables/{base.name}.{end}" for base in bases for end in ("csv", "parquet")}
@@ -306,7 +349,7 @@ def _expected(plan: Plan, bases: Iterable[Path]) -> set[str]:
 
 def _written(plan: Plan, folder: Path) -> tuple[str, ...]:
     """The tables that have files, as release.json says."""
-    said = json.loads(read_text(folder / "release.json"))["written"]
+    said = json.loads(read_text(folder / DESCRIPTION))["written"]
     if said == "all":
         return tuple(n for p in plan.publication.groups for n in p.workload.tables.names)
     names = to_write(plan, said)
@@ -315,15 +358,49 @@ def _written(plan: Plan, folder: Path) -> tuple[str, ...]:
     return names
 
 
-def _check_description(plan: Plan, text: str, document: str, written: Sequence[str]) -> str | None:
+def check_description(plan: Plan, text: str, document: str, written: Sequence[str]) -> str | None:
+    """What is wrong with the text of a release.json, for the text of its plan and the tables that have files."""
     stated = json.loads(document)
-    implied = {**describe(plan, written), "plan": _sha256(text)}
+    implied = {**describe(plan, written, EntryReference.parse(stated)), "plan": _sha256(text)}
     if isinstance(stated, dict) and isinstance(stated.get("versions"), dict):
         implied["versions"] = _versions(stated["versions"], implied["versions"])
-    other = _disagreements(stated, implied)
+    other = disagreements(stated, implied)
     if other:
         return f"release.json and the plan disagree on {', '.join(other[:5])}"
     return None if to_json(stated) == document else "release.json is not in the form in which releases are written"
+
+
+def _check_charge(plan: Plan, document: str, entries: Sequence[Entry], tell: Callable[[str], None]) -> str | None:
+    """What is wrong with the charge of a release, for the text of its release.json; tells what is right with it."""
+    named = EntryReference.parse(json.loads(document))
+    if named is None:
+        found = [str(entry.sequence) for entry in entries if _other_charge(plan, entry) is None]
+        tell(
+            "release.json names no entry (format 2); its plan was charged by "
+            f"{'entry' if len(found) == 1 else 'entries'} {', '.join(found)}"
+        )
+        return None if found else f"none of the ledger's {len(entries)} entries is the charge of its plan"
+    if named.sequence > len(entries):
+        return f"release.json names entry {named.sequence}; the ledger has {len(entries)}"
+    entry = entries[named.sequence - 1]
+    if entry.digest != named.digest:
+        return f"entry {named.sequence} of the ledger has another digest than release.json says: it is another entry"
+    tell(f"entry {entry.sequence}, rho = {float(entry.rho):.9g}")
+    return _other_charge(plan, entry)
+
+
+def _other_charge(plan: Plan, entry: Entry) -> str | None:
+    """Why an entry is not the charge of a release of this plan; a ledger rounds ρ up to a multiple of 2⁻⁶⁴."""
+    which = f"entry {entry.sequence} of the ledger"
+    if entry.kind != "charge":
+        return f"{which} is a {entry.kind}, and no charge"
+    if entry.detail.get("plan") != plan.hash:
+        return f"{which} is the charge of another plan"
+    if entry.account != plan.order.account:
+        return f"{which} was charged to {entry.account.source!r} ({entry.account.unit})"
+    if entry.epsilon != plan.exact_epsilon or entry.rho != Fraction(steps_above(plan.exact_rho), 2**BITS):
+        return f"{which} charged rho = {float(entry.rho):.9g}, and the plan costs {plan.rho:.9g}"
+    return None
 
 
 def _versions(stated: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, str]:

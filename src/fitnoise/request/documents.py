@@ -51,7 +51,7 @@ from fitnoise.request.publication import (
     SmallDatabase,
     Variant,
 )
-from fitnoise.request.targets import By, BySize, Kind, PublicTotal, check_confidence
+from fitnoise.request.targets import By, BySize, Kind, PublicTotal, checked_confidence
 from fitnoise.request.workloads import Family, Table, Workload, all_tables, table
 from fitnoise.request.written import (
     ORDERS,
@@ -62,6 +62,9 @@ from fitnoise.request.written import (
     small_document,
     table_document,
 )
+
+TOLD = 5
+"""Most mistakes that one error tells, and then how many more there are."""
 
 # --- the document -----------------------------------------------------------------------------------
 
@@ -377,7 +380,16 @@ class FiniteSpec(Part):
             where.append(tuple((a, _met(domain[a], v)) for a, v in condition.items()))
         prior = None if self.prior is None else tuple(self.prior)
         cost = exact_number(str(self.epsilon))
-        return FiniteQuery(self.name, self.query, self.people, cost, self.attribute, tuple(where), prior, self.aim)
+        return FiniteQuery(
+            name=self.name,
+            question=self.query,
+            people=self.people,
+            epsilon=cost,
+            attribute=self.attribute,
+            where=tuple(where),
+            prior=prior,
+            aim=self.aim,
+        )
 
 
 def _met(attribute: Attribute, values: _Value | list[_Value] | SpanSpec) -> tuple[_Value, ...]:
@@ -421,7 +433,7 @@ class AlsoSpec(Part):
         for t in tables:
             t.check(domain)
         confidence = first.confidence if self.confidence is None else self.confidence
-        check_confidence(confidence)
+        checked_confidence(confidence)
         promised = Privacy(self.privacy)
         return Publication(
             Workload(domain, tables, confidence),
@@ -477,7 +489,7 @@ class Spec(Part):
         try:
             return cls.model_validate(document)
         except ValidationError as error:
-            problems = "; ".join(complaints(error.errors()[:50], document)[:5])
+            problems = "; ".join(complaints(error.errors()[:50], document)[:TOLD])
             raise SpecError(f"the specification cannot be used: {problems}. No data were read.") from None
 
     @classmethod
@@ -523,47 +535,55 @@ class Spec(Part):
                 reading a plan opens no other file.
 
         Raises:
-            SpecError: anything that cannot be meant as written, with its place in the document.
+            SpecError: anything that cannot be meant as written, with its place in the document: all mistakes that do
+                not follow from others.
         """
-        place = None if folder is None else Path(folder)
-        attributes = {}
+        place, p, d = None if folder is None else Path(folder), self.privacy, self.data
+        unit, source, small, objective = PrivacyUnit(), DataSource(), None, Objective()
+        attributes: dict[str, Attribute] = {}
+        wrong = _Mistakes()
         for name, attribute in self.domain.items():
-            with _place(f"domain.{name}"):
+            with wrong.at(f"domain.{name}"):
                 attributes[name] = attribute.build(place)
+        with wrong.at("privacy"):
+            unit = PrivacyUnit(p.unit, p.max_records, p.neighbours)
+        with wrong.at("data"):
+            source = DataSource(d.source, d.table, d.outside_domain, d.max_records)
+        with wrong.at("projection"):
+            small = _small(self.mechanism, self.size, self.projection)
+        with wrong.at("accuracy"):
+            checked_confidence(self.accuracy.confidence)
+        with wrong.at("objective"):
+            objective = Objective(self.objective.goal, self.objective.weights, self.objective.trade)
+        implied = None if p.definition is Privacy.PURE else p.delta
+        cap = budget = cells = None
+        with wrong.at("privacy.cap"):
+            cap = None if p.cap is None else p.cap.build(implied)
+        with wrong.at("budget"):
+            budget = None if self.budget is None else self.budget.build(implied)
+        if len(attributes) < len(self.domain):
+            wrong.refuse()
         with _place("domain"):
             domain = Domain(attributes)
         tables: list[Table | Family] = []
         for i, t in enumerate(self.tables):
-            with _place(f"tables[{i}]"):
-                tables.append(t.build(domain))
-                tables[i].check(domain)
-        with _place("accuracy"):
-            check_confidence(self.accuracy.confidence)
+            with wrong.at(f"tables[{i}]"):
+                made = t.build(domain)
+                made.check(domain)
+                tables.append(made)
+        finite: list[FiniteQuery] = []
+        for i, f in enumerate(self.finite):
+            with wrong.at(f"finite[{i}]"):
+                asked = f.build(domain)
+                asked.graph(domain, Adjacency(unit, drops=source.drops))
+                finite.append(asked)
+        with wrong.at("privacy.cell_budgets"):
+            cells = None if p.cell_budgets is None else p.cell_budgets.build(domain)
+        wrong.refuse()
         with _place("tables"):
             workload = Workload(domain, tables, self.accuracy.confidence)
-        p, d = self.privacy, self.data
-        with _place("privacy"):
-            unit = PrivacyUnit(p.unit, p.max_records, p.neighbours)
-        with _place("data"):
-            source = DataSource(d.source, d.table, d.outside_domain, d.max_records)
-        with _place("projection"):
-            small = _small(self.mechanism, self.size, self.projection)
-        finite = []
-        for i, f in enumerate(self.finite):
-            with _place(f"finite[{i}]"):
-                finite.append(f.build(domain))
-                finite[i].graph(domain, Adjacency(unit, drops=source.drops))
-        implied = None if p.definition is Privacy.PURE else p.delta
-        with _place("privacy.cap"):
-            cap = None if p.cap is None else p.cap.build(implied)
-        with _place("privacy.cell_budgets"):
-            cells = None if p.cell_budgets is None else p.cell_budgets.build(domain)
-        with _place("objective"):
-            objective = Objective(self.objective.goal, self.objective.weights, self.objective.trade)
-        with _place("budget"):
-            budget = None if self.budget is None else self.budget.build(implied)
         with _place("the specification"):
-            made = Publication(
+            whole = Publication(
                 workload,
                 unit,
                 source,
@@ -583,9 +603,9 @@ class Spec(Part):
         also = []
         for i, group in enumerate(self.also):
             with _place(f"also[{i}]"):
-                also.append(group.build(domain, made))
+                also.append(group.build(domain, whole))
         with _place("also"):
-            return replace(made, also=tuple(also)) if also else made
+            return replace(whole, also=tuple(also)) if also else whole
 
     @classmethod
     def of(cls, publication: Publication) -> Spec:
@@ -622,13 +642,39 @@ class Spec(Part):
         return cls.parse(document)
 
 
+class _Mistakes:
+    """All that is wrong in some places of a document, to be told at once."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    @contextlib.contextmanager
+    def at(self, where: str) -> Iterator[None]:
+        """Remember an error with its place in the document."""
+        try:
+            yield
+        except FitnoiseError as error:
+            self.told.append(_placed(where, error))
+
+    def refuse(self) -> None:
+        """Raise SpecError if there was one."""
+        if self.told:
+            more = len(self.told) - TOLD
+            rest = f"; and {more} more" if more > 0 else ""
+            raise SpecError(f"{'; '.join(self.told[:TOLD])}{rest}. No data were read.")
+
+
 @contextlib.contextmanager
 def _place(where: str) -> Iterator[None]:
     """Prefix an error with its place in the document, and say that no data were read."""
     try:
         yield
     except FitnoiseError as error:
-        raise SpecError(f"in {where}: {str(error).rstrip('.')}. No data were read.") from error
+        raise SpecError(f"{_placed(where, error)}. No data were read.") from error
+
+
+def _placed(where: str, error: FitnoiseError) -> str:
+    return f"in {where}: {str(error).removesuffix(' No data were read.').rstrip('.')}"
 
 
 def load_spec(path: str | Path) -> Publication:

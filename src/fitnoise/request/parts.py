@@ -28,4 +28,5 @@ class Part(BaseModel):
 
 def _unknown(key: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(key, known, n=1)
-    return f"unknown key {key!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
+    meant = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
+    return f"unknown key {key!r} ({meant})"

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import SpecError
+from fitnoise.kernel.checks import is_plain, is_real
 from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.losses import Axes
@@ -54,7 +55,7 @@ class Budget:
         if len(said) != 1:
             raise SpecError(f"a cost is said in one of rho, mu and epsilon; got {sorted(said) or 'none'}.")
         ((name, value),) = said.items()
-        if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)) or not 0 < value < math.inf:
+        if not (is_plain(value) or isinstance(value, Fraction)) or not 0 < value < math.inf:
             raise SpecError(f"{name} must be a positive finite number; got {value!r}.")
         if self.epsilon is None and self.delta is not None:
             raise SpecError("delta is only used with epsilon.")
@@ -164,7 +165,7 @@ class CellBudgets:
         if not self.attributes or len(set(self.attributes)) != len(self.attributes):
             raise SpecError("cell budgets are given by one or more attributes, none twice.")
         for x in self.values:
-            if isinstance(x, bool) or not isinstance(x, (int, float, np.number)) or not 0 <= x <= 1:
+            if not is_real(x) or not 0 <= x <= 1:
                 raise SpecError(f"a cell's relative budget is a number from 0 to 1; got {x!r}.")
             if 0 < x < LEAST_SHARE:
                 raise SpecError(f"a cell's relative budget is 0, or at least {LEAST_SHARE:g}; got {x!r}.")
@@ -240,13 +241,13 @@ class SmallDatabase:
                 "region of a publication is 'at-most' or 'exactly'."
             )
         for what, number in (("size", self.size), ("index", self.index)):
-            if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+            if number is not None and (type(number) is not int or number < 1):
                 raise SpecError(
                     f"the {what} of a small database is a whole number of 1 or more; got {number!r}. The size must be "
                     "public: it is not looked up in the data."
                 )
         t = self.temperature
-        if t is not None and (isinstance(t, bool) or not isinstance(t, (int, float)) or not 0 <= t <= WARMEST):
+        if t is not None and (not is_plain(t) or not 0 <= t <= WARMEST):
             raise SpecError(f"a temperature is a number from 0 to {WARMEST:g}; got {t!r}.")
 
 

@@ -18,6 +18,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any, final
 
 import numpy as np
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from fitnoise.errors import WorkloadError
+from fitnoise.kernel.checks import is_real
 
 
 class Kind(StrEnum):
@@ -37,16 +39,21 @@ class Kind(StrEnum):
     CV = "cv"
 
 
-def check_confidence(confidence: float) -> float:
-    """A confidence strictly between 0 and 1, as a float."""
-    if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0 < confidence < 1:
+def checked_confidence(confidence: float | Fraction) -> float:
+    """A confidence as a float.
+
+    Raises:
+        WorkloadError: it is no number strictly between 0 and 1.
+    """
+    number = is_real(confidence) or isinstance(confidence, Fraction)
+    if not number or not 0 < float(confidence) < 1:
         raise WorkloadError(f"a confidence lies strictly between 0 and 1, such as 0.95; got {confidence!r}.")
     return float(confidence)
 
 
 def z_score(confidence: float) -> float:
     """Two-sided normal quantile: P(|Z| ≤ z) = confidence."""
-    tail = (1.0 - check_confidence(confidence)) / 2.0
+    tail = (1.0 - checked_confidence(confidence)) / 2.0
     return float(-ndtri(tail))
 
 
@@ -133,9 +140,9 @@ class BySize:
     def __post_init__(self) -> None:
         for name in ("coefficient", "least", "most"):
             x = getattr(self, name)
-            if x is not None and not (_is_number(x) and 0 < x < math.inf):
+            if x is not None and not (is_real(x) and 0 < x < math.inf):
                 raise WorkloadError(f"the {name} of a target by size is a positive finite number; got {x!r}.")
-        if not (_is_number(self.power) and math.isfinite(self.power)):
+        if not (is_real(self.power) and math.isfinite(self.power)):
             raise WorkloadError(f"the power of a target by size is a finite number; got {self.power!r}.")
         if self.least is not None and self.most is not None and self.least > self.most:
             raise WorkloadError(f"the least target by size, {self.least!r}, is above the most, {self.most!r}.")
@@ -159,12 +166,8 @@ class PublicTotal:
     total: float
 
     def __post_init__(self) -> None:
-        if not (_is_number(self.total) and 0 < self.total < math.inf):
+        if not (is_real(self.total) and 0 < self.total < math.inf):
             raise WorkloadError(f"a public total is a positive number; got {self.total!r}.")
-
-
-def _is_number(x: object) -> bool:
-    return isinstance(x, (int, float, np.number)) and not isinstance(x, bool)
 
 
 @final
@@ -187,7 +190,7 @@ class Target:
 
     def __post_init__(self) -> None:
         if self.confidence is not None:
-            check_confidence(self.confidence)
+            object.__setattr__(self, "confidence", checked_confidence(self.confidence))
         numbers: list[Any]
         if isinstance(self.number, By):
             numbers = [v[1] if isinstance(v, tuple) else v for v in self.number.values]
@@ -195,7 +198,7 @@ class Target:
         else:
             numbers = [] if isinstance(self.number, BySize) else [self.number]
         for x in numbers:
-            if not (_is_number(x) and 0 < x < math.inf):
+            if not (is_real(x) and 0 < x < math.inf):
                 raise WorkloadError(
                     f"a {self.kind.value} is a positive finite number; got {x!r}. "
                     "An exact answer (zero error) would cost an unlimited amount of privacy."
@@ -203,7 +206,7 @@ class Target:
         if (self.reference is not None) != (self.kind is Kind.CV):
             raise WorkloadError("a coefficient of variation, and only that, needs a reference count.")
         known = self.reference is None or isinstance(self.reference, PublicTotal)
-        if not known and not (_is_number(self.reference) and 0 < self.reference < math.inf):  # type: ignore[operator]
+        if not known and not (is_real(self.reference) and 0 < self.reference < math.inf):
             raise WorkloadError(f"a reference count is a positive number; got {self.reference!r}.")
 
     def level(self, default: float) -> float:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from fitnoise.algebra import operators as op
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.domain import RESERVED, Attribute, Domain, Ordered
-from fitnoise.request.targets import By, BySize, Kind, PublicTotal, Target, check_confidence
+from fitnoise.request.targets import By, BySize, Kind, PublicTotal, Target, checked_confidence
 
 QUERY = "query"
 """The column that numbers the rows of a matrix workload."""
@@ -614,7 +614,7 @@ class Workload:
             if not name.strip():
                 raise WorkloadError("a table's name must not be empty.")
             t.check(domain)
-            wanted = _varying(t.variances(domain, check_confidence(confidence)))
+            wanted = _varying(t.variances(domain, checked_confidence(confidence)))
             if not ((wanted > 0) & np.isfinite(wanted)).all():
                 which = f"table {t.name!r}" if isinstance(t, Table) else t.describe()
                 raise WorkloadError(f"a target of {which} is too small or too large for double precision.")
@@ -623,7 +623,7 @@ class Workload:
             _refuse_twins(items, files)
         object.__setattr__(self, "domain", domain)
         object.__setattr__(self, "tables", items)
-        object.__setattr__(self, "confidence", check_confidence(confidence))
+        object.__setattr__(self, "confidence", checked_confidence(confidence))
 
     def __getitem__(self, name: str) -> Table:
         return self.tables[self.number(name)]

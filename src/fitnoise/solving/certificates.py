@@ -41,6 +41,7 @@ from fitnoise.algebra import rules
 from fitnoise.algebra.operators import Operator
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Array, Floats
+from fitnoise.kernel.checks import is_whole
 from fitnoise.solving.sectors import Decomposition, SectorGroup
 
 EPS = float(np.finfo(np.float64).eps)
@@ -471,5 +472,5 @@ def ky_fan_gram_certificate(
 
 
 def _ky_fan_asked(queries: Floats, k: int) -> None:
-    if isinstance(k, bool) or k < 1 or queries.ndim != 2 or not queries.size or not np.isfinite(queries).all():
+    if not is_whole(k) or k < 1 or queries.ndim != 2 or not queries.size or not np.isfinite(queries).all():
         raise PlanError(f"a Ky Fan certificate is for a matrix of finite numbers and k ≥ 1; got k = {k!r}.")

@@ -46,7 +46,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 import scipy.linalg as sl
@@ -58,6 +58,7 @@ from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.checks import checked_whole
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -241,7 +242,7 @@ def split(eigenvalues: ArrayLike, k: int) -> tuple[int, float]:
     Source: Lemma 4.2.2.
     """
     values = np.sort(np.asarray(eigenvalues, dtype=np.float64).ravel())[::-1]
-    k = min(_index(k), len(values))
+    k = min(checked_whole("the index of a Ky Fan norm", k), len(values))
     if not len(values):
         raise WorkloadError("a spectrum has at least one eigenvalue; got none. Nothing was computed.")
     rest = np.cumsum(values[::-1])[::-1][:k] / np.arange(k, 0, -1)
@@ -269,23 +270,41 @@ def dual_norm(eigenvalues: ArrayLike, k: int) -> float:
 # --- one set of weights ------------------------------------------------------------------------------------------
 
 
+class _Shape(NamedTuple):
+    """What a spectrum says. spikes: t. alpha: α. height: h_k. norm: ‖X₀⁻¹‖_(k), the same unless rounding raised α."""
+
+    spikes: int
+    alpha: float
+    height: float
+    norm: float
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class _Point:
     """What is known at weights p (N,), not normalised.
 
-    height: h_k. norm: ‖X₀⁻¹‖_(k), the same unless rounding raised α. slopes: g (N,). top: λ_1..λ_t. alpha: α.
-    values, vectors: of M, where they are needed again.
+    shape: of the spectrum. slopes: g (N,). values, vectors: of M, where they are needed again.
     """
 
     weights: Floats
-    height: float
-    norm: float
+    shape: _Shape
     slopes: Floats
-    top: Floats
-    alpha: float
     values: Floats
     vectors: Floats
+
+    @property
+    def top(self) -> Floats:
+        """λ_1..λ_t."""
+        return self.values[: self.shape.spikes]
+
+    @property
+    def alpha(self) -> float:
+        return self.shape.alpha
+
+    @property
+    def height(self) -> float:
+        return self.shape.height
 
     @property
     def objective(self) -> float:
@@ -293,7 +312,7 @@ class _Point:
 
     @property
     def upper(self) -> float:
-        return self.norm * float(self.slopes.max())
+        return self.shape.norm * float(self.slopes.max())
 
     @property
     def lower(self) -> float:
@@ -304,8 +323,8 @@ class _Point:
         return self.upper / self.lower - 1
 
 
-def _shape(values: Floats, k: int, total: float | None) -> tuple[int, float, float, float]:
-    """The t, α, h_k and ‖X₀⁻¹‖_(k) from all eigenvalues, falling; or from the k largest and the trace."""
+def _shape(values: Floats, k: int, total: float | None) -> _Shape:
+    """From all eigenvalues, falling; or from the k largest and the trace."""
     if total is None:  # sum the small ones, instead of subtracting the large
         rest = np.cumsum(values[::-1])[::-1][:k] / np.arange(k, 0, -1)
     else:
@@ -316,7 +335,7 @@ def _shape(values: Floats, k: int, total: float | None) -> tuple[int, float, flo
     rounded = float(rest[t])
     alpha = max(rounded, EPS * float(values[0]))
     spikes = float(np.sqrt(values[:t]).sum())
-    return t, alpha, spikes + (k - t) * math.sqrt(rounded), spikes + (k - t) * math.sqrt(alpha)
+    return _Shape(t, alpha, spikes + (k - t) * math.sqrt(rounded), spikes + (k - t) * math.sqrt(alpha))
 
 
 class _Problem(abc.ABC):
@@ -344,7 +363,8 @@ class _Rows(_Problem):
         values, vectors = sl.eigh(b @ b.T, driver="evd", check_finite=False, overwrite_a=True)
         values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
         k = self.index
-        t, alpha, height, norm = _shape(values, k, None)
+        shape = _shape(values, k, None)
+        t, alpha = shape.spikes, shape.alpha
         roots = np.sqrt(values[:t])
         if 2 * t < len(values):
             own = vectors[:, :t].T @ self.columns
@@ -352,7 +372,7 @@ class _Rows(_Problem):
         else:
             own = vectors.T @ self.columns
             slopes = 1 / np.concatenate([roots, np.full(len(values) - t, math.sqrt(alpha))]) @ own**2
-        return _Point(p, height, norm, slopes, values[:t], alpha, values, vectors)
+        return _Point(p, shape, slopes, values, vectors)
 
     def hessian(self, at: _Point, free: NDArray[np.bool_]) -> Callable[[Floats], Floats]:
         """The product v ↦ F''(p) v on the free cells (n,), from the eigenvectors of p.
@@ -617,7 +637,7 @@ def ky_fan_design(
 
     Source: Theorem 4.2 and Lemma 4.2.3; see the module.
     """
-    k = _index(k)
+    k = checked_whole("the index of a Ky Fan norm", k)
     _limits(tolerance, evaluations, seconds)
     a = _matrix(queries)
     size = float(np.abs(a).max())
@@ -653,7 +673,18 @@ def ky_fan_design(
     value, bound = float(variances[:k].sum()), dual.lower * (size * scale) ** 2
     if ending is Ending.CONVERGED and _gap(value, bound) > tolerance:
         ending = Ending.STALLED
-    return Design(k, rank, weights, t, variances, basis @ primal.vectors, value, bound, search.evaluations, ending)
+    return Design(
+        index=k,
+        rank=rank,
+        weights=weights,
+        spikes=t,
+        variances=variances,
+        basis=basis @ primal.vectors,
+        value=value,
+        bound=bound,
+        evaluations=search.evaluations,
+        status=ending,
+    )
 
 
 def _isotropic(a: Floats, kept: NDArray[np.intp], basis: Floats, rows: _Rows) -> Design:
@@ -664,15 +695,18 @@ def _isotropic(a: Floats, kept: NDArray[np.intp], basis: Floats, rows: _Rows) ->
     weights[kept[longest]] = 1.0
     mu = float(squares[longest])
     variances = np.full(len(rows.columns), mu * (1 + MARGIN))
-    return Design(1, len(variances), weights, 0, variances, basis, float(variances[0]), mu, 0, Ending.CLOSED_FORM)
-
-
-def _index(k: int) -> int:
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise WorkloadError(
-            f"a Ky Fan norm sums a whole number of eigenvalues, at least 1; got {k!r}. Nothing was made."
-        )
-    return int(k)
+    return Design(
+        index=1,
+        rank=len(variances),
+        weights=weights,
+        spikes=0,
+        variances=variances,
+        basis=basis,
+        value=float(variances[0]),
+        bound=mu,
+        evaluations=0,
+        status=Ending.CLOSED_FORM,
+    )
 
 
 def _limits(tolerance: float, evaluations: int, seconds: float | None) -> None:
@@ -790,11 +824,12 @@ class _Products(_Problem):
         values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
         # The next evaluation is near: its eigenvectors are, so a mixture of these is a better start than none.
         self.start = vectors.sum(axis=1) + 1e-3 * np.sin(1.0 + math.sqrt(2) * np.arange(1, self.cells + 1) ** 2)
-        t, alpha, height, norm = _shape(values, k, float(p @ self.squares))
+        shape = _shape(values, k, float(p @ self.squares))
+        t, alpha = shape.spikes, shape.alpha
         roots = np.sqrt(values[:t])
         own = self.product(np.sqrt(p)[:, None] * vectors[:, :t]) / roots
         slopes = own**2 @ (1 / roots - 1 / math.sqrt(alpha)) + self.squares / math.sqrt(alpha)
-        return _Point(p, height, norm, slopes, values[:t], alpha, values, vectors)
+        return _Point(p, shape, slopes, values, vectors)
 
 
 def _residual(problem: _Products, point: _Point) -> float:

@@ -50,6 +50,7 @@ from fitnoise.algebra import rules
 from fitnoise.algebra.operators import Operator
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Array, Floats, Indices
+from fitnoise.kernel.checks import checked_whole
 from fitnoise.solving.fixed import Generator
 
 CAP = 1e3
@@ -679,12 +680,6 @@ class _Clock:
         return time.monotonic() >= self._end
 
 
-def _positive(number: int, of: str) -> int:
-    if number < 1:
-        raise WorkloadError(f"a search needs at least one {of}; got {number}.")
-    return number
-
-
 @final
 @dataclass(frozen=True, eq=False)
 class _Limits:
@@ -706,8 +701,8 @@ class _Limits:
             WorkloadError: no start or no iteration is allowed.
         """
         default, finishers = (16, 4) if n <= SMALL else (8, 3) if n <= LARGE else (4, 1)
-        number = _positive(default if starts is None else starts, "start")
-        return cls(number, finishers, _positive(iterations, "iteration"), _Clock(seconds))
+        number = checked_whole("starts", default if starts is None else starts)
+        return cls(number, finishers, checked_whole("iterations", iterations), _Clock(seconds))
 
 
 def _descend(objective: _Objective, start: Floats, iterations: int, clock: _Clock) -> Floats:
@@ -904,7 +899,7 @@ def least_total(
     """
     n = _asking(queries)
     limits = _Limits.of(n, starts, iterations, max_seconds)
-    size = _positive(max(1, n // 16) if size is None else size, "sum beside the cells")
+    size = checked_whole("sums beside the cells", max(1, n // 16) if size is None else size)
     objective = _Total(queries)
     return _search(queries, [objective], total, _starts(queries, objective, size, rng), limits, progress)
 
@@ -942,7 +937,7 @@ def least_worst(
     """
     n = _asking(queries)
     limits = _Limits.of(n, starts, iterations, max_seconds)
-    size = _positive(max(1, n // 8 if n <= 64 else n // 16) if size is None else size, "sum beside the cells")
+    size = checked_whole("sums beside the cells", max(1, n // 8 if n <= 64 else n // 16) if size is None else size)
     sharp = _worst_objectives(queries)
 
     def begin() -> Iterator[Floats]:

@@ -271,7 +271,7 @@ class _Heavy:
             return b.triangle(b.xp.sqrt(b.put(p))[:, None] * self.columns.T)
         moment = b.put(pairwise.kinds.moment(p, pairwise.chi))
         costly = self.columns[1:] if pairwise.free else self.columns
-        rest = b.root(costly @ moment @ costly.T) if len(costly) else costly
+        rest = b.root(costly @ moment @ costly.T) if len(costly) else costly[:, :0]
         k, n = self.block.rank, len(rest)
         out = np.zeros((n + k, k))
         out[:n, k - n :] = b.get(rest)

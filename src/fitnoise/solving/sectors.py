@@ -327,7 +327,18 @@ class _Tables:
             tables, axes, variances = (np.concatenate(x) for x in list(zip(*pieces, strict=True))[:3])
             queries, inner, transpose = pieces[0][3]
             cells = sizes[axes].prod(axis=1)
-            out.append(TableGroup(tables, axes, queries, variances, starts[tables], cells, inner, transpose))
+            out.append(
+                TableGroup(
+                    tables=tables,
+                    axes=axes,
+                    queries=queries,
+                    variances=variances,
+                    starts=starts[tables],
+                    cells=cells,
+                    inner_shape=inner,
+                    transpose=transpose,
+                )
+            )
         return sorted(out, key=lambda g: int(g.tables[0]))
 
     def _table(self, t: Table, number: int) -> None:

@@ -11,7 +11,7 @@ from fitnoise.mechanisms.projection.simulation import Choice
 from fitnoise.planning.choosing import Comparison
 from fitnoise.planning.plan import Plan
 from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
-from fitnoise.request.publication import Publication
+from fitnoise.request.publication import Publication, Setting
 
 
 def comparison_report(publication: Publication, found: Comparison, delta: float) -> Report:
@@ -43,10 +43,9 @@ def comparison_report(publication: Publication, found: Comparison, delta: float)
     )
 
 
-def settings_report(plan: Plan, choice: Choice | None, answers: Sequence[Made]) -> Report:
+def settings_report(plan: Plan, setting: Setting, choice: Choice | None, answers: Sequence[Made]) -> Report:
     """What was simulated for a small database, and what was chosen; and the mechanisms for questions."""
-    publication, setting = plan.publication, plan.setting
-    assert setting is not None  # noqa: S101 - asked of small databases only
+    publication = plan.publication
     return Report(
         publication.title,
         (

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from fitnoise.interfaces.reports.costs import said
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.mechanisms.gaussian import report as gaussian
 from fitnoise.mechanisms.summaries import TableSummary
@@ -32,29 +33,28 @@ def plan_report(plan: Plan) -> Report:
 
 def _of_tables(part: TablePart) -> Iterator[Section]:
     """What is said of tables: what their targets mean, how they are answered, and what proves it."""
-    told = part.exact_epsilon is None
     yield _targets(part)
-    yield gaussian.profile(part.profile, part.slack, part.publication.unit, told=told)
+    yield gaussian.profile(part.profile, part.slack, part.publication.unit, told=said(part.loss).by_cell)
     yield part.mechanism.about(part)
     yield Section("values", (part.mechanism.words(part),))
     yield from part.mechanism.proof(part)
     yield _found(part)
+    yield part.mechanism.beyond(part)
     yield _otherwise(part)
     yield _note(part)
 
 
 def _of_several(i: int, part: TablePart) -> Iterator[Section]:
     """What is said of the tables of one part of several, in a place of its own: also what it costs."""
-    place, pure = ("parts", i), part.exact_epsilon
+    place = ("parts", i)
     values = (
         Value("tables", [s.name for s in part.summaries]),
         Value("mechanism", part.mechanism.name),
         Value("rho", part.rho, Kind.COST),
-        Value("epsilon_exact", None if pure is None else str(pure)),
-        Value("epsilon", None if pure is None else rounded_up(pure), Kind.COST, spoken=True),
+        *said(part.loss).pure,
     )
-    paid = "rho = {rho}" if pure is None else "epsilon = {epsilon}, pure"
-    yield Section(f"part {i + 1}", (f"{{tables}}: {{mechanism}}, {paid}",), values, place=place)
+    sentence = f"{{tables}}: {{mechanism}}, {said(part.loss).brief}"
+    yield Section(f"part {i + 1}", (sentence,), values, place=place)
     for section in _of_tables(part):
         yield replace(section, place=(*place, *section.place))
 
@@ -125,17 +125,9 @@ def _targets(part: TablePart) -> Section:
 
 def _price(plan: Plan) -> Section:
     """What all of it costs, and whom it protects."""
-    publication, pure, paid = plan.publication, plan.exact_epsilon is not None, sum(plan.finite_epsilons)
-    sentences = [
-        "rho = {rho}   mu = {mu}   for {privacy_unit}",
-        "epsilon = {epsilon} guaranteed, {epsilon_nominal} nominal, at delta = {delta}",
-    ]
-    if pure:
-        sentences = ["epsilon = {epsilon}, pure, for {privacy_unit}", "which implies rho = {rho} and mu = {mu}"]
-    if plan.finite:
-        what = "one finite answer" if len(plan.finite) == 1 else "{questions} finite answers"
-        sentences.append(f"of it {what}: epsilon = {{paid}}, pure")
-    kind = Kind.COST if pure else Kind.COMPARED
+    publication, words, paid = plan.publication, said(plan.loss), sum(plan.finite_epsilons)
+    what = "one finite answer" if len(plan.finite) == 1 else "{questions} finite answers"
+    of_it = (f"of it {what}: epsilon = {{paid}}, pure",) if plan.finite else ()
     values = (
         Value("privacy", " + ".join(dict.fromkeys(p.publication.privacy.value for p in plan.groups)) or "pure"),
         Value("privacy_unit", publication.unit.describe()),
@@ -143,13 +135,13 @@ def _price(plan: Plan) -> Section:
         Value("rho", plan.rho, Kind.COST),
         Value("mu", plan.mu, Kind.FINE),
         Value("delta", publication.delta, Kind.NUMBER),
-        Value("epsilon", plan.epsilon(), kind),
-        Value("epsilon_nominal", plan.epsilon(nominal=True), kind),
-        Value("epsilon_exact", None if plan.exact_epsilon is None else str(plan.exact_epsilon)),
+        Value("epsilon", plan.epsilon(), words.epsilon),
+        Value("epsilon_nominal", plan.epsilon(nominal=True), words.epsilon),
+        words.pure[0],
         Value("questions", len(plan.finite), Kind.COUNT, spoken=True),
         Value("paid", float(paid), Kind.NUMBER, spoken=True),
     )
-    return Section("price", tuple(sentences), values)
+    return Section("price", (*words.whole, *of_it), values)
 
 
 def _beside(plan: Plan) -> Section:
@@ -173,7 +165,7 @@ def _found(part: TablePart) -> Section:
 def _otherwise(part: TablePart) -> Section:
     """What the usual alternative would cost."""
     own = ", to its own target," if part.publication.objective.goal is Goal.TOTAL_ERROR else ""
-    paid = "rho = {separate_rho}" if part.exact_epsilon is None else "epsilon = {separate_epsilon}"
+    paid = said(part.loss).separate
     values = (
         Value("separate_rho", part.separate_rho, Kind.COMPARED),
         Value("separate_epsilon", math.sqrt(2 * part.separate_rho), Kind.COMPARED, spoken=True),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
 
+from fitnoise.interfaces.reports.costs import said
 from fitnoise.interfaces.reports.ledgers import balance_section
 from fitnoise.interfaces.reports.plans import called, tables
 from fitnoise.kernel.ledger import Quote, ceil_dyadic
@@ -111,15 +112,15 @@ def _answers(answers: Iterable[FiniteAnswer]) -> Table:
 
 def _charged(plan: Plan, rise: Fraction) -> Section:
     """What was charged; and by what the balance rose, where that is something else."""
-    publication, pure = plan.publication, plan.exact_epsilon is not None
-    sentences = ["epsilon = {epsilon}, rho = {rho}" if pure else "rho = {rho}"]
+    publication, words = plan.publication, said(plan.loss)
+    sentences = [words.charged]
     if rise != ceil_dyadic(plan.exact_rho):
         turn = f"{'rose' if rise > 0 else 'fell'} by {{turn}}" if rise else "did not rise"
         sentences.append(f"composed with what it stands beside: rho spent {turn}")
     values = (
         Value("rho", plan.rho, Kind.COST),
         Value("mu", plan.mu, Kind.FINE),
-        Value("epsilon", plan.epsilon(), Kind.COST if pure else Kind.COMPARED),
+        Value("epsilon", plan.epsilon(), words.epsilon),
         Value("delta", publication.delta, Kind.NUMBER),
         Value("beside", publication.beside),
         Value("increase", float(rise), Kind.COST),

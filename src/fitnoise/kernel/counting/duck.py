@@ -1,4 +1,4 @@
-"""Counting through DuckDB: files and frames, in one pass, out of core. Part of the trust kernel.
+"""Counting through DuckDB: files and frames, in one pass, streamed, with nothing on the disk. Part of the trust kernel.
 
 Each attribute becomes a small integer: its cell, or −1 when the value is missing or not declared. The engine reads,
 understands and codes; the cells stream out of it and are counted in `tables`, so that neither holds the records. The
@@ -81,7 +81,8 @@ class DuckCounter(Counter):
         records: where they come from.
         domain: the declared domain.
         source: what to do with records outside the domain.
-        memory_limit: of the engine, such as "4GB"; default 80 % of the machine. Beyond it, it works on disk.
+        memory_limit: of the engine, such as "4GB"; default 80 % of the machine. Records stream through it:
+            it need not hold them, and what does not fit is refused.
     """
 
     def __init__(
@@ -159,8 +160,10 @@ class DuckCounter(Counter):
             )
         if not places:
             names = f"it has {sorted(records.names)}."
-            if records.header and not any(records.places(self._domain.column(a)) for a in self._domain):
-                names = "its first line names no column of the domain: is that a header line?"
+            if records.header:  # which may be a record: of it, nothing is told that the domain does not say
+                there = [c for c in map(self._domain.column, self._domain) if records.places(c)]
+                told = f"only {', '.join(map(repr, there))}" if there else "no column"
+                names = f"its first line names {told} of the domain: is that a header line?"
             raise DataError(
                 f"{records.what} has no column {column!r}, which attribute {attribute!r} needs; {names} "
                 "Rename the column, or declare which one holds the attribute (column = …). Nothing was counted."

@@ -13,7 +13,6 @@ from __future__ import annotations
 import abc
 import contextlib
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -64,19 +63,21 @@ def pick(reader: str, width: int, positions: Sequence[int]) -> str:
 
 @contextlib.contextmanager
 def engine(memory_limit: str | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A fresh engine: no network, no Python variables, no secrets of the user; spills to a private, removed folder."""
+    """A fresh engine: no network, no Python variables, no secrets of the user, and nothing on the disk.
+
+    **Guarantees**: it writes no temporary file, wherever it is stopped or killed. Records stream through it, so that it
+    needs none; what does not fit its memory is an error.
+    """
     config: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
         "python_enable_replacements": "false",
         "allow_persistent_secrets": "false",
+        "temp_directory": "",  # none: a killed process would leave there what records say
     }
     if memory_limit is not None:
         config["memory_limit"] = memory_limit
-    with (
-        tempfile.TemporaryDirectory(prefix="fitnoise-") as folder,
-        duckdb.connect(config=config | {"temp_directory": folder}) as connection,
-    ):
+    with duckdb.connect(config=config) as connection:
         connection.execute("SET enable_progress_bar = false")
         yield connection
 

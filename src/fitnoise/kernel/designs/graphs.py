@@ -43,6 +43,7 @@ from scipy.sparse import csgraph
 
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
+from fitnoise.kernel.checks import checked_whole
 from fitnoise.kernel.units import Neighbours
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -344,12 +345,10 @@ class Product:
             return _sorted_pairs(np.stack([left[keep], right[keep]], axis=1))
         _check_edges(sum(self.n // g.n * len(e) for e, g in zip(sets, self.factors, strict=True)))
         found = []
-        for k, (e, g) in enumerate(zip(sets, self.factors, strict=True)):
+        for k, e in enumerate(sets):
             stride = math.prod(self.shape[k + 1 :])
             rest = index[parts[k] == 0]
-            found += (
-                [np.stack([(rest[:, None] + stride * e[None, :, c]).ravel() for c in (0, 1)], axis=1)] if g.n else []
-            )
+            found.append(np.stack([(rest[:, None] + stride * e[None, :, c]).ravel() for c in (0, 1)], axis=1))
         return _sorted_pairs(np.concatenate(found))
 
     def distances_from(self, rows: Integers) -> Floats:
@@ -502,7 +501,7 @@ def from_edges(n: int, edges: ArrayLike, results: Sequence[Hashable] | None = No
     **Guarantees**
         * the graph depends on the set of edges only, not on their order or direction.
     """
-    _whole("results", n, 1)
+    checked_whole("results", n)
     pairs = np.asarray(edges)
     if pairs.size == 0:
         pairs = np.zeros((0, 2), dtype=np.int64)
@@ -580,7 +579,7 @@ def path(n: int) -> QueryGraph:
     Raises:
         WorkloadError: n is no whole number of at least 1.
     """
-    _whole("results", n, 1)
+    checked_whole("results", n)
     return QueryGraph(range(n), Box((n,), (1,)))
 
 
@@ -590,7 +589,7 @@ def cycle(n: int) -> QueryGraph:
     Raises:
         WorkloadError: n is no whole number of at least 3; for less take a path.
     """
-    _whole("results of a ring", n, 3)
+    checked_whole("results of a ring", n, 3)
     return QueryGraph(range(n), Cycle(n))
 
 
@@ -602,7 +601,7 @@ def complete(n: int) -> QueryGraph:
     Raises:
         WorkloadError: n is no whole number of at least 1.
     """
-    _whole("results", n, 1)
+    checked_whole("results", n)
     return QueryGraph(range(n), Complete(n))
 
 
@@ -617,8 +616,8 @@ def hamming(people: int, values: int) -> QueryGraph:
 
     Source: section 4.3 and example 3.
     """
-    _whole("people", people, 1)
-    _whole("values of a person", values, 1)
+    checked_whole("people", people)
+    checked_whole("values of a person", values)
     return product(*[complete(values)] * people)
 
 
@@ -633,8 +632,8 @@ def sum_query(people: int, largest: int) -> QueryGraph:
 
     Source: section 6.
     """
-    _whole("people", people, 1)
-    _whole("largest value", largest, 1)
+    checked_whole("people", people)
+    checked_whole("largest value", largest)
     return QueryGraph(range(people * largest + 1), Box((people * largest + 1,), (largest,)))
 
 
@@ -651,7 +650,7 @@ def independent_counts(*people: int) -> QueryGraph:
     if not people:
         raise WorkloadError("no count was given; give the largest value of every count. No graph was made.")
     for u in people:
-        _whole("people", u, 1)
+        checked_whole("people", u)
     return bundle(*(path(u + 1) for u in people))
 
 
@@ -664,8 +663,8 @@ def disjoint_counts(people: int, counts: int) -> QueryGraph:
     Raises:
         WorkloadError: a number is no whole number of at least 1, or there are too many results.
     """
-    _whole("people", people, 1)
-    _whole("counts", counts, 1)
+    checked_whole("people", people)
+    checked_whole("counts", counts)
     n = math.comb(people + counts, counts)
     if n * (counts + 1) > EDGES_LIMIT:
         raise WorkloadError(f"{counts} counts of {people} people have {n} results, too many. No graph was made.")
@@ -744,7 +743,7 @@ def derive(
         * results are exactly the answers that occur, sorted where they can be and in order of their appearance
           otherwise; edges are exactly the pairs of different answers of neighbouring tables.
     """
-    _whole("people", people, 1)
+    checked_whole("people", people)
     domain = tuple(values)
     try:
         relation = Neighbours(adjacency)
@@ -806,8 +805,3 @@ def _check_edges(count: int) -> None:
 def _read_only(array: NDArray[Scalar]) -> NDArray[Scalar]:
     array.setflags(write=False)
     return array
-
-
-def _whole(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise WorkloadError(f"{name}: {value!r} was given; a whole number of at least {least} is needed")

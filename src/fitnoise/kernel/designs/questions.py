@@ -16,6 +16,7 @@ A unit of g records pays g times what one record pays, so the mechanism is made 
 
 from __future__ import annotations
 
+import itertools
 import math
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -325,12 +326,8 @@ class FiniteQuery:
         values = domain[self._asked].values
         if self.question is Question.SUM:
             return sum(int(c) * int(v) for c, v in zip(by_value, values, strict=True))
-        below, half = 0, (sum(by_value) + 1) // 2
-        for c, v in zip(by_value, values, strict=True):
-            below += c
-            if below >= half:
-                return v
-        return values[0]
+        half, below = (sum(by_value) + 1) // 2, itertools.accumulate(by_value)
+        return next(v for c, v in zip(below, values, strict=True) if c >= half)
 
     def _kept(
         self, domain: Domain, margin: Sequence[str], counts: NDArray[Any], condition: Condition

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats, Integers
+from fitnoise.kernel.checks import is_whole
 
 BITS_LIMIT = 2**30
 """Bits of all integers together, where rows are brought to one sum."""
@@ -168,7 +169,7 @@ def from_rows(rows: Sequence[Sequence[int]]) -> Weights:
     listed = [list(row) for row in rows]
     width = len(listed[0]) if listed else 0
     flat = [w for row in listed for w in row]
-    whole = all(isinstance(w, int | np.integer) and not isinstance(w, bool) for w in flat)
+    whole = all(is_whole(w) for w in flat)
     if not width or any(len(row) != width for row in listed) or not whole:
         raise PlanError("weights are rows of whole numbers, all of one length; no mechanism was made")
     sums = [sum(int(w) for w in row) for row in listed]

@@ -16,11 +16,13 @@ import numpy.typing as npt
 
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
+from fitnoise.kernel.checks import is_real
 from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.lazy import LazyMechanism
 from fitnoise.mechanisms.finite.box import BoxAccuracy, StaircaseAccuracy
-from fitnoise.mechanisms.finite.priors import checked_confidence, checked_prior
+from fitnoise.mechanisms.finite.priors import checked_prior
+from fitnoise.request.targets import checked_confidence
 
 _TIE = 1e-12
 """Guesses whose gains differ by a smaller part are equally good."""
@@ -195,7 +197,7 @@ class TableAccuracy:
 def points(results: Sequence[object]) -> Floats | None:
     """Labels as points, (n, places), if they are numbers or tuples of numbers of one length; else None."""
     listed = [r if isinstance(r, tuple) else (r,) for r in results]
-    numbers = all(isinstance(x, int | float | np.number) and not isinstance(x, bool) for r in listed for x in r)
+    numbers = all(is_real(x) for r in listed for x in r)
     if not numbers or len({len(r) for r in listed}) != 1:
         return None
     return np.array(listed, dtype=np.float64)

@@ -35,8 +35,9 @@ from fitnoise.kernel.designs.lazy import (
 )
 from fitnoise.kernel.exact import exp_below, rational
 from fitnoise.mechanisms.finite.existence import Verdict, existence
-from fitnoise.mechanisms.finite.priors import checked_confidence, checked_prior
+from fitnoise.mechanisms.finite.priors import checked_prior
 from fitnoise.mechanisms.finite.similarity import Similarity
+from fitnoise.request.targets import checked_confidence
 
 BAND_LIMIT = 2**26
 """Most results times the step, on one axis: what solving for the weights holds, about 2 GB at the limit."""

@@ -81,7 +81,10 @@ def _chosen(shape: tuple[Any, ...], epsilon: Fraction, prior: tuple[float, ...] 
 
 def _without_table(graph: QueryGraph, epsilon: Fraction) -> Made:
     try:
-        why = "tight constraints: no mechanism is right more often where all results are equally likely"
+        why = (
+            "tight constraints: no mechanism that sees only the true answer is right more often where all results are "
+            "equally likely"
+        )
         return Made(lazy_tight_constraints(graph, epsilon), why, None)
     except PlanError as error:
         noise = clamped_staircase(graph, epsilon)

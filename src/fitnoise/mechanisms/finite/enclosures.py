@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
+from fitnoise.kernel.checks import is_real
 from fitnoise.kernel.designs.graphs import QueryGraph
 from fitnoise.mechanisms.finite.cells import Cells
 
@@ -102,7 +103,7 @@ def level(epsilon: float | Fraction | None, alpha: Fraction | None = None) -> Le
         if not isinstance(alpha, Fraction) or not 0 < alpha < 1:
             raise WorkloadError(f"alpha is {alpha!r}; it needs to be a fraction between 0 and 1")
         return Level(None, alpha)
-    real = isinstance(epsilon, int | float | Fraction | np.floating) and not isinstance(epsilon, bool)
+    real = is_real(epsilon) or isinstance(epsilon, Fraction)
     if not real or not 0 < epsilon <= LARGEST_EPSILON:  # type: ignore[operator]
         raise WorkloadError(f"epsilon is {epsilon!r}; it needs a number above 0 and at most {LARGEST_EPSILON}")
     return Level(Fraction(epsilon if isinstance(epsilon, Fraction) else float(epsilon)), None)  # type: ignore[arg-type]

@@ -65,12 +65,12 @@ _UNIT = 2.0**-53
 @final
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """A mechanism, what it gets under the prior it was made for, and what no mechanism exceeds.
+    """A mechanism, what it gets under the prior it was made for, and what others cannot exceed.
 
     Attributes:
         mechanism: the mechanism.
         value: its expected gain with the best remap.
-        bound: proven: no ε-private mechanism has a larger one.
+        bound: proven: no ε-private mechanism that sees only the true answer has a larger one.
     """
 
     mechanism: FiniteMechanism
@@ -262,7 +262,7 @@ class Candidate:
         mae: the mean absolute error of the answers with the remap for the gain; None where results are no numbers.
         rmse: the root of their mean squared error; None as before.
         leakage: bits about the result.
-        bound: what no mechanism gains more than; None where none is known for this gain.
+        bound: what no mechanism that sees only the true answer gains more than; None where none is known for this gain.
         gap: the bound less the gain.
         seconds: taken to make it.
         remark: why there is none, or nothing.
@@ -418,12 +418,27 @@ def _reason(chosen: Candidate, bound: float | None) -> str:
         return f"{chosen.family}: the largest expected gain of those that could be made, {gain:.6g}; no bound is known."
     gap = max(0.0, bound - gain)
     if gap <= 1e-9 * max(1e-3, abs(bound)):
-        return f"{chosen.family}: its expected gain of {gain:.6g} attains the bound for all mechanisms."
-    return f"{chosen.family}: the largest expected gain, {gain:.6g}; no mechanism gains {gap:.2g} more ({bound:.6g})."
+        attained = "attains the bound for all mechanisms that see only the true answer"
+        return f"{chosen.family}: its expected gain of {gain:.6g} {attained}."
+    return (
+        f"{chosen.family}: the largest expected gain, {gain:.6g}; no mechanism that sees only the true answer gains "
+        f"{gap:.2g} more ({bound:.6g})."
+    )
 
 
 def _none(family: str, seconds: float, remark: str) -> Candidate:
-    return Candidate(family, None, None, None, None, None, None, None, seconds, remark)
+    return Candidate(
+        family=family,
+        gain=None,
+        hit_rate=None,
+        mae=None,
+        rmse=None,
+        leakage=None,
+        bound=None,
+        gap=None,
+        seconds=seconds,
+        remark=remark,
+    )
 
 
 def _bounded(candidate: Candidate, bound: float | None) -> Candidate:

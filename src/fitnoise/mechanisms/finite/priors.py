@@ -41,6 +41,7 @@ from scipy import sparse
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
+from fitnoise.kernel.checks import checked_whole
 from fitnoise.kernel.designs.graphs import QueryGraph
 from fitnoise.kernel.exact import Graph, rational
 from fitnoise.mechanisms.finite.cells import cells
@@ -80,18 +81,6 @@ def checked_prior(n: int, prior: npt.ArrayLike) -> Floats:
         )
     own.setflags(write=False)
     return own
-
-
-def checked_confidence(confidence: float) -> float:
-    """A confidence as a float.
-
-    Raises:
-        WorkloadError: it is no number above 0 and below 1.
-    """
-    real = isinstance(confidence, int | float | Fraction | np.floating) and not isinstance(confidence, bool)
-    if not real or not 0 < float(confidence) < 1:
-        raise WorkloadError(f"the confidence is {confidence!r}; it needs a number above 0 and below 1, such as 0.95")
-    return float(confidence)
 
 
 def uniform(graph: Graph) -> Floats:
@@ -398,9 +387,8 @@ def database_leakage_bound(
     - Never below the leakage of an ε-private mechanism, oblivious or not.
     """
     exact = rational(epsilon)
-    for name, given, least in (("people", people, 1), ("values", values, 2)):
-        if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < least:
-            raise WorkloadError(f"{name}: {given!r} was given; a whole number of at least {least} is needed")
+    checked_whole("people", people)
+    checked_whole("values", values, 2)
     if prior_of_one is None:
         e = math.exp(exact)
         bits = math.log2(values * e / (values - 1 + e))

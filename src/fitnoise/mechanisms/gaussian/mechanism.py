@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, final
 
@@ -14,10 +15,10 @@ from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.units import Neighbours, Privacy
-from fitnoise.mechanisms._base import Place, TableMechanism
+from fitnoise.mechanisms._base import UNBIASED_ROUNDING, Place, TableMechanism
 from fitnoise.mechanisms.documents import read_sectors, scales_document, sectors_document
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
-from fitnoise.mechanisms.gaussian.report import proof
+from fitnoise.mechanisms.gaussian.report import proof, unbiased
 from fitnoise.mechanisms.gaussian.terms import relaxation, traded
 from fitnoise.reporting import Section
 from fitnoise.request.targets import z_score
@@ -140,6 +141,13 @@ class Gaussian(Sectors):
             raise PlanError("evidence about pairs of records goes with replace-one neighbours, and only with them.")
         return dual_certificate(part)
 
+    def unbiased_bound(self, part: TablePart) -> float:
+        """ρ ≥ ½ log(1 + ν²), of a hybrid for those with no larger total error; relative to cell budgets, r ≤ 1."""
+        proven = part.bound
+        if part.terms.trade is not None:
+            proven = max(0.0, proven - traded(part.terms, part.variances))
+        return math.log1p(proven) / 2 * (1 - UNBIASED_ROUNDING)
+
     def proof(self, part: TablePart) -> Iterator[Section]:
         """The cost, or what was minimised, and its bound."""
         terms, error = part.terms, None
@@ -147,6 +155,11 @@ class Gaussian(Sectors):
             error = float(terms.weights @ part.variances)
         cost = float(part.exact_weighted_cost)
         yield from proof(part.publication, part.certificate, cost, rounded_up(part.exact_cost), error)
+
+    def beyond(self, part: TablePart) -> Section:
+        """What no unbiased mechanism at all is below."""
+        hybrid = part.terms.trade is not None
+        return unbiased(self.unbiased_bound(part), float(part.exact_weighted_cost) / 2, hybrid=hybrid)
 
     def prices(self, part: TablePart) -> Floats:
         """From the dual weights, or the weights of the total."""

@@ -21,7 +21,7 @@ from fitnoise.mechanisms.gaussian.formulation import AllPairs, Formulation
 from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
 from fitnoise.mechanisms.gaussian.rounding import rescale, round_strategy, variances
 from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded, weighted_cost
-from fitnoise.mechanisms.tables import TablePart, refuse_free
+from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.request.publication import Publication
 from fitnoise.solving import combined, lexicographic
 from fitnoise.solving.certificates import Evidence, Terms, lower_bound
@@ -78,10 +78,20 @@ def plan(
     goal = DEFAULT_GAP if gap is None else gap
     decomposition = decompose(publication.workload, apart=publication.apart)
     asked = terms(publication, decomposition)
-    found = ideal(decomposition, asked, publication, goal, refine, start, device, max_iterations, progress)
+    found = ideal(
+        decomposition,
+        asked,
+        publication,
+        goal=goal,
+        refine=refine,
+        start=start,
+        device=device,
+        max_iterations=max_iterations,
+        progress=progress,
+    )
     strategy = _rounded(decomposition, asked, found, publication, goal)
     made = TablePart(GAUSSIAN, publication, strategy, found.evidence, found.status)
-    refuse_free(made)
+    refuse_pointless(made.exact_cost)
     if made.gap > goal and found.gap <= goal:
         made = replace(made, status=f"{made.status} by the solver; the plan's own is the one stated")
     if gap is not None and made.gap > gap:
@@ -229,6 +239,7 @@ def scaled(decomposition: Decomposition, asked: Terms, strategy: Strategy, publi
         return rescale(strategy, stretch**0.5 * (1 - 1e-12), up=False)
     allowed = publication.budget.as_rho()
     spent = weighted_cost(publication, strategy) / 2
+    refuse_pointless(2 * spent)
     scaled = rescale(strategy, float(spent / allowed) ** 0.5 * (1 + 1e-12), up=True)
     if weighted_cost(publication, scaled) / 2 > allowed:
         raise PlanError("rounding left the plan above its budget; this is a defect, please report it.")

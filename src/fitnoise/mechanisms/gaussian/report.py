@@ -76,3 +76,15 @@ def proof(
         (f"{what} {{value}} ≥ bound {{bound}}: no mechanism of its kind can be {less} by more than {{gap}}",),
         (value, Value("bound", certificate.bound, Kind.OPTIMUM), Value("gap", certificate.gap, Kind.GAP)),
     )
+
+
+def unbiased(least: float, rho: float, *, hybrid: bool) -> Section:
+    """What no unbiased mechanism at all is below. rho: of the plan."""
+    error = " and no larger total of all variances" if hybrid else ""
+    told = f"no unbiased mechanism, linear or not, has these accuracies{error} below rho = {{least}}; this one takes "
+    values = (
+        Value("unbiased_bound", least),
+        Value("least", least, Kind.COST, spoken=True),
+        Value("more", rho / least - 1 if least else None, Kind.SHARE, spoken=True),
+    )
+    return Section("unbiased", (told + "{more} more",) if least else (), values)

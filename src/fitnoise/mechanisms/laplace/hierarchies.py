@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Integers
+from fitnoise.kernel.checks import checked_whole
 
 
 def height(n: int, branching: int) -> int:
@@ -14,8 +14,8 @@ def height(n: int, branching: int) -> int:
     Raises:
         WorkloadError: n is not a whole number, at least 1, or the branching one, at least 2.
     """
-    check_whole("cells", n, 1)
-    check_whole("children of a node", branching, 2)
+    checked_whole("cells", n)
+    checked_whole("children of a node", branching, 2)
     h = 0
     while branching**h < n:
         h += 1
@@ -44,12 +44,3 @@ def level_of(n: int, branching: int, k: int) -> Integers:
     """The nodes k levels above the cells, (nodes, n)."""
     nodes = np.arange(n) // branching**k
     return np.asarray(np.arange(nodes[-1] + 1)[:, None] == nodes, dtype=np.int64)
-
-
-# --- the arithmetic ----------------------------------------------------------------------------------------------
-
-
-def check_whole(what: str, n: int, least: int) -> None:
-    """Raise WorkloadError unless n is a whole number of at least so many."""
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < least:
-        raise WorkloadError(f"a strategy has a whole number of {what}, at least {least}; got {n!r}. None was made.")

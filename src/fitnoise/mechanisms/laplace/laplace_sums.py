@@ -494,7 +494,7 @@ def _line(rows: _Rows, m: Floats, log_p: Floats, skip: int, aim: float) -> _Line
     end, fits = _height(rows, c, width, m, goal, top)
     nodes = np.where(fits, np.ceil(end * period / (2 * np.pi)), np.inf)
     base = np.full(len(rows), -np.inf) if not skip else _log_moment(rows, np.ones(len(rows)), 1) - np.log(2)
-    return _Line(c, nodes, end, left, right, left_log, right_log, base)
+    return _Line(c=c, nodes=nodes, end=end, left=left, right=right, left_log=left_log, right_log=right_log, base=base)
 
 
 def _height(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, final
 
@@ -13,13 +14,13 @@ from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.designs.margins import LEAST_SCALE, NOISE_VARIANCE, PureStrategy
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.units import Neighbours, Privacy
-from fitnoise.mechanisms._base import Place, TableMechanism
+from fitnoise.mechanisms._base import UNBIASED_ROUNDING, Place, TableMechanism
 from fitnoise.mechanisms.documents import margins_document, read_margins, scales_document
 from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
 from fitnoise.mechanisms.laplace import laplace_sums
 from fitnoise.mechanisms.laplace.estimate import PureEstimation
 from fitnoise.mechanisms.laplace.margins import pure_margins, pure_relaxation
-from fitnoise.mechanisms.laplace.report import proof
+from fitnoise.mechanisms.laplace.report import proof, unbiased
 from fitnoise.reporting import Section
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, TableGroup, decompose
@@ -63,9 +64,21 @@ class Laplace(TableMechanism):
         """That of Gaussian noise with as large a variance: ℓ1 distances are at least ℓ2 distances."""
         return GAUSSIAN.certificate(part)
 
+    def far(self, certificate: Certificate) -> str:
+        """How many times the bound: no bound known is near."""
+        return f"{certificate.value / certificate.bound:.4g} times it"
+
+    def unbiased_bound(self, part: TablePart) -> float:
+        """ε ≥ 2 asinh(ν/2)."""
+        return 2 * math.asinh(math.sqrt(part.bound) / 2) * (1 - UNBIASED_ROUNDING)
+
     def proof(self, part: TablePart) -> Iterator[Section]:
         """ε²/2, and how many times the bound it is."""
         yield proof(part.certificate)
+
+    def beyond(self, part: TablePart) -> Section:
+        """What no unbiased pure mechanism at all is below."""
+        return unbiased(self.unbiased_bound(part), part.epsilon())
 
     def relaxation(self, part: TablePart) -> float:
         """Of variances, and for fit-for-use of squared margins."""

@@ -40,7 +40,7 @@ from fitnoise.mechanisms.laplace.estimate import PureEstimation, filled, integer
 from fitnoise.mechanisms.laplace.hierarchies import hierarchy
 from fitnoise.mechanisms.laplace.margins import asked_margins, pure_relaxation
 from fitnoise.mechanisms.laplace.mechanism import LAPLACE
-from fitnoise.mechanisms.tables import TablePart, refuse_free
+from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Workload, exchangeable_attributes
 from fitnoise.solving import margin_weights, mixed_margins, p_identity
@@ -181,7 +181,7 @@ def _search(
     settled = _improved(publication, d, family, _settled(publication, d, strategy))
     told = f"{family}; the bound is proven to {proof.gap:.1e} of its optimum"
     made = TablePart(LAPLACE, publication, settled, proof.evidence, told)
-    refuse_free(made)
+    refuse_pointless(made.exact_cost)
     _within(made)
     lines: dict[str, Candidate] = {}
     for value, name, s, seconds in found:

@@ -13,8 +13,8 @@ from threadpoolctl import threadpool_limits
 
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.checks import checked_whole
 from fitnoise.mechanisms.projection.simulation import GAIN, IN, OUT
-from fitnoise.solving.checks import checked_whole
 from fitnoise.solving.ky_fan import Design
 
 # --- how far from the best possible -------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from typing import final
 
 import numpy as np
 
-from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.mechanisms.gaussian.rounding import rows_of
 from fitnoise.mechanisms.projection import simulation as small
@@ -43,17 +42,31 @@ def simulated_errors(made: TablePart) -> SimulatedErrors:
     **Guarantees**
         * no data, and the same numbers every time, with one version of NumPy and SciPy.
     """
-    asked, setting = made.publication.small, made.setting
-    if asked is None or setting is None:
-        raise PlanError("errors are simulated for plans of small databases. Nothing was simulated.")
     view = View(made)
+    asked, setting = view.small, view.setting
     left, s, _ = np.linalg.svd(view.noise_factor)
     rank = len(s)
     design = Design(
-        setting.index, rank, made.evidence.cells, 0, s**2, left, made.value, made.bound, 0, Ending.CONVERGED
+        index=setting.index,
+        rank=rank,
+        weights=made.evidence.cells,
+        spikes=0,
+        variances=s**2,
+        basis=left,
+        value=made.value,
+        bound=made.bound,
+        evaluations=0,
+        status=Ending.CONVERGED,
     )
     samples = small.error_samples(
-        view.space.rows, design, asked.size, 1.0, setting.temperature, asked.region, REPEATS, view.head
+        view.space.rows,
+        design,
+        size=asked.size,
+        multiplier=1.0,
+        temperature=setting.temperature,
+        region=asked.region,
+        repeats=REPEATS,
+        head=view.head,
     )
     whole = np.linalg.inv(view.space.triangle)  # from row space to the basis of the queries
     squares = [rows_of(made.decomposition, (x @ whole.T / math.sqrt(len(x))).T) for x in samples.values()]

@@ -45,10 +45,8 @@ class Projected(Rebuilt):
 
     def __init__(self, part: TablePart, answers: Sequence[Exact], histogram: Floats | None = None) -> None:
         super().__init__(part, answers)
-        small, view = part.publication.small, View(part)
-        if small is None:
-            raise ReleaseError("only a plan for a small database has a histogram; nothing was rebuilt.")
-        self.view = view
+        view = View(part)
+        self.view, small = view, view.small
         ((theta,),) = (self._estimation.estimates(self._answers, 0, np.array([0])),)
         self.noisy = view.space.triangle @ theta
         self._size, self._region = float(small.size), small.region

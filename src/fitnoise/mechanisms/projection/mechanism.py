@@ -9,12 +9,14 @@ import numpy as np
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats
+from fitnoise.kernel.order import Size
+from fitnoise.kernel.units import Region
 from fitnoise.mechanisms.gaussian.mechanism import Sectors
 from fitnoise.mechanisms.projection import report
 from fitnoise.mechanisms.projection.estimator import Projected
 from fitnoise.mechanisms.projection.view import View
 from fitnoise.reporting import Section
-from fitnoise.request.publication import Setting, SmallDatabase
+from fitnoise.request.publication import Publication
 from fitnoise.solving.certificates import Certificate, ky_fan_certificate
 
 if TYPE_CHECKING:
@@ -29,11 +31,19 @@ class Projection(Sectors):
     unbiased = False
     share = "variance"
 
+    def answers(self, asked: Publication) -> bool:
+        """Tables of a small database."""
+        return asked.small is not None
+
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless it is for a small database, and measures its one sector."""
-        if part.publication.small is None:
-            raise PlanError("a plan for a small database is one of the projection mechanism, and no other is.")
+        View(part)
         super().check(part)
+
+    def sizes(self, part: TablePart) -> tuple[Size, ...]:
+        """The one that was declared: at most so many, or exactly."""
+        small = View(part).small
+        return (Size(small.size, small.region is Region.EXACTLY),)
 
     def value(self, part: TablePart) -> float:
         """‖Σ‖_(k) times the sensitivity."""
@@ -54,15 +64,15 @@ class Projection(Sectors):
 
     def words(self, part: TablePart) -> str:
         """That they are biased, and how."""
-        return report.values(*_known(part)[:1])
+        return report.values(View(part).small)
 
     def about(self, part: TablePart) -> Section:
         """How it is measured and estimated."""
-        return report.database(*_known(part))
+        return report.database(View(part).small, View(part).setting)
 
     def proof(self, part: TablePart) -> Iterator[Section]:
         """What no noise has less of."""
-        yield report.proof(part.certificate, _known(part)[1])
+        yield report.proof(part.certificate, View(part).setting)
 
     def synthetic(self, part: TablePart) -> bool:
         """All tables are of one histogram, but for the variant of the paper."""
@@ -74,7 +84,7 @@ class Projection(Sectors):
 
     def known(self, part: TablePart) -> dict[str, Any]:
         """The declared size and the setting."""
-        small, setting = _known(part)
+        small, setting = View(part).small, View(part).setting
         return {
             "size": small.size,
             "region": small.region.value,
@@ -82,14 +92,6 @@ class Projection(Sectors):
             "temperature": setting.temperature,
             "variant": small.variant.value,
         }
-
-
-def _known(part: TablePart) -> tuple[SmallDatabase, Setting]:
-    """What is known of the small database, and how it is measured."""
-    small, setting = part.publication.small, part.setting
-    if small is None or setting is None:
-        raise PlanError("a plan for a small database is one of the projection mechanism, and no other is.")
-    return small, setting
 
 
 PROJECTION = Projection()

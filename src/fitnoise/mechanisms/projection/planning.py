@@ -35,7 +35,8 @@ from fitnoise.mechanisms.gaussian.rounding import round_strategy
 from fitnoise.mechanisms.gaussian.terms import terms
 from fitnoise.mechanisms.projection import simulation as small
 from fitnoise.mechanisms.projection.mechanism import PROJECTION
-from fitnoise.mechanisms.tables import TablePart, refuse_free
+from fitnoise.mechanisms.projection.view import View
+from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.request.publication import Publication, Setting, SmallDatabase, Variant
 from fitnoise.solving.certificates import Evidence, ky_fan_certificate
 from fitnoise.solving.ky_fan import Design, ky_fan_design
@@ -50,6 +51,11 @@ class Chosen:
 
     part: TablePart
     choice: small.Choice | None
+
+    @property
+    def setting(self) -> Setting:
+        """How it will be measured and estimated."""
+        return View(self.part).setting
 
 
 def planned(asked: Publication, effort: Effort) -> TablePart:
@@ -99,7 +105,7 @@ def choose(
     settled = scaled(d, terms(publication, d), strategy, publication)
     status = _status(asked, setting, choice, space, design)
     made = TablePart(PROJECTION, publication, settled, Evidence(design.weights, np.zeros(0)), status, setting)
-    refuse_free(made)
+    refuse_pointless(made.exact_cost)
     tell(4, reached)
     if wanted is not None and made.gap > wanted:
         raise GapNotReached(

@@ -57,6 +57,7 @@ from numpy.typing import ArrayLike, NDArray
 from fitnoise.algebra import operators as op
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.checks import checked_positive
 from fitnoise.kernel.units import Region
 
 Method = Literal["auto", "active-set", "pairwise"]
@@ -264,12 +265,6 @@ def _answers(y: ArrayLike, m: int) -> Floats:
     if len(bad):
         raise WorkloadError(f"answer {bad[0]} is not finite, or its square would not be. Nothing was computed.")
     return out
-
-
-def _positive(value: float, what: str) -> float:
-    if not 0 < value < math.inf:
-        raise WorkloadError(f"{what} must be positive and finite; got {value!r}. Nothing was computed.")
-    return float(value)
 
 
 @final
@@ -594,7 +589,7 @@ def project(
     """
     asked = _Asked(queries)
     answers = _answers(y, asked.shape[0])
-    size = _positive(size, "the size of the database")
+    size = checked_positive("the size of the database", size)
     if region not in list(Region):
         raise WorkloadError(f"a region is one of {', '.join(Region)}; got {region!r}. Nothing was computed.")
     if method not in get_args(Method):
@@ -709,7 +704,7 @@ def nearest_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, re
     """
     asked = _Asked(queries)
     answers = _answers(y, asked.shape[0])
-    problem = _Problem(asked, answers, _positive(size, "the size of the database"), Region(region))
+    problem = _Problem(asked, answers, checked_positive("the size of the database", size), Region(region))
     return problem.gap(weights, asked.rmv(asked.mv(weights) - answers))
 
 
@@ -728,7 +723,8 @@ def entropic_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, t
     """
     asked = _Asked(queries)
     answers = _answers(y, asked.shape[0])
-    size, temperature = _positive(size, "the size of the database"), _positive(temperature, "a temperature")
+    size = checked_positive("the size of the database", size)
+    temperature = checked_positive("a temperature", temperature)
     reference = np.full(asked.shape[1], 1 / asked.shape[1])
     nu = answers - asked.mv(weights)
     value = 0.5 * float(nu @ nu) + temperature * float(ss.rel_entr(weights, size * reference).sum())
@@ -823,7 +819,8 @@ def entropic(
     asked = _Asked(queries)
     m, cells = asked.shape
     answers = _answers(y, m)
-    size, temperature = _positive(size, "the size of the database"), _positive(temperature, "a temperature")
+    size = checked_positive("the size of the database", size)
+    temperature = checked_positive("a temperature", temperature)
     rho = np.ones(cells) if reference is None else np.asarray(reference, dtype=np.float64)
     if rho.shape != (cells,) or not ((rho > 0) & (rho <= LARGEST)).all():
         raise WorkloadError(
@@ -856,7 +853,16 @@ def entropic(
     distance, gap = float(residual @ residual), 0.5 * float(gradient @ gradient)
     objective = 0.5 * distance + temperature * float(ss.rel_entr(x, size * rho).sum())
     ending = watch.verdict(dual.ending, gap, distance)
-    return EntropicProjection(x, z, dual.multipliers, objective, gap, distance, watch.iterations, ending)
+    return EntropicProjection(
+        weights=x,
+        answers=z,
+        multipliers=dual.multipliers,
+        objective=objective,
+        gap=gap,
+        distance=distance,
+        iterations=watch.iterations,
+        status=ending,
+    )
 
 
 # --- small databases ---------------------------------------------------------------------------------------------

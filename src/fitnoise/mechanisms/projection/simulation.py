@@ -41,11 +41,11 @@ from threadpoolctl import threadpool_limits
 
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.checks import checked_positive, checked_whole
 from fitnoise.kernel.units import Region
 from fitnoise.mechanisms.projection.regions import Estimator, entropy_weight
 from fitnoise.reporting import Column, Kind, Plain, Table, aligned
 from fitnoise.request.publication import WARMEST, Setting
-from fitnoise.solving.checks import checked_whole
 from fitnoise.solving.fixed import Fixed
 from fitnoise.solving.ky_fan import Design, ky_fan_design
 
@@ -169,10 +169,8 @@ def indices(rank: int, cells: int, size: int, multiplier: float) -> tuple[int, .
     Raises:
         WorkloadError: a number is not positive.
     """
-    r = checked_whole("rank", rank)
-    limit = min(
-        0.8 * r, 2 * checked_whole("size", size) * _root_log(2 * checked_whole("cells", cells)) / _positive(multiplier)
-    )
+    r, n, s = checked_whole("rank", rank), checked_whole("size", size), _multiplier(multiplier)
+    limit = min(0.8 * r, 2 * n * _root_log(2 * checked_whole("cells", cells)) / s)
     found, k = [1], FIRST
     while k <= limit:
         found.append(k)
@@ -208,7 +206,7 @@ def penalty(rows: Floats, design: Design, multiplier: float, temperature: float)
         WorkloadError: τ is not from 0 to WARMEST, or s not positive.
     """
     _warm(temperature)
-    return entropy_weight(rows, _positive(multiplier) * design.factor, temperature)
+    return entropy_weight(rows, _multiplier(multiplier) * design.factor, temperature)
 
 
 # --- what is proven -----------------------------------------------------------------------------------------------
@@ -281,7 +279,7 @@ def bounds(
 
     Source: Lemma 3.0.2, whose 4 W is W here; the other regions, and no split, are ours.
     """
-    n, s, queries, region = checked_whole("size", size), _positive(multiplier), checked_whole("m", m), Region(region)
+    n, s, queries, region = checked_whole("size", size), _multiplier(multiplier), checked_whole("m", m), Region(region)
     cells = rows.shape[1]
     count = {Region.AT_MOST: cells + 1, Region.EXACTLY: cells, Region.HULL: 2 * cells}[region]
     spread = design.variances[:, None] * (design.basis.T @ rows) ** 2
@@ -621,12 +619,8 @@ def paper_index(epsilon: float | Fraction, size: int) -> int:
 # --- what is refused ----------------------------------------------------------------------------------------------
 
 
-def _positive(multiplier: float) -> float:
-    if not (multiplier > 0 and math.isfinite(multiplier)):
-        raise WorkloadError(
-            f"the noise multiplier must be positive and finite; got {multiplier!r}. Nothing was planned."
-        )
-    return float(multiplier)
+def _multiplier(s: float) -> float:
+    return checked_positive("the noise multiplier", s)
 
 
 def _warm(temperature: float) -> None:

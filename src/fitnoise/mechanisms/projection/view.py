@@ -12,23 +12,45 @@ from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.mechanisms.projection.regions import entropy_weight
 from fitnoise.mechanisms.tables import TablePart
-from fitnoise.request.publication import Variant
+from fitnoise.request.publication import Setting, SmallDatabase, Variant
 from fitnoise.solving.row_space import RowSpace, row_space
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class View:
-    """A part for a small database in row space. of: the part."""
+    """A part for a small database in row space. of: the part.
+
+    Raises:
+        PlanError: it is a part for other tables.
+    """
 
     of: TablePart
+
+    def __post_init__(self) -> None:
+        self._known  # noqa: B018 - raises
+
+    @cached_property
+    def _known(self) -> tuple[SmallDatabase, Setting]:
+        small, setting = self.of.publication.small, self.of.setting
+        if small is None or setting is None:
+            raise PlanError("a plan for a small database is one of the projection mechanism, and no other is.")
+        return small, setting
+
+    @property
+    def small(self) -> SmallDatabase:
+        """What is known of the database."""
+        return self._known[0]
+
+    @property
+    def setting(self) -> Setting:
+        """How it is measured and estimated."""
+        return self._known[1]
 
     @property
     def index(self) -> int:
         """K of the noise."""
-        if self.of.setting is None:
-            raise PlanError("only a plan for a small database is looked at in row space.")
-        return self.of.setting.index
+        return self.setting.index
 
     @cached_property
     def space(self) -> RowSpace:
@@ -47,8 +69,7 @@ class View:
 
         They are the leading eigenvectors of R diag(q) Rᵀ: those of Σ are not determined where its variances are equal.
         """
-        small = self.of.publication.small
-        if small is None or small.variant is not Variant.PAPER:
+        if self.small.variant is not Variant.PAPER:
             return None
         q = self.of.evidence.cells / self.of.evidence.cells.sum()
         vectors = np.linalg.eigh((self.space.rows * q) @ self.space.rows.T)[1]
@@ -57,5 +78,4 @@ class View:
     @cached_property
     def penalty(self) -> float:
         """λ of the entropic estimate: τ times the mean over cells of the standard deviation of noise along a column."""
-        assert self.of.setting is not None  # noqa: S101 - asked of small databases only
-        return entropy_weight(self.space.rows, self.noise_factor, self.of.setting.temperature)
+        return entropy_weight(self.space.rows, self.noise_factor, self.setting.temperature)

@@ -1,0 +1,59 @@
+"""How a cost is said: as ρ with its ε at δ, or, where all noise is pure, as ε alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import final
+
+from fitnoise.kernel.losses import Loss, rounded_up
+from fitnoise.reporting import Kind, Value
+
+
+@final
+@dataclass(frozen=True)
+class Said:
+    """Sentences of a cost, to be filled with values of the report.
+
+    whole: of all that a plan costs. brief: of a part. charged: of what was. separate: of noise on each number on its
+    own. epsilon: what kind of number ε is. by_cell: whether it is told what records of different cells cost. pure: ε
+    where all is pure, exact and to be spoken.
+    """
+
+    whole: tuple[str, ...]
+    brief: str
+    charged: str
+    separate: str
+    epsilon: Kind
+    by_cell: bool
+    pure: tuple[Value, Value] = (Value("epsilon_exact", None), Value("epsilon", None, Kind.COST, spoken=True))
+
+
+_CONCENTRATED = Said(
+    whole=(
+        "rho = {rho}   mu = {mu}   for {privacy_unit}",
+        "epsilon = {epsilon} guaranteed, {epsilon_nominal} nominal, at delta = {delta}",
+    ),
+    brief="rho = {rho}",
+    charged="rho = {rho}",
+    separate="rho = {separate_rho}",
+    epsilon=Kind.COMPARED,
+    by_cell=True,
+)
+
+_PURE = Said(
+    whole=("epsilon = {epsilon}, pure, for {privacy_unit}", "which implies rho = {rho} and mu = {mu}"),
+    brief="epsilon = {epsilon}, pure",
+    charged="epsilon = {epsilon}, rho = {rho}",
+    separate="epsilon = {separate_epsilon}",
+    epsilon=Kind.COST,
+    by_cell=False,
+)
+
+
+def said(loss: Loss) -> Said:
+    """How a loss is said."""
+    exact = loss.epsilon
+    if exact is None:
+        return _CONCENTRATED
+    spoken = Value("epsilon", rounded_up(exact), Kind.COST, spoken=True)
+    return replace(_PURE, pure=(Value("epsilon_exact", str(exact)), spoken))

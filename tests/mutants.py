@@ -1,0 +1,194 @@
+"""Mutants of the kernel: small changes of what prices, charges and draws, each of which some test must notice.
+
+`make mutants` makes and tries them with mutmut, on copies below build/mutants, and fails if one lives that
+docs/mutants.md does not explain. `make mutants FILES="losses order"` does so for some files. Started again, it goes on
+where it stopped: what was killed stays so until its function changes, what lived is tried again.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, cast
+
+ROOT = Path(__file__).resolve().parents[1]
+COPIES, LISTED = ROOT / "build" / "mutants", ROOT / "docs" / "mutants.md"
+
+TESTS = {
+    "losses": "losses",
+    "order": "order",
+    "measure": "measure order",
+    "units": "units privacy",
+    "profiles": "composition",
+    "ledger": "ledger -k 'not killed and not race and not damaged'",
+    "designs/_base": "margins order",
+    "designs/sectors": "strategy designs -k 'strategy or sectors or total or scales'",
+    "designs/margins": "margins designs -kmargin",
+    "designs/answers": "order designs -k 'order or count_by or sum'",
+    "designs/parts": "designs strategy pure",
+    "noise": "noise",
+    "designs/questions": "finite_queries designs",
+    "designs/choices": "finite_mechanisms finite_queries designs",
+    "designs/clamped": "finite_mechanisms designs",
+    "designs/weights": "finite_mechanisms finite_priors designs",
+    "designs/lazy": "finite_lazy finite_mechanisms designs",
+    "designs/graphs": "finite_graphs finite_queries designs",
+}
+"""The files of the kernel, each with the tests that it is tried against: quick ones, on its subject."""
+
+SETTINGS = """
+[tool.mutmut]
+source_paths = ["src"]
+only_mutate = ["{source}"]
+also_copy = ["docs", "benchmarks", "README.md", "Makefile"]
+do_not_mutate_patterns = ['raise \\w+']
+pytest_add_cli_args_test_selection = {tests}
+pytest_add_cli_args = [
+  "-m", "not slow", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-W", "ignore:Module already imported",
+]
+process_isolation = "forkserver"
+timeout_constant = 5.0
+timeout_multiplier = 4.0
+on_dependency_change = "ignore"
+"""
+
+DEAD = ("killed", "segfault")
+"""What mutmut calls what did not pass the tests; what ran out of time may have, on a slower day."""
+
+
+def main(names: list[str]) -> int:
+    """Try the mutants of these files, or of all; 1 if some live unlisted."""
+    reasons = [as_pattern(line) for line in LISTED.read_text("utf-8").splitlines() if line.startswith("- `")]
+    unlisted = False
+    for name in names or TESTS:
+        mutants, living = tried(name)
+        new = [m for m in living if not any(r.fullmatch(f"`{name}` {m}") for r in reasons)]
+        unlisted = unlisted or bool(new)
+        lines = [f"{name}: {mutants} mutants, {len(living)} live, {len(new)} of them unlisted"]
+        sys.stdout.write("\n".join([*lines, *(f"- `{name}` {m}" for m in new), ""]))
+    return int(unlisted)
+
+
+def as_pattern(line: str) -> re.Pattern[str]:
+    """A line of the list, in which … stands for anything."""
+    return re.compile(re.escape(line.removeprefix("- ")).replace("…", ".*"))
+
+
+def tried(name: str) -> tuple[int, list[str]]:
+    """How many mutants there are of a file, and those that no test noticed."""
+    os.chdir(ROOT)
+    copy, source = COPIES / name.replace("/", "-"), f"src/fitnoise/kernel/{name}.py"
+    listing = subprocess.run(["git", "ls-files", "-cozX", ".gitignore"], check=True, stdout=subprocess.PIPE)
+    for path in filter(os.path.isfile, listing.stdout.decode().split("\0")):
+        text, there = Path(path).read_bytes(), copy / path
+        if path == source:
+            text = undecorated(text.decode()).encode()
+        if path == "pyproject.toml":
+            tests = [f"tests/test_{x}.py" if x.isidentifier() else x for x in shlex.split(TESTS[name])]
+            text += SETTINGS.format(source=source, tests=json.dumps(tests)).encode()
+        if not there.exists() or there.read_bytes() != text:
+            there.parent.mkdir(parents=True, exist_ok=True)
+            there.write_bytes(text)
+    first = copy / "mutants" / "src"  # there before Python looks into it, which remembers what was not
+    first.mkdir(parents=True, exist_ok=True)
+    with (copy / "log.txt").open("w") as log:
+        command, here = [sys.executable, "-P", __file__, "--here", source], os.environ | {"PYTHONPATH": str(first)}
+        if subprocess.run(command, cwd=copy, env=here, stdout=log, stderr=log, check=False).returncode:
+            sys.exit(f"{name}: mutmut stopped; {log.name} says why")
+    mutants, living = json.loads((copy / "mutants" / "living.json").read_text())
+    return mutants, living
+
+
+def undecorated(source: str) -> str:
+    """The same, with `f = property(f)` and the like after functions: mutmut leaves out those with decorators."""
+    lines = source.splitlines()
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    for node in sorted(functions, key=lambda n: n.lineno, reverse=True):
+        made = node.name
+        for decorator in reversed(node.decorator_list):
+            made = f"{ast.unparse(decorator)}({made})"
+        if made != node.name and not re.search("abstract|overload|classmethod|staticmethod", made):
+            lines.insert(node.end_lineno or 0, f"{' ' * node.col_offset}{node.name} = {made}")
+            first = node.decorator_list[0].lineno - 1
+            lines[first : node.lineno - 1] = [""] * (node.lineno - 1 - first)
+    return "\n".join(lines) + "\n"
+
+
+def try_here(source: str) -> None:
+    """Run mutmut in this folder, and write down what lives; what lived before is tried again."""
+    import libcst
+    from hypothesis import Phase, settings
+    from mutmut.__main__ import cli
+    from mutmut.mutation import diff_apply, mutators
+    from mutmut.mutation.data import SourceFileMutationData
+    from mutmut.runners.harness import PytestRunner
+    from mutmut.state import state
+    from mutmut.stats import status_by_exit_code
+
+    first = [Phase.explicit, Phase.reuse, Phase.generate]  # the first failure is enough
+    settings.register_profile("mutants", deadline=None, phases=first)
+    settings.load_profile("mutants")
+    run = PytestRunner.run_tests
+
+    def quickest_first(self: Any, *, mutant_name: str | None, tests: Iterable[str]) -> int:
+        return run(self, mutant_name=mutant_name, tests=sorted(tests, key=lambda t: state().duration_by_test[t]))
+
+    cast(Any, PytestRunner).run_tests = quickest_first
+    operators = cast(list[Any], mutators.mutation_operators)
+    operators[:] = [(kind, worthwhile(of)) for kind, of in operators if of is not mutators.operator_string]
+    found = SourceFileMutationData(path=source)
+    found.load()
+    for key, code in found.exit_code_by_key.items():
+        if status_by_exit_code[code] not in DEAD:
+            found.exit_code_by_key[key] = None
+    if found.exit_code_by_key:
+        found.save()
+    cli(["run", "--max-children", "1"], standalone_mode=False)
+    found.load()
+    living = []
+    for key, code in found.exit_code_by_key.items():
+        if status_by_exit_code[code] not in DEAD:
+            both = [libcst.Module([f]).code for f in diff_apply.read_functions_from_index(key, source) or ()]
+            function = re.sub("^x[_ǁ]", "", key.rpartition(".")[2].partition("__mutmut")[0]).replace("ǁ", ".")
+            living.append(f"`{function}` `{change(*(ast.unparse(ast.parse(code)) for code in both))}`")
+    Path("mutants/living.json").write_text(json.dumps((len(found.exit_code_by_key), living)))
+
+
+def worthwhile(operator: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Iterable[Any]]:
+    """The changes of an operator without None for False, and without those of an argument `strict`."""
+    import libcst
+
+    def plain(node: libcst.CSTNode) -> str:
+        return re.sub(r",?\s*strict=\w+|,\s*(?=\))", "", libcst.Module([]).code_for_node(node)).replace("None", "False")
+
+    return lambda node: (new for new in operator(node) if plain(new) != plain(node))
+
+
+def change(old: str, new: str) -> str:
+    """The statement that differs, and how: `return a ⟦< → <=⟧ b`."""
+    _, before, after, _ = parted(old.splitlines(), new.splitlines())
+    words = (re.findall(r"\w+|[<>=!]=|\*\*|//|\W", " ".join(map(str.strip, lines))) for lines in (before, after))
+    left, was, becomes, right = map("".join, parted(*words))
+    return f"{left}⟦{was} → {becomes}⟧{right}"
+
+
+def parted(one: list[str], other: list[str]) -> tuple[list[str], list[str], list[str], list[str]]:
+    """How two lists begin alike, what differs in each, and how they end alike."""
+    shorter = min(len(one), len(other))
+    n = next((i for i in range(shorter) if one[i] != other[i]), shorter)
+    m = next((i for i in range(shorter - n) if one[-1 - i] != other[-1 - i]), shorter - n)
+    return one[:n], one[n : len(one) - m], other[n : len(other) - m], one[len(one) - m :]
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--here"]:
+        try_here(sys.argv[2])
+    else:
+        sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,103 @@
+"""What counts as a number or a name, wherever one is asked for."""
+
+import math
+import re
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from fitnoise.errors import SpecError, WorkloadError
+from fitnoise.kernel.checks import checked_positive, checked_whole, is_name, is_plain, is_real, is_whole
+from fitnoise.kernel.units import DataSource, Neighbours, PrivacyUnit
+from fitnoise.request.publication import Budget, SmallDatabase
+from fitnoise.request.targets import Kind, Target
+
+WHOLE = [0, -3, 10**30, np.int8(5), np.uint64(2**63)]
+REAL = [*WHOLE, 0.5, -math.inf, math.nan, np.float32(1.5), np.longdouble(2)]
+NEITHER = [True, np.True_, "1", None, 1j, [1], np.array([1]), Decimal(1), Fraction(1), object()]
+
+
+def test_whole_numbers_are_those_of_python_and_numpy():
+    assert all(is_whole(x) for x in WHOLE)
+    assert not any(is_whole(x) for x in [*NEITHER, *REAL[len(WHOLE) :]])
+
+
+def test_reals_are_whole_numbers_and_floats():
+    assert all(is_real(x) for x in REAL)
+    assert not any(is_real(x) for x in NEITHER)
+
+
+def test_plain_numbers_are_those_that_documents_hold():
+    """What is kept as it was given must be one, or writing it would fail long after."""
+    assert all(is_plain(x) for x in (0, -3, 0.5, math.nan))
+    assert not any(is_plain(x) for x in [*NEITHER, np.int64(5), np.float32(0.5)])
+    for wrong in (np.int64(5), np.float32(0.5)):
+        with pytest.raises(SpecError, match="positive finite number"):
+            Budget(rho=wrong)
+        with pytest.raises(SpecError, match="whole number of 1 or more"):
+            SmallDatabase(wrong)
+    with pytest.raises(SpecError, match="a temperature is a number"):
+        SmallDatabase(50, temperature=np.float32(0.01))
+    assert type(Target(Kind.MARGIN, 3, np.float32(0.5)).confidence) is float
+
+
+@pytest.mark.parametrize("wrong", [*NEITHER, *REAL[len(WHOLE) :], 1, 0, -3])
+def test_a_whole_number_that_is_none_or_too_small_is_named(wrong):
+    with pytest.raises(WorkloadError, match=re.escape("steps must be a whole number, at least 2; got ")) as refused:
+        checked_whole("steps", wrong, 2)
+    assert str(refused.value).endswith(f"got {wrong!r}. Nothing was made.")
+    assert type(checked_whole("steps", np.int16(2), 2)) is int
+
+
+@pytest.mark.parametrize("wrong", [*NEITHER, 0, -1.0, math.nan, math.inf, -math.inf])
+def test_a_number_that_is_not_positive_or_not_finite_is_named(wrong):
+    with pytest.raises(WorkloadError, match="scale must be a positive finite number; got ") as refused:
+        checked_positive("scale", wrong)
+    assert str(refused.value).endswith(f"got {wrong!r}. Nothing was made.")
+    assert checked_positive("scale", np.float32(0.5)) == 0.5
+
+
+@pytest.mark.parametrize("name", ["", " a", "a ", "a\n", "a\tb", "e\u0301", "\u200b", None, 3, b"a"])
+def test_names_have_one_spelling(name):
+    """Detects names that look alike or empty, under which budgets would be added apart."""
+    assert not is_name(name)
+    for named in (DataSource, PrivacyUnit):
+        with pytest.raises(SpecError, match="printable name"):
+            named(name)
+    assert is_name("\u00e9 b")
+
+
+@pytest.mark.parametrize("records", [2.5, True, "3", None, np.int64(3), 0])
+def test_bounds_on_records_are_whole_numbers(records):
+    with pytest.raises(SpecError, match="whole number"):
+        DataSource(max_records=records)
+    with pytest.raises(SpecError, match="whole number"):
+        PrivacyUnit(max_records=records)
+
+
+@given(name=st.text(min_size=1, max_size=12), records=st.integers(1, 10**12), relation=st.sampled_from(Neighbours))
+@example("record", 1, Neighbours.REPLACE_ONE)
+@example("person (at most 2 records)", 1, Neighbours.REPLACE_ONE)
+def test_a_unit_is_read_from_its_description(name, records, relation):
+    assume(is_name(name))
+    unit = PrivacyUnit(name, records, relation)
+    assert str(unit) == unit.describe()
+    assert PrivacyUnit.told(str(unit)) == unit
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "record", "one record", "person", "one person, add-or-remove-one",
+        "one person (at most 0 records), replace-one",
+        "one record (at most 1 record), replace-one", "one person (at most 1 records), replace-one",
+        "one person (at most 1 record), replace", "a person (at most 1 record), replace-one",
+    ],
+)  # fmt: skip
+def test_what_describes_no_unit_is_none(text):
+    with pytest.raises(SpecError, match="describes no privacy unit; one is described like 'one person"):
+        PrivacyUnit.told(text)

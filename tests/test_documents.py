@@ -1,0 +1,12 @@
+"""Whatever is written is read back the same, and nothing in it can be altered without being noticed."""
+
+import pytest
+
+from laws import check_document
+from zoo import DOCUMENTS
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_documents_are_read_back_and_nothing_in_them_is_ignored(name):
+    kind = DOCUMENTS[name]
+    check_document(kind.made(), kind.read, kind.write, left=kind.left, alone=kind.alone)

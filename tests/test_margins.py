@@ -1,0 +1,140 @@
+"""Measured margins: what they are made of, up to the last number that is allowed, and what they cost by hand."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from designs import of_margins, over
+from fitnoise.errors import PlanError
+from fitnoise.kernel.designs import margins
+from fitnoise.kernel.designs._base import WRAP
+from fitnoise.kernel.designs.margins import LARGEST_SCALE, MeasuredMargin, PureStrategy
+from fitnoise.kernel.units import Adjacency, Neighbours, PrivacyUnit
+
+ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
+ONE = MeasuredMargin((), np.array([[1]]))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "rows", "said"),
+    [
+        ((), np.ones(3, dtype=np.int64), "64-bit integer queries"),
+        ((), np.ones((1, 1, 3), dtype=np.int64), "64-bit integer queries"),
+        ((), np.ones((1, 3), dtype=np.int32), "64-bit integer queries"),
+        ((), np.ones((1, 3), dtype=object), "64-bit integer queries"),
+        ((), np.ones((0, 3), dtype=np.int64), "64-bit integer queries"),
+        ((), np.ones((1, 0), dtype=np.int64), "64-bit integer queries"),
+        ((), np.array([[2**40]]), r"below 2\^40"),
+        ((), np.array([[0, -(2**40)]]), r"below 2\^40"),
+        ((), np.array([[1, 0], [0, 0]]), "zero everywhere"),
+        ((1, 0), np.array([[1]]), "increasing order"),
+        ((0, 0), np.array([[1]]), "none twice"),
+    ],
+)
+def test_what_is_no_margin(attributes, rows, said):
+    with pytest.raises(PlanError, match=said):
+        MeasuredMargin(attributes, rows)
+
+
+def test_a_margin_is_a_frozen_copy():
+    rows = np.array([[2**40 - 1, -(2**40) + 1], [0, 5]])
+    margin = MeasuredMargin([0, 2], rows)
+    rows[0] = 7
+    assert margin.rows.tolist() == [[2**40 - 1, -(2**40) + 1], [0, 5]]
+    assert margin.attributes == (0, 2)
+    assert margin.column_sums.tolist() == [2**40 - 1, 2**40 + 4]
+    with pytest.raises(ValueError, match="read-only"):
+        margin.rows[0] = 7
+
+
+@pytest.mark.parametrize(
+    ("cells", "asked", "said"),
+    [
+        (over((), 1), (), "does not fit its domain"),
+        (over((), 2), (ONE,), "does not fit its domain"),
+        (over((2,), 1), (MeasuredMargin((1,), np.array([[1]])),), "does not fit its domain"),
+        (over((2,), 1), (MeasuredMargin((-1,), np.array([[1]])),), "does not fit its domain"),
+        (over((2,), 1), (ONE, MeasuredMargin((0, 1), np.array([[1]]))), "does not fit its domain"),
+        (over((2,), 1), (ONE, ONE), "appears twice"),
+    ],
+)
+def test_what_is_no_strategy_of_margins(cells, asked, said):
+    with pytest.raises(PlanError, match=said):
+        PureStrategy(cells, asked, 1.0)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, math.nextafter(LARGEST_SCALE, math.inf), 1])
+def test_a_scale_that_no_sampler_draws_is_refused(scale):
+    for good in (5e-324, 0.5, 1.0, LARGEST_SCALE):
+        assert PureStrategy(over((), 1), (ONE,), good).rate == 1 / Fraction(good)
+    with pytest.raises(PlanError, match="exact sampler can draw"):
+        PureStrategy(over((), 1), (ONE,), scale)
+
+
+def test_margins_by_hand():
+    asked = ((), [[1, -2, 0]]), ((0,), [[3, 0, 0], [0, 1, 1]]), ((0, 1), [[0, 0, 4]])
+    design = of_margins(over((2, 1), 3), 8.0, *asked)
+    assert design.lengths == (1, 2 * 2, 2)
+    assert design.portions.tolist() == [1, 4, 2]
+    assert design.answers == 7
+    assert design.scales.tolist() == [8.0] * 3
+    assert design.profile() == (Fraction(4, 8) ** 2, Fraction(3, 8) ** 2, Fraction(5, 8) ** 2)
+    assert design.step(ADD) == 5
+    # in the last cell from one value of the first attribute to the other: nothing of the total, 1 + 1, 4 + 4
+    assert design.step(REPLACE) == 10
+    for neighbours, drops, records, step in [(ADD, False, 3, 5), (REPLACE, False, 1, 10), (REPLACE, True, 2, 10)]:
+        of = Adjacency(PrivacyUnit("person", records, neighbours), drops=drops)
+        assert design.unit_epsilon(of) == design.loss(of).epsilon == Fraction(records * step, 8)
+        assert design.loss(of).by_cell == (neighbours is ADD)
+    assert design.magnitude(10) == 40
+    told = [{"of": [], "queries": 1}, {"of": ["a0"], "queries": 2}, {"of": ["a0", "a1"], "queries": 1}]
+    assert design.detail(of) == {"margins": told}
+
+
+def test_where_all_is_asked_of_everyone_adding_a_record_costs_more_than_replacing_one():
+    """So where one may come or go, that is what is paid."""
+    design = of_margins(over((), 2), 1.0, ((), [[5, 4]]))
+    assert (design.step(ADD), design.step(REPLACE)) == (5, 1)
+    unit = PrivacyUnit("person", 1, REPLACE)
+    assert design.unit_epsilon(Adjacency(unit)) == 1
+    assert design.unit_epsilon(Adjacency(unit, drops=True)) == 5
+
+
+@pytest.mark.parametrize("rows", [1, 2**13 + 1])
+def test_sums_beyond_what_doubles_hold_are_exact(rows):
+    """For cells alike, and for one in ten that is not."""
+    large, small = 2**40 - 1, 2 - 2**40
+    for others in ([], [0] * 18):
+        design = of_margins(over((), 2 + len(others)), 1.0, ((), [[large, small, *others]] * rows))
+        assert design.step(ADD) == rows * large
+        assert design.step(REPLACE) == rows * (large - small)
+    of_values = of_margins(over((2,), 1), 1.0, ((0,), [[large]] * rows))
+    assert of_values.step(REPLACE) == 2 * rows * large
+
+
+def test_answers_are_of_64_bits_as_long_as_they_fit():
+    design = of_margins(over((), 1), 1.0, ((), [[1]]))
+    assert design.magnitude(7) == 7
+    for records, kind in [(1, np.int64), (WRAP - 1, np.int64), (WRAP, object)]:
+        (found,) = design.exact({(): np.array(5)}, Adjacency(), records)
+        assert (found.dtype, found.tolist()) == (kind, [5])
+
+
+def test_sums_that_could_wrap_around_are_not_priced(monkeypatch):
+    design = of_margins(over((), 2), 1.0, ((), [[3, -2]] * 10))
+    monkeypatch.setattr(margins, "SAFE", 2 * 3 * 10 + 1)
+    assert design.step(REPLACE) == 50
+    monkeypatch.setattr(margins, "SAFE", 2 * 3 * 10)
+    assert design.step(ADD) == 30
+    with pytest.raises(PlanError, match="too large for replace-one"):
+        design.step(REPLACE)
+
+
+def test_distances_of_queries_of_few_cells_are_those_of_all(rng):
+    for held in range(1, 21):
+        rows = rng.integers(-9, 10, size=(3, 20)) * (rng.permuted(np.tile(np.arange(20), (3, 1)), axis=1) < held)
+        rows[:, 0] += rows.any(axis=1) == 0
+        apart = max(int(np.abs(a - b).sum()) for a in rows.T for b in rows.T)
+        assert of_margins(over((), 20), 1.0, ((), rows)).step(REPLACE) == apart

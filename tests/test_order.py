@@ -1,0 +1,160 @@
+"""An order: what it costs, against which limits, for how many records, and what a ledger is told of it."""
+
+import hashlib
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import fitnoise as fn
+import zoo
+from designs import of_margins, of_sectors, over
+from door import Replay
+from fitnoise.errors import CapExceeded, DataError, LedgerError, PlanError
+from fitnoise.kernel import measure as measuring
+from fitnoise.kernel.counting import HistogramCounter
+from fitnoise.kernel.domain import attribute_document
+from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.order import Limit, Order, Size, axis_key
+from fitnoise.kernel.units import Account, Adjacency, DataSource, OutsideDomain
+from laws import poisoned, same
+
+CELLS = over((3,), 2)
+SECTORS = of_sectors(CELLS, ([[1, 0], [0, 1]], {(0,): ([[1, 0], [1, 2]], 2.0)}))
+TOTALS = of_sectors(CELLS, ([[1, 0], [0, 1]], {(): ([[3, 0], [0, 1]], 1.0)}))
+MARGINS = of_margins(CELLS, 4.0, ((0,), [[1, 2]]))
+DOMAIN = fn.Domain(o=fn.Ordered(0, 1), a0=fn.Ordered(1, 3))
+
+
+def order(*designs, unit=None, **more):
+    source = more.pop("source", DataSource("homes"))
+    more = {"plan": "0" * 64, "mechanism": "by hand"} | more
+    return Order(DOMAIN, source, unit or fn.PrivacyUnit("person", 2), designs, **more)
+
+
+@pytest.mark.parametrize("exactly", [False, True])
+@pytest.mark.parametrize("records", [0, 4, 5, 6, 7])
+def test_data_of_another_size_are_refused_without_saying_theirs(records, exactly):
+    size = Size(5, exactly)
+    if records <= 5 and (not exactly or records == 5):
+        size.refuse(records)
+        return
+    with pytest.raises(DataError, match=r"(?s)Nothing was measured.*nothing was charged") as caught:
+        size.refuse(records)
+    assert f"{'exactly' if exactly else 'at most'} 5 records" in str(caught.value)
+    assert str(records) not in str(caught.value)
+
+
+def test_an_order_measures_something_and_of_its_own_domain():
+    with pytest.raises(PlanError, match="without a design"):
+        order()
+    with pytest.raises(PlanError, match="another domain"):
+        order(SECTORS, of_margins(over((4,), 2), 1.0, ((0,), [[1, 2]])))
+
+
+def test_it_is_for_whom_and_from_where_it_says():
+    made = order(SECTORS, source=DataSource("homes", outside_domain=OutsideDomain.DROP))
+    assert made.adjacency == Adjacency(fn.PrivacyUnit("person", 2), drops=True)
+    assert made.account == Account("homes", "one person (at most 2 records), add-or-remove-one")
+    assert not order(SECTORS).adjacency.drops
+
+
+@pytest.mark.parametrize("neighbours", fn.Neighbours)
+def test_an_order_costs_the_sum_of_its_designs(neighbours):
+    designs = (SECTORS, MARGINS, TOTALS, MARGINS)
+    made = order(*designs, unit=fn.PrivacyUnit("person", 2, neighbours))
+    assert made.losses == tuple(d.loss(made.adjacency) for d in designs)
+    assert made.loss == sum((d.loss(made.adjacency) for d in designs), Loss.nothing())
+    assert made.loss.rho < sum(x.rho for x in made.losses) or not made.adjacency.by_cell
+
+
+@pytest.mark.parametrize("neighbours", zoo.ADJACENCIES)
+def test_an_answer_is_proven_and_told_of_for_whom_the_order_is(neighbours):
+    of = zoo.ADJACENCIES[neighbours]
+    answer = zoo.DESIGNS["sum by tight constraints"](of)
+    source = DataSource("homes", outside_domain=OutsideDomain.DROP if of.drops else OutsideDomain.REFUSE)
+    fresh = Order(answer.domain, source, of.unit, (answer,), "0" * 64, "by hand").afresh()
+    assert same(fresh.designs, (answer,))
+    assert fresh.detail()["finite"][0]["epsilon"] == str(fresh.loss.epsilon) == str(answer.loss(of).epsilon)
+
+
+def test_what_was_computed_before_is_forgotten():
+    made = order(SECTORS, MARGINS, limits=(Limit("cap", Fraction(1)),))
+    spoilt = replace(made, designs=tuple(map(poisoned, made.designs)))
+    fresh = spoilt.afresh()
+    assert same(fresh.designs, made.designs)
+    assert fresh.loss == made.loss
+    assert (fresh.limits, fresh.plan, fresh.domain) == (made.limits, made.plan, made.domain)
+
+
+def test_each_limit_counts_the_designs_it_is_for():
+    shares = ((("o", 2),), (1.0, 1 / 64))
+    limits = (
+        Limit("cap", Fraction(7)),
+        Limit("budget", Fraction(2), (0,)),
+        Limit("budget", Fraction(3), (1, 2), *shares),
+        Limit("budget", Fraction(4), ()),
+    )
+    made = order(SECTORS, TOTALS, MARGINS, limits=limits)
+    first, second, third = made.losses
+    assert (second + third).relative(*shares) > (second + third).rho
+    assert list(made.against_limits()) == [
+        ("cap", made.loss.rho, 7),
+        ("budget", first.rho, 2),
+        ("budget", (second + third).relative(*shares), 3),
+        ("budget", 0, 4),
+    ]
+    assert list(order(SECTORS).against_limits()) == []
+
+
+def measured(made, ledger):
+    counter = HistogramCounter(np.zeros(DOMAIN.shape, dtype=int), DOMAIN)
+    return measuring.measure(made, counter, ledger, door=Replay()).charge
+
+
+@pytest.mark.parametrize("what", ["cap", "budget"])
+def test_a_limit_may_be_reached_and_not_passed(what):
+    exact = order(SECTORS).loss.rho
+    with Ledger(":memory:") as ledger:
+        assert measured(order(SECTORS, limits=(Limit(what, exact),)), ledger).rho >= exact
+        with pytest.raises(CapExceeded, match=f"more than the {what}"):
+            measured(order(SECTORS, limits=(Limit(what, exact - Fraction(1, 2**80)),)), ledger)
+
+
+def test_what_is_free_is_charged_only_where_nothing_grows():
+    """Beside costs of 8 and 2 by cell there is room for 6 in the second."""
+    first, room, dear = (of_sectors(over((), 2), ([row], {(): ([[1]], 1.0)})) for row in ([2, 1], [0, 1], [0, 2]))
+    with Ledger(":memory:") as ledger:
+        assert measured(order(first), ledger).rho == 8
+        for design, fits in ((dear, False), (room, True)):
+            made = order(design, plan="1" * 64, beside=("0" * 64,), free=True)
+            if fits:
+                assert measured(made, ledger).rho == 2
+            else:
+                with pytest.raises(LedgerError, match="would grow by ρ = 2, not by 0"):
+                    measured(made, ledger)
+            assert ledger.balance(made.account).spent == 8
+        assert measured(replace(made, plan="2" * 64, designs=(dear,), free=False), ledger).rho == 8
+        assert ledger.balance(made.account).spent == 12
+
+
+def test_axes_are_charged_under_the_whole_definition_of_an_attribute():
+    made = order(SECTORS, TOTALS)
+    document = json.dumps(attribute_document(DOMAIN["o"]), sort_keys=True, separators=(",", ":")).encode("ascii")
+    key = f"o:{hashlib.sha256(document).hexdigest()}"
+    assert axis_key(DOMAIN, "o") == key
+    assert made.charged() == Loss(((key, 2),), made.loss.costs, (), by_cell=True)
+
+
+def test_a_ledger_is_told_of_every_design_in_order():
+    made = order(SECTORS, MARGINS, TOTALS)
+    told = made.detail()
+    assert (told["plan"], told["mechanism"], told["rho"]) == ("0" * 64, "by hand", str(made.loss.rho))
+    own = [d.detail(made.adjacency) for d in made.designs]
+    assert told["sectors"] == own[0]["sectors"] + own[2]["sectors"]
+    assert told["margins"] == own[1]["margins"]
+    assert set(told) == {"plan", "mechanism", "rho", "sectors", "margins"}
+    json.loads(json.dumps(told), parse_float=pytest.fail)

@@ -1,0 +1,82 @@
+"""Who is protected, and what is known of the data: the terms every promise is made in."""
+
+import unicodedata
+
+import pytest
+
+from fitnoise.errors import LedgerError, SpecError
+from fitnoise.kernel.units import (
+    MAX_RECORDS,
+    MAX_RECORDS_PER_UNIT,
+    Account,
+    Adjacency,
+    DataSource,
+    Neighbours,
+    OutsideDomain,
+    PrivacyUnit,
+    account,
+)
+
+ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
+COMPOSED = "é"
+UNNAMED = ["", " ", " padded", "padded ", "\tpadded", "two\nlines", "nul\0", unicodedata.normalize("NFD", COMPOSED)]
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "records", "drops", "steps"),
+    [
+        (ADD, 1, False, (ADD,)),
+        (ADD, 1, True, (ADD,)),
+        (ADD, 2, True, (ADD,)),
+        (REPLACE, 1, False, (REPLACE,)),
+        (REPLACE, 1, True, (REPLACE, ADD)),
+        (REPLACE, 2, False, (REPLACE, ADD)),
+        (REPLACE, 2, True, (REPLACE, ADD)),
+    ],
+)
+def test_a_record_can_come_or_go_unless_exactly_one_is_replaced(neighbours, records, drops, steps):
+    of = Adjacency(PrivacyUnit("person", records, neighbours), drops=drops)
+    assert (of.records, of.steps) == (records, steps)
+    assert of.by_cell == (neighbours is ADD)
+    assert of.fixes_size == (steps == (REPLACE,))
+
+
+def test_as_many_records_as_a_unit_may_have():
+    assert PrivacyUnit("person", MAX_RECORDS_PER_UNIT).cost_factor() == 10**24
+    with pytest.raises(SpecError, match="at most 10\\^12"):
+        PrivacyUnit("person", MAX_RECORDS_PER_UNIT + 1)
+
+
+@pytest.mark.parametrize("name", UNNAMED)
+def test_whatever_has_no_honest_name_is_refused(name):
+    with pytest.raises(SpecError, match="the privacy unit is named"):
+        PrivacyUnit(name)
+    with pytest.raises(SpecError, match="a data source needs a printable name"):
+        DataSource(name)
+    for names in ((name, COMPOSED), (COMPOSED, name)):
+        with pytest.raises(LedgerError, match="cannot name an account"):
+            Account(*names)
+
+
+@pytest.mark.parametrize("name", [COMPOSED, "two words", "a:b"])
+def test_an_honest_name_is_kept_as_it_is(name):
+    charged = account(DataSource(name), PrivacyUnit(name, 2))
+    assert charged == Account(name, f"one {name} (at most 2 records), add-or-remove-one")
+
+
+@pytest.mark.parametrize("said", ["drop", OutsideDomain.DROP])
+def test_records_outside_are_dropped_where_that_is_said(said):
+    source = DataSource(outside_domain=said)
+    assert source.outside_domain is OutsideDomain.DROP
+    assert source.drops
+    assert not DataSource().drops
+    with pytest.raises(SpecError, match="'refuse' or 'drop'; got 'keep'"):
+        DataSource(outside_domain="keep")
+
+
+@pytest.mark.parametrize("records", [0, -1, 2**62 + 1, True])
+def test_a_bound_on_records_is_a_whole_number_that_integers_hold(records):
+    for bound in (1, MAX_RECORDS, 2**62):
+        assert DataSource(max_records=bound).max_records == bound
+    with pytest.raises(SpecError, match="from 1 to 2\\^62"):
+        DataSource(max_records=records)
