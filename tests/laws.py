@@ -105,8 +105,9 @@ def check_plan(plan, gap=GAP):
     elif budget.pure is not None:
         assert budget.pure * (1 - Fraction(1, 2**30)) <= plan.exact_epsilon <= budget.pure
     else:
-        assert plan.exact_rho <= plan.exact_weighted_cost / 2 <= budget.as_rho()
-        assert float(plan.exact_weighted_cost / 2) == pytest.approx(float(budget.as_rho()), rel=1e-8)
+        assert plan.exact_rho <= plan.exact_weighted_cost / 2 <= budget.gaussian_rho
+        assert float(plan.exact_weighted_cost / 2) == pytest.approx(float(budget.gaussian_rho), rel=1e-8)
+        assert budget.epsilon is None or plan.epsilon(budget.delta) <= budget.epsilon * (1 + EXACT)
     assert plan.exact_rho == plan.exact_cost / 2
     assert Fraction(plan.rho) >= plan.exact_rho
     if plan.exact_epsilon is None:
@@ -315,7 +316,7 @@ def check_part(part):
     assert 0 < part.bound <= part.value
     assert part.certificate == part.mechanism.certificate(part)
     assert part.loss == part.design.loss(part.publication.adjacency)
-    assert not part.publication.budget or part.exact_weighted_cost / 2 <= part.publication.budget.as_rho()
+    assert not part.publication.budget or part.exact_weighted_cost / 2 <= part.publication.budget.gaussian_rho
     told = json.loads(json.dumps(part.document()))
     again = type(part).read(part.mechanism, part.publication, told)
     assert again.document() == told

@@ -153,7 +153,6 @@ def test_the_whole_path_for_people(run):
     for word in (
         "price      rho = ",
         "guaranteed",
-        "nominal",
         "proof      cost ",
         "otherwise  noise added to each number",
     ):
@@ -1438,7 +1437,7 @@ def test_the_whole_pure_path_for_programs(run, here, promised):
     assert (plan["privacy"], plan["goal"]) == ("pure", "fit-for-use")
     epsilon = Fraction(plan["epsilon_exact"])
     assert epsilon == made.exact_epsilon
-    assert plan["epsilon"] == plan["epsilon_nominal"] == made.epsilon()
+    assert plan["epsilon"] == made.epsilon()
     assert 0 <= plan["epsilon"] - float(epsilon) <= 1e-15
     assert plan["value"] == pytest.approx(float(epsilon) ** 2 / 2) == plan["rho"]
     assert plan["cost_squared"] == pytest.approx(float(epsilon) ** 2)
@@ -1492,7 +1491,7 @@ def test_the_whole_pure_path_for_people(run, here, promised):
     assert least < plan.epsilon()
     assert "is not known)" in out
     assert re.search(r"\notherwise  noise added to each number on its own would cost epsilon = \d", out)
-    for word in ("guaranteed", "nominal", "delta", "profile", "rho = 0.0000"):
+    for word in ("guaranteed", "delta", "profile", "rho = 0.0000"):
         assert word not in out
     code, out, _ = run("release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release")
     assert code == 0

@@ -1,6 +1,7 @@
 """Losses: what adds up, and how, whatever is charged."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -83,14 +84,15 @@ def test_pure_answers_add_their_epsilon(epsilons, by_cell):
     assert loss.rho == sum(epsilons) ** 2 / 2
     assert loss.profile is None
     assert Fraction(loss.epsilon_at(1e-6)) >= loss.epsilon
-    assert loss.epsilon_at(1e-6) == loss.nominal_epsilon_at(0.5)
+    assert loss.epsilon_at(1e-6) == loss.epsilon_at(0.5)
+    assert loss.delta_at(loss.epsilon_at(1e-6)) == 0 < loss.delta_at(float(loss.epsilon) / 2)
     assert loss.mu == privacy.pure_mu(loss.epsilon)
 
 
 @given(st.lists(positive, max_size=3), positive)
 def test_beside_gaussian_noise_each_epsilon_adds_half_its_square_to_rho(epsilons, rho):
     """And ε at δ is the less of two proven compositions."""
-    gaussian = Loss.of_cells((("a", 2),), [rho, Fraction(0)])
+    gaussian = Loss.of_cells((("a", 2),), [rho, Fraction(0)])  # of unknown lattices
     loss = sum((Loss.of_epsilon(e, by_cell=True) for e in epsilons), gaussian)
     implied = sum((e**2 / 2 for e in epsilons), Fraction(0))
     assert loss.epsilon is None
@@ -100,7 +102,6 @@ def test_beside_gaussian_noise_each_epsilon_adds_half_its_square_to_rho(epsilons
     apart = Fraction(privacy.zcdp_epsilon(rho, 1e-6)) + sum(epsilons)
     assert loss.epsilon_at(1e-6) <= joined
     assert loss.epsilon_at(1e-6) == joined or Fraction(loss.epsilon_at(1e-6)) >= apart
-    assert loss.nominal_epsilon_at(1e-6) <= loss.epsilon_at(1e-6) * (1 + 1e-9)
     assert loss.mu == pytest.approx(math.hypot(math.sqrt(2 * rho), *(privacy.pure_mu(e) for e in epsilons)))
 
 
@@ -108,19 +109,19 @@ def test_beside_gaussian_noise_each_epsilon_adds_half_its_square_to_rho(epsilons
 def test_a_budget_is_relative_to_its_cells(loss, shares):
     axes = (("a", 2), ("b", 3))
     table = np.array([Fraction(x) for x in shares], dtype=object).reshape(2, 3, 1)
-    assert loss.relative(axes, shares) == (everywhere(loss) / table).max()
-    assert loss.relative((), ()) == loss.rho
+    assert loss.relative(axes, shares).rho == (everywhere(loss) / table).max()
+    assert loss.relative((), ()) is loss
     with_epsilon = loss + Loss.of_epsilon(Fraction(1, 3), by_cell=True)
-    assert with_epsilon.relative(axes, (1.0,) * 6) == loss.dearest + Fraction(1, 18)
-    assert with_epsilon.relative(axes, shares) == ((everywhere(loss) + Fraction(1, 18)) / table).max()
-    assert Loss.of_epsilon(Fraction(1), by_cell=True).relative((("a", 2),), (1.0, 0.5)) == 1
+    assert with_epsilon.relative(axes, (1.0,) * 6).rho == loss.dearest + Fraction(1, 18)
+    assert with_epsilon.relative(axes, shares).rho == ((everywhere(loss) + Fraction(1, 18)) / table).max()
+    assert Loss.of_epsilon(Fraction(1), by_cell=True).relative((("a", 2),), (1.0, 0.5)).rho == 1
     with pytest.raises(PlanError, match="relative budget is 0"):
         with_epsilon.relative((("a", 2),), (0.0, 1.0))
 
 
 def test_records_with_no_budget_may_not_be_measured():
     loss = Loss.of_cells((("a", 2),), [Fraction(1), Fraction(0)])
-    assert loss.relative((("a", 2),), (1.0, 0.0)) == 1
+    assert loss.relative((("a", 2),), (1.0, 0.0)).rho == 1
     with pytest.raises(PlanError, match="relative budget is 0"):
         loss.relative((("a", 2),), (0.0, 1.0))
 
@@ -140,6 +141,32 @@ def test_too_many_joint_cells_cost_what_the_dearest_do(monkeypatch):
     assert (a + b).axes == as_many.profile.axes == as_many.axes  # as many as may be
 
 
+def test_the_coarsest_lattice_counts():
+    """Of one that is not known, only ρ is claimed."""
+    fine, finer = (Loss.concentrated(Fraction(1, 32), Fraction(1, 4**n)) for n in (5, 10))
+    unknown, pure = Loss.of_cells((), [Fraction(1, 32)]), Loss.of_epsilon(Fraction(1, 4), by_cell=False)
+    assert (fine + finer).precision == (finer + fine + pure).precision == fine.precision
+    assert (fine + unknown).precision == 1
+    assert finer.relative((), ()).precision == finer.precision
+    assert finer.relative((("a", 1),), (0.5,)).precision == finer.precision
+    assert (finer + pure).relative((("a", 1),), (0.5,)).precision == 1
+    assert (fine + unknown).epsilon_at(1e-6) == privacy.zcdp_epsilon(Fraction(1, 16), 1e-6)
+    assert (fine + finer).epsilon_at(1e-6) < 0.95 * privacy.zcdp_epsilon(Fraction(1, 16), 1e-6)
+    assert Loss.nothing().epsilon_at(1e-6) == Loss.nothing().delta_at(0.0) == 0
+
+
+def test_what_is_pure_is_put_on_the_curve_or_added_to_it():
+    """Many small answers compose on the curve; one beside much noise is added. δ at ε says the same."""
+    gaussian = Loss.concentrated(Fraction(1, 32), Fraction(1, 2**20))
+    for each, count in ((Fraction(1, 50), 20), (Fraction(3), 1)):
+        loss = sum((Loss.of_epsilon(each, by_cell=False) for _ in range(count)), gaussian)
+        curve = math.hypot(0.25, *[privacy.pure_mu(each)] * count)
+        joined, apart = privacy.gaussian_epsilon(curve, 1e-6), privacy.gaussian_epsilon(0.25, 1e-6) + count * each
+        assert (joined < apart) == (count > 1)
+        assert loss.epsilon_at(1e-6) == pytest.approx(min(joined, apart), rel=1e-5)
+        assert loss.delta_at(loss.epsilon_at(1e-6)) == pytest.approx(1e-6, rel=1e-6)
+
+
 def test_axes_may_be_named_anew():
     loss = Loss.of_cells((("a", 2),), [Fraction(1), Fraction(2)])
     assert loss.named({"a": "a:1f", "b": "x"}).axes == (("a:1f", 2),)
@@ -153,7 +180,7 @@ def test_axes_may_be_named_anew():
         (lambda: Loss.of_epsilon(float("nan"), by_cell=True), "Fraction"),
         (lambda: Loss.of_cells((("a", 2),), [Fraction(1)]), "one cost for each"),
         (lambda: Loss.of_cells((("a", 1), ("a", 1)), [Fraction(1)]), "each axis once"),
-        (lambda: Loss((("a", 1),), (Fraction(1),), (), by_cell=False), "nothing is known of cells"),
+        (lambda: replace(Loss.concentrated(Fraction(1)), axes=(("a", 1),)), "nothing is known of cells"),
         (lambda: Loss.of_cells((("a", 1),), [Fraction(1)]) + Loss.of_cells((("a", 2),), [Fraction(1)] * 2), "sizes"),
     ],
 )

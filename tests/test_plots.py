@@ -83,17 +83,14 @@ def test_privacy_is_drawn_at_the_publication_s_delta():
     plan = fn.plan(zoo.crossed(), delta=1e-7, unit=fn.PrivacyUnit("person", 2))
     (axes,) = plots.privacy_figure(plan).axes
     curve = what_if.privacy_curve(plan)
-    sure, hoped, here, *marks = axes.get_lines()
-    assert np.array_equal(sure.get_xydata(), np.column_stack([curve.delta, curve.guaranteed]))
-    assert np.array_equal(hoped.get_xydata(), np.column_stack([curve.delta, curve.nominal]))
+    line, here, *marks = axes.get_lines()
+    assert np.array_equal(line.get_xydata(), np.column_stack([curve.delta, curve.epsilon]))
     assert set(here.get_xdata()) == {1e-7}
     at = [m.get_xydata().tolist() for m in marks]
-    assert at == [[[1e-7, plan.epsilon()]], [[1e-7, plan.epsilon(nominal=True)]]]
+    assert at == [[[1e-7, plan.epsilon()]]]
     assert (axes.get_xscale(), axes.get_yscale(), axes.get_ylim()[0]) == ("log", "linear", 0)
     assert legend(axes)[0] == f"guaranteed: ε = {plan.epsilon():.3g} at δ = 1e-07"
-    assert legend(axes)[1].startswith(f"nominal: ε = {plan.epsilon(nominal=True):.3g}")
     assert "one person (at most 2 records)" in " ".join(texts(axes))
-    assert sure.get_linestyle() != hoped.get_linestyle()
 
 
 def test_a_report_shows_the_dearest_tables_and_counts_its_plans():

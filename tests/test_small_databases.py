@@ -118,7 +118,7 @@ def test_row_space_refuses_sectors_and_large_domains():
 @pytest.mark.parametrize("region", ["at-most", "exactly"])
 def test_plans_are_certified_spend_the_budget_and_are_read_back(name, region, tmp_path):
     plan = planned(name, region=region)
-    allowed = BUDGET.as_rho()
+    allowed = BUDGET.gaussian_rho
     assert allowed * (1 - Fraction(1, 10**6)) <= plan.exact_rho <= allowed
     assert plan.bound <= plan.value <= plan.bound * (1 + 1e-6)
     # the sensitivity of the very integers: no column moves the noise by more than the exact price says
@@ -591,5 +591,5 @@ def test_finite_questions_stand_beside_a_small_database():
     query = FiniteQuery.sum("o in all", "o", people=SIZE, epsilon=1)
     plan = fn.plan(mixed(), budget=BUDGET, small=SmallDatabase(SIZE, index=3, temperature=0.0), finite=[query])
     assert plan.finite[0].graph.n == 5 * SIZE + 1
-    assert plan.exact_rho > BUDGET.as_rho()
+    assert plan.exact_rho > BUDGET.gaussian_rho
     assert Plan.from_json(plan.to_json()).hash == plan.hash

@@ -22,6 +22,7 @@ from fitnoise.errors import BudgetExceeded, ReleaseError
 from fitnoise.kernel import noise
 from fitnoise.planning.plan import Plan
 from fitnoise.reading import release as releases
+from fitnoise.reading.description import describe
 from fitnoise.reading.files import engine, read_parquet, write_parquet
 from laws import check_plan, released
 
@@ -207,6 +208,7 @@ def test_a_release_that_names_no_entry_is_found_by_its_plan(folder, tmp_path):
     def earlier(document):
         del document["ledger"]
         document["fitnoise_release"] = 2
+        document["charge"] = describe(PLAN, (), None)["charge"]
 
     rewritten(folder, earlier)
     assert failing(folder) == {}

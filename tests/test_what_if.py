@@ -328,12 +328,10 @@ def test_privacy_curves_are_the_plan_s_own_epsilons(delta):
     assert delta in curve.delta
     assert ((curve.delta > 0) & (curve.delta < 1)).all()
     assert (np.diff(curve.delta) > 0).all()
-    assert (np.diff(curve.guaranteed) <= 0).all()
-    assert (curve.nominal <= curve.guaranteed).all()
-    assert curve.guaranteed[curve.delta == delta] == plan.epsilon()
-    assert curve.nominal[curve.delta == delta] == plan.epsilon(nominal=True)
+    assert (np.diff(curve.epsilon) <= 0).all()
+    assert curve.epsilon[curve.delta == delta] == plan.epsilon()
     few = what_if.privacy_curve(plan, [1e-5, 1e-9])
-    assert few.guaranteed.tolist() == [plan.epsilon(1e-5), plan.epsilon(1e-9)]
+    assert few.epsilon.tolist() == [plan.epsilon(1e-5), plan.epsilon(1e-9)]
 
 
 @pytest.mark.parametrize("deltas", [[], [0], [1], [math.nan], [[0.1]], 0.1, ["a"], [True]])

@@ -90,7 +90,7 @@ def cost_curve(sweeps: Sequence[Sweep]) -> Figure:
 
 
 def privacy_figure(plan: Plan) -> Figure:
-    """ε of a plan against δ on a logarithmic axis, guaranteed and nominal; the publication's δ is marked.
+    """ε of a plan against δ on a logarithmic axis; the publication's δ is marked.
 
     Raises:
         ReleaseError: Matplotlib is not installed.
@@ -256,23 +256,17 @@ def _draw_costs(axes: Axes, sweeps: Sequence[Sweep]) -> None:
 def _draw_privacy(axes: Axes, plan: Plan) -> None:
     curve = privacy_curve(plan)
     delta, unit = plan.publication.delta, plan.publication.unit
-    (sure,) = axes.plot(curve.delta, curve.guaranteed, color=COLOURS[0], linestyle="-")
-    (hoped,) = axes.plot(curve.delta, curve.nominal, color=COLOURS[1], linestyle="--")
+    (line,) = axes.plot(curve.delta, curve.epsilon, color=COLOURS[0], linestyle="-")
     here = axes.axvline(delta, color="#333333", linestyle=":", linewidth=1.4)
     axes.plot([delta], [plan.epsilon()], color=COLOURS[0], marker="o", markersize=8)
-    axes.plot([delta], [plan.epsilon(nominal=True)], color=COLOURS[1], marker="s", markersize=8)
     axes.set_xscale("log")
-    axes.set_ylim(bottom=0, top=1.05 * float(curve.guaranteed.max()))
+    axes.set_ylim(bottom=0, top=1.05 * float(curve.epsilon.max()))
     axes.set_title("What the plan promises")
     _subtitle(axes, f"ρ = {plan.rho:.4g}, for {_short(unit.describe(), 60)}")
     axes.set_xlabel("δ (a probability)")
     axes.set_ylabel("ε (privacy loss, natural logarithm of odds)")
-    names = [
-        f"guaranteed: ε = {plan.epsilon():.3g} at δ = {delta:g}",
-        f"nominal: ε = {plan.epsilon(nominal=True):.3g}, of continuous noise",
-        "δ of the publication",
-    ]
-    _legend(axes, [sure, hoped, here], names)
+    names = [f"guaranteed: ε = {plan.epsilon():.3g} at δ = {delta:g}", "δ of the publication"]
+    _legend(axes, [line, here], names)
 
 
 def _ticks(axis: Axis, values: Sequence[float]) -> None:

@@ -3,14 +3,15 @@
 A :class:`Loss` is computed by a design from its integers, added up over the designs of a release, and charged. Two
 kinds of promises are kept apart in it, and each is as strong as it was proven: ρ-zCDP of Gaussian noise, cell by cell
 where neighbours add or remove a record (:mod:`fitnoise.kernel.profiles`), and pure ε. Pure promises imply concentrated
-ones: ε-differential privacy is ε²/2-zCDP (Bun and Steinke 2016, Proposition 1.4), and ρ adds.
+ones: ε-differential privacy is ε²/2-zCDP (Bun and Steinke 2016, Proposition 1.4), and ρ adds. Of Gaussian noise on a
+fine lattice the curve of continuous noise is known as well (docs/exact_curve.md).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self, final
@@ -25,6 +26,9 @@ from fitnoise.kernel.profiles import Profile
 PROFILE_CELLS = 4096
 """Structured cells up to which the ledger keeps what each costs (about 80 kB); beyond, the largest stands for all."""
 
+_BOUNDLESS = 1e100
+"""μ′ of which nothing is claimed."""
+
 Axes = tuple[tuple[str, int], ...]
 """Attributes by whose joint cells something is told, each with its number of values."""
 
@@ -37,6 +41,8 @@ class Loss:
     axes: the attributes by whose joint cells the cost is known, no name twice.
     costs: ρ of what is not pure, of a unit of which all records lie in that cell; C order, length Π sizes.
     pure: ε of every answer that is purely differentially private, in increasing order.
+    precision: the largest 1/σ² of the Gaussian noise, all of which is discrete and on integers; 0 where there is none,
+        and 1 where nothing is known of it: then nothing but ρ is claimed.
     by_cell: whether a unit with records in several cells pays no more than the dearest of them: so where neighbours add
         or remove a record. Otherwise `costs` is one number, and says nothing of cells.
 
@@ -59,9 +65,10 @@ class Loss:
     costs: tuple[Fraction, ...]
     pure: tuple[Fraction, ...]
     by_cell: bool
+    precision: Fraction
 
     def __post_init__(self) -> None:
-        if not all(isinstance(x, Fraction) and x >= 0 for x in (*self.costs, *self.pure)):
+        if not all(isinstance(x, Fraction) and x >= 0 for x in (*self.costs, *self.pure, self.precision)):
             raise _error("a cost must be a Fraction of at least 0: a cost not known exactly is infinite")
         if len({name for name, _ in self.axes}) != len(self.axes) or (self.axes and not self.by_cell):
             raise _error("a loss names each axis once, and has none where nothing is known of cells")
@@ -71,32 +78,34 @@ class Loss:
     @classmethod
     def nothing(cls) -> Self:
         """What is free."""
-        return cls((), (Fraction(0),), (), by_cell=True)
+        return cls((), (Fraction(0),), (), by_cell=True, precision=Fraction(0))
 
     @classmethod
-    def concentrated(cls, rho: Fraction) -> Self:
-        """ρ-zCDP, and nothing is known of cells."""
-        return cls((), (rho,), (), by_cell=False)
+    def concentrated(cls, rho: Fraction, precision: Fraction = Fraction(1)) -> Self:
+        """ρ-zCDP, and nothing is known of cells. precision: of noise that is discrete Gaussian, the largest 1/σ²."""
+        return cls((), (rho,), (), by_cell=False, precision=precision)
 
     @classmethod
-    def of_cells(cls, axes: Axes, costs: Iterable[Fraction]) -> Self:
-        """ρ-zCDP for neighbours that add or remove a record, by the cell it lies in."""
-        return cls(tuple(axes), tuple(costs), (), by_cell=True)
+    def of_cells(cls, axes: Axes, costs: Iterable[Fraction], precision: Fraction = Fraction(1)) -> Self:
+        """ρ-zCDP for neighbours that add or remove a record, by the cell it lies in. precision: likewise."""
+        return cls(tuple(axes), tuple(costs), (), by_cell=True, precision=precision)
 
     @classmethod
     def of_epsilon(cls, epsilon: Fraction, *, by_cell: bool) -> Self:
         """Pure ε-differential privacy, the same for all records. by_cell: neighbours add or remove one."""
-        return cls((), (Fraction(0),), (epsilon,), by_cell=by_cell)
+        return cls((), (Fraction(0),), (epsilon,), by_cell=by_cell, precision=Fraction(0))
 
     def __add__(self, other: Loss) -> Loss:
-        pure = tuple(sorted(self.pure + other.pure))
-        if not (self.by_cell and other.by_cell):
-            return Loss((), (self.dearest + other.dearest,), pure, by_cell=False)
-        axes = _union(self.axes, other.axes)
-        if set(axes) not in (set(self.axes), set(other.axes)) and _cells(axes) > PROFILE_CELLS:
-            return Loss((), (self.dearest + other.dearest,), pure, by_cell=True)
-        together = np.add(_spread(self.axes, self.costs, axes), _spread(other.axes, other.costs, axes), dtype=object)
-        return Loss(axes, tuple(np.ravel(together).tolist()), pure, by_cell=True)
+        by_cell = self.by_cell and other.by_cell
+        axes = _union(self.axes, other.axes) if by_cell else ()
+        costs: tuple[Fraction, ...] = (self.dearest + other.dearest,)
+        if by_cell and (set(axes) in (set(self.axes), set(other.axes)) or _cells(axes) <= PROFILE_CELLS):
+            own, more = _spread(self.axes, self.costs, axes), _spread(other.axes, other.costs, axes)
+            costs = tuple(np.ravel(np.add(own, more, dtype=object)).tolist())
+        else:
+            axes = ()
+        pure, precision = tuple(sorted(self.pure + other.pure)), max(self.precision, other.precision)
+        return Loss(axes, costs, pure, by_cell=by_cell, precision=precision)
 
     @cached_property
     def dearest(self) -> Fraction:
@@ -132,10 +141,10 @@ class Loss:
 
     def named(self, keys: dict[str, str]) -> Loss:
         """The same, its axes under other names: what stands for an attribute's whole definition, in a ledger."""
-        return Loss(tuple((keys[name], n) for name, n in self.axes), self.costs, self.pure, by_cell=self.by_cell)
+        return replace(self, axes=tuple((keys[name], n) for name, n in self.axes))
 
-    def relative(self, axes: Axes, shares: Sequence[float]) -> Fraction:
-        """Max over cells of ρ/r, for relative budgets r ≤ 1 of the joint cells of some axes, in C order; or ρ.
+    def relative(self, axes: Axes, shares: Sequence[float]) -> Loss:
+        """Max over cells of ρ/r, for relative budgets r ≤ 1 of the joint cells of some axes, in C order; or the same.
 
         What is pure costs its ρ in every cell.
 
@@ -143,7 +152,7 @@ class Loss:
             PlanError: something is measured of records whose budget is 0.
         """
         if not axes:
-            return self.rho
+            return self
         union = _union(self.axes, axes)
         shape = [n for _, n in union]
         pure = self.rho - self.dearest
@@ -152,26 +161,44 @@ class Loss:
         allowed = np.broadcast_to(_spread(axes, tuple(map(Fraction, shares)), union), shape).ravel().tolist()
         if any(cost > 0 and share == 0 for cost, share in zip(spent, allowed, strict=True)):
             raise PlanError("the strategy measures records whose relative budget is 0.")
-        return max((Fraction(x / r) for x, r in zip(spent, allowed, strict=True) if r > 0), default=Fraction(0))
+        worst = max((Fraction(x / r) for x, r in zip(spent, allowed, strict=True) if r > 0), default=Fraction(0))
+        return Loss.concentrated(worst, Fraction(1) if self.pure else self.precision)
 
     # --- as ε at a δ, and as μ --------------------------------------------------------------------------
 
     def epsilon_at(self, delta: float) -> float:
-        """ε at δ, guaranteed for the discrete noise used: by the optimal conversion of ρ, or with every ε added apart.
+        """ε at δ: guaranteed, for the noise that is used.
 
-        Whichever is less: both are proven.
+        Where all is pure the sum of ε, whatever δ. Otherwise the least of what is proven: by the curve of continuous
+        Gaussian noise (where the lattices are fine) or by the conversion of ρ-zCDP, of everything together or of what
+        is not pure with every ε added.
         """
-        return self._least(privacy.zcdp_epsilon(self.rho, delta), privacy.zcdp_epsilon(self.dearest, delta))
-
-    def nominal_epsilon_at(self, delta: float) -> float:
-        """ε at δ by the exact curve of continuous Gaussian noise: smaller, to compare with other tools."""
-        own = privacy.gaussian_epsilon(privacy.mu(2 * self.dearest), delta)
-        return self._least(privacy.gaussian_epsilon(self.mu, delta), own)
-
-    def _least(self, joined: float, own: float) -> float:
         if self.epsilon is not None:
             return rounded_up(self.epsilon)
+        own = min(privacy.zcdp_epsilon(self.dearest, delta), privacy.lattice_epsilon(self._smoothed, delta))
+        joined = min(privacy.zcdp_epsilon(self.rho, delta), privacy.lattice_epsilon(self._smoothed_all, delta))
         return min(joined, rounded_up(Fraction(own) + sum(self.pure, Fraction(0))))
+
+    def delta_at(self, epsilon: float) -> float:
+        """δ at ε: guaranteed likewise. 0 where all is pure and no dearer."""
+        rest = Fraction(epsilon) - sum(self.pure, Fraction(0))
+        joined = min(privacy.zcdp_delta(self.rho, epsilon), privacy.lattice_delta(self._smoothed_all, epsilon))
+        if rest < 0:
+            return joined
+        below = math.nextafter(float(rest), 0.0) if Fraction(float(rest)) > rest else float(rest)
+        return min(joined, privacy.zcdp_delta(self.dearest, below), privacy.lattice_delta(self._smoothed, below))
+
+    @cached_property
+    def _smoothed(self) -> float:
+        """μ′ of what is not pure, rounded up; beyond all bounds where nothing is known of its lattices."""
+        cost = privacy.smoothed_cost(2 * self.dearest, self.precision)
+        return _BOUNDLESS if cost is None else min(_BOUNDLESS, math.nextafter(privacy.mu(cost), math.inf))
+
+    @cached_property
+    def _smoothed_all(self) -> float:
+        """The same with what every ε implies: an ε-private answer is μ-Gaussian-private, and μ² add."""
+        implied = (privacy.pure_mu(e) for e in self.pure)
+        return min(_BOUNDLESS, math.hypot(self._smoothed, *implied) * (1 + 1e-11)) if self.pure else self._smoothed
 
     @property
     def mu(self) -> float:

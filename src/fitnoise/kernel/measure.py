@@ -72,10 +72,10 @@ def measure(
         )
     if order.loss.rho <= 0:
         raise PlanError("a strategy that measures something costs something; this one claims to be free.")
-    for what, spent, limit in order.against_limits():
-        if spent > limit:
+    for limit, loss in order.against_limits():
+        if not limit.allows(loss):
             raise CapExceeded(
-                f"the plan costs more than the {what} it declares. Nothing was read and nothing was charged."
+                f"the plan costs more than the {limit.what} it declares. Nothing was read and nothing was charged."
             )
     if order.beside and order.loss.profile is None:
         raise PlanError(

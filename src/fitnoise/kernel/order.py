@@ -22,8 +22,9 @@ from fitnoise.kernel.units import Account, Adjacency, DataSource, PrivacyUnit, a
 class Limit:
     """What some or all designs may cost together.
 
-    what: "cap" or "budget". rho: at most this. designs: which of the order's; None for all. axes, shares: relative
-    budgets of the joint cells of some attributes, in C order; without any, all cells have the same.
+    what: "cap" or "budget". rho: at most this, or, where `at` is given, what stays within it whatever the noise.
+    designs: which of the order's; None for all. axes, shares: relative budgets of the joint cells of some attributes,
+    in C order; without any, all cells have the same. at: (ε, δ), kept by a larger ρ where Gaussian noise is fine.
     """
 
     what: str
@@ -31,6 +32,16 @@ class Limit:
     designs: tuple[int, ...] | None = None
     axes: Axes = ()
     shares: tuple[float, ...] = ()
+    at: tuple[float, float] | None = None
+
+    def counted(self, loss: Loss) -> Loss:
+        """What a loss counts, relative to the budgets of cells."""
+        return loss.relative(self.axes, self.shares)
+
+    def allows(self, loss: Loss) -> bool:
+        """Whether a loss is within it."""
+        counts = self.counted(loss)
+        return counts.rho <= self.rho or (self.at is not None and counts.delta_at(self.at[0]) <= self.at[1])
 
 
 @final
@@ -108,12 +119,11 @@ class Order:
         """What all of it costs one protected unit, exact."""
         return sum(self.losses, Loss.nothing())
 
-    def against_limits(self) -> Iterator[tuple[str, Fraction, Fraction]]:
-        """(what, ρ that counts, ρ allowed) for every limit."""
+    def against_limits(self) -> Iterator[tuple[Limit, Loss]]:
+        """Every limit, with the loss that it is about."""
         for limit in self.limits:
             over = range(len(self.losses)) if limit.designs is None else limit.designs
-            spent = sum((self.losses[i] for i in over), Loss.nothing())
-            yield limit.what, spent.relative(limit.axes, limit.shares), limit.rho
+            yield limit, sum((self.losses[i] for i in over), Loss.nothing())
 
     def charged(self) -> Loss:
         """The loss as a ledger keeps it: every axis named by its attribute's whole definition."""

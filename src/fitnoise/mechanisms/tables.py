@@ -98,7 +98,7 @@ class TablePart(Part):
         if budget is None:
             return ()
         axes, shares = ((), ()) if budgets is None else budgets.shares(self.publication.workload.domain)
-        return (Limit("budget", budget.as_rho(), (place,), axes, shares),)
+        return (budget.limit("budget", (place,), axes, shares),)
 
     @cached_property
     def loss(self) -> Loss:

@@ -276,7 +276,7 @@ _CALLED = {Privacy.PURE: "pure noise", Privacy.ZCDP: "Gaussian noise at delta = 
 def _fits(made: Plan | TablePart) -> bool:
     """Whether the plan costs at most its cap."""
     cap = made.publication.cap
-    return cap is None or made.exact_rho <= cap.as_rho()
+    return cap is None or cap.limit("cap").allows(made.loss)
 
 
 def _pure(asked: Publication) -> Publication:

@@ -19,7 +19,7 @@ from fitnoise.errors import FitnoiseError, PlanError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.questions import Mechanism
 from fitnoise.kernel.losses import Loss, rounded_up
-from fitnoise.kernel.order import Limit, Order
+from fitnoise.kernel.order import Order
 from fitnoise.mechanisms._base import Estimation, Part
 from fitnoise.mechanisms.documents import disagreements
 from fitnoise.mechanisms.finite.part import AnswerPart
@@ -169,7 +169,7 @@ class Plan:
     def order(self) -> Order:
         """What measuring is told: the designs, for whom, and under which limits."""
         asked = self.publication
-        caps = () if asked.cap is None else (Limit("cap", asked.cap.as_rho()),)
+        caps = () if asked.cap is None else (asked.cap.limit("cap"),)
         return Order(
             domain=asked.domain,
             source=asked.source,
@@ -220,22 +220,20 @@ class Plan:
 
     @property
     def mu(self) -> float:
-        """μ = Δ, of the Gaussian mechanism this one imitates on the integers; of a pure plan, what its ε implies.
+        """μ = Δ, of the continuous Gaussian mechanism as private as this one; of a pure plan, what its ε implies.
 
         Finite answers add what their ε implies: the root of the sum of squares.
         """
         return self.loss.mu
 
-    def epsilon(self, delta: float | None = None, *, nominal: bool = False) -> float:
-        """ε at δ (default: the publication's).
+    def epsilon(self, delta: float | None = None) -> float:
+        """ε at δ (default: the publication's), guaranteed for the discrete noise that is used, rounded up.
 
-        Guaranteed: from ρ-zCDP by the optimal conversion, valid for the discrete noise actually used. Nominal: the
-        exact curve of continuous Gaussian noise with the same covariance, smaller, to compare with other tools. Of a
-        pure plan both are its ε, whatever δ. The ε of finite answers is added to that of the tables, or their ρ is,
-        whichever gives less: both are proven.
+        By the exact curve of Gaussian noise, which holds for lattices as fine as those of plans (docs/exact_curve.md),
+        or by the optimal conversion of ρ-zCDP, whichever is less. Of a pure plan its ε, whatever δ. What finite
+        answers cost is put on the curve, or their ρ or ε is added, whichever gives less: all are proven.
         """
-        at = self.publication.delta if delta is None else delta
-        return self.loss.nominal_epsilon_at(at) if nominal else self.loss.epsilon_at(at)
+        return self.loss.epsilon_at(self.publication.delta if delta is None else delta)
 
     @property
     def profile(self) -> Floats:

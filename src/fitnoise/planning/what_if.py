@@ -87,11 +87,10 @@ class Sweep:
 
 
 class PrivacyCurve(NamedTuple):
-    """δ, guaranteed ε and nominal ε (see :meth:`Plan.epsilon`), three arrays of one length."""
+    """δ and ε (see :meth:`Plan.epsilon`), two arrays of one length."""
 
     delta: Floats
-    guaranteed: Floats
-    nominal: Floats
+    epsilon: Floats
 
 
 def scaled(publication: Publication, factors: Mapping[str, float]) -> Publication:
@@ -225,7 +224,7 @@ def sweeps(
 
 
 def privacy_curve(plan: Plan, deltas: ArrayLike | None = None) -> PrivacyCurve:
-    """ε of a plan at many δ, guaranteed and nominal.
+    """ε of a plan at many δ.
 
     Args:
         plan: the plan.
@@ -236,7 +235,7 @@ def privacy_curve(plan: Plan, deltas: ArrayLike | None = None) -> PrivacyCurve:
         SpecError: deltas that are none, or not strictly between 0 and 1.
 
     **Guarantees**
-        * each ε is what :meth:`Plan.epsilon` says at that δ; nominal ≤ guaranteed.
+        * each ε is what :meth:`Plan.epsilon` says at that δ.
     """
     if deltas is None:
         own = plan.publication.delta
@@ -247,9 +246,7 @@ def privacy_curve(plan: Plan, deltas: ArrayLike | None = None) -> PrivacyCurve:
         if delta.ndim != 1 or delta.dtype.kind not in "iuf" or not delta.size or not ((delta > 0) & (delta < 1)).all():
             raise SpecError("deltas are a list of numbers strictly between 0 and 1, such as [1e-9, 1e-6].")
         delta = delta.astype(np.float64)
-    guaranteed = [plan.epsilon(float(d)) for d in delta]
-    nominal = [plan.epsilon(float(d), nominal=True) for d in delta]
-    return PrivacyCurve(delta, np.array(guaranteed), np.array(nominal))
+    return PrivacyCurve(delta, np.array([plan.epsilon(float(d)) for d in delta]))
 
 
 @dataclass

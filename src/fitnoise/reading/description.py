@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from importlib import metadata
 from typing import Any, Self, final
 
 from fitnoise.errors import ReleaseError
+from fitnoise.kernel import privacy
+from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.mechanisms.summaries import FiniteSummary
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
@@ -18,7 +21,8 @@ FORMAT = 3
 """Version of the release directory."""
 
 UNNAMED = 2
-"""The version before, which names no entry of a ledger; still that of a release whose entry is not known."""
+"""The version before, which names no entry of a ledger, and whose ε at δ is that of ρ-zCDP; still that of a release
+whose entry is not known."""
 
 
 @final
@@ -84,8 +88,7 @@ def describe(plan: Plan, written: Sequence[str], entry: EntryReference | None = 
             **({} if plan.exact_epsilon is None else {"pure_epsilon": str(plan.exact_epsilon)}),
             "mu": plan.mu,
             "delta": publication.delta,
-            "epsilon": plan.epsilon(),
-            "epsilon_nominal": plan.epsilon(nominal=True),
+            **({"epsilon": plan.epsilon()} if entry is not None else _before(plan.loss, publication.delta)),
             "source": publication.source.name,
             "privacy_unit": unit.describe(),
         },
@@ -109,6 +112,20 @@ def describe(plan: Plan, written: Sequence[str], entry: EntryReference | None = 
         **_said(plan, [p.mechanism.words(p) for p in plan.groups], "values"),
         "spec": Spec.of(publication).document(),
         "versions": {name: metadata.version(name) for name in ("fitnoise", "numpy", "duckdb")},
+    }
+
+
+def _before(loss: Loss, delta: float) -> dict[str, float]:
+    """ε at δ as the format before says it: by the conversion of ρ-zCDP, and *nominal*, as of continuous noise."""
+
+    def least(joined: float, apart: float) -> float:
+        summed = rounded_up(Fraction(apart) + sum(loss.pure, Fraction(0)))
+        return min(joined, summed) if loss.dearest else summed
+
+    own = privacy.gaussian_epsilon(privacy.mu(2 * loss.dearest), delta)
+    return {
+        "epsilon": least(privacy.zcdp_epsilon(loss.rho, delta), privacy.zcdp_epsilon(loss.dearest, delta)),
+        "epsilon_nominal": least(privacy.gaussian_epsilon(loss.mu, delta), own),
     }
 
 

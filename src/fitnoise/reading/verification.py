@@ -250,11 +250,12 @@ def _told_targets(part: TablePart) -> str:
 
 
 def _check_price(plan: Plan) -> str | None:
-    for what, spent, limit in plan.order.against_limits():
-        if spent > limit:
-            return f"rho = {float(spent):.9g} exceeds the {what} {float(limit):.9g}"
-        if what == "budget" and spent < limit * (1 - Fraction(1, 10**6)):
-            return f"rho = {float(spent):.9g} leaves a part of the budget {float(limit):.9g} unspent"
+    for limit, loss in plan.order.against_limits():
+        spent = limit.counted(loss).rho
+        if not limit.allows(loss):
+            return f"rho = {float(spent):.9g} exceeds the {limit.what} {float(limit.rho):.9g}"
+        if limit.what == "budget" and spent < limit.rho * (1 - Fraction(1, 10**6)):
+            return f"rho = {float(spent):.9g} leaves a part of the budget {float(limit.rho):.9g} unspent"
     return None
 
 

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import SpecError
+from fitnoise.kernel import privacy
 from fitnoise.kernel.checks import is_plain, is_real
 from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.losses import Axes
-from fitnoise.kernel.privacy import zcdp_rho
+from fitnoise.kernel.order import Limit
 from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, Privacy, PrivacyUnit, Region
 from fitnoise.request.workloads import Workload, exchangeable_attributes
 
@@ -38,7 +39,7 @@ class Budget:
     Args:
         rho: zCDP, exact when given as a Fraction or an integer; a float is taken as the binary fraction it is.
         mu: Gaussian differential privacy; ρ = μ²/2.
-        epsilon: guaranteed ε at `delta`; ρ is the largest whose optimal conversion stays within it.
+        epsilon: guaranteed ε at `delta`: what is proven for the noise that is used stays within it.
         delta: with `epsilon`, and only with it; an ε without δ is pure: only plans that promise pure ε can keep it.
 
     Raises:
@@ -74,7 +75,7 @@ class Budget:
         return Fraction(self.epsilon) if self.epsilon is not None and self.delta is None else None
 
     def as_rho(self) -> Fraction:
-        """The largest ρ allowed, exact; of a pure ε, the ρ = ε²/2 that follows from it."""
+        """The largest ρ allowed whatever the noise, exact; of a pure ε, the ρ = ε²/2 that follows from it."""
         if self.rho is not None:
             return self.rho
         if self.mu is not None:
@@ -83,7 +84,22 @@ class Budget:
             return self.pure**2 / 2
         if self.epsilon is None or self.delta is None:  # excluded on construction
             raise SpecError("a cost is said in one of rho, mu and epsilon.")
-        return Fraction(zcdp_rho(float(self.epsilon), self.delta))
+        return Fraction(privacy.zcdp_rho(float(self.epsilon), self.delta))
+
+    @property
+    def gaussian_rho(self) -> Fraction:
+        """The largest ρ allowed of Gaussian noise as plans have it, exact: of lattices with σ ≥ 2¹⁰."""
+        if self.epsilon is None or self.delta is None:
+            return self.as_rho()
+        mu = Fraction(privacy.lattice_mu(float(self.epsilon), self.delta))
+        return max(self.as_rho(), mu**2 / 2 * (1 - 4 * privacy.FINEST))
+
+    def limit(
+        self, what: str, designs: tuple[int, ...] | None = None, axes: Axes = (), shares: tuple[float, ...] = ()
+    ) -> Limit:
+        """As the kernel holds designs against it (:class:`Limit`)."""
+        at = None if self.epsilon is None or self.delta is None else (float(self.epsilon), self.delta)
+        return Limit(what, self.as_rho(), designs, axes, shares, at)
 
 
 class Goal(StrEnum):

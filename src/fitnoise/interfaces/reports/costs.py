@@ -31,7 +31,7 @@ class Said:
 _CONCENTRATED = Said(
     whole=(
         "rho = {rho}   mu = {mu}   for {privacy_unit}",
-        "epsilon = {epsilon} guaranteed, {epsilon_nominal} nominal, at delta = {delta}",
+        "epsilon = {epsilon} at delta = {delta}, guaranteed",
     ),
     brief="rho = {rho}",
     charged="rho = {rho}",

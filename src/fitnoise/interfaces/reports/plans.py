@@ -136,7 +136,6 @@ def _price(plan: Plan) -> Section:
         Value("mu", plan.mu, Kind.FINE),
         Value("delta", publication.delta, Kind.NUMBER),
         Value("epsilon", plan.epsilon(), words.epsilon),
-        Value("epsilon_nominal", plan.epsilon(nominal=True), words.epsilon),
         words.pure[0],
         Value("questions", len(plan.finite), Kind.COUNT, spoken=True),
         Value("paid", float(paid), Kind.NUMBER, spoken=True),

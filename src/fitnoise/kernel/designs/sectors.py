@@ -407,10 +407,11 @@ class Strategy(Design):
 
     def loss(self, of: Adjacency) -> Loss:
         """ρ = Δ²/2, by cell where neighbours add or remove a record."""
+        finest = max((1 / Fraction(float(g.scales.min())) ** 2 for g in self.groups if len(g)), default=Fraction(0))
         if not of.by_cell:
-            return Loss.concentrated(privacy.rho(self.unit_cost(of)))
+            return Loss.concentrated(privacy.rho(self.unit_cost(of)), finest)
         factor = of.unit.cost_factor()
-        return Loss.of_cells(self.over.structured, [privacy.rho(x * factor) for x in self.profile()])
+        return Loss.of_cells(self.over.structured, [privacy.rho(x * factor) for x in self.profile()], finest)
 
     def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
         """By group, (⊗H_a ⊗ A_S B_S) applied to the counts, one sector after the other."""

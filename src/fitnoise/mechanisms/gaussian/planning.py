@@ -100,10 +100,10 @@ def plan(
             "Ask for a larger gap, allow more iterations, or leave gap out to take the plan as it is. "
             "No plan was made."
         )
-    limit = None if publication.cap is None else publication.cap.as_rho()
-    if limit is not None and made.exact_rho > limit:
+    cap = publication.cap
+    if cap is not None and not cap.limit("cap").allows(made.loss):
         raise CapExceeded(
-            f"the plan costs ρ = {made.rho:.6g}, the cap is ρ = {float(limit):.6g}{_least(made)}. "
+            f"the plan costs ρ = {made.rho:.6g}, the cap is ρ = {float(cap.gaussian_rho):.6g}{_least(made)}. "
             f"Loosen the most expensive targets ({_dearest(made)}) or raise the cap. No plan was made."
         )
     return made
@@ -237,7 +237,7 @@ def scaled(decomposition: Decomposition, asked: Terms, strategy: Strategy, publi
             cost = float(weighted_cost(publication, strategy))
             stretch = min(stretch, (cost / error) ** 0.5)
         return rescale(strategy, stretch**0.5 * (1 - 1e-12), up=False)
-    allowed = publication.budget.as_rho()
+    allowed = publication.budget.gaussian_rho
     spent = weighted_cost(publication, strategy) / 2
     refuse_pointless(2 * spent)
     scaled = rescale(strategy, float(spent / allowed) ** 0.5 * (1 + 1e-12), up=True)

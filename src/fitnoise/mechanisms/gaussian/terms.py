@@ -43,4 +43,4 @@ def weighted_cost(publication: Publication, design: Design) -> Fraction:
     """
     budgets = publication.cell_budgets
     axes, shares = ((), ()) if budgets is None else budgets.shares(publication.workload.domain)
-    return 2 * design.loss(publication.adjacency).relative(axes, shares)
+    return 2 * design.loss(publication.adjacency).relative(axes, shares).rho

@@ -135,7 +135,7 @@ def _setting(publication: Publication, asked: SmallDatabase, space: RowSpace) ->
     pairs = (
         2 if unit.neighbours is Neighbours.REPLACE_ONE else 1
     )  # two columns differ by up to about √2 of their length
-    multiplier = math.sqrt(pairs * unit.cost_factor() / (2 * float(publication.budget.as_rho())))
+    multiplier = math.sqrt(pairs * unit.cost_factor() / (2 * float(publication.budget.gaussian_rho)))
     ks = small.indices(rank, cells, asked.size, multiplier) if asked.index is None else (asked.index,)
     warm = small.TEMPERATURES if asked.temperature is None else (float(asked.temperature),)
     designs = small.candidate_designs(space.rows, ks)
