@@ -183,6 +183,20 @@ def test_a_budget_too_small_for_the_curve_buys_nothing_by_it():
     assert lattice_mu(1e6, 0.5) == pytest.approx(50)
 
 
+def test_how_often_a_guess_is_right():
+    """Φ(μ/2) for Gaussian noise, e^ε/(1 + e^ε) for a pure answer; never more than the bound of ρ, nor than 1."""
+    for cost in (Fraction(1, 10**6), Fraction(1, 14), Fraction(1), Fraction(400)):
+        loss = Loss.concentrated(cost / 2, privacy.FINEST)
+        assert loss.best_guess == pytest.approx(float(mpmath.ncdf(math.sqrt(cost) / 2)), rel=1e-6)
+        rho = float(cost / 2)
+        assert loss.best_guess <= 0.5 + min(math.sqrt(rho / 2), math.sqrt(-math.expm1(-rho))) / 2 + 1e-12
+    for epsilon in (Fraction(1, 100), Fraction(1), Fraction(20)):
+        right = 1 / (1 + math.exp(-epsilon))
+        assert right <= Loss.of_epsilon(epsilon, by_cell=True).best_guess <= right * (1 + 1e-8)
+    assert Loss.concentrated(Fraction(10**6)).best_guess == 1
+    assert 0.5 <= Loss.nothing().best_guess <= 0.5 + 1e-15
+
+
 @given(st.floats(0.01, 50), st.floats(1e-6, 50))
 def test_little_is_given_away(mu, epsilon):
     nearest = gaussian_delta(mu, epsilon)

@@ -84,7 +84,7 @@ def test_every_kind_of_plan_is_reported(plan):
     assert report.title == "People"
     for key in ("hash", "rho", "mu", "value", "bound", "gap", "numbers", "answers", "status", "cost_squared"):
         assert told[key] == getattr(plan, key)
-    assert told["epsilon"] == plan.epsilon()
+    assert (told["epsilon"], told["best_guess"]) == (plan.epsilon(), plan.best_guess)
     assert [t["achieved_moe"] for t in told["tables"]] == [s.achieved_moe for s in plan.summaries]
     assert [q["epsilon_exact"] for q in told["finite"]] == [str(e) for e in plan.finite_epsilons]
     names = [s.name for s in report.sections if s.name]

@@ -188,6 +188,14 @@ class Loss:
         below = math.nextafter(float(rest), 0.0) if Fraction(float(rest)) > rest else float(rest)
         return min(joined, privacy.zcdp_delta(self.dearest, below), privacy.lattice_delta(self._smoothed, below))
 
+    @property
+    def best_guess(self) -> float:
+        """How often a guess between two neighbouring databases, held for equally likely before, is right at most.
+
+        ½ + ½ δ(0), for whoever has seen everything released, and knows both databases; rounded up.
+        """
+        return min(1.0, math.nextafter((1 + self.delta_at(0.0)) / 2, 2.0))
+
     @cached_property
     def _smoothed(self) -> float:
         """μ′ of what is not pure, rounded up; beyond all bounds where nothing is known of its lattices."""

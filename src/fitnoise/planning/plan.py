@@ -236,6 +236,14 @@ class Plan:
         return self.loss.epsilon_at(self.publication.delta if delta is None else delta)
 
     @property
+    def best_guess(self) -> float:
+        """The probability with which anyone at most tells whom the release was made of, of two neighbouring databases.
+
+        Of someone who knows both, held them for equally likely, and sees everything released; ½ is what a coin reaches.
+        """
+        return self.loss.best_guess
+
+    @property
     def profile(self) -> Floats:
         """Squared cost of one record in each structured cell (n_o,): the cells of a matrix workload, in C order."""
         return self.only.profile

@@ -28,10 +28,13 @@ class Said:
     pure: tuple[Value, Value] = (Value("epsilon_exact", None), Value("epsilon", None, Kind.COST, spoken=True))
 
 
+_GUESS = "a guess between two neighbouring data sets, equally likely before, is right at most {best_guess} of the time"
+
 _CONCENTRATED = Said(
     whole=(
         "rho = {rho}   mu = {mu}   for {privacy_unit}",
         "epsilon = {epsilon} at delta = {delta}, guaranteed",
+        _GUESS,
     ),
     brief="rho = {rho}",
     charged="rho = {rho}",
@@ -41,7 +44,7 @@ _CONCENTRATED = Said(
 )
 
 _PURE = Said(
-    whole=("epsilon = {epsilon}, pure, for {privacy_unit}", "which implies rho = {rho} and mu = {mu}"),
+    whole=("epsilon = {epsilon}, pure, for {privacy_unit}", "which implies rho = {rho} and mu = {mu}", _GUESS),
     brief="epsilon = {epsilon}, pure",
     charged="epsilon = {epsilon}, rho = {rho}",
     separate="epsilon = {separate_epsilon}",

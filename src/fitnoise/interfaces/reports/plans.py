@@ -137,6 +137,7 @@ def _price(plan: Plan) -> Section:
         Value("delta", publication.delta, Kind.NUMBER),
         Value("epsilon", plan.epsilon(), words.epsilon),
         words.pure[0],
+        Value("best_guess", plan.best_guess, Kind.CHANCE),
         Value("questions", len(plan.finite), Kind.COUNT, spoken=True),
         Value("paid", float(paid), Kind.NUMBER, spoken=True),
     )
