@@ -11,11 +11,11 @@ demo: $(VENV)/.runtime
 
 # Everything: style, types, and all tests, with every branch of the kernel taken (some 25 minutes on two cores).
 test: check
-	$(BIN)/pytest -n 2 --dist loadfile --cov
+	$(BIN)/pytest -n 2 --dist worksteal -rs --cov
 
 # Style, types and the fast tests.
 quick: check
-	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check

@@ -10,11 +10,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 import fitnoise as fn
 import zoo
 from fitnoise.kernel import ledger as ledgers
 from fitnoise.kernel import measure as measuring
+
+settings.register_profile("fitnoise", deadline=None)  # how long an example takes says how busy the machine is
+settings.load_profile("fitnoise")
 
 KERNEL = {
     "test_arrays", "test_checks", "test_composition", "test_counting", "test_counting_margins",

@@ -51,7 +51,8 @@ also_copy = ["docs", "benchmarks", "README.md", "Makefile"]
 do_not_mutate_patterns = ['raise \\w+']
 pytest_add_cli_args_test_selection = {tests}
 pytest_add_cli_args = [
-  "-m", "not slow", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-W", "ignore:Module already imported",
+  "-m", "not slow", "-p", "no:cacheprovider", "--hypothesis-seed=0", "--hypothesis-profile=mutants",
+  "-W", "ignore:Module already imported",
 ]
 process_isolation = "forkserver"
 timeout_constant = 5.0
@@ -134,7 +135,6 @@ def try_here(source: str) -> None:
 
     first = [Phase.explicit, Phase.reuse, Phase.generate]  # the first failure is enough
     settings.register_profile("mutants", deadline=None, phases=first)
-    settings.load_profile("mutants")
     run = PytestRunner.run_tests
 
     def quickest_first(self: Any, *, mutant_name: str | None, tests: Iterable[str]) -> int:

@@ -62,7 +62,7 @@ def reached(plan, terms, cost, profile):
     return cost + terms.trade * total
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     st.sampled_from(NAMES),
     st.integers(0, 2**32),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fitnoise.errors import LedgerError
@@ -51,13 +51,11 @@ def reordered(p: Profile, order: list[int]) -> Profile:
 
 
 @given(several)
-@settings(deadline=None)
 def test_the_joint_cost_is_the_largest_sum_over_all_joint_cells(given: list[Profile]) -> None:
     assert joint(given) == brute(given)
 
 
 @given(several, limits)
-@settings(deadline=None)
 def test_it_lies_between_the_truth_and_the_sum_and_never_below_one_of_them(given: list[Profile], cells: int) -> None:
     cost = joint(given, max_cells=cells)
     assert brute(given) <= cost <= sum((p.largest for p in given), Fraction(0))
@@ -65,27 +63,23 @@ def test_it_lies_between_the_truth_and_the_sum_and_never_below_one_of_them(given
 
 
 @given(several, limits, st.data())
-@settings(deadline=None)
 def test_it_does_not_depend_on_the_order_of_profiles_or_axes(given: list[Profile], cells: int, data: Any) -> None:
     other = [reordered(p, data.draw(st.permutations(range(len(p.axes))))) for p in data.draw(st.permutations(given))]
     assert joint(other, max_cells=cells) == joint(given, max_cells=cells)
 
 
 @given(several, limits, st.data())
-@settings(deadline=None)
 def test_it_does_not_fall_where_no_value_falls(given: list[Profile], cells: int, data: Any) -> None:
     more = [Profile(p.axes, tuple(v + data.draw(st.integers(0, 2**66)) for v in p.values)) for p in given]
     assert joint(more, max_cells=cells) >= joint(given, max_cells=cells)
 
 
 @given(several, profiles())
-@settings(deadline=None)
 def test_one_release_more_costs_from_nothing_to_its_own_price(given: list[Profile], more: Profile) -> None:
     assert joint(given) <= joint([*given, more]) <= joint(given) + more.largest
 
 
 @given(profiles(), st.integers(1, 4))
-@settings(deadline=None)
 def test_the_same_release_again_costs_the_same_again(p: Profile, times: int) -> None:
     assert joint([p] * times) == times * p.largest
 

@@ -150,7 +150,7 @@ ANYTHING = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from([*zoo.COUNTERS]),
     st.sampled_from([*zoo.ATTRIBUTES]),
@@ -170,7 +170,7 @@ def test_every_counter_counts_whatever_values_as_declared(counter, attribute, va
         check_counter(source, beside(source, attribute, values), Path(folder))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from([*zoo.ATTRIBUTES]), ANYTHING)
 def test_every_value_has_a_cell_or_none(attribute, value):
     a = zoo.ATTRIBUTES[attribute].attribute
@@ -242,7 +242,7 @@ def count_object(attribute, values, *, policy=REFUSE):
     )
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=8, unique=True))
 @example([5e-324, 1.7976931348623157e308, 0.1, -0.1])
 def test_a_bin_starts_at_its_cut(numbers):
@@ -419,7 +419,7 @@ def test_numbers_as_column_names_of_pandas():
         one(pd.DataFrame([[5, 7]], columns=["1", 1]), "1")
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\1\r\ufeff"), min_size=1, max_size=6),

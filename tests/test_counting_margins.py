@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fitnoise.errors import DataError
@@ -19,7 +19,6 @@ ORDERED = [p for m in SUBSETS if len(m) <= 3 for p in itertools.permutations(m)]
 SETS = st.sets(st.sampled_from(SUBSETS) | st.sampled_from(ORDERED), max_size=12)
 
 
-@settings(deadline=None)
 @given(SETS)
 @example(set())
 @example({()})
@@ -44,7 +43,6 @@ def table(margin, rng):
     return rng.integers(0, 100, [SIZES[a] for a in margin])
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1), st.lists(st.sampled_from(ORDERED), unique=True, max_size=4))
 def test_a_tally_sums_down_from_the_smallest_that_holds_what_is_wanted(seed, counted):
     """The tables contradict each other on purpose: detects a sum from another holder than the first of the smallest."""

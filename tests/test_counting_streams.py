@@ -39,7 +39,7 @@ def grid(n, attributes, rng, missing=0.0):
     return domain, dict(zip(domain, where.T, strict=True)), frame
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0, 0.02, 0.5]), st.integers(1, 3), st.sampled_from([1, 7, 2**20]))
 def test_all_sets_of_twelve_attributes_are_counted_of_the_records_inside(seed, missing, width, batch):
     """Drop, over all margins of a width, with missing and undeclared values. Detects a record in some margins only."""

@@ -194,7 +194,7 @@ def test_the_norm_is_the_largest_inner_product(rng):
 
 
 @given(st.integers(1, 6), st.integers(1, 8), st.integers(1, 8), st.integers(0, 2**32 - 1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_weak_duality(m, n, k, seed):
     """Any weights, and any covariance scaled to sensitivity 1."""
     rng = np.random.default_rng(seed)

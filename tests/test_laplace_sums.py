@@ -111,7 +111,7 @@ def test_against_the_exact_discrete_law(coefficients, t):
     assert (tail([coefficients], t, 0.0) == 1).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(-9, 9).filter(bool), min_size=1, max_size=6),
     st.floats(1, 300),
@@ -198,7 +198,7 @@ def test_equal_coefficients(confidence):
 rows = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows, st.randoms(use_true_random=False), st.sampled_from(LEVELS), st.floats(1e-8, 1e8))
 def test_order_signs_and_units_do_not_matter(row, random, confidence, unit):
     m = half_width([row], T, confidence)[0]
@@ -208,14 +208,14 @@ def test_order_signs_and_units_do_not_matter(row, random, confidence, unit):
     assert half_width([np.multiply(unit, row)], T, confidence)[0] == pytest.approx(unit * m, rel=TOLERANCE)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(rows, st.sampled_from(LEVELS))
 def test_scaling_the_noise_scales_the_half_width(row, confidence):
     m = half_width([row], SMOOTH, confidence)[0]
     assert half_width([row], 8 * SMOOTH, confidence)[0] == pytest.approx(8 * m, rel=TOLERANCE)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.floats(1e-3, 1), st.integers(0, 9)), min_size=1, max_size=6), st.sampled_from(LEVELS))
 def test_a_multiplicity_is_a_column_repeated(columns, confidence):
     a, n = np.array([c for c, _ in columns]), np.array([k for _, k in columns])

@@ -477,7 +477,7 @@ json_values = st.recursive(
 @given(
     st.dictionaries(st.text().filter(lambda key: key not in {"profile", "beside", "epsilon"}), json_values, max_size=3)
 )
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_a_detail_comes_back_as_it_was_given(detail: dict[str, Any]) -> None:
     with Ledger(":memory:") as ledger:
         entry = ledger.charge(SURVEY, loss(Fraction(1)), MappingProxyType(detail))
@@ -925,7 +925,7 @@ def test_a_tail_cut_off_is_seen_by_who_saw_it_or_wrote_the_head_down(path: Path)
 @given(st.integers(0, 8191), st.integers(1, 255))
 @example(4100, 1)  # the count of cells in the page of entries: one less hides the last entry
 @example(18, 3)  # the journal mode
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_one_damaged_byte_is_refused_or_changes_nothing(path: Path, position: int, mask: int) -> None:
     with Ledger(path) as ledger:
         entries = ledger.entries()

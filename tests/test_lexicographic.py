@@ -106,7 +106,7 @@ def test_a_block_keeps_the_optimum_it_has_alone():
     assert both.levels == pytest.approx((alone.upper, 1), rel=EXACT)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.integers(-30, 30), min_size=1, max_size=7))
 def test_of_the_identity_every_cell_pays_for_its_own_target(exponents):
     c = 10 ** (np.array(exponents) / 10)
@@ -132,7 +132,7 @@ def blocks():
     return matrix.flatmap(lambda w: st.tuples(st.just(w), st.lists(targets, min_size=len(w), max_size=len(w))))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(blocks(), min_size=2, max_size=3))
 def test_blocks_are_refined_as_if_they_were_alone(parts):
     together = of(sl.block_diag(*(w for w, _ in parts)), np.concatenate([c for _, c in parts]))

@@ -68,7 +68,7 @@ def by_definition(tables, margins, sizes, weights):
     return [((margin(a, sizes) @ root) ** 2).sum(axis=1) for a in tables]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.integers(2, 4), min_size=1, max_size=3), st.integers(0, 2**32 - 1))
 def test_variances_are_those_of_least_squares(sizes, seed):
     """For any margins that cover the tables, some of them not asked."""
@@ -87,7 +87,7 @@ def test_attributes_of_one_value_change_nothing():
     assert shares @ (1 / (information @ np.ones(1))) == pytest.approx([3.0, 1.0])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([None, 4.0, 64.0]))
 def test_gradient(seed, t):
     rng = np.random.default_rng(seed)
@@ -153,7 +153,7 @@ def test_one_table_is_asked_itself(rng):
     np.testing.assert_allclose(found.weights, [0, 1, 0, 0], atol=1e-6)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(st.integers(0, 2**32 - 1), st.floats(0.1, 10))
 def test_scaling_and_copies(seed, factor):
     """Weights scale the total, targets divide the ratio, a copy of a table counts as weight 2 and changes no ratio."""
@@ -171,7 +171,7 @@ def test_scaling_and_copies(seed, factor):
     assert value(*twice, np.tile(w, 2), 4.0) == pytest.approx(value(*once, w, 4.0), rel=EXACT)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(st.integers(0, 2**32 - 1))
 def test_never_worse_than_one_margin_or_the_tables(seed):
     rng = np.random.default_rng(seed)
@@ -247,7 +247,7 @@ def test_candidates_below_and_above():
     assert candidates(tables, (2, 2, 2, 2), 1).tolist() == sorted(tables)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 31), min_size=1, max_size=5), st.integers(1, 40))
 def test_candidates_cover_every_sector(tables, most):
     found = candidates(tables, (2, 3, 4, 5, 6), most)

@@ -741,7 +741,7 @@ def test_no_decision_contradicts_the_exact_threshold(rng, law):
 WORDS = st.integers(-(2**63), 2**63 - 1)
 
 
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 @given(
     law=st.sampled_from(LAWS),
     scale=st.sampled_from(ADVERSARIAL)

@@ -36,7 +36,7 @@ def leaves():
     return st.one_of(plain, groups, intervals)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(leaves(), min_size=1, max_size=3), st.integers(0, 2**32))
 def test_kronecker_of_anything(factors, seed):
     a = op.Kronecker(tuple(factors))

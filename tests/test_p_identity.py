@@ -135,7 +135,7 @@ def test_both_ways_to_the_variances_agree(shape, rng):
         np.testing.assert_allclose(one, other, rtol=EXACT, atol=EXACT)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(1, 7), st.integers(0, 4), st.integers(0, 2**32 - 1), st.sampled_from([1e-3, 1.0, 1e3]))
 def test_covariance_is_that_of_least_squares(n, p, seed, scale):
     rng = np.random.default_rng(seed)
@@ -208,7 +208,7 @@ def test_few_cells_are_best_alone(search, rng):
     np.testing.assert_array_equal(found.matrix, np.eye(5))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.integers(2, 6), st.integers(0, 2**32 - 1), st.floats(0.1, 10))
 def test_weights_targets_and_copies(n, seed, factor):
     """A copy counts as weight 2; weights scale the total, targets divide the ratio; targets of copies do not add up."""
@@ -355,7 +355,7 @@ def test_long_tables_are_compared_in_pieces(monkeypatch, rng):
     assert whole.max() == 2
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(2, 12), st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_reduction_is_lossless(n, m, seed):
     """The reduced problem's strategy, spread over the cells, costs the same and answers the queries as well."""

@@ -188,7 +188,7 @@ CASES = st.tuples(
 
 
 @given(CASES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_gap_is_honest_and_the_methods_agree(case):
     seed, m, cells, region, method = case
     a, n, y, _ = some(seed, m, cells)
@@ -201,7 +201,7 @@ def test_the_gap_is_honest_and_the_methods_agree(case):
 
 
 @given(CASES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_it_does_not_expand(case):
     seed, m, cells, region, method = case
     a, n, y, rng = some(seed, m, cells)
@@ -212,7 +212,7 @@ def test_it_does_not_expand(case):
 
 
 @given(CASES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_it_is_never_worse_than_the_noise(case):
     seed, m, cells, region, method = case
     rng = np.random.default_rng(seed)
@@ -223,7 +223,7 @@ def test_it_is_never_worse_than_the_noise(case):
 
 
 @given(CASES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_answers_of_the_region_stay(case):
     seed, m, cells, region, _ = case
     a, n, y, _ = some(seed, m, cells)
@@ -234,7 +234,7 @@ def test_answers_of_the_region_stay(case):
 
 
 @given(CASES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_larger_region_is_nearer(case):
     seed, m, cells, _, method = case
     a, n, y, _ = some(seed, m, cells)
@@ -541,7 +541,7 @@ def dual(a, y, n, temperature, rho, nu):
 
 
 @given(st.integers(0, 2**20), st.integers(1, 6), st.integers(1, 9), st.sampled_from([0.3, 3.0, 100.0]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_both_sides_of_the_entropic_projection(seed, m, cells, temperature):
     a, n, y, rng = some(seed, m, cells)
     rho = rng.dirichlet(np.ones(cells)) + 0.01

@@ -112,7 +112,7 @@ def families(draw):
     return fn.Workload(domain, parts)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(families(), st.integers(0, 2**16))
 def test_any_small_pattern_obeys_the_laws(workload, seed):
     """Against dense matrices over the whole domain: bound, price, variances, transforms, covariances."""

@@ -62,7 +62,6 @@ def test_too_many_structured_cells_are_refused_with_advice():
 matrices = st.tuples(st.integers(1, 6), st.integers(1, 6), st.integers(1, 4), st.integers(0, 2**32))
 
 
-@settings(deadline=None)
 @given(matrices)
 def test_integer_bases_span_integer_rows_exactly(shape):
     m, n, r, seed = shape
@@ -164,7 +163,7 @@ def workloads(draw):
     return fn.Workload(domain, tables)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(workloads(), st.integers(0, 2**32))
 def test_any_small_workload_obeys_the_laws(workload, seed):
     """Sectors against dense matrices, through planning, integers, measuring and rebuilding."""

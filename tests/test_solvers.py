@@ -119,7 +119,7 @@ def matrices():
     )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(matrices(), st.data())
 def test_invariances(rows, data):
     """Scaling targets scales the cost; permuting rows and columns, a duplicate row and a sign change nothing."""

@@ -199,7 +199,6 @@ def publications(draw):
 
 
 @given(publications())
-@settings(deadline=None)
 def test_objects_and_documents_convert_without_loss(publication):
     spec = Spec.of(publication)
     assert spec.publication() == publication
@@ -223,7 +222,6 @@ entries = st.integers(-(2**31), 2**31) | st.floats(-1e9, 1e9).map(lambda x: roun
         lambda n: st.lists(st.lists(entries, min_size=n, max_size=n).filter(any), min_size=1, max_size=4)
     )
 )
-@settings(deadline=None)
 def test_matrices_convert_without_loss(rows):
     publication = fn.Publication(fn.matrix_workload(np.array(rows), margins=[1.5] * len(rows), name="q"))
     spec = Spec.of(publication)
@@ -1293,7 +1291,7 @@ def test_the_schema_accepts_a_promise_in_a_word(privacy):
 
 
 @given(publications())
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_the_schema_accepts_every_document_that_is_written(publication):
     schema = json_schema()
     assert accepts(schema, Spec.of(publication).document(), schema)

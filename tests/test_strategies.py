@@ -198,7 +198,7 @@ def test_the_best_tree_may_leave_out_its_root():
     assert strategies.best_tree(np.eye(1)).matrix.tolist() == [[1]]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(n=some.integers(1, 23), b=some.integers(2, 9), data=some.data())
 def test_tree_errors_by_sums_over_nodes_are_those_of_the_matrix(n, b, data):
     """Whatever the last nodes, the weights and the workload; also for weights of 0."""
@@ -249,7 +249,6 @@ matrices = some.tuples(some.integers(1, 6), some.integers(1, 6), some.integers(0
 )
 
 
-@settings(deadline=None)
 @given(matrices)
 def test_sensitivity_by_its_definition(a):
     columns = a.T.tolist()
@@ -566,7 +565,6 @@ def regular(rng, m=7, n=4):
 seeds = some.integers(0, 10_000).map(np.random.default_rng)
 
 
-@settings(deadline=None)
 @given(seeds, some.floats(1e-3, 1e3), some.sampled_from([-1, 1]))
 def test_scaling_changes_no_error(rng, k, sign):
     """Proposition A.31."""
@@ -574,7 +572,6 @@ def test_scaling_changes_no_error(rng, k, sign):
     np.testing.assert_allclose(strategies.query_errors(sign * k * a, w), strategies.query_errors(a, w), rtol=LOOSE)
 
 
-@settings(deadline=None)
 @given(seeds)
 def test_profile_equivalent_strategies_err_alike_but_for_sensitivity(rng):
     a, w = regular(rng), rng.normal(size=(5, 4))
@@ -585,7 +582,6 @@ def test_profile_equivalent_strategies_err_alike_but_for_sensitivity(rng):
     np.testing.assert_allclose(strategies.query_errors(a, w) / one, strategies.query_errors(b, w) / other, rtol=LOOSE)
 
 
-@settings(deadline=None)
 @given(seeds)
 def test_unequal_noise_is_equal_noise_on_scaled_rows(rng):
     """Proposition A.33: the same least squares, the noise that was asked for, and ε as the sensitivity."""
@@ -599,7 +595,6 @@ def test_unequal_noise_is_equal_noise_on_scaled_rows(rng):
     assert strategies.query_error(made, w, epsilon=spent) == pytest.approx(2 * w @ covariance @ w, rel=LOOSE)
 
 
-@settings(deadline=None)
 @given(seeds)
 def test_a_query_asked_twice_is_one_of_weight_two(rng):
     a, w = regular(rng), rng.normal(size=(5, 4))
@@ -609,7 +604,6 @@ def test_a_query_asked_twice_is_one_of_weight_two(rng):
     assert strategies.total_error(a, twice) == pytest.approx(strategies.query_errors(a, twice).sum(), rel=LOOSE)
 
 
-@settings(deadline=None)
 @given(seeds)
 def test_augmentation_never_hurts_and_is_free(rng):
     """Theorem 5.27, and section 5.3: all columns get the same norm."""
@@ -697,7 +691,6 @@ def test_theorem_5_23(rng):
         assert strategies.sensitivity(turned) <= radius(turned) * (1 + EXACT)
 
 
-@settings(deadline=None)
 @given(seeds)
 def test_no_strategy_is_below_the_bound(rng):
     a, w = regular(rng), rng.normal(size=(5, 4))

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fitnoise as fn
@@ -143,7 +143,6 @@ def test_centring_wraps_like_the_integers_modulo_2_64():
     assert [(int(a) - int(b)) % 2**64 for a, b in zip(wrapped.ravel(), exact.ravel(), strict=True)] == [0] * 20
 
 
-@settings(deadline=None)
 @given(st.integers(0, 62), st.integers(0, 62), st.integers(0, 2**32))
 def test_matmul_is_exact_at_any_size(bits_a, bits_b, seed):
     rng = np.random.default_rng(seed)

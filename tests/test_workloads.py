@@ -237,7 +237,6 @@ def asked(draw):
 
 
 @given(asked())
-@settings(deadline=None)
 def test_a_pattern_is_its_tables_written_out(arguments):
     """Names, columns, views, targets and variances, of every kind of target."""
     where, said = arguments
@@ -259,7 +258,7 @@ def test_a_pattern_is_its_tables_written_out(arguments):
 
 
 @given(asked(), st.data())
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_a_pattern_is_a_sequence(arguments, data):
     where, said = arguments
     family, tables = fn.all_tables(*where, **said), one_by_one(*where, **said)
@@ -318,7 +317,7 @@ ODD = [
     st.sampled_from([(), ("b.",), ("ΣΑΣ", "by")]),
     st.data(),
 )
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_files_are_named_like_the_tables_whatever_the_attributes_are_called(names, name, beside, data):
     among = [a for a in dict.fromkeys(names) if a not in beside] or ["zz"]
     order = data.draw(st.integers(1, len(among)))
