@@ -27,7 +27,8 @@ KERNEL = {
     "test_ledger_steps", "test_losses", "test_margins", "test_measure", "test_noise", "test_order", "test_privacy",
     "test_strategy", "test_units",
 }  # fmt: skip
-"""Whose fast tests take every branch of the kernel; all others run untraced, at full speed."""
+"""Whose fast tests take every branch of the kernel; all others run untraced, at full speed. So do those of them that
+are marked `no_cover`: tracing takes as long as the test, and others take the same branches."""
 
 
 def pytest_collection_modifyitems(items):

@@ -117,6 +117,7 @@ def test_every_counter_counts_every_attribute_as_declared(counter, attribute, tm
     check_counter(source, beside(source, attribute, zoo.ATTRIBUTES[attribute].values * 2), tmp_path)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("way", ["as it is", "codes joined, by sevens"])
 @pytest.mark.parametrize("counter", zoo.COUNTERS)
 def test_every_counter_counts_attributes_together(counter, way, tmp_path, monkeypatch):
@@ -127,6 +128,7 @@ def test_every_counter_counts_attributes_together(counter, way, tmp_path, monkey
     check_counter(source, people(source=source), tmp_path)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("counter", zoo.COUNTERS)
 def test_no_records_are_zero_counts(counter, tmp_path):
     source = zoo.COUNTERS[counter]
@@ -150,6 +152,7 @@ ANYTHING = st.one_of(
 )
 
 
+@pytest.mark.no_cover
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from([*zoo.COUNTERS]),
@@ -631,6 +634,7 @@ def test_what_cannot_be_read_is_refused_without_quoting_it(kind, tmp_path):
     leaks_nothing(caught.value)
 
 
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("real_engine")
 @pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
 def test_a_flipped_byte_of_a_parquet_file_is_an_error_or_harmless(compression, tmp_path, rng):

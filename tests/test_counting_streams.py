@@ -73,6 +73,7 @@ def database(frame, path):
 FORMS["duckdb"] = database
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("form", FORMS)
 def test_all_pairs_of_a_hundred_columns(form, tmp_path, rng):
     """4,950 margins, with and without records outside. Detects anything that gives way under many columns."""

@@ -47,6 +47,7 @@ def test_what_planners_make_obeys_the_same_law(name, neighbours, rng):
     check_design(zoo_plan(name).strategy, zoo.ADJACENCIES[neighbours], rng)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("neighbours", ONE)
 def test_of_many_scales_what_is_lost_is_rounded_up(neighbours, rng):
     attributes = [list(itertools.combinations(range(7), k)) for k in range(8)]

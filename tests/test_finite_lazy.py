@@ -405,6 +405,7 @@ def fits(seen, expected):
     return stats.chisquare(seen, expected).pvalue
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("graph", "epsilon", "places"), DRAWN, ids=lambda x: str(x) if isinstance(x, list) else None)
 def test_draws_have_the_exact_law(graph, epsilon, places):
     mechanism = lazy_tight_constraints(graph, epsilon)
@@ -441,6 +442,7 @@ def tries_of(monkeypatch, mechanism, place, size):
     return np.array(asked)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("graph", "epsilon", "places"),
     [(sum_query(20, 5), 1.0, [(0,), (5,), (50,)]), (independent_counts(6, 6), 1.2, [(0, 0), (1, 1), (3, 3)])],
@@ -630,6 +632,7 @@ def test_margins_need_numbers():
         accuracy(tight_constraints(named, 1)).margin(0.9)
 
 
+@pytest.mark.no_cover
 def test_margins_cover_what_is_drawn():
     # Where the margin is tightest, the share that it covers is a binomial draw with its probability.
     for graph, epsilon, place in [(sum_query(20, 5), 1.0, (50,)), (independent_counts(6, 6), 1.2, (3, 3))]:
@@ -677,6 +680,7 @@ def test_a_million_results(graph, epsilon, rate):
     assert stats.binom.cdf(covered, 2000, 0.95) >= SIGNIFICANCE
 
 
+@pytest.mark.no_cover
 def test_ten_thousand_results():
     mechanism = lazy_tight_constraints(sum_query(2000, 5), 1.0)
     assert 1 - Fraction(1, 10**12) <= mechanism.log_ratio() <= 1

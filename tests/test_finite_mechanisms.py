@@ -96,6 +96,7 @@ FIGURE_6B = [  # ε, tight constraints, geometric with ε/2 for each count
 ]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("epsilon", "tight", "geo", "stairs"), FIGURE_6A)
 def test_figure_6a(epsilon, tight, geo, stairs):
     assert weighting_with_error(hops(SUM), Fraction(epsilon)).x.mean() == pytest.approx(tight, abs=1e-9)
@@ -103,18 +104,21 @@ def test_figure_6a(epsilon, tight, geo, stairs):
     assert best_rate(staircase(SUM, epsilon)) == pytest.approx(stairs, abs=1e-9)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("epsilon", "geo", "stairs"), BELOW_6A)
 def test_below_its_threshold_only_the_others_are_there(epsilon, geo, stairs):
     assert best_rate(geometric(SUM, epsilon)) == pytest.approx(geo, abs=1e-9)
     assert best_rate(staircase(SUM, epsilon)) == pytest.approx(stairs, abs=1e-9)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("epsilon", "tight", "geo"), FIGURE_6B)
 def test_figure_6b(epsilon, tight, geo):
     assert weighting_with_error(hops(KING), Fraction(epsilon)).x.mean() == pytest.approx(tight, abs=1e-9)
     assert best_rate(geometric(KING, epsilon)) == pytest.approx(geo, abs=1e-9)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("epsilon", "rate"),
     [(0.5, 0.037880017), (0.9, 0.106990813), (1.0, 0.129143512), (1.2, 0.178447158), (1.3, 0.205293426)],
@@ -123,6 +127,7 @@ def test_noise_by_the_distance_of_two_counts(epsilon, rate):
     assert best_rate(staircase(KING, epsilon)) == pytest.approx(rate, abs=1e-9)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_closed_forms_of_the_staircase_and_the_geometric_mechanism(epsilon):
     a, b, n, v = math.exp(-epsilon), math.exp(-epsilon / 5), SUM.n, 5
@@ -133,6 +138,7 @@ def test_closed_forms_of_the_staircase_and_the_geometric_mechanism(epsilon):
     )
 
 
+@pytest.mark.no_cover
 def test_the_mechanism_of_figure_6a_in_full():
     mechanism = tight_constraints(SUM, 1)
     z = accuracy(mechanism).hits()
@@ -159,6 +165,7 @@ def test_the_mechanism_of_figure_6a_in_full():
     )  # better in the mean
 
 
+@pytest.mark.no_cover
 def test_errors_at_larger_epsilon():
     flat = uniform(SUM)
     tight, other = tight_constraints(SUM, 1.3), geometric(SUM, 1.3)
@@ -191,6 +198,7 @@ def test_where_the_paper_has_a_mechanism_and_there_is_none(graph, epsilon, least
         assert any(f"number {k}." in str(caught.value) for k in where)
 
 
+@pytest.mark.no_cover
 def test_existence_starts_where_it_starts():
     assert accuracy(tight_constraints(SUM, 0.968133485)).hits().min() > 0
     with pytest.raises(PlanError, match="does not exist"):
@@ -390,6 +398,7 @@ def test_two_small_counts_below_the_threshold(epsilon, residual, program):
     assert optimal.optimal(king(6), epsilon, uniform(king(6))).value == pytest.approx(program, abs=1e-6)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("graph", "epsilon", "least", "bound"),
     [

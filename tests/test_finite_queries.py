@@ -214,6 +214,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", FAMILIES)
 def test_mechanisms_are_written_and_read_back(name):
     query, form = FAMILIES[name]

@@ -1152,6 +1152,7 @@ def race() -> Iterator[Callable[[Path], list[str]]]:
         assert racer.returncode == 0
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("winners", [1, 3])
 @pytest.mark.parametrize("attempt", range(3))
 def test_a_race_for_the_last_of_the_budget_has_as_many_winners_as_it_pays_for(

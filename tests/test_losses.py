@@ -89,6 +89,7 @@ def test_pure_answers_add_their_epsilon(epsilons, by_cell):
     assert loss.mu == privacy.pure_mu(loss.epsilon)
 
 
+@pytest.mark.no_cover
 @given(st.lists(positive, max_size=3), positive)
 def test_beside_gaussian_noise_each_epsilon_adds_half_its_square_to_rho(epsilons, rho):
     """And ε at δ is the less of two proven compositions."""

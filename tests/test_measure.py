@@ -336,6 +336,7 @@ def tampered(plan, change, sector=-1):
     return remade(plan, strategy=with_sectors(plan.strategy, sectors))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     "change",
     [

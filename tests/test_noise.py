@@ -304,6 +304,7 @@ def sample(law, way, scale):
     return WAYS[way](law, scale, 150_000 if scale == 2 else 20_000)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("law", LAWS)
@@ -693,6 +694,7 @@ def test_ln_2_is_the_nearest_float():
     assert distance <= Fraction(math.ulp(noise._LN2)) / 2
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("law", LAWS)
 def test_the_computed_threshold_errs_by_less_than_a_quarter_unit(rng, law):
     # A quarter is proven in `_chance`, 0.03 is seen; a coefficient of s⁵ wrong by 1 % would show. `_MARGIN` allows 16.
@@ -707,6 +709,7 @@ def test_the_computed_threshold_errs_by_less_than_a_quarter_unit(rng, law):
     assert worst < Fraction(1, 16)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("law", LAWS)
 def test_no_decision_contradicts_the_exact_threshold(rng, law):
     # Words as the system would give them, and words whose u is within 40 units of the threshold.
@@ -741,6 +744,7 @@ def test_no_decision_contradicts_the_exact_threshold(rng, law):
 WORDS = st.integers(-(2**63), 2**63 - 1)
 
 
+@pytest.mark.no_cover
 @settings(max_examples=500)
 @given(
     law=st.sampled_from(LAWS),
