@@ -197,3 +197,21 @@ def test_domain_is_an_ordered_mapping():
 def test_bad_domains_are_refused(make, message):
     with pytest.raises(DomainError, match=message):
         make()
+
+
+def test_a_code_is_found_before_a_label_and_what_has_no_hash_is_neither():
+    swapped = Categorical({"a": "b", "b": "a", "c": "d"})
+    assert [swapped.position(x) for x in "abcd"] == [0, 1, 2, 2]
+    assert Categorical([0, 1]).position(np.int64(1)) == Categorical([0, 1]).position(1.0) == 1
+    for value in (["a"], {}, None, float("nan")):
+        with pytest.raises(DomainError, match="neither a code nor a label"):
+            swapped.position(value)
+    for number, flag in ((Categorical([0, 1]), True), (Categorical([False, True]), 1)):
+        with pytest.raises(DomainError, match="neither a code nor a label"):
+            number.position(flag)
+
+
+def test_many_codes_are_found_at_once():
+    """10^5 codes, each looked up: no walk through all of them for each (that would be 10^10 comparisons)."""
+    many = Categorical(range(10**5))
+    assert [many.position(i) for i in range(10**5)] == [many.cell(str(i)) for i in range(10**5)] == list(range(10**5))

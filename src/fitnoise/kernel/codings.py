@@ -20,6 +20,7 @@ import numbers
 import re
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -86,7 +87,11 @@ class Codes:
         if text is None:
             return None
         read = text if self.kind is str else truth(text) if self.kind is bool else number(text)
-        return next((i for i, code in enumerate(self.codes) if code == read), None)
+        return self._cells.get(read)
+
+    @cached_property
+    def _cells(self) -> dict[object, int]:
+        return {code: i for i, code in enumerate(self.codes)}
 
 
 @final

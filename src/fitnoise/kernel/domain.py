@@ -7,12 +7,14 @@ cells, so that its absence stays private. Cells are in C order of the attributes
 from __future__ import annotations
 
 import abc
+import contextlib
 import csv
 import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -164,11 +166,15 @@ class Categorical(Attribute):
 
     def position(self, value: object) -> int:
         """The cell of a code, or of a label."""
-        for names in (self.codes, self.labels or ()):
-            for i, name in enumerate(names):
-                if name == value and isinstance(name, bool) == isinstance(value, bool):
-                    return i
+        with contextlib.suppress(KeyError, TypeError):  # what has no hash is neither
+            return self._positions[isinstance(value, bool), value]
         raise DomainError(f"{value!r} is neither a code nor a label of this attribute.")
+
+    @cached_property
+    def _positions(self) -> dict[tuple[bool, object], int]:
+        """Cells by code, or else by label; true/false are no numbers."""
+        pairs = (*enumerate(self.labels or ()), *enumerate(self.codes))
+        return {(isinstance(name, bool), name): i for i, name in pairs}
 
     def declared(self) -> dict[str, Any]:
         """Codes, and labels where there are any."""
