@@ -188,6 +188,7 @@ def publications(draw):
             draw(st.none() | texts),
             draw(st.sampled_from(list(fn.OutsideDomain))),
             draw(st.integers(1, 2**62)),
+            draw(st.none() | composed),
         ),
         delta=draw(chances),
         gap=None if privacy is fn.Privacy.PURE else draw(st.none() | st.floats(1e-10, 10)),

@@ -1,6 +1,7 @@
 """Who is protected, and what is known of the data: the terms every promise is made in."""
 
 import unicodedata
+from dataclasses import replace
 
 import pytest
 
@@ -62,6 +63,17 @@ def test_whatever_has_no_honest_name_is_refused(name):
 def test_an_honest_name_is_kept_as_it_is(name):
     charged = account(DataSource(name), PrivacyUnit(name, 2))
     assert charged == Account(name, f"one {name} (at most 2 records), add-or-remove-one")
+
+
+def test_sources_about_the_same_people_share_an_account():
+    """Four quarters of a survey are charged as one; a name that says nothing new is none."""
+    quarters = [DataSource(f"survey, quarter {i}", account="survey") for i in range(1, 5)]
+    assert {account(q, PrivacyUnit()) for q in quarters} == {account(DataSource("survey"), PrivacyUnit())}
+    assert len({account(replace(q, account=None), PrivacyUnit()) for q in quarters}) == 4
+    assert DataSource("survey", account="survey") == DataSource("survey")
+    for name in UNNAMED:
+        with pytest.raises(SpecError, match="the account of a data source needs a printable name"):
+            DataSource("survey", account=name)
 
 
 @pytest.mark.parametrize("said", ["drop", OutsideDomain.DROP])

@@ -210,30 +210,40 @@ class OutsideDomain(StrEnum):
 class DataSource:
     """What is publicly known of the data, before they are opened.
 
-    name: of the source; charges to the ledger are summed under it.
+    name: of the source.
     table: of a DuckDB file, when the data come from one.
     outside_domain: refuse the data (default), or leave such records out of every table.
     max_records: a public bound on the number of records. It chooses the width of integers at plan time; it is never
         compared with the data.
+    account: the name under which a ledger sums up charges: one for all sources about the same people, such as the
+        quarters of a survey; None where it is that of the source.
     """
 
     name: str = "default"
     table: str | None = None
     outside_domain: OutsideDomain = OutsideDomain.REFUSE
     max_records: int = MAX_RECORDS
+    account: str | None = None
 
     def __post_init__(self) -> None:
         try:
             object.__setattr__(self, "outside_domain", OutsideDomain(self.outside_domain))
         except ValueError:
             raise SpecError(f"outside_domain is 'refuse' or 'drop'; got {self.outside_domain!r}.") from None
-        if not is_name(self.name):
-            raise SpecError(
-                "a data source needs a printable name without spaces around it, in Unicode's composed form (NFC): its "
-                "charges are summed under it in the ledger."
-            )
+        for what, name in (("a data source", self.name), ("the account of a data source", self.population)):
+            if not is_name(name):
+                raise SpecError(
+                    f"{what} needs a printable name without spaces around it, in Unicode's composed form (NFC): "
+                    "charges are summed under it in the ledger."
+                )
+        object.__setattr__(self, "account", None if self.account == self.name else self.account)
         if type(self.max_records) is not int or not 1 <= self.max_records <= 2**62:
             raise SpecError(f"max_records must be a whole number from 1 to 2^62; got {self.max_records!r}.")
+
+    @property
+    def population(self) -> str:
+        """Whose data these are: the name under which a ledger sums up charges."""
+        return self.name if self.account is None else self.account
 
     @property
     def drops(self) -> bool:
@@ -247,7 +257,7 @@ class Account:
     """What is protected: one balance per account.
 
     Args:
-        source: name of the data source.
+        source: whose data are meant: the name of the data source, or of the account it shares with others.
         unit: the privacy unit and its neighbouring relation, e.g. ``"one record, add-or-remove-one"``.
 
     Raises:
@@ -268,5 +278,5 @@ class Account:
 
 
 def account(source: DataSource, unit: PrivacyUnit) -> Account:
-    """The ledger account of a data source and a privacy unit."""
-    return Account(source.name, unit.describe())
+    """The ledger account of the people a data source is about, for a privacy unit."""
+    return Account(source.population, unit.describe())

@@ -22,7 +22,7 @@ from fitnoise.errors import PlanError
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.order import axis_key
 from fitnoise.kernel.profiles import Charged, joint
-from fitnoise.kernel.units import Neighbours
+from fitnoise.kernel.units import MAX_RECORDS, DataSource, Neighbours
 from fitnoise.planning.choosing import plan as make_plan
 from fitnoise.planning.plan import Plan
 from fitnoise.request.publication import Budget, CellBudgets, Publication, aligned
@@ -143,9 +143,9 @@ def _publication(workload: Workload | Publication, given: list[Plan | Charged]) 
     return publication
 
 
-def _records(publication: Publication) -> tuple[str, str | None, bool]:
+def _records(publication: Publication) -> DataSource:
     """What says which records are meant."""
-    return publication.source.name, publication.source.table, publication.source.drops
+    return replace(publication.source, max_records=MAX_RECORDS)
 
 
 def _charged(x: Plan | Charged, publication: Publication) -> Charged:

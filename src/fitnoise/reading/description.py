@@ -90,6 +90,7 @@ def describe(plan: Plan, written: Sequence[str], entry: EntryReference | None = 
             "delta": publication.delta,
             **({"epsilon": plan.epsilon()} if entry is not None else _before(plan.loss, publication.delta)),
             "source": publication.source.name,
+            **({} if publication.source.account is None else {"account": publication.source.account}),
             "privacy_unit": unit.describe(),
         },
         **({} if entry is None else {"ledger": entry.document()}),

@@ -254,7 +254,12 @@ def exact_number(text: str) -> Fraction:
 class DataSpec(Part):
     """What is publicly known of the data."""
 
-    source: str = Field("default", description="name under which the ledger sums charges")
+    source: str = Field("default", description="name of the data")
+    account: str | None = Field(
+        None,
+        description="name under which the ledger sums charges: one for all sources about the same people, such as the "
+        "quarters of a survey; default that of the source",
+    )
     table: str | None = Field(None, description="table of a DuckDB file")
     outside_domain: OutsideDomain = Field(OutsideDomain.REFUSE, strict=False)
     max_records: int = Field(MAX_RECORDS, description="public bound on the number of records")
@@ -548,7 +553,7 @@ class Spec(Part):
         with wrong.at("privacy"):
             unit = PrivacyUnit(p.unit, p.max_records, p.neighbours)
         with wrong.at("data"):
-            source = DataSource(d.source, d.table, d.outside_domain, d.max_records)
+            source = DataSource(d.source, d.table, d.outside_domain, d.max_records, d.account)
         with wrong.at("projection"):
             small = _small(self.mechanism, self.size, self.projection)
         with wrong.at("accuracy"):
@@ -615,6 +620,7 @@ class Spec(Part):
             "title": publication.title,
             "data": {
                 "source": s.name,
+                "account": s.account,
                 "table": s.table,
                 "outside_domain": s.outside_domain,
                 "max_records": s.max_records,

@@ -132,6 +132,7 @@ def _price(plan: Plan) -> Section:
         Value("privacy", " + ".join(dict.fromkeys(p.publication.privacy.value for p in plan.groups)) or "pure"),
         Value("privacy_unit", publication.unit.describe()),
         Value("source", publication.source.name),
+        Value("account", publication.source.population),
         Value("rho", plan.rho, Kind.COST),
         Value("mu", plan.mu, Kind.FINE),
         Value("delta", publication.delta, Kind.NUMBER),
