@@ -11,7 +11,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from fitnoise.errors import SpecError, WorkloadError
-from fitnoise.kernel.checks import checked_positive, checked_whole, is_name, is_plain, is_real, is_whole
+from fitnoise.kernel.checks import checked_positive, checked_whole, is_name, is_plain, is_real, is_whole, look_alike
 from fitnoise.kernel.units import DataSource, Neighbours, PrivacyUnit
 from fitnoise.request.publication import Budget, SmallDatabase
 from fitnoise.request.targets import Kind, Target
@@ -69,6 +69,36 @@ def test_names_have_one_spelling(name):
         with pytest.raises(SpecError, match="printable name"):
             named(name)
     assert is_name("\u00e9 b")
+
+
+TWINS = ["People", "PEOPLE", "peоple", "рeoplе", "ΡEΟΡLΕ", "ｐｅｏｐｌｅ", "peop\ufe0fle", "people\u3164"]
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_names_that_are_read_as_one_look_alike(twin):
+    """Detects a second budget under the same name: by case, Cyrillic or Greek letters, width, or what is not seen."""
+    assert is_name(twin)
+    assert look_alike(twin, "people")
+    assert look_alike("people", twin)
+    assert not look_alike(twin, "peoples")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("survey 2024-25", "survey  2024\u201325", True),  # two spaces, an en dash
+        ("l\u2019emploi", "l'emploi", True),
+        ("ПЕРЕПИСЬ", "перепись", True),
+        ("ΝΗΣΟΣ", "νησος", True),  # the case of a script that is not Latin, though its letters look like it
+        ("wave1", "wave2", False),
+        ("wave1", "wavel", False),
+        ("pêche", "péché", False),
+        ("person", "persons", False),
+        ("東京", "東", False),
+    ],
+)
+def test_names_that_are_read_apart_do_not_look_alike(one, other, same):
+    assert look_alike(one, other) is same
 
 
 @pytest.mark.parametrize("records", [2.5, True, "3", None, np.int64(3), 0])

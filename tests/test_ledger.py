@@ -526,6 +526,45 @@ def test_anyone_can_recompute_the_chain_from_the_bare_columns(path: Path) -> Non
             previous = digest
 
 
+@pytest.mark.parametrize(
+    "twin",
+    [
+        Account("Survey", SURVEY.unit),
+        Account("ѕurvеу", SURVEY.unit),
+        Account("survey", "one Record (at most 1 record), add-or-remove-one"),
+        Account("survey", "one RECORD (at most 3 records), replace-one"),
+        Account(CENSUS.source.upper(), "one person (at most 1 record), replace-one"),
+        Account(CENSUS.source, CENSUS.unit.replace("-", "\u2010")),  # a text that describes no unit is its own name
+    ],
+)
+def test_a_name_that_reads_like_one_that_is_there_opens_no_second_budget(path: Path, twin: Account) -> None:
+    there = SURVEY if twin.source.casefold()[-1] in "yу" else CENSUS
+    with Ledger(path) as ledger:
+        head = ledger.head()
+        for attempt in (
+            lambda: ledger.quote(twin, loss(Fraction(1))),
+            lambda: ledger.charge(twin, loss(Fraction(1)), {}),
+            lambda: ledger.set_cap(twin, Fraction(1)),
+        ):
+            with pytest.raises(LedgerError, match=f"reads like {there.source!r}.*{NOTHING}"):
+                attempt()
+        assert ledger.head() == head
+        ledger.set_cap(Account("surveys", SURVEY.unit), Fraction(1))
+
+
+def test_twins_that_are_there_stay_two_accounts(path: Path) -> None:
+    """A ledger of before names were compared is read, and goes on under both names; a third is refused."""
+    twin = Account("SURVEY", SURVEY.unit)
+    with pytest.MonkeyPatch.context() as patch, Ledger(path) as ledger:
+        patch.setattr(room, "_refuse_twin", lambda *_: None)
+        ledger.charge(twin, loss(Fraction(1, 8)), {})
+    with Ledger(path) as ledger:
+        assert [ledger.balance(a).spent for a in (SURVEY, twin)] == [Fraction(3, 4), Fraction(1, 8)]
+        ledger.charge(twin, loss(Fraction(1, 8)), {})
+        with pytest.raises(LedgerError, match="reads like"):
+            ledger.charge(Account("SurveY", SURVEY.unit), loss(Fraction(1, 8)), {})
+
+
 def test_a_new_ledger_is_empty_one_file_and_its_owners_alone(tmp_path: Path) -> None:
     path = tmp_path / "grand livre #1?%41 é.db"
     with Ledger(path) as ledger:

@@ -34,6 +34,35 @@ def is_name(x: object) -> TypeGuard[str]:
     return isinstance(x, str) and x.isprintable() and x == x.strip() != "" and unicodedata.is_normalized("NFC", x)
 
 
+_LOOK_ALIKES = {
+    **str.maketrans("АВЕЅІЈКМНОРСТУҮХавеѕіјкмнорстуүхһӏԁԛԝ", "ABESIJKMHOPCTYYXabesijkmhopctyyxhldqw"),  # Cyrillic
+    **str.maketrans("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿαγηικνορστυχϲϳ", "ABEZHIKMNOPTYXCJaynikvopotuxcj"),  # Greek
+    **str.maketrans("ıɑɡ‐‑‒–—―−’ʼ", "iag-------''"),  # Latin, dashes, apostrophes
+    **dict.fromkeys((0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0)),  # printable, and nothing is seen
+    **dict.fromkeys((*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))),  # likewise
+}
+"""Characters that are taken for another: what a person types, or is tricked into reading, in the scripts that hold most
+of them. A table of its own: the whole of Unicode's (UTS 39) also takes "rn" for "m" and "1" for "l", which would refuse
+"wave1" beside "wavel"."""
+
+
+def look_alike(one: str, other: str) -> bool:
+    """Whether two names are read as one: they differ at most in case, width, spaces, dashes, or look-alike letters.
+
+    Two skeletons are compared, of which one does: that of Unicode's compatibility form (NFKC) in folded case, and the
+    same with the letters of other scripts replaced by the Latin ones that they look like. An equivalence within each.
+
+    Source: Unicode Technical Standard 39, section 4, whose skeletons keep case.
+    """
+    return any(x == y for x, y in zip(_skeletons(one), _skeletons(other), strict=True))
+
+
+def _skeletons(name: str) -> tuple[str, str]:
+    """The name as it is read aloud, and as it looks."""
+    plain = " ".join(unicodedata.normalize("NFKC", name).split())
+    return plain.casefold(), plain.translate(_LOOK_ALIKES).casefold()
+
+
 def checked_whole(name: str, value: object, least: int = 1) -> int:
     """A whole number, at least the least; WorkloadError otherwise."""
     if not is_whole(value) or value < least:

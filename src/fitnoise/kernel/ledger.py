@@ -54,6 +54,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 from fitnoise.errors import BudgetExceeded, LedgerError
+from fitnoise.kernel.checks import look_alike
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.profiles import Charged, Profile, joint, steps_above
 from fitnoise.kernel.units import Account
@@ -336,6 +337,7 @@ class Ledger:
         words = {"reason": reason} if reason else {}
         words |= {} if epsilon is None else {"epsilon": str(epsilon)}
         with self._transaction("BEGIN IMMEDIATE") as chain:
+            _refuse_twin(chain, account)
             return self._append(chain, "cap", account, cap, words)
 
     def accounts(self) -> list[Account]:
@@ -632,6 +634,19 @@ def _known(entry: Entry) -> Profile:
     return entry.profile
 
 
+def _refuse_twin(chain: list[Entry], account: Account) -> None:
+    """Raise if the account's name is new, or its unit's is new to the account, and is read as one that is there."""
+    known = dict.fromkeys(entry.account for entry in chain)
+    units = {a.unit_name: a for a in known if a.source == account.source}
+    own, names = (account.unit_name, units) if units else (account.source, {a.source: a for a in known})
+    twin = None if own in names else next((a for name, a in names.items() if look_alike(name, own)), None)
+    if twin is not None:
+        raise _error(
+            f"{account.source!r} ({account.unit}) reads like {twin.source!r} ({twin.unit}), which the ledger has: two "
+            "names would be two budgets; give that name, or one that nobody takes for it"
+        )
+
+
 def _charges(chain: list[Entry], account: Account) -> list[Entry]:
     return [entry for entry in chain if entry.kind == "charge" and entry.account == account]
 
@@ -660,6 +675,7 @@ def _together(group: list[Entry], *more: Profile) -> Fraction:
 def _quote(chain: list[Entry], account: Account, asked: _Asked) -> Quote:
     """The arithmetic: spent = Σ groups; cap = the last one; fits ⟺ spent + increase ≤ cap; for one on ε, Σ ε ≤ cap."""
     cost, profile, beside, epsilon = asked.cost, asked.profile, asked.beside, asked.epsilon
+    _refuse_twin(chain, account)
     _named(chain, account, beside)
     charges = _charges(chain, account)
     groups = _groups(charges)

@@ -7,6 +7,7 @@ import re
 import reprlib
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Self, final
 
 from fitnoise.errors import LedgerError, SpecError
@@ -275,6 +276,19 @@ class Account:
                     f"{reprlib.repr(name)} cannot name an account: give printable text in Unicode NFC, "
                     "not empty, without spaces around it; nothing was charged"
                 )
+
+    @cached_property
+    def protected(self) -> PrivacyUnit | None:
+        """The privacy unit of the account; None where its text describes none, as in old ledgers."""
+        try:
+            return PrivacyUnit.told(self.unit)
+        except SpecError:
+            return None
+
+    @property
+    def unit_name(self) -> str:
+        """What one unit is called."""
+        return self.unit if self.protected is None else self.protected.name
 
 
 def account(source: DataSource, unit: PrivacyUnit) -> Account:
