@@ -528,6 +528,31 @@ def test_a_cap_opens_an_account_only_where_it_is_told_to(run, here):
         assert ledger.entries()[1].account == ledger.entries()[0].account
 
 
+def test_a_unit_beside_a_cap_is_opened_by_a_command_that_says_what_is_spent(run, here):
+    """A second quarter, planned for persons, does not pass the cap for records by the name of either."""
+    text = (here / "spec.toml").read_text(encoding="utf-8")
+    person = text.replace('source = "people" }', 'source = "next quarter", account = "people" }')
+    person = person.replace("[domain.area]", '[privacy]\nunit = "person"\nmax_records = 3\n\n[domain.area]', 1)
+    (here / "person.toml").write_text(person, encoding="utf-8")
+    for name in ("spec", "person"):
+        assert run("plan", f"{name}.toml", "-o", f"{name}.json")[0] == 0
+    plan, more = (read_plan(here / f"{name}.json") for name in ("spec", "person"))
+    assert more.order.account.source == plan.order.account.source == "people"
+    release = ("people.csv", "--ledger", "budget.db", "-o")
+    assert run("release", "spec.json", *release, "first")[0] == 0
+    assert run("ledger", "budget.db", "--cap", str(ceil_dyadic(plan.exact_rho)), "--source", "people")[0] == 0
+    code, _, err = run("release", "person.json", *release, "second")
+    assert (code, "open one first" in err, "nothing was charged" in err) == (7, True, True)
+    open_it = ("ledger", "budget.db", "--cap", "99", "--new", "--plan", "person.json")
+    code, _, err = run(*open_it)
+    assert code == 0
+    spent = float(9 * ceil_dyadic(plan.exact_rho))
+    assert f"the release of 'people' before cost '{more.order.account.unit}' at most rho {spent:.6g}" in err
+    code, _, err = run("release", "person.json", *release, "second")
+    assert (code, f"left for 'people' ({UNIT})" in err) == (5, True)
+    assert charges(here / "budget.db") == 1
+
+
 # --- errors ---------------------------------------------------------------------------------------------------
 
 

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SURVEY = Account("survey", "one record, add-or-remove-one")
+PERSON = Account("survey", "one person (at most 3 records), add-or-remove-one")
+SWAP = Account("survey", "one record, replace-one")
 CENSUS = Account("recensement de la Réunion, 東京", "one household, replace-one")
 UNIT = Fraction(1, 2**64)
 NOTHING = "nothing was charged"
@@ -297,6 +299,126 @@ def test_on_the_same_records_only_the_dearest_cell_is_paid() -> None:
         assert spent() == 7
 
 
+def test_whoever_is_protected_pays_for_every_release() -> None:
+    """What is stated of a unit, else the least bound from what is; by hand, in eighths."""
+    with Ledger(":memory:") as ledger:
+
+        def spent() -> list[Fraction | None]:
+            return [None if (x := ledger.balance(a).spent) is None else 8 * x for a in (SURVEY, PERSON, SWAP)]
+
+        ledger.charge(SURVEY, loss(Fraction(1, 8)), {})
+        assert spent() == [1, 9, 4]  # one record; three; one that goes and one that comes
+        ledger.charge(PERSON, loss(Fraction(1, 2)), {})
+        assert spent() == [1 + 4, 9 + 4, 4 + 16]
+        ledger.charge(PERSON, loss(Fraction(1, 2)), {}, also={SURVEY.unit: loss(Fraction(1, 8))})
+        assert spent() == [5 + 1, 13 + 4, 20 + 4]
+        stated = {SURVEY.unit: loss(Fraction(5)), SWAP.unit: loss(Fraction(9))}
+        ledger.charge(SWAP, loss(Fraction(1, 8)), {}, also=stated)
+        assert spent() == [6 + 40, 17 + 360, 24 + 1]
+        ledger.charge(SWAP, loss(Fraction(1, 8)), {})
+        assert spent() == [None, None, 26]  # replacing records tells nothing of what it costs to come
+        unknown = Account("survey", "one household")
+        assert [e.price(unknown) for e in ledger.entries()] == [None] * 5
+        assert "∞" in room._words(ledger.balance(unknown).spent)
+        assert (ledger.balance(SURVEY).remaining, ledger.balance(SURVEY).fits) == (None, True)
+
+
+def test_a_larger_promise_of_the_same_unit_is_the_safe_one() -> None:
+    """A person of three records has three, also where the account says one; a record is one."""
+    one = Account("survey", "one person (at most 1 record), add-or-remove-one")
+    with Ledger(":memory:") as ledger:
+        ledger.charge(PERSON, loss(Fraction(9, 8)), {}, also={SURVEY.unit: loss(Fraction(1, 8))})
+        assert [ledger.balance(a).spent for a in (one, SURVEY)] == [Fraction(9, 8), Fraction(1, 8)]
+
+
+def test_pure_charges_are_pure_for_every_unit() -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.charge(SURVEY, loss(Fraction(1, 2), epsilon=Fraction(1)), {})
+        assert [ledger.balance(a).epsilon_spent for a in (SURVEY, PERSON, SWAP)] == [1, 3, 2]
+        assert ledger.balance(PERSON).spent == Fraction(9, 2)
+        ledger.set_cap(PERSON, epsilon=Fraction(5))
+        assert not ledger.quote(SURVEY, loss(Fraction(1, 2), epsilon=Fraction(1))).fits
+        said = refused(lambda: ledger.charge(SURVEY, loss(Fraction(1, 2), epsilon=Fraction(1)), {}))
+        assert "a cost of ε = 3 does not fit: 3 of 5 are spent for 'survey' (one person" in said
+        two = {PERSON.unit: loss(Fraction(2), epsilon=Fraction(2))}
+        assert ledger.charge(SURVEY, loss(Fraction(1, 2), epsilon=Fraction(1)), {}, also=two).kind == "charge"
+        assert ledger.balance(PERSON).epsilon_spent == 5
+
+
+@pytest.mark.parametrize("short", [0, 1])
+def test_a_cap_holds_for_every_release_under_whichever_unit(short: int) -> None:
+    """To the last bit; the refusal names whose cap it is, and nothing was charged to anyone."""
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(SURVEY, Fraction(1))
+        ledger.set_cap(SWAP, Fraction(100))
+        ledger.set_cap(SURVEY, Fraction(5) - short * UNIT)
+        asked = {SURVEY.unit: loss(Fraction(5))}
+        assert ledger.quote(SWAP, loss(Fraction(1, 8)), also=asked).fits is not bool(short)
+        if short:
+            said = refused(lambda: ledger.charge(SWAP, loss(Fraction(1, 8)), {}, also=asked))
+            assert "a cost of ρ = 5 does not fit" in said
+            assert f"left for {SURVEY.source!r} ({SURVEY.unit})" in said
+        else:
+            ledger.charge(SWAP, loss(Fraction(1, 8)), {}, also=asked)
+        assert ledger.balance(SURVEY).spent == 5 * (1 - short)
+        said = refused(lambda: ledger.charge(SWAP, loss(Fraction(1, 8)), {}))
+        assert f"nothing bounds what this release costs {SURVEY.source!r} ({SURVEY.unit}), which has a cap" in said
+
+
+def test_a_unit_beside_a_cap_is_opened_by_a_cap_of_its_own() -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.charge(SURVEY, loss(Fraction(1, 8)), {})
+        ledger.charge(SWAP, loss(Fraction(1, 8)), {}, also={SURVEY.unit: loss(Fraction(1, 8))})  # nothing has a cap
+        ledger.set_cap(SURVEY, Fraction(1))
+        for attempt in (ledger.quote, partial(ledger.charge, detail={})):
+            with pytest.raises(LedgerError, match=rf"'survey' has a cap for 'one record.*--cap … --new.*{NOTHING}"):
+                attempt(PERSON, loss(Fraction(1, 8)))
+        assert len(ledger.entries()) == 3
+        assert ledger.balance(PERSON).spent == Fraction(18, 8)
+        ledger.set_cap(PERSON, Fraction(19, 8))
+        assert ledger.charge(PERSON, loss(Fraction(1, 8)), {}).kind == "charge"
+
+
+def test_a_unit_for_which_nothing_bounds_the_past_is_not_opened() -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.charge(SWAP, loss(Fraction(1, 8)), {})
+        with pytest.raises(LedgerError, match=rf"nothing bounds what earlier releases of 'survey' cost.*{NOTHING}"):
+            ledger.set_cap(SURVEY, Fraction(1))
+        ledger.charge(SURVEY, loss(Fraction(1, 8)), {})  # nothing has a cap, and so nothing is refused
+        ledger.set_cap(SURVEY, Fraction(1))  # it is there: whoever caps it now closes it
+        assert ledger.balance(SURVEY).remaining == 0
+        said = refused(lambda: ledger.charge(SURVEY, loss(Fraction(1, 8)), {}))
+        assert "nothing bounds what earlier releases cost 'survey'" in said
+
+
+def test_on_the_same_records_another_unit_pays_its_own_dearest_cell() -> None:
+    """Where all that is on the same records has its cells stated for it; else the sum."""
+    thrice = {PERSON.unit: loss(Fraction(9, 2), profile=ages(36, 9, 9))}
+    with Ledger(":memory:") as ledger:
+        ledger.charge(SURVEY, loss(YOUNG.largest, profile=YOUNG), {"plan": P}, also=thrice)
+        old = {PERSON.unit: loss(Fraction(9, 2), profile=ages(9, 9, 36))}
+        asked = partial(ledger.charge, SURVEY, loss(OLD.largest, profile=OLD), {"plan": Q}, beside=[P])
+        ledger.set_cap(PERSON, Fraction(45, 8))
+        assert "does not fit" in refused(asked)  # 36 + 36
+        asked(also=old)
+        assert [8 * ledger.balance(a).spent for a in (SURVEY, PERSON)] == [5, 45]
+        ledger.charge(Account("homes", SURVEY.unit), loss(YOUNG.largest, profile=YOUNG), {"plan": P})
+        assert 8 * ledger.balance(PERSON).spent == 45
+
+
+def test_a_ledger_of_before_goes_on_as_one_of_now(path: Path) -> None:
+    """Its entries stay, digest by digest; from the next entry on, no program that counts units apart will open it."""
+    write_format(path, 2)
+    before = path.read_bytes()
+    with Ledger(path) as ledger:
+        head, count = ledger.head(), ledger.verify()
+        assert path.read_bytes() == before
+        ledger.set_cap(SURVEY, Fraction(2))
+        assert ledger.verify(head) == count + 1
+    with raw(path) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (3,)
+
+
 def refused(charge: Callable[[], Entry]) -> str:
     with pytest.raises(BudgetExceeded, match=rf"remembers it; {NOTHING}, and nothing was released$") as caught:
         charge()
@@ -389,12 +511,21 @@ def test_only_a_loss_is_charged(wrong: Any) -> None:
 
 @pytest.mark.parametrize(
     "detail",
-    [{"profile": YOUNG.document()}, {"beside": [P]}, {"beside": None}, {"epsilon": "1"}, {"epsilon": None}],
+    [
+        {"profile": YOUNG.document()},
+        {"beside": [P]},
+        {"beside": None},
+        {"epsilon": "1"},
+        {"epsilon": None},
+        {"units": {}},
+    ],
 )
 def test_only_the_ledger_writes_profiles_and_promises(detail: dict[str, Any]) -> None:
     with Ledger(":memory:") as ledger:
         for cost in (loss(Fraction(1, 2)), loss(Fraction(1, 2), epsilon=Fraction(1))):
-            with pytest.raises(LedgerError, match=rf'"profile", "beside" and "epsilon".* for the ledger.*{NOTHING}'):
+            with pytest.raises(
+                LedgerError, match=rf'"profile", "beside", "epsilon" and "units".* for the ledger.*{NOTHING}'
+            ):
                 ledger.charge(SURVEY, cost, detail)
         assert ledger.entries() == []
 
@@ -614,8 +745,11 @@ def write_format(path: Path, version: int) -> None:
         (lambda path: path.write_text("id,age\n1,34\n" * 1000), "not a ledger"),
         (lambda path: path.write_bytes(b"SQLite format 3\0" + bytes(4080)), "ledger"),
         (write_other_database, "another database"),
-        (lambda path: write_format(path, 3), "format 3, this fitnoise reads format 2"),
-        (lambda path: write_format(path, 1), "format 1, this fitnoise reads format 2: use the fitnoise that wrote it"),
+        (lambda path: write_format(path, 4), "format 4, this fitnoise reads formats 2 to 3"),
+        (
+            lambda path: write_format(path, 1),
+            "format 1, this fitnoise reads formats 2 to 3: use the fitnoise that wrote it",
+        ),
     ],
 )
 def test_what_is_no_ledger_is_refused_and_left_alone(
@@ -859,6 +993,16 @@ def pure_detail(epsilon: object, **more: object) -> str:
         ("refusal", "1/2", written(beside=[S])),
         ("charge", "1/2", written(beside=[P, "a" * 64])),  # without a profile
         ("charge", "1/2", json.dumps({"plan": Q, "beside": [P]})),
+        *(("charge", "1/2", json.dumps({"units": units})) for units in (None, [], {SURVEY.unit: {"rho": "1/2"}})),
+        *(
+            ("charge", "1/2", json.dumps({"units": {PERSON.unit: price}}))
+            for price in (None, {}, "1/2", {"rho": "1/3"}, {"rho": "2/4"}, {"rho": "-1"}, {"rho": 1}, {"rho": None})
+        ),
+        ("charge", "1/2", json.dumps({"units": {PERSON.unit: {"rho": "1/2", "epsilon": "1/2"}}})),
+        ("charge", "1/2", json.dumps({"units": {PERSON.unit: {"rho": "1", "profile": YOUNG.document()}}})),
+        ("charge", "1/2", json.dumps({"units": {PERSON.unit: {"rho": "1/2", "delta": "1"}}})),
+        ("charge", "1/2", json.dumps({"units": {" ": {"rho": "1/2"}}})),
+        ("cap", "1/2", json.dumps({"units": {PERSON.unit: {"rho": "1/2"}}})),
         ("charge", "1/2", "[]"),
         ("charge", "1/2", "7"),
         ("charge", "1/2", "[" * 100_000),

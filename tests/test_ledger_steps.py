@@ -15,12 +15,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from fitnoise.errors import BudgetExceeded, LedgerError
 from fitnoise.kernel.ledger import GENESIS, Account, Ledger
 from fitnoise.kernel.losses import Loss
-from reference_ledger import NOTHING, STEP, Cost, Reference
+from reference_ledger import STEP, Cost, Reference
 
-ACCOUNTS = [
-    Account("survey", "one record, add-or-remove-one"),
-    Account("recensement, 東京", "one household, replace-one"),
+ALONE = Account("recensement, 東京", "one household, replace-one")
+UNITS = [
+    "one record, add-or-remove-one",
+    "one person (at most 3 records), add-or-remove-one",
+    "one person (at most 2 records), replace-one",
+    "one record, replace-one",
 ]
+ACCOUNTS = [ALONE, *(Account("survey", unit) for unit in UNITS)]
+FIRST = ACCOUNTS[1]
+TWINS = [Account("Survey", UNITS[0]), Account("survey", UNITS[1].replace("person", "pеrson"))]
 AXES = [(("age", 3),), (("age", 3),), (("sex", 2),), (("sex", 2), ("age", 3)), ()]
 UNCHARGED = "nothing was charged"
 
@@ -51,7 +57,8 @@ costs = st.one_of(profiles(), amounts.map(lambda x: Cost((x,))), pure)
 names = st.sampled_from(["anew"] * 4 + ["again", "not"])
 places = st.lists(st.integers(0, 8), min_size=1, max_size=2)  # of plans to stand beside
 handles = st.sampled_from([0, 1])
-accounts = st.sampled_from([*ACCOUNTS, ACCOUNTS[0]])
+accounts = st.sampled_from([*ACCOUNTS, ALONE, ALONE, FIRST, FIRST])
+stated = st.lists(st.sampled_from(UNITS), max_size=4, unique=True)  # units of which a charge says what it costs
 limits = zero | amounts | amounts.map(lambda x: 8 * x)
 kinds = st.sampled_from(["rho", "epsilon"])  # of caps
 reasons = st.sampled_from(["", "décision du 3 mai"])
@@ -76,17 +83,26 @@ class Steps(RuleBasedStateMachine):
             ledger.close()
         self.folder.cleanup()
 
-    @initialize(costs=st.lists(profiles(), min_size=2, max_size=3), caps=st.lists(st.tuples(kinds, limits), max_size=1))
-    def begin(self, costs, caps):
+    @initialize(
+        account=st.sampled_from([FIRST, FIRST, FIRST, ALONE, ACCOUNTS[-1]]),
+        costs=st.one_of(st.lists(x, min_size=2, max_size=3) for x in (profiles(), profiles(), pure)),
+        caps=st.lists(st.tuples(kinds, limits), max_size=1),
+    )
+    def begin(self, account, costs, caps):
         for cost in costs:
-            self.spend(0, ACCOUNTS[0], cost)
+            self.spend(0, account, cost)
         for kind, limit in caps:
-            self.cap(1, ACCOUNTS[0], kind, limit, more=True, reason="")
+            self.cap(1, account, kind, limit, more=True, reason="")
 
     @rule(by=handles, account=accounts, kind=kinds, limit=limits, more=st.booleans(), reason=reasons)
     def cap(self, by, account, kind, limit, more, reason):
         now = self.now(account)
-        caps = {kind: limit + more * (now["spent"] if kind == "rho" else now["epsilon_spent"] or 0)}
+        caps = {kind: limit + more * (now["spent" if kind == "rho" else "epsilon_spent"] or 0)}
+        if self.reference.unopened(account):
+            with pytest.raises(LedgerError, match=f"nothing bounds what earlier releases.*{UNCHARGED}"):
+                self.ledgers[by].set_cap(account, **caps)
+            self.seen.add("not opened")
+            return
         self.reference.cap(account, **caps, reason=reason)
         self.written(self.ledgers[by].set_cap(account, **caps, reason=reason))
 
@@ -95,8 +111,30 @@ class Steps(RuleBasedStateMachine):
         for cost, name in many:
             self.spend(by, account, cost, name)
 
-    @rule(by=handles, account=accounts, many=lists_of(profiles(), names, places))
-    def charge_beside(self, by, account, many):
+    @rule(
+        by=handles, units=stated.filter(bool), costs=st.lists(profiles() | pure, min_size=4, max_size=4), place=places
+    )
+    def charge_every_unit(self, by, units, costs, place):
+        """What it costs the first is its own price; of the others it is stated. All are pure, or none."""
+        fit = [cost for cost in costs if (cost.epsilon is None) is (costs[0].epsilon is None)]
+        own, *others = zip(units, fit, strict=False)
+        self.spend(by, Account("survey", own[0]), own[1], "anew", (), also=dict(others))
+        if own[1].table and own[0] == UNITS[0]:
+            self.spend(by, FIRST, own[1], "anew", place, also=dict(others))
+
+    @rule(by=handles, twin=st.sampled_from(TWINS), cost=costs)
+    def ask_under_a_name_that_reads_the_same(self, by, twin, cost):
+        known = self.reference.accounts(FIRST)
+        if known and (twin.source != "survey" or any("person" in a.unit for a in known)):
+            for ask in (self.ledgers[by].quote, lambda a, x: self.ledgers[by].charge(a, x, {})):
+                with pytest.raises(LedgerError, match=f"reads like 'survey'.*{UNCHARGED}"):
+                    ask(twin, loss(cost))
+            self.seen.add("twin")
+
+    @rule(by=handles, account=accounts, many=lists_of(profiles(), names, places), limit=st.none() | zero | amounts)
+    def charge_beside(self, by, account, many, limit):
+        if limit is not None:
+            self.cap(by, account, "rho", limit, more=True, reason="")
         for cost, name, where in many:
             self.spend(by, account, cost, name, where)
 
@@ -115,7 +153,7 @@ class Steps(RuleBasedStateMachine):
             left = (now["remaining"] or 0) // STEP * STEP
             last, more = Cost((left,)), Cost((STEP / 3,))
         if left > 0 and now["fits"]:
-            assert self.spend(by, account, last) == "charge"
+            assert self.spend(by, account, last) == "charge" or account is not ALONE
         if now["cap"] is not None:
             assert self.spend(by, account, more) == "refusal"
 
@@ -131,10 +169,15 @@ class Steps(RuleBasedStateMachine):
         entries = ledger.entries()
         assert [{key: getattr(e, key) for key in line} for e, line in zip(entries, lines, strict=True)] == lines
         assert [vars(other.balance(a)) for a in ACCOUNTS] == [self.now(a) for a in ACCOUNTS]
+        priced = [[p and p.rho for p in map(e.price, ACCOUNTS[1:])] for e in entries if e.kind == "charge"]
+        told = [[x and x.rho for x in map(c.under, ACCOUNTS[1:])] for c in self.reference.charges]
+        assert [p for p, c in zip(priced, self.reference.charges, strict=True) if c.account != ALONE] == [
+            x for x, c in zip(told, self.reference.charges, strict=True) if c.account != ALONE
+        ]
         assert other.accounts() == list(dict.fromkeys(line["account"] for line in lines))
         assert other.head() == self.heads[-1]
         assert other.verify(expected_head=self.heads[len(lines) // 2]) == len(lines)
-        account = ACCOUNTS[len(lines) % 3 == 0]
+        account = ACCOUNTS[len(lines) % 3 != 0]
         assert other.entries(account) == [e for e in entries if e.account == account]
         together = self.reference.together(account)
         if isinstance(together, str):
@@ -147,33 +190,34 @@ class Steps(RuleBasedStateMachine):
     # --- how ----------------------------------------------------------------------------------------------
 
     def now(self, account):
-        return self.reference.quote(account, NOTHING)
+        return self.reference.balance(account)
 
     def beside(self, account, places):
         """Of the last plans charged to the account; now and then the last asked for, charged or not, there or not."""
-        charged = [c.plan for c in self.reference.charges[account] if c.plan][-5:]
+        charged = [c.plan for c in self.reference.own(account) if c.plan][-5:]
         return [charged[i % len(charged)] if i < 8 and charged else f"{self.plans:064x}" for i in places]
 
     def written(self, entry):
         self.heads.append((entry.sequence, entry.digest))
 
-    def spend(self, by, account, cost, name="anew", places=(), most=None):
+    def spend(self, by, account, cost, name="anew", places=(), most=None, also=()):
         """Asked by one handle, which changes nothing, and charged by the other."""
         beside, (again,) = self.beside(account, places), self.beside(account, [0])
         self.plans += 1
         plan = {"anew": f"{self.plans:064x}", "again": again, "not": None}[name]
         fault, content = self.reference.fault(account, cost, beside), self.path.read_bytes()
+        stated = {unit: loss(x) for unit, x in dict(also).items()}
         with pytest.raises(LedgerError, match=rf"{fault}.*{UNCHARGED}") if fault else nullcontext():
-            quote = self.ledgers[1 - by].quote(account, loss(cost), beside=tuple(beside))
-            assert vars(quote) == self.reference.quote(account, cost, beside)
+            quote = self.ledgers[1 - by].quote(account, loss(cost), also=stated, beside=tuple(beside))
+            assert vars(quote) == self.reference.quote(account, cost, beside, also)
         assert self.path.read_bytes() == content
         if not fault and most is not None and quote.increase > most:
             fault = "would grow by"
-        kind = fault or self.reference.charge(account, cost, plan, beside)
+        kind = fault or self.reference.charge(account, cost, plan, beside, also)
         said = f"entry {len(self.reference.lines)} remembers it" if kind == "refusal" else fault
         with pytest.raises(LedgerError, match=rf"{said}.*{UNCHARGED}") if said else nullcontext() as caught:
             detail = {} if plan is None else {"plan": plan}
-            self.ledgers[by].charge(account, loss(cost), detail, beside=beside, at_most=most)
+            self.ledgers[by].charge(account, loss(cost), detail, also=stated, beside=beside, at_most=most)
         assert said is None or isinstance(caught.value, BudgetExceeded) is (kind == "refusal")
         if fault:
             self.seen.add(fault)
@@ -182,21 +226,33 @@ class Steps(RuleBasedStateMachine):
             cap = "none" if quote.cap is None else "ρ" if quote.epsilon_cap is None else "ε"
             grows = "grows" if quote.increase > 0 else "does not grow"
             self.seen.add((kind, cap, grows if beside else "alone"))
+            others = [self.now(a) for a in self.reference.accounts(account) if a != account]
+            if kind == "refusal" and "does not fit" not in str(caught.value):
+                self.seen.add("no bound")
+            if any(a["spent"] is None for a in others):
+                self.seen.add("infinite")
+            if kind == "refusal" and f"({account.unit})" not in str(caught.value):
+                self.seen.add("refused for another")
         if kind == "charge":
             self.promised(account)
         return kind
 
     def promised(self, account):
         """What the constitution says holds after every charge, of the reference itself."""
-        now, charges = self.now(account), [c.cost for c in self.reference.charges[account]]
-        assert now["fits"]
-        assert max(c.rho for c in charges) <= now["spent"] <= sum(c.rho for c in charges)
-        if now["epsilon_cap"] is not None:
-            assert sum(c.epsilon for c in charges) <= now["epsilon_cap"]
-        elif now["cap"] is not None:
-            assert now["spent"] <= now["cap"]
-        if now["epsilon_spent"] is not None:
-            assert now["spent"] <= now["epsilon_spent"] ** 2 / 2 + len(charges) * STEP
+        for known in self.reference.accounts(account):
+            now = self.now(known)
+            charges = [c.under(known) for c in self.reference.charges if c.account.source == known.source]
+            assert now["fits"]
+            if now["epsilon_cap"] is not None:
+                assert sum(c.epsilon for c in charges) <= now["epsilon_cap"]
+            elif now["cap"] is not None:
+                assert now["spent"] <= now["cap"]
+            if now["spent"] is None:
+                assert None in charges
+                continue
+            assert max(c.rho for c in charges) <= now["spent"] <= sum(c.rho for c in charges)
+            if now["epsilon_spent"] is not None:
+                assert now["spent"] <= now["epsilon_spent"] ** 2 / 2 + len(charges) * STEP
 
 
 @pytest.mark.no_cover
@@ -207,6 +263,12 @@ def test_a_ledger_says_what_its_reference_says():
     assert Steps.seen >= {  # the steps do lead somewhere
         "no charge of",
         "would grow by",
+        "open one first",
+        "not opened",
+        "twin",
+        "infinite",
+        "no bound",
+        "refused for another",
         ("charge", "none", "alone"),
         ("charge", "none", "grows"),
         ("charge", "none", "does not grow"),

@@ -28,6 +28,7 @@ from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import Counter, DuckCounter, HistogramCounter, Tally, duck, sources
 from fitnoise.kernel.designs._base import WRAP
 from fitnoise.kernel.ledger import Account, Ledger, ceil_dyadic
+from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.order import Limit, Order, Size, axis_key
 from fitnoise.kernel.profiles import joint
 from fitnoise.kernel.units import DataSource, OutsideDomain
@@ -871,3 +872,88 @@ def test_integers_changed_after_the_price_was_asked_for_are_priced_again():
     with Ledger(":memory:") as ledger:
         entry = run(plan, HistogramCounter(np.array([1, 2]), plan.publication.workload.domain), ledger).charge
     assert Fraction(entry.detail["rho"]) == 50 * before
+
+
+# --- caps that nobody passes by another name ------------------------------------------------------------------
+
+RECORD, SWAP = fn.PrivacyUnit(), fn.PrivacyUnit(neighbours=REPLACE)
+PEOPLE = DataSource("people")
+
+
+def small(unit=RECORD, source=PEOPLE, margin=5.0):
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"]))
+    return fn.plan(fn.Workload(domain, [fn.table("sex", margin=margin)]), unit=unit, source=source)
+
+
+@pytest.mark.parametrize("spent", [False, True])
+@pytest.mark.parametrize(
+    ("unit", "source"),
+    [
+        (RECORD, PEOPLE),
+        (fn.PrivacyUnit("Record"), PEOPLE),
+        (fn.PrivacyUnit("r\u0435cord", 2), PEOPLE),
+        (fn.PrivacyUnit("persons"), PEOPLE),
+        (fn.PrivacyUnit("record", 2), PEOPLE),
+        (SWAP, PEOPLE),
+        (RECORD, DataSource("People")),
+        (RECORD, DataSource("peoрle")),
+        (RECORD, DataSource("ｐｅｏｐｌｅ")),
+        *((RECORD, DataSource(f"people, quarter {i}", account="people")) for i in (1, 4)),
+    ],
+)
+def test_no_other_name_passes_a_cap(unit, source, spent):
+    """Of a unit, a relation, a number of records or a source: nothing is charged but what fits."""
+    first, plan = small(), small(unit, source)
+    cap = ceil_dyadic(first.exact_rho) if spent else Fraction(1, 10**6)
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(first.order.account, cap)
+        if spent:
+            counted(first, ledger)
+        with pytest.raises(LedgerError, match="nothing was charged"):
+            counted(plan, ledger)
+        for account in {plan.order.account, first.order.account}:  # and a cap of its own helps it to nothing
+            with contextlib.suppress(LedgerError):
+                ledger.set_cap(account, cap if account == first.order.account else Fraction(10**9))
+        with pytest.raises(LedgerError, match="nothing was charged"):
+            counted(plan, ledger)
+        assert sum(e.kind == "charge" for e in ledger.entries()) == spent
+
+
+def test_what_replaces_records_is_charged_to_those_who_can_come_what_its_integers_cost_them():
+    """The number of records, published to a hundredth of a record beside a cap: refused; without one: told."""
+    plan, cap = small(SWAP, margin=50), small().order.account
+    dear = plan.order.cost(RECORD)
+    assert plan.exact_rho < Fraction(1, 1000) < 1000 < dear.rho
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(cap, Fraction(1000))
+        ledger.set_cap(plan.order.account, Fraction(1000))
+        before = ledger.head()[0]
+        with pytest.raises(BudgetExceeded, match=r"left for 'people' \(one record, add-or-remove-one\)"):
+            counted(plan, ledger)
+        assert [e.kind for e in ledger.entries()[before:]] == ["refusal"]
+        ledger.set_cap(cap, ceil_dyadic(dear.rho))
+        entry = counted(plan, ledger).charge
+        assert entry.price(cap).rho == ledger.balance(cap).spent == ceil_dyadic(dear.rho)
+        assert entry.price(cap).profile == dear.profile
+        assert ledger.balance(plan.order.account).spent == entry.rho == ceil_dyadic(plan.exact_rho)
+
+
+def test_every_unit_that_the_account_knows_is_charged_what_the_integers_cost_it():
+    person, home = fn.PrivacyUnit("person", 3), fn.PrivacyUnit("home", 2, REPLACE)
+    plans = [small(unit) for unit in (RECORD, person, home)]
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(Account("people", "one soul"), Fraction(1))  # of an old ledger: it describes no unit
+        for plan in plans:
+            with pytest.raises(LedgerError):
+                counted(plan, ledger)
+    with Ledger(":memory:") as ledger:
+        for plan in plans:
+            counted(plan, ledger)
+        known, more = [p.order.account for p in plans], small(person, margin=7.0)
+        entry = counted(more, ledger).charge
+        told = [entry.price(a).rho for a in known]
+        assert told == [ceil_dyadic(more.order.cost(u).rho) for u in (RECORD, person, home)]
+        assert told == [ceil_dyadic(Fraction(more.exact_rho, d) * n) for n, d in ((1, 9), (1, 1), (8, 9))]
+        assert entry.detail["units"].keys() == {known[0].unit, known[2].unit}
+        ledger.charge(Account("people", "one soul"), Loss.concentrated(Fraction(1)), {})
+        assert counted(more, ledger).charge.detail["units"].keys() == entry.detail["units"].keys()

@@ -1,6 +1,7 @@
 """An order: what it costs, against which limits, for how many records, and what a ledger is told of it."""
 
 import hashlib
+import itertools
 import json
 from dataclasses import replace
 from fractions import Fraction
@@ -15,11 +16,13 @@ from door import Replay
 from fitnoise.errors import CapExceeded, DataError, LedgerError, PlanError
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import HistogramCounter
+from fitnoise.kernel.designs.answers import Answer
 from fitnoise.kernel.domain import attribute_document
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.order import Limit, Order, Size, axis_key
 from fitnoise.kernel.units import Account, Adjacency, DataSource, OutsideDomain
+from fitnoise.mechanisms.finite.families import tight_constraints
 from laws import poisoned, same
 
 CELLS = over((3,), 2)
@@ -69,6 +72,56 @@ def test_an_order_costs_the_sum_of_its_designs(neighbours):
     assert made.losses == tuple(d.loss(made.adjacency) for d in designs)
     assert made.loss == sum((d.loss(made.adjacency) for d in designs), Loss.nothing())
     assert made.loss.rho < sum(x.rho for x in made.losses) or not made.adjacency.by_cell
+
+
+PEOPLE = [fn.PrivacyUnit("person", g, n) for g in (1, 2, 3) for n in fn.Neighbours]
+
+
+@pytest.mark.parametrize("drops", [False, True])
+def test_an_order_costs_every_other_unit_what_its_integers_cost_there(drops):
+    """Exact, and never above the bound from its own cost: k²ρ where k changes of its unit make one of the other's."""
+    source = DataSource("homes", outside_domain=OutsideDomain.DROP if drops else OutsideDomain.REFUSE)
+    for own, other in itertools.product(PEOPLE, PEOPLE):
+        made = order(SECTORS, MARGINS, unit=own, source=source)
+        seen = other.within(own)
+        assert made.cost(other) == order(SECTORS, MARGINS, unit=seen, source=source).charged()
+        times = made.adjacency.changes(Adjacency(seen, drops=drops))
+        assert times is None or made.cost(other).rho <= made.loss.repeated(times).rho
+
+
+def test_a_release_that_hides_what_records_say_may_tell_how_many_there_are():
+    """A margin of 50 for replace-one leaves the total all but bare: dear, and finite, for one who can come or go."""
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 9))
+    swap = fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE)
+    plan = fn.plan(fn.Workload(domain, [fn.table("sex", margin=50)]), unit=swap)
+    assert plan.exact_rho < Fraction(1, 1000)
+    assert (
+        plan.order.cost(fn.PrivacyUnit()).rho == plan.strategy.cost_squared(fn.Neighbours.ADD_OR_REMOVE_ONE) / 2 > 7000
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "asked", "bounded"),
+    [((), False, True), ((Size(5, False),), False, True), ((Size(5, True),), False, False), ((), True, False)],
+)
+def test_a_release_that_tells_how_many_there_are_has_no_bound_for_one_who_can_come(sizes, asked, bounded):
+    swap = fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE)
+    designs = (SECTORS,)
+    if asked:
+        query = fn.FiniteQuery.median("middle", "o", people=5, epsilon=1)
+        designs += (Answer(query, DOMAIN, tight_constraints(query.graph(DOMAIN, Adjacency(swap)), 1)),)
+    made = order(*designs, unit=swap, sizes=sizes)
+    assert (made.cost(fn.PrivacyUnit("home", 1)) is not None) is bounded
+    assert made.cost(fn.PrivacyUnit("home", 1, fn.Neighbours.REPLACE_ONE)) == made.charged()
+
+
+def test_what_an_answer_costs_a_unit_it_was_not_made_for_follows_from_what_it_costs_its_own():
+    person = fn.PrivacyUnit("person", 2)
+    query = fn.FiniteQuery.count("ones", people=5, epsilon=1, where={"o": 1})
+    answer = Answer(query, DOMAIN, tight_constraints(query.graph(DOMAIN, Adjacency(person)), Fraction(1, 2)))
+    made = order(answer, unit=person)
+    for unit, times in ((fn.PrivacyUnit(), 1), (fn.PrivacyUnit("home", 5), 3), (PEOPLE[1], 1), (PEOPLE[5], 4)):
+        assert made.cost(unit).epsilon == times * made.loss.epsilon
 
 
 @pytest.mark.parametrize("neighbours", zoo.ADJACENCIES)

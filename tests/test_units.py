@@ -2,6 +2,7 @@
 
 import unicodedata
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -40,6 +41,47 @@ def test_a_record_can_come_or_go_unless_exactly_one_is_replaced(neighbours, reco
     assert (of.records, of.steps) == (records, steps)
     assert of.by_cell == (neighbours is ADD)
     assert of.fixes_size == (steps == (REPLACE,))
+
+
+KINDS = [Adjacency(PrivacyUnit("person", g, n), drops=d) for g in (1, 2, 3) for n in Neighbours for d in (False, True)]
+NOWHERE = (0, 0)
+
+
+def shifted(*vectors):
+    return tuple(map(sum, zip(*vectors, strict=True)))
+
+
+@cache
+def reached(of, times):
+    """All that so many changes of a unit can do to the counts of two cells."""
+    steps = {ADD: [(1, 0), (0, 1)], REPLACE: [(1, -1), (-1, 1)]}
+    own = {ADD: steps[ADD], REPLACE: [s for n in of.steps for s in steps[n]] + [(-1, 0), (0, -1)] * (ADD in of.steps)}
+    unit, found = {NOWHERE}, {NOWHERE}
+    for _ in range(of.records):
+        unit |= {shifted(v, s) for v in unit for s in own[of.unit.neighbours]}
+    unit |= {(-a, -b) for a, b in unit}  # who can come can go
+    for _ in range(times):
+        found |= {shifted(v, u) for v in found for u in unit}
+    return found
+
+
+@pytest.mark.parametrize("of", KINDS, ids=str)
+def test_so_many_changes_of_one_unit_make_any_of_another(of):
+    """By full enumeration; and where none is said, no number of changes does."""
+    for other in KINDS:
+        times = of.changes(other)
+        if times is None:
+            assert not reached(other, 1) <= reached(of, 6)
+        else:
+            assert reached(other, 1) <= reached(of, times)
+            assert times <= 2 * -(-other.records // of.records)
+
+
+def test_a_unit_has_as_many_records_as_either_promise_says():
+    person, persons = PrivacyUnit("person", 2), PrivacyUnit("persons", 5)
+    assert person.within(PrivacyUnit("Person", 7, REPLACE)) == PrivacyUnit("person", 7)
+    assert PrivacyUnit("person", 7).within(person) == PrivacyUnit("person", 7)
+    assert person.within(persons) == person
 
 
 def test_as_many_records_as_a_unit_may_have():

@@ -222,10 +222,14 @@ def verify_command(context: click.Context, /, **asked: Any) -> None:
 @click.option(
     "--epsilon-cap", callback=_exact_rho, help="Set the total pure epsilon allowed instead: only pure plans then fit."
 )
-@click.option("--source", help="The account's data source, with --cap.")
-@click.option("--unit", help="The account's privacy unit, with --cap; default the unit of the source's charges.")
+@click.option("--source", help="The account's name, with --cap: that of the data source, or of its `account`.")
+@click.option("--unit", help="The account's privacy unit, with --cap; default the unit of its charges.")
 @click.option("--plan", "plan_file", type=_FILE, help="A plan whose account is meant, with --cap.")
-@click.option("--new", is_flag=True, help="Open the account with the cap; otherwise it must be there.")
+@click.option(
+    "--new",
+    is_flag=True,
+    help="Open the account with the cap, or another unit of one, and say what earlier releases cost that unit.",
+)
 @click.option("--reason", help="Why the cap is set; kept in the ledger.")
 @_AS_JSON
 def ledger_command(**asked: Any) -> None:

@@ -170,7 +170,7 @@ def release_command(
         )
     with Ledger(ledger_file) as ledger:
         balance = ledger.balance(plan.order.account)
-    rise = price if before is None else balance.spent - before
+    rise = price if before is None or balance.spent is None else balance.spent - before
     say(f"wrote {output}")
     answers = done.finite.values() if plan.finite else ()
     _tell(receipt_report(plan, answers, output, to_write(plan, chosen), rise, balance), as_json)
@@ -318,8 +318,8 @@ def _write_tables(result: Release, names: Sequence[str], folder: Path, directory
     return files
 
 
-def _spent(file: Path, of: Account) -> Fraction:
-    """What an account has spent; nothing where there is no ledger yet."""
+def _spent(file: Path, of: Account) -> Fraction | None:
+    """What an account has spent; nothing where there is no ledger yet, None where nothing bounds it."""
     if not file.exists():
         return Fraction(0)
     with Ledger(file) as ledger:
@@ -351,7 +351,12 @@ def _set_cap(
                 f"the ledger {'has' if new else 'has no'} account {account.source!r} ({account.unit}): "
                 f"{'leave --new out' if new else '--new opens it'}. Its accounts: {said}. Nothing was changed."
             )
+        earlier = sum(e.kind == "charge" and e.account.source == account.source for e in ledger.entries()) * new
         ledger.set_cap(account, cap, epsilon=epsilon, reason=reason)
+        spent = ledger.balance(account).spent
+    if earlier and spent is not None:
+        releases = "release" if earlier == 1 else f"{earlier} releases"
+        say(f"the {releases} of {account.source!r} before cost {account.unit!r} at most rho {float(spent):.6g}")
 
 
 def _named_account(source: str | None, unit: str | None, plan_file: Path | None, *, new: bool) -> Account | str:

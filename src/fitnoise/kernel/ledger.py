@@ -16,13 +16,19 @@
 8. **A pure promise is kept pure.** A charge may state its ε, whose square is twice its ρ. Under a cap on ε only such
    charges fit, and their ε add up to at most the cap; nothing with a δ counts as anything less than infinite there.
 
+9. **Whoever is protected pays for every release.** The accounts of one name, for several units and relations, are
+   about the same people. A charge to one is a charge to all: at what its integers cost each, which it states, else
+   at the bound of :meth:`Entry.price`, else infinite. It fits if it fits under every cap among them. No charge opens
+   an account beside one with a cap: that is a decision of its own, :meth:`Ledger.set_cap`.
+
 Costs are ρ of zero-concentrated differential privacy, which adds under composition (Bun and Steinke 2016). A
 charge without `beside` is a group of its own; one with it unites the groups of all charges of the plans it names
-in its account. An account has spent Σ over its groups of their joint cost: ρ of a group of one, and the dearest
-joint cell of the summed profiles of a larger one (:func:`fitnoise.kernel.profiles.joint`). A charge fits when what is
-spent with it is at most the cap. What is spent may grow by less than ρ, by 0 where no cell gets dearer than the
-dearest, and fall where groups unite that were counted apart. A charge without a profile stands in no larger
-group: its ρ may be for another relation than add-or-remove-one, for which no sum over cells is known to hold.
+in its account. An account has spent Σ over the groups of its name of their joint cost for its unit: ρ of a group of
+one, and the dearest joint cell of the summed profiles of a larger one (:func:`fitnoise.kernel.profiles.joint`), or
+Σ ρ where one of them has no profile. A charge fits when what is spent with it is at most the cap. What is spent may
+grow by less than ρ, by 0 where no cell gets dearer than the dearest, and fall where groups unite that were counted
+apart. A charge without a profile for its own unit stands in no larger group: its ρ may be for another relation than
+add-or-remove-one, for which no sum over cells is known to hold.
 
 All this keeps each pair of neighbours, and so the whole, within the cap even when each cost is chosen after
 seeing the releases before it (Feldman and Zrnic 2021, a privacy filter). Whoever raises the cap makes a new
@@ -46,7 +52,7 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
@@ -57,7 +63,7 @@ from fitnoise.errors import BudgetExceeded, LedgerError
 from fitnoise.kernel.checks import look_alike
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.profiles import Charged, Profile, joint, steps_above
-from fitnoise.kernel.units import Account
+from fitnoise.kernel.units import Account, Adjacency
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,7 +72,9 @@ GENESIS = "0" * 64  # the digest before the first entry
 
 _APPLICATION = int.from_bytes(b"fitn")  # PRAGMA application_id: how the file is known
 
-_FORMAT = 2  # PRAGMA user_version; 1 knew no ε, and would not keep a cap on it
+_FORMAT = 3  # PRAGMA user_version; 1 knew no ε, and would not keep a cap on it; 2 counted every unit apart
+
+_READ = (2, 3)  # a ledger of format 2 becomes one of format 3 with the next entry
 
 _BUSY_SECONDS = 30.0  # how long to wait for another process
 
@@ -86,7 +94,7 @@ _SCHEMA = (
     BEGIN SELECT RAISE(ABORT, 'a ledger entry follows the last one'); END""",
 )
 
-_OWN = {"profile", "beside", "epsilon"}  # what the ledger itself writes into the detail of a charge or refusal
+_OWN = {"profile", "beside", "epsilon", "units"}  # what the ledger itself writes into the detail of a charge or refusal
 
 _COLUMNS = ("sequence", "kind", "source", "unit", "rho", "time", "detail", "previous")  # then "digest"
 
@@ -117,6 +125,63 @@ def ceil_dyadic(rho: Fraction, bits: int = 64) -> Fraction:
 
 @final
 @dataclass(frozen=True)
+class Price:
+    """What a release costs one unit.
+
+    Args:
+        rho: a multiple of 2⁻⁶⁴.
+        profile: where it falls, if that is known: its largest value is ρ.
+        epsilon: of what is pure, and without a profile: ρ is half its square, rounded up.
+
+    Raises:
+        LedgerError: anything else.
+    """
+
+    rho: Fraction
+    profile: Profile | None = None
+    epsilon: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        if self.profile is not None and self.profile.largest != self.rho:
+            raise _error("the profile of a charge has its ρ, rounded up to a multiple of 2⁻⁶⁴, as its largest value")
+        if ceil_dyadic(self.rho) != self.rho or self.rho < 0:
+            raise _error("a price is a multiple of 2⁻⁶⁴, and not negative")
+        if self.epsilon is not None and (self.profile is not None or ceil_dyadic(self.epsilon**2 / 2) != self.rho):
+            raise _error("the ε of an entry is a fraction whose square is twice its ρ, and it has no profile")
+
+    @classmethod
+    def of(cls, loss: Loss) -> Self:
+        """A loss, rounded up."""
+        if not isinstance(loss, Loss):
+            raise _error(f"{reprlib.repr(loss)} is not a Loss: a cost not known exactly is infinite")
+        epsilon = loss.epsilon
+        if epsilon is not None and max(epsilon.numerator.bit_length(), epsilon.denominator.bit_length()) > _MAX_BITS:
+            raise _error(f"an ε must be a ratio of integers of at most {_MAX_BITS} bits")
+        return cls(_bounded(loss.rho), loss.profile, epsilon)
+
+    @classmethod
+    def parse(cls, document: Mapping[str, Any]) -> Self:
+        """Read what `words` and ρ beside them say."""
+        if not isinstance(document, Mapping) or not {"rho"} <= document.keys() <= {"rho", "profile", "epsilon"}:
+            raise _error("a price is written as its ρ, with its profile or its ε")
+        profile = Profile.parse(document["profile"]) if "profile" in document else None
+        epsilon = _exactly(document["epsilon"]) if "epsilon" in document else None
+        return cls(_exactly(document["rho"]), profile, epsilon)
+
+    def words(self) -> dict[str, Any]:
+        """Its profile or its ε, as JSON values."""
+        words: dict[str, Any] = {} if self.profile is None else {"profile": self.profile.document()}
+        return words | ({} if self.epsilon is None else {"epsilon": str(self.epsilon)})
+
+    def repeated(self, times: int) -> Price:
+        """Of so many changes one after the other: k²ρ, kε (:meth:`fitnoise.kernel.units.Adjacency.changes`)."""
+        if self.epsilon is None:
+            return Price(times**2 * self.rho)
+        return Price(ceil_dyadic((times * self.epsilon) ** 2 / 2), epsilon=times * self.epsilon)
+
+
+@final
+@dataclass(frozen=True)
 class Entry:
     """One line of the ledger.
 
@@ -126,7 +191,7 @@ class Entry:
         account: what is protected.
         rho: the cap, any ρ ≥ 0, of one on ε ε²/2; or the cost charged or refused, a positive multiple of 2⁻⁶⁴.
         time: UTC, ISO 8601, to the second, by the machine's clock: information, not evidence.
-        detail: a JSON object without floats; the ledger itself writes "profile", "beside" and "epsilon" into it.
+        detail: a JSON object without floats; the ledger itself writes "profile", "beside", "epsilon" and "units" to it.
         previous: digest of the entry before; :data:`GENESIS` for the first.
         digest: SHA-256 (hex) of the other columns as canonical JSON: sorted keys, no spaces, ASCII.
 
@@ -152,26 +217,42 @@ class Entry:
             raise _error("the detail of an entry is a JSON object, and a cap has no profile and stands beside nothing")
         if "beside" in self.detail and not (type(self.detail["beside"]) is list and self.beside):
             raise _error("the plans an entry stands beside are written as a list of them, or not at all")
-        _fits_together(self.rho, self.profile, self.beside)
-        if "epsilon" in self.detail:
-            exact = self.epsilon**2 / 2 if self.epsilon is not None else None
-            stated = exact if self.kind == "cap" or exact is None else ceil_dyadic(exact)
-            if stated != self.rho or self.profile is not None:
-                raise _error("the ε of an entry is a fraction whose square is twice its ρ, and it has no profile")
+        if self.kind != "cap":
+            _stands(self.prices[self.account.unit], self.beside)
+        elif self.epsilon is not None and self.epsilon**2 / 2 != self.rho:
+            raise _error("a cap on ε has a ρ of half its square")
 
     @cached_property
     def epsilon(self) -> Fraction | None:
         """The pure ε charged, refused or allowed; None of an entry that is about ρ alone."""
-        text = self.detail.get("epsilon")
-        if not isinstance(text, str):
-            return None
-        exact = Fraction(*map(int, text.split("/")))
-        return exact if exact >= 0 and str(exact) == text else None
+        return _exactly(self.detail["epsilon"]) if "epsilon" in self.detail else None
 
-    @cached_property
+    @property
     def profile(self) -> Profile | None:
         """Where the cost falls, as the detail says; None when it does not."""
-        return Profile.parse(self.detail["profile"]) if "profile" in self.detail else None
+        return self.prices[self.account.unit].profile
+
+    @cached_property
+    def prices(self) -> Mapping[str, Price]:
+        """What was charged or refused, by the text of every unit of which it was stated: its own first."""
+        words = {key: self.detail[key] for key in ("profile", "epsilon") if key in self.detail}
+        own = {self.account.unit: Price.parse({"rho": str(self.rho)} | words)}
+        also = self.detail.get("units", {})
+        if not isinstance(also, Mapping) or own.keys() & also.keys():
+            raise _error("the prices of an entry for other units are written as one for each of them")
+        return own | {Account(self.account.source, unit).unit: Price.parse(words) for unit, words in also.items()}
+
+    def price(self, of: Account) -> Price | None:
+        """What it cost the unit of another account of the same name; None where nothing bounds it.
+
+        What the entry states of that unit. Where it states nothing, as entries of before, or of before the account
+        was there, the least bound that follows from what it states of others: k²ρ, kε, where k changes of such a unit
+        make one of the other's (:meth:`fitnoise.kernel.units.Adjacency.changes`). So replacing a record costs at most
+        what removing one and adding one do; nothing bounds for one that can come or go what was charged for replacing.
+
+        **Guarantees**: no less than the exact cost of the integers that were measured.
+        """
+        return _price(self.account, self.prices, of)
 
     @property
     def beside(self) -> tuple[str, ...]:
@@ -186,24 +267,27 @@ class Quote:
 
     Args:
         account: what is protected.
-        rho: what the charge costs on its own, rounded up to a multiple of 2⁻⁶⁴: ρ of its entry.
-        spent: by the charges so far, those on the same records taken together.
+        rho: what the charge costs on its own, rounded up to a multiple of 2⁻⁶⁴; None where nothing bounds it.
+        spent: by the charges so far to all accounts of the name, those on the same records taken together; None where
+            nothing bounds what one of them cost this unit.
         cap: the cap in force, the last one set; None when there is none.
-        remaining: max(cap − spent, 0), exactly; None when there is no cap. The largest charge beside nothing that
-            fits is ``remaining`` rounded *down* to a multiple of 2⁻⁶⁴. Under a cap on ε, ρ of the ε that is left.
+        remaining: max(cap − spent, 0), exactly, 0 where spent has no bound; None when there is no cap. The largest
+            charge beside nothing that fits is ``remaining`` rounded *down* to a multiple of 2⁻⁶⁴. Under a cap on ε, ρ
+            of the ε that is left.
         fits: there is no cap, or spent + increase ≤ cap; under a cap on ε as said there.
         increase: by how much spent would grow: rho beside nothing; often less beside other plans, even 0 or negative.
+            None where nothing bounds it.
         epsilon_spent: Σ ε of the charges so far, where every one of them is pure; None where one is not.
         epsilon_cap: the cap in force, where it is one on ε: then fits ⟺ all charges are pure and Σ ε ≤ cap.
     """
 
     account: Account
-    rho: Fraction
-    spent: Fraction
+    rho: Fraction | None
+    spent: Fraction | None
     cap: Fraction | None
     remaining: Fraction | None
     fits: bool
-    increase: Fraction
+    increase: Fraction | None
     epsilon_spent: Fraction | None = None
     epsilon_cap: Fraction | None = None
 
@@ -257,15 +341,23 @@ class Ledger:
         except _FILE_ERRORS as error:
             raise self._failure(error) from error
 
-    def quote(self, account: Account, loss: Loss, *, beside: Sequence[str] = ()) -> Quote:
-        """What charging a loss to the account would do now. Another process may charge before you do."""
-        asked = _Asked.of(account, loss, _plans(beside))
+    def quote(
+        self, account: Account, loss: Loss, *, also: Mapping[str, Loss] | None = None, beside: Sequence[str] = ()
+    ) -> Quote:
+        """What charging a loss to the account would do to it now, and whether it fits all accounts of the name.
+
+        Another process may charge before you do.
+        """
+        asked = _Asked.of(account, loss, also or {}, beside)
         with self._transaction("BEGIN") as chain:
-            return _quote(chain, account, asked)
+            own, *others = _quotes(chain, asked)
+        return replace(own, fits=own.fits and all(other.fits for other in others))
 
     def balance(self, account: Account) -> Quote:
-        """The quote of a zero charge."""
-        return self.quote(account, Loss.of_epsilon(Fraction(0), by_cell=False))
+        """The quote of a zero charge; also of an account that is not there, of a name that is."""
+        with self._transaction("BEGIN") as chain:
+            _refuse_twin(chain, account)
+            return _quote(chain, _nothing(account), account)
 
     def charge(
         self,
@@ -273,6 +365,7 @@ class Ledger:
         loss: Loss,
         detail: Mapping[str, Any],
         *,
+        also: Mapping[str, Loss] | None = None,
         beside: Sequence[str] = (),
         at_most: Fraction | None = None,
     ) -> Entry:
@@ -283,33 +376,39 @@ class Ledger:
             loss: what the release costs on its own. Where it is known by cell, its profile is kept in the detail; of
                 one that is pure, its ε.
             detail: a JSON object without floats; under "plan" the hash by which later charges can name this one.
+            also: what the release costs on its own under other units, by their text; kept in the detail. An account of
+                the same name of which it says nothing is charged the bound of :meth:`Entry.price`.
             beside: hashes of plans charged to the same account: the promise that this is measured on the same
                 records, unchanged, as the charge of each of these plans. Kept in the detail; needs a profile.
-            at_most: by how much what is spent may grow; None sets no such limit.
+            at_most: by how much what is spent of the account may grow; None sets no such limit.
 
         Raises:
-            BudgetExceeded: it does not fit. That is recorded as a refusal; nothing was charged.
+            BudgetExceeded: it does not fit under a cap of an account of the name. That is recorded as a refusal;
+                nothing was charged.
             LedgerError: the loss is none, or costs nothing; ``detail`` is not a JSON object without floats, or has a
                 key of the ledger's own; a plan to stand beside was not charged to this account, or more than once, or
-                without a profile; what is spent would grow by more than `at_most`.
+                without a profile; what is spent would grow by more than `at_most`; the account is not there and its
+                name has a cap, or reads like another.
         """
-        asked = _Asked.of(account, loss, _plans(beside))
-        if not asked.cost:
+        asked = _Asked.of(account, loss, also or {}, beside)
+        if not asked.own.rho:
             raise _error("a charge must be positive, not 0: no release is free, and an unknown cost is infinite")
         words = json.loads(_object(detail))
         if words.keys() & _OWN:
-            raise _error('"profile", "beside" and "epsilon" in a detail are for the ledger to write')
+            raise _error('"profile", "beside", "epsilon" and "units" in a detail are for the ledger to write')
         words |= asked.words()
         with self._transaction("BEGIN IMMEDIATE") as chain:
-            quote = _quote(chain, account, asked)
-            if at_most is not None and quote.increase > at_most:
+            quotes = _quotes(chain, asked)
+            grows = quotes[0].increase
+            if at_most is not None and (grows is None or grows > at_most):
                 raise _error(
-                    f"what is spent would grow by ρ = {_words(quote.increase)}, not by {_words(at_most)} at most: the "
-                    "plan does not name all that its releases stand beside, or more was charged since; plan again"
+                    f"what is spent would grow by ρ = {_words(grows)}, not by {_words(at_most)} at most: the plan does "
+                    "not name all that its releases stand beside, or more was charged since; plan again"
                 )
-            entry = self._append(chain, "charge" if quote.fits else "refusal", account, asked.cost, words)
-        if entry.kind == "refusal":
-            raise BudgetExceeded(_refusal(quote, entry))
+            full = next((quote for quote in quotes if not quote.fits), None)
+            entry = self._append(chain, "refusal" if full else "charge", account, asked.own.rho, words)
+        if full:
+            raise BudgetExceeded(_refusal(full, entry))
         return entry
 
     def set_cap(
@@ -327,17 +426,28 @@ class Ledger:
 
         It may lie below what is spent: then nothing fits any more. Under a cap on ε only pure charges fit, and nothing
         more where one that is not pure was charged before.
+
+        An account that is not there is opened. What was charged under its name before counts (:meth:`balance`).
+
+        Raises:
+            LedgerError: the cap is none; the account is not there, and its name reads like another, or nothing bounds
+                what was charged under its name before: then no release would ever fit, for whichever unit.
         """
         if rho is not None and epsilon is not None:
             raise _error("a cap is one on ρ or one on ε: give one of the two")
         if epsilon is not None and (not isinstance(epsilon, Fraction) or epsilon < 0):
             raise _error(f"a cap on ε must be a Fraction of at least 0, not {reprlib.repr(epsilon)}")
         pure = epsilon is not None
-        cap = _checked(account, rho if epsilon is None else epsilon**2 / 2, rounded=not pure)  # type: ignore[arg-type]
+        cap = _bounded(rho if epsilon is None else epsilon**2 / 2, rounded=not pure)  # type: ignore[arg-type]
         words = {"reason": reason} if reason else {}
         words |= {} if epsilon is None else {"epsilon": str(epsilon)}
         with self._transaction("BEGIN IMMEDIATE") as chain:
-            _refuse_twin(chain, account)
+            _refuse_twin(chain, _named_account(account))
+            if account not in _accounts(chain, account) and _quote(chain, _nothing(account), account).spent is None:
+                raise _error(
+                    f"nothing bounds what earlier releases of {account.source!r} cost {account.unit!r}: no release "
+                    "would ever fit beside them"
+                )
             return self._append(chain, "cap", account, cap, words)
 
     def accounts(self) -> list[Account]:
@@ -455,6 +565,7 @@ class Ledger:
         columns = (last + 1, kind, account.source, account.unit, str(rho), now, _object(detail), previous)
         row = (*columns, _digest(columns))
         self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        self._db.execute(f"PRAGMA user_version={_FORMAT}")  # within the transaction
         self._follow(chain, row)  # what is handed out is what the next reader will read
         return chain[-1]
 
@@ -531,9 +642,10 @@ def _recognise(db: sqlite3.Connection, where: str) -> None:
     if db.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
         raise _error(f"{where} is not a ledger but another database: give another path")
     (version,) = db.execute("PRAGMA user_version").fetchone()
-    if version != _FORMAT:
+    if version not in _READ:
         raise _error(
-            f"{where} has format {version}, this fitnoise reads format {_FORMAT}: use the fitnoise that wrote it"
+            f"{where} has format {version}, this fitnoise reads formats {_READ[0]} to {_READ[-1]}: use the fitnoise "
+            "that wrote it"
         )
     db.execute("PRAGMA trusted_schema=OFF")  # a schema from elsewhere runs no function with side effects
     (pages,) = db.execute("PRAGMA integrity_check(1)").fetchone()
@@ -548,10 +660,8 @@ def _error(what: str) -> LedgerError:
     return LedgerError(f"{what}; nothing was charged, nothing was changed")
 
 
-def _checked(account: Account, rho: Fraction, *, rounded: bool = True) -> Fraction:
+def _bounded(rho: Fraction, *, rounded: bool = True) -> Fraction:
     """ρ ≥ 0, rounded up to a multiple of 2⁻⁶⁴ or as it is, and short enough to be written."""
-    if not isinstance(account, Account):
-        raise _error(f"{reprlib.repr(account)} is not an Account: name a source and a unit")
     above = ceil_dyadic(rho)  # also refuses what is no Fraction
     amount = above if rounded else rho
     if rho < 0 or max(amount.numerator.bit_length(), amount.denominator.bit_length()) > _MAX_BITS:
@@ -560,51 +670,84 @@ def _checked(account: Account, rho: Fraction, *, rounded: bool = True) -> Fracti
     return amount
 
 
-def _plans(beside: Sequence[str]) -> tuple[str, ...]:
-    """The plans to stand beside, if they are a list or tuple of names; the text of one plan is neither."""
-    if not isinstance(beside, list | tuple):
-        raise _error(f"the plans to stand beside are a list of their hashes, not {reprlib.repr(beside)}")
-    return tuple(beside)
+def _exactly(text: object) -> Fraction:
+    """A number of at least 0 that was written as a Fraction writes itself."""
+    exact = Fraction(*map(int, text.split("/"))) if isinstance(text, str) else Fraction(-1)
+    if exact < 0 or str(exact) != text:
+        raise _error("the ρ, and the ε, of an entry are fractions in lowest terms, not negative")
+    return exact
 
 
-def _fits_together(cost: Fraction, profile: Profile | None, beside: tuple[str, ...]) -> None:
-    """Raise unless a profile is one of this cost, and what stands beside something has a profile."""
+def _named_account(account: Account) -> Account:
+    if not isinstance(account, Account):
+        raise _error(f"{reprlib.repr(account)} is not an Account: name a source and a unit")
+    return account
+
+
+def _stands(own: Price, beside: tuple[str, ...]) -> None:
+    """Raise unless what stands beside something names it, and has a profile."""
     if not all(isinstance(plan, str) and plan for plan in beside):
         raise _error(f"a plan to stand beside is named by its hash, not as in {reprlib.repr(beside)}")
-    if profile is not None and (not isinstance(profile, Profile) or profile.largest != cost):
-        raise _error(
-            "the profile of a charge must be a Profile, and its largest value ρ rounded up to a multiple of 2⁻⁶⁴"
-        )
-    if beside and profile is None:
+    if beside and own.profile is None:
         raise _error("a charge beside other plans needs a profile: where its cost falls is unknown")
 
 
 @final
 @dataclass(frozen=True)
 class _Asked:
-    """A charge as it is written: cost rounded up, with its profile or its ε, and the plans it stands beside."""
+    """A charge as it is written: its prices, that for its own unit first, and the plans it stands beside."""
 
-    cost: Fraction
-    profile: Profile | None
-    epsilon: Fraction | None
+    account: Account
+    prices: Mapping[str, Price]
     beside: tuple[str, ...]
 
     @classmethod
-    def of(cls, account: Account, loss: Loss, beside: tuple[str, ...]) -> _Asked:
+    def of(cls, account: Account, loss: Loss, also: Mapping[str, Loss], beside: Sequence[str]) -> _Asked:
         """Raise LedgerError unless it can be written, and stands beside others only where its cells are known."""
-        if not isinstance(loss, Loss):
-            raise _error(f"{reprlib.repr(loss)} is not a Loss: a cost not known exactly is infinite")
-        cost, epsilon = _checked(account, loss.rho), loss.epsilon
-        _fits_together(cost, loss.profile, beside)
-        if epsilon is not None and max(epsilon.numerator.bit_length(), epsilon.denominator.bit_length()) > _MAX_BITS:
-            raise _error(f"an ε must be a ratio of integers of at most {_MAX_BITS} bits")
-        return cls(cost, loss.profile, epsilon, beside)
+        if not isinstance(beside, list | tuple):  # the text of one plan is neither
+            raise _error(f"the plans to stand beside are a list of their hashes, not {reprlib.repr(beside)}")
+        own = Price.of(loss)
+        _stands(own, tuple(beside))
+        mine = _named_account(account).unit
+        others = {Account(account.source, u).unit: Price.of(x) for u, x in also.items() if u != mine}
+        return cls(account, {mine: own} | others, tuple(beside))
+
+    @property
+    def own(self) -> Price:
+        """What it costs its own unit."""
+        return self.prices[self.account.unit]
 
     def words(self) -> dict[str, Any]:
         """What the ledger itself writes into the detail."""
-        words: dict[str, Any] = {} if self.profile is None else {"profile": self.profile.document()}
-        words |= {"beside": list(self.beside)} if self.beside else {}
-        return words | ({} if self.epsilon is None else {"epsilon": str(self.epsilon)})
+        units = {u: {"rho": str(p.rho)} | p.words() for u, p in self.prices.items() if u != self.account.unit}
+        words = self.own.words() | ({"beside": list(self.beside)} if self.beside else {})
+        return words | ({"units": units} if units else {})
+
+
+def _nothing(account: Account) -> _Asked:
+    return _Asked.of(account, Loss.of_epsilon(Fraction(0), by_cell=False), {}, ())
+
+
+def _price(declared: Account, prices: Mapping[str, Price], of: Account) -> Price | None:
+    """A price that is stated, or the least bound from those that are (:meth:`Entry.price`)."""
+    if of.unit in prices:
+        return prices[of.unit]
+    known = ((price, _changes(declared, replace(of, unit=unit), of)) for unit, price in prices.items())
+    bounds = (price.repeated(times) for price, times in known if times is not None)
+    return min(bounds, key=lambda price: (price.rho, price.epsilon or Fraction(0)), default=None)
+
+
+def _changes(declared: Account, known: Account, of: Account) -> int | None:
+    """How many changes of a unit make one of another's, in data declared for a third; None where that is unknown."""
+    if declared.protected is None or known.protected is None or of.protected is None:
+        return None
+    one, other = (Adjacency(a.protected.within(declared.protected)) for a in (known, of) if a.protected)
+    return one.changes(other)
+
+
+def _accounts(chain: list[Entry], account: Account) -> list[Account]:
+    """The accounts of a name that are there, in order of appearance."""
+    return list(dict.fromkeys(entry.account for entry in chain if entry.account.source == account.source))
 
 
 def _named(chain: list[Entry], account: Account, beside: tuple[str, ...]) -> None:
@@ -636,9 +779,8 @@ def _known(entry: Entry) -> Profile:
 
 def _refuse_twin(chain: list[Entry], account: Account) -> None:
     """Raise if the account's name is new, or its unit's is new to the account, and is read as one that is there."""
-    known = dict.fromkeys(entry.account for entry in chain)
-    units = {a.unit_name: a for a in known if a.source == account.source}
-    own, names = (account.unit_name, units) if units else (account.source, {a.source: a for a in known})
+    units = {a.unit_name: a for a in _accounts(chain, account)}
+    own, names = (account.unit_name, units) if units else (account.source, {e.account.source: e.account for e in chain})
     twin = None if own in names else next((a for name, a in names.items() if look_alike(name, own)), None)
     if twin is not None:
         raise _error(
@@ -651,63 +793,97 @@ def _charges(chain: list[Entry], account: Account) -> list[Entry]:
     return [entry for entry in chain if entry.kind == "charge" and entry.account == account]
 
 
-def _holding(groups: list[list[Entry]], plans: tuple[str, ...]) -> list[list[Entry]]:
-    """The groups that hold a charge of one of these plans."""
-    return [group for group in groups if any(e.detail.get("plan") in plans for e in group)] if plans else []
+def _holding(groups: list[list[Entry]], account: Account, plans: tuple[str, ...]) -> list[list[Entry]]:
+    """The groups that hold a charge of one of these plans to the account."""
+    return [g for g in groups if any(e.account == account and e.detail.get("plan") in plans for e in g)]
 
 
 def _groups(charges: list[Entry]) -> list[list[Entry]]:
     """Charges on the same records together, as far as that was promised."""
     groups: list[list[Entry]] = []
     for entry in charges:
-        united = _holding(groups, entry.beside)
+        united = _holding(groups, entry.account, entry.beside) if entry.beside else []
         apart = [group for group in groups if group not in united] if united else groups
         groups = [*apart, [*(e for group in united for e in group), entry]]
     return groups
 
 
-def _together(group: list[Entry], *more: Profile) -> Fraction:
-    """The joint cost of the charges of a group, and of more profiles on the same records."""
-    alone = len(group) == 1 and not more
-    return group[0].rho if alone else joint([*map(_known, group), *more])
+def _together(prices: list[Price | None]) -> Fraction | None:
+    """The joint cost of charges on the same records; None where nothing bounds one of them."""
+    known = [price for price in prices if price is not None]
+    if len(known) < len(prices):
+        return None
+    profiles = [price.profile for price in known if price.profile is not None]
+    joined = len(known) > 1 and len(profiles) == len(known)
+    return joint(profiles) if joined else sum((price.rho for price in known), Fraction(0))
 
 
-def _quote(chain: list[Entry], account: Account, asked: _Asked) -> Quote:
+def _quotes(chain: list[Entry], asked: _Asked) -> list[Quote]:
+    """What a charge would do to all accounts of its name, its own first.
+
+    Raises:
+        LedgerError: the account is not there, and its name has a cap or reads like another; or the charge cannot stand
+            beside those it names.
+    """
+    own = asked.account
+    _refuse_twin(chain, own)
+    _named(chain, own, asked.beside)
+    known = _accounts(chain, own)
+    capped = next((e for e in chain if e.kind == "cap" and e.account in known), None)
+    if own not in known and capped is not None:
+        raise _error(
+            f"{own.source!r} has a cap for {capped.account.unit!r}, and no account for {own.unit!r}: open one first, "
+            f"with a cap of its own (fitnoise ledger … --cap … --new --source {own.source!r} --unit {own.unit!r}), "
+            "which says what earlier releases cost it; or plan for a unit that is there"
+        )
+    return [_quote(chain, asked, account) for account in (own, *(a for a in known if a != own))]
+
+
+def _quote(chain: list[Entry], asked: _Asked, of: Account) -> Quote:
     """The arithmetic: spent = Σ groups; cap = the last one; fits ⟺ spent + increase ≤ cap; for one on ε, Σ ε ≤ cap."""
-    cost, profile, beside, epsilon = asked.cost, asked.profile, asked.beside, asked.epsilon
-    _refuse_twin(chain, account)
-    _named(chain, account, beside)
-    charges = _charges(chain, account)
-    groups = _groups(charges)
-    spent = sum((_together(group) for group in groups), Fraction(0))
-    increase = cost
-    if beside and profile is not None:  # the second follows from the first
-        united = _holding(groups, beside)
-        then = _together([entry for group in united for entry in group], profile)
-        increase = then - sum((_together(group) for group in united), Fraction(0))
-    pure = [entry.epsilon for entry in charges]
-    known = [x for x in pure if x is not None]
-    total = sum(known, Fraction(0)) if len(known) == len(pure) else None
-    caps = [entry for entry in chain if entry.kind == "cap" and entry.account == account]
+    charges = [entry for entry in chain if entry.kind == "charge" and entry.account.source == of.source]
+    groups, price = _groups(charges), _price(asked.account, asked.prices, of)
+    costs = [_together([e.price(of) for e in group]) for group in groups]
+    spent = _total(costs)
+    increase = None if price is None else price.rho
+    if asked.beside:
+        united = _holding(groups, asked.account, asked.beside)
+        then = _together([*(e.price(of) for group in united for e in group), price])
+        before = _total([cost for group, cost in zip(groups, costs, strict=True) if group in united])
+        increase = None if then is None or before is None else then - before
+    total = _total([None if (paid := entry.price(of)) is None else paid.epsilon for entry in charges])
+    caps = [entry for entry in chain if entry.kind == "cap" and entry.account == of]
+    said = {"rho": None if price is None else price.rho, "spent": spent, "increase": increase, "epsilon_spent": total}
     if not caps:
-        return Quote(account, cost, spent, None, None, fits=True, increase=increase, epsilon_spent=total)
+        return Quote(of, cap=None, remaining=None, fits=True, **said)
     cap, limit = caps[-1].rho, caps[-1].epsilon
-    if limit is not None:
-        fits = total is not None and epsilon is not None and total + epsilon <= limit
+    if limit is None:
+        fits = spent is not None and increase is not None and spent + increase <= cap
+        left = Fraction(0) if spent is None else max(cap - spent, Fraction(0))
     else:
-        fits = spent + increase <= cap
-    left = max(cap - spent, Fraction(0))
-    if limit is not None:
+        epsilon = None if price is None else price.epsilon
+        fits = total is not None and epsilon is not None and total + epsilon <= limit
         left = Fraction(0) if total is None else max(limit - total, Fraction(0)) ** 2 / 2
-    return Quote(account, cost, spent, cap, left, fits, increase, epsilon_spent=total, epsilon_cap=limit)
+    return Quote(of, cap=cap, remaining=left, fits=fits, epsilon_cap=limit, **said)
+
+
+def _total(parts: list[Fraction | None]) -> Fraction | None:
+    """A sum; None where a part is."""
+    known = [part for part in parts if part is not None]
+    return sum(known, Fraction(0)) if len(known) == len(parts) else None
 
 
 def _refusal(quote: Quote, entry: Entry) -> str:
     whom = f"{quote.account.source!r} ({quote.account.unit})"
     end = f"entry {entry.sequence} remembers it; nothing was charged, and nothing was released"
+    price = entry.price(quote.account)
+    if price is None or quote.rho is None or quote.increase is None:
+        return (
+            f"nothing bounds what this release costs {whom}, which has a cap: plan it for that unit and relation; {end}"
+        )
     if quote.epsilon_cap is not None:
         limit = _words(quote.epsilon_cap)
-        if entry.epsilon is None:
+        if price.epsilon is None:
             return (
                 f"the cap of {whom} is pure, ε = {limit}, and this release has a δ: plan it with privacy = 'pure', or "
                 f"set a cap on ρ, which is another promise; {end}"
@@ -718,9 +894,11 @@ def _refusal(quote: Quote, entry: Entry) -> str:
                 f"a cap on ρ, which is another promise; {end}"
             )
         return (
-            f"a cost of ε = {_words(entry.epsilon)} does not fit: {_words(quote.epsilon_spent)} of {limit} are spent "
+            f"a cost of ε = {_words(price.epsilon)} does not fit: {_words(quote.epsilon_spent)} of {limit} are spent "
             f"for {whom}; ask for less accuracy or raise the cap; {end}"
         )
+    if quote.spent is None:
+        return f"nothing bounds what earlier releases cost {whom}, which has a cap: nothing fits there any more; {end}"
     cost, spent, left, cap = quote.rho, quote.spent, quote.remaining or Fraction(0), quote.cap or Fraction(0)
     change = f"{_words(abs(quote.increase))} {'less' if quote.increase < 0 else 'more'}"
     beside = f" ({change} beside what it is measured with)" if entry.beside else ""
@@ -732,8 +910,8 @@ def _refusal(quote: Quote, entry: Entry) -> str:
     )
 
 
-def _words(rho: Fraction) -> str:
-    return str(rho) if rho.denominator < 10**6 else f"about {float(rho):.6g}"
+def _words(rho: Fraction | None) -> str:
+    return "∞" if rho is None else str(rho) if rho.denominator < 10**6 else f"about {float(rho):.6g}"
 
 
 def _head(chain: list[Entry]) -> tuple[int, str]:

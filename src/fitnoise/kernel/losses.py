@@ -139,6 +139,11 @@ class Loss:
             return Profile.of([], [self.rho])
         return Profile.of(self.axes, [c + self._implied for c in self.costs])
 
+    def repeated(self, times: int) -> Loss:
+        """What so many changes of the unit cost, one after the other: k²ρ, kε (:meth:`Adjacency.changes`), no more."""
+        pure = tuple(times * e for e in self.pure)
+        return Loss((), (times**2 * self.dearest,), pure, by_cell=False, precision=Fraction(1))
+
     def named(self, keys: dict[str, str]) -> Loss:
         """The same, its axes under other names: what stands for an attribute's whole definition, in a ledger."""
         return replace(self, axes=tuple((keys[name], n) for name, n in self.axes))

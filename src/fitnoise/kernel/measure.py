@@ -57,7 +57,7 @@ def measure(
     **Guarantees**
         * for neighbouring data, the exact answers of every design differ by no more than its loss says, in units of the
           noise that is added to them (:class:`Design`), and what is charged is the sum of these losses, computed here
-          from the integers that are used;
+          from the integers that are used: for the order's own unit, and for every other one that its account knows;
         * every draw is independent of all others, and exact;
         * nothing else in the result, nor which integer width is used, depends on the data, but for the time of the
           charge, which the ledger keeps. Its digest may be published all the same: the entry holds 128 random bits, its
@@ -82,11 +82,14 @@ def measure(
             "a plan stands beside others only for add-or-remove-one neighbours: what replacing a record costs is no "
             "sum over cells. Nothing was read and nothing was charged."
         )
+    known = [a for a in ledger.accounts() if a.source == order.account.source and a != order.account]
+    also = {a.unit: order.cost(a.protected) for a in known if a.protected is not None}
     exact = _counted(order, counter, progress)
     entry = ledger.charge(
         order.account,
         order.charged(),
         order.detail() | {"salt": token_hex(16)},
+        also={unit: loss for unit, loss in also.items() if loss is not None},
         beside=order.beside,
         at_most=Fraction(0) if order.free else None,
     )

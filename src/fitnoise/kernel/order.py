@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self, final
 
-from fitnoise.errors import DataError, PlanError
+from fitnoise.errors import DataError, FitnoiseError, PlanError
 from fitnoise.kernel.designs._base import Design
 from fitnoise.kernel.domain import Domain, attribute_document
 from fitnoise.kernel.losses import Axes, Loss
@@ -119,6 +120,28 @@ class Order:
         """What all of it costs one protected unit, exact."""
         return sum(self.losses, Loss.nothing())
 
+    def cost(self, other: PrivacyUnit) -> Loss | None:
+        """What all of it costs another unit, exact, from the same integers; None where nothing bounds it.
+
+        Of a design of which nothing is proven for the other unit, the cost for its own times what
+        :meth:`Adjacency.changes` says. Nothing bounds it for a unit whose records can come or go where data of another
+        number of records are refused: that they were not tells the number.
+        """
+        of = replace(self.adjacency, unit=other.within(self.unit))
+        told = any(s.exactly for s in self.sizes) or any(d.fixes_size(self.adjacency) for d in self.designs)
+        losses = [self._cost(i, of) for i in range(len(self.designs))]
+        known = [x for x in losses if x is not None]
+        if (told and not of.fixes_size) or len(known) < len(losses):
+            return None
+        return self._keyed(sum(known, Loss.nothing()))
+
+    def _cost(self, i: int, of: Adjacency) -> Loss | None:
+        """What a design costs a unit of another kind."""
+        with contextlib.suppress(FitnoiseError):
+            return self.designs[i].loss(of)
+        times = self.adjacency.changes(of)
+        return None if times is None else self.losses[i].repeated(times)
+
     def against_limits(self) -> Iterator[tuple[Limit, Loss]]:
         """Every limit, with the loss that it is about."""
         for limit in self.limits:
@@ -127,7 +150,10 @@ class Order:
 
     def charged(self) -> Loss:
         """The loss as a ledger keeps it: every axis named by its attribute's whole definition."""
-        return self.loss.named({a: axis_key(self.domain, a) for a, _ in self.loss.axes})
+        return self._keyed(self.loss)
+
+    def _keyed(self, loss: Loss) -> Loss:
+        return loss.named({a: axis_key(self.domain, a) for a, _ in loss.axes})
 
     def detail(self) -> dict[str, Any]:
         """What a ledger keeps beside the cost: JSON values without floats."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import enum
 import re
 import reprlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Self, final
 
 from fitnoise.errors import LedgerError, SpecError
-from fitnoise.kernel.checks import is_name
+from fitnoise.kernel.checks import is_name, look_alike
 
 MAX_RECORDS_PER_UNIT = 10**12
 """More records than that in one unit is a mistake, and its square would leave floating point."""
@@ -121,6 +121,19 @@ class PrivacyUnit:
             f"{cls().describe()!r}"
         )
 
+    def within(self, declared: Self) -> Self:
+        """This unit, with as many records as it can have in data that were declared for another unit.
+
+        Both numbers are promises of the publisher: where both units are called the same, the larger one is the safe
+        one; otherwise the declaration says nothing of this unit, and its own number stands.
+
+        **Guarantees**
+
+        - The result differs at most in its number of records, which is not smaller.
+        """
+        same = look_alike(self.name, declared.name)
+        return replace(self, max_records=max(self.max_records, declared.max_records)) if same else self
+
     def cost_factor(self) -> int:
         """How many times the cost of one record one unit costs: g², with g = `max_records`.
 
@@ -183,6 +196,23 @@ class Adjacency:
         own = self.unit.neighbours
         both = own is Neighbours.REPLACE_ONE and (self.drops or self.records > 1)
         return (own, Neighbours.ADD_OR_REMOVE_ONE) if both else (own,)
+
+    def changes(self, other: Adjacency) -> int | None:
+        """At most how many changes of this unit, one after the other, make any one change of the other's.
+
+        A change of the other is at most g' steps of one record. Where this unit can take each of these steps, g at a
+        time do: ⌈g'/g⌉ changes. Where it can add and remove records, replacing some is removing them and adding what
+        they become: twice as many. Where it can only replace them, the number of records stays, and no number of its
+        changes makes one come or go: None.
+
+        So what costs this unit ρ, or pure ε, costs the other at most k²ρ, or kε, for the k returned: ε adds up, and for
+        ρ that is group privacy of concentrated differential privacy (Bun and Steinke 2016, Proposition 1.9). Records
+        are removed first, so no database in between has more of them than the larger of both.
+        """
+        times = -(-other.records // self.records)
+        if set(other.steps) <= set(self.steps):
+            return times
+        return 2 * times if Neighbours.ADD_OR_REMOVE_ONE in self.steps else None
 
     @property
     def by_cell(self) -> bool:

@@ -42,7 +42,7 @@ def balance_section(name: str, balance: Quote, place: tuple[str | int, ...] = ("
     """What an account has spent, and what is left of its cap."""
     cap, spent, limit = balance.cap, balance.epsilon_spent, balance.epsilon_cap
     unspent = balance.remaining
-    told = "rho {spent} spent"
+    told = "more than any rho spent" if balance.spent is None else "rho {spent} spent"
     told += " (epsilon {pure_spent}, pure)" if spent else ""
     told += ", no cap is set" if cap is None else " of {cap}, {remaining} left"
     if limit is not None:
@@ -52,8 +52,8 @@ def balance_section(name: str, balance: Quote, place: tuple[str | int, ...] = ("
     values = (
         Value("source", balance.account.source),
         Value("privacy_unit", balance.account.unit),
-        Value("spent", float(balance.spent), Kind.COST),
-        Value("spent_exact", str(balance.spent)),
+        Value("spent", None if balance.spent is None else float(balance.spent), Kind.COST),
+        Value("spent_exact", None if balance.spent is None else str(balance.spent)),
         Value("cap", None if cap is None else float(cap), Kind.COST),
         Value("remaining", None if unspent is None else float(unspent), Kind.COST),
         Value("epsilon_spent", None if spent is None else str(spent)),

@@ -128,6 +128,11 @@ class Design(abc.ABC):
             PlanError: nothing is proven for this adjacency: the cost is infinite.
         """
 
+    def fixes_size(self, of: Adjacency) -> bool:
+        """Whether data of another number of records than declared are refused: then a release tells the number."""
+        del of
+        return False
+
     @abc.abstractmethod
     def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
         """The answers before noise.

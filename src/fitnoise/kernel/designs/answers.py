@@ -52,6 +52,10 @@ class Answer(Design):
             raise PlanError("the mechanisms of a plan are not those of its questions. Nothing was measured.")
         return Loss.of_epsilon(of.records * self.mechanism.log_ratio(), by_cell=of.by_cell)
 
+    def fixes_size(self, of: Adjacency) -> bool:
+        """A question says how many records there are, exactly where that is public."""
+        return of.fixes_size
+
     def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
         """Where the true result is among all that there are: looked up, and refused, before anything is charged."""
         del records  # the question declares its own bound
