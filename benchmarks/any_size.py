@@ -10,6 +10,7 @@ import math
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from fractions import Fraction
 from pathlib import Path
@@ -160,8 +161,8 @@ def adult(folder):
             start = time.perf_counter()
             plan = fn.plan(workload, budget=fn.Budget(rho=Fraction(1, 2)), objective=fn.Objective(goal))
             seconds = time.perf_counter() - start
-            with fn.Ledger(":memory:") as ledger:
-                released = fn.release(plan, people, ledger=ledger)
+            with tempfile.TemporaryDirectory() as folder:
+                released = fn.release(plan, people, ledger=Path(folder) / "ledger.db")
             whole = time.perf_counter() - start - seconds
             squares = {k: [] for k in orders}
             for which, stack in released._rebuilt.stacks():

@@ -7,11 +7,13 @@ import itertools
 import json
 import math
 import re
+import tempfile
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -238,8 +240,8 @@ def measured(plan, counts, door):
 
 def released(plan, data, **more):
     """A release charged to a ledger that is forgotten afterwards: for tests only."""
-    with fn.Ledger(":memory:") as ledger:
-        return fn.release(plan, data, ledger=ledger, **more)
+    with tempfile.TemporaryDirectory() as folder:
+        return fn.release(plan, data, ledger=Path(folder) / "ledger.db", **more)
 
 
 def check_mechanism(plan, rng):

@@ -840,6 +840,38 @@ def test_a_replaced_or_deleted_file_is_noticed(path: Path, tmp_path: Path) -> No
     assert not path.exists()
 
 
+@pytest.mark.parametrize(("after", "words"), [("INSERT", NOTHING), ("COMMIT", "what was written is in the file that")])
+def test_a_file_replaced_between_opening_and_commit_is_noticed(
+    path: Path, tmp_path: Path, after: str, words: str
+) -> None:
+    """Nothing is drawn after it: what was charged to a file that is gone was not charged."""
+    copy, aside = tmp_path / "copy.db", tmp_path / "aside.db"
+    shutil.copy(path, copy)
+
+    def swap() -> None:
+        path.rename(aside)
+        copy.rename(path)
+
+    said = pytest.raises(LedgerError, match=rf"was replaced.*{words}")
+    with Ledger(path) as ledger, interposed(ledger, after, "after", swap), said as caught:
+        ledger.charge(SURVEY, loss(UNIT), {})
+    assert "nothing was charged" in str(caught.value) or "nothing was released" in str(caught.value)
+    with Ledger(path) as ledger, Ledger(aside) as first:
+        assert (ledger.verify(), first.verify()) == (5, 5 if after == "INSERT" else 6)
+
+
+def test_a_ledger_with_two_names_is_refused(path: Path, tmp_path: Path) -> None:
+    """Two names are two journals, and a budget that each name counts for itself after a crash."""
+    other = tmp_path / f".{path.name}.elsewhere"
+    with Ledger(path) as ledger:
+        other.hardlink_to(path)
+        for ask in (ledger.verify, lambda: ledger.charge(SURVEY, loss(UNIT), {}), lambda: Ledger(other)):
+            with pytest.raises(LedgerError, match=rf"has 2 names.*{NOTHING}"):
+                ask()
+        other.unlink()
+        assert ledger.verify() == 5
+
+
 def test_a_closed_ledger_answers_nothing(path: Path) -> None:
     ledger = Ledger(path)
     ledger.close()
@@ -1450,6 +1482,7 @@ def test_a_process_killed_while_creating_leaves_a_whole_ledger_or_none(tmp_path:
     with Ledger(path) as ledger:
         assert ledger.verify() == 0
         ledger.charge(SURVEY, loss(UNIT), {})
+    assert path.stat().st_nlink == 1  # the name it was made under is gone
 
 
 SPENDER = """

@@ -636,8 +636,11 @@ def test_errors_of_data_and_ledger_leave_nothing(tmp_path):
             fn.release(SMALL, data, ledger=ledger, directory=tmp_path / "r")
     with pytest.raises(LedgerError):
         fn.release(SMALL, COUNTS, ledger=tmp_path / "no" / "ledger.db", directory=tmp_path / "r")
-    with pytest.raises(LedgerError, match="':memory:' is a ledger that forgets"):
-        fn.release(SMALL, COUNTS, ledger=":memory:", directory=tmp_path / "r")
+    with fn.Ledger(":memory:") as book:
+        for forgets in (":memory:", Path(":memory:"), book):
+            with pytest.raises(LedgerError, match="':memory:' is a ledger that forgets"):
+                fn.release(SMALL, COUNTS, ledger=forgets, directory=tmp_path / "r")
+        assert book.entries() == []
     assert not list(tmp_path.iterdir())
     with fn.Ledger(ledger) as book:
         book.set_cap(fn.Account("people", SMALL.publication.unit.describe()), SMALL.exact_rho * Fraction(3, 2))

@@ -50,7 +50,7 @@ def release(
         LedgerError: the ledger cannot be used; nothing measured.
         ReleaseError: the directory cannot be written. When this happens after measuring, the charge stays.
     """
-    if str(ledger) == ":memory:":
+    if not ledger.lasting if isinstance(ledger, Ledger) else str(ledger) == ":memory:":
         raise LedgerError(
             "a release must be remembered: ':memory:' is a ledger that forgets. Give a file. Nothing was measured."
         )

@@ -46,6 +46,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import reprlib
 import sqlite3
 import tempfile
@@ -317,7 +318,8 @@ class Ledger:
     * A process killed at any moment leaves its entry whole or absent, and a file that opens and verifies.
     * SQL cannot update, delete or replace an entry; when the triggers were removed first, the chain shows it.
     * One damaged byte in the file is refused, or changes nothing that is read.
-    * While it is open, a ledger raises if its file was replaced, or if an entry it has seen is gone.
+    * While it is open, a ledger raises if its file was replaced, also between charging and committing, or has a second
+      name (a hard link, under which SQLite would neither lock nor mend it), or if an entry it has seen is gone.
     * A file that is no ledger is refused and left as it was, byte for byte. So is an empty file, which may be
       what is left of a ledger.
     """
@@ -340,6 +342,11 @@ class Ledger:
                 undo.pop_all()
         except _FILE_ERRORS as error:
             raise self._failure(error) from error
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it is a file, and remembers after it is closed."""
+        return self._path is not None
 
     def quote(
         self, account: Account, loss: Loss, *, also: Mapping[str, Loss] | None = None, beside: Sequence[str] = ()
@@ -518,8 +525,14 @@ class Ledger:
             try:
                 chain = self._read()
                 yield chain
+                self._refuse_replaced()
                 committing = True
                 self._db.execute("COMMIT")
+                if self._file != _identity(self._path):
+                    raise LedgerError(
+                        f"{self._where} was replaced while it was used: what was written is in the file that was there "
+                        "before; bring that file back before trying again; nothing was released"
+                    )
                 self._seen = _head(chain)
             finally:
                 ended = not self._db.in_transaction
@@ -530,8 +543,7 @@ class Ledger:
 
     def _read(self) -> list[Entry]:
         """The whole chain, verified inside the transaction that will use it."""
-        if self._file != _identity(self._path):
-            raise _error(f"{self._where} was replaced by another file since it was opened: open it again")
+        self._refuse_replaced()
         chain: list[Entry] = []
         for row in self._db.execute("SELECT * FROM entries ORDER BY sequence"):
             self._follow(chain, row)
@@ -539,6 +551,10 @@ class Ledger:
             raise self._altered("its table or its triggers are not those of a ledger")
         self._passes(chain, self._seen)
         return chain
+
+    def _refuse_replaced(self) -> None:
+        if self._file != _identity(self._path):
+            raise _error(f"{self._where} was replaced by another file since it was opened: open it again")
 
     def _follow(self, chain: list[Entry], row: tuple[Any, ...]) -> None:
         """Verify one row against the chain before it, and lengthen the chain by it."""
@@ -609,7 +625,7 @@ def _create(path: Path) -> None:
             with suppress(FileExistsError):  # another process was first: then that one is the ledger
                 path.hardlink_to(name)  # unlike a rename, this never replaces a file
         finally:
-            Path(name).unlink()
+            Path(name).unlink(missing_ok=True)  # whoever opens the ledger first may take it for a leftover
     if not path.is_file():
         raise _error(f"{path} is not a file, so it is no ledger: give another path")
     if not path.stat().st_size:
@@ -617,9 +633,27 @@ def _create(path: Path) -> None:
 
 
 def _identity(path: Path | None) -> tuple[int, int]:
-    """Which file the path leads to: device and inode."""
-    status = path.stat() if path else None
-    return (status.st_dev, status.st_ino) if status else (0, 0)
+    """Which file the path leads to: device and inode.
+
+    Raises:
+        LedgerError: it has another name, other than one that a process left that was killed while it made the ledger.
+    """
+    if path is None:
+        return (0, 0)
+    if path.stat().st_nlink > 1:
+        real = path.resolve()
+        ours = re.compile(rf"\.{re.escape(real.name)}\.[a-z0-9_]{{8}}")  # as `_create` names it
+        for other in real.parent.iterdir():
+            with suppress(FileNotFoundError):
+                if ours.fullmatch(other.name) and other.samefile(real):
+                    other.unlink()
+    status = path.stat()
+    if status.st_nlink > 1:
+        raise _error(
+            f"the ledger {path} has {status.st_nlink} names (hard links), and what is charged under one may be lost "
+            "under another: remove the other names; a backup is a copy"
+        )
+    return (status.st_dev, status.st_ino)
 
 
 def _connect(path: Path | None) -> sqlite3.Connection:
