@@ -191,9 +191,16 @@ def test_a_release_that_another_ledger_charged_is_reported(good, folder, tmp_pat
         ({"rho": PLAN.exact_rho / 2}, f"entry 1 of the ledger charged rho = {PLAN.rho / 2:.9g}, and the plan costs"),
         ({"rho": PLAN.exact_rho * 2}, f"entry 1 of the ledger charged rho = {PLAN.rho * 2:.9g}, and the plan costs"),
         ({"epsilon": Fraction(1)}, f"entry 1 of the ledger charged rho = {PLAN.rho:.9g}, and the plan costs"),
+        *(
+            (
+                {"detail": {"plan": PLAN.hash, "units": {unit: {"rho": "1/4"}}}},
+                f"entry 1 of the ledger charged rho = 1/4 for '{unit}'",
+            )
+            for unit in ("one record, replace-one", "one soul")
+        ),
         ({}, f"entry 1, rho = {PLAN.rho:.9g}"),
     ],
-    ids=["plan", "no plan", "account", "less", "more", "pure", "the same"],
+    ids=["plan", "no plan", "account", "less", "more", "pure", "another unit", "no unit", "the same"],
 )
 def test_an_entry_of_another_charge_is_reported(good, ledger, other, found):
     (entry,) = ledger.entries()
@@ -202,6 +209,16 @@ def test_an_entry_of_another_charge_is_reported(good, ledger, other, found):
     holds, said = charge_of(good, SimpleNamespace(entries=lambda: [played]))
     assert said.startswith(found)
     assert holds == (not other)
+
+
+def test_a_charge_to_every_unit_that_the_account_knows_is_checked(tmp_path):
+    with fn.Ledger(tmp_path / "ledger.db") as ledger:
+        for unit in (fn.PrivacyUnit("home", 5), fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE)):
+            ledger.set_cap(fn.Account(PLAN.order.account.source, unit.describe()), Fraction(10**9))
+        ledger.set_cap(PLAN.order.account, Fraction(10**9))
+        fn.release(PLAN, np.zeros((3, 2, 4), dtype=int), ledger=ledger, directory=tmp_path / "release")
+        assert len(ledger.entries()[-1].detail["units"]) == 2
+        assert charge_of(tmp_path / "release", ledger)[0]
 
 
 def test_a_release_that_names_no_entry_is_found_by_its_plan(folder, tmp_path):

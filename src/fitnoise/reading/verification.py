@@ -401,6 +401,11 @@ def _other_charge(plan: Plan, entry: Entry) -> str | None:
         return f"{which} was charged to {entry.account.source!r} ({entry.account.unit})"
     if entry.epsilon != plan.exact_epsilon or entry.rho != Fraction(steps_above(plan.exact_rho), 2**BITS):
         return f"{which} charged rho = {float(entry.rho):.9g}, and the plan costs {plan.rho:.9g}"
+    for unit, said in entry.detail.get("units", {}).items():
+        protected = Account(entry.account.source, unit).protected
+        cost = None if protected is None else plan.order.cost(protected)
+        if cost is None or Fraction(said["rho"]) != Fraction(steps_above(cost.rho), 2**BITS):
+            return f"{which} charged rho = {said['rho']} for {unit!r}, and the plan costs it something else"
     return None
 
 
