@@ -837,8 +837,9 @@ def _groups(charges: list[Entry]) -> list[list[Entry]]:
     groups: list[list[Entry]] = []
     for entry in charges:
         united = _holding(groups, entry.account, entry.beside) if entry.beside else []
-        apart = [group for group in groups if group not in united] if united else groups
-        groups = [*apart, [*(e for group in united for e in group), entry]]
+        if united:
+            groups = [group for group in groups if group not in united]
+        groups.append([*(e for group in united for e in group), entry])
     return groups
 
 
