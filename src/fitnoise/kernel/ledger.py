@@ -312,9 +312,9 @@ class Ledger:
 
     * spent = Σ over groups of their joint cost, exactly (rounded up where a joint cost is itself a bound): over
       re-opening, over processes; without ``beside`` it is Σ charges, in any order.
-    * No charge takes spent above the cap in force, however many processes race for it.
+    * No charge takes what any account of its name has spent above the cap in force there, however many processes race.
     * When ``charge`` returns, the entry is on the disk; when it raises a LedgerError, nothing was charged,
-      unless the error says that this is unknown (the disk failed while committing).
+      unless the error says that this is unknown (the disk failed, or the file was replaced, while committing).
     * A process killed at any moment leaves its entry whole or absent, and a file that opens and verifies.
     * SQL cannot update, delete or replace an entry; when the triggers were removed first, the chain shows it.
     * One damaged byte in the file is refused, or changes nothing that is read.
