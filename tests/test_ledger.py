@@ -764,6 +764,14 @@ def test_what_is_no_ledger_is_refused_and_left_alone(
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_file_larger_than_any_ledger_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with path.open("wb") as file:
+        file.truncate(2**30)
+    with pytest.raises(LedgerError, match=f"no ledger has more than .*{NOTHING}"):
+        Ledger(path)
+
+
 def test_a_folder_a_dangling_link_and_a_missing_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="is not a file"):
         Ledger(tmp_path)

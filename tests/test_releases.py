@@ -83,7 +83,7 @@ def files(folder):
 
 def stored(path):
     with engine() as connection:
-        return read_parquet(connection, path)
+        return read_parquet(connection, path, len(connection.read_parquet(str(path))), 1000)
 
 
 def spent(path):

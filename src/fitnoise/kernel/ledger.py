@@ -81,6 +81,10 @@ _BUSY_SECONDS = 30.0  # how long to wait for another process
 
 _MAX_BITS = 1000  # of the integers in a stored ρ, so that neither its float nor its digits overflow
 
+_MAX_BYTES = 2**28  # of the file: more is read of none, whoever wrote it
+
+_MAX_TEXT = 2**26  # bytes of a text in it: a profile of three million cells
+
 _SCHEMA = (
     """CREATE TABLE entries (sequence INTEGER PRIMARY KEY, kind TEXT NOT NULL, source TEXT NOT NULL,
     unit TEXT NOT NULL, rho TEXT NOT NULL, time TEXT NOT NULL, detail TEXT NOT NULL,
@@ -156,7 +160,7 @@ class Price:
         if not isinstance(loss, Loss):
             raise _error(f"{reprlib.repr(loss)} is not a Loss: a cost not known exactly is infinite")
         epsilon = loss.epsilon
-        if epsilon is not None and max(epsilon.numerator.bit_length(), epsilon.denominator.bit_length()) > _MAX_BITS:
+        if epsilon is not None and not _short(epsilon):
             raise _error(f"an ε must be a ratio of integers of at most {_MAX_BITS} bits")
         return cls(_bounded(loss.rho), loss.profile, epsilon)
 
@@ -212,8 +216,9 @@ class Entry:
 
     def __post_init__(self) -> None:
         sound = self.rho >= 0 if self.kind == "cap" else self.rho > 0 and ceil_dyadic(self.rho) == self.rho
+        sound = sound and _short(self.rho)
         if self.kind not in {"cap", "charge", "refusal"} or not sound:
-            raise _error(f"there is no entry of kind {self.kind!r} with ρ = {self.rho}")
+            raise _error(f"there is no entry of kind {self.kind!r} with ρ = {reprlib.repr(self.rho)}")
         if not isinstance(self.detail, Mapping) or (self.kind == "cap" and self.detail.keys() & _OWN - {"epsilon"}):
             raise _error("the detail of an entry is a JSON object, and a cap has no profile and stands beside nothing")
         if "beside" in self.detail and not (type(self.detail["beside"]) is list and self.beside):
@@ -545,10 +550,10 @@ class Ledger:
         """The whole chain, verified inside the transaction that will use it."""
         self._refuse_replaced()
         chain: list[Entry] = []
-        for row in self._db.execute("SELECT * FROM entries ORDER BY sequence"):
-            self._follow(chain, row)
         if {sql for (sql,) in self._db.execute("SELECT sql FROM sqlite_master")} != set(_SCHEMA):
             raise self._altered("its table or its triggers are not those of a ledger")
+        for row in self._db.execute("SELECT * FROM entries ORDER BY sequence"):
+            self._follow(chain, row)
         self._passes(chain, self._seen)
         return chain
 
@@ -628,8 +633,11 @@ def _create(path: Path) -> None:
             Path(name).unlink(missing_ok=True)  # whoever opens the ledger first may take it for a leftover
     if not path.is_file():
         raise _error(f"{path} is not a file, so it is no ledger: give another path")
-    if not path.stat().st_size:
+    size = path.stat().st_size
+    if not size:
         raise _error(f"{path} is empty, maybe what is left of a ledger: restore its copy, or delete it")
+    if size > _MAX_BYTES:
+        raise _error(f"{path} has {size:,} bytes, and no ledger has more than {_MAX_BYTES:,}: give the path of one")
 
 
 def _identity(path: Path | None) -> tuple[int, int]:
@@ -660,6 +668,7 @@ def _connect(path: Path | None) -> sqlite3.Connection:
     """A connection that creates no file, begins no transaction by itself and has touched nothing yet."""
     target = f"{path.as_uri()}?mode=rw" if path else ":memory:"
     db = sqlite3.connect(target, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_TEXT)
     db.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")  # injective: bad bytes break a digest
     return db
 
@@ -694,11 +703,16 @@ def _error(what: str) -> LedgerError:
     return LedgerError(f"{what}; nothing was charged, nothing was changed")
 
 
+def _short(x: Fraction) -> bool:
+    """Whether it can be written."""
+    return max(x.numerator.bit_length(), x.denominator.bit_length()) <= _MAX_BITS
+
+
 def _bounded(rho: Fraction, *, rounded: bool = True) -> Fraction:
     """ρ ≥ 0, rounded up to a multiple of 2⁻⁶⁴ or as it is, and short enough to be written."""
     above = ceil_dyadic(rho)  # also refuses what is no Fraction
     amount = above if rounded else rho
-    if rho < 0 or max(amount.numerator.bit_length(), amount.denominator.bit_length()) > _MAX_BITS:
+    if rho < 0 or not _short(amount):
         limits = f"at least 0 and a ratio of integers of at most {_MAX_BITS} bits"
         raise _error(f"ρ must be {limits}, not {reprlib.repr(rho)}")
     return amount

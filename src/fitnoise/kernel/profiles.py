@@ -68,7 +68,8 @@ class Profile:
             raise _error("a profile names each axis once; a key appears twice")
         if not isinstance(self.values, tuple) or not all(type(v) is int and v >= 0 for v in self.values):
             raise _error("the values of a profile are whole numbers of at least 0, in units of 2⁻⁶⁴")
-        if len(self.values) != math.prod(n for _, n in self.axes):
+        most = len(self.values) + 1  # a product beyond it is not worked out
+        if len(self.values) != reduce(lambda cells, axis: min(cells * axis[1], most), self.axes, 1):
             raise _error("a profile has one value for each joint cell of its axes")
 
     @classmethod

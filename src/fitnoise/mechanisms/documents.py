@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,33 @@ from fitnoise.solving.certificates import Evidence, Pairs
 
 ROUNDING = 1e-9
 """Another machine sums in another order: relative difference allowed between two computations of one number."""
+
+LARGEST = 2**28
+"""Bytes of a document that is read."""
+
+MARKS = 2**24
+"""Quotes and opening brackets in it: an empty list takes some fifty bytes of memory, a number not much more than its
+text."""
+
+DIGITS = 2_000
+"""Digits of a number in it: the product of two can still be written."""
+
+
+def parse(text: str) -> Any:
+    """The JSON values of a document that somebody else may have written; memory and time follow from its length.
+
+    Raises:
+        ValueError: it is no JSON, nested too deeply, or beyond one of the limits above.
+    """
+    if len(text) > LARGEST or sum(map(text.count, '[{"')) > MARKS or _LONG.search(text):
+        raise ValueError("a document beyond the limits")
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("a document nested too deeply") from None
+
+
+_LONG = re.compile(rf"(?<![0-9])[0-9]{{{DIGITS + 1}}}")
 
 
 def sectors_document(strategy: Strategy) -> list[dict[str, Any]]:

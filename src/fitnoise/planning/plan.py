@@ -21,7 +21,7 @@ from fitnoise.kernel.designs.questions import Mechanism
 from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.order import Order
 from fitnoise.mechanisms._base import Estimation, Part
-from fitnoise.mechanisms.documents import disagreements
+from fitnoise.mechanisms.documents import disagreements, parse
 from fitnoise.mechanisms.finite.part import AnswerPart
 from fitnoise.mechanisms.registry import mechanism_for, named
 from fitnoise.mechanisms.summaries import FiniteSummary, TableSummary
@@ -386,9 +386,11 @@ class Plan:
             SpecError, WorkloadError: its specification cannot be used.
         """
         try:
-            document = json.loads(text)
-        except (ValueError, RecursionError):
-            raise PlanError("this is not a plan: it is not JSON. Nothing was measured.") from None
+            document = parse(text)
+        except ValueError:
+            raise PlanError(
+                "this is not a plan: it is not JSON, or larger or deeper than a plan is. Nothing was measured."
+            ) from None
         if not isinstance(document, Mapping) or "fitnoise_plan" not in document:
             raise PlanError("this is not a plan: the key 'fitnoise_plan' is missing. Nothing was measured.")
         version = document["fitnoise_plan"]
@@ -400,13 +402,16 @@ class Plan:
         try:
             plan, bounds = cls._read(document, [document] if version == FORMAT else document["tables"])
             implied = plan._document([p.document(b) for p, b in zip(plan.groups, bounds, strict=True)])
+            odd = disagreements(document, implied)
         except FitnoiseError:
             raise
-        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
             raise PlanError(
                 f"the plan is damaged ({type(error).__name__} while reading it). Nothing was measured."
             ) from None
-        if odd := disagreements(document, implied):
+        except MemoryError:
+            raise PlanError("the plan needs more memory than there is. Nothing was measured.") from None
+        if odd:
             raise PlanError(f"this plan would say otherwise on {', '.join(odd[:5])}. Nothing was measured.")
         return plan
 

@@ -21,6 +21,8 @@ import pandas as pd
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact
 from fitnoise.kernel.domain import RESERVED
+from fitnoise.mechanisms.documents import LARGEST
+from fitnoise.reading.parquet import look
 
 if sys.platform != "win32":
     import fcntl
@@ -166,6 +168,12 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or type(error).__name__
 
 
+def extent(labels: Mapping[str, Sequence[str | int]]) -> tuple[int, int]:
+    """Rows of the table of all combinations of labels, and bytes of the longest label."""
+    longest = max((len(str(x).encode()) for values in labels.values() for x in values), default=0)
+    return math.prod(map(len, labels.values())), longest
+
+
 def label_frame(labels: Mapping[str, Sequence[str | int]]) -> pd.DataFrame:
     """One row per combination of labels, in C order; nothing is inferred from what a text looks like."""
     sizes = [len(v) for v in labels.values()]
@@ -206,12 +214,22 @@ def _field(label: str | int) -> str:
 
 
 def read_text(path: Path) -> str:
-    """A text file, its line ends as they are; ReleaseError when it cannot be read."""
+    """A text file, its line ends as they are; ReleaseError when it cannot be read, or is too large to be a plan."""
     try:
+        if not path.is_file():  # a pipe would wait
+            raise OSError
+        if path.stat().st_size > LARGEST:
+            raise ReleaseError(f"{path.name!r} is larger than any plan or release.json. It was not read.")
         with path.open(encoding="utf-8", newline="") as file:
             return file.read()
     except (OSError, UnicodeDecodeError):
         raise ReleaseError(f"{str(path)!r} is missing or unreadable.") from None
+
+
+def says(path: Path, text: str) -> bool:
+    """Whether a file holds this text and nothing else, its line ends as they are; ReleaseError where there is none."""
+    other = path.is_file() and path.stat().st_size != len(text.encode())
+    return not other and read_text(path) == text
 
 
 def _write(path: Path, text: str) -> None:
@@ -226,21 +244,34 @@ def engine() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={"threads": 1, "python_enable_replacements": False})
 
 
-def read_parquet(files: duckdb.DuckDBPyConnection, path: Path) -> pd.DataFrame:
+def read_parquet(files: duckdb.DuckDBPyConnection, path: Path, rows: int, longest: int) -> pd.DataFrame:
     """A Parquet file of this module, as a frame: truth values, whole numbers, floats and texts.
+
+    Args:
+        files: the engine.
+        path: the file.
+        rows: how many it must have.
+        longest: bytes of its longest text, at most.
 
     Raises:
         ReleaseError: it cannot be read, or is not such a file.
+
+    **Guarantees**: memory and time follow from rows and longest, whatever the file says.
     """
+    look(path, rows, longest)
     query = f"SELECT * FROM read_parquet({_pattern(path)}, hive_partitioning = false)"  # noqa: S608 - quoted
     try:
         kinds = {str(name): str(kind) for name, kind, *_ in files.execute(f"DESCRIBE {query}").fetchall()}
+        for name, kind in kinds.items():
+            if kind not in _TYPES.values():
+                raise ReleaseError(f"column {name!r} of {path.name!r} was not written by a release.")
+        texts = [f"max(strlen({_name(name)}))" for name, kind in kinds.items() if kind == _TYPES["O"]]
+        lengths = files.execute(f"SELECT {', '.join(texts) or 0} FROM ({query})").fetchone() or ()  # noqa: S608 - quoted
+        if any(n is not None and n > longest for n in lengths):
+            raise ReleaseError(f"a text in {path.name!r} is longer than any in its release.")
         columns = files.execute(query).fetchnumpy()
-    except duckdb.Error:
+    except (duckdb.Error, UnicodeDecodeError):
         raise ReleaseError(f"{str(path)!r} is missing or unreadable.") from None
-    for name, kind in kinds.items():
-        if kind not in _TYPES.values():
-            raise ReleaseError(f"column {name!r} of {path.name!r} was not written by a release.")
     return pd.DataFrame(columns)
 
 
@@ -252,7 +283,7 @@ def write_parquet(files: duckdb.DuckDBPyConnection, frame: pd.DataFrame, path: P
     """A frame as a Parquet file with metadata."""
     columns = ", ".join(
         f"CAST({quoted} AS {_TYPES[frame[name].dtype.kind]}) AS {quoted}"
-        for name, quoted in ((c, '"' + c.replace('"', '""') + '"') for c in frame.columns)
+        for name, quoted in ((c, _name(c)) for c in frame.columns)
     )
     told = ", ".join(f"{key}: '{value}'" for key, value in metadata.items())
     options = "FORMAT parquet" + (f", KV_METADATA {{{told}}}" if told else "")
@@ -269,6 +300,10 @@ def metadata_of(files: duckdb.DuckDBPyConnection, path: Path) -> dict[str, str]:
         return dict(files.execute(query).fetchall())
     except duckdb.Error:
         raise ReleaseError(f"{str(path)!r} is missing or unreadable.") from None
+
+
+def _name(column: str) -> str:
+    return '"' + column.replace('"', '""') + '"'
 
 
 def _quoted(path: Path | str) -> str:

@@ -23,7 +23,6 @@ Its release.json is put there last of all, after the charge: what a killed proce
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 import reprlib
@@ -44,6 +43,7 @@ from fitnoise.kernel.codings import plain
 from fitnoise.kernel.domain import Attribute
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Biased
+from fitnoise.mechanisms.documents import DIGITS, parse
 from fitnoise.mechanisms.finite.accuracy import accuracy
 from fitnoise.mechanisms.finite.priors import uniform
 from fitnoise.mechanisms.tables import TablePart
@@ -59,6 +59,7 @@ from fitnoise.reading.files import (
     _write,
     csv_text,
     engine,
+    extent,
     label_frame,
     metadata_of,
     read_parquet,
@@ -225,7 +226,7 @@ class Release(Mapping[str, pd.DataFrame]):
         found = self.biased[i]
         if found is None or not found.whole:
             raise ReleaseError("this part of the release has no synthetic histogram.")
-        frame = _cells(self.plan.groups[i])
+        frame = label_frame(_labels(self.plan.groups[i]))
         frame["synthetic_records"] = found.histogram
         return frame
 
@@ -464,8 +465,8 @@ def _read_entry(folder: Path) -> EntryReference | None:
     """The entry of a ledger that release.json names, which is only there when all else is."""
     text = read_text(folder / DESCRIPTION)
     try:
-        stated = json.loads(text)
-    except (ValueError, RecursionError):
+        stated = parse(text)
+    except ValueError:
         raise ReleaseError(f"{str(folder / DESCRIPTION)!r} is damaged: it is no JSON document.") from None
     return EntryReference.parse(stated)
 
@@ -473,7 +474,7 @@ def _read_entry(folder: Path) -> EntryReference | None:
 def _read_answers(plan: Plan, folder: Path) -> list[Exact]:
     """The noisy answers of the tables, as they were written."""
     with engine() as files:
-        frame = read_parquet(files, folder / MEASUREMENTS)
+        frame = read_parquet(files, folder / MEASUREMENTS, plan.answers, DIGITS)
         words = metadata_of(files, folder / MEASUREMENTS)
     sector, row = _places(plan)
     if list(frame.columns) != ["sector", "row", "answer"] or not frame[["sector", "row"]].equals(
@@ -500,18 +501,19 @@ def histograms(plan: Plan) -> dict[int, str]:
     return {i: HISTOGRAM if len(places) == 1 else f"{HISTOGRAM}_{n}" for n, i in enumerate(places, 1)}
 
 
-def _cells(part: TablePart) -> pd.DataFrame:
-    """The joint cells that a small database is looked at in, a row each."""
-    return label_frame(ask(*part.decomposition.structured, variance=1.0).labels(part.publication.domain))
+def _labels(part: TablePart) -> dict[str, tuple[str | int, ...]]:
+    """What names the joint cells that a small database is looked at in, by attribute."""
+    return ask(*part.decomposition.structured, variance=1.0).labels(part.publication.domain)
 
 
 def _read_histograms(plan: Plan, folder: Path) -> dict[int, Floats]:
     """The synthetic histograms of small databases, as they were written."""
     found = {}
     for i, base in histograms(plan).items():
+        labels = _labels(plan.groups[i])
         with engine() as files:
-            frame = read_parquet(files, folder / f"{base}.parquet")
-        counts, cells = frame.get("synthetic_records"), _cells(plan.groups[i])
+            frame = read_parquet(files, folder / f"{base}.parquet", *extent(labels))
+        counts, cells = frame.get("synthetic_records"), label_frame(labels)
         if counts is None or counts.dtype != np.float64 or not frame.drop(columns="synthetic_records").equals(cells):
             raise ReleaseError("the histogram is not one of this plan's cells.")
         found[i] = counts.to_numpy()
@@ -519,10 +521,10 @@ def _read_histograms(plan: Plan, folder: Path) -> dict[int, Floats]:
 
 
 def _read_outputs(plan: Plan, folder: Path) -> tuple[int, ...]:
-    with engine() as files:
-        frame = read_parquet(files, folder / OUTPUTS)
-        words = metadata_of(files, folder / OUTPUTS)
     names = [q.name for q in plan.publication.finite]
+    with engine() as files:
+        frame = read_parquet(files, folder / OUTPUTS, *extent({"question": names}))
+        words = metadata_of(files, folder / OUTPUTS)
     if list(frame.columns) != ["question", "output"] or frame["question"].tolist() != names:
         raise ReleaseError("the finite answers are not those of this plan.")
     outputs = tuple(frame["output"].tolist())

@@ -172,6 +172,22 @@ def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Terms) 
         PlanError: weights that are negative, not finite, of the wrong shape or all zero.
     """
     d = decomposition
+    check_evidence(d, evidence, terms)
+    p = evidence.cells / evidence.cells.sum() * terms.factor
+    if terms.relative is not None:
+        p = np.divide(p, terms.relative, out=np.zeros_like(p), where=terms.relative > 0)
+    if terms.weights is None:
+        w = evidence.numbers / evidence.numbers.sum() / d.variances
+    elif terms.trade is None:
+        w = terms.weights / float(terms.weights @ d.variances)
+    else:
+        w = evidence.numbers / d.variances + terms.trade * terms.weights
+    nu = _nu(d, p, w, evidence.pairs)
+    return nu**2 if terms.trade is None else 2 * nu - float(evidence.numbers.sum())
+
+
+def check_evidence(d: Decomposition, evidence: Evidence, terms: Terms) -> None:
+    """Raise PlanError for weights that prove nothing: negative, not finite, of the wrong shape or all zero."""
     cells = d.cells if evidence.pairs is None else len(evidence.pairs)
     _check("p", evidence.cells, cells, positive=True)
     total_only = terms.weights is not None and terms.trade is None
@@ -184,17 +200,6 @@ def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Terms) 
             raise PlanError(
                 "no record comes or goes alone here, as the evidence would have it; the plan proves nothing."
             )
-    p = evidence.cells / evidence.cells.sum() * terms.factor
-    if terms.relative is not None:
-        p = np.divide(p, terms.relative, out=np.zeros_like(p), where=terms.relative > 0)
-    if terms.weights is None:
-        w = evidence.numbers / evidence.numbers.sum() / d.variances
-    elif terms.trade is None:
-        w = terms.weights / float(terms.weights @ d.variances)
-    else:
-        w = evidence.numbers / d.variances + terms.trade * terms.weights
-    nu = _nu(d, p, w, evidence.pairs)
-    return nu**2 if terms.trade is None else 2 * nu - float(evidence.numbers.sum())
 
 
 def _check(name: str, w: Floats, n: int, *, positive: bool) -> None:

@@ -22,7 +22,7 @@ from fitnoise.mechanisms.gaussian.report import proof, unbiased
 from fitnoise.mechanisms.gaussian.terms import relaxation, traded
 from fitnoise.reporting import Section
 from fitnoise.request.targets import z_score
-from fitnoise.solving.certificates import Certificate, lower_bound
+from fitnoise.solving.certificates import Certificate, check_evidence, lower_bound
 from fitnoise.solving.sectors import Decomposition, TableGroup, decompose
 
 if TYPE_CHECKING:
@@ -164,6 +164,7 @@ class Gaussian(Sectors):
     def prices(self, part: TablePart) -> Floats:
         """From the dual weights, or the weights of the total."""
         t, q = part.terms, part.evidence.numbers
+        check_evidence(part.decomposition, part.evidence, t)
         if t.weights is None:
             return np.asarray(q / q.sum())
         if t.trade is None:
