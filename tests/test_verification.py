@@ -1,6 +1,7 @@
 """Verification: good releases of every kind are accepted, and every way of tampering is reported."""
 
 import copy
+import csv
 import json
 import os
 import shutil
@@ -23,7 +24,7 @@ from fitnoise.kernel import noise
 from fitnoise.planning.plan import Plan
 from fitnoise.reading import release as releases
 from fitnoise.reading.description import describe
-from fitnoise.reading.files import engine, write_parquet
+from fitnoise.reading.files import csv_text, engine, write_parquet
 from laws import check_plan, released
 
 PLAN = fn.plan(
@@ -311,6 +312,41 @@ def test_a_changed_character_of_a_csv_file_is_reported(folder, name, stride):
     for other in changed:
         path.write_text(other, encoding="utf-8", newline="")
         assert failing(folder).keys() == {"the CSV tables are the Parquet tables"}
+
+
+FORMULAS = ["=1+1", "+x", "-x", "@x", "\tx", "\r", "'=1", "'", "＝1", '=HYPERLINK("a,b")', "-5 – 3"]
+PLAIN = ["-5", "+5.25", " =1", "x=1", "NA"]
+
+
+def test_labels_that_a_spreadsheet_would_run_are_guarded_and_read_back(tmp_path):
+    labels = [*FORMULAS, *PLAIN]
+    domain = fn.Domain({"=name": fn.Categorical(labels), "n": fn.Ordered(-2, 1)})
+    asked = [fn.table("=name", margin=9, name="names"), fn.table("n", margin=9, name="numbers")]
+    released(fn.plan(fn.Workload(domain, asked)), np.zeros(domain.shape, dtype=int), directory=tmp_path / "r")
+    assert failing(tmp_path / "r") == {}
+    path = tmp_path / "r" / "tables" / "names.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        fields = [row[0] for row in csv.reader(file)]
+    assert [f.removeprefix("'") for f in fields] == ["=name", *labels]
+    assert [f for f in fields if f.startswith("'")] == [f"'{x}" for x in ["=name", *FORMULAS]]
+    assert (tmp_path / "r" / "tables" / "numbers.csv").read_text().splitlines()[1].startswith("-2,")
+    text = path.read_bytes().decode()
+    before = text.replace("'=", "=", 1)
+    path.write_text(before, encoding="utf-8", newline="")
+    assert failing(tmp_path / "r").keys() == {"the CSV tables are the Parquet tables"}
+
+
+def test_labels_of_releases_made_before_are_as_they_were(tmp_path):
+    """A release that names no entry may have been written before labels were guarded; both ways are its tables."""
+    domain = fn.Domain(x=fn.Categorical(["=1", "'", "b"]))
+    plan = fn.plan(fn.Workload(domain, [fn.table("x", margin=9)]))
+    made = released(plan, np.zeros(3, dtype=int))
+    fn.Release(plan, made.answers).write(tmp_path / "r")
+    assert failing(tmp_path / "r") == {}
+    path = tmp_path / "r" / "tables" / "x.csv"
+    path.write_text(csv_text(made["x"], guarded=False), encoding="utf-8", newline="")
+    assert path.read_text(encoding="utf-8").splitlines()[1].startswith("=1,")
+    assert failing(tmp_path / "r") == {}
 
 
 def rewrite(path, query, **options):

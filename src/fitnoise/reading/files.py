@@ -198,18 +198,32 @@ def to_json(document: Any) -> str:
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
-def csv_text(frame: pd.DataFrame) -> str:
-    """A released table as CSV, the same on every platform: numbers to 6 decimals, texts quoted where they need it."""
+def csv_text(frame: pd.DataFrame, *, guarded: bool = True) -> str:
+    """A released table as CSV, the same on every platform: numbers to 6 decimals, texts as of :func:`field`."""
     columns = [
-        [f"{x:z.{DECIMALS}f}" for x in frame[name]] if name in RESERVED else [_field(x) for x in frame[name].tolist()]
+        [f"{x:z.{DECIMALS}f}" for x in frame[name]]
+        if name in RESERVED
+        else [field(x, guarded=guarded) for x in frame[name].tolist()]
         for name in frame.columns
     ]
-    rows = [[_field(name) for name in frame.columns], *zip(*columns, strict=True)]
+    rows = [[field(name, guarded=guarded) for name in frame.columns], *zip(*columns, strict=True)]
     return "".join(",".join(row) + "\n" for row in rows)
 
 
-def _field(label: str | int) -> str:
+_RUN = re.compile(r"[=@'\t\r\n＝＋－＠]|[+-](?!\d+(\.\d+)?\Z)")
+"""How a text begins that a spreadsheet would take for a formula; or with the apostrophe that keeps it from that."""
+
+
+def field(label: str | int, *, guarded: bool = True) -> str:
+    """A label or a name in a CSV file, quoted where it needs it.
+
+    An apostrophe goes before a text that a spreadsheet would run, such as =1+1, and before one that begins with one:
+    so the label is the field without its first apostrophe, where it has any. Not guarded: as releases were written
+    before.
+    """
     text = str(label)
+    if guarded and isinstance(label, str) and _RUN.match(text):
+        text = "'" + text
     return '"' + text.replace('"', '""') + '"' if re.search(r'[",\r\n]|^\s|\s$|^$', text) else text
 
 

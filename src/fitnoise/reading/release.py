@@ -13,6 +13,9 @@ A release directory holds
 Of a small database the columns of tables are biased_value and simulated_rmse, and beside them unbiased_value, std_error
 and moe, of the same measurement. The simulated error is that on public histograms; no standard error belongs to it.
 
+In CSV files an apostrophe goes before a label that a spreadsheet would take for a formula, or that begins with one: the
+label is what is left without the first. Parquet files hold labels as they are.
+
 Nothing in it depends on the data but the noisy answers. It is written beside its place and moved there whole. Before
 anything is charged it is written once with zeros: what cannot be rebuilt or written is found out while that is free.
 Its release.json is put there last of all, after the charge: what a killed process leaves is no release.
@@ -53,13 +56,13 @@ from fitnoise.reading.files import (
     DECIMALS,
     DESCRIPTION,
     _column,
-    _field,
     _reason,
     _sync,
     _write,
     csv_text,
     engine,
     extent,
+    field,
     label_frame,
     metadata_of,
     read_parquet,
@@ -599,13 +602,14 @@ def outputs_digest(outputs: Iterable[int]) -> str:
     return hashlib.sha256("\n".join(map(str, outputs)).encode("ascii")).hexdigest()
 
 
-def finite_csv(release: Release) -> str:
+def finite_csv(release: Release, *, guarded: bool = True) -> str:
     """The answers to finite questions as CSV, a line for every part: question, part, value, moe, hit_rate."""
     rows = [["question", "part", "value", "moe", "hit_rate"]]
     for a in release.finite.values():
         moe = "" if a.moe is None else f"{a.moe:.15g}"
         rows += [
-            [_field(a.name), str(i), _field(v), moe, f"{a.hit_rate:.{DECIMALS}f}"] for i, v in enumerate(a.parts, 1)
+            [field(a.name, guarded=guarded), str(i), field(v, guarded=guarded), moe, f"{a.hit_rate:.{DECIMALS}f}"]
+            for i, v in enumerate(a.parts, 1)
         ]
     return "".join(",".join(row) + "\n" for row in rows)
 
