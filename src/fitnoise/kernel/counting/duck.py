@@ -26,7 +26,7 @@ from fitnoise.kernel.codings import FALSE, SPACES, TRUE, Code, Codes, Coding, Ra
 from fitnoise.kernel.counting._base import Counter, Gauge, Margin, Margins, Progress
 from fitnoise.kernel.counting.files import from_path
 from fitnoise.kernel.counting.frames import from_frame
-from fitnoise.kernel.counting.sources import Records, engine, quietly
+from fitnoise.kernel.counting.sources import Records, Unreadable, engine, quietly
 from fitnoise.kernel.counting.tables import Tables
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import DataSource
@@ -117,15 +117,30 @@ class DuckCounter(Counter):
         self._safely(partial(self._check, attributes))
 
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
-        """All margins in one pass; beside the counts and the memory allowed to the engine it takes about 300 MB."""
+        """All margins in one pass; beside the counts and the memory allowed to the engine it takes about 300 MB.
+
+        Records that several readers cannot read side by side are read once more, by one.
+        """
         if not margins:
             return {}
+        gauge = Gauge(progress)
+        try:
+            counts = self._counted(margins, gauge, informed=progress is not None)
+        except Unreadable:
+            alone = self._records.alone()
+            if alone is None:
+                raise
+            again = DuckCounter(alone, self._domain, self._source, memory_limit=self._memory_limit)
+            counts = again._counted(margins, gauge, informed=progress is not None)
+        gauge.finish()
+        return counts
+
+    def _counted(self, margins: Sequence[Margin], gauge: Gauge, *, informed: bool) -> Margins:
         asked = {a for m in margins for a in m}
         sizes = {a: attribute.size for a, attribute in self._domain.items() if a in asked}
-        gauge = Gauge(progress)
         tables = Tables(margins, sizes, gauge)
         outside = dict.fromkeys(sizes, 0)
-        with contextlib.closing(self._stream(list(sizes), informed=progress is not None)) as stream:
+        with contextlib.closing(self._stream(list(sizes), informed=informed)) as stream:
             while chunk := self._safely(partial(next, stream, None)):
                 cells, records, read = chunk
                 wrong = {a: where for a, c in cells.items() if (where := c < 0).any()}
@@ -144,9 +159,7 @@ class DuckCounter(Counter):
                 f'{told}. Correct the data or the domain, or declare outside_domain = "drop" to leave such records out '
                 "of every table. Nothing was measured and nothing was charged."
             )
-        counts = tables.finish()
-        gauge.finish()
-        return counts
+        return tables.finish()
 
     def _position(self, attribute: str) -> int:
         """The column that holds an attribute; DataError when there is none, or several."""

@@ -91,6 +91,11 @@ def from_frame(frame: Any) -> Records:
         raise DataError(f"{what} is a query that has not run; collect it first. Nothing was read.")
     if hasattr(type(frame), "read_next_batch"):  # some engines find no records, and no error, where it has run dry
         raise DataError(f"{what} can be read only once; read it into a table first (read_all). Nothing was read.")
+    if isinstance(frame, duckdb.DuckDBPyRelation):
+        raise DataError(
+            f"{what} is a relation of another DuckDB connection, whose tables cannot be seen from here; hand over its "
+            "rows (to_arrow_table), or the database file. Nothing was read."
+        )
     names = quietly(lambda: _names(frame), f"the columns of {what} cannot be read", _ADVICE)
     return FrameRecords(frame, what, names)
 

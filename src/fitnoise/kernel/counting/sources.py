@@ -23,6 +23,10 @@ from fitnoise.errors import DataError
 _T = TypeVar("_T")
 
 
+class Unreadable(DataError):
+    """The engine gave up on the records; another way of reading them may not."""
+
+
 class Records(abc.ABC):
     """A source of records.
 
@@ -48,6 +52,10 @@ class Records(abc.ABC):
     @abc.abstractmethod
     def known(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         """How many records there are, where that is known without reading them; asked after `relation`."""
+
+    def alone(self) -> Records | None:
+        """The same records for one reader that starts at their beginning; None where it makes no difference."""
+        return None
 
     def places(self, column: str) -> list[int]:
         """The columns of this name; when there is none, those that differ from it by capitals only."""
@@ -83,7 +91,10 @@ def engine(memory_limit: str | None = None) -> Iterator[duckdb.DuckDBPyConnectio
 
 
 def quietly(action: Callable[[], _T], message: str, advice: str) -> _T:
-    """Run what may fail with words that quote the data; then raise DataError with our own words, and no context."""
+    """Run what may fail with words that quote the data; then raise DataError with our own words, and no context.
+
+    It is :class:`Unreadable` unless memory is what is missing.
+    """
     try:
         return action()
     except DataError:
@@ -93,6 +104,7 @@ def quietly(action: Callable[[], _T], message: str, advice: str) -> _T:
         line = re.match(r"Invalid Input Error: CSV Error on Line: (\d+)\n", str(error))
     if line:
         reason += f" at line {line[1]}"
+    kind: type[DataError] = Unreadable
     if "Memory" in reason:
-        advice = "allow more memory, or ask for tables with fewer cells"
-    raise DataError(f"{message} ({reason}); {advice}. Nothing was measured and nothing was charged.") from None
+        kind, advice = DataError, "allow more memory, or ask for tables with fewer cells"
+    raise kind(f"{message} ({reason}); {advice}. Nothing was measured and nothing was charged.") from None
