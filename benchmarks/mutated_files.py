@@ -7,9 +7,12 @@ that is no error of ours, the largest memory and the longest times. A process th
 from __future__ import annotations
 
 import collections
+import contextlib
 import faulthandler
 import os
 import queue
+import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -82,15 +85,16 @@ def main(first: int, last: int) -> None:
         numbers.put(n)
     found: list[tuple[int, float, float, str, str]] = []
     start = time.monotonic()
-    askers = [threading.Thread(target=ask, args=(numbers, found)) for _ in range(int(os.environ.get("READERS", "2")))]
+    readers = int(os.environ.get("READERS", "2"))
+    askers = [threading.Thread(target=ask, args=(numbers, found), daemon=True) for _ in range(readers)]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     for t in askers:
         t.start()
-    for t in askers:
-        t.join()
+    with contextlib.suppress(KeyboardInterrupt):  # what is known until then is told
+        for t in askers:
+            t.join()
     print(f"{len(found):,} files in {time.monotonic() - start:,.0f} s")
-    kinds = collections.Counter(
-        said.split(":")[0].strip("'") if "TRACE" not in said else "TRACEBACK" for *_, said in found
-    )
+    kinds = collections.Counter(re.findall(r"\w+", said)[0] for *_, said in found)
     for kind, n in kinds.most_common():
         print(f"{n:8,} {kind}")
     for title, key in (("longest, s", 1), ("largest, MB", 2)):

@@ -284,6 +284,7 @@ def test_values_that_are_alike_pay_alike(run, here):
     table = "[[tables]]\nattributes = ['area', 'age']\nmargin = 3\n"
     (here / "spec.toml").write_text(SPEC.split("[[tables]]")[0] + table, encoding="utf-8")
     assert "\nprofile    every record pays the same\n" in run("plan", "spec.toml")[1]
+    assert "\nfree  " not in run("plan", "spec.toml")[1]
     document = json.loads(run("plan", "spec.toml", "--json")[1])
     cost = document["cost_squared"]
     assert document["profile"] == {"lowest": cost, "highest": cost, "cells_with_slack": 0}
@@ -297,6 +298,8 @@ def test_a_refined_plan_is_cheap_for_every_record(run, here):
     assert code == 0
     assert "profile    rho from 0.1" in out
     assert "by the cell of a record; 2 of 3 cells pay less than the dearest" in out
+    assert "free       2 of 3 values of x have privacy paid for and not used" in out
+    assert "within ±2.191 people or more ([1, 2]; fitnoise free)" in out
     plan = fn.Plan.from_json((here / "plan.json").read_text(encoding="utf-8"))
     assert plan.profile == pytest.approx([1, 0.5, 0.2], rel=1e-5)
     profile = json.loads(run("plan", "spec.toml", "--refine", "--json")[1])["profile"]

@@ -516,3 +516,32 @@ def test_charges_whose_cells_are_not_kept_leave_nothing():
     flat = Charged(steps().hash, Profile.of([], [steps().exact_rho]))
     with pytest.raises(PlanError, match="nothing is left to use"):
         fn.free(later(), [flat])
+
+
+# --- what is told to be free --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", [fn.PrivacyUnit("person"), fn.PrivacyUnit("home", 2)])
+def test_what_is_told_to_be_free_is(unit):
+    """A count by each value that is told is planned for nothing, as accurate as told; and no other value is free."""
+    old = homes(fn.table("sex", recode={"age": {"old": [2], "oldest": [3]}}, margin=fn.By("age", [3, 9])))
+    plan = fn.plan(old, unit=unit, source=HOMES["source"])
+    (left,) = room.left_beside(plan)
+    assert (left.attribute, left.values) == ("age", (0, 1, 3))
+    assert left.std_errors[2] > left.std_errors[0] == left.std_errors[1]
+
+    def asked(values, errors):
+        targets = fn.By("age", [s**2 for s in errors])
+        return homes(fn.table(recode={"age": {str(v): [v] for v in values}}, variance=targets))
+
+    made = fn.free(asked(left.values, left.std_errors), plan)
+    assert made.relaxation == pytest.approx(1, rel=1e-4)
+    with pytest.raises(PlanError, match=r"already pay the full price.*Free are counts of age in \[0, 1, 3\]"):
+        fn.free(asked([0, 2], [1, 1]), plan)
+
+
+@pytest.mark.parametrize("plan", [fn.plan(homes(fn.table("age", margin=2)))])
+def test_where_nothing_is_free_nothing_is_told(plan):
+    assert room.left_beside(plan) == ()
+    pairs = replace(plan.publication, unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE))
+    assert room.left_beside(fn.plan(pairs)) == ()

@@ -29,6 +29,7 @@ from fitnoise.kernel.profiles import Profile
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms import finite
 from fitnoise.mechanisms.gaussian.formulation import AllPairs, Formulation
+from fitnoise.reading.description import EntryReference, describe
 from fitnoise.reading.verification import check_description
 from fitnoise.request.documents import Spec
 from fitnoise.solving import sectors
@@ -634,7 +635,8 @@ def _described(folder, entry=None):
             return document
         place = list(document).index("charge") + 1
         items = [*document.items()]
-        return dict([*items[:place], ("ledger", entry), *items[place:]]) | {"fitnoise_release": 3}
+        charge = describe(plan, written, EntryReference(**entry))["charge"]
+        return dict([*items[:place], ("ledger", entry), *items[place:]]) | {"fitnoise_release": 3, "charge": charge}
 
     left = {("versions", package) for package in ("fitnoise", "opendp", "numpy", "duckdb")}
     left |= {("ledger", word) for word in entry or ()}

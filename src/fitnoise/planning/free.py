@@ -10,9 +10,11 @@ Source: fit-for-use (Xiao et al. 2021), section 5.3; composing profiles cell by 
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +24,7 @@ from fitnoise.errors import PlanError
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.order import axis_key
 from fitnoise.kernel.profiles import Charged, joint
-from fitnoise.kernel.units import MAX_RECORDS, DataSource, Neighbours
+from fitnoise.kernel.units import MAX_RECORDS, DataSource, Neighbours, PrivacyUnit
 from fitnoise.planning.choosing import plan as make_plan
 from fitnoise.planning.plan import Plan
 from fitnoise.request.publication import Budget, CellBudgets, Publication, aligned
@@ -34,6 +36,48 @@ FAINT = 1e-4
 
 MARGIN = Fraction(1, 2**56)
 """Kept back of every cell's slack: more than the ledger's rounding up to multiples of 2⁻⁶⁴ can add."""
+
+
+@final
+@dataclass(frozen=True)
+class Left:
+    """Values of an attribute about which something is free.
+
+    attribute: its name. values: those of which all records pay less than the dearest, as tables show them. std_errors:
+    in people, of a count of the records with each of them, asked for nothing more: σ² = g²/(2 · the least slack of
+    their cells), for units of g records. One may ask for all these counts at once: no record is in two.
+    """
+
+    attribute: str
+    values: tuple[str | int, ...]
+    std_errors: tuple[float, ...]
+
+    def __str__(self) -> str:
+        return f"{self.attribute} in {reprlib.repr(list(self.values))}"
+
+
+def left_beside(plan: Plan) -> tuple[Left, ...]:
+    """What is free beside a plan, attribute by attribute; nothing where :func:`free` would refuse."""
+    profile = plan.order.charged().profile
+    if profile is None:
+        return ()
+    try:
+        return _left(plan.publication.workload.domain, plan.publication.unit, [Charged(plan.hash, profile)])
+    except PlanError:  # too many joint cells
+        return ()
+
+
+def _left(domain: Domain, unit: PrivacyUnit, charges: list[Charged]) -> tuple[Left, ...]:
+    names, slack = _slack(domain, charges)
+    cells = np.array(slack, dtype=object).reshape([domain[a].size for a in names])
+    whole, found = joint([c.profile for c in charges]), []
+    for i, a in enumerate(names):
+        least = np.asarray(np.min(cells, axis=tuple(j for j in range(len(names)) if j != i)))
+        own = [(v, float(x)) for v, x in zip(domain[a].values, least, strict=True) if x > FAINT * whole]
+        if own:
+            errors = tuple(math.sqrt(unit.cost_factor() / (2 * x)) for _, x in own)
+            found.append(Left(a, tuple(v for v, _ in own), errors))
+    return tuple(found)
 
 
 def free(
@@ -93,7 +137,11 @@ def free(
         beside=tuple(c.plan for c in charges),
         free=True,
     )
-    _check_cells(publication.workload, names, np.array(shares) == 0)
+    try:
+        _check_cells(publication.workload, names, np.array(shares) == 0)
+    except PlanError as error:
+        rest = ", or of ".join(map(str, _left(domain, publication.unit, charges))) or "no value of a single attribute"
+        raise PlanError(f"{error} Free are counts of {rest}.") from None
     made = make_plan(wanted, max_iterations=max_iterations, progress=progress)
     own = made.order.charged().profile
     if own is None or joint([*(c.profile for c in charges), own]) > whole:

@@ -85,6 +85,7 @@ def describe(plan: Plan, written: Sequence[str], entry: EntryReference | None = 
         **_said(plan, [p.mechanism.describe(p) for p in plan.groups], "mechanism"),
         "charge": {
             "rho": str(plan.exact_rho),
+            **({} if entry is None else {"rho_decimal": plan.rho}),
             **({} if plan.exact_epsilon is None else {"pure_epsilon": str(plan.exact_epsilon)}),
             "mu": plan.mu,
             "delta": publication.delta,

@@ -464,7 +464,9 @@ class Spec(Part):
     privacy: PrivacySpec = PrivacySpec()
     accuracy: AccuracySpec = AccuracySpec()
     objective: ObjectiveSpec = ObjectiveSpec()
-    budget: CostSpec | None = Field(None, description="spend exactly this; targets are then relative")
+    budget: CostSpec | None = Field(
+        None, description="spend exactly this, no cap (that is privacy.cap): targets are then relative"
+    )
     domain: dict[str, AttributeSpec] = Field(min_length=1)
     tables: list[TableSpec] = Field([])
     mechanism: Literal["unbiased", "projection"] = Field(

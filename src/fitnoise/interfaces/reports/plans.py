@@ -6,14 +6,17 @@ What only one mechanism has to say stands in `mechanisms/*/report.py`.
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from statistics import NormalDist
 
 from fitnoise.interfaces.reports.costs import said
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.mechanisms.gaussian import report as gaussian
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
+from fitnoise.planning.free import left_beside
 from fitnoise.planning.plan import Plan
 from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
 from fitnoise.request.publication import Goal
@@ -28,7 +31,7 @@ def plan_report(plan: Plan) -> Report:
     promised = (tables(plan.summaries, *_promised(parts)), _questions(plan))
     own = Section("", values=(Value("hash", plan.hash),), tables=promised)
     said = (s for i, p in enumerate(parts) for s in (_of_tables(p) if len(parts) == 1 else _of_several(i, p)))
-    return Report(plan.publication.title, (own, _price(plan), _beside(plan), *said))
+    return Report(plan.publication.title, (own, _price(plan), _beside(plan), *said, *_free(plan)))
 
 
 def _of_tables(part: TablePart) -> Iterator[Section]:
@@ -112,6 +115,7 @@ def _targets(part: TablePart) -> Section:
         relaxation = float(part.relaxation)
         told = "relative: the budget buys {factor} times the margins asked for"
         told += f", {average}" if total else ""
+        told += "; it is spent whole (privacy.cap is what they may cost at most)"
     elif total:
         told = f"met {average}, not by each number"
     values = (
@@ -150,6 +154,31 @@ def _beside(plan: Plan) -> Section:
     told = ("{names}, on the same records: costs add up cell by cell, so the balance may rise by less",)
     names = Value("names", [name[:12] for name in beside], spoken=True)
     return Section("beside", told if beside else (), (Value("beside", beside), names))
+
+
+def _free(plan: Plan) -> Iterator[Section]:
+    """What else could be asked about the same records for nothing more."""
+    confidence = plan.publication.confidence
+    told = (
+        "{count} of {size} values of {attribute} have privacy paid for and not used: counts of their records cost "
+        "nothing more, within ±{moe} people or more ({shown}; fitnoise free)"
+    )
+    profile = plan.order.charged().profile if plan.groups else None
+    found = () if profile is None else left_beside(plan)
+    less = profile is not None and min(profile.values) < (1 - gaussian.SLACK) * max(profile.values)
+    for i, left in enumerate(found):
+        values = (
+            Value("attribute", left.attribute),
+            Value("values", left.values),
+            Value("std_errors", left.std_errors),
+            Value("count", len(left.values), Kind.COUNT, spoken=True),
+            Value("size", plan.publication.workload.domain[left.attribute].size, Kind.COUNT, spoken=True),
+            Value("moe", NormalDist().inv_cdf((1 + confidence) / 2) * min(left.std_errors), Kind.PEOPLE, spoken=True),
+            Value("shown", reprlib.repr(list(left.values)), spoken=True),
+        )
+        yield Section("free", (told,), values, place=("free", i))
+    if less and not found:
+        yield Section("free", ("nothing by any attribute: what cheaper cells pay less is too little, or scattered",))
 
 
 def _found(part: TablePart) -> Section:
