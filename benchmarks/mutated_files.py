@@ -31,7 +31,7 @@ ROOM = 400.0
 
 
 def reader() -> None:
-    """Read the mutations whose numbers come in, and say what came of each: a line before and a line after."""
+    """Read the mutations whose numbers come in, and say what came of each, a line each."""
     import mutations
 
     for line in sys.stdin:

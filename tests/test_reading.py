@@ -1,6 +1,7 @@
 """Whoever reads a release needs nothing that can measure: no counter, no ledger, no noise."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
+from fitnoise.errors import ReleaseError
+from fitnoise.reading import files
 from fitnoise.reading.files import csv_text
 from laws import released
 from tolerances import EXACT
@@ -90,3 +93,40 @@ def test_whoever_releases_is_given_what_the_ledger_says(tmp_path):
     assert charge == entry
     assert (charge.sequence, charge.epsilon) == (1, None)
     assert charge.rho >= plan.exact_rho
+
+
+# --- what is written beside releases ------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="folders cannot be locked here")
+def test_a_file_is_replaced_whole_and_what_killed_processes_left_of_it_is_removed(tmp_path, monkeypatch):
+    place, dead, living, folder, other = (
+        tmp_path / name
+        for name in (
+            "plan.json", ".plan.json.unfinished-01234567", ".plan.json.unfinished-89abcdef",
+            ".plan.json.unfinished-00000000", ".plan.json.unfinished-backup",
+        )
+    )  # fmt: skip
+    folder.mkdir()
+    for file in (dead, living, other):
+        file.touch()
+    lock = files._lock(living)
+    files.replace_file(place, b"one")
+    os.close(lock)
+    assert place.read_bytes() == b"one"
+    assert {p.name for p in tmp_path.iterdir()} == {p.name for p in (place, living, folder, other)}
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(place), "write_bytes", full)
+        with pytest.raises(ReleaseError, match=r"'plan.json' cannot be written \(No space left on device\)"):
+            files.replace_file(place, b"two")
+    assert place.read_bytes() == b"one"
+    assert {p.name for p in tmp_path.iterdir()} == {p.name for p in (place, folder, other)}
+
+
+def test_reading_and_writing_parquet_leaves_nothing_else_on_the_disk():
+    with files.engine() as engine:
+        assert engine.execute("SELECT current_setting('temp_directory')").fetchone() == ("",)

@@ -28,7 +28,7 @@ from fitnoise.planning.choosing import plan as make_plan
 from fitnoise.planning.free import free
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import release
-from fitnoise.reading.files import csv_text, read_text
+from fitnoise.reading.files import csv_text, read_text, replace_file
 from fitnoise.reading.release import Release, to_write
 from fitnoise.reading.verification import verify
 from fitnoise.reporting import Report, Section, Value
@@ -83,7 +83,7 @@ def compare_command(spec: Path, epsilon: float | None, delta: float | None, outp
     with progress("planning") as tell:
         found = compare(publication, progress=lambda i, g: tell(f"step {i}, {_far(publication, g)}"))
     if output is not None:
-        _write_whole(output, found.plan.to_json())
+        replace_file(output, found.plan.to_json().encode())
         say(f"wrote {output}")
     _tell(comparison_report(publication, found, at).adding(_file(output)), as_json)
 
@@ -96,7 +96,7 @@ def _compare_settings(publication: Publication, output: Path | None, as_json: bo
         answers = mechanisms_of(publication)
     made = assembled(publication, [chosen.part], answers)
     if output is not None:
-        _write_whole(output, made.to_json())
+        replace_file(output, made.to_json().encode())
         say(f"wrote {output}")
     _tell(settings_report(made, chosen.setting, chosen.choice, answers), as_json)
 
@@ -264,7 +264,7 @@ def schema_command(as_json: bool) -> None:  # accepted like everywhere; the sche
 def _hand_out(plan: Plan, output: Path | None, as_json: bool) -> None:
     """Write a plan, and show it."""
     if output is not None:
-        _write_whole(output, plan.to_json())
+        replace_file(output, plan.to_json().encode())
         say(f"wrote {output}")
     _tell(plan_report(plan).adding(_file(output)), as_json)
 
@@ -381,14 +381,3 @@ def _check_replaceable(path: Path) -> None:
         raise ReleaseError(f"{path.name!r} exists and is not a plan; choose another name. Nothing was written.")
     if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
         raise ReleaseError(f"{path.name!r} cannot be written: there is no folder {path.parent.name!r} to write to.")
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Write a file beside its place and move it there."""
-    stage = path.with_name(f".{path.name}.unfinished-{os.getpid()}")
-    try:
-        stage.write_text(text, encoding="utf-8", newline="")
-        stage.replace(path)
-    except OSError as error:
-        stage.unlink(missing_ok=True)
-        raise ReleaseError(f"{path.name!r} cannot be written ({error.strerror}).") from None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from fitnoise.errors import ReleaseError
 from fitnoise.planning.plan import Plan
 from fitnoise.planning.what_if import FACTORS, Sweep, Told, privacy_curve, sweeps
+from fitnoise.reading.files import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -186,13 +187,7 @@ def save(figure: Figure, path: str | Path, *, replace: bool = False) -> Path:
     drawn = io.BytesIO()
     with _drawing():
         figure.savefig(drawn, format=kind, metadata=METADATA[kind])
-    stage = place.with_name(f".{place.name}.unfinished-{os.getpid()}")
-    try:
-        stage.write_bytes(drawn.getvalue())
-        stage.replace(place)
-    except OSError as error:
-        stage.unlink(missing_ok=True)
-        raise ReleaseError(f"{place.name!r} cannot be written ({error.strerror}).") from None
+    replace_file(place, drawn.getvalue())
     return place
 
 

@@ -10,7 +10,7 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,11 +94,11 @@ def _lock(folder: Path) -> int:
     return handle
 
 
-def _fresh(directory: Path) -> tuple[Path, int | None]:
-    """A new folder beside a directory, and the lock on it; None where there are no locks."""
+def _fresh(place: Path, make: Callable[[Path], None] = Path.mkdir) -> tuple[Path, int | None]:
+    """A new folder (or what else is made) beside a place, and the lock on it; None where there are no locks."""
     while True:
-        stage = _beside(directory)
-        stage.mkdir()
+        stage = _beside(place)
+        make(stage)
         try:
             lock = _lock(stage)
         except (BlockingIOError, FileNotFoundError):
@@ -131,22 +131,50 @@ def clear_leftovers(directory: Path) -> list[str]:
     was paid for; where folders cannot be locked, all are.
     """
     directory = directory.resolve()
-    name = re.compile(_UNFINISHED.format(re.escape(directory.name)))
-    told: list[str] = []
+    return [_cleared(stage, directory) for stage in _left(directory) if stage.is_dir()]
+
+
+def _left(place: Path) -> Iterator[Path]:
+    """What dead processes left beside a place, to be put there; each is held until the next is asked for."""
+    name = re.compile(_UNFINISHED.format(re.escape(place.name)))
     try:
-        found = sorted(p for p in directory.parent.iterdir() if name.fullmatch(p.name) and p.is_dir())
+        found = sorted(p for p in place.parent.iterdir() if name.fullmatch(p.name))
     except OSError:
-        return told
+        return
     for stage in found:
         try:
             lock = _lock(stage)
         except OSError:
             continue
         try:
-            told.append(_cleared(stage, directory))
+            yield stage
         finally:
             os.close(lock)
-    return told
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Put a file in its place, whole or not at all, over what is there.
+
+    It is written beside its place; what a killed process left there of an earlier one is removed.
+
+    Raises:
+        ReleaseError: it cannot be written; what was there is as it was.
+    """
+    stage: Path | None = None
+    lock: int | None = None
+    try:
+        for left in filter(Path.is_file, _left(path)):
+            left.unlink()
+        stage, lock = _fresh(path, lambda p: p.touch(exist_ok=False))
+        stage.write_bytes(content)
+        stage.replace(path)
+    except OSError as error:
+        if stage is not None:
+            stage.unlink(missing_ok=True)
+        raise ReleaseError(f"{path.name!r} cannot be written ({_reason(error)}).") from None
+    finally:
+        if lock is not None:
+            os.close(lock)
 
 
 def _cleared(stage: Path, directory: Path) -> str:
@@ -254,8 +282,8 @@ def _write(path: Path, text: str) -> None:
 
 
 def engine() -> duckdb.DuckDBPyConnection:
-    """What reads and writes Parquet: one thread, so that the bytes of a file follow from its content."""
-    return duckdb.connect(config={"threads": 1, "python_enable_replacements": False})
+    """What reads and writes Parquet, and no other file: one thread, so that bytes follow from what is written."""
+    return duckdb.connect(config={"threads": 1, "python_enable_replacements": False, "temp_directory": ""})
 
 
 def read_parquet(files: duckdb.DuckDBPyConnection, path: Path, rows: int, longest: int) -> pd.DataFrame:
