@@ -34,6 +34,7 @@ def reader() -> None:
     """Read the mutations whose numbers come in, and say what came of each, a line each."""
     import mutations
 
+    print("ready", flush=True)
     for line in sys.stdin:
         with tempfile.TemporaryDirectory() as place:
             what, path, read = mutations.made(int(line), Path(place))
@@ -58,6 +59,7 @@ def ask(numbers: queue.SimpleQueue[int], found: list[tuple[int, float, float, st
         if process is None:
             command = [sys.executable, __file__, "reader"]
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603
+            process.stdout.readline()
         end = threading.Timer(PATIENCE, process.kill)
         end.start()
         process.stdin.write(f"{number}\n")
