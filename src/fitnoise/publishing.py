@@ -15,6 +15,7 @@ from fitnoise.errors import LedgerError, ReleaseError
 from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.measure import measure
+from fitnoise.mechanisms.documents import within_limits
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.files import clear_leftovers, staged
 from fitnoise.reading.release import Release, to_write
@@ -89,6 +90,8 @@ def release(
 
 def _rehearse(plan: Plan, stage: Path | None, written: Sequence[str]) -> None:
     """Rebuild and write the release of answers that are all zero: whatever fails here has cost nothing."""
+    if not within_limits(plan.to_json()):
+        raise ReleaseError("its plan is longer than what is read of any, so that nobody could verify it: ask for less.")
     lengths = [n for part in plan.groups for n in part.strategy.lengths]
     blank = Release(plan, [np.zeros(n, dtype=np.int64) for n in lengths], outputs=[0] * len(plan.finite))
     _ = blank.finite

@@ -39,12 +39,17 @@ def parse(text: str) -> Any:
     Raises:
         ValueError: it is no JSON, nested too deeply, or beyond one of the limits above.
     """
-    if len(text) > LARGEST or sum(map(text.count, '[{"')) > MARKS or _LONG.search(text):
+    if not within_limits(text):
         raise ValueError("a document beyond the limits")
     try:
         return json.loads(text)
     except RecursionError:
         raise ValueError("a document nested too deeply") from None
+
+
+def within_limits(text: str) -> bool:
+    """Whether a document is one that `parse` reads, as far as its size goes."""
+    return len(text) <= LARGEST and sum(map(text.count, '[{"')) <= MARKS and not _LONG.search(text)
 
 
 _LONG = re.compile(rf"(?<![0-9])[0-9]{{{DIGITS + 1}}}")
