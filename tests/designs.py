@@ -10,6 +10,7 @@ from fitnoise.kernel.designs.answers import Answer
 from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.parts import SAFE, largest_entry
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
+from fitnoise.mechanisms.finite.ranks import by_ranks
 from fitnoise.mechanisms.registry import mechanism_for
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
@@ -46,6 +47,15 @@ def answer(domain, query, make):
 
     def made(of):
         return Answer(query, domain, make(query.graph(domain, of), query.record_epsilon(of)))
+
+    return made
+
+
+def ranked(domain, query):
+    """A median or a quantile by adjacency, answered by ranks."""
+
+    def made(of):
+        return Answer(query, domain, by_ranks(query.graph(domain, of), query.record_epsilon(of), query.ranks(of)))
 
     return made
 

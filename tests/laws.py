@@ -330,6 +330,9 @@ def check_answer(part):
     assert part.exact_epsilon == part.design.loss(part.publication.adjacency).epsilon <= part.query.epsilon
     again = type(part).read(part.publication, part.query, json.loads(json.dumps(part.document())))
     assert (again.document(), again.summary) == (part.document(), part.summary)
+    if part.summary.rank_moe is not None:
+        check_ranks(part)
+        return
     rows = []
     for result in part.mechanism.graph.results:
         door = Replay()
@@ -339,6 +342,22 @@ def check_answer(part):
         rows.append([Fraction(x) / sum(row) for x in row])
     right = sum(max(column) for column in zip(*rows, strict=True)) / len(rows)
     assert part.summary.hit_rate == pytest.approx(float(right), rel=EXACT)
+
+
+def check_ranks(part):
+    """By ranks: for every database of as many records as was declared, or fewer, the margin holds."""
+    mechanism, told = part.mechanism, part.summary
+    assert (told.hit_rate, told.mae, told.rmse, told.moe, told.leakage) == (None,) * 5
+    for x in itertools.product(range(part.query.people + 1), repeat=mechanism.graph.n):
+        door = Replay()
+        part.design.draw((np.array(mechanism.place(x)),), door)
+        (asked,) = door.laws
+        n, upto = sum(x), np.cumsum(x)
+        row = law(*asked)
+        wanted = part.query.share * n
+        far = [max(int(c) - own - wanted, wanted - int(c)) for c, own in zip(upto, x, strict=True)]
+        within = sum(w for d, w in zip(far, row, strict=True) if d <= told.rank_moe)
+        assert n > part.query.people or within >= told.confidence * sum(row)
 
 
 def check_report(report):

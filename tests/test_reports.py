@@ -24,6 +24,7 @@ DOMAIN = fn.Domain(area=fn.Categorical(["n", "s"]), age=fn.Ordered(0, 3))
 WORKLOAD = fn.Workload(DOMAIN, [fn.table("area", margin=4), fn.table("area", prefix="age", margin=9)])
 QUESTIONS = (
     fn.FiniteQuery.sum("ages", "age", people=5, epsilon=1),
+    fn.FiniteQuery.quantile("old", "age", at=0.9, people=5, epsilon=1),
     fn.FiniteQuery.counts("two", people=5, where=[{"area": "n"}, {"age": [0, 1]}], epsilon=Fraction(1, 3)),
 )
 SMALL = fn.SmallDatabase(40, index=2, temperature=0.03)

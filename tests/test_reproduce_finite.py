@@ -221,7 +221,9 @@ def test_the_tests_that_the_page_names_are_there():
     words = {word.strip("`,.;:()") for word in page.split()}
     named = {word for word in words if word.startswith("test_") and not word.endswith(".py")}
     assert len(named) > 15
-    there = "".join(p.read_text(encoding="utf-8") for p in (*here.glob("test_finite_*.py"), Path(__file__)))
+    there = "".join(
+        p.read_text(encoding="utf-8") for p in (*here.glob("test_finite_*.py"), here / "test_ranks.py", Path(__file__))
+    )
     for name in named:
         assert f"def {name}(" in there, name
     for name in finite.__all__:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 import fitnoise as fn
-from designs import answer, of_margins, of_sectors, over
+from designs import answer, of_margins, of_sectors, over, ranked
 from fitnoise.algebra import operators as op
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.codings import Range
@@ -370,6 +370,7 @@ QUESTIONS = {
     "sum above 0": (_WORKERS, FiniteQuery.sum("q", "o", **_ASK)),
     "median": (_PEOPLE, FiniteQuery.median("q", "o", **_ASK)),
     "median of some": (_WORKERS, FiniteQuery.median("q", "o", where={"a": ["y"]}, **_ASK)),
+    "quantile": (_PEOPLE, FiniteQuery.quantile("q", "o", at=Fraction(2, 3), **_ASK)),
 }
 
 REQUESTS = {
@@ -404,6 +405,7 @@ FORMS = {  # what answers a question, and which of them
 DESIGNS = {name: lambda _, design=design: design for name, design in TABLES.items()} | {
     f"{q} by {form}": answer(*QUESTIONS[q], make) for form, (make, questions) in FORMS.items() for q in questions
 }
+DESIGNS |= {f"{q} by ranks": ranked(*QUESTIONS[q]) for q in ("median", "median of some", "quantile")}
 """Each by what neighbours are, of which the ε of an answer depends."""
 
 

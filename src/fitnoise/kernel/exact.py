@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Protocol
 
@@ -88,6 +88,19 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     for _ in range(q):
         low, high = low * low >> precision, -(-high * high >> precision)
     return low >> (precision - bits), -(-high >> (precision - bits))
+
+
+def falling(alpha: Fraction, bits: int = BITS) -> Iterator[int]:
+    """Integers p_0 = 2^bits, p_1, … ≈ α^k 2^bits, without end, 0 < α < 1.
+
+    **Guarantees**
+
+    - p_{k+1} = ⌈α p_k⌉: never falling by more than the factor α, never 0, and above α^k 2^bits by less than 1/(1 − α).
+    """
+    power = 1 << bits
+    while True:
+        yield power
+        power = -(-power * alpha.numerator // alpha.denominator)
 
 
 def exp_below(x: Fraction) -> Fraction:

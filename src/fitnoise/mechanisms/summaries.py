@@ -38,6 +38,9 @@ class FiniteSummary:
     """What a plan promises for one question with finitely many answers.
 
     family: of its mechanism. results: how many there are. epsilon: what the answer costs one unit.
+    rank_moe: of a median or quantile by ranks, in records: with a probability of `confidence` or more, the published
+        value has at most this many records too many below it, and at most this many too few at or below it. Nothing
+        else is promised of it, since all else depends on the data; of other answers None.
     hit_rate: the probability that the published answer is the true one, on average over the prior of the question.
     mae, rmse: mean absolute error and root mean squared error, on average over it; None where results are no numbers.
     moe: whatever the true answer is, the published one is within this of it with a probability of `confidence` or more
@@ -50,12 +53,13 @@ class FiniteSummary:
     family: str
     results: int
     epsilon: float
-    hit_rate: float
-    mae: float | None
-    rmse: float | None
-    moe: float | None
     confidence: float
-    leakage: float
+    hit_rate: float | None = None
+    mae: float | None = None
+    rmse: float | None = None
+    moe: float | None = None
+    leakage: float | None = None
+    rank_moe: float | None = None
 
 
 def said(kind: Kind, numbers: Floats) -> str:

@@ -144,6 +144,7 @@ def _describe_finite(s: FiniteSummary) -> dict[str, Any]:
         "moe": s.moe,
         "confidence": s.confidence,
         "leakage_bits": s.leakage,
+        **({} if s.rank_moe is None else {"rank_moe": s.rank_moe}),
     }
 
 

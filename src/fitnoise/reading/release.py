@@ -111,14 +111,17 @@ class FiniteAnswer:
     moe: whatever the true answer is, with a probability of `confidence` or more every part of `value` is within this of
         it; None where results are no numbers.
     hit_rate: the probability of having published the true answer, on average over the question's prior.
+    rank_moe: of a median or quantile by ranks, in place of both: with a probability of `confidence` or more, `value`
+        has at most this many records too many below it, and at most this many too few at or below it.
     """
 
     name: str
     value: Any
     moe: float | None
     confidence: float
-    hit_rate: float
+    hit_rate: float | None
     output: int
+    rank_moe: float | None = None
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -294,7 +297,7 @@ class Release(Mapping[str, pd.DataFrame]):
     def finite(self) -> Mapping[str, FiniteAnswer]:
         """The answers to questions with finitely many results, by name."""
         return {
-            s.name: FiniteAnswer(s.name, _plain_label(m.read(o)), s.moe, s.confidence, s.hit_rate, o)
+            s.name: FiniteAnswer(s.name, _plain_label(m.read(o)), s.moe, s.confidence, s.hit_rate, o, s.rank_moe)
             for s, m, o in zip(self.plan.finite_summaries, self.plan.finite, self.outputs, strict=True)
         }
 
@@ -309,7 +312,8 @@ class Release(Mapping[str, pd.DataFrame]):
             Columns `result` and `probability`, in the order of the results.
 
         Raises:
-            ReleaseError: there is no such question. WorkloadError: the prior is none.
+            ReleaseError: there is no such question. WorkloadError: the prior is none, or the answer is one by ranks,
+                which depends on all records.
         """
         names = [q.name for q in self.plan.publication.finite]
         if name not in names:
@@ -603,14 +607,18 @@ def outputs_digest(outputs: Iterable[int]) -> str:
 
 
 def finite_csv(release: Release, *, guarded: bool = True) -> str:
-    """The answers to finite questions as CSV, a line for every part: question, part, value, moe, hit_rate."""
-    rows = [["question", "part", "value", "moe", "hit_rate"]]
-    for a in release.finite.values():
-        moe = "" if a.moe is None else f"{a.moe:.15g}"
-        rows += [
-            [field(a.name, guarded=guarded), str(i), field(v, guarded=guarded), moe, f"{a.hit_rate:.{DECIMALS}f}"]
-            for i, v in enumerate(a.parts, 1)
-        ]
+    """The answers to finite questions as CSV, a line for every part: question, part, value, moe, hit_rate.
+
+    Where one is by ranks, rank_moe as well.
+    """
+    answers = release.finite.values()
+    ranked = any(a.rank_moe is not None for a in answers)
+    rows = [["question", "part", "value", "moe", "hit_rate", *["rank_moe"] * ranked]]
+    for a in answers:
+        moe, rank_moe = ("" if x is None else f"{x:.15g}" for x in (a.moe, a.rank_moe))
+        hit_rate = "" if a.hit_rate is None else f"{a.hit_rate:.{DECIMALS}f}"
+        said, name = [moe, hit_rate, *[rank_moe] * ranked], field(a.name, guarded=guarded)
+        rows += [[name, str(i), field(v, guarded=guarded), *said] for i, v in enumerate(a.parts, 1)]
     return "".join(",".join(row) + "\n" for row in rows)
 
 

@@ -359,9 +359,13 @@ class FiniteSpec(Part):
     name: str = Field(description="of the question")
     query: Question = Field(
         strict=False,
-        description="count: records that meet `where`; counts: several counts; sum: of an ordered attribute; median",
+        description="count: records that meet `where`; counts: several counts; sum: of an ordered attribute; median; "
+        "quantile",
     )
-    attribute: str | None = Field(None, description="what is added up, or whose median is asked")
+    attribute: str | None = Field(None, description="what is added up, or whose median or quantile is asked")
+    at: float | str | None = Field(
+        None, description="of a quantile: the share of the records at or below it, such as 0.9 or '1/3'"
+    )
     where: _Where | list[_Where] | None = Field(
         None, description="name = value, [values] or {first, last}; all must hold. Of several counts a list of them"
     )
@@ -394,6 +398,7 @@ class FiniteSpec(Part):
             where=tuple(where),
             prior=prior,
             aim=self.aim,
+            at=None if self.at is None else exact_number(str(self.at)),
         )
 
 

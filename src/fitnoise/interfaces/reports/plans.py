@@ -98,6 +98,7 @@ def _questions(plan: Plan) -> Table:
         Column("hit_rate", "hit rate", Kind.CHANCE),
         Column("confidence", kind=Kind.LEVEL),
         Column("moe", "margin ±", Kind.RESULT),
+        Column("rank_moe", "rank margin ±", Kind.PEOPLE),
         Column("mae", "MAE", Kind.PEOPLE),
         Column("rmse", "RMSE", Kind.PEOPLE),
         Column("leakage", "leakage (bits)", Kind.BITS),

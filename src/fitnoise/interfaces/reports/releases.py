@@ -104,6 +104,7 @@ def _answers(answers: Iterable[FiniteAnswer]) -> Table:
         Column("output", kind=Kind.COUNT),
         Column("value", "value"),
         Column("moe", "margin ±", Kind.RESULT),
+        Column("rank_moe", "rank margin ±", Kind.PEOPLE),
         Column("confidence", "confidence", Kind.LEVEL),
         Column("hit_rate", "hit rate", Kind.CHANCE),
     )

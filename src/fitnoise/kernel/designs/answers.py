@@ -11,6 +11,7 @@ import numpy as np
 from fitnoise.errors import PlanError
 from fitnoise.kernel.designs._base import Answers, Counts, Design, Door, Margin
 from fitnoise.kernel.designs.questions import FiniteQuery, Mechanism
+from fitnoise.kernel.designs.ranks import RankMechanism
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Adjacency
@@ -25,7 +26,8 @@ class Answer(Design):
 
     **Guarantees**
         * the loss is at least the largest log-ratio of two rows that a unit can turn into each other, for a graph that
-          is derived from the question anew, and a mechanism for another graph, or another ε, is refused;
+          is derived from the question anew, and a mechanism for another graph, or another ε, is refused; by ranks, of
+          two rows of neighbouring data, as they are scored for the question;
         * the answer is one exact draw.
     """
 
@@ -57,9 +59,14 @@ class Answer(Design):
         return of.fixes_size
 
     def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
-        """Where the true result is among all that there are: looked up, and refused, before anything is charged."""
+        """Where the true result is among all that there are: looked up, and refused, before anything is charged.
+
+        By ranks: the level of every value.
+        """
         del records  # the question declares its own bound
         own = [counts[m] for m in self.query.margins(self.domain)]
+        if isinstance(self.mechanism, RankMechanism):
+            return (np.array(self.mechanism.place(self.query.records(self.domain, of, own)), dtype=np.int64),)
         place = self.mechanism.place(self.query.answer(self.domain, of, own))
         return (np.atleast_1d(np.array(place, dtype=np.int64)),)
 

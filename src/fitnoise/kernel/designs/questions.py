@@ -1,4 +1,4 @@
-"""Questions with one answer of finitely many, asked of the records of a domain: counts, sums, medians.
+"""Questions with one answer of finitely many, asked of the records of a domain: counts, sums, medians, quantiles.
 
 A question is declared in public terms: what is counted or added up, at most how many records there are (or how many,
 where that is public), and the ε that its answer may cost one protected unit. From these follow its graph and what must
@@ -10,6 +10,10 @@ be counted to answer it; the answer itself follows from counts alone. Nothing he
 | `counts` | several counts | each by 1; disjoint ones: one of them, or two | box; triangular lattice, and like it |
 | `sum` | values of an ordered attribute, added up | by the largest value, or difference | path in wide steps |
 | `median` | the middle value (of an even number the lower one) | from anywhere to anywhere | complete |
+| `quantile` | the least value with a share `at` of the records, or more, at or below it | likewise | complete |
+
+The last two are answered by how many records are on either side of each value (:mod:`fitnoise.kernel.designs.ranks`),
+or, like all others, by the true answer alone.
 
 A unit of g records pays g times what one record pays, so the mechanism is made at ε/g.
 """
@@ -32,11 +36,20 @@ from numpy.typing import NDArray
 from fitnoise.errors import DataError, WorkloadError
 from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.clamped import ClampedMechanism
-from fitnoise.kernel.designs.graphs import RESULTS_LIMIT, Box, QueryGraph, complete, disjoint_counts, independent_counts
+from fitnoise.kernel.designs.graphs import (
+    RESULTS_LIMIT,
+    Box,
+    Complete,
+    QueryGraph,
+    complete,
+    disjoint_counts,
+    independent_counts,
+)
 from fitnoise.kernel.designs.lazy import LazyMechanism
+from fitnoise.kernel.designs.ranks import RankMechanism, Ranks
 from fitnoise.kernel.domain import Domain, Ordered
 from fitnoise.kernel.exact import DENSE_LIMIT, rational
-from fitnoise.kernel.units import Adjacency
+from fitnoise.kernel.units import Adjacency, Neighbours
 
 MOST_PEOPLE = 2**62
 """Largest bound on the number of records."""
@@ -47,10 +60,13 @@ MOST_COUNTS = 16
 MARGIN_CELLS = 2**22
 """Joint cells of the attributes one question is about."""
 
+FINEST = 1000
+"""Largest denominator of the share of a quantile."""
+
 Condition = tuple[tuple[str, tuple[Any, ...]], ...]
 """For some attributes the values that meet it; all of them must."""
 
-Mechanism = FiniteMechanism | LazyMechanism | ClampedMechanism
+Mechanism = FiniteMechanism | LazyMechanism | ClampedMechanism | RankMechanism
 
 
 class Question(StrEnum):
@@ -60,6 +76,7 @@ class Question(StrEnum):
     COUNTS = "counts"
     SUM = "sum"
     MEDIAN = "median"
+    QUANTILE = "quantile"
 
 
 class Aim(StrEnum):
@@ -74,18 +91,20 @@ class Aim(StrEnum):
 @final
 @dataclass(frozen=True)
 class FiniteQuery:
-    """One question. Made by :meth:`count`, :meth:`counts`, :meth:`sum` or :meth:`median`.
+    """One question. Made by :meth:`count`, :meth:`counts`, :meth:`sum`, :meth:`median` or :meth:`quantile`.
 
     Attributes:
         name: of the question, in releases.
         question: what is asked.
         people: at most so many records; where neighbours replace one record, exactly so many.
         epsilon: what the answer may cost one protected unit, exact.
-        attribute: what is added up, or whose median is asked.
-        where: conditions: one for each count; at most one for a sum or a median.
+        attribute: what is added up, or whose median or quantile is asked.
+        where: conditions: one for each count; at most one for a sum, a median or a quantile.
         prior: what is believed of the answer beforehand, one number for every result; None holds all for equally
             likely. Privacy does not depend on it.
         aim: what the mechanism is best at.
+        at: of a quantile: the share of the records that are at or below it, above 0 and below 1, with a denominator up
+            to FINEST.
 
     Raises:
         WorkloadError: a name that is none, people that are no positive whole number, an ε that is not positive, or
@@ -100,6 +119,7 @@ class FiniteQuery:
     where: tuple[Condition, ...] = ()
     prior: tuple[float, ...] | None = None
     aim: Aim = Aim.HIT_RATE
+    at: Fraction | None = None
 
     def __post_init__(self) -> None:
         for field, kind in (("question", Question), ("aim", Aim)):
@@ -124,7 +144,11 @@ class FiniteQuery:
         object.__setattr__(self, "where", tuple(_condition(c) for c in self.where))
         if self.prior is not None:
             object.__setattr__(self, "prior", _believed(self.prior))
-        needs = self.question in (Question.SUM, Question.MEDIAN)
+        if self.question is Question.QUANTILE:
+            object.__setattr__(self, "at", _share(self.at))
+        elif self.at is not None:
+            raise WorkloadError(f"a {self.question} takes no share `at`; a quantile does.")
+        needs = self.question not in (Question.COUNT, Question.COUNTS)
         if needs != (self.attribute is not None):
             raise WorkloadError(f"a {self.question} {'needs an attribute' if needs else 'takes no attribute'}.")
         if self.question is Question.COUNTS and not 2 <= len(self.where) <= MOST_COUNTS:
@@ -174,6 +198,25 @@ class FiniteQuery:
         """The middle value of an attribute with an order; of no record at all, its lowest value."""
         return cls(name, Question.MEDIAN, people, rational(epsilon), attribute, _at_most_one(where), **rest)
 
+    @classmethod
+    def quantile(
+        cls,
+        name: str,
+        attribute: str,
+        *,
+        at: float | Fraction,
+        people: int,
+        epsilon: float | Fraction,
+        where: Mapping[str, Any] | None = None,
+        **rest: Any,
+    ) -> FiniteQuery:
+        """The least value with a share `at` of the records or more at or below it; of no record, the lowest value.
+
+        A float stands for the nearest fraction with a denominator up to FINEST.
+        """
+        asked = _at_most_one(where)
+        return cls(name, Question.QUANTILE, people, rational(epsilon), attribute, asked, at=_share(at), **rest)
+
     # --- what it asks of a domain ---------------------------------------------------------------------------
 
     def check(self, domain: Domain) -> None:
@@ -190,8 +233,10 @@ class FiniteQuery:
                 f"the question {self.name!r} adds up {self._asked!r}, which must be an ordered attribute: one of whole "
                 "numbers from a lowest to a highest, since one record must not move a sum by more than is known."
             )
-        if self.question is Question.MEDIAN and not domain[self._asked].ordered:
-            raise WorkloadError(f"the question {self.name!r} asks the median of {self._asked!r}, which has no order.")
+        if self.share is not None and not domain[self._asked].ordered:
+            raise WorkloadError(
+                f"the question {self.name!r} asks the {self.question} of {self._asked!r}, which has no order."
+            )
         for margin in self.margins(domain):
             cells = math.prod(domain[a].size for a in margin)
             if cells > MARGIN_CELLS:
@@ -204,6 +249,16 @@ class FiniteQuery:
     def _asked(self) -> str:
         assert self.attribute is not None  # noqa: S101 - checked when made
         return self.attribute
+
+    @property
+    def share(self) -> Fraction | None:
+        """Of a median or a quantile: the share of the records that are at or below it."""
+        return Fraction(1, 2) if self.question is Question.MEDIAN else self.at
+
+    def ranks(self, of: Adjacency) -> Ranks | None:
+        """How a median or a quantile is answered by ranks."""
+        replaces = Neighbours.REPLACE_ONE in of.steps
+        return None if self.share is None else Ranks(self.share, self.people, replaces)
 
     @property
     def _attributes(self) -> tuple[str, ...]:
@@ -252,7 +307,7 @@ class FiniteQuery:
 
     def shape(self, domain: Domain, of: Adjacency) -> tuple[Any, ...]:
         """What the graph depends on: equal shapes, equal graphs."""
-        if self.question is Question.MEDIAN:
+        if self.share is not None:
             return Question.MEDIAN, domain[self._asked].values
         if self.question is Question.COUNTS:
             return Question.COUNTS, self.people, len(self.where), self._disjoint(domain)
@@ -290,11 +345,12 @@ class FiniteQuery:
                 or own.n != other.n
             ):
                 return False
-            boxes = isinstance(own.structure, Box)
-            same = own.structure == other.structure if boxes else np.array_equal(own.edges, other.edges)
+            said = isinstance(own.structure, Box | Complete)
+            same = own.structure == other.structure if said else np.array_equal(own.edges, other.edges)
             if not same or not all(a == b for a, b in zip(own.results, other.results, strict=True)):
                 return False
-        return mechanism.even and mechanism.epsilon == self.record_epsilon(of)
+        scored = not isinstance(mechanism, RankMechanism) or mechanism.ranks == self.ranks(of)
+        return scored and mechanism.even and mechanism.epsilon == self.record_epsilon(of)
 
     # --- the answer ---------------------------------------------------------------------------------------------
 
@@ -305,6 +361,28 @@ class FiniteQuery:
             DataError: there are more records than `people`, or, where neighbours replace one, not as many. The message
                 does not say how many there are.
         """
+        kept = self._counted(domain, of, counts)
+        if self.question is Question.COUNT:
+            return int(kept[0].sum())
+        if self.question is Question.COUNTS:
+            return tuple(int(x.sum()) for x in kept)
+        by_value = self._by_value(domain, kept[0])
+        values = domain[self._asked].values
+        if self.share is None:
+            return sum(c * int(v) for c, v in zip(by_value, values, strict=True))
+        least, below = math.ceil(self.share * sum(by_value)), itertools.accumulate(by_value)
+        return next(v for c, v in zip(below, values, strict=True) if c >= least)
+
+    def records(self, domain: Domain, of: Adjacency, counts: Sequence[NDArray[Any]]) -> list[int]:
+        """How many records have each value of the attribute, in order, from exact counts of `margins`.
+
+        Raises:
+            DataError: as :meth:`answer`.
+        """
+        return self._by_value(domain, self._counted(domain, of, counts)[0])
+
+    def _counted(self, domain: Domain, of: Adjacency, counts: Sequence[NDArray[Any]]) -> list[NDArray[np.int64]]:
+        """The counts of cells that meet each condition, once there are as many records as was declared."""
         records = int(counts[0].sum())
         if records > self.people or (records != self.people and of.fixes_size):
             bound = "exactly" if of.fixes_size else "at most"
@@ -313,21 +391,13 @@ class FiniteQuery:
                 "another number: its answer need not be among its results. Correct `people`, if the number is public, "
                 "and plan again. Nothing was measured and nothing was charged."
             )
-        kept = [
-            self._kept(domain, margin, x, condition)
-            for margin, x, condition in zip(self.margins(domain), counts, self.where or ((),), strict=True)
-        ]
-        if self.question is Question.COUNT:
-            return int(kept[0].sum())
-        if self.question is Question.COUNTS:
-            return tuple(int(x.sum()) for x in kept)
+        asked = zip(self.margins(domain), counts, self.where or ((),), strict=True)
+        return [self._kept(domain, margin, x, condition) for margin, x, condition in asked]
+
+    def _by_value(self, domain: Domain, kept: NDArray[np.int64]) -> list[int]:
+        """Counts added up over all attributes but the one that is asked about."""
         axis = self.margins(domain)[0].index(self._asked)
-        by_value = kept[0].sum(axis=tuple(i for i in range(kept[0].ndim) if i != axis)).tolist()
-        values = domain[self._asked].values
-        if self.question is Question.SUM:
-            return sum(int(c) * int(v) for c, v in zip(by_value, values, strict=True))
-        half, below = (sum(by_value) + 1) // 2, itertools.accumulate(by_value)
-        return next(v for c, v in zip(below, values, strict=True) if c >= half)
+        return [int(c) for c in kept.sum(axis=tuple(i for i in range(kept.ndim) if i != axis))]
 
     def _kept(
         self, domain: Domain, margin: Sequence[str], counts: NDArray[Any], condition: Condition
@@ -365,6 +435,17 @@ def graph_of(shape: tuple[Any, ...]) -> QueryGraph:
     if n > RESULTS_LIMIT:
         raise WorkloadError(f"a sum of {n:,} possible results is too fine: at most {RESULTS_LIMIT:,} are planned for.")
     return QueryGraph(range(low, high + 1), Box((n,), (step,)))
+
+
+def _share(at: object) -> Fraction:
+    """The share of a quantile, of a float the nearest fraction that there is."""
+    own = Fraction(at).limit_denominator(FINEST) if isinstance(at, float) and 0 < at < 1 else at
+    if not isinstance(own, Fraction) or not 0 < own < 1 or own.denominator > FINEST:
+        raise WorkloadError(
+            "a quantile is at a share of the records, above 0 and below 1, a fraction of a denominator up to "
+            f"{FINEST:,}, such as Fraction(9, 10); got {reprlib.repr(at)}."
+        )
+    return own
 
 
 def _believed(prior: Iterable[Any]) -> tuple[float, ...]:

@@ -22,6 +22,7 @@ from fitnoise.kernel.designs.graphs import (
 )
 from fitnoise.kernel.designs.lazy import LazyMechanism
 from fitnoise.kernel.designs.questions import Aim, FiniteQuery, Question
+from fitnoise.kernel.designs.ranks import RankMechanism, Ranks
 from fitnoise.mechanisms.finite.accuracy import accuracy
 from fitnoise.mechanisms.finite.box import clamped_staircase, lazy_tight_constraints
 from fitnoise.mechanisms.finite.existence import (
@@ -58,6 +59,7 @@ from fitnoise.mechanisms.finite.priors import (
     shortfall,
     uniform,
 )
+from fitnoise.mechanisms.finite.ranks import by_ranks, rank_margin
 from fitnoise.mechanisms.finite.similarity import Similarity, Weighting, exact_weighting, weighting
 
 __all__ = [
@@ -74,6 +76,8 @@ __all__ = [
     "Optimum",
     "QueryGraph",
     "Question",
+    "RankMechanism",
+    "Ranks",
     "Regularity",
     "Shortfall",
     "Similarity",
@@ -83,6 +87,7 @@ __all__ = [
     "accuracy",
     "best_mechanism",
     "bundle",
+    "by_ranks",
     "clamped_staircase",
     "complete",
     "corner_priors",
@@ -111,6 +116,7 @@ __all__ = [
     "path",
     "product",
     "randomised_response",
+    "rank_margin",
     "regular",
     "regular_leakage_bound",
     "regularity",

@@ -1,7 +1,8 @@
 """How good the answers of a finite mechanism are, whatever kind it is: post-processing of public numbers.
 
-:func:`accuracy` gives, for the three kinds of mechanisms, how often an answer is right, how far off it is, and what it
-tells a reader with a prior of his own.
+An answer by ranks is as good as the data let it be: for it there is :func:`rank_margin <.ranks.rank_margin>`. For the
+other three kinds :func:`accuracy` gives how often an answer is right, how far off it is, and what it tells a reader
+with a prior of his own.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from fitnoise.kernel.checks import is_real
 from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.lazy import LazyMechanism
+from fitnoise.kernel.designs.questions import Mechanism
+from fitnoise.kernel.designs.ranks import RankMechanism
 from fitnoise.mechanisms.finite.box import BoxAccuracy, StaircaseAccuracy
 from fitnoise.mechanisms.finite.priors import checked_prior
 from fitnoise.request.targets import checked_confidence
@@ -234,11 +237,21 @@ def accuracy(mechanism: FiniteMechanism) -> TableAccuracy: ...
 
 
 @overload
-def accuracy(mechanism: FiniteMechanism | LazyMechanism | ClampedMechanism) -> Accuracy: ...
+def accuracy(mechanism: Mechanism) -> Accuracy: ...
 
 
-def accuracy(mechanism: FiniteMechanism | LazyMechanism | ClampedMechanism) -> Accuracy:
-    """How good a mechanism is, by the kind it is of."""
+def accuracy(mechanism: Mechanism) -> Accuracy:
+    """How good a mechanism is, by the kind it is of.
+
+    Raises:
+        WorkloadError: it answers by ranks: what its answers are like does not follow from the true answer.
+    """
+    if isinstance(mechanism, RankMechanism):
+        raise WorkloadError(
+            "how often an answer by ranks is right, and what it says of the true one, depends on all records, not on "
+            "the true answer alone: no prior of the answer tells it. Its rank margin holds for all data. Nothing was "
+            "computed."
+        )
     if isinstance(mechanism, LazyMechanism):
         return BoxAccuracy(mechanism)
     return StaircaseAccuracy(mechanism) if isinstance(mechanism, ClampedMechanism) else TableAccuracy(mechanism)

@@ -20,6 +20,7 @@ from fitnoise.mechanisms.finite.accuracy import points
 from fitnoise.mechanisms.finite.box import clamped_staircase, lazy_tight_constraints
 from fitnoise.mechanisms.finite.optimal import Choice, best_mechanism
 from fitnoise.mechanisms.finite.priors import checked_prior, uniform
+from fitnoise.mechanisms.finite.ranks import by_ranks
 
 NEGLIGIBLE = 0.02
 """Part of the best hit rate that is given up for a smaller mean squared error. Below the ε of tight constraints, a
@@ -35,7 +36,7 @@ class Made:
     """A mechanism for a question, and what it was chosen from.
 
     mechanism: its answers are the best readings of its outputs under the prior. why: one sentence. choice: the
-    comparison; None where there are too many results for one.
+    comparison; None where there are too many results for one, or where the true answer is not all that is looked at.
     """
 
     mechanism: Mechanism
@@ -46,11 +47,21 @@ class Made:
 def choose(query: FiniteQuery, domain: Domain, of: Adjacency) -> Made:
     """The mechanism for a question, with the best reading of its outputs. Data-free, and the same every time.
 
+    Medians and quantiles are answered by ranks; with a prior of the answer, or another aim on average over it, by the
+    true answer alone, like all others.
+
     Raises:
         WorkloadError: the question, or its prior, cannot be used.
         PlanError: no mechanism could be made.
     """
     query.check(domain)
+    ranks = query.ranks(of)
+    if ranks is not None and query.prior is None and query.aim is Aim.HIT_RATE:
+        why = (
+            "ranks: a value is the less likely, by powers of e, the more records would have to come or go before it "
+            "were the answer"
+        )
+        return Made(by_ranks(query.graph(domain, of), query.record_epsilon(of), ranks), why, None)
     return _chosen(query.shape(domain, of), query.record_epsilon(of), query.prior, query.aim)
 
 

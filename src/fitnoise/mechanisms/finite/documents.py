@@ -7,6 +7,7 @@
 | `rows` | every row | what a linear program found, and the rest, for few results |
 | `box` | α, and a weight for every result, runs of equal ones as one | tight constraints without a table |
 | `clamped` | α | staircase noise without a table |
+| `ranks` | α | medians and quantiles by ranks |
 
 Who reads one trusts nothing in it: the mechanism is made again from these integers, and its privacy proven again.
 """
@@ -26,6 +27,8 @@ from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.graphs import QueryGraph
 from fitnoise.kernel.designs.lazy import LazyMechanism
+from fitnoise.kernel.designs.questions import Mechanism
+from fitnoise.kernel.designs.ranks import RankMechanism, Ranks
 from fitnoise.kernel.designs.weights import Weights, of_table, row_sums
 from fitnoise.mechanisms.finite import families
 from fitnoise.mechanisms.finite.exact import hops
@@ -39,14 +42,14 @@ _FORMULAS: dict[str, Callable[[QueryGraph, Fraction], FiniteMechanism]] = {
     "randomised response": families.randomised_response,
 }
 
-_FAMILIES = {*_FORMULAS, "tight constraints", "residual column", "linear program", "distance kernel"}
+_FAMILIES = {*_FORMULAS, "tight constraints", "residual column", "linear program", "distance kernel", "ranks"}
 
 _RATIO = re.compile(r"\d{1,20}/\d{1,20}", re.ASCII)
 
 _WHOLE = re.compile(r"\d{1,400}", re.ASCII)
 
 
-def document(mechanism: FiniteMechanism | LazyMechanism | ClampedMechanism) -> dict[str, Any]:
+def document(mechanism: Mechanism) -> dict[str, Any]:
     """The mechanism as plain JSON values; integers beyond 2⁵³ are written as texts.
 
     Raises:
@@ -65,6 +68,8 @@ def document(mechanism: FiniteMechanism | LazyMechanism | ClampedMechanism) -> d
         }
     if isinstance(mechanism, ClampedMechanism):
         return out | {"form": "clamped", "alpha": str(mechanism.alpha)}
+    if isinstance(mechanism, RankMechanism):
+        return out | {"form": "ranks", "alpha": str(mechanism.alpha)}
     out["read_as"] = _runs(mechanism.answers.tolist(), step=1)
     w = mechanism.weights
     by_distance = _by_distance(mechanism)
@@ -82,31 +87,26 @@ def document(mechanism: FiniteMechanism | LazyMechanism | ClampedMechanism) -> d
     return out | {"form": "rows", "rows": [[str(x) for x in w.row(i)] for i in range(mechanism.graph.n)]}
 
 
-def read(
-    graph: QueryGraph, epsilon: Fraction, given: Mapping[str, Any]
-) -> FiniteMechanism | LazyMechanism | ClampedMechanism:
+def read(graph: QueryGraph, epsilon: Fraction, given: Mapping[str, Any], ranks: Ranks | None = None) -> Mechanism:
     """The mechanism of a document, made and proven anew.
+
+    ranks: how values are scored, of a question that can be answered by ranks.
 
     Raises:
         PlanError: the document is none, or not ε-private for the graph.
     """
     form, family = given["form"], given["family"]
-    if family not in _FAMILIES or (form, family) in (("clamped", "tight constraints"), ("box", "staircase")):
+    odd = (form, family) in (("clamped", "tight constraints"), ("box", "staircase"))
+    if family not in _FAMILIES or odd or (form == "ranks") != (family == "ranks"):
         raise PlanError("a mechanism of a plan is of a family that is known, and written in its form; this one is not.")
-    if form in ("box", "clamped"):
-        if not isinstance(given["alpha"], str) or not _RATIO.fullmatch(given["alpha"]):
-            raise PlanError("α of a mechanism is a ratio of whole numbers, such as 3/8. Nothing was measured.")
-        alpha = Fraction(given["alpha"])
+    if form == "ranks":
+        if ranks is None:
+            raise PlanError("only medians and quantiles are answered by ranks. Nothing was measured.")
+        return RankMechanism(graph, epsilon, ranks, _alpha(given))
     if form == "clamped":
-        return ClampedMechanism(graph, epsilon, alpha, family)
+        return ClampedMechanism(graph, epsilon, _alpha(given), family)
     if form == "box":
-        lazy = LazyMechanism(graph, epsilon, family, alpha, _unrun(given["weights"], graph.n))
-        if not lazy.even:
-            raise PlanError(
-                "the rows of a mechanism have different sums, so that the number of tries would tell results apart. "
-                "Nothing was measured."
-            )
-        return lazy
+        return _lazy(graph, epsilon, family, given)
     if form == "formula":
         if family not in _FORMULAS:
             raise PlanError(f"no formula is known for the family {family!r}. Nothing was measured.")
@@ -122,6 +122,22 @@ def read(
         raise PlanError(f"a mechanism is written in no form called {form!r}. Nothing was measured.")
     answers = np.array(_unrun(given["read_as"], len(weights.columns), step=1), dtype=np.int64)
     return FiniteMechanism(graph, epsilon, family, weights, answers)
+
+
+def _alpha(given: Mapping[str, Any]) -> Fraction:
+    if not isinstance(given["alpha"], str) or not _RATIO.fullmatch(given["alpha"]):
+        raise PlanError("α of a mechanism is a ratio of whole numbers, such as 3/8. Nothing was measured.")
+    return Fraction(given["alpha"])
+
+
+def _lazy(graph: QueryGraph, epsilon: Fraction, family: str, given: Mapping[str, Any]) -> LazyMechanism:
+    lazy = LazyMechanism(graph, epsilon, family, _alpha(given), _unrun(given["weights"], graph.n))
+    if not lazy.even:
+        raise PlanError(
+            "the rows of a mechanism have different sums, so that the number of tries would tell results apart. "
+            "Nothing was measured."
+        )
+    return lazy
 
 
 def _by_distance(mechanism: FiniteMechanism) -> dict[str, Any] | None:

@@ -8,28 +8,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 from typing import final
 
 import numpy as np
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats, Integers
-from fitnoise.kernel.exact import BITS, DENSE_LIMIT, Graph
+from fitnoise.kernel.exact import BITS, DENSE_LIMIT, Graph, falling
 
 _UNIT = 2.0**-53
 
 
 def powers(alpha: Fraction, count: int, bits: int = BITS) -> list[int]:
-    """Integers p_0 = 2^bits, p_k ≈ α^k 2^bits for k < count.
-
-    **Guarantees**
-
-    - p_{k+1} = ⌈α p_k⌉: never falling by more than the factor α, never 0, and above α^k 2^bits by less than 1/(1 − α).
-    """
-    found = [1 << bits]
-    while len(found) < count:
-        found.append(-(-found[-1] * alpha.numerator // alpha.denominator))
-    return found[:count]
+    """The first `count` of :func:`fitnoise.kernel.exact.falling`."""
+    return list(islice(falling(alpha, bits), count))
 
 
 # --- Floats -----------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self, final
@@ -11,12 +11,14 @@ from typing import Any, Self, final
 from fitnoise.errors import PlanError
 from fitnoise.kernel.designs.answers import Answer
 from fitnoise.kernel.designs.questions import FiniteQuery, Mechanism
+from fitnoise.kernel.designs.ranks import RankMechanism
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.order import Limit, Size
 from fitnoise.mechanisms._base import Part
 from fitnoise.mechanisms.finite import documents
 from fitnoise.mechanisms.finite.accuracy import accuracy, points
 from fitnoise.mechanisms.finite.priors import uniform
+from fitnoise.mechanisms.finite.ranks import rank_margin
 from fitnoise.mechanisms.summaries import FiniteSummary
 from fitnoise.request.publication import Publication
 
@@ -61,21 +63,25 @@ class AnswerPart(Part):
     @cached_property
     def summary(self) -> FiniteSummary:
         """What is promised of the answer."""
-        graph, judged = self.mechanism.graph, accuracy(self.mechanism)
-        prior = uniform(graph) if self.query.prior is None else self.query.prior
-        numbers = points(graph.results[:1]) is not None
-        confidence = self.publication.confidence
-        return FiniteSummary(
+        graph, confidence = self.mechanism.graph, self.publication.confidence
+        promised = FiniteSummary(
             name=self.query.name,
             question=self.query.question.value,
             family=self.mechanism.family,
             results=graph.n,
             epsilon=rounded_up(self.exact_epsilon),
+            confidence=confidence,
+        )
+        if isinstance(self.mechanism, RankMechanism):
+            return replace(promised, rank_moe=rounded_up(rank_margin(self.mechanism, confidence)))
+        judged, prior = accuracy(self.mechanism), self.query.prior or uniform(graph)
+        numbers = points(graph.results[:1]) is not None
+        return replace(
+            promised,
             hit_rate=judged.hit_rate(prior),
             mae=judged.mae(prior) if numbers else None,
             rmse=judged.rmse(prior) if numbers else None,
             moe=float(judged.margin(confidence)) if numbers else None,
-            confidence=confidence,
             leakage=judged.leakage(prior),
         )
 
@@ -88,4 +94,4 @@ class AnswerPart(Part):
         """The part that `document` wrote, its mechanism proven anew."""
         of = publication.adjacency
         graph = query.graph(publication.domain, of)
-        return cls(publication, query, documents.read(graph, query.record_epsilon(of), document))
+        return cls(publication, query, documents.read(graph, query.record_epsilon(of), document, query.ranks(of)))

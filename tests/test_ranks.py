@@ -1,0 +1,203 @@
+"""Medians and quantiles by ranks: their scores, their chances, and how far off they can be, over small databases."""
+
+import itertools
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import fitnoise as fn
+from fitnoise.errors import PlanError, WorkloadError
+from fitnoise.kernel.designs import ranks as kernel_ranks
+from fitnoise.kernel.designs.questions import FINEST, FiniteQuery
+from fitnoise.kernel.designs.ranks import TOTAL, Ranks
+from fitnoise.kernel.units import Adjacency
+from fitnoise.mechanisms import finite
+from fitnoise.mechanisms.finite import documents
+
+SHARES = [Fraction(1, 2), Fraction(9, 10), Fraction(1, 3)]
+REPLACE = Adjacency(fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE))
+
+
+def every(values, people):
+    """All databases of so many records or fewer, as the number of records at each value."""
+    return [x for x in itertools.product(range(people + 1), repeat=values) if sum(x) <= people]
+
+
+def neighbours(x, replaces):
+    """What one record more, or another one in its place, makes of the numbers of records."""
+    for i in range(len(x)):
+        more = [c + (k == i) for k, c in enumerate(x)]
+        if not replaces:
+            yield more
+        for j in range(len(x)) if replaces else ():
+            if j != i and more[j]:
+                yield [c - (k == j) for k, c in enumerate(more)]
+
+
+def made(values=5, people=6, at=Fraction(1, 2), epsilon=Fraction(3), replaces=False):
+    ranks = Ranks(at, people, replaces)
+    return finite.by_ranks(finite.complete(values), epsilon, ranks)
+
+
+@pytest.mark.parametrize("at", SHARES)
+def test_scores_are_records_that_lack(at):
+    """By the definition: a value lacks nothing iff it is a quantile, and otherwise parts of a record on one side."""
+    ranks = Ranks(at, 5, replaces=False)
+    for x in every(4, 5):
+        n, scores = sum(x), ranks.scores(x)
+        for v, u in enumerate(scores):
+            below, upto = sum(x[:v]), sum(x[: v + 1])
+            assert (
+                Fraction(u, at.denominator)
+                == max(0, below - at * n, at * n - upto)
+                <= Fraction(ranks.largest, at.denominator)
+            )
+        assert scores[next(v for v in range(4) if sum(x[: v + 1]) >= at * n)] == 0
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+@pytest.mark.parametrize("at", SHARES)
+def test_one_record_moves_a_score_by_a_step_and_sometimes_by_all_of_it(at, replaces):
+    ranks = Ranks(at, 5, replaces)
+    moved = {
+        abs(a - b)
+        for x in every(4, 4)
+        for y in neighbours(x, replaces)
+        for a, b in zip(ranks.scores(x), ranks.scores(y), strict=True)
+    }
+    assert max(moved) == ranks.step
+
+
+def test_where_many_agree_the_median_is_published_all_but_surely():
+    """A bound on mechanisms that see the true answer alone is 0.031 there: they cannot tell it from any other."""
+    domain = fn.Domain(age=fn.Ordered(0, 85))
+    query = FiniteQuery.median("usual age", "age", people=1000, epsilon=1)
+    (by_rank,) = fn.plan(fn.Workload(domain, []), finite=[query]).finite
+    (alone,) = fn.plan(fn.Workload(domain, []), finite=[replace(query, prior=(1 / 86,) * 86)]).finite_summaries
+    ages = np.full(86, 10)
+    ages[[0, 40, 85]] += [78, 34, 28]  # 478 are younger, 44 are 40, and 478 are older
+    place = by_rank.place(ages.tolist())
+    assert query.answer(domain, Adjacency(), [ages]) == 40
+    assert alone.hit_rate < 0.031
+    assert by_rank.row(place)[40] > (1 - 7e-10) * TOTAL
+
+
+@pytest.mark.parametrize("at", SHARES)
+@pytest.mark.parametrize("epsilon", [Fraction(1, 4), Fraction(3)])
+def test_the_margin_holds_for_all_data_and_is_attained_by_some(at, epsilon):
+    people, missed = 6, Fraction(1, 5)
+    mechanism = made(4, people, at, epsilon)
+    most = finite.rank_margin(mechanism, 0.8) * at.denominator
+
+    def beyond(x, k):
+        scores, row = mechanism.ranks.scores(x), mechanism.row(mechanism.place(x))
+        return Fraction(sum(w for u, w in zip(scores, row, strict=True) if u > k), TOTAL)
+
+    assert max(beyond(x, most) for x in every(4, people)) <= missed
+    largest = max(p := at.numerator, at.denominator - p)
+    smaller = max(k for k in range(-1, int(most)) if (k + 1) % largest == 0)  # one less than a score of all at one end
+    assert most == 0 or max(beyond(x, smaller) for x in every(4, people)) > missed * (1 - Fraction(1, 2**60))
+
+
+def test_a_row_has_one_sum_and_falls_as_scores_rise():
+    mechanism = made()
+    for x in every(5, 3):
+        place = mechanism.place(x)
+        row = mechanism.row(place)
+        assert sum(row) == TOTAL
+        best = row[place.index(0)]
+        for level, weight in zip(place, row, strict=True):
+            assert 0 < weight <= best
+            share = Fraction(weight * mechanism.levels[0], best * mechanism.levels[level])
+            assert abs(share - 1) < Fraction(1, 2**100)
+
+
+def test_levels_end_where_they_fall_no_more():
+    """Whoever is further off is as unlikely as one who is there."""
+    mechanism = made(people=10**6, epsilon=Fraction(50))
+    assert len(mechanism.levels) < 20
+    assert mechanism.levels[-1] == 1
+    assert mechanism.place([10**6, 0, 0, 0, 0])[1:] == (len(mechanism.levels) - 1,) * 4
+
+
+def test_what_is_not_proven_or_not_told_apart_is_refused(monkeypatch):
+    mechanism = made()
+    with pytest.raises(PlanError, match="not proven to be at most ε"):
+        replace(mechanism, epsilon=mechanism.epsilon * Fraction(999_999, 1_000_000))
+    with pytest.raises(PlanError, match="not proven to be at most ε"):
+        replace(mechanism, ranks=replace(mechanism.ranks, replaces=True))
+    with pytest.raises(PlanError, match="multiple of 2⁻⁶²"):
+        replace(mechanism, alpha=Fraction(1, 3))
+    monkeypatch.setattr(kernel_ranks, "LEVELS_LIMIT", 100)
+    assert len(made(people=99, epsilon=Fraction(1, 1000)).levels) == 100
+    with pytest.raises(PlanError, match=r"too small to tell ranks of so many people apart.*No mechanism was made"):
+        made(people=100, epsilon=Fraction(1, 1000))
+    monkeypatch.setattr(kernel_ranks, "VALUES_LIMIT", 4)
+    with pytest.raises(PlanError, match=r"at most 4 values, and the attribute has 5.*No mechanism was made"):
+        made()
+
+
+def test_shares_are_fractions_and_a_float_is_the_nearest():
+    ask = {"people": 9, "epsilon": 1}
+    assert FiniteQuery.quantile("q", "a", at=0.9, **ask).at == Fraction(9, 10)
+    for at in (0, 1, Fraction(1), 0.0, 0.9999, -0.5, float("nan"), Fraction(1, FINEST + 1), None, True, "1/2"):
+        with pytest.raises(WorkloadError, match="share of the records, above 0 and below 1"):
+            FiniteQuery.quantile("q", "a", at=at, **ask)
+    with pytest.raises(WorkloadError, match="a median takes no share"):
+        FiniteQuery.median("q", "a", at=Fraction(1, 2), **ask)
+
+
+SPEC = """
+[domain.age]
+type = "ordered"
+low = 0
+high = 9
+
+[[finite]]
+name = "old"
+query = "quantile"
+attribute = "age"
+at = 0.9
+people = 60
+epsilon = "1/2"
+
+[[finite]]
+name = "half"
+query = "median"
+attribute = "age"
+people = 60
+epsilon = "1/2"
+"""
+
+
+def test_a_quantile_is_asked_planned_released_and_verified(tmp_path):
+    path = tmp_path / "spec.toml"
+    path.write_text(SPEC, encoding="utf-8")
+    plan = fn.plan(fn.load_spec(path))
+    old, half = plan.finite_summaries
+    assert (old.family, old.hit_rate, old.moe) == ("ranks", None, None)
+    assert fn.Plan.from_json(plan.to_json()).finite_summaries == (old, half)
+    counts = np.full(10, 6)
+    made = fn.release(plan, counts, ledger=tmp_path / "ledger.db", directory=tmp_path / "release")
+    assert made.charge.epsilon == 1
+    assert fn.verify(tmp_path / "release").ok
+    assert made.finite["old"].rank_moe == old.rank_moe > 0
+    first, line, _ = (tmp_path / "release" / "finite.csv").read_text(encoding="utf-8").splitlines()
+    assert first == "question,part,value,moe,hit_rate,rank_moe"
+    assert line == f"old,1,{made.finite['old'].value},,,{old.rank_moe:.15g}"
+    with pytest.raises(WorkloadError, match=r"depends on all records.*Nothing was computed"):
+        made.posterior("old")
+
+
+def test_a_prior_of_the_answer_asks_for_a_mechanism_of_the_answer():
+    domain = fn.Domain(age=fn.Ordered(0, 3))
+    query = FiniteQuery.median("half", "age", people=9, epsilon=2)
+    for other in (replace(query, prior=(0.1, 0.2, 0.3, 0.4)), replace(query, aim=finite.Aim.MEAN_ABSOLUTE_ERROR)):
+        (summary,) = fn.plan(fn.Workload(domain, []), finite=[other]).finite_summaries
+        assert summary.rank_moe is None
+        assert summary.hit_rate > 0.25
+    document = {"family": "ranks", "form": "ranks", "alpha": "1/2"}
+    with pytest.raises(PlanError, match="only medians and quantiles are answered by ranks"):
+        documents.read(finite.complete(4), Fraction(2), document)
