@@ -10,7 +10,7 @@ import zoo
 from conftest import zoo_plan
 from dense import dense_bound
 from designs import remade
-from fitnoise.errors import PlanError
+from fitnoise.errors import GapNotReached, PlanError
 from fitnoise.solving import sectors
 from fitnoise.solving.certificates import NOBODY, Certificate, Evidence, Pairs, Terms, lower_bound
 from fitnoise.solving.sectors import decompose
@@ -115,6 +115,40 @@ def test_the_bound_is_the_dense_nuclear_norm(name, over, goal, rng):
         proven = lower_bound(d, evidence, terms)
         assert proven == pytest.approx(expected, rel=1e-6, abs=1e-10)
         assert proven <= expected + (1e-6 if d.query_shift else EXACT) * abs(expected) + 1e-10
+
+
+@pytest.mark.parametrize("over", ["cells", "pairs or alone"])
+def test_the_bound_is_one_for_the_queries_that_were_asked(over, rng):
+    """Real numbers of low rank are answered over integers. Detects a bound for what is answered: half of those are
+    above the nuclear norm of what was asked, at the same weights.
+    """
+    above = 0
+    for _ in range(12):
+        asked = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 5)) * 10.0 ** rng.integers(-6, 6, size=(6, 1))
+        c = (asked**2).sum(axis=1)
+        d = decompose(fn.matrix_workload(asked, variances=c))
+        pairs, p = (None, rng.random(5)) if over == "cells" else random_pairs(d, rng, alone=True)
+        evidence, terms = Evidence(p, rng.random(6), pairs), Terms(alone=True)
+        w, p = evidence.numbers / evidence.numbers.sum() / c, p / p.sum()
+        moment = np.diag(p) if pairs is None else pairs.moment(p, pairs.chi((), ()), 5)
+        own, axes = np.linalg.eigh(moment)
+        root = axes * np.sqrt(np.maximum(own, 0))
+
+        def squared(queries, w=w, root=root):
+            return np.linalg.norm(np.sqrt(w)[:, None] * queries @ root, "nuc") ** 2
+
+        proven, answered = lower_bound(d, evidence, terms), squared(d.layout(0).queries)
+        assert squared(asked) * (1 - 1e-6) < proven <= squared(asked) * (1 + 1e-14)
+        above += answered > squared(asked)
+    assert above
+
+
+def test_a_gap_below_what_queries_were_moved_by_is_refused(rng):
+    asked = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 5))
+    workload = fn.matrix_workload(asked, variances=1)
+    assert fn.plan(workload, gap=1e-6).decomposition.query_shift > 1e-10
+    with pytest.raises(GapNotReached, match=r"answered to 26 bits.*No plan was made"):
+        fn.plan(workload, gap=1e-8)
 
 
 def test_a_budget_of_0_is_no_reason_to_divide():

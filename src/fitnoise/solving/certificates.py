@@ -20,6 +20,10 @@ For replace-one neighbours p weighs pairs of records instead, and diag(p) become
 exchangeable attributes T, χ_S = Π_{a∈S} (1 if a ∈ T else −1/(n_a − 1)): the mean of (e_i − e_j)(e_i − e_j)ᵀ over all
 pairs of that kind.
 
+A rank-deficient matrix of real numbers is answered over a basis of integers, as queries R + E a little beside R. From
+the norm of R + E the most that E can take is subtracted, so that the bound is one for the queries that were asked:
+‖diag(w)^½ E D^½‖_* ≤ (rank · Σ_j w_j max_o E_jo² · tr D)^½.
+
 The Ky Fan design has its own pair of numbers: for weights q of the cells, Σq = 1, and any covariance Σ of noise on the
 answers, with M = A diag(q) Aᵀ and h_k as in :func:`ky_fan_lower`,
 
@@ -226,7 +230,16 @@ def _nu(d: Decomposition, p: Floats, w: Floats, pairs: Pairs | None) -> float:
                     known[key] = _sector_norm(weights, pairs.reach(p, d.cells), moment, len(pairs))
                 norms[i] = known[key]
         nu += float(group.multiplicity @ np.maximum(norms, 0.0))
-    return nu
+    return max(nu - _moved(d, w, float(p.sum() if pairs is None else 2 * pairs.reach(p, d.cells).sum())), 0.0)
+
+
+def _moved(d: Decomposition, w: Floats, trace: float) -> float:
+    """At least ‖ diag(w)^½ E D^½ ‖_* of what queries were moved by, tr D ≤ trace. Of one table in one sector."""
+    return sum(
+        math.sqrt(min(x.queries.shape) * float((w[x.numbers] @ x.moved**2).sum()) * trace) * (1 + SLACK)
+        for x in d.tables
+        if x.moved is not None
+    )
 
 
 def _stack(d: Decomposition, group: SectorGroup, w: Floats) -> list[tuple[Array | Operator, Floats]]:

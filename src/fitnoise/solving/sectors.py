@@ -73,6 +73,8 @@ class TableGroup:
     tables: which they are, (T,), increasing. axes: (T, a), positions among the exchangeable attributes.
     queries, inner_shape, transpose: as in :class:`Layout`. variances: (T, m).
     starts: the place of each table's first row among the rows of all tables, (T,). cells: n_A, (T,).
+    moved: how far each row of the queries is from the one that was asked, its largest entry, (m,): of a rank-deficient
+        matrix of real numbers, whose basis is rounded to integers. None where the queries are those that were asked.
     """
 
     tables: Indices
@@ -83,6 +85,7 @@ class TableGroup:
     cells: Floats
     inner_shape: tuple[int, ...]
     transpose: tuple[int, ...]
+    moved: Floats | None = None
 
     @cached_property
     def numbers(self) -> Indices:
@@ -278,7 +281,9 @@ def decompose(
         (only,) = groups  # a matrix makes everything structured. Its queries are L B exactly from here on
         for m in only.members:
             if isinstance(m.lift, np.ndarray):
-                tables[m.tables] = replace(tables[m.tables], queries=m.lift @ only.basis)
+                queries = m.lift @ only.basis
+                moved = np.abs(queries - _matrix(tables[m.tables].queries)).max(axis=1)
+                tables[m.tables] = replace(tables[m.tables], queries=queries, moved=moved)
     return Decomposition(tuple(free), tuple(sizes.tolist()), tuple(bound), shape, tuple(tables), groups, shift)
 
 
