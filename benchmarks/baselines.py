@@ -1,12 +1,9 @@
-"""What other mechanisms cost at the same accuracy: the baselines of the fit-for-use paper.
+"""What other mechanisms cost at the same accuracy: the baselines of the fit-for-use paper, and its general methods.
 
 Run: python benchmarks/baselines.py (it needs cvxpy and clarabel, which are for development only).
 
-Every baseline is a factorisation W = R A: it measures A x with independent unit Gaussian noise and publishes R times
-the answers. Its profile is the squared norms of the columns of A, its variances those of the rows of R. All are scaled
-so that the worst number meets its target exactly; `cost` is then the Δ² at which every target is met. The paper fixes
-the cost instead and prints by how much the worst variance exceeds its target: that is the ratio of `cost` to the
-optimum (Theorem 5).
+The baselines themselves are those of `fitnoise.baselines`; here are the table of them, and two methods that solve the
+problem of the paper without its structure: a semidefinite program, and gradient descent.
 
 Source: Xiao, Ding, Wang, Zhang, Kifer: Optimizing fitness-for-use of differentially private linear queries, PVLDB
 14(10), 2021, section 7.
@@ -19,109 +16,12 @@ import numpy as np
 
 import fitnoise as fn
 from fitnoise.laboratory import gallery
-from fitnoise.laboratory.strategies import branching_factor
-from fitnoise.mechanisms.laplace.hierarchies import hierarchy
-from fitnoise.request.publication import ErrorWeights, Goal, Objective
-
-
-@dataclass(frozen=True, eq=False)
-class Mechanism:
-    """A Gaussian linear mechanism: recovery R (m, s) times noisy answers to strategy A (s, d), with R A = W."""
-
-    recovery: np.ndarray
-    strategy: np.ndarray
-
-    @property
-    def variances(self):
-        """Of the published numbers, (m,)."""
-        return (self.recovery**2).sum(axis=1)
-
-    @property
-    def profile(self):
-        """Squared cost of one record in each cell, (d,)."""
-        return (self.strategy**2).sum(axis=0)
-
-    @property
-    def cost(self):
-        """Δ²: the largest of the profile."""
-        return float(self.profile.max())
-
-
-def scaled(recovery, strategy, c):
-    """The mechanism with its noise scaled so that max_j var_j / c_j = 1."""
-    worst = math.sqrt(((recovery**2).sum(axis=1) / c).max())
-    return Mechanism(recovery / worst, strategy * worst)
-
-
-def measured(w, c, strategy):
-    """A strategy A measured with independent noise and the workload by least squares: R = W A⁺, which is the best R."""
-    return scaled(w @ np.linalg.pinv(strategy), strategy, c)
-
-
-def of_covariance(w, c, basis, covariance):
-    """Noise of this covariance Σ on B x, scaled: A = F⁻¹B and R = (W B⁺) F for Σ = F Fᵀ. B has full row rank."""
-    factor = np.linalg.cholesky(covariance)
-    return scaled(w @ np.linalg.pinv(basis) @ factor, np.linalg.solve(factor, basis), c)
+from fitnoise.laboratory.baselines import BASELINES, Mechanism, of_covariance
 
 
 def targets(w, c):
     """The workload as doubles, and its targets as (m,)."""
     return np.asarray(w, dtype=float), np.broadcast_to(np.asarray(c, dtype=float), (len(w),))
-
-
-# --- noise on cells, on queries, on a tree ---------------------------------------------------------------------
-
-
-def input_perturbation(w, c):
-    """IP: independent noise of one variance on every cell, A = I. Δ² = max_j ‖w_j‖²/c_j."""
-    w, c = targets(w, c)
-    return scaled(w, np.eye(w.shape[1]), c)
-
-
-def gaussian(w, c):
-    """GM: independent noise of variance c_j on the j-th number, A = diag(c)^-½ W. Δ² = max_i Σ_j W_ji²/c_j.
-
-    Nothing is averaged afterwards: every target is met exactly. The paper calls this always significantly worse than
-    CA and leaves it out; it is within 1/d of the optimum for the identity and the sum (2 against 2d/(1 + d)), and costs
-    4 for PL94, where CA costs 13.76.
-    """
-    w, c = targets(w, c)
-    return Mechanism(np.diag(np.sqrt(c)), w / np.sqrt(c)[:, None])
-
-
-def hierarchical(w, c, branching=None):
-    """HM: a tree over the cells in their order, root included, all nodes with the same noise, and least squares.
-
-    branching: children of a node; None takes the `branching_factor` of the number of cells. What the paper prints
-        for ranges and marginals agrees with ⌈√n⌉, two levels below the root.
-    """
-    w, c = targets(w, c)
-    n = w.shape[1]
-    return measured(w, c, hierarchy(n, branching or branching_factor(n)))
-
-
-# --- total error -----------------------------------------------------------------------------------------------
-
-WEIGHTS = {0.0: ErrorWeights.UNIFORM, 0.5: ErrorWeights.INVERSE_STD_ERROR, 1.0: ErrorWeights.INVERSE_VARIANCE}
-
-
-def total_error(w, c, power=0.0, gap=1e-7):
-    """CA and its weighted forms: the covariance of the least Σ_j c_j^-power var_j, scaled until the worst target holds.
-
-    As the paper words them, wCA-I has the weights 1/c (power 1) and wCA-II 1/√c (power ½). Its tables 6 and 8 agree
-    with queries multiplied by these weights, so that their squared errors have 1/c² (power 2) and 1/c (power 1).
-
-    gap: certified, of the total. The optimal covariance is unique, but single variances are only as near to theirs as
-        the square root of the gap.
-    """
-    w, c = targets(w, c)
-    if power in WEIGHTS:
-        rows, weights = w, WEIGHTS[power]
-    else:
-        rows, weights = w * c[:, None] ** (-power / 2), ErrorWeights.UNIFORM
-    plan = fn.plan(fn.matrix_workload(rows, variances=c), objective=Objective(Goal.TOTAL_ERROR, weights), gap=gap)
-    (sector,) = plan.strategy.sectors
-    return measured(w, c, np.asarray(sector.rows, dtype=float) / sector.scale)
 
 
 # --- fit for use, by general methods ---------------------------------------------------------------------------
@@ -214,17 +114,6 @@ def interior_point(w, c):
 
 
 # --- the table -------------------------------------------------------------------------------------------------
-
-BASELINES = {
-    "IP": input_perturbation,
-    "GM": gaussian,
-    "HM": hierarchical,
-    "CA": total_error,
-    "CA, 1/√c": lambda w, c: total_error(w, c, 0.5),
-    "CA, 1/c": lambda w, c: total_error(w, c, 1.0),
-    "CA, 1/c²": lambda w, c: total_error(w, c, 2.0),
-}
-"""Those of the paper's tables, and GM, which it leaves out. See :func:`total_error` for what wCA-I and wCA-II are."""
 
 
 def cases():

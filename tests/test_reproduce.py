@@ -89,6 +89,7 @@ def test_known_values_of_marginals_and_prefixes(tmp_path):
         assert round(float(row["ours"]["found"]), 2) == round(float(row["SM-II, printed"]["found"]), 2) == printed
         assert float(row["SM-II, printed"]["printed"]) == printed
     cubes = by_case(tables["table_10"])
+    assert float(cubes["t = 16"]["ours"]["total_error"]) == pytest.approx(1.4193, abs=1e-4)  # 1.34 is printed
     assert float(cubes["t = 8"]["ours"]["cost_squared"]) == pytest.approx(4.504424, rel=2e-6)
     for case, row in cubes.items():
         t = int(case.split(" = ")[1])

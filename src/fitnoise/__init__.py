@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # for type checkers and editors, name by name what the tables
     from fitnoise.kernel.domain import Binned, Categorical, Domain, Ordered
     from fitnoise.kernel.ledger import Ledger
     from fitnoise.kernel.units import Account, DataSource, Neighbours, OutsideDomain, Privacy, PrivacyUnit
+    from fitnoise.laboratory import baselines as baselines
     from fitnoise.laboratory import gallery as gallery
     from fitnoise.laboratory import strategies as strategies
     from fitnoise.mechanisms import finite as finite
@@ -122,6 +123,7 @@ _ROOMS = {
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 _SHORT = {
+    "baselines": "laboratory.baselines",
     "finite": "mechanisms.finite",
     "gallery": "laboratory.gallery",
     "plots": "interfaces.plots",

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, final
 
 import pandas as pd
@@ -27,7 +28,7 @@ from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.registry import mechanism_for
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
-from fitnoise.request.publication import Budget, CellBudgets, Objective, Publication, SmallDatabase
+from fitnoise.request.publication import Budget, CellBudgets, Goal, Objective, Publication, SmallDatabase
 from fitnoise.request.workloads import Workload
 
 
@@ -174,12 +175,34 @@ class Alternative:
 class Comparison:
     """Both kinds of noise for the same tables.
 
-    plan: of the best. alternatives: best first. finite: what the mechanism of each finite question was chosen from.
+    plan: of the best. alternatives: best first. gaussian: the part for Gaussian noise, whether it is the best or not.
+    finite: what the mechanism of each finite question was chosen from.
     """
 
     plan: Plan
     alternatives: tuple[Alternative, ...]
+    gaussian: TablePart
     finite: tuple[Made, ...] = ()
+
+    @cached_property
+    def total_error(self) -> float | None:
+        """What meeting every target costs in total error: the sum of all variances over the least there is.
+
+        Of Gaussian noise, both at one privacy cost. At least 1, but for rounding; None where total error is what is
+        minimised, or where the plan of least total error cannot be made.
+        """
+        publication = self.gaussian.publication
+        if publication.objective.goal is not Goal.FIT_FOR_USE:
+            return None
+        asked = replace(publication, objective=Objective(Goal.TOTAL_ERROR), budget=None, cap=None, gap=None)
+        try:
+            least = fit_for_use.plan(asked)
+        except (WorkloadError, PlanError):
+            return None
+        own, best = (
+            float(p.variances @ p.decomposition.counted) * float(p.exact_weighted_cost) for p in (self.gaussian, least)
+        )
+        return own / best
 
     def to_frame(self) -> pd.DataFrame:
         """A line for each alternative, best first."""
@@ -262,12 +285,19 @@ def compare(
     other = next((a for a in lines if a.privacy is not chosen.privacy), None)
     if other is None:
         told = replace(best, status=f"{best.status}; pure noise cannot be planned for this")
-        return Comparison(assembled(replace(told.publication, finite=whole.finite), [told], made), tuple(lines), made)
+        return _compared(told, whole, lines, gaussian, made)
     words = _CALLED[other.privacy].format(delta=delta)
     share = other.epsilon / chosen.epsilon if asked.budget is None else other.error / chosen.error
     what = "epsilon" if asked.budget is None else "margins"
     told = replace(best, status=f"{best.status}; {words} would take {share:.4g} times the {what}")
-    return Comparison(assembled(replace(told.publication, finite=whole.finite), [told], made), tuple(lines), made)
+    return _compared(told, whole, lines, gaussian, made)
+
+
+def _compared(
+    told: TablePart, whole: Publication, lines: Sequence[Alternative], gaussian: TablePart, made: tuple[Made, ...]
+) -> Comparison:
+    best = assembled(replace(told.publication, finite=whole.finite), [told], made)
+    return Comparison(best, tuple(lines), gaussian, made)
 
 
 _CALLED = {Privacy.PURE: "pure noise", Privacy.ZCDP: "Gaussian noise at delta = {delta:g}"}

@@ -28,6 +28,7 @@ def comparison_report(publication: Publication, found: Comparison, delta: float)
     )
     rows = ({**vars(a), "privacy": a.privacy.value} for a in found.alternatives)
     spent = "at the targets" if budget is None else "at epsilon = {spent}"
+    total = "meeting every target takes {total_error} times the least sum of variances at its cost, by Gaussian noise"
     values = (
         Value("delta", delta, Kind.NUMBER),
         Value("spent", 0.0 if budget is None else float(budget.epsilon or 0), Kind.NUMBER, spoken=True),
@@ -38,6 +39,11 @@ def comparison_report(publication: Publication, found: Comparison, delta: float)
             Section("", values=(Value("hash", found.plan.hash),)),
             Section("", tables=(Table.of("alternatives", columns, rows),)),
             Section("", (f"{spent}; delta = {{delta}} for Gaussian noise, none for pure",), values),
+            Section(
+                "total",
+                () if found.total_error is None else (total,),
+                (Value("total_error", found.total_error, Kind.RATIO),),
+            ),
             *choices(publication.finite, found.finite),
         ),
     )

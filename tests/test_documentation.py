@@ -1,0 +1,19 @@
+"""What the documents show in Python runs, block after block."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+@pytest.mark.parametrize(("name", "expected"), [("fit_for_use", {"order": -1}), ("tight_constraints", {})])
+def test_examples_run(name, expected):
+    text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) > 1
+    told = {}
+    for block in blocks:
+        exec(block, told)  # noqa: S102 - our own documents
+    assert {key: told[key] for key in expected} == expected
