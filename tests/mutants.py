@@ -37,6 +37,7 @@ TESTS = {
     "designs/questions": "finite_queries designs",
     "designs/choices": "finite_mechanisms finite_queries designs",
     "designs/clamped": "finite_mechanisms designs",
+    "designs/ranks": "ranks",
     "designs/weights": "finite_mechanisms finite_priors designs",
     "designs/lazy": "finite_lazy finite_mechanisms designs",
     "designs/graphs": "finite_graphs finite_queries designs",

@@ -12,6 +12,7 @@ from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.designs import ranks as kernel_ranks
 from fitnoise.kernel.designs.questions import FINEST, FiniteQuery
 from fitnoise.kernel.designs.ranks import TOTAL, Ranks
+from fitnoise.kernel.exact import log_above
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms import finite
 from fitnoise.mechanisms.finite import documents
@@ -114,12 +115,25 @@ def test_a_row_has_one_sum_and_falls_as_scores_rise():
             assert abs(share - 1) < Fraction(1, 2**100)
 
 
-def test_levels_end_where_they_fall_no_more():
+def test_levels_end_where_they_fall_no_more(monkeypatch):
     """Whoever is further off is as unlikely as one who is there."""
+    monkeypatch.setattr(kernel_ranks, "LEVELS_LIMIT", 20)
     mechanism = made(people=10**6, epsilon=Fraction(50))
-    assert len(mechanism.levels) < 20
     assert mechanism.levels[-1] == 1
     assert mechanism.place([10**6, 0, 0, 0, 0])[1:] == (len(mechanism.levels) - 1,) * 4
+
+
+def test_it_is_proven_to_the_last_digit():
+    """What an answer costs is that of two steps, and of rounding rows to whole numbers: not a bit less is taken."""
+    mechanism = made()
+    least, m = TOTAL // (5 * mechanism.levels[0]), 5
+    rounding = log_above(Fraction(least + m, least - 1))
+    paid = 2 * mechanism.ranks.step * log_above(1 / mechanism.alpha) + rounding
+    assert replace(mechanism, epsilon=paid).log_ratio() == paid
+    with pytest.raises(PlanError, match="not proven to be at most ε"):
+        replace(mechanism, epsilon=paid - Fraction(1, 2**400))
+    other = finite.complete(5)
+    assert mechanism.anew(other).graph is other
 
 
 def test_what_is_not_proven_or_not_told_apart_is_refused(monkeypatch):
@@ -134,6 +148,8 @@ def test_what_is_not_proven_or_not_told_apart_is_refused(monkeypatch):
     assert len(made(people=99, epsilon=Fraction(1, 1000)).levels) == 100
     with pytest.raises(PlanError, match=r"too small to tell ranks of so many people apart.*No mechanism was made"):
         made(people=100, epsilon=Fraction(1, 1000))
+    monkeypatch.setattr(kernel_ranks, "VALUES_LIMIT", 5)
+    assert made().outputs == 5
     monkeypatch.setattr(kernel_ranks, "VALUES_LIMIT", 4)
     with pytest.raises(PlanError, match=r"at most 4 values, and the attribute has 5.*No mechanism was made"):
         made()
