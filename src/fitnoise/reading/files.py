@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import math
 import os
@@ -229,13 +230,24 @@ def to_json(document: Any) -> str:
 def csv_text(frame: pd.DataFrame, *, guarded: bool = True) -> str:
     """A released table as CSV, the same on every platform: numbers to 6 decimals, texts as of :func:`field`."""
     columns = [
-        [f"{x:z.{DECIMALS}f}" for x in frame[name]]
-        if name in RESERVED
-        else [field(x, guarded=guarded) for x in frame[name].tolist()]
+        _fixed(frame[name].tolist()) if name in RESERVED else _fields(frame[name].tolist(), guarded=guarded)
         for name in frame.columns
     ]
-    rows = [[field(name, guarded=guarded) for name in frame.columns], *zip(*columns, strict=True)]
-    return "".join(",".join(row) + "\n" for row in rows)
+    head = [field(name, guarded=guarded) for name in frame.columns]
+    return "\n".join(map(",".join, itertools.chain([head], zip(*columns, strict=True)))) + "\n"
+
+
+def _fixed(values: list[float]) -> list[str]:
+    """Numbers to DECIMALS, and none of them -0: one text made of all takes a fifth of the time of one for each."""
+    texts = (f"%.{DECIMALS}f " * len(values) % tuple(values)).split()
+    nothing = f"{0:.{DECIMALS}f}"
+    return [nothing if text == f"-{nothing}" else text for text in texts]
+
+
+def _fields(labels: list[str | int], *, guarded: bool) -> list[str]:
+    """Labels as of :func:`field`, each thought about once."""
+    known = {label: field(label, guarded=guarded) for label in set(labels)}
+    return [known[label] for label in labels]
 
 
 _RUN = re.compile(r"[=@'\t\r\n＝＋－＠]|[+-](?!\d+(\.\d+)?\Z)")
