@@ -25,7 +25,7 @@ from fitnoise.kernel.privacy import pure_mu
 from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.reading import release as releases
-from fitnoise.reading.files import csv_text
+from fitnoise.reading.files import csv_text, staged
 from fitnoise.reporting import Column, Kind, Report, Section, Table
 from fitnoise.request.documents import json_schema
 from fitnoise.request.workloads import slug
@@ -140,6 +140,22 @@ def test_the_whole_path_for_programs(run, here):
     assert [(e["kind"], e["plan"]) for e in ledger["entries"]] == [("charge", plan["hash"])]
     assert ledger["balances"] == [released["balance"]]
     assert ledger["head"] == {"sequence": 1, "digest": ledger["entries"][0]["digest"]}
+    assert ledger["leftovers"] == []
+
+
+def test_a_ledger_names_what_killed_processes_left_beside_it(run, here):
+    """But nothing that a living process is at work on."""
+    with fn.Ledger(here / "budget.db"):
+        pass
+    for name in (".r.unfinished-0123abcd", ".budget.db.unfinished-a_b1c2d3", ".hidden", "r.unfinished-0123abcd"):
+        (here / name).touch()
+    with staged(here / "other"):
+        code, out, _ = run("ledger", "budget.db", "--json")
+    names = [".budget.db.unfinished-a_b1c2d3", ".r.unfinished-0123abcd"]
+    assert (code, json.loads(out)["leftovers"]) == (0, names)
+    code, out, _ = run("ledger", "budget.db")
+    assert code == 0
+    assert f"{', '.join(names)}: left by processes that were killed" in out
 
 
 def test_the_whole_path_for_people(run):

@@ -28,7 +28,7 @@ from fitnoise.planning.choosing import plan as make_plan
 from fitnoise.planning.free import free
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import release
-from fitnoise.reading.files import csv_text, read_text, replace_file
+from fitnoise.reading.files import csv_text, leftovers, read_text, replace_file
 from fitnoise.reading.release import Release, to_write
 from fitnoise.reading.verification import verify
 from fitnoise.reporting import Report, Section, Value
@@ -243,7 +243,8 @@ def ledger_command(
         balances = [ledger.balance(a) for a in ledger.accounts()]
         entries = ledger.entries()
         head = ledger.head()
-    _tell(ledger_report(entries, balances, head), as_json)
+    left = leftovers(file.absolute().parent)
+    _tell(ledger_report(entries, balances, head, left), as_json)
     if not as_json:
         said = f"{count} {'entry' if count == 1 else 'entries'}"
         say(f"{said}, chain unbroken, head {head[1][:12] if count else 'empty'}")

@@ -622,7 +622,8 @@ def _create(path: Path) -> None:
     if not path.parent.is_dir():
         raise _error(f"the folder {path.parent} of the ledger does not exist: make it first")
     if not path.exists():
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # for its owner's eyes: 0600
+        # for its owner's eyes: 0600
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.unfinished-", dir=path.parent)
         try:
             os.close(handle)
             with closing(_connect(Path(name))) as db:

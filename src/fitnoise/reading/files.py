@@ -31,8 +31,8 @@ if sys.platform != "win32":
 DESCRIPTION = "release.json"
 """Put in place last of all: a folder without it is no release."""
 
-_UNFINISHED = r"\.{}\.unfinished-[0-9a-f]{{8}}"
-"""How the folder is named in which a release is written, after the directory that it will be."""
+_UNFINISHED = r"\.{}\.unfinished-[0-9a-z_]{{8}}"
+"""How the folder is named in which a release is written, after the directory that it will be; files and ledgers too."""
 
 DECIMALS = 6
 """Decimals of a person in CSV files; Parquet files hold the full numbers."""
@@ -135,11 +135,16 @@ def clear_leftovers(directory: Path) -> list[str]:
     return [_cleared(stage, directory) for stage in _left(directory) if stage.is_dir()]
 
 
-def _left(place: Path) -> Iterator[Path]:
+def leftovers(folder: Path) -> list[str]:
+    """The names of what processes that were killed left in a folder: unfinished releases, files and ledgers."""
+    return [stage.name for stage in _left(folder / "*", ".+")]
+
+
+def _left(place: Path, name: str | None = None) -> Iterator[Path]:
     """What dead processes left beside a place, to be put there; each is held until the next is asked for."""
-    name = re.compile(_UNFINISHED.format(re.escape(place.name)))
+    named = re.compile(_UNFINISHED.format(re.escape(place.name) if name is None else name), re.DOTALL)
     try:
-        found = sorted(p for p in place.parent.iterdir() if name.fullmatch(p.name))
+        found = sorted(p for p in place.parent.iterdir() if named.fullmatch(p.name))
     except OSError:
         return
     for stage in found:

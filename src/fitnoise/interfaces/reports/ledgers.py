@@ -8,8 +8,13 @@ from fitnoise.kernel.ledger import Entry, Quote
 from fitnoise.reporting import Column, Kind, Plain, Report, Section, Table, Value
 
 
-def ledger_report(entries: Sequence[Entry], balances: Sequence[Quote], head: tuple[int, str]) -> Report:
-    """The accounts and the entries of a ledger, with the sequence and digest of the last."""
+def ledger_report(
+    entries: Sequence[Entry], balances: Sequence[Quote], head: tuple[int, str], left: Sequence[str] = ()
+) -> Report:
+    """The accounts and the entries of a ledger, with the sequence and digest of the last.
+
+    left: the names of what killed processes left beside it.
+    """
     pure = any(e.epsilon is not None for e in entries)
     columns = (
         Column("sequence", "entry", Kind.COUNT),
@@ -26,6 +31,7 @@ def ledger_report(entries: Sequence[Entry], balances: Sequence[Quote], head: tup
         Column("beside"),
         Column("digest"),
     )
+    rest, told = (Value("leftovers", left),), ("{leftovers}: left by processes that were killed",) if left else ()
     last = (Value("sequence", head[0], Kind.COUNT), Value("digest", head[1]))
     accounts = [balance_section("", b, ("balances", i)) for i, b in enumerate(balances)]
     return Report(
@@ -34,6 +40,7 @@ def ledger_report(entries: Sequence[Entry], balances: Sequence[Quote], head: tup
             *(accounts or [Section("", values=(Value("balances", []),))]),
             Section("", tables=(Table.of("entries", columns, map(_row, entries)),)),
             Section("", values=last, place=("head",)),
+            Section("unfinished" if left else "", told, rest),
         ),
     )
 
