@@ -101,6 +101,11 @@ def test_whatever_has_no_honest_name_is_refused(name):
             Account(*names)
 
 
+def test_an_account_takes_the_text_of_a_unit_and_says_which():
+    with pytest.raises(LedgerError, match=r"of a PrivacyUnit what its describe\(\) says; nothing was charged"):
+        Account("survey", PrivacyUnit())
+
+
 @pytest.mark.parametrize("name", [COMPOSED, "two words", "a:b"])
 def test_an_honest_name_is_kept_as_it_is(name):
     charged = account(DataSource(name), PrivacyUnit(name, 2))

@@ -303,8 +303,8 @@ class Account:
         for name in (self.source, self.unit):
             if not is_name(name):
                 raise LedgerError(
-                    f"{reprlib.repr(name)} cannot name an account: give printable text in Unicode NFC, "
-                    "not empty, without spaces around it; nothing was charged"
+                    f"{reprlib.repr(name)} cannot name an account: give printable text in Unicode NFC, not empty, "
+                    "without spaces around it, of a PrivacyUnit what its describe() says; nothing was charged"
                 )
 
     @cached_property
