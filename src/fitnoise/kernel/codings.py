@@ -20,7 +20,6 @@ import numbers
 import re
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -59,6 +58,7 @@ class Codes:
 
     codes: tuple[Code, ...]
     kind: type[Code] = field(init=False)
+    _cells: dict[object, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         kinds = {type(c) for c in self.codes}
@@ -75,6 +75,7 @@ class Codes:
         if any(abs(c) >= EXACT for c in self.codes if isinstance(c, int)):
             raise DomainError("whole-number codes must be below 2^53 in size; declare longer ones as text.")
         refuse_repeated("code", self.codes)
+        object.__setattr__(self, "_cells", {code: i for i, code in enumerate(self.codes)})
 
     @property
     def size(self) -> int:
@@ -88,10 +89,6 @@ class Codes:
             return None
         read = text if self.kind is str else truth(text) if self.kind is bool else number(text)
         return self._cells.get(read)
-
-    @cached_property
-    def _cells(self) -> dict[object, int]:
-        return {code: i for i, code in enumerate(self.codes)}
 
 
 @final

@@ -14,7 +14,6 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -113,6 +112,7 @@ class Categorical(Attribute):
     labels: tuple[str, ...] | None = None
     column: str | None = None
     coding: Codes = field(init=False, repr=False)
+    _positions: dict[tuple[bool, object], int] = field(init=False, repr=False, compare=False)
 
     def __init__(self, codes: Iterable[Code] | Mapping[Code, str], *, column: str | None = None) -> None:
         labels = tuple(codes.values()) if isinstance(codes, Mapping) else None
@@ -127,6 +127,8 @@ class Categorical(Attribute):
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "column", column)
         object.__setattr__(self, "coding", coding)
+        pairs = (*enumerate(labels or ()), *enumerate(coding.codes))  # true/false are no numbers
+        object.__setattr__(self, "_positions", {(isinstance(name, bool), name): i for i, name in pairs})
 
     @classmethod
     def from_file(cls, path: str | Path, *, column: str | None = None) -> Categorical:
@@ -169,12 +171,6 @@ class Categorical(Attribute):
         with contextlib.suppress(KeyError, TypeError):  # what has no hash is neither
             return self._positions[isinstance(value, bool), value]
         raise DomainError(f"{value!r} is neither a code nor a label of this attribute.")
-
-    @cached_property
-    def _positions(self) -> dict[tuple[bool, object], int]:
-        """Cells by code, or else by label; true/false are no numbers."""
-        pairs = (*enumerate(self.labels or ()), *enumerate(self.codes))
-        return {(isinstance(name, bool), name): i for i, name in pairs}
 
     def declared(self) -> dict[str, Any]:
         """Codes, and labels where there are any."""
