@@ -11,7 +11,7 @@ demo: $(VENV)/.runtime
 
 # Everything: style, types, and all tests, with every branch of the kernel taken (some 25 minutes on two cores).
 test: check
-	$(BIN)/pytest -n 2 --dist worksteal -rs --cov
+	$(BIN)/pytest -n 2 --dist worksteal -rfEs --cov
 
 # Style, types and the fast tests.
 quick: check

@@ -409,7 +409,7 @@ def test_the_delta_of_a_budget_is_the_one_that_counts():
     found = fn.compare(spent(prefix(8), delta=1e-12, title="twelve"))
     assert found.plan.publication.delta == DELTA
     line = next(a for a in found.alternatives if a.privacy is fn.Privacy.ZCDP)
-    assert line.epsilon == pytest.approx(1.0, rel=1e-6)
+    assert line.epsilon == pytest.approx(1.0, rel=3e-6)
     assert "Gaussian noise at delta = 1e-12 would take" in found.plan.status
     at_six = next(a for a in fn.compare(spent(prefix(8))).alternatives if a.privacy is fn.Privacy.ZCDP)
     assert line.error > 1.3 * at_six.error
@@ -433,7 +433,7 @@ CAPS = [
     # δ of ε, the cap as a multiple of ε of the better noise, its own δ, which noise is better, which keeps the cap
     (1e-6, 1.01, 1e-6, "pure", "pure"),
     (0.3, 1.01, 0.3, "zcdp", "zcdp"),
-    (0.3, 2.5, 1e-9, "zcdp", "pure"),
+    (0.3, 2.9, 1e-9, "zcdp", "pure"),
     (1e-6, 0.99, 1e-6, "pure", None),
     (0.3, 0.99, 0.3, "zcdp", None),
 ]
