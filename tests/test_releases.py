@@ -811,7 +811,7 @@ def killed(tmp_path_factory):
 
 
 def leftovers(place):
-    return [p for p in place.iterdir() if ".unfinished-" in p.name]
+    return [p for p in place.iterdir() if ".unfinished-" in p.name and p.is_dir()]
 
 
 def is_charged(place):

@@ -651,7 +651,7 @@ def _identity(path: Path | None) -> tuple[int, int]:
         return (0, 0)
     if path.stat().st_nlink > 1:
         real = path.resolve()
-        ours = re.compile(rf"\.{re.escape(real.name)}\.[a-z0-9_]{{8}}")  # as `_create` names it
+        ours = re.compile(rf"\.{re.escape(real.name)}\.(unfinished-)?[a-z0-9_]{{8}}")  # as `_create` names it
         for other in real.parent.iterdir():
             with suppress(FileNotFoundError):
                 if ours.fullmatch(other.name) and other.samefile(real):
