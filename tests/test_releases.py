@@ -599,15 +599,20 @@ def test_empty_directories_and_links_to_them_are_filled(tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
-def test_an_empty_directory_that_cannot_be_replaced_is_refused_first(tmp_path, monkeypatch):
+def refuse_renames_to(monkeypatch, name, error):
+    """Have nothing be put in the place of this name."""
     rename = Path.rename
 
-    def mounted(self, target):
-        if Path(target).name == "volume":
-            raise OSError(16, "Device or resource busy")
+    def refused(self, target):
+        if Path(target).name == name:
+            raise error
         return rename(self, target)
 
-    monkeypatch.setattr(Path, "rename", mounted)
+    monkeypatch.setattr(Path, "rename", refused)
+
+
+def test_an_empty_directory_that_cannot_be_replaced_is_refused_first(tmp_path, monkeypatch):
+    refuse_renames_to(monkeypatch, "volume", OSError(16, "Device or resource busy"))
     (tmp_path / "volume").mkdir()
     with pytest.raises(ReleaseError, match=rf"'volume' cannot be written \(Device or resource busy\)\. {NOTHING}"):
         fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "volume")
@@ -717,14 +722,7 @@ def test_a_folder_that_is_read_only_is_refused_first(tmp_path, monkeypatch, erro
 
 
 def test_a_disk_that_is_full_when_release_json_is_put_in_place_leaves_nothing(tmp_path, monkeypatch):
-    rename = Path.rename
-
-    def full(self, target):
-        if Path(target).name == "release.json":
-            raise OSError(28, "No space left on device")
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", full)
+    refuse_renames_to(monkeypatch, "release.json", OSError(28, "No space left on device"))
     with pytest.raises(ReleaseError, match=r"No space left on device.*nothing is left of it\. .*the charge stays"):
         fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
     assert [p.name for p in tmp_path.iterdir()] == ["ledger.db"]

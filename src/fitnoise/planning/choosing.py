@@ -232,7 +232,7 @@ def compare(
     **Guarantees**
         * the alternatives meet the same targets, up to one factor for all of them under a budget;
         * the plan is the best of those within the cap, when there is one;
-        * ε of the Gaussian alternative is what its discrete noise guarantees at δ, not the nominal one.
+        * ε of the Gaussian alternative is what its discrete noise guarantees at δ.
     """
     whole = _publication(workload, epsilon=epsilon, delta=delta, default=Privacy.AUTO)
     if whole.small is not None:

@@ -132,19 +132,20 @@ def clear_leftovers(directory: Path) -> list[str]:
     was paid for; where folders cannot be locked, all are.
     """
     directory = directory.resolve()
-    return [_cleared(stage, directory) for stage in _left(directory) if stage.is_dir()]
+    left = _left(directory.parent, re.escape(directory.name))
+    return [_cleared(stage, directory) for stage in left if stage.is_dir()]
 
 
 def leftovers(folder: Path) -> list[str]:
     """The names of what processes that were killed left in a folder: unfinished releases, files and ledgers."""
-    return [stage.name for stage in _left(folder / "*", ".+")]
+    return [stage.name for stage in _left(folder, ".+")]
 
 
-def _left(place: Path, name: str | None = None) -> Iterator[Path]:
-    """What dead processes left beside a place, to be put there; each is held until the next is asked for."""
-    named = re.compile(_UNFINISHED.format(re.escape(place.name) if name is None else name), re.DOTALL)
+def _left(folder: Path, name: str) -> Iterator[Path]:
+    """What dead processes left in a folder of places whose name fits a pattern, each held until the next is taken."""
+    pattern = re.compile(_UNFINISHED.format(name), re.DOTALL)
     try:
-        found = sorted(p for p in place.parent.iterdir() if named.fullmatch(p.name))
+        found = sorted(p for p in folder.iterdir() if pattern.fullmatch(p.name))
     except OSError:
         return
     for stage in found:
@@ -169,7 +170,7 @@ def replace_file(path: Path, content: bytes) -> None:
     stage: Path | None = None
     lock: int | None = None
     try:
-        for left in filter(Path.is_file, _left(path)):
+        for left in filter(Path.is_file, _left(path.parent, re.escape(path.name))):
             left.unlink()
         stage, lock = _fresh(path, lambda p: p.touch(exist_ok=False))
         stage.write_bytes(content)

@@ -402,7 +402,7 @@ def _check_charge(plan: Plan, document: str, entries: Sequence[Entry], tell: Cal
 
 
 def _other_charge(plan: Plan, entry: Entry) -> str | None:
-    """Why an entry is not the charge of a release of this plan; a ledger rounds ρ up to a multiple of 2⁻⁶⁴."""
+    """Why an entry is not the charge of a release of this plan."""
     which = f"entry {entry.sequence} of the ledger"
     if entry.kind != "charge":
         return f"{which} is a {entry.kind}, and no charge"
@@ -410,14 +410,19 @@ def _other_charge(plan: Plan, entry: Entry) -> str | None:
         return f"{which} is the charge of another plan"
     if entry.account != plan.order.account:
         return f"{which} was charged to {entry.account.source!r} ({entry.account.unit})"
-    if entry.epsilon != plan.exact_epsilon or entry.rho != Fraction(steps_above(plan.exact_rho), 2**BITS):
+    if entry.epsilon != plan.exact_epsilon or entry.rho != _rounded(plan.exact_rho):
         return f"{which} charged rho = {float(entry.rho):.9g}, and the plan costs {plan.rho:.9g}"
     for unit, said in entry.detail.get("units", {}).items():
         protected = Account(entry.account.source, unit).protected
         cost = None if protected is None else plan.order.cost(protected)
-        if cost is None or Fraction(said["rho"]) != Fraction(steps_above(cost.rho), 2**BITS):
+        if cost is None or Fraction(said["rho"]) != _rounded(cost.rho):
             return f"{which} charged rho = {said['rho']} for {unit!r}, and the plan costs it something else"
     return None
+
+
+def _rounded(rho: Fraction) -> Fraction:
+    """ρ as a ledger charges it: rounded up to a multiple of 2⁻⁶⁴."""
+    return Fraction(steps_above(rho), 2**BITS)
 
 
 def _versions(stated: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, str]:
