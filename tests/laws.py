@@ -110,14 +110,16 @@ def check_plan(plan, gap=GAP):
         assert plan.exact_rho <= plan.exact_weighted_cost / 2 <= budget.gaussian_rho
         assert float(plan.exact_weighted_cost / 2) == pytest.approx(float(budget.gaussian_rho), rel=1e-8)
         assert budget.epsilon is None or plan.epsilon(budget.delta) <= budget.epsilon * (1 + EXACT)
-    assert plan.exact_rho == plan.exact_cost / 2
+    assert plan.exact_rho <= plan.exact_cost / 2
     assert Fraction(plan.rho) >= plan.exact_rho
     if plan.exact_epsilon is None:
+        assert plan.exact_rho == plan.exact_cost / 2
         assert plan.mu**2 == pytest.approx(plan.cost_squared, rel=EXACT)
     else:
         assert plan.exact_epsilon**2 == plan.exact_cost
         assert Fraction(plan.epsilon()) >= plan.exact_epsilon
-        assert special.ndtr(-plan.mu / 2) == pytest.approx(special.expit(-plan.epsilon()), rel=EXACT)
+        assert special.ndtr(-plan.mu / 2) >= special.expit(-plan.epsilon()) * (1 - EXACT)
+        assert plan.mu**2 <= math.pi * plan.rho * (1 + EXACT)
     prices = sum(t.price for t in plan.tables)
     assert 0 <= prices <= 1 if objective.goal is Goal.HYBRID else prices == pytest.approx(1)
 
@@ -181,7 +183,7 @@ def check_price(plan):
 
 
 def check_pure_price(plan, rows):
-    """The exact ε is the largest ℓ1 distance of columns over the scale; cells cost the same for exchangeable values."""
+    """ε is the largest ℓ1 distance of columns over the scale, ρ half the largest squared ℓ2 distance; both exact."""
     d, unit, rate = plan.decomposition, plan.publication.unit, 1 / Fraction(plan.strategy.scale)
     sums = [int(x) for x in np.abs(rows).sum(axis=0)]
     for z in range(len(sums) // d.cells):
@@ -193,6 +195,12 @@ def check_pure_price(plan, rows):
     if unit.neighbours is fn.Neighbours.REPLACE_ONE:
         step = max(apart, step if plan.publication.source.drops or unit.max_records > 1 else 0)
     assert plan.exact_epsilon == step * rate * unit.max_records
+    gram = rows.T @ rows
+    square = int(gram.diagonal().max())
+    if unit.neighbours is fn.Neighbours.REPLACE_ONE:
+        both = int(pair_costs(gram).max())
+        square = max(both, square if plan.publication.source.drops or unit.max_records > 1 else 0)
+    assert square * (rate * unit.max_records) ** 2 / 2 == plan.exact_rho
 
 
 def check_accuracy(plan):
@@ -486,13 +494,27 @@ def check_noise(design, adjacency, loss, tables, near, runs, *, exact):
     assert [len(y) for y in runs[0][0]] == list(design.lengths)
     assert np.array_equal(np.repeat(scales, sizes), np.repeat(design.scales, design.portions))
     (kind,) = set(kinds)
-    pure = kind == "laplace"
-    rates = [1 / Fraction(s) if pure else 1 / (2 * Fraction(s) ** 2) for s in scales]
+    if kind == "gaussian":
+        check_moves(design, adjacency, tables, near, runs, (2, loss.rho, loss.axes, loss.costs), exact=exact)
+        return
+    axes, paid = design.over.structured, [adjacency.records * root(x) for x in design.profile()]
+    check_moves(design, adjacency, tables, near, runs, (1, loss.epsilon, axes, paid), exact=exact)
+    assert loss.dearest == 0
+    products = [m.rows.astype(object).T @ m.rows.astype(object) for m in design.asked]
+    exact = exact and (adjacency.by_cell or min(x.min() for x in products) >= 0)
+    check_moves(design, adjacency, tables, near, runs, (2, loss.rho, loss.axes, loss.implied), exact=exact)
+
+
+def check_moves(design, adjacency, tables, near, runs, stated, *, exact):
+    """stated: the power of distances, what is paid, and by cell of some axes: of |s|/t, or of half the square."""
+    power, whole, axes, paid = stated
+    _, scales, sizes = zip(*runs[0][1].asked, strict=True)
+    rates = [1 / Fraction(s) if power == 1 else 1 / (2 * Fraction(s) ** 2) for s in scales]
     unit = math.lcm(*(x.denominator for x in rates))
     weights = np.repeat(np.array([int(x * unit) for x in rates], dtype=object), sizes)
     flat = np.array([[int(v) for y in noisy for v in y] for noisy, _ in runs], dtype=object)
     pairs = [(i, j) for i, j in np.argwhere(near) if i < j]
-    moved = [np.abs(flat[i] - flat[j]) ** (1 if pure else 2) @ weights for i, j in pairs]
+    moved = [np.abs(flat[i] - flat[j]) ** power @ weights for i, j in pairs]
     slack = Fraction(len(set(scales)) > sector_designs.EXACT_SCALES, 2**80)
 
     def is_paid(paid, moves):
@@ -500,15 +522,10 @@ def check_noise(design, adjacency, loss, tables, near, runs, *, exact):
         most = Fraction(int(max(moves)), unit)
         return most <= paid and (not exact or paid <= most * (1 + slack))
 
-    assert is_paid(loss.epsilon if pure else loss.rho, moved)
+    assert is_paid(whole, moved)
     if not adjacency.by_cell:
         return
     # all records in one cell pay its own part, and others no more than the dearest of theirs
-    if pure:
-        assert (loss.axes, loss.costs) == ((), (0,))
-        axes, paid = design.over.structured, [adjacency.records * root(x) for x in design.profile()]
-    else:
-        axes, paid = loss.axes, loss.costs
     names = list(domain_of(design))
     places = np.array(list(np.ndindex(*domain_of(design).shape)))[:, [names.index(a) for a, _ in axes]]
     which = np.ravel_multi_index(places.T, [n for _, n in axes]) if axes else np.zeros(len(places), dtype=int)

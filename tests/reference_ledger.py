@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from fitnoise.kernel.privacy import HALF_PI, pure_mu_squared
+
 STEP = Fraction(1, 2**64)
 
 
@@ -31,29 +33,49 @@ def dearest(tables):
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one release: ρ, where axes are None; ρ in each of their joint cells; or, of what is pure, ε."""
+    """Of one release: ρ, where axes are None; ρ in each of their joint cells. Of what is pure, ε beside it.
 
-    costs: tuple = ()
+    mu: μ², and how much of it there is at most for each ρ; None where it is not known.
+    """
+
+    costs: tuple
     axes: tuple | None = None
     epsilon: Fraction | None = None
+    mu: tuple | None = None
 
     @property
     def rho(self):
-        return up(max(self.costs) if self.epsilon is None else self.epsilon**2 / 2)
+        return up(max(self.costs))
 
     @property
     def table(self):
         return None if self.axes is None else (self.axes, [up(x) for x in self.costs])
 
     @property
+    def mu_squared(self):
+        """As it is stated, or as ε implies it."""
+        if self.mu is None:
+            return None if self.epsilon is None else up(pure_mu_squared(self.epsilon))
+        return up(self.mu[0])
+
+    @property
     def words(self):
+        words = {} if self.epsilon is None else {"epsilon": str(self.epsilon)}
+        if self.mu is not None:
+            words |= {"mu_squared": str(up(self.mu[0])), "mu_rate": str(up(self.mu[1]))}
         if self.axes is None:
-            return {} if self.epsilon is None else {"epsilon": str(self.epsilon)}
+            return words
         axes, values = self.table
-        return {"profile": {"axes": [list(axis) for axis in axes], "values": [int(x / STEP) for x in values]}}
+        return words | {"profile": {"axes": [list(axis) for axis in axes], "values": [int(x / STEP) for x in values]}}
+
+    def times(self, k):
+        """Of so many changes, one after the other."""
+        epsilon, mu = self.epsilon and k * self.epsilon, self.mu and (k**2 * up(self.mu[0]), self.mu[1])
+        rho = k**2 * self.rho
+        return Cost((rho if epsilon is None else min(rho, up(epsilon**2 / 2)),), None, epsilon, mu)
 
 
-NOTHING = Cost(epsilon=Fraction(0))
+NOTHING = Cost((Fraction(0),), None, Fraction(0), (Fraction(0), 2 * HALF_PI))
 
 
 def changes(text, of, declared):
@@ -93,11 +115,11 @@ class Charge:
         found = []
         for unit, cost in stated.items():
             times = changes(unit, account.unit, self.account.unit)
-            if times is not None and cost.epsilon is not None:
-                found.append(Cost(epsilon=times * cost.epsilon))
-            elif times is not None:
-                found.append(Cost((times**2 * cost.rho,)))
-        return min(found, key=lambda cost: (cost.rho, cost.epsilon or 0), default=None)
+            if times is not None:
+                found.append(cost.times(times))
+        return min(
+            found, key=lambda cost: (cost.rho, cost.epsilon or 0, up(cost.mu[0]) if cost.mu else 0), default=None
+        )
 
 
 class Reference:
@@ -111,21 +133,23 @@ class Reference:
         self.charges = []
         self.caps = {}
 
-    def cap(self, account, rho=None, epsilon=None, reason=""):
-        self.caps[account] = None if rho is None else up(rho), epsilon
-        self._write(
-            "cap", account, epsilon**2 / 2 if rho is None else up(rho), epsilon, {"reason": reason} if reason else {}
-        )
+    def cap(self, account, rho=None, epsilon=None, mu_squared=None, reason=""):
+        mu_squared = None if mu_squared is None else up(mu_squared)
+        whole = epsilon**2 / 2 if epsilon is not None else mu_squared / 2 if mu_squared is not None else up(rho)
+        self.caps[account] = whole, epsilon, mu_squared
+        stated = {"epsilon": epsilon, "mu_squared": mu_squared}
+        words = {key: str(x) for key, x in stated.items() if x is not None}
+        self._write("cap", account, whole, words | ({"reason": reason} if reason else {}))
 
     def charge(self, account, cost, plan, beside=(), also=()):
         """Written as a charge, or as a refusal; which of the two."""
         also = dict(also)
         kind = "charge" if self.quote(account, cost, beside, also)["fits"] else "refusal"
         words = {} if plan is None else {"plan": plan}
-        words |= {key: x for key, x in cost.words.items() if key == "profile"}
+        words |= cost.words
         units = {unit: {"rho": str(x.rho)} | x.words for unit, x in also.items()}
         words |= ({"beside": list(beside)} if beside else {}) | ({"units": units} if units else {})
-        self._write(kind, account, cost.rho, cost.epsilon, words)
+        self._write(kind, account, cost.rho, words)
         if kind == "charge":
             self.charges.append(Charge(account, cost, plan, self._places(account, beside), also))
         return kind
@@ -134,7 +158,8 @@ class Reference:
         """What a charge would do to its account, and whether it fits all accounts of the name."""
         asked = Charge(account, cost, None, self._places(account, beside), dict(also))
         own, *others = (self.under(a, asked) for a in dict.fromkeys([account, *self.accounts(account)]))
-        return own | {"fits": own["fits"] and all(other["fits"] for other in others)}
+        more = [x["more"] for x in (own, *others) if x["more"] is not None]
+        return own | {"fits": own["fits"] and all(x["fits"] for x in others), "more": min(more, default=None)}
 
     def balance(self, account):
         """What has been spent."""
@@ -143,33 +168,38 @@ class Reference:
     def under(self, account, asked):
         """What a charge would do to an account of the same name."""
         before = [c for c in self.charges if c.account.source == account.source]
-        price, spent = asked.under(account), self.spent(before, account)
+        price = asked.under(account)
         with_it = next(group for group in self.groups([*before, asked]) if asked in group)
-        alone = self.spent([c for c in with_it if c is not asked], account)
-        together = self.spent(with_it, account)
-        increase = None if None in (alone, together) else together - alone
-        epsilons = [paid and paid.epsilon for paid in (c.under(account) for c in before)]
-        total = None if None in epsilons else sum(epsilons, Fraction(0))
-        rho, epsilon = self.caps.get(account, (None, None))
-        if epsilon is not None:
-            left = None if total is None else epsilon - total
-            fits = None not in (left, price) and price.epsilon is not None and price.epsilon <= left
-            rho, remaining = epsilon**2 / 2, max(left or Fraction(0), Fraction(0)) ** 2 / 2
-        elif rho is not None:
-            fits = None not in (spent, increase) and spent + increase <= rho
-            remaining = Fraction(0) if spent is None else max(rho - spent, Fraction(0))
-        else:
-            fits, remaining = True, None
+
+        def counted(way):
+            """What is spent, by how much it would grow, and by how much without anything on the same records."""
+            spent = self.spent(before, account, way)
+            rest, together = (self.spent(x, account, way) for x in ([c for c in with_it if c is not asked], with_it))
+            return spent, None if None in (rest, together) else together - rest, self.spent([asked], account, way)
+
+        ways = {"rho": counted(self.rho_of), "epsilon": counted(self.epsilon_of), "mu": counted(self.mu_of)}
+        rho, epsilon, mu = self.caps.get(account, (None, None, None))
+        fits, remaining, more = True, None, None
+        if rho is not None:
+            way, limit = ("epsilon", epsilon) if epsilon is not None else ("mu", mu) if mu is not None else ("rho", rho)
+            spent, increase, alone = ways[way]
+            fits = None not in (spent, increase) and spent + increase <= limit
+            left = Fraction(0) if spent is None else max(limit - spent, Fraction(0))
+            remaining = {"epsilon": left**2 / 2, "mu": left / 2, "rho": left}[way]
+            more = left // alone if alone else 0
         return {
             "account": account,
             "rho": price and price.rho,
-            "spent": spent,
+            "spent": ways["rho"][0],
             "cap": rho,
             "remaining": remaining,
             "fits": fits,
-            "increase": increase,
-            "epsilon_spent": total,
+            "increase": ways["rho"][1],
+            "epsilon_spent": ways["epsilon"][0],
             "epsilon_cap": epsilon,
+            "mu_squared_spent": ways["mu"][0],
+            "mu_squared_cap": mu,
+            "more": more,
         }
 
     def accounts(self, account):
@@ -216,20 +246,38 @@ class Reference:
         return [[charges[i] for i in label if label[i] == name] for name in sorted(set(label.values()))]
 
     @classmethod
-    def spent(cls, charges, account):
+    def spent(cls, charges, account, way):
+        """The sum over groups on the same records, of what each costs in a way; None where one is not known."""
+        costs = [[c.under(account) for c in group] for group in cls.groups(charges)]
+        if any(None in group for group in costs):
+            return None
+        found = [way(group) for group in costs]
+        return None if None in found else sum(found, Fraction(0))
+
+    @staticmethod
+    def rho_of(costs):
         """Alone a charge costs its ρ; several on the same records what their dearest joint cell costs, or the sum."""
-        total = Fraction(0)
-        for group in cls.groups(charges):
-            costs = [c.under(account) for c in group]
-            if None in costs:
-                return None
-            cells = len(costs) > 1 and all(c.table for c in costs)
-            total += dearest([c.table for c in costs]) if cells else sum(c.rho for c in costs)
-        return total
+        cells = len(costs) > 1 and all(c.table for c in costs)
+        return dearest([c.table for c in costs]) if cells else sum(c.rho for c in costs)
+
+    @staticmethod
+    def epsilon_of(costs):
+        """Where all are pure, the sum."""
+        return None if any(c.epsilon is None for c in costs) else sum(c.epsilon for c in costs)
+
+    @classmethod
+    def mu_of(cls, costs):
+        """The sum, or as much as there is at most for their ρ."""
+        known = [c.mu_squared for c in costs]
+        if None in known:
+            return None
+        cells = len(costs) > 1 and all(c.table and c.mu for c in costs)
+        rates = [up(c.mu[1]) for c in costs if c.mu]
+        return min(sum(known), up(max(rates) * cls.rho_of(costs))) if cells else sum(known)
 
     def _places(self, account, plans):
         return tuple(c for c in self.own(account) if c.plan in plans)
 
-    def _write(self, kind, account, rho, epsilon, words):
-        detail = words | ({} if epsilon is None else {"epsilon": str(epsilon)})
-        self.lines.append({"kind": kind, "account": account, "rho": rho, "epsilon": epsilon, "detail": detail})
+    def _write(self, kind, account, rho, words):
+        stated = {key: Fraction(words[key]) if key in words else None for key in ("epsilon", "mu_squared")}
+        self.lines.append({"kind": kind, "account": account, "rho": rho, "detail": words} | stated)

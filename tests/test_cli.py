@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import pty
 import re
@@ -19,7 +20,7 @@ import fitnoise as fn
 from fitnoise.interfaces import cli, commands, console
 from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.reports.releases import tables_line
-from fitnoise.kernel import noise
+from fitnoise.kernel import noise, privacy
 from fitnoise.kernel.ledger import ceil_dyadic
 from fitnoise.kernel.privacy import pure_mu
 from fitnoise.kernel.units import PrivacyUnit
@@ -483,7 +484,7 @@ def test_every_command_has_help_with_an_example_and_json(run, command):
         ),
         (
             ["ledger", "l", "--epsilon-cap", "1", "--cap", "1", "--source", "people", "--unit", "one record"],
-            "a cap is one on rho (--cap) or on pure epsilon (--epsilon-cap). Nothing was changed.",
+            "on pure epsilon (--epsilon-cap) or on mu (--mu-cap): give one of them. Nothing was changed.",
         ),
         (["compare"], "Missing argument 'SPEC'"),
         (["compare", "spec.toml", "--epsilon", "small"], "'small' is not a valid float"),
@@ -493,7 +494,7 @@ def test_every_command_has_help_with_an_example_and_json(run, command):
             ["ledger", "l", "--cap", "1", "--source", "people"],
             "there is no ledger 'l'; --new makes one, with the account",
         ),
-        (["ledger", "l", "--source", "people"], "--source, --unit, --plan, --new and --reason say what a --cap is for"),
+        (["ledger", "l", "--source", "people"], "--source, --unit, --new and --reason say what a --cap is for"),
         ([], "Missing command"),
     ],
 )
@@ -1483,9 +1484,10 @@ def test_the_whole_pure_path_for_programs(run, here, promised):
     assert epsilon == made.exact_epsilon
     assert plan["epsilon"] == made.epsilon()
     assert 0 <= plan["epsilon"] - float(epsilon) <= 1e-15
-    assert plan["value"] == pytest.approx(float(epsilon) ** 2 / 2) == plan["rho"]
+    assert plan["value"] == pytest.approx(float(epsilon) ** 2 / 2)
+    assert 0 < plan["rho"] < plan["value"]
     assert plan["cost_squared"] == pytest.approx(float(epsilon) ** 2)
-    assert plan["mu"] == pure_mu(epsilon)
+    assert plan["mu"] == made.mu < pure_mu(epsilon)
     assert plan["gap"] == pytest.approx(plan["value"] / plan["bound"] - 1)
     assert 1 < made.ratio < 10
     for table in plan["tables"]:
@@ -1507,7 +1509,7 @@ def test_the_whole_pure_path_for_programs(run, here, promised):
     (entry,) = ledger["entries"]
     assert (code, entry["kind"], entry["plan"]) == (0, "charge", plan["hash"])
     assert entry["epsilon"] == plan["epsilon_exact"]
-    assert Fraction(entry["rho_exact"]) == ceil_dyadic(epsilon**2 / 2)
+    assert Fraction(entry["rho_exact"]) == ceil_dyadic(read_plan(here / "plan.json").exact_rho)
     assert ledger["balances"] == [released["balance"]]
 
     listed = json.loads(run("tables", "release", "--json")[1])["tables"]
@@ -1746,3 +1748,48 @@ def test_any_specification_can_be_compared(run, here, promised, head, arguments,
     else:
         assert gaussian["error"] == pytest.approx(alone.relaxation**0.5, rel=1e-5)
         assert gaussian["epsilon"] == pytest.approx(spent, rel=1e-5)
+
+
+def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here, promised):
+    promised('privacy = "pure"')
+    run("plan", "spec.toml", "-o", "pure.json")
+    promised("")
+    run("plan", "spec.toml", "-o", "plan.json")
+    plan = read_plan(here / "plan.json")
+    cap = Fraction(math.sqrt(2.5 * plan.loss.mu_squared)).limit_denominator(10**6)
+    asked = ("ledger", "budget.db", "--plan", "plan.json")
+    code, out, _ = run(*asked, "--mu-cap", str(cap), "--new", "--json")
+    (balance,) = json.loads(out)["balances"]
+    assert (code, balance["mu_squared_spent"]) == (0, "0")
+    assert balance["cap"] == balance["remaining"] == pytest.approx(float(cap) ** 2 / 2)
+    more = json.loads(run(*asked, "--json")[1])["plan"]
+    assert more["more"] == 2
+    promise = privacy.lattice_epsilon(float(cap), plan.publication.delta)
+    assert more["promised"] == pytest.approx(promise, rel=1e-9)
+    assert privacy.zcdp_epsilon(more["rho_instead"], plan.publication.delta) == pytest.approx(promise, rel=1e-6)
+    assert more["more_instead"] == int(more["rho_instead"] / plan.rho) <= 2
+    release = ("people.csv", "--ledger", "budget.db", "-o")
+    code, out, _ = run("release", "plan.json", *release, "first")
+    assert (code, f"mu = {plan.mu:.7f} spent of mu = {float(cap):.7f}" in out) == (0, True)
+    assert "one more release of this plan fits" in run(*asked)[1]
+    pure = json.loads(run("ledger", "budget.db", "--plan", "pure.json", "--json")[1])["plan"]["more"]
+    assert pure == int(1.5 * plan.loss.mu_squared / read_plan(here / "pure.json").loss.mu_squared)
+    assert run("release", "plan.json", *release, "second")[0] == 0
+    code, out, err = run("release", "plan.json", *release, "third")
+    assert (code, out) == (5, "")
+    assert re.search(r"error: a cost of μ² = .* does not fit: .* are spent for 'people'.* nothing was charged", err)
+    assert not (here / "third").exists()
+    assert "0 more releases of this plan fit" in run(*asked)[1]
+    assert run("verify", "second", "--ledger", "budget.db")[0] == 0
+    # a cap of another kind, and none
+    total = 3 * plan.exact_rho + Fraction(1, 1000)
+    run("ledger", "budget.db", "--source", "people", "--cap", str(total))
+    shown = run(*asked)[1]
+    assert "one more release of this plan fits" in shown
+    assert re.search(r"a cap of mu = [0-9.]+ promises the same epsilon = [0-9.]+ at delta", shown)
+    run("ledger", "budget.db", "--source", "people", "--epsilon-cap", "9")
+    assert json.loads(run(*asked, "--json")[1])["plan"] == {"more": 0}
+    run("release", "plan.json", "people.csv", "--ledger", "free.db", "-o", "fourth")
+    assert "no cap is set: any number of releases of this plan fits" in run("ledger", "free.db", *asked[2:])[1]
+    code, _, err = run("ledger", "budget.db", "--source", "people", "--mu-cap", "1/2", "--cap", "1")
+    assert (code, "give one of them. Nothing was changed" in err) == (2, True)

@@ -34,6 +34,8 @@ import fitnoise.kernel.ledger as room
 from charges import loss
 from fitnoise.errors import BudgetExceeded, LedgerError
 from fitnoise.kernel.ledger import GENESIS, Account, Entry, Ledger, Quote, ceil_dyadic
+from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.privacy import HALF_PI, pure_mu_squared
 from fitnoise.kernel.profiles import Charged, Profile
 
 if TYPE_CHECKING:
@@ -96,7 +98,7 @@ def test_ceil_dyadic_is_monotone_and_never_undercharges_a_sum(a: Fraction, b: Fr
     assert ceil_dyadic(a) + ceil_dyadic(b) >= ceil_dyadic(a + b)
 
 
-@pytest.mark.parametrize("rho", [0.5, float("nan"), float("inf"), 1, True, "1/2", None])
+@pytest.mark.parametrize("rho", [0.5, float("nan"), float("inf"), 1, True, "1/2"])
 def test_only_a_fraction_is_an_exact_cost(rho: Any) -> None:
     with Ledger(":memory:") as ledger:
         for ask in (
@@ -191,12 +193,13 @@ def test_a_quote_says_all_there_is_with_a_cap_and_without() -> None:
             "spent": eighth,
             "increase": half,
             "epsilon_spent": half,
+            "mu_squared_spent": ceil_dyadic(pure_mu_squared(half)),
         }
         assert ledger.quote(SURVEY, asked) == Quote(**known, cap=None, remaining=None, fits=True)
         ledger.set_cap(SURVEY, half)
-        assert ledger.quote(SURVEY, asked) == Quote(**known, cap=half, remaining=half - eighth, fits=False)
+        assert ledger.quote(SURVEY, asked) == Quote(**known, cap=half, remaining=half - eighth, fits=False, more=0)
         ledger.set_cap(SURVEY, epsilon=Fraction(3, 2))
-        capped = {"cap": Fraction(9, 8), "epsilon_cap": Fraction(3, 2), "remaining": half, "fits": True}
+        capped = {"cap": Fraction(9, 8), "epsilon_cap": Fraction(3, 2), "remaining": half, "fits": True, "more": 1}
         assert ledger.quote(SURVEY, asked) == Quote(**known, **capped)
         ledger.set_cap(SURVEY, half)
         ledger.charge(SURVEY, loss(eighth), {})
@@ -416,7 +419,7 @@ def test_a_ledger_of_before_goes_on_as_one_of_now(path: Path) -> None:
         ledger.set_cap(SURVEY, Fraction(2))
         assert ledger.verify(head) == count + 1
     with raw(path) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (3,)
+        assert db.execute("PRAGMA user_version").fetchone() == (4,)
 
 
 def refused(charge: Callable[[], Entry]) -> str:
@@ -517,6 +520,8 @@ def test_only_a_loss_is_charged(wrong: Any) -> None:
         {"beside": None},
         {"epsilon": "1"},
         {"epsilon": None},
+        {"mu_squared": "1"},
+        {"mu_rate": "2"},
         {"units": {}},
     ],
 )
@@ -524,7 +529,7 @@ def test_only_the_ledger_writes_profiles_and_promises(detail: dict[str, Any]) ->
     with Ledger(":memory:") as ledger:
         for cost in (loss(Fraction(1, 2)), loss(Fraction(1, 2), epsilon=Fraction(1))):
             with pytest.raises(
-                LedgerError, match=rf'"profile", "beside", "epsilon" and "units".* for the ledger.*{NOTHING}'
+                LedgerError, match=rf"epsilon, mu_rate, mu_squared, profile, units .* for the ledger.*{NOTHING}"
             ):
                 ledger.charge(SURVEY, cost, detail)
         assert ledger.entries() == []
@@ -745,10 +750,10 @@ def write_format(path: Path, version: int) -> None:
         (lambda path: path.write_text("id,age\n1,34\n" * 1000), "not a ledger"),
         (lambda path: path.write_bytes(b"SQLite format 3\0" + bytes(4080)), "ledger"),
         (write_other_database, "another database"),
-        (lambda path: write_format(path, 4), "format 4, this fitnoise reads formats 2 to 3"),
+        (lambda path: write_format(path, 5), "format 5, this fitnoise reads formats 2 to 4"),
         (
             lambda path: write_format(path, 1),
-            "format 1, this fitnoise reads formats 2 to 3: use the fitnoise that wrote it",
+            "format 1, this fitnoise reads formats 2 to 4: use the fitnoise that wrote it",
         ),
     ],
 )
@@ -1055,8 +1060,16 @@ def pure_detail(epsilon: object, **more: object) -> str:
         ("cap", "1/8", pure_detail(None)),
         ("cap", str(ceil_dyadic(Fraction(1, 18))), pure_detail("1/3")),  # a cap is not rounded
         ("charge", "1/18", pure_detail("1/3")),  # and a charge is
-        ("charge", "1/2", pure_detail("1", plan=Q, profile=YOUNG.document())),
-        ("charge", "1/2", pure_detail("1", plan=Q, profile=YOUNG.document(), beside=[P])),
+        ("charge", "1/2", pure_detail("1/2", plan=Q, profile=YOUNG.document())),
+        ("charge", "1/4", pure_detail("1", plan=Q, profile=YOUNG.document())),
+        ("charge", "1/2", json.dumps({"mu_squared": "1"})),
+        ("charge", "1/2", json.dumps({"mu_rate": "2"})),
+        ("charge", "1/2", json.dumps({"mu_squared": "1/3", "mu_rate": "2"})),  # not rounded
+        ("charge", "1/2", json.dumps({"mu_squared": "-1", "mu_rate": "2"})),
+        ("charge", "1/2", json.dumps({"mu_squared": 1, "mu_rate": "2"})),
+        ("cap", "1/2", json.dumps({"mu_squared": "2"})),
+        ("cap", "1/2", json.dumps({"mu_squared": "1", "epsilon": "1"})),
+        ("cap", "1/2", json.dumps({"mu_squared": "1", "mu_rate": "2"})),
     ],
 )
 def test_a_well_chained_entry_that_no_ledger_writes_is_named(path: Path, kind: str, rho: str, detail: str) -> None:
@@ -1168,12 +1181,13 @@ def test_one_damaged_byte_is_refused_or_changes_nothing(path: Path, position: in
 @pytest.mark.parametrize("epsilon", [0.5, 1, True, "1/2", float("nan"), Fraction(-1, 2), Fraction(-1, 10**300)])
 def test_a_cap_on_what_is_no_epsilon_is_refused(epsilon: Any) -> None:
     with Ledger(":memory:") as ledger:
-        with pytest.raises(LedgerError, match=rf"cap on ε must be a Fraction of at least 0.*{NOTHING}"):
+        with pytest.raises(LedgerError, match=rf"cap must be a Fraction of at least 0.*{NOTHING}"):
             ledger.set_cap(SURVEY, epsilon=epsilon)
-        with pytest.raises(LedgerError, match=rf"one on ρ or one on ε: give one of the two.*{NOTHING}"):
-            ledger.set_cap(SURVEY, Fraction(1), epsilon=epsilon)
-        with pytest.raises(LedgerError, match=rf"must be a Fraction, not None.*{NOTHING}"):
-            ledger.set_cap(SURVEY)
+        with pytest.raises(LedgerError, match=rf"cap must be a Fraction of at least 0.*{NOTHING}"):
+            ledger.set_cap(SURVEY, mu_squared=epsilon)
+        for given in ({"rho": Fraction(1)}, {"mu_squared": Fraction(1)}, {"rho": None, "epsilon": None}):
+            with pytest.raises(LedgerError, match=rf"one on ρ, one on ε or one on μ²: give one of them.*{NOTHING}"):
+                ledger.set_cap(SURVEY, **{"epsilon": epsilon} | given)
         assert ledger.entries() == []
 
 
@@ -1520,3 +1534,73 @@ def test_a_process_killed_at_any_moment_forgets_no_charge_it_made(tmp_path: Path
             recorded = ledger.verify()
             assert int(acknowledged[-1]) <= recorded <= int(acknowledged[-1]) + 1
             assert ledger.balance(Account("survey", "one record")).spent == Fraction(recorded, 8)
+
+
+# --- μ² ---------------------------------------------------------------------------------------------------
+
+FINE = Fraction(1, 2**20)
+
+
+def gaussian(rho: Fraction, *eighths: int) -> Loss:
+    """Of Gaussian noise on a fine lattice, by age where eighths are given."""
+    if not eighths:
+        return Loss.concentrated(rho, FINE)
+    return Loss.of_cells((("age", len(eighths)),), [Fraction(x, 8) for x in eighths], FINE)
+
+
+def test_under_a_cap_on_mu_it_is_mu_squared_that_adds_up() -> None:
+    half, rate = Fraction(1, 2), 2 / (1 - 4 * FINE)
+    with Ledger(":memory:") as ledger:
+        cap = ledger.set_cap(SURVEY, mu_squared=Fraction(3), reason="board")
+        assert (cap.rho, cap.mu_squared, cap.epsilon) == (Fraction(3, 2), 3, None)
+        assert dict(cap.detail) == {"mu_squared": "3", "reason": "board"}
+        entry = ledger.charge(SURVEY, gaussian(half), {})
+        assert entry.mu_squared == ceil_dyadic(rate * half) > 1
+        pure = ledger.charge(SURVEY, Loss.of_epsilon(half, by_cell=True), {})
+        assert pure.mu_squared == ceil_dyadic(pure_mu_squared(half)) <= ceil_dyadic(HALF_PI * half**2)
+        balance = ledger.balance(SURVEY)
+        assert balance.mu_squared_spent == entry.mu_squared + pure.mu_squared
+        assert (balance.remaining, balance.mu_squared_cap) == ((3 - balance.mu_squared_spent) / 2, 3)
+        asked = gaussian(half)
+        assert (ledger.quote(SURVEY, asked).fits, ledger.quote(SURVEY, asked).more) == (True, 1)
+        ledger.charge(SURVEY, asked, {})
+        said = refused(lambda: ledger.charge(SURVEY, asked, {}))
+        assert re.search(r"a cost of μ² = about 1 does not fit: about 2\.38925 of 3 are spent", said)
+        ledger.set_cap(SURVEY, Fraction(9))  # another promise: nothing of it is about μ²
+        assert ledger.balance(SURVEY).mu_squared_cap is None
+        ledger.charge(SURVEY, loss(half), {})  # of a lattice that is not known
+        ledger.set_cap(SURVEY, mu_squared=Fraction(99))
+        assert ledger.balance(SURVEY).mu_squared_spent is None
+        assert "μ² of a charge before it, by an earlier version, is not known" in refused(
+            lambda: ledger.charge(SURVEY, asked, {})
+        )
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(SURVEY, mu_squared=Fraction(99))
+        assert "μ² of this release is not known" in refused(lambda: ledger.charge(SURVEY, loss(half), {}))
+
+
+def test_on_the_same_records_mu_squared_is_that_of_the_dearest_cell() -> None:
+    """Or, beside what is pure, the sum, where that is less than π times the joint ρ."""
+    rate = 2 / (1 - 4 * FINE)
+    with Ledger(":memory:") as ledger:
+        ledger.charge(SURVEY, gaussian(Fraction(1, 2), 4, 1, 1), {"plan": P})
+        ledger.charge(SURVEY, gaussian(Fraction(1, 2), 1, 1, 4), {"plan": Q}, beside=[P])
+        spent = ledger.balance(SURVEY).mu_squared_spent
+        assert 0 <= spent - rate * Fraction(5, 8) < 4 * UNIT
+        cells = [Fraction(0), Fraction(1, 8), Fraction(0)]
+        numbers = Loss.of_epsilon(Fraction(1), by_cell=True, axes=(("age", 3),), implied=cells)
+        ledger.charge(SURVEY, numbers, {"plan": R}, beside=[P])
+        both = ledger.balance(SURVEY).mu_squared_spent
+        assert ledger.balance(SURVEY).spent == Fraction(5, 8)
+        assert 0 <= both - 2 * HALF_PI * Fraction(5, 8) < 8 * UNIT  # less than twice 1, and π/8
+
+
+def test_other_units_pay_mu_squared_likewise() -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.charge(SURVEY, gaussian(Fraction(1, 8)), {}, also={SWAP.unit: gaussian(Fraction(3, 8))})
+        (entry,) = ledger.entries()
+        assert entry.price(SWAP).mu_squared == ceil_dyadic(Fraction(3, 4) / (1 - 4 * FINE))
+        assert entry.price(PERSON).mu_squared == 9 * entry.mu_squared
+        ledger.set_cap(PERSON, mu_squared=9 * entry.mu_squared)
+        assert ledger.balance(PERSON).remaining == 0
+        assert "μ²" in refused(lambda: ledger.charge(SURVEY, gaussian(UNIT), {}))

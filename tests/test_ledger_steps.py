@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from fitnoise.errors import BudgetExceeded, LedgerError
 from fitnoise.kernel.ledger import GENESIS, Account, Ledger
 from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.privacy import HALF_PI, pure_mu_squared
 from reference_ledger import STEP, Cost, Reference
 
 ALONE = Account("recensement, 東京", "one household, replace-one")
@@ -35,10 +36,32 @@ def lists_of(*parts):
     return st.lists(st.tuples(*parts), min_size=1, max_size=5)
 
 
+FINE, COARSE = Fraction(1, 2**20), Fraction(1)
+
+
+def gaussian(costs, axes=None, precision=COARSE):
+    """A cost of Gaussian noise, whose μ² is known where its lattice is fine."""
+    rate = 2 / (1 - 4 * precision)
+    return Cost(costs, axes, mu=None if precision is COARSE else (rate * max(costs), rate))
+
+
+def laplace(epsilon, shares=(Fraction(1),), axes=()):
+    """A cost that is pure. shares: of ε²/2, what its numbers cost in each cell."""
+    costs = tuple(x * epsilon**2 / 2 for x in shares)
+    mu = min(2 * HALF_PI * max(costs), pure_mu_squared(epsilon))
+    return Cost(costs, axes, epsilon, (mu, 2 * HALF_PI))
+
+
 def loss(cost):
     if cost.epsilon is not None:
-        return Loss.of_epsilon(cost.epsilon, by_cell=True)
-    return Loss.concentrated(*cost.costs) if cost.axes is None else Loss.of_cells(cost.axes, cost.costs)
+        whole = {"by_cell": cost.axes is not None, "axes": cost.axes or (), "implied": cost.costs}
+        return Loss.of_epsilon(cost.epsilon, **whole)
+    precision = COARSE if cost.mu is None else FINE
+    return (
+        Loss.concentrated(*cost.costs, precision)
+        if cost.axes is None
+        else Loss.of_cells(cost.axes, cost.costs, precision)
+    )
 
 
 zero = st.just(Fraction(0))
@@ -49,18 +72,28 @@ amounts = st.sampled_from([*(Fraction(n, 24) for n in (3, 6, 8, 12, 24)), STEP /
 def profiles(draw):
     axes = draw(st.sampled_from(AXES))
     cells = math.prod(n for _, n in axes)
-    return Cost(tuple(draw(st.lists(zero | amounts, min_size=cells, max_size=cells).filter(any))), axes)
+    costs = tuple(draw(st.lists(zero | amounts, min_size=cells, max_size=cells).filter(any)))
+    return gaussian(costs, axes, draw(st.sampled_from([FINE, FINE, COARSE])))
 
 
-pure = amounts.map(lambda x: Cost(epsilon=x))
-costs = st.one_of(profiles(), amounts.map(lambda x: Cost((x,))), pure)
+@st.composite
+def pure_profiles(draw):
+    axes = draw(st.sampled_from(AXES))
+    cells = math.prod(n for _, n in axes)
+    shares = st.sampled_from([Fraction(n, 8) for n in (0, 1, 4, 8)])
+    return laplace(draw(amounts), tuple(draw(st.lists(shares, min_size=cells, max_size=cells).filter(any))), axes)
+
+
+pure = amounts.map(laplace) | amounts.map(lambda x: laplace(x, axes=None)) | pure_profiles()
+unknown = st.builds(lambda x, c: gaussian((x,), None, c), amounts, st.sampled_from([FINE, COARSE]))
+costs = st.one_of(profiles(), unknown, pure)
 names = st.sampled_from(["anew"] * 4 + ["again", "not"])
 places = st.lists(st.integers(0, 8), min_size=1, max_size=2)  # of plans to stand beside
 handles = st.sampled_from([0, 1])
 accounts = st.sampled_from([*ACCOUNTS, ALONE, ALONE, FIRST, FIRST])
 stated = st.lists(st.sampled_from(UNITS), max_size=4, unique=True)  # units of which a charge says what it costs
 limits = zero | amounts | amounts.map(lambda x: 8 * x)
-kinds = st.sampled_from(["rho", "epsilon"])  # of caps
+kinds = st.sampled_from(["rho", "epsilon", "mu_squared"])  # of caps
 reasons = st.sampled_from(["", "décision du 3 mai"])
 
 
@@ -97,7 +130,7 @@ class Steps(RuleBasedStateMachine):
     @rule(by=handles, account=accounts, kind=kinds, limit=limits, more=st.booleans(), reason=reasons)
     def cap(self, by, account, kind, limit, more, reason):
         now = self.now(account)
-        caps = {kind: limit + more * (now["spent" if kind == "rho" else "epsilon_spent"] or 0)}
+        caps = {kind: limit + more * (now["spent" if kind == "rho" else f"{kind}_spent"] or 0)}
         if self.reference.unopened(account):
             with pytest.raises(LedgerError, match=f"nothing bounds what earlier releases.*{UNCHARGED}"):
                 self.ledgers[by].set_cap(account, **caps)
@@ -148,10 +181,13 @@ class Steps(RuleBasedStateMachine):
         now = self.now(account)
         if now["epsilon_cap"] is not None:
             left = now["epsilon_cap"] - (now["epsilon_spent"] or 0)
-            last, more = Cost(epsilon=left), Cost(epsilon=Fraction(1, 10**200))
+            last, more = laplace(left), laplace(Fraction(1, 10**200))
+        elif now["mu_squared_cap"] is not None:
+            left = (now["mu_squared_cap"] - (now["mu_squared_spent"] or 0)) * (1 - 4 * FINE) / 2 // STEP * STEP
+            last, more = gaussian((left,), None, FINE), gaussian((2 * STEP,), None, FINE)
         else:
             left = (now["remaining"] or 0) // STEP * STEP
-            last, more = Cost((left,)), Cost((STEP / 3,))
+            last, more = gaussian((left,)), gaussian((STEP / 3,))
         full = left <= 0 or not now["fits"]
         if not full:
             full = self.spend(by, account, last) == "charge"
@@ -225,7 +261,8 @@ class Steps(RuleBasedStateMachine):
             self.seen.add(fault)
         else:
             self.written(self.ledgers[by].entries()[-1])
-            cap = "none" if quote.cap is None else "ρ" if quote.epsilon_cap is None else "ε"
+            cap = "none" if quote.cap is None else "ε" if quote.epsilon_cap is not None else "ρ"
+            cap = "μ" if quote.mu_squared_cap is not None else cap
             grows = "grows" if quote.increase > 0 else "does not grow"
             self.seen.add((kind, cap, grows if beside else "alone"))
             others = [self.now(a) for a in self.reference.accounts(account) if a != account]
@@ -247,6 +284,8 @@ class Steps(RuleBasedStateMachine):
             assert now["fits"]
             if now["epsilon_cap"] is not None:
                 assert sum(c.epsilon for c in charges) <= now["epsilon_cap"]
+            elif now["mu_squared_cap"] is not None:
+                assert max(c.mu_squared for c in charges) <= now["mu_squared_spent"] <= now["mu_squared_cap"]
             elif now["cap"] is not None:
                 assert now["spent"] <= now["cap"]
             if now["spent"] is None:
@@ -255,6 +294,8 @@ class Steps(RuleBasedStateMachine):
             assert max(c.rho for c in charges) <= now["spent"] <= sum(c.rho for c in charges)
             if now["epsilon_spent"] is not None:
                 assert now["spent"] <= now["epsilon_spent"] ** 2 / 2 + len(charges) * STEP
+            if now["mu_squared_spent"] is not None:
+                assert now["mu_squared_spent"] <= sum(c.mu_squared for c in charges)
 
 
 @pytest.mark.no_cover
@@ -269,6 +310,8 @@ def test_a_ledger_says_what_its_reference_says():
         ("charge", "ε", "alone"),
         ("refusal", "ρ", "alone"),
         ("refusal", "ε", "alone"),
+        ("charge", "μ", "alone"),
+        ("refusal", "μ", "alone"),
     }
     seldom = {"no charge of", "would grow by", "open one first", "not opened", "twin", "infinite", "no bound"}
     seldom |= {"refused for another", ("charge", "none", "grows"), ("charge", "none", "does not grow")}

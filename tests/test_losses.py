@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -28,16 +29,25 @@ def by_cells(draw):
     return Loss.of_cells(axes, draw(st.lists(rhos, min_size=cells, max_size=cells)))
 
 
+@st.composite
+def pure_by_cells(draw):
+    costs = draw(by_cells())
+    return Loss.of_epsilon(draw(positive), by_cell=True, axes=costs.axes, implied=costs.costs)
+
+
 any_loss = st.one_of(
-    by_cells(), rhos.map(Loss.concentrated), st.builds(Loss.of_epsilon, positive, by_cell=st.booleans())
+    by_cells(),
+    pure_by_cells(),
+    rhos.map(Loss.concentrated),
+    st.builds(Loss.of_epsilon, positive, by_cell=st.booleans()),
 )
 
 
-def everywhere(loss):
-    """ρ of what is not pure, in every joint cell of all axes, by hand."""
+def everywhere(loss, costs="costs"):
+    """ρ of what is not pure, or of what is, in every joint cell of all axes, by hand."""
     names = [a for a, _ in loss.axes]
     order = [names.index(a) for a in sorted(names)]
-    held = np.array(loss.costs, dtype=object).reshape([n for _, n in loss.axes]).transpose(order)
+    held = np.array(getattr(loss, costs), dtype=object).reshape([n for _, n in loss.axes]).transpose(order)
     return np.broadcast_to(
         np.asarray(held).reshape([n if a in names else 1 for a, n in sorted(AXES.items())]),
         [n for _, n in sorted(AXES.items())],
@@ -49,7 +59,8 @@ def test_losses_add_in_any_order(a, b, c):
     one, other = (a + b) + c, c + (b + a)
     assert (one.rho, one.epsilon, one.pure, one.by_cell) == (other.rho, other.epsilon, other.pure, other.by_cell)
     assert (one.profile is None) == (other.profile is None)
-    assert (everywhere(one) == everywhere(other)).all()
+    for costs in ("costs", "implied"):
+        assert (everywhere(one, costs) == everywhere(other, costs)).all()
     assert a + Loss.nothing() == a or not a.by_cell
     assert (a + Loss.nothing()).rho == a.rho
 
@@ -60,6 +71,7 @@ def test_cells_are_known_of_a_sum_where_they_are_of_both(a, b):
     assert both.by_cell == (a.by_cell and b.by_cell)
     if not both.by_cell:
         assert (both.axes, both.costs, both.profile) == ((), (a.dearest + b.dearest,), None)
+        assert both.implied == (max(a.implied) + max(b.implied),)
 
 
 @given(rhos)
@@ -81,12 +93,12 @@ def test_cells_are_added_before_the_dearest_is_taken(a, b):
 def test_pure_answers_add_their_epsilon(epsilons, by_cell):
     loss = sum((Loss.of_epsilon(e, by_cell=by_cell) for e in epsilons), Loss.nothing())
     assert loss.epsilon == sum(epsilons)
-    assert loss.rho == sum(epsilons) ** 2 / 2
-    assert loss.profile is None
+    assert loss.rho == sum(e**2 for e in epsilons) / 2
+    assert (loss.profile is None) == (not by_cell)
     assert Fraction(loss.epsilon_at(1e-6)) >= loss.epsilon
     assert loss.epsilon_at(1e-6) == loss.epsilon_at(0.5)
     assert loss.delta_at(loss.epsilon_at(1e-6)) == 0 < loss.delta_at(float(loss.epsilon) / 2)
-    assert loss.mu == privacy.pure_mu(loss.epsilon)
+    assert loss.mu == math.hypot(*map(privacy.pure_mu, epsilons)) <= privacy.pure_mu(loss.epsilon) * (1 + 1e-12)
 
 
 @pytest.mark.no_cover
@@ -104,6 +116,49 @@ def test_beside_gaussian_noise_each_epsilon_adds_half_its_square_to_rho(epsilons
     assert loss.epsilon_at(1e-6) <= joined
     assert loss.epsilon_at(1e-6) == joined or Fraction(loss.epsilon_at(1e-6)) >= apart
     assert loss.mu == pytest.approx(math.hypot(math.sqrt(2 * rho), *(privacy.pure_mu(e) for e in epsilons)))
+
+
+@given(pure_by_cells(), pure_by_cells(), by_cells())
+def test_what_is_pure_costs_what_its_numbers_do(a, b, gaussian):
+    """Cell by cell, at most ε²/2, also beside Gaussian noise; several changes of a unit are one of its multiple."""
+    assert max(a.implied) == a.rho <= a.epsilon**2 / 2
+    assert (a + b).rho == (everywhere(a, "implied") + everywhere(b, "implied")).max() <= a.rho + b.rho
+    assert (a + b).profile.largest == ceil_dyadic((a + b).rho)
+    both = a + gaussian
+    assert both.rho == (everywhere(a, "implied") + everywhere(gaussian)).max()
+    for loss in (a, both):
+        many = loss.repeated(3)
+        assert (many.dearest, max(many.implied)) == (9 * loss.dearest, 9 * max(loss.implied))
+        assert (many.pure, many.precision) == ((3 * a.epsilon,), loss.precision)
+
+
+@pytest.mark.no_cover
+@given(st.lists(pure_by_cells(), max_size=2), by_cells(), st.sampled_from([2, 20, 32]))
+def test_mu_squared_bounds_every_cell(pure, gaussian, bits):
+    """Where the dearest is, Gaussian noise on a fine lattice, and of each number at most what its ε implies."""
+    coarse = bits < 8
+    loss = sum(pure, replace(gaussian, precision=Fraction(1, 2**bits)))
+    if coarse:
+        assert loss.mu_squared is None
+        return
+    smoothed = 2 * everywhere(loss) / (1 - Fraction(4, 2**bits))
+    by_number = (smoothed + 2 * privacy.HALF_PI * everywhere(loss, "implied")).max()
+    apart = smoothed.max() + sum((privacy.pure_mu_squared(e) for e in loss.pure), Fraction(0))
+    assert loss.mu_squared == min(by_number, apart)
+    assert loss.epsilon is not None or privacy.lattice_epsilon(math.sqrt(loss.mu_squared), 1e-6) >= (
+        loss.epsilon_at(1e-6) * (1 - 1e-9)
+    )
+
+
+@given(st.fractions(0, 60) | st.floats(1e-320, 1e-3).map(Fraction))
+def test_mu_of_what_is_pure_is_rounded_up(epsilon):
+    """Φ(μ/2) ≥ e^ε/(1 + e^ε), and at most π/2 ε², also where μ is no number of its own."""
+    above = privacy.pure_mu_squared(epsilon)
+    assert above <= privacy.HALF_PI * epsilon**2 * (1 + Fraction(1, 10**10))
+    with mpmath.workdps(400):
+        odds = mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator)
+        half = mpmath.sqrt(mpmath.mpf(above.numerator) / above.denominator) / 2
+        assert mpmath.ncdf(half) >= odds / (1 + odds)
 
 
 @given(by_cells(), st.lists(st.floats(0.01, 1), min_size=6, max_size=6))
@@ -151,6 +206,7 @@ def test_the_coarsest_lattice_counts():
     assert finer.relative((), ()).precision == finer.precision
     assert finer.relative((("a", 1),), (0.5,)).precision == finer.precision
     assert (finer + pure).relative((("a", 1),), (0.5,)).precision == 1
+    assert (finer + fine).repeated(2).epsilon_at(1e-6) < 0.95 * privacy.zcdp_epsilon(Fraction(1, 4), 1e-6)
     assert (fine + unknown).epsilon_at(1e-6) == privacy.zcdp_epsilon(Fraction(1, 16), 1e-6)
     assert (fine + finer).epsilon_at(1e-6) < 0.95 * privacy.zcdp_epsilon(Fraction(1, 16), 1e-6)
     assert Loss.nothing().epsilon_at(1e-6) == Loss.nothing().delta_at(0.0) == 0
@@ -182,6 +238,8 @@ def test_axes_may_be_named_anew():
         (lambda: Loss.of_cells((("a", 2),), [Fraction(1)]), "one cost for each"),
         (lambda: Loss.of_cells((("a", 1), ("a", 1)), [Fraction(1)]), "each axis once"),
         (lambda: replace(Loss.concentrated(Fraction(1)), axes=(("a", 1),)), "nothing is known of cells"),
+        (lambda: replace(Loss.concentrated(Fraction(1)), implied=()), "one cost for each"),
+        (lambda: replace(Loss.concentrated(Fraction(1)), implied=(Fraction(1, 99),)), "half the square"),
         (lambda: Loss.of_cells((("a", 1),), [Fraction(1)]) + Loss.of_cells((("a", 2),), [Fraction(1)] * 2), "sizes"),
     ],
 )

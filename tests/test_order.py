@@ -197,7 +197,7 @@ def test_axes_are_charged_under_the_whole_definition_of_an_attribute():
     document = json.dumps(attribute_document(DOMAIN["o"]), sort_keys=True, separators=(",", ":")).encode("ascii")
     key = f"o:{hashlib.sha256(document).hexdigest()}"
     assert axis_key(DOMAIN, "o") == key
-    assert made.charged() == Loss(((key, 2),), made.loss.costs, (), by_cell=True, precision=made.loss.precision)
+    assert made.charged() == replace(made.loss, axes=((key, 2),))
 
 
 def test_a_ledger_is_told_of_every_design_in_order():

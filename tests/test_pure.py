@@ -151,8 +151,22 @@ def test_epsilon_by_hand():
     assert s.step(fn.Neighbours.ADD_OR_REMOVE_ONE) == 10  # 2 + 3 + 0 + 5, against 1 + 0 + 4
     assert s.step(fn.Neighbours.REPLACE_ONE) == 13  # |1 − 2| + |0 + 3| on nothing, 4 + 0 and 0 + 5 apart
     assert s.unit_epsilon(Adjacency(fn.PrivacyUnit("person", 4))) == Fraction(40, 8)
-    assert 2 * s.loss(Adjacency()).rho == Fraction(100, 64)
     assert s.lengths == (2, 3, 6)
+    assert 2 * s.loss(Adjacency()).rho == Fraction(38, 64)  # 4 + 9 + 25, against 1 + 16
+    assert s.loss(Adjacency()).costs == (0, 0)
+    assert [2 * x for x in s.loss(Adjacency(fn.PrivacyUnit("person", 4))).implied] == [Fraction(17, 4), Fraction(38, 4)]
+    swaps = s.loss(Adjacency(fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE)))
+    assert 2 * swaps.rho == Fraction(51, 64)  # 1 + 9 on nothing, 16 + 25 apart
+
+
+def test_where_columns_point_apart_rho_of_replacing_is_a_bound_below_that_of_epsilon():
+    """Whether exchangeable values agree is decided margin by margin."""
+    s = strategy(((0,), [[1, -1], [2, 2]]))
+    assert s.step_squared(fn.Neighbours.REPLACE_ONE) == 10 == (1 + 4) + (1 + 4)
+    s = strategy(((0,), [[1, -1]]))
+    assert s.step_squared(fn.Neighbours.REPLACE_ONE) == 4 > 1 + 1
+    of = Adjacency(fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE))
+    assert s.loss(of).rho == s.loss(of).epsilon ** 2 / 2 == Fraction(2**2, 2 * 64)
 
 
 def test_filling_raises_cheaper_cells_for_nothing():
@@ -334,7 +348,7 @@ def test_from_specification_to_verified_tables(tmp_path):
     with fn.Ledger(ledger) as book:
         (entry,) = book.entries()
         assert entry.epsilon == plan.exact_epsilon
-        assert entry.rho == ceil_dyadic(plan.exact_epsilon**2 / 2)
+        assert entry.rho == ceil_dyadic(plan.exact_rho) <= plan.exact_epsilon**2 / 2
         assert entry.detail["mechanism"] == "pure-fit-for-use"
         assert book.balance(entry.account).epsilon_spent == plan.exact_epsilon
     checked = fn.verify(tmp_path / "release")

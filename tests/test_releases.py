@@ -22,9 +22,11 @@ from door import Replay
 from fitnoise import publishing
 from fitnoise.errors import BudgetExceeded, DataError, LedgerError, PlanError, ReleaseError
 from fitnoise.kernel import noise
+from fitnoise.kernel.ledger import Price, ceil_dyadic
 from fitnoise.reading import files as folders
 from fitnoise.reading import release as releases
-from fitnoise.reading.files import clear_leftovers, engine, read_parquet, staged
+from fitnoise.reading.description import describe
+from fitnoise.reading.files import clear_leftovers, engine, read_parquet, staged, to_json
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import slug
 from laws import released
@@ -743,7 +745,7 @@ def test_the_rehearsal_takes_the_room_of_all_files_and_says_nothing(tmp_path, mo
     draft = seen.pop("release.json.draft")
     assert not draft.strip()
     assert {*seen, "release.json"} == set(files(tmp_path / "r"))
-    assert 0 <= len(files(tmp_path / "r")["release.json"]) - len(draft) < 200  # the entry of the ledger
+    assert 0 <= len(files(tmp_path / "r")["release.json"]) - len(draft) < 400  # the entry of the ledger, and its μ²
 
 
 def test_a_place_taken_meanwhile_is_not_overwritten(tmp_path, monkeypatch):
@@ -936,12 +938,36 @@ def test_a_release_names_the_entry_that_charged_it(tmp_path):
         made = fn.release(SMALL, COUNTS, ledger=ledger, directory=tmp_path / "r")
         entry = ledger.entries()[-1]
     document = json.loads((tmp_path / "r" / "release.json").read_text(encoding="utf-8"))
-    assert document["fitnoise_release"] == 3
+    assert document["fitnoise_release"] == 4
     assert document["ledger"] == {"sequence": 2, "digest": entry.digest}
     read = fn.Release.read(tmp_path / "r")
     assert read.entry == made.entry
     assert read.charge is None
     assert files(read.write(tmp_path / "again")) == files(tmp_path / "r")
+
+
+def test_a_pure_release_of_the_format_before_is_verified_as_it_was_charged(tmp_path, monkeypatch):
+    """Then ρ of what is pure was ε²/2, and a ledger said nothing of cells or of μ²."""
+    domain = fn.Domain(a=fn.Ordered(0, 2))
+    plan = fn.plan(fn.Workload(domain, [fn.table(prefix="a", margin=9)]), privacy="pure")
+    whole = plan.exact_epsilon**2 / 2
+    of = Price.of
+    monkeypatch.setattr(Price, "of", lambda _: Price(ceil_dyadic(whole), epsilon=plan.exact_epsilon))
+    made = fn.release(plan, np.array([3, 4, 5]), ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
+    monkeypatch.setattr(Price, "of", of)
+    path = tmp_path / "r" / "release.json"
+    names = [t.name for t in plan.tables]
+    path.unlink()
+    path.write_text(to_json(describe(plan, names, made.entry, 3)), encoding="utf-8")
+    stated = json.loads(path.read_text(encoding="utf-8"))
+    assert (stated["fitnoise_release"], stated["charge"]["rho"]) == (3, str(whole))
+    assert whole > plan.exact_rho
+    with fn.Ledger(tmp_path / "ledger.db") as ledger:
+        assert ledger.entries()[0].detail.keys() & {"mu_squared", "profile"} == set()
+        assert fn.verify(tmp_path / "r", ledger=ledger).ok
+    path.unlink()
+    path.write_text(to_json(describe(plan, names, made.entry)).replace(str(plan.exact_rho), str(whole)))
+    assert not fn.verify(tmp_path / "r").ok
 
 
 def test_a_release_whose_charge_is_not_known_is_written_as_before(made, tmp_path):

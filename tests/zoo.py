@@ -29,7 +29,7 @@ from fitnoise.kernel.profiles import Profile
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms import finite
 from fitnoise.mechanisms.gaussian.formulation import AllPairs, Formulation
-from fitnoise.reading.description import EntryReference, describe
+from fitnoise.reading.description import FORMAT, EntryReference, describe
 from fitnoise.reading.verification import check_description
 from fitnoise.request.documents import Spec
 from fitnoise.solving import sectors
@@ -638,7 +638,8 @@ def _described(folder, entry=None):
         place = list(document).index("charge") + 1
         items = [*document.items()]
         charge = describe(plan, written, EntryReference(**entry))["charge"]
-        return dict([*items[:place], ("ledger", entry), *items[place:]]) | {"fitnoise_release": 3, "charge": charge}
+        whole = dict([*items[:place], ("ledger", entry), *items[place:]])
+        return whole | {"fitnoise_release": FORMAT, "charge": charge}
 
     left = {("versions", package) for package in ("fitnoise", "opendp", "numpy", "duckdb")}
     left |= {("ledger", word) for word in entry or ()}

@@ -211,6 +211,7 @@ def verify_command(context: click.Context, /, **asked: Any) -> None:
     "ledger",
     epilog=_example(
         "fitnoise ledger budget.sqlite",
+        "fitnoise ledger budget.sqlite --plan plan.json",
         "fitnoise ledger budget.sqlite --cap 0.1 --new --plan plan.json",
         'fitnoise ledger budget.sqlite --cap 0.1 --new --source people --unit "one record, add-or-remove-one"',
     ),
@@ -222,9 +223,17 @@ def verify_command(context: click.Context, /, **asked: Any) -> None:
 @click.option(
     "--epsilon-cap", callback=_exact_rho, help="Set the total pure epsilon allowed instead: only pure plans then fit."
 )
+@click.option(
+    "--mu-cap", callback=_exact_rho, help="Set the total mu allowed instead: all releases together keep its curve."
+)
 @click.option("--source", help="The account's name, with --cap: that of the data source, or of its `account`.")
 @click.option("--unit", help="The account's privacy unit, with --cap; default the unit of its charges.")
-@click.option("--plan", "plan_file", type=_FILE, help="A plan whose account is meant, with --cap.")
+@click.option(
+    "--plan",
+    "plan_file",
+    type=_FILE,
+    help="With --cap, a plan whose account is meant; else: how many releases of it fit.",
+)
 @click.option(
     "--new",
     is_flag=True,

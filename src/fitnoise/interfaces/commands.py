@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -16,7 +16,7 @@ from fitnoise.errors import LedgerError, ReleaseError
 from fitnoise.interfaces import demo, plots
 from fitnoise.interfaces.console import emit_csv, emit_json, progress, say, show, show_document
 from fitnoise.interfaces.reports.comparisons import comparison_report, settings_report
-from fitnoise.interfaces.reports.ledgers import ledger_report
+from fitnoise.interfaces.reports.ledgers import ledger_report, more_section
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import receipt_report, release_report, verification_report
 from fitnoise.kernel.ledger import Ledger, ceil_dyadic
@@ -217,6 +217,7 @@ def ledger_command(
     file: Path,
     cap: Fraction | None,
     epsilon_cap: Fraction | None,
+    mu_cap: Fraction | None,
     source: str | None,
     unit: str | None,
     plan_file: Path | None,
@@ -225,14 +226,19 @@ def ledger_command(
     as_json: bool,
 ) -> None:
     """Set a cap, if one is given; show the balances and the entries."""
-    if cap is not None and epsilon_cap is not None:
-        raise click.UsageError("a cap is one on rho (--cap) or on pure epsilon (--epsilon-cap). Nothing was changed.")
-    if cap is not None or epsilon_cap is not None:
-        account = _named_account(source, unit, plan_file, new=new)
-        _set_cap(file, cap, epsilon_cap, account, new=new, reason=reason or "")
-    elif new or any(x is not None for x in (source, unit, plan_file, reason)):
+    given = {"rho": cap, "epsilon": epsilon_cap, "mu_squared": None if mu_cap is None else mu_cap**2}
+    caps = {kind: most for kind, most in given.items() if most is not None}
+    if len(caps) > 1:
         raise click.UsageError(
-            "--source, --unit, --plan, --new and --reason say what a --cap is for; give one. Nothing was changed."
+            "a cap is one on rho (--cap), on pure epsilon (--epsilon-cap) or on mu (--mu-cap): give one of them. "
+            "Nothing was changed."
+        )
+    if caps:
+        account = _named_account(source, unit, plan_file, new=new)
+        _set_cap(file, caps, account, new=new, reason=reason or "")
+    elif new or any(x is not None for x in (source, unit, reason)):
+        raise click.UsageError(
+            "--source, --unit, --new and --reason say what a --cap is for; give one. Nothing was changed."
         )
     elif not file.exists():
         raise LedgerError(
@@ -243,8 +249,10 @@ def ledger_command(
         balances = [ledger.balance(a) for a in ledger.accounts()]
         entries = ledger.entries()
         head = ledger.head()
+        more = None if caps or plan_file is None else _more(ledger, Plan.from_json(read_text(plan_file)))
     left = leftovers(file.absolute().parent)
-    _tell(ledger_report(entries, balances, head, left), as_json)
+    report = ledger_report(entries, balances, head, left)
+    _tell(report if more is None else report.adding(more), as_json)
     if not as_json:
         said = f"{count} {'entry' if count == 1 else 'entries'}"
         say(f"{said}, chain unbroken, head {head[1][:12] if count else 'empty'}")
@@ -327,9 +335,14 @@ def _spent(file: Path, of: Account) -> Fraction | None:
         return ledger.balance(of).spent
 
 
-def _set_cap(
-    file: Path, cap: Fraction | None, epsilon: Fraction | None, account: Account | str, *, new: bool, reason: str
-) -> None:
+def _more(ledger: Ledger, plan: Plan) -> Section:
+    """How many releases of a plan still fit."""
+    order = plan.order
+    quote = ledger.quote(order.account, order.charged(), also=order.also(ledger.accounts()), beside=order.beside)
+    return more_section(quote, plan.loss, plan.publication.delta)
+
+
+def _set_cap(file: Path, cap: Mapping[str, Fraction], account: Account | str, *, new: bool, reason: str) -> None:
     """Set a cap on an account, or on the one account of a source."""
     if not file.exists() and not (new and isinstance(account, Account)):
         raise click.UsageError(
@@ -353,7 +366,7 @@ def _set_cap(
                 f"{'leave --new out' if new else '--new opens it'}. Its accounts: {said}. Nothing was changed."
             )
         earlier = sum(e.kind == "charge" and e.account.source == account.source for e in ledger.entries()) * new
-        ledger.set_cap(account, cap, epsilon=epsilon, reason=reason)
+        ledger.set_cap(account, **cap, reason=reason)
         spent = ledger.balance(account).spent
     if earlier and spent is not None:
         releases = "release" if earlier == 1 else f"{earlier} releases"

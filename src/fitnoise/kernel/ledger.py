@@ -13,13 +13,18 @@
    publisher's promise that it is measured on the very records, unchanged, of their releases, and of all that
    those stand beside: one record, one cell. Nobody can check it; the ledger keeps it. Without it, ρ adds.
 
-8. **A pure promise is kept pure.** A charge may state its ε, whose square is twice its ρ. Under a cap on ε only such
-   charges fit, and their ε add up to at most the cap; nothing with a δ counts as anything less than infinite there.
+8. **A pure promise is kept pure.** A charge may state its ε, whose square is at least twice its ρ, which is what its
+   numbers cost one by one. Under a cap on ε only such charges fit, and their ε add up to at most the cap; nothing with
+   a δ counts as anything less than infinite there.
 
 9. **Whoever is protected pays for every release.** The accounts of one name, for several units and relations, are
    about the same people. A charge to one is a charge to all: at what its integers cost each, which it states, else
    at the bound of :meth:`Entry.price`, else infinite. It fits if it fits under every cap among them. No charge opens
    an account beside one with a cap: that is a decision of its own, :meth:`Ledger.set_cap`.
+
+10. **μ² is a currency of its own.** A charge may state its μ, squared, at which it is Gaussian-private, and how much μ²
+   there is at most for each ρ, in any cell. Under a cap on μ² it is μ² that adds up: cell by cell by way of ρ, or sum
+   by sum, whichever is less. What states none, and no ε either, is infinite there.
 
 Costs are ρ of zero-concentrated differential privacy, which adds under composition (Bun and Steinke 2016). A
 charge without `beside` is a group of its own; one with it unites the groups of all charges of the plans it names
@@ -31,8 +36,8 @@ apart. A charge without a profile for its own unit stands in no larger group: it
 add-or-remove-one, for which no sum over cells is known to hold.
 
 All this keeps each pair of neighbours, and so the whole, within the cap even when each cost is chosen after
-seeing the releases before it (Feldman and Zrnic 2021, a privacy filter). Whoever raises the cap makes a new
-promise, and the ledger keeps both.
+seeing the releases before it (a privacy filter: of ρ Feldman and Zrnic 2021, of μ² docs/exact_curve.md). Whoever
+raises the cap makes a new promise, and the ledger keeps both.
 
 **What a chain cannot tell.** It is no signature: who can write to the file can cut its tail, put back an old
 copy or forge a new chain from the beginning. So write :meth:`Ledger.head` down elsewhere with each release,
@@ -63,19 +68,20 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final
 from fitnoise.errors import BudgetExceeded, LedgerError
 from fitnoise.kernel.checks import look_alike
 from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.privacy import pure_mu_squared
 from fitnoise.kernel.profiles import Charged, Profile, joint, steps_above
 from fitnoise.kernel.units import Account, Adjacency
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 GENESIS = "0" * 64  # the digest before the first entry
 
 _APPLICATION = int.from_bytes(b"fitn")  # PRAGMA application_id: how the file is known
 
-_FORMAT = 3  # PRAGMA user_version; 1 knew no ε, and would not keep a cap on it; 2 counted every unit apart
+_FORMAT = 4  # PRAGMA user_version; 1 knew no ε and would not keep a cap on it, 2 counted every unit apart, 3 knew no μ²
 
-_READ = (2, 3)  # a ledger of format 2 becomes one of format 3 with the next entry
+_READ = (2, 4)  # from, to: an older ledger becomes one of this format with the next entry
 
 _BUSY_SECONDS = 30.0  # how long to wait for another process
 
@@ -99,7 +105,11 @@ _SCHEMA = (
     BEGIN SELECT RAISE(ABORT, 'a ledger entry follows the last one'); END""",
 )
 
-_OWN = {"profile", "beside", "epsilon", "units"}  # what the ledger itself writes into the detail of a charge or refusal
+_OWN = {"profile", "beside", "epsilon", "mu_squared", "mu_rate", "units"}  # what a ledger writes into a detail itself
+
+_LIMITS = {"epsilon", "mu_squared"}  # what a cap can be one on, beside ρ
+
+_NUMBERS = ("epsilon", "mu_squared", "mu_rate")  # of a price, beside ρ
 
 _COLUMNS = ("sequence", "kind", "source", "unit", "rho", "time", "detail", "previous")  # then "digest"
 
@@ -136,7 +146,9 @@ class Price:
     Args:
         rho: a multiple of 2⁻⁶⁴.
         profile: where it falls, if that is known: its largest value is ρ.
-        epsilon: of what is pure, and without a profile: ρ is half its square, rounded up.
+        epsilon: of what is pure: ρ is at most half its square, rounded up.
+        mu_squared: μ², a multiple of 2⁻⁶⁴; None where it is not known.
+        mu_rate: how much μ² there is at most for each ρ, in every cell; given with it.
 
     Raises:
         LedgerError: anything else.
@@ -145,14 +157,18 @@ class Price:
     rho: Fraction
     profile: Profile | None = None
     epsilon: Fraction | None = None
+    mu_squared: Fraction | None = None
+    mu_rate: Fraction | None = None
 
     def __post_init__(self) -> None:
         if self.profile is not None and self.profile.largest != self.rho:
             raise _error("the profile of a charge has its ρ, rounded up to a multiple of 2⁻⁶⁴, as its largest value")
-        if ceil_dyadic(self.rho) != self.rho or self.rho < 0:
+        if any(ceil_dyadic(x) != x or x < 0 for x in (self.rho, self.mu_squared or self.rho)):
             raise _error("a price is a multiple of 2⁻⁶⁴, and not negative")
-        if self.epsilon is not None and (self.profile is not None or ceil_dyadic(self.epsilon**2 / 2) != self.rho):
-            raise _error("the ε of an entry is a fraction whose square is twice its ρ, and it has no profile")
+        if self.epsilon is not None and ceil_dyadic(self.epsilon**2 / 2) < self.rho:
+            raise _error("the ε of an entry is a fraction whose square is at least twice its ρ")
+        if (self.mu_squared is None) != (self.mu_rate is None):
+            raise _error("the μ² of an entry is stated with how much of it there is for each ρ")
 
     @classmethod
     def of(cls, loss: Loss) -> Self:
@@ -162,27 +178,36 @@ class Price:
         epsilon = loss.epsilon
         if epsilon is not None and not _short(epsilon):
             raise _error(f"an ε must be a ratio of integers of at most {_MAX_BITS} bits")
-        return cls(_bounded(loss.rho), loss.profile, epsilon)
+        known, rho = loss.mu_squared, _bounded(loss.rho)
+        mu = () if known is None else (_bounded(known), _bounded(loss.mu_rate))
+        return cls(rho, loss.profile, epsilon, *mu)
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Self:
         """Read what `words` and ρ beside them say."""
-        if not isinstance(document, Mapping) or not {"rho"} <= document.keys() <= {"rho", "profile", "epsilon"}:
-            raise _error("a price is written as its ρ, with its profile or its ε")
+        if not isinstance(document, Mapping) or not {"rho"} <= document.keys() <= {"rho", "profile", *_NUMBERS}:
+            raise _error("a price is written as its ρ, with its profile, its ε and its μ²")
         profile = Profile.parse(document["profile"]) if "profile" in document else None
-        epsilon = _exactly(document["epsilon"]) if "epsilon" in document else None
-        return cls(_exactly(document["rho"]), profile, epsilon)
+        numbers = {key: _exactly(document[key]) for key in _NUMBERS if key in document}
+        return cls(_exactly(document["rho"]), profile, **numbers)
 
     def words(self) -> dict[str, Any]:
-        """Its profile or its ε, as JSON values."""
+        """All but ρ, as JSON values."""
         words: dict[str, Any] = {} if self.profile is None else {"profile": self.profile.document()}
-        return words | ({} if self.epsilon is None else {"epsilon": str(self.epsilon)})
+        return words | {key: str(x) for key in _NUMBERS if (x := getattr(self, key)) is not None}
+
+    @property
+    def known_mu_squared(self) -> Fraction | None:
+        """μ² as it is stated, or as ε implies it; None where neither is known."""
+        if self.mu_squared is None and self.epsilon is not None:
+            return ceil_dyadic(pure_mu_squared(self.epsilon))
+        return self.mu_squared
 
     def repeated(self, times: int) -> Price:
-        """Of so many changes one after the other: k²ρ, kε (:meth:`fitnoise.kernel.units.Adjacency.changes`)."""
-        if self.epsilon is None:
-            return Price(times**2 * self.rho)
-        return Price(ceil_dyadic((times * self.epsilon) ** 2 / 2), epsilon=times * self.epsilon)
+        """Of so many changes one after the other: k²ρ, kε, k²μ² (:meth:`fitnoise.kernel.units.Adjacency.changes`)."""
+        epsilon = None if self.epsilon is None else times * self.epsilon
+        rho, mu = times**2 * self.rho, None if self.mu_squared is None else times**2 * self.mu_squared
+        return Price(rho if epsilon is None else min(rho, ceil_dyadic(epsilon**2 / 2)), None, epsilon, mu, self.mu_rate)
 
 
 @final
@@ -194,9 +219,11 @@ class Entry:
         sequence: 1, 2, 3, … without a gap.
         kind: ``"cap"`` (a new limit), ``"charge"`` (spent) or ``"refusal"`` (asked for, not spent).
         account: what is protected.
-        rho: the cap, any ρ ≥ 0, of one on ε ε²/2; or the cost charged or refused, a positive multiple of 2⁻⁶⁴.
+        rho: the cap, any ρ ≥ 0, of one on ε ε²/2, of one on μ² its half; or the cost charged or refused, a
+            positive multiple of 2⁻⁶⁴.
         time: UTC, ISO 8601, to the second, by the machine's clock: information, not evidence.
-        detail: a JSON object without floats; the ledger itself writes "profile", "beside", "epsilon" and "units" to it.
+        detail: a JSON object without floats; the ledger itself writes "profile", "beside", "epsilon", "mu_squared",
+            "mu_rate" and "units" to it.
         previous: digest of the entry before; :data:`GENESIS` for the first.
         digest: SHA-256 (hex) of the other columns as canonical JSON: sorted keys, no spaces, ASCII.
 
@@ -219,19 +246,35 @@ class Entry:
         sound = sound and _short(self.rho)
         if self.kind not in {"cap", "charge", "refusal"} or not sound:
             raise _error(f"there is no entry of kind {self.kind!r} with ρ = {reprlib.repr(self.rho)}")
-        if not isinstance(self.detail, Mapping) or (self.kind == "cap" and self.detail.keys() & _OWN - {"epsilon"}):
+        if not isinstance(self.detail, Mapping) or (self.kind == "cap" and self.detail.keys() & _OWN - _LIMITS):
             raise _error("the detail of an entry is a JSON object, and a cap has no profile and stands beside nothing")
         if "beside" in self.detail and not (type(self.detail["beside"]) is list and self.beside):
             raise _error("the plans an entry stands beside are written as a list of them, or not at all")
         if self.kind != "cap":
             _stands(self.prices[self.account.unit], self.beside)
+        elif len(self.detail.keys() & _LIMITS) == len(_LIMITS):
+            raise _error("a cap is one on ε or one on μ²")
         elif self.epsilon is not None and self.epsilon**2 / 2 != self.rho:
             raise _error("a cap on ε has a ρ of half its square")
+        elif self.mu_squared is not None and self.mu_squared / 2 != self.rho:
+            raise _error("a cap on μ² has a ρ of half of it")
 
     @cached_property
     def epsilon(self) -> Fraction | None:
         """The pure ε charged, refused or allowed; None of an entry that is about ρ alone."""
         return _exactly(self.detail["epsilon"]) if "epsilon" in self.detail else None
+
+    @cached_property
+    def mu_squared(self) -> Fraction | None:
+        """The μ² charged, refused or allowed, where it is stated."""
+        return _exactly(self.detail["mu_squared"]) if "mu_squared" in self.detail else None
+
+    @property
+    def limit(self) -> tuple[str, Fraction]:
+        """What a cap is one on, as a charge says it, and how much of it there may be."""
+        if self.epsilon is not None:
+            return "epsilon", self.epsilon
+        return ("rho", self.rho) if self.mu_squared is None else ("mu_squared", self.mu_squared)
 
     @property
     def profile(self) -> Profile | None:
@@ -241,7 +284,7 @@ class Entry:
     @cached_property
     def prices(self) -> Mapping[str, Price]:
         """What was charged or refused, by the text of every unit of which it was stated: its own first."""
-        words = {key: self.detail[key] for key in ("profile", "epsilon") if key in self.detail}
+        words = {key: self.detail[key] for key in ("profile", *_NUMBERS) if key in self.detail}
         own = {self.account.unit: Price.parse({"rho": str(self.rho)} | words)}
         also = self.detail.get("units", {})
         if not isinstance(also, Mapping) or own.keys() & also.keys():
@@ -285,6 +328,9 @@ class Quote:
             None where nothing bounds it.
         epsilon_spent: Σ ε of the charges so far, where every one of them is pure; None where one is not.
         epsilon_cap: the cap in force, where it is one on ε: then fits ⟺ all charges are pure and Σ ε ≤ cap.
+        mu_squared_spent: μ² of the charges so far, likewise taken together; None where one's is not known.
+        mu_squared_cap: the cap in force, where it is one on μ²: then fits ⟺ μ² with the charge ≤ cap.
+        more: how many charges like it, one after the other beside nothing, fit; None where there is no cap.
     """
 
     account: Account
@@ -296,6 +342,9 @@ class Quote:
     increase: Fraction | None
     epsilon_spent: Fraction | None = None
     epsilon_cap: Fraction | None = None
+    mu_squared_spent: Fraction | None = None
+    mu_squared_cap: Fraction | None = None
+    more: int | None = None
 
 
 @final
@@ -362,8 +411,9 @@ class Ledger:
         """
         asked = _Asked.of(account, loss, also or {}, beside)
         with self._transaction("BEGIN") as chain:
-            own, *others = _quotes(chain, asked)
-        return replace(own, fits=own.fits and all(other.fits for other in others))
+            quotes = _quotes(chain, asked)
+        more = min((q.more for q in quotes if q.more is not None), default=None)
+        return replace(quotes[0], fits=all(q.fits for q in quotes), more=more)
 
     def balance(self, account: Account) -> Quote:
         """The quote of a zero charge; also of an account that is not there, of a name that is."""
@@ -407,7 +457,7 @@ class Ledger:
             raise _error("a charge must be positive, not 0: no release is free, and an unknown cost is infinite")
         words = json.loads(_object(detail))
         if words.keys() & _OWN:
-            raise _error('"profile", "beside", "epsilon" and "units" in a detail are for the ledger to write')
+            raise _error(f"{', '.join(sorted(_OWN))} in a detail are for the ledger to write")
         words |= asked.words()
         with self._transaction("BEGIN IMMEDIATE") as chain:
             quotes = _quotes(chain, asked)
@@ -429,15 +479,17 @@ class Ledger:
         rho: Fraction | None = None,
         *,
         epsilon: Fraction | None = None,
+        mu_squared: Fraction | None = None,
         reason: str = "",
     ) -> Entry:
-        """Put a cap ρ ≥ 0, or one on pure ε ≥ 0, in force. Earlier caps stay in the ledger.
+        """Put a cap ρ ≥ 0, one on pure ε ≥ 0, or one on μ² ≥ 0, in force. Earlier caps stay in the ledger.
 
-        A cap on ρ is rounded up to a multiple of 2⁻⁶⁴, as charges are: what a plan costs, as a cap, admits that plan.
-        One on ε is exact, as sums of ε are.
+        A cap on ρ or μ² is rounded up to a multiple of 2⁻⁶⁴, as charges are: what a plan costs, as a cap, admits that
+        plan. One on ε is exact, as sums of ε are.
 
         It may lie below what is spent: then nothing fits any more. Under a cap on ε only pure charges fit, and nothing
-        more where one that is not pure was charged before.
+        more where one that is not pure was charged before. Under one on μ² all that is charged together is
+        μ-Gaussian-private, whenever it was chosen; nothing fits where the μ² of a charge before is not known.
 
         An account that is not there is opened. What was charged under its name before counts (:meth:`balance`).
 
@@ -445,14 +497,15 @@ class Ledger:
             LedgerError: the cap is none; the account is not there, and its name reads like another, or nothing bounds
                 what was charged under its name before: then no release would ever fit, for whichever unit.
         """
-        if rho is not None and epsilon is not None:
-            raise _error("a cap is one on ρ or one on ε: give one of the two")
-        if epsilon is not None and (not isinstance(epsilon, Fraction) or epsilon < 0):
-            raise _error(f"a cap on ε must be a Fraction of at least 0, not {reprlib.repr(epsilon)}")
-        pure = epsilon is not None
-        cap = _bounded(rho if epsilon is None else epsilon**2 / 2, rounded=not pure)  # type: ignore[arg-type]
-        words = {"reason": reason} if reason else {}
-        words |= {} if epsilon is None else {"epsilon": str(epsilon)}
+        given = {key: x for key, x in (("rho", rho), ("epsilon", epsilon), ("mu_squared", mu_squared)) if x is not None}
+        if len(given) != 1:
+            raise _error("a cap is one on ρ, one on ε or one on μ²: give one of them")
+        ((kind, most),) = given.items()
+        if not isinstance(most, Fraction) or most < 0:
+            raise _error(f"a cap must be a Fraction of at least 0, not {reprlib.repr(most)}")
+        most = _bounded(most, rounded=kind != "epsilon")
+        cap = _bounded(most**2 / 2 if kind == "epsilon" else most / 2 if kind == "mu_squared" else most, rounded=False)
+        words = ({"reason": reason} if reason else {}) | ({} if kind == "rho" else {kind: str(most)})
         with self._transaction("BEGIN IMMEDIATE") as chain:
             _refuse_twin(chain, _named_account(account))
             if account not in _accounts(chain, account) and _quote(chain, _nothing(account), account).spent is None:
@@ -686,9 +739,9 @@ def _recognise(db: sqlite3.Connection, where: str) -> None:
     if db.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
         raise _error(f"{where} is not a ledger but another database: give another path")
     (version,) = db.execute("PRAGMA user_version").fetchone()
-    if version not in _READ:
+    if not _READ[0] <= version <= _READ[1]:
         raise _error(
-            f"{where} has format {version}, this fitnoise reads formats {_READ[0]} to {_READ[-1]}: use the fitnoise "
+            f"{where} has format {version}, this fitnoise reads formats {_READ[0]} to {_READ[1]}: use the fitnoise "
             "that wrote it"
         )
     db.execute("PRAGMA trusted_schema=OFF")  # a schema from elsewhere runs no function with side effects
@@ -783,7 +836,7 @@ def _price(declared: Account, prices: Mapping[str, Price], of: Account) -> Price
         return prices[of.unit]
     known = ((price, _changes(declared, replace(of, unit=unit), of)) for unit, price in prices.items())
     bounds = (price.repeated(times) for price, times in known if times is not None)
-    return min(bounds, key=lambda price: (price.rho, price.epsilon or Fraction(0)), default=None)
+    return min(bounds, key=lambda p: (p.rho, p.epsilon or Fraction(0), p.mu_squared or Fraction(0)), default=None)
 
 
 def _changes(declared: Account, known: Account, of: Account) -> int | None:
@@ -868,6 +921,23 @@ def _together(prices: list[Price | None]) -> Fraction | None:
     return joint(profiles) if joined else sum((price.rho for price in known), Fraction(0))
 
 
+def _together_mu(prices: list[Price | None]) -> Fraction | None:
+    """The same in μ²: the sum, or what their joint cost in ρ is at most; None where one is not known."""
+    known = [(price, mu) for price in prices if price and (mu := price.known_mu_squared) is not None]
+    if len(known) < len(prices):
+        return None
+    total = sum((mu for _, mu in known), Fraction(0))
+    cells = [(p.mu_rate, p.profile) for p, _ in known if p.profile is not None and p.mu_rate is not None]
+    if len(cells) < max(2, len(known)):
+        return total
+    return min(total, ceil_dyadic(max(rate for rate, _ in cells) * joint(profile for _, profile in cells)))
+
+
+def _together_epsilon(prices: list[Price | None]) -> Fraction | None:
+    """Σ ε; None where one is not pure."""
+    return _total([None if price is None else price.epsilon for price in prices])
+
+
 def _quotes(chain: list[Entry], asked: _Asked) -> list[Quote]:
     """What a charge would do to all accounts of its name, its own first.
 
@@ -890,31 +960,51 @@ def _quotes(chain: list[Entry], asked: _Asked) -> list[Quote]:
 
 
 def _quote(chain: list[Entry], asked: _Asked, of: Account) -> Quote:
-    """The arithmetic: spent = Σ groups; cap = the last one; fits ⟺ spent + increase ≤ cap; for one on ε, Σ ε ≤ cap."""
+    """The arithmetic: spent = Σ groups; cap = the last one; fits ⟺ spent + increase ≤ cap, in ρ, ε or μ²."""
     charges = [entry for entry in chain if entry.kind == "charge" and entry.account.source == of.source]
     groups, price = _groups(charges), _price(asked.account, asked.prices, of)
-    costs = [_together([e.price(of) for e in group]) for group in groups]
-    spent = _total(costs)
-    increase = None if price is None else price.rho
-    if asked.beside:
-        united = _holding(groups, asked.account, asked.beside)
-        then = _together([*(e.price(of) for group in united for e in group), price])
-        before = _total([cost for group, cost in zip(groups, costs, strict=True) if group in united])
-        increase = None if then is None or before is None else then - before
-    total = _total([None if (paid := entry.price(of)) is None else paid.epsilon for entry in charges])
-    caps = [entry for entry in chain if entry.kind == "cap" and entry.account == of]
-    said = {"rho": None if price is None else price.rho, "spent": spent, "increase": increase, "epsilon_spent": total}
-    if not caps:
-        return Quote(of, cap=None, remaining=None, fits=True, **said)
-    cap, limit = caps[-1].rho, caps[-1].epsilon
-    if limit is None:
-        fits = spent is not None and increase is not None and spent + increase <= cap
-        left = Fraction(0) if spent is None else max(cap - spent, Fraction(0))
-    else:
-        epsilon = None if price is None else price.epsilon
-        fits = total is not None and epsilon is not None and total + epsilon <= limit
-        left = Fraction(0) if total is None else max(limit - total, Fraction(0)) ** 2 / 2
-    return Quote(of, cap=cap, remaining=left, fits=fits, epsilon_cap=limit, **said)
+    united = _holding(groups, asked.account, asked.beside) if asked.beside else []
+    paid = [([e.price(of) for e in group], group in united) for group in groups]
+
+    def counted(cost: Callable[[list[Price | None]], Fraction | None]) -> tuple[Fraction | None, Fraction | None]:
+        """What is spent, and by how much it would grow."""
+        costs = [(cost(prices), joins) for prices, joins in paid]
+        then = cost([*(p for prices, joins in paid if joins for p in prices), price])
+        return _total([x for x, _ in costs]), _less(then, _total([x for x, joins in costs if joins]))
+
+    ways = {"rho": _together, "epsilon": _together_epsilon, "mu_squared": _together_mu}
+    told = {kind: counted(cost) for kind, cost in ways.items()}
+    quote = Quote(
+        of,
+        rho=None if price is None else price.rho,
+        spent=told["rho"][0],
+        cap=None,
+        remaining=None,
+        fits=True,
+        increase=told["rho"][1],
+        epsilon_spent=told["epsilon"][0],
+        mu_squared_spent=told["mu_squared"][0],
+    )
+    cap = next((entry for entry in reversed(chain) if entry.kind == "cap" and entry.account == of), None)
+    if cap is None:
+        return quote
+    kind, limit = cap.limit
+    (spent, increase), alone = told[kind], ways[kind]([price])
+    left = Fraction(0) if spent is None else max(limit - spent, Fraction(0))
+    return replace(
+        quote,
+        cap=cap.rho,
+        remaining={"rho": left, "epsilon": left**2 / 2, "mu_squared": left / 2}[kind],
+        fits=spent is not None and increase is not None and spent + increase <= limit,
+        epsilon_cap=cap.epsilon,
+        mu_squared_cap=cap.mu_squared,
+        more=int(left / alone) if alone else 0,
+    )
+
+
+def _less(one: Fraction | None, other: Fraction | None) -> Fraction | None:
+    """A difference; None where one of them is."""
+    return None if one is None or other is None else one - other
 
 
 def _total(parts: list[Fraction | None]) -> Fraction | None:
@@ -932,21 +1022,9 @@ def _refusal(quote: Quote, entry: Entry) -> str:
             f"nothing bounds what this release costs {whom}, which has a cap: plan it for that unit and relation; {end}"
         )
     if quote.epsilon_cap is not None:
-        limit = _words(quote.epsilon_cap)
-        if price.epsilon is None:
-            return (
-                f"the cap of {whom} is pure, ε = {limit}, and this release has a δ: plan it with privacy = 'pure', or "
-                f"set a cap on ρ, which is another promise; {end}"
-            )
-        if quote.epsilon_spent is None:
-            return (
-                f"the cap of {whom} is pure, ε = {limit}, but charges before it are not: no ε bounds them all; set "
-                f"a cap on ρ, which is another promise; {end}"
-            )
-        return (
-            f"a cost of ε = {_words(price.epsilon)} does not fit: {_words(quote.epsilon_spent)} of {limit} are spent "
-            f"for {whom}; ask for less accuracy or raise the cap; {end}"
-        )
+        return f"{_refused_epsilon(quote, price, whom)}; {end}"
+    if quote.mu_squared_cap is not None:
+        return f"{_refused_mu(quote, price, whom)}; {end}"
     if quote.spent is None:
         return f"nothing bounds what earlier releases cost {whom}, which has a cap: nothing fits there any more; {end}"
     cost, spent, left, cap = quote.rho, quote.spent, quote.remaining or Fraction(0), quote.cap or Fraction(0)
@@ -957,6 +1035,35 @@ def _refusal(quote: Quote, entry: Entry) -> str:
         f"{whom}, with {_words(spent)} of {_words(cap)} spent: "
         f"it is {_words(spent + quote.increase - cap)} too much (costs are rounded up to multiples of 2⁻⁶⁴); ask for "
         f"less accuracy or raise the cap; {end}"
+    )
+
+
+def _refused_epsilon(quote: Quote, price: Price, whom: str) -> str:
+    limit = _words(quote.epsilon_cap)
+    if price.epsilon is None:
+        return (
+            f"the cap of {whom} is pure, ε = {limit}, and this release has a δ: plan it with privacy = 'pure', or "
+            "set a cap on ρ, which is another promise"
+        )
+    if quote.epsilon_spent is None:
+        return (
+            f"the cap of {whom} is pure, ε = {limit}, but charges before it are not: no ε bounds them all; set "
+            "a cap on ρ, which is another promise"
+        )
+    return (
+        f"a cost of ε = {_words(price.epsilon)} does not fit: {_words(quote.epsilon_spent)} of {limit} are spent "
+        f"for {whom}; ask for less accuracy or raise the cap"
+    )
+
+
+def _refused_mu(quote: Quote, price: Price, whom: str) -> str:
+    limit, mu = _words(quote.mu_squared_cap), price.known_mu_squared
+    if mu is None or quote.mu_squared_spent is None:
+        which = "this release" if mu is None else "a charge before it, by an earlier version,"
+        return f"the cap of {whom} is μ² = {limit}, and μ² of {which} is not known; set a cap on ρ, another promise"
+    return (
+        f"a cost of μ² = {_words(mu)} does not fit: {_words(quote.mu_squared_spent)} of {limit} are spent for {whom}; "
+        "ask for less accuracy or raise the cap"
     )
 
 

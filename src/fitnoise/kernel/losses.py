@@ -3,14 +3,15 @@
 A :class:`Loss` is computed by a design from its integers, added up over the designs of a release, and charged. Two
 kinds of promises are kept apart in it, and each is as strong as it was proven: ρ-zCDP of Gaussian noise, cell by cell
 where neighbours add or remove a record (:mod:`fitnoise.kernel.profiles`), and pure ε. Pure promises imply concentrated
-ones: ε-differential privacy is ε²/2-zCDP (Bun and Steinke 2016, Proposition 1.4), and ρ adds. Of Gaussian noise on a
-fine lattice the curve of continuous noise is known as well (docs/exact_curve.md).
+ones: ε-differential privacy is ε²/2-zCDP (Bun and Steinke 2016, Proposition 1.4), and ρ adds, also over the numbers of
+one pure answer, of which each is less than all of them. Of Gaussian noise on a fine lattice the curve of continuous
+noise is known as well (docs/exact_curve.md).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -32,6 +33,8 @@ _BOUNDLESS = 1e100
 Axes = tuple[tuple[str, int], ...]
 """Attributes by whose joint cells something is told, each with its number of values."""
 
+_Placed = tuple[Axes, tuple[Fraction, ...]]
+
 
 @final
 @dataclass(frozen=True)
@@ -40,72 +43,84 @@ class Loss:
 
     axes: the attributes by whose joint cells the cost is known, no name twice.
     costs: ρ of what is not pure, of a unit of which all records lie in that cell; C order, length Π sizes.
+    implied: ρ of what is pure, likewise by cell: at most Σ ε²/2, and less where an answer is of several numbers.
     pure: ε of every answer that is purely differentially private, in increasing order.
     precision: the largest 1/σ² of the Gaussian noise, all of which is discrete and on integers; 0 where there is none,
         and 1 where nothing is known of it: then nothing but ρ is claimed.
     by_cell: whether a unit with records in several cells pays no more than the dearest of them: so where neighbours add
-        or remove a record. Otherwise `costs` is one number, and says nothing of cells.
+        or remove a record. Otherwise `costs` and `implied` are one number each, and say nothing of cells.
 
     Callers ask its properties and never what kind it is: another representation of the same loss (a privacy-loss curve,
     μ²) can stand beside ρ without any of them changing.
 
     Raises:
         LedgerError: a cost that is no Fraction of at least 0 (a float above all: what is not known exactly is
-            infinite), or numbers that do not fit the axes.
+            infinite), numbers that do not fit the axes, or more ρ than what is pure implies.
 
     **Guarantees**
         * `+` is associative and, but for the order of axes, commutative, while all joint cells are at most
           `PROFILE_CELLS` (beyond, an upper bound is taken); `Loss.nothing()` changes nothing;
-        * (a + b).rho ≤ a.rho + b.rho where neither is pure: cells are added up before the dearest is taken;
-        * pure + pure is pure, and its ε is the sum; beside anything else ε²/2 of each is added to ρ;
+        * (a + b).rho ≤ a.rho + b.rho: cells are added up before the dearest is taken;
+        * pure + pure is pure, and its ε is the sum; its ρ is at most that of each together, and at most half the
+          square of its ε;
         * `profile.largest` is ρ, rounded up, wherever there is a profile.
     """
 
     axes: Axes
     costs: tuple[Fraction, ...]
+    implied: tuple[Fraction, ...]
     pure: tuple[Fraction, ...]
     by_cell: bool
     precision: Fraction
 
     def __post_init__(self) -> None:
-        if not all(isinstance(x, Fraction) and x >= 0 for x in (*self.costs, *self.pure, self.precision)):
+        numbers = (*self.costs, *self.implied, *self.pure, self.precision)
+        if not all(isinstance(x, Fraction) and x >= 0 for x in numbers):
             raise _error("a cost must be a Fraction of at least 0: a cost not known exactly is infinite")
         if len({name for name, _ in self.axes}) != len(self.axes) or (self.axes and not self.by_cell):
             raise _error("a loss names each axis once, and has none where nothing is known of cells")
-        if len(self.costs) != math.prod(n for _, n in self.axes):
+        if not len(self.costs) == len(self.implied) == _cells(self.axes):
             raise _error("a loss has one cost for each joint cell of its axes")
+        if max(self.implied) > sum((e**2 / 2 for e in self.pure), Fraction(0)):
+            raise _error("what is pure implies a rho of at most half the square of its epsilon")
 
     @classmethod
     def nothing(cls) -> Self:
         """What is free."""
-        return cls((), (Fraction(0),), (), by_cell=True, precision=Fraction(0))
+        return cls((), (Fraction(0),), (Fraction(0),), (), by_cell=True, precision=Fraction(0))
 
     @classmethod
     def concentrated(cls, rho: Fraction, precision: Fraction = Fraction(1)) -> Self:
         """ρ-zCDP, and nothing is known of cells. precision: of noise that is discrete Gaussian, the largest 1/σ²."""
-        return cls((), (rho,), (), by_cell=False, precision=precision)
+        return cls((), (rho,), (Fraction(0),), (), by_cell=False, precision=precision)
 
     @classmethod
     def of_cells(cls, axes: Axes, costs: Iterable[Fraction], precision: Fraction = Fraction(1)) -> Self:
         """ρ-zCDP for neighbours that add or remove a record, by the cell it lies in. precision: likewise."""
-        return cls(tuple(axes), tuple(costs), (), by_cell=True, precision=precision)
+        rho = tuple(costs)
+        return cls(tuple(axes), rho, (Fraction(0),) * len(rho), (), by_cell=True, precision=precision)
 
     @classmethod
-    def of_epsilon(cls, epsilon: Fraction, *, by_cell: bool) -> Self:
-        """Pure ε-differential privacy, the same for all records. by_cell: neighbours add or remove one."""
-        return cls((), (Fraction(0),), (epsilon,), by_cell=by_cell, precision=Fraction(0))
+    def of_epsilon(
+        cls, epsilon: Fraction, *, by_cell: bool, axes: Axes = (), implied: Iterable[Fraction] | None = None
+    ) -> Self:
+        """Pure ε-differential privacy. by_cell: neighbours add or remove a record.
+
+        implied: Σ ε_k²/2 over its numbers, by cell of the axes, where that is known; ε²/2 bounds all of them.
+        """
+        whole = epsilon**2 / 2
+        rho = (whole,) if implied is None else tuple(min(x, whole) for x in implied)
+        return cls(axes, (Fraction(0),) * len(rho), rho, (epsilon,), by_cell=by_cell, precision=Fraction(0))
 
     def __add__(self, other: Loss) -> Loss:
         by_cell = self.by_cell and other.by_cell
         axes = _union(self.axes, other.axes) if by_cell else ()
-        costs: tuple[Fraction, ...] = (self.dearest + other.dearest,)
-        if by_cell and (set(axes) in (set(self.axes), set(other.axes)) or _cells(axes) <= PROFILE_CELLS):
-            own, more = _spread(self.axes, self.costs, axes), _spread(other.axes, other.costs, axes)
-            costs = tuple(np.ravel(np.add(own, more, dtype=object)).tolist())
-        else:
+        if not (by_cell and (set(axes) in (set(self.axes), set(other.axes)) or _cells(axes) <= PROFILE_CELLS)):
             axes = ()
+        costs = _added((self.axes, self.costs), (other.axes, other.costs), axes)
+        implied = _added((self.axes, self.implied), (other.axes, other.implied), axes)
         pure, precision = tuple(sorted(self.pure + other.pure)), max(self.precision, other.precision)
-        return Loss(axes, costs, pure, by_cell=by_cell, precision=precision)
+        return Loss(axes, costs, implied, pure, by_cell=by_cell, precision=precision)
 
     @cached_property
     def dearest(self) -> Fraction:
@@ -115,34 +130,44 @@ class Loss:
     @property
     def epsilon(self) -> Fraction | None:
         """ε, exact, where all is pure; None where something is not, or nothing is measured."""
-        return sum(self.pure, Fraction(0)) if self.pure and not self.dearest else None
+        return self._added_epsilon if self.pure and not self.dearest else None
 
-    @property
+    @cached_property
     def rho(self) -> Fraction:
-        """ρ of all, exact; where everything is pure ε²/2 of the sum of ε."""
-        return self.dearest + self._implied if self.epsilon is None else self.epsilon**2 / 2
+        """ρ of all, exact: that of the dearest cell."""
+        return max(self._together)
 
     @property
-    def _implied(self) -> Fraction:
-        """ρ that follows from each ε."""
-        return sum((e**2 / 2 for e in self.pure), Fraction(0))
+    def cost_squared(self) -> Fraction:
+        """What planners minimise, exact: Δ² = 2ρ, and ε² where all is pure."""
+        return 2 * self.rho if self.epsilon is None else self.epsilon**2
+
+    @property
+    def _together(self) -> Iterator[Fraction]:
+        """ρ of all, by cell."""
+        return (c + i for c, i in zip(self.costs, self.implied, strict=True))
+
+    @property
+    def _added_epsilon(self) -> Fraction:
+        return sum(self.pure, Fraction(0))
 
     @cached_property
     def profile(self) -> Profile | None:
         """ρ by cell, rounded up, for the ledger; of more than `PROFILE_CELLS` cells the largest for all.
 
-        None where nothing is known of cells, and where all is pure: the ledger keeps its ε instead.
+        None where nothing is known of cells.
         """
-        if not self.by_cell or self.epsilon is not None:
+        if not self.by_cell:
             return None
         if len(self.costs) > PROFILE_CELLS:
             return Profile.of([], [self.rho])
-        return Profile.of(self.axes, [c + self._implied for c in self.costs])
+        return Profile.of(self.axes, self._together)
 
     def repeated(self, times: int) -> Loss:
         """What so many changes of the unit cost, one after the other: k²ρ, kε (:meth:`Adjacency.changes`), no more."""
         pure = tuple(times * e for e in self.pure)
-        return Loss((), (times**2 * self.dearest,), pure, by_cell=False, precision=Fraction(1))
+        costs, implied = (times**2 * self.dearest,), (times**2 * max(self.implied),)
+        return Loss((), costs, implied, pure, by_cell=False, precision=self.precision)
 
     def named(self, keys: dict[str, str]) -> Loss:
         """The same, its axes under other names: what stands for an attribute's whole definition, in a ledger."""
@@ -151,8 +176,6 @@ class Loss:
     def relative(self, axes: Axes, shares: Sequence[float]) -> Loss:
         """Max over cells of ρ/r, for relative budgets r ≤ 1 of the joint cells of some axes, in C order; or the same.
 
-        What is pure costs its ρ in every cell.
-
         Raises:
             PlanError: something is measured of records whose budget is 0.
         """
@@ -160,9 +183,7 @@ class Loss:
             return self
         union = _union(self.axes, axes)
         shape = [n for _, n in union]
-        pure = self.rho - self.dearest
-        held = np.broadcast_to(_spread(self.axes, self.costs, union), shape)
-        spent = [x + pure for x in held.ravel().tolist()]
+        spent = np.broadcast_to(_spread(self.axes, tuple(self._together), union), shape).ravel().tolist()
         allowed = np.broadcast_to(_spread(axes, tuple(map(Fraction, shares)), union), shape).ravel().tolist()
         if any(cost > 0 and share == 0 for cost, share in zip(spent, allowed, strict=True)):
             raise PlanError("the strategy measures records whose relative budget is 0.")
@@ -182,11 +203,11 @@ class Loss:
             return rounded_up(self.epsilon)
         own = min(privacy.zcdp_epsilon(self.dearest, delta), privacy.lattice_epsilon(self._smoothed, delta))
         joined = min(privacy.zcdp_epsilon(self.rho, delta), privacy.lattice_epsilon(self._smoothed_all, delta))
-        return min(joined, rounded_up(Fraction(own) + sum(self.pure, Fraction(0))))
+        return min(joined, rounded_up(Fraction(own) + self._added_epsilon))
 
     def delta_at(self, epsilon: float) -> float:
         """δ at ε: guaranteed likewise. 0 where all is pure and no dearer."""
-        rest = Fraction(epsilon) - sum(self.pure, Fraction(0))
+        rest = Fraction(epsilon) - self._added_epsilon
         joined = min(privacy.zcdp_delta(self.rho, epsilon), privacy.lattice_delta(self._smoothed_all, epsilon))
         if rest < 0:
             return joined
@@ -202,23 +223,46 @@ class Loss:
         return min(1.0, math.nextafter((1 + self.delta_at(0.0)) / 2, 2.0))
 
     @cached_property
+    def mu_squared(self) -> Fraction | None:
+        """μ² of all, rounded up: the whole is μ-Gaussian-private. None where nothing is known of a lattice.
+
+        Gaussian noise has μ′² (docs/exact_curve.md). What is pure has Σ μ(ε)², and at most π times its ρ, by the
+        numbers of which each has μ² ≤ π/2 ε²: the smaller of both. μ² add, also of what is chosen after seeing what
+        came before.
+        """
+        own = privacy.smoothed_cost(2 * self.dearest, self.precision)
+        if own is None:
+            return None
+        both = zip(self.costs, self.implied, strict=True)
+        by_number = max(self._stretch * c + 2 * privacy.HALF_PI * i for c, i in both)
+        return min(by_number, own + sum((privacy.pure_mu_squared(e) for e in self.pure), Fraction(0)))
+
+    @property
+    def mu_rate(self) -> Fraction:
+        """μ² is at most this times ρ in every cell, where `mu_squared` is known: π where anything is pure."""
+        return 2 * privacy.HALF_PI if self.pure else self._stretch
+
+    @property
+    def _stretch(self) -> Fraction:
+        """μ′² of Gaussian noise for each ρ."""
+        return privacy.smoothed_cost(Fraction(2), self.precision) or Fraction(2)
+
+    @property
     def _smoothed(self) -> float:
         """μ′ of what is not pure, rounded up; beyond all bounds where nothing is known of its lattices."""
-        cost = privacy.smoothed_cost(2 * self.dearest, self.precision)
-        return _BOUNDLESS if cost is None else min(_BOUNDLESS, math.nextafter(privacy.mu(cost), math.inf))
+        return _root_above(privacy.smoothed_cost(2 * self.dearest, self.precision))
 
     @cached_property
     def _smoothed_all(self) -> float:
-        """The same with what every ε implies: an ε-private answer is μ-Gaussian-private, and μ² add."""
-        implied = (privacy.pure_mu(e) for e in self.pure)
-        return min(_BOUNDLESS, math.hypot(self._smoothed, *implied) * (1 + 1e-11)) if self.pure else self._smoothed
+        """The same of all."""
+        return _root_above(self.mu_squared)
 
     @property
     def mu(self) -> float:
         """μ of the continuous Gaussian mechanism imitated on the integers, with what pure answers imply."""
-        if self.epsilon is not None:
-            return privacy.pure_mu(self.epsilon)
-        return math.hypot(privacy.mu(2 * self.dearest), *(privacy.pure_mu(e) for e in self.pure))
+        together = zip(self.costs, self.implied, strict=True)
+        by_number = privacy.mu(2 * max(c + privacy.HALF_PI * i for c, i in together))
+        return min(by_number, math.hypot(privacy.mu(2 * self.dearest), *map(privacy.pure_mu, self.pure)))
 
 
 def _union(own: Axes, other: Axes) -> Axes:
@@ -231,6 +275,18 @@ def _union(own: Axes, other: Axes) -> Axes:
 
 def _cells(axes: Axes) -> int:
     return math.prod(n for _, n in axes)
+
+
+def _added(one: _Placed, other: _Placed, axes: Axes) -> tuple[Fraction, ...]:
+    """The sum of two functions of cells over axes that hold those of both; of their largest values over none."""
+    if not axes:
+        return (max(one[1]) + max(other[1]),)
+    return tuple(np.ravel(np.add(_spread(*one, axes), _spread(*other, axes), dtype=object)).tolist())
+
+
+def _root_above(square: Fraction | None) -> float:
+    """No less than the square root; beyond all bounds for None."""
+    return _BOUNDLESS if square is None else min(_BOUNDLESS, math.nextafter(privacy.mu(square), math.inf))
 
 
 def _spread(own: Axes, costs: Sequence[Fraction], axes: Axes) -> NDArray[Any]:

@@ -82,14 +82,13 @@ def measure(
             "a plan stands beside others only for add-or-remove-one neighbours: what replacing a record costs is no "
             "sum over cells. Nothing was read and nothing was charged."
         )
-    known = [a for a in ledger.accounts() if a.source == order.account.source and a != order.account]
-    also = {a.unit: order.cost(a.protected) for a in known if a.protected is not None}
+    also = order.also(ledger.accounts())
     exact = _counted(order, counter, progress)
     entry = ledger.charge(
         order.account,
         order.charged(),
         order.detail() | {"salt": token_hex(16)},
-        also={unit: loss for unit, loss in also.items() if loss is not None},
+        also=also,
         beside=order.beside,
         at_most=Fraction(0) if order.free else None,
     )

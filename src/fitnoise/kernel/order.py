@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -24,6 +24,7 @@ class Limit:
     """What some or all designs may cost together.
 
     what: "cap" or "budget". rho: at most this, or, where `at` is given, what stays within it whatever the noise.
+    epsilon: where it is one on pure ε, at most this, and nothing else counts: its ρ is what follows from it.
     designs: which of the order's; None for all. axes, shares: relative budgets of the joint cells of some attributes,
     in C order; without any, all cells have the same. at: (ε, δ), kept by a larger ρ where Gaussian noise is fine.
     """
@@ -34,6 +35,7 @@ class Limit:
     axes: Axes = ()
     shares: tuple[float, ...] = ()
     at: tuple[float, float] | None = None
+    epsilon: Fraction | None = None
 
     def counted(self, loss: Loss) -> Loss:
         """What a loss counts, relative to the budgets of cells."""
@@ -41,6 +43,8 @@ class Limit:
 
     def allows(self, loss: Loss) -> bool:
         """Whether a loss is within it."""
+        if self.epsilon is not None:
+            return loss.epsilon is not None and loss.epsilon <= self.epsilon
         counts = self.counted(loss)
         return counts.rho <= self.rho or (self.at is not None and counts.delta_at(self.at[0]) <= self.at[1])
 
@@ -134,6 +138,12 @@ class Order:
         if (told and not of.fixes_size) or len(known) < len(losses):
             return None
         return self._keyed(sum(known, Loss.nothing()))
+
+    def also(self, accounts: Iterable[Account]) -> dict[str, Loss]:
+        """What all of it costs the units of other accounts of its name, by their text, where that is bounded."""
+        others = [a for a in accounts if a.source == self.account.source and a != self.account]
+        costs = {a.unit: self.cost(a.protected) for a in others if a.protected is not None}
+        return {unit: loss for unit, loss in costs.items() if loss is not None}
 
     def _cost(self, i: int, of: Adjacency) -> Loss | None:
         """What a design costs a unit of another kind."""

@@ -109,7 +109,7 @@ class TablePart(Part):
     @property
     def exact_cost(self) -> Fraction:
         """Twice ρ of the tables for one protected unit, exact, from the integers: Δ², or ε² of pure tables."""
-        return 2 * self.loss.rho
+        return self.loss.cost_squared
 
     @property
     def exact_epsilon(self) -> Fraction | None:

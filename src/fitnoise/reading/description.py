@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +18,15 @@ from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
 from fitnoise.request.workloads import AtMost, Table
 
-FORMAT = 3
+FORMAT = 4
 """Version of the release directory."""
 
+WHOLE = 3
+"""The version before, whose ρ of what is pure is half the square of its ε, and not of its numbers one by one; μ², as a
+ledger adds it up, is not stated."""
+
 UNNAMED = 2
-"""The version before, which names no entry of a ledger, and whose ε at δ is that of ρ-zCDP; still that of a release
+"""The one before that, which names no entry of a ledger, and whose ε at δ is that of ρ-zCDP; still that of a release
 whose entry is not known."""
 
 
@@ -60,9 +65,9 @@ class EntryReference:
             ReleaseError: it is of no known format, or names an entry in no known way.
         """
         number = stated.get("fitnoise_release") if isinstance(stated, dict) else None
-        if type(number) is not int or number not in (UNNAMED, FORMAT):
+        if type(number) is not int or not UNNAMED <= number <= FORMAT:
             raise ReleaseError(
-                f"release.json is of no format that this fitnoise reads ({UNNAMED} or {FORMAT}): it is damaged, or was "
+                f"release.json is of no format that this fitnoise reads ({UNNAMED} to {FORMAT}): it is damaged, or was "
                 "written by another version."
             )
         if number == UNNAMED:
@@ -73,21 +78,25 @@ class EntryReference:
         return cls(**named)
 
 
-def describe(plan: Plan, written: Sequence[str], entry: EntryReference | None = None) -> dict[str, Any]:
+def describe(
+    plan: Plan, written: Sequence[str], entry: EntryReference | None = None, version: int = FORMAT
+) -> dict[str, Any]:
     """What release.json says: made from the plan, the names of the tables that have files, and the ledger's entry."""
     publication = plan.publication
-    unit = publication.unit
+    unit, version = publication.unit, UNNAMED if entry is None else version
+    rho, mu = (plan.exact_rho, plan.mu) if version > WHOLE else whole(plan.loss)
     every = len(written) == sum(len(p.workload.tables) for p in publication.groups)
     return {
-        "fitnoise_release": UNNAMED if entry is None else FORMAT,
+        "fitnoise_release": version,
         "title": publication.title,
         "plan": plan.hash,
         **_said(plan, [p.mechanism.describe(p) for p in plan.groups], "mechanism"),
         "charge": {
-            "rho": str(plan.exact_rho),
-            **({} if entry is None else {"rho_decimal": plan.rho}),
+            "rho": str(rho),
+            **({} if entry is None else {"rho_decimal": rounded_up(rho)}),
             **({} if plan.exact_epsilon is None else {"pure_epsilon": str(plan.exact_epsilon)}),
-            "mu": plan.mu,
+            "mu": mu,
+            **({} if version <= WHOLE else {"mu_squared": str(plan.loss.mu_squared)}),
             "delta": publication.delta,
             **({"epsilon": plan.epsilon()} if entry is not None else _before(plan.loss, publication.delta)),
             "source": publication.source.name,
@@ -117,6 +126,15 @@ def describe(plan: Plan, written: Sequence[str], entry: EntryReference | None = 
     }
 
 
+def whole(loss: Loss) -> tuple[Fraction, float]:
+    """ρ and μ as versions before said them, where all is pure: by the sum of ε, and not number by number."""
+    epsilon = loss.epsilon
+    if epsilon is not None:
+        return epsilon**2 / 2, privacy.pure_mu(epsilon)
+    implied = sum((e**2 / 2 for e in loss.pure), Fraction(0))
+    return loss.dearest + implied, math.hypot(privacy.mu(2 * loss.dearest), *map(privacy.pure_mu, loss.pure))
+
+
 def _before(loss: Loss, delta: float) -> dict[str, float]:
     """ε at δ as the format before says it: by the conversion of ρ-zCDP, and *nominal*, as of continuous noise."""
 
@@ -124,10 +142,10 @@ def _before(loss: Loss, delta: float) -> dict[str, float]:
         summed = rounded_up(Fraction(apart) + sum(loss.pure, Fraction(0)))
         return min(joined, summed) if loss.dearest else summed
 
-    own = privacy.gaussian_epsilon(privacy.mu(2 * loss.dearest), delta)
+    (rho, mu), own = whole(loss), privacy.gaussian_epsilon(privacy.mu(2 * loss.dearest), delta)
     return {
-        "epsilon": least(privacy.zcdp_epsilon(loss.rho, delta), privacy.zcdp_epsilon(loss.dearest, delta)),
-        "epsilon_nominal": least(privacy.gaussian_epsilon(loss.mu, delta), own),
+        "epsilon": least(privacy.zcdp_epsilon(rho, delta), privacy.zcdp_epsilon(loss.dearest, delta)),
+        "epsilon_nominal": least(privacy.gaussian_epsilon(mu, delta), own),
     }
 
 

@@ -24,12 +24,13 @@ import pandas as pd
 
 from fitnoise.errors import FitnoiseError, ReleaseError
 from fitnoise.kernel.domain import RESERVED
+from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.profiles import BITS, steps_above
 from fitnoise.kernel.units import Account
 from fitnoise.mechanisms.documents import ROUNDING, disagreements, parse
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.description import EntryReference, describe
+from fitnoise.reading.description import FORMAT, EntryReference, describe, whole
 from fitnoise.reading.files import (
     DESCRIPTION,
     csv_text,
@@ -257,7 +258,8 @@ def _told_targets(part: TablePart) -> str:
 
 def _check_price(plan: Plan) -> str | None:
     for limit, loss in plan.order.against_limits():
-        spent = limit.counted(loss).rho
+        counted = limit.counted(loss)
+        spent = counted.rho if limit.epsilon is None else (counted.epsilon or Fraction(0)) ** 2 / 2
         if not limit.allows(loss):
             return f"rho = {float(spent):.9g} exceeds the {limit.what} {float(limit.rho):.9g}"
         if limit.what == "budget" and spent < limit.rho * (1 - Fraction(1, 10**6)):
@@ -373,7 +375,8 @@ def _written(plan: Plan, folder: Path) -> tuple[str, ...]:
 def check_description(plan: Plan, text: str, document: str, written: Sequence[str]) -> str | None:
     """What is wrong with the text of a release.json, for the text of its plan and the tables that have files."""
     stated = parse(document)
-    implied = {**describe(plan, written, EntryReference.parse(stated)), "plan": _sha256(text)}
+    named, version = EntryReference.parse(stated), stated.get("fitnoise_release", FORMAT)
+    implied = {**describe(plan, written, named, version), "plan": _sha256(text)}
     if isinstance(stated, dict) and isinstance(stated.get("versions"), dict):
         implied["versions"] = _versions(stated["versions"], implied["versions"])
     other = disagreements(stated, implied)
@@ -410,19 +413,20 @@ def _other_charge(plan: Plan, entry: Entry) -> str | None:
         return f"{which} is the charge of another plan"
     if entry.account != plan.order.account:
         return f"{which} was charged to {entry.account.source!r} ({entry.account.unit})"
-    if entry.epsilon != plan.exact_epsilon or entry.rho != _rounded(plan.exact_rho):
+    if entry.epsilon != plan.exact_epsilon or not _costs(entry.rho, plan.loss, entry.detail):
         return f"{which} charged rho = {float(entry.rho):.9g}, and the plan costs {plan.rho:.9g}"
     for unit, said in entry.detail.get("units", {}).items():
         protected = Account(entry.account.source, unit).protected
         cost = None if protected is None else plan.order.cost(protected)
-        if cost is None or Fraction(said["rho"]) != _rounded(cost.rho):
+        if cost is None or not _costs(Fraction(said["rho"]), cost, said):
             return f"{which} charged rho = {said['rho']} for {unit!r}, and the plan costs it something else"
     return None
 
 
-def _rounded(rho: Fraction) -> Fraction:
-    """ρ as a ledger charges it: rounded up to a multiple of 2⁻⁶⁴."""
-    return Fraction(steps_above(rho), 2**BITS)
+def _costs(rho: Fraction, loss: Loss, words: Mapping[str, Any]) -> bool:
+    """Whether a loss is charged so by a ledger, rounded up to a multiple of 2⁻⁶⁴; or was, before it stated μ²."""
+    exact = loss.rho if "mu_squared" in words or loss.mu_squared is None else whole(loss)[0]
+    return rho == Fraction(steps_above(exact), 2**BITS)
 
 
 def _versions(stated: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, str]:

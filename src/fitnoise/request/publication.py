@@ -99,7 +99,7 @@ class Budget:
     ) -> Limit:
         """As the kernel holds designs against it (:class:`Limit`)."""
         at = None if self.epsilon is None or self.delta is None else (float(self.epsilon), self.delta)
-        return Limit(what, self.as_rho(), designs, axes, shares, at)
+        return Limit(what, self.as_rho(), designs, axes, shares, at, self.pure)
 
 
 class Goal(StrEnum):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
+from fitnoise.kernel import privacy
 from fitnoise.kernel.ledger import Entry, Quote
+from fitnoise.kernel.losses import Loss
 from fitnoise.reporting import Column, Kind, Plain, Report, Section, Table, Value
 
 
@@ -55,6 +58,10 @@ def balance_section(name: str, balance: Quote, place: tuple[str | int, ...] = ("
     if limit is not None:
         told = "epsilon {pure_spent} spent of {pure_cap}, pure, {pure_left} left"
         told = told if spent is not None else told.replace("epsilon {pure_spent}", "more than any epsilon")
+    mu, most = balance.mu_squared_spent, balance.mu_squared_cap
+    if most is not None:
+        told = "{spoken_mu} spent of mu = {mu_cap} (squares add), {remaining} left as rho"
+        told = told.replace("{spoken_mu}", "more than any mu" if mu is None else "mu = {mu_spent}")
     pure_left = 0.0 if spent is None or limit is None else max(float(limit - spent), 0.0)
     values = (
         Value("source", balance.account.source),
@@ -65,11 +72,56 @@ def balance_section(name: str, balance: Quote, place: tuple[str | int, ...] = ("
         Value("remaining", None if unspent is None else float(unspent), Kind.COST),
         Value("epsilon_spent", None if spent is None else str(spent)),
         Value("epsilon_cap", None if limit is None else str(limit)),
+        Value("mu_squared_spent", None if mu is None else str(mu)),
+        Value("mu_squared_cap", None if most is None else str(most)),
+        Value("mu_spent", None if mu is None else privacy.mu(mu), Kind.COST, spoken=True),
+        Value("mu_cap", None if most is None else privacy.mu(most), Kind.COST, spoken=True),
         Value("pure_spent", None if spent is None else float(spent), Kind.COST, spoken=True),
         Value("pure_cap", None if limit is None else float(limit), Kind.COST, spoken=True),
         Value("pure_left", pure_left, Kind.COST, spoken=True),
     )
     return Section(name, (f"{{source}} ({{privacy_unit}}): {told}",), values, place=place)
+
+
+def more_section(quote: Quote, loss: Loss, delta: float) -> Section:
+    """How many releases of a plan fit under the cap in force, and under a cap of another kind that promises the same.
+
+    loss: what one costs. delta: at which the caps promise the same ε.
+    """
+    if quote.more is None:
+        none = Value("more", None)
+        return Section("plan", ("no cap is set: any number of releases of this plan fits",), (none,), place=("plan",))
+    told = ["{more} more releases of this plan fit" if quote.more != 1 else "one more release of this plan fits"]
+    values = [Value("more", quote.more, Kind.COUNT)]
+    other = _instead(quote, loss, delta)
+    if other is not None:
+        kind, (promised, size, more) = "rho" if quote.mu_squared_cap is not None else "mu", other
+        told.append(f"a cap of {kind} = {{instead}} promises the same epsilon = {{promised}} at delta = {{delta}}")
+        told.append("and leaves room for {more_instead} more")
+        values += [
+            Value("promised", promised, Kind.COMPARED),
+            Value("delta", delta, Kind.NUMBER),
+            Value(f"{kind}_instead", size),
+            Value("instead", size, Kind.COST, spoken=True),
+            Value("more_instead", more, Kind.COUNT),
+        ]
+    return Section("plan", tuple(told), tuple(values), place=("plan",))
+
+
+def _instead(quote: Quote, loss: Loss, delta: float) -> tuple[float, float, int] | None:
+    """ε at δ that a cap on ρ, or μ, promises, as much of the other, and how many releases that leaves room for."""
+    spent, mu_spent, mu_squared = quote.spent, quote.mu_squared_spent, loss.mu_squared
+    if quote.epsilon_cap is not None or quote.cap is None or None in (spent, mu_spent, mu_squared):
+        return None
+    if quote.mu_squared_cap is None:
+        promised = privacy.zcdp_epsilon(quote.cap, delta)
+        size = privacy.lattice_mu(promised, delta)
+        left, each = Fraction(size) ** 2 - (mu_spent or 0), mu_squared
+    else:
+        promised = privacy.lattice_epsilon(privacy.mu(quote.mu_squared_cap), delta)
+        size = privacy.zcdp_rho(promised, delta)
+        left, each = Fraction(size) - (spent or 0), loss.rho
+    return promised, size, max(0, int(left / each)) if each else 0
 
 
 def _row(entry: Entry) -> dict[str, Plain]:

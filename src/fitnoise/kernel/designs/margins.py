@@ -6,8 +6,9 @@ For some sets b of exchangeable attributes, the margin over b and the structured
 
 so one record in structured cell o moves the answers by Σ_b ‖(A_b)_{·,o}‖₁ in ℓ1, whatever its exchangeable values, and
 the release is ε-differentially private with ε the largest such sum over t: a rational number computed here, from these
-integers and the dyadic t alone. Nothing an optimiser says enters. (Li, Hay, Rastogi, Miklau, McGregor, PODS 2010,
-Propositions 2.4 and 4.2, with integers for real numbers and exact noise for continuous.)
+integers and the dyadic t alone. Its ρ is half the largest sum of squares over t². Nothing an optimiser says enters.
+(Li, Hay, Rastogi, Miklau, McGregor, PODS 2010, Propositions 2.4 and 4.2, with integers for real numbers and exact noise
+for continuous.)
 """
 
 from __future__ import annotations
@@ -70,6 +71,11 @@ class MeasuredMargin:
         """‖(A_b)_{·,o}‖₁ of every structured cell, exact, (n_o,)."""
         return np.asarray(np.abs(self.rows).astype(object).sum(axis=0))
 
+    @cached_property
+    def column_squares(self) -> Exact:
+        """‖(A_b)_{·,o}‖₂² of every structured cell, exact, (n_o,)."""
+        return np.asarray((self.rows.astype(object) ** 2).sum(axis=0))
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -123,6 +129,11 @@ class PureStrategy(Design):
         """Σ_b ‖(A_b)_{·,o}‖₁ of every structured cell, exact, (n_o,)."""
         return np.asarray(sum(m.column_sums for m in self.asked), dtype=object)
 
+    @cached_property
+    def _squares(self) -> Exact:
+        """Σ_b ‖(A_b)_{·,o}‖₂² of every structured cell, exact, (n_o,)."""
+        return np.asarray(sum(m.column_squares for m in self.asked), dtype=object)
+
     @property
     def rate(self) -> Fraction:
         """1/t, exact."""
@@ -149,6 +160,23 @@ class PureStrategy(Design):
             else:
                 distance = distance + _distances(m.rows)
         return int((distance + apart[:, None] + apart[None, :]).max())
+
+    def step_squared(self, neighbours: Neighbours) -> int:
+        """No less than the largest squared ℓ2 distance of the exact answers for data that differ in one record.
+
+        Add or remove one: max_o Σ_b ‖A_b,o‖₂². Replace one, o by o': where the exchangeable values agree on all of b,
+        ‖A_b,o − A_b,o'‖₂², elsewhere ‖A_b,o‖₂² + ‖A_b,o'‖₂²; of both the larger, margin by margin. Exact where no
+        product of two columns is negative: then the second is never the smaller one.
+        """
+        if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
+            return int(self._squares.max())
+        total = np.zeros((self.cells, self.cells), dtype=object)
+        for m in self.asked:
+            gram = _gram(m.rows)
+            own = gram.diagonal()
+            apart = any(self.sizes[a] > 1 for a in m.attributes)
+            total = total + own[:, None] + own[None, :] - 2 * (np.minimum(gram, 0) if apart else gram)
+        return int(total.max())
 
     def unit_epsilon(self, of: Adjacency) -> Fraction:
         """ε for one protected unit of up to g records, exact.
@@ -196,8 +224,19 @@ class PureStrategy(Design):
         return named(self.over, np.array([margin.attributes], dtype=np.intp), part.inner)
 
     def loss(self, of: Adjacency) -> Loss:
-        """Pure ε."""
-        return Loss.of_epsilon(self.unit_epsilon(of), by_cell=of.by_cell)
+        """Pure ε, and the ρ that follows number by number: Σ_k (s_k/t)²/2 where number k moves by s_k.
+
+        Number k on its own is |s_k|/t-differentially private, hence (s_k/t)²/2-zCDP, and independent draws add. By cell
+        where neighbours add or remove a record: of a unit of up to g records ‖s‖₂ ≤ g max_o ‖A_·,o‖₂.
+        """
+        epsilon, factor = self.unit_epsilon(of), of.unit.cost_factor() * self.rate**2 / 2
+        if of.by_cell:
+            squares = self._squares.tolist()
+            return Loss.of_epsilon(
+                epsilon, by_cell=True, axes=self.over.structured, implied=[x * factor for x in squares]
+            )
+        square = max(self.step_squared(step) for step in of.steps)
+        return Loss.of_epsilon(epsilon, by_cell=False, implied=[square * factor])
 
     def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
         """By measured margin, in C order of (attributes…, rows)."""
@@ -229,6 +268,17 @@ class PureStrategy(Design):
         del of
         names = self.over.names
         return {"margins": [{"of": [names[a] for a in m.attributes], "queries": len(m.rows)} for m in self.asked]}
+
+
+def _gram(rows: NDArray[np.int64]) -> Exact:
+    """Products of all pairs of columns, exact, (n_o, n_o)."""
+    n = rows.shape[1]
+    out = np.zeros((n, n), dtype=object)
+    for row in rows:
+        held = np.flatnonzero(row)
+        some = row[held].astype(object)
+        out[np.ix_(held, held)] += np.multiply.outer(some, some)
+    return out
 
 
 def _distances(rows: NDArray[np.int64]) -> Exact:
