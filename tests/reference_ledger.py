@@ -204,7 +204,15 @@ class Reference:
 
     def accounts(self, account):
         """Those of a name, in order of appearance."""
-        return [a for a in dict.fromkeys(line["account"] for line in self.lines) if a.source == account.source]
+        return [a for a in self.all_accounts() if a.source == account.source]
+
+    def all_accounts(self):
+        """Those of lines, and of the other units that charges state, in order of appearance."""
+        out = {}
+        for line in self.lines:
+            own, units = line["account"], {} if line["kind"] == "refusal" else line["detail"].get("units", {})
+            out |= dict.fromkeys([own, *(type(own)(own.source, unit) for unit in sorted(units))])
+        return list(out)
 
     def own(self, account):
         """The charges to an account."""

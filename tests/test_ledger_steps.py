@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
@@ -212,7 +212,7 @@ class Steps(RuleBasedStateMachine):
         assert [p for p, c in zip(priced, self.reference.charges, strict=True) if c.account != ALONE] == [
             x for x, c in zip(told, self.reference.charges, strict=True) if c.account != ALONE
         ]
-        assert other.accounts() == list(dict.fromkeys(line["account"] for line in lines))
+        assert other.accounts() == self.reference.all_accounts()
         assert other.head() == self.heads[-1]
         assert other.verify(expected_head=self.heads[len(lines) // 2]) == len(lines)
         account = ACCOUNTS[len(lines) % 3 != 0]
@@ -301,7 +301,7 @@ class Steps(RuleBasedStateMachine):
 @pytest.mark.no_cover
 def test_a_ledger_says_what_its_reference_says():
     Steps.seen.clear()
-    bounds = settings(max_examples=120, stateful_step_count=12, derandomize=True)
+    bounds = settings(phases=[Phase.generate], max_examples=120, stateful_step_count=12, derandomize=True)
     run_state_machine_as_test(Steps, settings=bounds)
     # the steps do lead somewhere: always to the first, and to most of the others, which are seldom
     assert Steps.seen >= {

@@ -516,8 +516,9 @@ class Ledger:
             return self._append(chain, "cap", account, cap, words)
 
     def accounts(self) -> list[Account]:
-        """Every account named so far, in order of appearance."""
-        return list(dict.fromkeys(entry.account for entry in self.entries()))
+        """Every account so far, in order of appearance: of entries, and of other units that charges state."""
+        with self._transaction("BEGIN") as chain:
+            return _all_accounts(chain)
 
     def entries(self, account: Account | None = None) -> list[Entry]:
         """Every entry, or every entry of one account, oldest first."""
@@ -849,7 +850,14 @@ def _changes(declared: Account, known: Account, of: Account) -> int | None:
 
 def _accounts(chain: list[Entry], account: Account) -> list[Account]:
     """The accounts of a name that are there, in order of appearance."""
-    return list(dict.fromkeys(entry.account for entry in chain if entry.account.source == account.source))
+    return [a for a in _all_accounts(chain) if a.source == account.source]
+
+
+def _all_accounts(chain: list[Entry]) -> list[Account]:
+    """Every account, in order of appearance: those of entries, and of the other units that charges state."""
+    stated = ((e.account.unit, *(() if e.kind == "refusal" else e.detail.get("units", {}))) for e in chain)
+    pairs = zip(chain, stated, strict=True)
+    return list(dict.fromkeys(Account(entry.account.source, unit) for entry, units in pairs for unit in units))
 
 
 def _named(chain: list[Entry], account: Account, beside: tuple[str, ...]) -> None:
@@ -946,7 +954,8 @@ def _quotes(chain: list[Entry], asked: _Asked) -> list[Quote]:
             beside those it names.
     """
     own = asked.account
-    _refuse_twin(chain, own)
+    for unit in asked.prices:
+        _refuse_twin(chain, Account(own.source, unit))
     _named(chain, own, asked.beside)
     known = _accounts(chain, own)
     capped = next((e for e in chain if e.kind == "cap" and e.account in known), None)

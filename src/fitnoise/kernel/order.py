@@ -76,7 +76,7 @@ class Order:
     plan: the hash by which later orders can name this one. mechanism: what it is called in a ledger.
     limits: what it may cost. sizes: how many records there may be.
     beside: hashes of plans measured on the very same records, with which it is composed. free: whether it must not
-    raise what is spent there.
+    raise what is spent there. units: further ones that are charged, each on an account of its own.
 
     Raises:
         PlanError: no design, or one for another domain.
@@ -92,6 +92,7 @@ class Order:
     sizes: tuple[Size, ...] = ()
     beside: tuple[str, ...] = ()
     free: bool = False
+    units: tuple[PrivacyUnit, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.designs:
@@ -140,8 +141,20 @@ class Order:
         return self._keyed(sum(known, Loss.nothing()))
 
     def also(self, accounts: Iterable[Account]) -> dict[str, Loss]:
-        """What all of it costs the units of other accounts of its name, by their text, where that is bounded."""
-        others = [a for a in accounts if a.source == self.account.source and a != self.account]
+        """What all of it costs the units of other accounts of its name, by their text, where that is bounded.
+
+        Raises:
+            PlanError: nothing bounds what it costs a further unit of its own.
+        """
+        for unit in self.units:
+            if self.cost(unit) is None:
+                raise PlanError(
+                    f"nothing bounds what the plan costs {unit.describe()!r}: it tells the number of records, which is "
+                    "public only where no record comes or goes. Leave that unit out, or give it the relation of the "
+                    "protected one. Nothing was read and nothing was charged."
+                )
+        named = [*accounts, *(account(self.source, unit) for unit in self.units)]
+        others = [a for a in dict.fromkeys(named) if a.source == self.account.source and a != self.account]
         costs = {a.unit: self.cost(a.protected) for a in others if a.protected is not None}
         return {unit: loss for unit, loss in costs.items() if loss is not None}
 

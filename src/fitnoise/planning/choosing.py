@@ -48,6 +48,7 @@ def plan(
     cell_budgets: CellBudgets | None = None,
     finite: Sequence[FiniteQuery] = (),
     small: SmallDatabase | None = None,
+    other_units: Sequence[PrivacyUnit] = (),
     refine: bool = False,
     start: Plan | None = None,
     device: str | None = None,
@@ -75,6 +76,7 @@ def plan(
         finite: questions with finitely many answers, to be released beside the tables, each for its own ε.
         small: what is known of a small database: plan the projection mechanism, whose answers are biased. Needs a
             budget.
+        other_units: further units, each told what it pays and charged on an account of its own.
         refine: as :func:`fit_for_use.plan`; Gaussian noise only.
         start: a plan for tables like these, whose weights to start from. Changes the time taken, not the result.
         device: where dense matrices live: None for NumPy, otherwise a PyTorch device such as "cuda".
@@ -113,6 +115,7 @@ def plan(
         cell_budgets=cell_budgets,
         finite=tuple(finite) or None,
         small=small,
+        other_units=tuple(other_units) or None,
     )
     if publication.privacy is Privacy.AUTO and publication.groups:
         if refine or gap is not None:

@@ -20,6 +20,7 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.questions import Mechanism
 from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.order import Order
+from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms._base import Estimation, Part
 from fitnoise.mechanisms.documents import disagreements, parse
 from fitnoise.mechanisms.finite.part import AnswerPart
@@ -69,6 +70,8 @@ class Plan:
         if any(p.mechanism is not mechanism_for(p.publication).mechanism for p in self.groups):
             raise PlanError("tables of a plan are answered by another mechanism than they ask for.")
         refuse_boundless(2 * self.loss.rho)
+        if self.publication.other_units:
+            self.order.also(())  # raises where nothing bounds what one of them pays
 
     def __repr__(self) -> str:
         tables = sum(len(p.workload.tables) for p in self.publication.groups)
@@ -181,12 +184,24 @@ class Plan:
             sizes=tuple(size for p in self.parts for size in p.sizes),
             beside=asked.beside,
             free=asked.free,
+            units=asked.other_units,
         )
 
     @cached_property
     def loss(self) -> Loss:
         """What all that is released costs one protected unit, exact: what the ledger will be charged."""
         return sum((p.design.loss(self.publication.adjacency) for p in self.parts), Loss.nothing())
+
+    @cached_property
+    def other_losses(self) -> tuple[tuple[PrivacyUnit, Loss], ...]:
+        """What all that is released costs each of the publication's other units, exact.
+
+        Raises:
+            PlanError: nothing bounds it for one of them.
+        """
+        order = self.order
+        order.also(())
+        return tuple((u, loss) for u in order.units if (loss := order.cost(u)) is not None)
 
     @property
     def exact_cost(self) -> Fraction:

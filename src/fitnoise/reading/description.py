@@ -13,6 +13,7 @@ from typing import Any, Self, final
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel import privacy
 from fitnoise.kernel.losses import Loss, rounded_up
+from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.summaries import FiniteSummary
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
@@ -94,7 +95,7 @@ def describe(
         "charge": {
             "rho": str(rho),
             **({} if entry is None else {"rho_decimal": rounded_up(rho)}),
-            **({} if plan.exact_epsilon is None else {"pure_epsilon": str(plan.exact_epsilon)}),
+            **_pure(plan.loss),
             "mu": mu,
             **({} if version <= WHOLE else {"mu_squared": str(plan.loss.mu_squared)}),
             "delta": publication.delta,
@@ -102,6 +103,7 @@ def describe(
             "source": publication.source.name,
             **({} if publication.source.account is None else {"account": publication.source.account}),
             "privacy_unit": unit.describe(),
+            **({} if not plan.other_losses else {"other_units": [_other(plan, *x) for x in plan.other_losses]}),
         },
         **({} if entry is None else {"ledger": entry.document()}),
         "tables": [
@@ -124,6 +126,17 @@ def describe(
         "spec": Spec.of(publication).document(),
         "versions": {name: metadata.version(name) for name in ("fitnoise", "numpy", "duckdb")},
     }
+
+
+def _other(plan: Plan, unit: PrivacyUnit, loss: Loss) -> dict[str, Any]:
+    """What the release costs another unit."""
+    at = loss.epsilon_at(plan.publication.delta)
+    return {"privacy_unit": unit.describe(), "rho": str(loss.rho), **_pure(loss), "mu": loss.mu, "epsilon": at}
+
+
+def _pure(loss: Loss) -> dict[str, str]:
+    """ε, where all is pure."""
+    return {} if loss.epsilon is None else {"pure_epsilon": str(loss.epsilon)}
 
 
 def whole(loss: Loss) -> tuple[Fraction, float]:

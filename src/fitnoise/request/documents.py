@@ -14,11 +14,11 @@ import contextlib
 import re
 import reprlib
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import tomli_w
@@ -297,6 +297,24 @@ class CellBudgetsSpec(Part):
         return CellBudgets((name,), tuple(self.values.get(v, rest) for v in labels))
 
 
+class UnitSpec(Part):
+    """A further unit that the release is priced for, with an account of its own."""
+
+    unit: str = Field(description="what one is called")
+    persons: int | None = Field(None, description="at most so many of the protected units, each with its most records")
+    max_records: int | None = Field(None, description="instead of persons: at most so many records belong to one")
+    neighbours: Neighbours | None = Field(None, strict=False, description="default: as for the protected unit")
+
+    def build(self, first: PrivacyUnit) -> PrivacyUnit:
+        """The unit, beside the one that is protected."""
+        if (self.persons is None) == (self.max_records is None):
+            raise SpecError("a further unit has at most so many `persons`, or at most `max_records`; give one of them")
+        if self.persons is not None and self.persons < 1:
+            raise SpecError(f"persons is a whole number of at least 1; got {self.persons}")
+        records = self.max_records if self.persons is None else self.persons * first.max_records
+        return PrivacyUnit(self.unit, records or 0, first.neighbours if self.neighbours is None else self.neighbours)
+
+
 class PrivacySpec(Part):
     """Who is protected, and what is promised. `privacy = "pure"` is short for a table with that definition alone."""
 
@@ -315,6 +333,9 @@ class PrivacySpec(Part):
         [], description="SHA-256 of plans measured on the very same records, with which the ledger composes this one"
     )
     free: bool = Field(False, description="refuse the release if it would raise what is spent; needs beside")
+    also: list[UnitSpec] = Field(
+        [], description="further units, such as a household of persons: each is told its price, and charged on its own"
+    )
 
 
 class AccuracySpec(Part):
@@ -559,6 +580,7 @@ class Spec(Part):
                 attributes[name] = attribute.build(place)
         with wrong.at("privacy"):
             unit = PrivacyUnit(p.unit, p.max_records, p.neighbours)
+        units = wrong.each(p.also, "privacy.also", lambda other: other.build(unit))
         with wrong.at("data"):
             source = DataSource(d.source, d.table, d.outside_domain, d.max_records, d.account)
         with wrong.at("projection"):
@@ -577,18 +599,20 @@ class Spec(Part):
             wrong.refuse()
         with _place("domain"):
             domain = Domain(attributes)
-        tables: list[Table | Family] = []
-        for i, t in enumerate(self.tables):
-            with wrong.at(f"tables[{i}]"):
-                made = t.build(domain)
-                made.check(domain)
-                tables.append(made)
-        finite: list[FiniteQuery] = []
-        for i, f in enumerate(self.finite):
-            with wrong.at(f"finite[{i}]"):
-                asked = f.build(domain)
-                asked.graph(domain, Adjacency(unit, drops=source.drops))
-                finite.append(asked)
+
+        def asked_for(wanted: TableSpec) -> Table | Family:
+            built = wanted.build(domain)
+            built.check(domain)
+            return built
+
+        tables = wrong.each(self.tables, "tables", asked_for)
+
+        def question(asked: FiniteSpec) -> FiniteQuery:
+            built = asked.build(domain)
+            built.graph(domain, Adjacency(unit, drops=source.drops))
+            return built
+
+        finite = wrong.each(self.finite, "finite", question)
         with wrong.at("privacy.cell_budgets"):
             cells = None if p.cell_budgets is None else p.cell_budgets.build(domain)
         wrong.refuse()
@@ -611,6 +635,7 @@ class Spec(Part):
                 privacy=p.definition,
                 finite=tuple(finite),
                 small=small,
+                other_units=tuple(units),
             )
         also = []
         for i, group in enumerate(self.also):
@@ -642,6 +667,11 @@ class Spec(Part):
                 "beside": list(publication.beside),
                 "free": publication.free,
                 "definition": publication.privacy,
+                "also": [
+                    {"unit": x.name, "max_records": x.max_records}
+                    | ({} if x.neighbours is u.neighbours else {"neighbours": x.neighbours})
+                    for x in publication.other_units
+                ],
             },
             "accuracy": {"confidence": w.confidence, "gap": publication.gap},
             "objective": {"goal": o.goal, "weights": o.weights, "trade": None if o.trade is None else float(o.trade)},
@@ -653,6 +683,11 @@ class Spec(Part):
             "also": [also_document(p, w.confidence) for p in publication.also],
         }
         return cls.parse(document)
+
+
+_P = TypeVar("_P")
+
+_Built = TypeVar("_Built")
 
 
 class _Mistakes:
@@ -668,6 +703,14 @@ class _Mistakes:
             yield
         except FitnoiseError as error:
             self.told.append(_placed(where, error))
+
+    def each(self, parts: Iterable[_P], where: str, build: Callable[[_P], _Built]) -> list[_Built]:
+        """What each part of a list says; of those that say nothing, what is wrong is remembered."""
+        built = []
+        for i, part in enumerate(parts):
+            with self.at(f"{where}[{i}]"):
+                built.append(build(part))
+        return built
 
     def refuse(self) -> None:
         """Raise SpecError if there was one."""

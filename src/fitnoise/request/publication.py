@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import SpecError
 from fitnoise.kernel import privacy
-from fitnoise.kernel.checks import is_plain, is_real
+from fitnoise.kernel.checks import is_plain, is_real, look_alike
 from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.losses import Axes
@@ -298,6 +298,8 @@ class Publication:
         nearer where there are few records. Needs a budget.
     also: further tables of the same records, each with a mechanism, targets and a budget of their own, measured
         together with these and charged as one.
+    other_units: further units, such as the household of a person: what the release costs each of them is stated, and
+        charged to an account of its own.
     """
 
     workload: Workload
@@ -316,6 +318,7 @@ class Publication:
     finite: tuple[FiniteQuery, ...] = ()
     small: SmallDatabase | None = None
     also: tuple[Publication, ...] = ()
+    other_units: tuple[PrivacyUnit, ...] = ()
 
     def __post_init__(self) -> None:
         try:
@@ -331,8 +334,25 @@ class Publication:
         if self.cap is not None and self.budget is not None:
             raise SpecError("a budget is spent exactly, so a cap beside it says nothing; give one of the two.")
         self._check_also()
+        self._check_units()
         self._check_finite()
         self._check_small()
+
+    def _check_units(self) -> None:
+        """Other units are units, each with an account of its own."""
+        object.__setattr__(self, "other_units", tuple(self.other_units))
+        for i, unit in enumerate(self.other_units):
+            if not isinstance(unit, PrivacyUnit):
+                raise SpecError(f"other units are PrivacyUnits; got {unit!r}.")
+            before = (self.unit, *self.other_units[:i])
+            if unit in before:
+                raise SpecError(f"the privacy unit {unit.describe()!r} is named twice.")
+            alike = next((u for u in before if look_alike(u.name, unit.name)), None)
+            if alike is not None and (alike.name, alike.max_records) != (unit.name, unit.max_records):
+                raise SpecError(
+                    f"the privacy units {alike.describe()!r} and {unit.describe()!r} read alike: give each a name of "
+                    "its own, or the same name, the same most records and another neighbour relation."
+                )
 
     def _check_small(self) -> None:
         """What goes with a small database."""
@@ -371,11 +391,11 @@ class Publication:
         for other in self.also:
             if (other.workload.domain, other.unit, other.source) != (self.workload.domain, self.unit, self.source):
                 raise SpecError("tables of one release are about the same records: one domain, one unit, one source.")
-            once = (other.cap, other.beside, other.free, other.finite, other.also)
+            once = (other.cap, other.beside, other.free, other.finite, other.also, other.other_units)
             if any(once) or not other.workload.tables:
                 raise SpecError(
-                    "further tables of a publication have a workload, and say nothing of caps, of plans beside or of "
-                    "questions: that is said once for all."
+                    "further tables of a publication have a workload, and say nothing of caps, of plans beside, of "
+                    "questions or of units: that is said once for all."
                 )
             twice = sorted(taken & set(other.workload.tables.names))
             if twice:

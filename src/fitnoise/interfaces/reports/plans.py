@@ -31,7 +31,7 @@ def plan_report(plan: Plan) -> Report:
     promised = (tables(plan.summaries, *_promised(parts)), _questions(plan))
     own = Section("", values=(Value("hash", plan.hash),), tables=promised)
     said = (s for i, p in enumerate(parts) for s in (_of_tables(p) if len(parts) == 1 else _of_several(i, p)))
-    return Report(plan.publication.title, (own, _price(plan), _beside(plan), *said, *_free(plan)))
+    return Report(plan.publication.title, (own, _price(plan), *units(plan), _beside(plan), *said, *_free(plan)))
 
 
 def _of_tables(part: TablePart) -> Iterator[Section]:
@@ -148,6 +148,31 @@ def _price(plan: Plan) -> Section:
         Value("paid", float(paid), Kind.NUMBER, spoken=True),
     )
     return Section("price", (*words.whole, *of_it), values)
+
+
+def units(plan: Plan) -> Iterator[Section]:
+    """What it costs the other units, where there are any: the first in the table is the one that is protected."""
+    columns = (
+        Column("privacy_unit", "costs"),
+        Column("rho", "rho", Kind.COST),
+        Column("mu", "mu", Kind.FINE),
+        Column("epsilon", f"epsilon at {plan.publication.delta:g}", Kind.COMPARED),
+        Column("best_guess", "best guess", Kind.CHANCE),
+    )
+    losses = ((plan.publication.unit, plan.loss), *plan.other_losses)
+    if len(losses) > 1:
+        rows = (
+            {
+                "privacy_unit": unit.describe(),
+                "rho": rounded_up(loss.rho),
+                "mu": loss.mu,
+                "epsilon": loss.epsilon_at(plan.publication.delta),
+                "best_guess": loss.best_guess,
+            }
+            for unit, loss in losses
+        )
+        yield Section("units", ("each is charged to an account of its own, all or none",))
+        yield Section("", tables=(Table.of("units", columns, rows),))
 
 
 def _beside(plan: Plan) -> Section:

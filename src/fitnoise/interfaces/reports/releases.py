@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fitnoise.interfaces.reports.costs import said
 from fitnoise.interfaces.reports.ledgers import balance_section
-from fitnoise.interfaces.reports.plans import called, tables
+from fitnoise.interfaces.reports.plans import called, tables, units
 from fitnoise.kernel.ledger import Quote, ceil_dyadic
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.release import FiniteAnswer, Release
@@ -61,6 +61,7 @@ def receipt_report(
                 "answers", ("{asked} (in finite.csv)",) * bool(plan.finite), (asked,), (_answers(answers).silent(),)
             ),
             _charged(plan, rise),
+            *units(plan),
             balance_section("ledger", balance),
         ),
     )

@@ -1,0 +1,168 @@
+"""Several units at once: one measurement, one exact price for each, all charged or none."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import fitnoise as fn
+from fitnoise.errors import BudgetExceeded, LedgerError, PlanError, SpecError
+from fitnoise.kernel import noise
+from fitnoise.kernel.designs.questions import FiniteQuery, Question
+from fitnoise.kernel.ledger import ceil_dyadic
+from fitnoise.request.documents import Spec
+
+DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 4))
+TABLES = [fn.table("sex", margin=9), fn.table(prefix="age", margin=20)]
+PERSON, HOUSEHOLD = fn.PrivacyUnit("person", 3), fn.PrivacyUnit("household", 15)
+SWAP = fn.PrivacyUnit("person", 3, fn.Neighbours.REPLACE_ONE)
+COUNTS = np.arange(10).reshape(2, 5)
+
+
+def planned(*others, unit=PERSON, **more):
+    return fn.plan(fn.Workload(DOMAIN, TABLES), unit=unit, other_units=others, **more)
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return planned(HOUSEHOLD, SWAP)
+
+
+def account(unit, source="default"):
+    return fn.Account(source, unit.describe())
+
+
+def test_a_household_of_h_persons_pays_h_squared_times_rho_and_h_times_mu_and_epsilon(plan):
+    (_, household), (_, swap) = plan.other_losses
+    assert household.rho == 25 * plan.exact_rho
+    assert household.mu == pytest.approx(5 * plan.mu, rel=1e-12)
+    assert plan.exact_rho < swap.rho <= 4 * plan.exact_rho
+    pure = planned(HOUSEHOLD, privacy="pure")
+    ((_, loss),) = pure.other_losses
+    assert (loss.epsilon, loss.rho) == (5 * pure.exact_epsilon, 25 * pure.exact_rho)
+
+
+def test_without_other_units_nothing_is_said_of_any():
+    alone = planned()
+    assert alone.other_losses == ()
+    assert "also" not in json.loads(alone.to_json())["spec"]["privacy"]
+
+
+@pytest.mark.parametrize(
+    ("also", "unit"),
+    [
+        ("persons = 5", HOUSEHOLD),
+        ("max_records = 15", HOUSEHOLD),
+        ('persons = 2\nneighbours = "replace-one"', fn.PrivacyUnit("household", 6, fn.Neighbours.REPLACE_ONE)),
+    ],
+)
+def test_a_specification_names_them(tmp_path, also, unit):
+    path = tmp_path / "spec.toml"
+    path.write_text(
+        f'[privacy]\nunit = "person"\nmax_records = 3\n[[privacy.also]]\nunit = "household"\n{also}\n'
+        '[domain.sex]\ntype = "categorical"\ncodes = ["f", "m"]\n[[tables]]\nattributes = ["sex"]\nmargin = 9.0\n'
+    )
+    publication = fn.load_spec(path)
+    assert publication.other_units == (unit,)
+    assert Spec.of(publication).publication() == publication
+
+
+@pytest.mark.parametrize(
+    ("also", "said"),
+    [
+        ('unit = "household"', "give one of them"),
+        ('unit = "household"\npersons = 5\nmax_records = 9', "give one of them"),
+        ('unit = "household"\npersons = 0', "persons is a whole number of at least 1; got 0"),
+        ('unit = "household"\npersons = 1000000000000', r"a whole number of at least 1 and at most 10\^12"),
+        ('unit = "person"\npersons = 1', "is named twice"),
+        ('unit = "Person"\npersons = 1', "read alike"),
+        ('unit = "person"\nmax_records = 4', "read alike"),
+        ('unit = "household"\npersons = 5\nsize = 4', "size"),
+    ],
+)
+def test_what_is_no_other_unit_is_refused(tmp_path, also, said):
+    path = tmp_path / "spec.toml"
+    path.write_text(
+        f'[privacy]\nunit = "person"\nmax_records = 3\n[[privacy.also]]\n{also}\n'
+        '[domain.sex]\ntype = "categorical"\ncodes = ["f", "m"]\n[[tables]]\nattributes = ["sex"]\nmargin = 9.0\n'
+    )
+    with pytest.raises(SpecError, match=rf"{said}.*No data were read"):
+        fn.load_spec(path)
+
+
+def test_other_units_are_units_and_said_once():
+    with pytest.raises(SpecError, match="other units are PrivacyUnits"):
+        planned("household")
+    first = fn.Publication(fn.Workload(DOMAIN, TABLES[:1]), PERSON)
+    second = fn.Publication(fn.Workload(DOMAIN, TABLES[1:]), PERSON, other_units=(HOUSEHOLD,))
+    with pytest.raises(SpecError, match="said once for all"):
+        fn.Publication(first.workload, PERSON, also=(second,))
+
+
+def test_a_unit_that_nothing_bounds_is_refused_before_any_data():
+    """Where the number of records is public, no unit can come or go."""
+    asked = FiniteQuery("women", Question.COUNT, people=9, epsilon=Fraction(1), where=((("sex", ("f",)),),))
+    swap = fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE)
+    with pytest.raises(PlanError, match=r"nothing bounds what the plan costs 'one record, add.*nothing was charged"):
+        planned(fn.PrivacyUnit(), unit=swap, finite=[asked])
+
+
+def test_each_is_charged_on_its_own_account_or_none_is(plan, tmp_path, monkeypatch):
+    path = tmp_path / "ledger.db"
+    (_, household), (_, swap) = plan.other_losses
+    with fn.Ledger(path) as ledger:
+        fn.release(plan, COUNTS, ledger=ledger)
+        units = (PERSON, HOUSEHOLD, SWAP)
+        assert ledger.accounts() == [account(u) for u in units]
+        spent = [ledger.balance(account(u)).spent for u in units]
+        assert spent == [ceil_dyadic(x) for x in (plan.exact_rho, household.rho, swap.rho)]
+        ledger.set_cap(account(HOUSEHOLD), 2 * household.rho + Fraction(1, 10**6))
+        fn.release(plan, COUNTS, ledger=ledger)
+        before = [ledger.balance(account(u)).spent for u in units]
+        monkeypatch.setattr(noise, "discrete_gaussians", None)  # no noise is drawn
+        with pytest.raises(BudgetExceeded, match=r"'default' \(one household \(at most 15 .*nothing was charged"):
+            fn.release(plan, COUNTS, ledger=ledger)
+        assert [ledger.balance(account(u)).spent for u in units] == before == [2 * x for x in spent]
+        twin = planned(fn.PrivacyUnit("hоusehold", 15))
+        with pytest.raises(LedgerError, match=r"reads like .*one household.*nothing was charged"):
+            fn.release(twin, COUNTS, ledger=ledger)
+
+
+def test_an_account_that_a_charge_opened_counts_what_came_before(tmp_path):
+    """A household's account, opened by a release that names it, is charged the bound of earlier ones."""
+    with fn.Ledger(tmp_path / "ledger.db") as ledger:
+        fn.release(planned(), COUNTS, ledger=ledger)
+        first = ledger.balance(account(PERSON)).spent
+        assert ledger.accounts() == [account(PERSON)]
+        made = planned(HOUSEHOLD)
+        fn.release(made, COUNTS, ledger=ledger)
+        ((_, loss),) = made.other_losses
+        assert ledger.balance(account(HOUSEHOLD)).spent == 25 * first + ceil_dyadic(loss.rho)
+
+
+def test_a_release_states_what_each_unit_pays_and_is_verified(plan, tmp_path):
+    with fn.Ledger(tmp_path / "ledger.db") as ledger:
+        fn.release(plan, COUNTS, ledger=ledger, directory=tmp_path / "r")
+        assert fn.verify(tmp_path / "r", ledger=ledger).ok
+    path = tmp_path / "r" / "release.json"
+    stated = json.loads(path.read_text())["charge"]["other_units"]
+    assert [x["privacy_unit"] for x in stated] == [HOUSEHOLD.describe(), SWAP.describe()]
+    (_, household), _ = plan.other_losses
+    assert (stated[0]["rho"], stated[0]["epsilon"]) == (str(household.rho), household.epsilon_at(1e-6))
+    text = path.read_text()
+    path.unlink()
+    path.write_text(text.replace(stated[0]["rho"], stated[1]["rho"]))
+    assert not fn.verify(tmp_path / "r").ok
+
+
+def test_a_plan_shows_them_in_a_table(plan):
+    from fitnoise.interfaces.render import lines
+    from fitnoise.interfaces.reports.plans import plan_report
+
+    shown = "\n".join(lines(plan_report(plan)))
+    assert "each is charged to an account of its own, all or none" in shown
+    for unit in (PERSON, HOUSEHOLD, SWAP):
+        assert unit.describe() in shown
+    (_, household), _ = plan.other_losses
+    assert f"{float(household.rho):.7f}" in shown
