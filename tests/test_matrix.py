@@ -191,7 +191,11 @@ def test_what_is_tried_depends_on_the_tables():
     assert families(ordered(5, fn.table(prefix="o", variance=1))) == {cells, sums, tree}
     assert families(ordered(5, fn.table("o", variance=1))) == {cells, "margins"}
     beside = fn.Domain(o=fn.Ordered(0, 4), c=fn.Categorical(["x", "y"]))
-    assert families(fn.Workload(beside, [fn.table("c", prefix="o", variance=1)])) >= {cells, sums, tree}
+    mixed = fn.Workload(beside, [fn.table("c", prefix="o", variance=1)])
+    assert families(mixed) == {f"{sums} by margin"}
+    every = matrix.search(fn.Publication(mixed, privacy="pure"), every=True)
+    assert {c.family for c in every.candidates} == {cells, sums, tree, f"{sums} by margin"}
+    assert every.part.epsilon() == pytest.approx(searched(mixed).part.epsilon(), rel=1e-3)
     two = fn.Workload(
         fn.Domain(a=fn.Ordered(0, 2), b=fn.Ordered(0, 2)), [fn.table(prefix=["a", "b"], variance=1)]
     )  # no order of all cells

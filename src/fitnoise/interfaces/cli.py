@@ -99,10 +99,11 @@ def plan_command(**asked: Any) -> None:
 @click.argument("spec", type=_FILE)
 @click.option("--epsilon", type=float, help="The epsilon to spend; without it, of the specification, or by targets.")
 @click.option("--delta", type=float, help="Of the Gaussian alternative; default that of the specification.")
+@click.option("--all", "every", is_flag=True, help="Try the strategies for pure noise that lose to others, too.")
 @click.option("-o", "--output", type=_FILE, help="Write the plan of the best alternative here.")
 @_AS_JSON
 def compare_command(**asked: Any) -> None:
-    """Compare pure and Gaussian noise, and every family of strategies, for the tables of SPEC. Reads no data.
+    """Compare pure and Gaussian noise for the tables of SPEC; with --all every family of strategies. Reads no data.
 
     For each question with finitely many answers, the mechanisms that there are. For a small database, what settings of
     the projection mechanism were simulated, and on which public histograms.

@@ -68,7 +68,9 @@ def plan_command(
     _hand_out(plan, output, as_json)
 
 
-def compare_command(spec: Path, epsilon: float | None, delta: float | None, output: Path | None, as_json: bool) -> None:
+def compare_command(
+    spec: Path, epsilon: float | None, delta: float | None, every: bool, output: Path | None, as_json: bool
+) -> None:
     """Plan with every kind of noise, and show them in a table."""
     given = load_spec(spec)
     if output is not None:
@@ -81,7 +83,7 @@ def compare_command(spec: Path, epsilon: float | None, delta: float | None, outp
     publication = _either(given, epsilon, delta)
     at = publication.delta if publication.budget is None or not publication.budget.delta else publication.budget.delta
     with progress("planning") as tell:
-        found = compare(publication, progress=lambda i, g: tell(f"step {i}, {_far(publication, g)}"))
+        found = compare(publication, every=every, progress=lambda i, g: tell(f"step {i}, {_far(publication, g)}"))
     if output is not None:
         replace_file(output, found.plan.to_json().encode())
         say(f"wrote {output}")

@@ -218,6 +218,7 @@ def compare(
     epsilon: float | Fraction | None = None,
     delta: float = 1e-6,
     device: str | None = None,
+    every: bool = False,
     progress: Callable[[int, float], None] | None = None,
 ) -> Comparison:
     """Plan with pure ε and with Gaussian noise, and say what each would give. Data-free.
@@ -227,6 +228,8 @@ def compare(
         epsilon: the ε to spend, pure or at `delta`; None compares the ε at which all targets are met.
         delta: of the Gaussian alternative.
         device: for it.
+        every: try all families of pure noise, also those that cannot win or never did; and pure noise at all where its
+            proven bound is above the ε of Gaussian noise.
         progress: as for :func:`plan`.
 
     Raises:
@@ -256,9 +259,12 @@ def compare(
     seconds = time.perf_counter() - begun
     both = {Privacy.ZCDP: replace(gaussian, publication=posed[Privacy.ZCDP])}
     found: matrix.Search | None = None
-    with contextlib.suppress(WorkloadError, PlanError):  # too large for the search, or out of reach of its noise
-        found = matrix.search(replace(posed[Privacy.PURE], cap=None), progress=progress)
-        both[Privacy.PURE] = replace(found.part, publication=posed[Privacy.PURE])
+    least_pure = math.sqrt(2 * gaussian.bound)
+    hopeless = asked.budget is asked.cap is None and least_pure > gaussian.epsilon() and not every
+    if not hopeless:
+        with contextlib.suppress(WorkloadError, PlanError):  # too large for the search, or out of reach of its noise
+            found = matrix.search(replace(posed[Privacy.PURE], cap=None), every=every, progress=progress)
+            both[Privacy.PURE] = replace(found.part, publication=posed[Privacy.PURE])
     delta = asked.delta if asked.budget is None or asked.budget.delta is None else asked.budget.delta
     lines = [
         Alternative(
@@ -287,7 +293,8 @@ def compare(
     best = both[chosen.privacy]
     other = next((a for a in lines if a.privacy is not chosen.privacy), None)
     if other is None:
-        told = replace(best, status=f"{best.status}; pure noise cannot be planned for this")
+        why = f"takes epsilon = {least_pure:.4g} at least" if hopeless else "cannot be planned for this"
+        told = replace(best, status=f"{best.status}; pure noise {why}")
         return _compared(told, whole, lines, gaussian, made)
     words = _CALLED[other.privacy].format(delta=delta)
     share = other.epsilon / chosen.epsilon if asked.budget is None else other.error / chosen.error

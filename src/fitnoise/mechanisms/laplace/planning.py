@@ -23,6 +23,7 @@ from typing import final
 
 import numpy as np
 import scipy.linalg as sl
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from fitnoise.algebra import operators as op
@@ -79,7 +80,7 @@ MAX_ENTRIES = 4 * 10**7
 MANY_ROWS = 20_000
 """Rows of tables above which the search is not repeated for margins: each margin is an integral."""
 
-ROUNDS = 3
+ROUNDS = 2
 """Turns of the weights of margins and the queries on structured cells."""
 
 BRANCHES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
@@ -118,11 +119,15 @@ def planned(asked: Publication, effort: Effort) -> TablePart:
     return search(asked, progress=effort.progress).part
 
 
-def search(publication: Publication, *, progress: Callable[[int, float], None] | None = None) -> Search:
+def search(
+    publication: Publication, *, every: bool = False, progress: Callable[[int, float], None] | None = None
+) -> Search:
     """Find a pure strategy that meets every target at a small ε, with a proven lower bound beside it. Data-free.
 
     Args:
         publication: with `privacy` pure.
+        every: also the families that lose to the last one wherever it can be tried: it starts from what they find, or
+            they were 10 % dearer and more in each of 36 problems (docs/matrix_mechanism.md).
         progress: called with the number of steps and the least ε so far at which all variances are within targets.
 
     Raises:
@@ -134,7 +139,7 @@ def search(publication: Publication, *, progress: Callable[[int, float], None] |
         * no data are read, and the same publication gives the same plan;
         * every variance, and every margin that was asked for, recomputed from the integers, is at most its target;
         * ε is computed from the integers, the bound from the problem; neither comes from a solver;
-        * the plan is no dearer than noise on every cell, nor than the best hierarchy that was tried.
+        * the plan is no dearer than noise on every cell, nor than any family that was tried.
     """
     domain, bound = publication.workload.domain, exchangeable_attributes(publication.workload)[1]
     cells = math.prod(domain[a].size for a in bound)
@@ -149,15 +154,21 @@ def search(publication: Publication, *, progress: Callable[[int, float], None] |
     with threadpool_limits(1 if cells <= ONE_THREAD else None):
         proof = ideal(d, terms(publication, d), publication, BOUND_GAP)
     with threadpool_limits(1):
-        return _search(publication, d, proof, progress)
+        return _search(publication, d, proof, every, progress)
 
 
 def _search(
-    publication: Publication, d: Decomposition, proof: Ideal, progress: Callable[[int, float], None] | None
+    publication: Publication,
+    d: Decomposition,
+    proof: Ideal,
+    every: bool,
+    progress: Callable[[int, float], None] | None,
 ) -> Search:
     asked = terms(publication, d)
     found: list[tuple[float, str, PureStrategy, float]] = []
-    for family, make in _families(_Problem(d, asked.weights)):
+    problem = _Problem(d, asked.weights)
+    families = list(_families(problem))
+    for family, make in families if every or not problem.mixes else families[-1:]:
         begun = time.perf_counter()
         weights = make()
         if weights is None:
@@ -178,7 +189,7 @@ def _search(
         )
     found.sort(key=lambda x: x[0])
     _, family, strategy, _ = found[0]
-    settled = _improved(publication, d, family, _settled(publication, d, strategy))
+    settled = _improved(publication, problem, family, _settled(publication, d, strategy))
     told = f"{family}; the bound is proven to {proof.gap:.1e} of its optimum"
     made = TablePart(LAPLACE, publication, settled, proof.evidence, told)
     refuse_pointless(made.exact_cost)
@@ -222,8 +233,10 @@ class _Problem:
         F_A = Σ_{S⊆A} [Π_{a∈S} (1 − 1/n_a)] n_{A∖S}⁻² / Λ_S,    Λ_S = Σ_{b⊇S} θ_b² / n_{b∖S}.
     """
 
-    def __init__(self, d: Decomposition, omega: Floats | None) -> None:
-        self.d, self.omega = d, omega
+    def __init__(self, d: Decomposition, omega: Floats | None, before: _Problem | None = None) -> None:
+        """before: one like it that was searched, which says where to start."""
+        self.d, self.omega, self.before = d, omega, before
+        self.mixed: tuple[list[Floats], Floats] | None = None  # kinds of queries, and θ of each for each margin
         self.free = tuple(i for i, n in enumerate(d.sizes) if n > 1)
         self.asked: dict[int, op.Operator] = {}
         for g in d.tables:
@@ -239,6 +252,11 @@ class _Problem:
     def inner(self) -> int:
         """Structured cells that some query tells apart."""
         return self.reduced.cells
+
+    @property
+    def mixes(self) -> bool:
+        """Whether every margin may ask its own queries of the structured cells."""
+        return self.inner > 1 and bool(self.free) and self.inner**2 * self.margins.sectors <= MAX_ENTRIES
 
     def cells(self) -> Weights | None:
         """Noise on every cell."""
@@ -309,8 +327,11 @@ class _Problem:
         The kinds of queries: the total, A* for all tables, and A* for each set of queries that tables ask.
         """
         margins, is_total = self.margins, self.omega is not None
-        if self.inner**2 * margins.sectors > MAX_ENTRIES:
+        if not self.mixes:
             return None
+        if self.before is not None and self.before.mixed is not None:
+            stars, theta = self.before.mixed
+            return self._mixed(stars, [theta, theta + 0.02 * theta.sum() / theta.size])
         shared = self.shared
         posed = self.posed(margins.of_cells / margins.of_cells.max())
         own = [self._own(r, c) for r, c in zip(posed.operators, posed.numbers, strict=True)]
@@ -319,23 +340,40 @@ class _Problem:
         turned, natural = np.zeros((2, len(place), len(stars)))
         for b, w, _ in shared:
             turned[place[b], 1] = w
-        rows = []
-        for k, (key, queries) in enumerate(zip(self.asked, self.reduced.operators, strict=True)):
-            groups = [g for g in self.d.tables if id(g.queries) == key]
-            tables = np.concatenate([g.tables for g in groups])
-            numbers = np.concatenate([g.variances if self.omega is None else self.omega[g.numbers] for g in groups])
-            rows.append(mixed_margins.Rows(queries, margins.shares[tables].toarray(), numbers))
-            r = rules.row_variances(queries, np.linalg.pinv(stars[2 + k].T @ stars[2 + k]))
-            needs = (r * numbers).sum(axis=1) if is_total else (r / numbers).max(axis=1)
-            for t, need in zip(tables.tolist(), needs.tolist(), strict=True):
+        rows = self._asked_rows()
+        for k, row in enumerate(rows):
+            r = rules.row_variances(row.queries, np.linalg.pinv(stars[2 + k].T @ stars[2 + k]))
+            needs = (r * row.numbers).sum(axis=1) if is_total else (r / row.numbers).max(axis=1)
+            for t, need in zip(self._tables[k].tolist(), needs.tolist(), strict=True):
                 natural[place[margins.shown[t]], 2 + k] += math.sqrt(need)
         natural /= natural.sum()
-        grams = np.stack([a.T @ a for a in stars])
-        problem = mixed_margins.MixedMargins(margins.information, grams, tuple(rows), None if is_total else 1.0)
         even = 0.02 / natural.size
-        theta, _ = mixed_margins.solve(problem, [turned, natural, natural + even, turned + even])
-        found = [(b, float(theta[i, k]), stars[k]) for b, i in place.items() for k in np.flatnonzero(theta[i]).tolist()]
-        return self.written(found)
+        return self._mixed(stars, [turned, natural, natural + even, turned + even])
+
+    def _mixed(self, stars: list[Floats], starts: list[Floats]) -> Weights | None:
+        """The best weights found for kinds of queries, margin by margin, from some starts."""
+        grams, least = np.stack([a.T @ a for a in stars]), 1.0 if self.omega is None else None
+        problem = mixed_margins.MixedMargins(self.margins.information, grams, self._asked_rows(), least)
+        theta, _ = mixed_margins.solve(problem, starts)
+        self.mixed = stars, theta
+        names = enumerate(self.margins.names)
+        return self.written(
+            [(b, float(theta[i, k]), stars[k]) for i, b in names for k in np.flatnonzero(theta[i]).tolist()]
+        )
+
+    @cached_property
+    def _tables(self) -> list[NDArray[np.intp]]:
+        """The tables of each set of queries."""
+        return [np.concatenate([g.tables for g in self.d.tables if id(g.queries) == key]) for key in self.asked]
+
+    def _asked_rows(self) -> tuple[mixed_margins.Rows, ...]:
+        """What the tables of each set of queries ask."""
+        rows = []
+        for key, tables, queries in zip(self.asked, self._tables, self.reduced.operators, strict=True):
+            groups = [g for g in self.d.tables if id(g.queries) == key]
+            numbers = np.concatenate([g.variances if self.omega is None else self.omega[g.numbers] for g in groups])
+            rows.append(mixed_margins.Rows(queries, self.margins.shares[tables].toarray(), numbers))
+        return tuple(rows)
 
     def _least(self, posed: Queries) -> p_identity.PIdentity:
         """Cells and sums for the worst ratio, or the total, of these queries."""
@@ -457,16 +495,17 @@ def _reached(publication: Publication, d: Decomposition, strategy: PureStrategy)
     return pure_relaxation(publication.workload, terms(publication, d), estimation, achieved)
 
 
-def _improved(publication: Publication, d: Decomposition, family: str, settled: PureStrategy) -> PureStrategy:
+def _improved(publication: Publication, problem: _Problem, family: str, settled: PureStrategy) -> PureStrategy:
     """The same family searched once more for margins, where these were asked, and the better of both.
 
     A margin at 95 % is 1.96 to 2.12 standard errors, more for numbers that stand on few noises. How many is known once
-    there is a strategy, and then also which variance each margin needs.
+    there is a strategy, and then also which variance each margin needs. What was found before is where it starts.
     """
+    d = problem.d
     if terms(publication, d).weights is not None or d.rows > MANY_ROWS:
         return settled
     adjusted = _adjusted(d, publication.workload, settled)
-    weights = None if adjusted is None else dict(_families(_Problem(adjusted, None)))[family]()
+    weights = None if adjusted is None else dict(_families(_Problem(adjusted, None, before=problem)))[family]()
     if weights is None:
         return settled
     found = [settled, *(_again(publication, d, settled, m) for m in _whole(weights, publication.unit))]
