@@ -32,7 +32,7 @@ TESTS = {
     "designs/sectors": "strategy designs -k 'strategy or sectors or total or scales'",
     "designs/margins": "margins designs -kmargin",
     "designs/answers": "order designs -k 'order or count_by or sum'",
-    "designs/parts": "designs strategy pure",
+    "designs/parts": "parts designs strategy",
     "noise": "noise",
     "designs/questions": "finite_queries designs",
     "designs/choices": "finite_mechanisms finite_queries designs",

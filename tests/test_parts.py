@@ -1,0 +1,62 @@
+"""Queries split by what they depend on, and products that are exact."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.designs.parts import exact_matmul, named, split
+
+SHAPE = (2, 3, 1)
+OVER = Cells((("x", 4), ("y", 2)), (("a", 2), ("b", 3), ("c", 1)))
+
+
+@given(st.data(), st.lists(st.sets(st.integers(0, 1)), min_size=1, max_size=4))
+def test_a_query_counts_over_what_it_depends_on_and_nothing_else(data, shown):
+    """Each is a table over some attributes, spread over the others."""
+    rows = []
+    for axes in shown:
+        sizes = [n if i in axes else 1 for i, n in enumerate(SHAPE)]
+        rows.append(np.broadcast_to(data.draw(arrays(np.int64, sizes, elements=st.integers(-2, 2))), SHAPE).ravel())
+    queries = np.array(rows)
+    parts = split(queries, OVER)
+    assert sorted(i for part in parts for i in part.places) == list(range(len(rows)))
+    assert len({part.inner for part in parts}) == len(parts)
+    for part in parts:
+        axes = [i for i, (name, _) in enumerate(OVER.structured) if name in part.inner]
+        kept = part.queries.reshape(-1, *(SHAPE[i] for i in axes))
+        spread = kept.reshape(-1, *(n if i in axes else 1 for i, n in enumerate(SHAPE)))
+        for place, table, whole in zip(part.places, kept, spread, strict=True):
+            assert (np.broadcast_to(whole, SHAPE).ravel() == queries[place]).all()
+            for axis in range(len(axes)):  # it does depend on each
+                assert (np.diff(table, axis=axis) != 0).any()
+
+
+def test_attributes_are_named_in_front_of_those_that_queries_depend_on():
+    at = np.array([[0], [1]], dtype=np.intp)
+    assert named(OVER, at, ("c",)) == [("x", "c"), ("y", "c")]
+    assert named(OVER, np.zeros((1, 0), dtype=np.intp), ()) == [()]
+
+
+@pytest.mark.parametrize("shapes", [((0, 3), (3, 2)), ((2, 0), (0, 3)), ((2, 3), (3, 0))])
+def test_a_product_with_nothing_is_of_whole_numbers(shapes):
+    a, b = (np.ones(shape, dtype=np.int64) for shape in shapes)
+    made = exact_matmul(a, b)
+    assert (made.shape, made.dtype) == ((shapes[0][0], shapes[1][1]), np.int64)
+    assert not made.any()
+
+
+@pytest.mark.parametrize("bits", [10, 24, 25, 26, 30, 31, 32, 40, 70])
+def test_products_are_exact_whatever_holds_them(bits):
+    """Just below what a double, an int64, or neither can hold: odd numbers, whose products need every bit."""
+    large = 2**bits - 1
+    entries = [large, -large, large - 2]
+    a = np.array(list(itertools.islice(itertools.cycle(entries), 12)), dtype=object).reshape(3, 4)
+    if bits < 62:
+        a = a.astype(np.int64)
+    exact = [[sum(int(x) * int(y) for x, y in zip(row, column, strict=True)) for column in a] for row in a]
+    assert exact_matmul(a, a.T).tolist() == exact
