@@ -22,17 +22,28 @@ def table_matrix(table, domain):
     """Rows in the released order, columns the cells of the whole domain in C order."""
     if table.matrix is not None:
         return table.matrix.matrix
+    shown = {domain.home(a): a for a in table.attributes}
     factors = [
-        rules.dense(table.view(a).operator(domain[a]) if a in table.attributes else Total(domain[a].size))
+        rules.dense(table.view(shown[a]).operator(domain[shown[a]])) @ merging(domain, a, shown[a])
+        if a in shown
+        else rules.dense(Total(domain[a].size))
         for a in domain
     ]
     matrix = kron(factors)
-    in_domain_order = [a for a in domain if a in table.attributes]
+    in_domain_order = [shown[a] for a in domain if a in shown]
     sizes = [len(table.view(a).labels(domain[a])) for a in in_domain_order]
     cube = matrix.reshape(*sizes, matrix.shape[1])
     return np.moveaxis(
         cube, [in_domain_order.index(a) for a in table.attributes], range(len(table.attributes))
     ).reshape(matrix.shape)
+
+
+def merging(domain, attribute, level):
+    """Which cells of an attribute make up each cell of one of its levels, or of itself: 0/1, by the codes of leaves."""
+    if level == attribute:
+        return np.eye(domain[attribute].size, dtype=np.int64)
+    cells = [domain[level].cell(leaf) for leaf in domain[attribute].values]
+    return np.equal.outer(np.arange(domain[level].size), cells).astype(np.int64)
 
 
 def workload_matrix(workload):
@@ -51,15 +62,16 @@ def cell_order(plan):
     """For each (exchangeable…, structured…) cell the flat cells of the domain it is made of, as a 0/1 matrix."""
     d, domain = plan.decomposition, plan.publication.workload.domain
     kept = [*d.exchangeable, *d.structured]
-    axes = [
-        np.eye(domain[a].size, dtype=np.int64) if a in kept else np.ones((1, domain[a].size), np.int64) for a in domain
-    ]
+    own = {a: [k for k in domain.sizes if k in kept and domain.home(k) == a] for a in domain}
+    own = {a: sorted(axes, key=domain.depth) for a, axes in own.items()}
+    axes = []
+    for a in domain:  # the shares of a hierarchy, from the top down, are its deepest level
+        level = domain[a].levels[domain.depth(own[a][-1])] if len(own[a]) > 1 else (*own[a], None)[0]
+        axes.append(np.ones((1, domain[a].size), np.int64) if level is None else merging(domain, a, level))
     matrix = kron(axes)
-    sizes = [domain[a].size if a in kept else 1 for a in domain]
-    cube = matrix.reshape(*sizes, matrix.shape[1])
-    names = list(domain)
-    order = [names.index(a) for a in kept] + [i for i, a in enumerate(names) if a not in kept]
-    return cube.transpose([*order, len(names)]).reshape(matrix.shape)
+    names = [k for a in domain for k in own[a]]
+    cube = matrix.reshape(*(domain.sizes[k] for k in names), matrix.shape[1])
+    return cube.transpose([*(names.index(k) for k in kept), len(names)]).reshape(matrix.shape)
 
 
 def strategy_matrix(plan):
@@ -177,7 +189,7 @@ def shared_out(plan, x):
         outer = tuple(d.sizes[a] for a in layout.axes)
         inner = x[layout.rows].reshape(layout.inner_shape) / math.prod(outer)
         each = np.broadcast_to(inner, outer + layout.inner_shape).transpose(layout.transpose)
-        assert each.shape == table.shape(workload.domain)
+        assert each.size == math.prod(table.shape(workload.domain))
         out.append(each.ravel())
     return np.concatenate(out)
 

@@ -30,7 +30,7 @@ def test_every_attribute_is_read_as_it_is_written(name):
         for again in (spec, Spec.from_toml(spec.to_toml())):
             assert again.publication().workload.domain["x"] == attribute
     else:
-        with pytest.raises(SpecError, match=r"domain\.x\.type must be 'categorical', 'ordered' or 'binned'"):
+        with pytest.raises(SpecError, match=r"domain\.x\.type must be 'categorical', .* or 'hierarchy'"):
             Spec.of(publication)
 
 
@@ -190,7 +190,7 @@ def test_domain_is_an_ordered_mapping():
         (lambda: Domain(MOE=Ordered(0, 1)), "column of every released table"),
         (lambda: Domain(a=Ordered(0, 1), A=Ordered(0, 1)), "differ only by case"),
         (lambda: Domain({"a": Ordered(0, 1)}, a=Ordered(0, 1)), "declared twice"),
-        (lambda: Domain(a=[1, 2]), "must be an attribute: .* Binned; got list"),
+        (lambda: Domain(a=[1, 2]), "must be an attribute: .* Hierarchy; got list"),
         (lambda: Domain(a=Ordered(0, 1))["b"], r"no attribute 'b' in the domain; it has \['a'\]"),
     ],
 )

@@ -1054,9 +1054,12 @@ REFUSED = {
     "a nameless source": ("data = { source = ' ' }\n" + REST, "in data: a data source needs a printable name"),
     "an unknown type": (
         TABLE + "[domain.age]\ntype = 'ordinal'",
-        "domain.age.type must be 'categorical', 'ordered' or 'binned'",
+        "domain.age.type must be 'categorical', 'ordered', 'binned' or 'hierarchy'",
     ),
-    "no type": (TABLE + "[domain.age]\nlow = 1", "domain.age.type must be 'categorical', 'ordered' or 'binned'"),
+    "no type": (
+        TABLE + "[domain.age]\nlow = 1",
+        "domain.age.type must be 'categorical', 'ordered', 'binned' or 'hierarchy'",
+    ),
     "an attribute named like a type": (
         TABLE + "[domain.categorical]\ntype = 'categorical'\ncodes = 3",
         "domain.categorical.codes must be a list; got 3",

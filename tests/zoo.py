@@ -194,6 +194,69 @@ def patterns_beside_structure():
     )
 
 
+def places(*branching, levels=("region", "district", "tract")):
+    """A regular tree: so many regions, of so many districts each, of so many tracts each."""
+    rows = [()]
+    for n in branching:
+        rows = [(*row, "".join((*row[-1:], "abcdefgh"[i]))) for row in rows for i in range(n)]
+    return fn.Hierarchy(levels, rows)
+
+
+UNEVEN = fn.Hierarchy(
+    ["state", "county"],
+    [("x", "x1"), ("y", "y1"), ("y", "y2"), ("z", "z1"), ("z", "z2"), ("z", "z3")],
+    column="fips",
+)
+
+
+def regular_tree():
+    """All levels, beside an attribute that some tables show; and places of two values, whose centring is one row."""
+    domain = fn.Domain(a=fn.Ordered(0, 2), geo=places(2, 3, 2))
+    return fn.Workload(
+        domain,
+        [
+            fn.table("a", variance=9),
+            fn.table("region", "a", variance=5),
+            fn.table("a", "district", variance=4),
+            fn.table("tract", variance=1),
+        ],
+    )
+
+
+def coarse_tree():
+    """Two of three levels: districts have different numbers of tracts, and regions equally many."""
+    rows = [("p", "p1", 1), ("p", "p1", 2), ("p", "p2", 3), ("q", "q1", 4), ("q", "q2", 5), ("q", "q2", 6)]
+    domain = fn.Domain(geo=fn.Hierarchy(["region", "district", "tract"], rows), b=fn.Ordered(0, 1))
+    return fn.Workload(domain, [fn.table("b", "geo", margin=5), fn.all_tables(1, ["region", "b"], variance=[2, 3])])
+
+
+def uneven_tree():
+    """Places of different numbers of places, and an only child: one structured attribute."""
+    domain = fn.Domain(geo=UNEVEN, b=fn.Ordered(0, 1))
+    return fn.Workload(
+        domain,
+        [
+            fn.table(variance=9),
+            fn.table("b", "state", variance=fn.By("state", {"y": 2}, default=4)),
+            fn.table("county", variance=1),
+            fn.table(recode={"state": {"both": ["x", "z"], "y": ["y"]}}, variance=3),
+        ],
+    )
+
+
+def tree_beside_structure():
+    domain = fn.Domain(b=fn.Ordered(0, 1), geo=places(2, 3, levels=["state", "county"]), o=fn.Ordered(0, 3))
+    return fn.Workload(
+        domain,
+        [
+            fn.table("b", prefix="o", variance=6),
+            fn.table("state", prefix="o", variance=fn.By("o", [2, 3, 4, 5])),
+            fn.table("o", "county", "b", variance=3),
+            fn.all_tables(2, ["b", "county"], "o", variance=9, name="all"),
+        ],
+    )
+
+
 def matrix(w, c=1.0):
     return lambda: fn.matrix_workload(w, variances=c)
 
@@ -233,6 +296,10 @@ WORKLOADS = {
     "patterns": patterns,
     "uneven patterns": uneven_patterns,
     "patterns beside structure": patterns_beside_structure,
+    "regular tree": regular_tree,
+    "coarse tree": coarse_tree,
+    "uneven tree": uneven_tree,
+    "tree beside structure": tree_beside_structure,
     "columns out of order": lambda: fn.Workload(
         fn.Domain(o=fn.Ordered(0, 2), a=fn.Ordered(0, 2), r=fn.Ordered(0, 3)),
         [
@@ -536,6 +603,21 @@ ATTRIBUTES = {
          [1.7976931348623157e308]],
         NEVER,
     ),
+    "places": Sample(
+        UNEVEN,
+        "string",
+        [["x1"], ["y1"], ["y2"], ["z1"], ["z2"], ["z3"]],
+        [None, "", "x", "z", "X1", "x1 ", 1, b"x1"],
+    ),
+    "a level of places": Sample(
+        fn.Domain(geo=UNEVEN)["state"], "string", [["x1"], ["y1", "y2"], ["z1", "z2", "z3"]], [None, "x", "z", "X1", 1]
+    ),
+    "a level of numbered places": Sample(
+        fn.Domain(geo=fn.Hierarchy(["a", "b", "c"], [(True, 1, 30), (True, 2, 10), (False, 0, 20)]))["b"],
+        "int64",
+        [[30, 30.0, "30"], [10, "010"], [20]],
+        [*NO_NUMBER, 1, 2, 0],
+    ),
     "one value": Sample(fn.Ordered(4, 4, clip=True), "int16", [[1, 4, 9]], [None, 4.5, "four"]),
     "a kind of the tests": Sample(Months(), "int16", [[m, str(m)] for m in range(1, 13)], [None, 0, 13, "May", 1.5]),
 }  # fmt: skip
@@ -688,6 +770,7 @@ DOCUMENTS = {
     "attribute of true and false": _attribute(fn.Categorical({True: "yes", False: "no"}, column="z")),
     "ordered attribute": _attribute(fn.Ordered(-1, 5, clip=True, column="z")),
     "binned attribute": _attribute(fn.Binned([0.5, 2, 10.0], column="z")),
+    "hierarchy": _attribute(UNEVEN),
     "profile": Document(
         lambda: Profile.of([("k" * 64, 2)], [Fraction(1, 3), Fraction(2)]).document(), Profile.parse, Profile.document
     ),

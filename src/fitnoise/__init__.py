@@ -17,7 +17,7 @@ from fitnoise.errors import FitnoiseError
 if TYPE_CHECKING:  # for type checkers and editors, name by name what the tables below say
     from fitnoise.interfaces import plots as plots
     from fitnoise.kernel.designs.questions import FiniteQuery
-    from fitnoise.kernel.domain import Binned, Categorical, Domain, Ordered
+    from fitnoise.kernel.domain import Binned, Categorical, Domain, Hierarchy, Ordered
     from fitnoise.kernel.ledger import Ledger
     from fitnoise.kernel.units import Account, DataSource, Neighbours, OutsideDomain, Privacy, PrivacyUnit
     from fitnoise.laboratory import baselines as baselines
@@ -68,6 +68,7 @@ __all__ = [
     "FiniteQuery",
     "FitnoiseError",
     "Goal",
+    "Hierarchy",
     "Ledger",
     "Neighbours",
     "Objective",
@@ -96,7 +97,7 @@ __all__ = [
 
 _ROOMS = {
     "kernel.designs.questions": ("FiniteQuery",),
-    "kernel.domain": ("Binned", "Categorical", "Domain", "Ordered"),
+    "kernel.domain": ("Binned", "Categorical", "Domain", "Hierarchy", "Ordered"),
     "kernel.ledger": ("Ledger",),
     "kernel.units": ("Account", "DataSource", "Neighbours", "OutsideDomain", "Privacy", "PrivacyUnit"),
     "planning.choosing": ("Alternative", "Comparison", "compare", "plan"),

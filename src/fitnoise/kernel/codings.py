@@ -50,6 +50,7 @@ _NUMBER = re.compile(rf"\+?-?(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:[e
 class Codes:
     """A cell for each code; codes are all text, all whole numbers or all true/false.
 
+    shared: for each code the cell it falls into, where several fall into one; None is a cell for each.
     kind: which of these, and so how the data are read.
 
     Raises:
@@ -57,6 +58,7 @@ class Codes:
     """
 
     codes: tuple[Code, ...]
+    shared: tuple[int, ...] | None = None
     kind: type[Code] = field(init=False)
     _cells: dict[object, int] = field(init=False, repr=False, compare=False)
 
@@ -75,15 +77,16 @@ class Codes:
         if any(abs(c) >= EXACT for c in self.codes if isinstance(c, int)):
             raise DomainError("whole-number codes must be below 2^53 in size; declare longer ones as text.")
         refuse_repeated("code", self.codes)
-        object.__setattr__(self, "_cells", {code: i for i, code in enumerate(self.codes)})
+        cells = range(len(self.codes)) if self.shared is None else self.shared
+        object.__setattr__(self, "_cells", dict(zip(self.codes, cells, strict=True)))
 
     @property
     def size(self) -> int:
         """Number of cells."""
-        return len(self.codes)
+        return len(self.codes) if self.shared is None else max(self.shared) + 1
 
     def cell(self, value: object) -> int | None:
-        """The place of the code that a value is; None when it is none."""
+        """The cell of the code that a value is; None when it is none."""
         text = written(value)
         if text is None:
             return None

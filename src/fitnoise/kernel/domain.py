@@ -19,6 +19,7 @@ from typing import Any, ClassVar, final
 
 from fitnoise.errors import DomainError
 from fitnoise.kernel.codings import EXACT, Code, Codes, Coding, Cuts, Range, encodable, plain, refuse_repeated
+from fitnoise.kernel.places import Tree
 
 RESERVED = (
     "value",
@@ -140,21 +141,12 @@ class Categorical(Attribute):
             DomainError: the file cannot be read or has no column `code`.
         """
         path = Path(path)
-        try:
-            with path.open(newline="", encoding="utf-8-sig") as file:
-                reader = csv.DictReader(file)
-                header = list(reader.fieldnames or ())
-                rows = list(reader)
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise DomainError(f"the file of codes {path.name!r} cannot be read: {reason}.") from error
+        header, rows = _read(path, "the file of codes")
         if "code" not in header:
             raise DomainError(
                 f"the file of codes {path.name!r} needs a column named 'code' (and may have 'label'); it has {header}."
             )
-        texts = [row["code"] for row in rows]
-        whole = all(t is not None and re.fullmatch("0|-?[1-9][0-9]*", t) for t in texts)
-        codes: list[Code] = [int(t) for t in texts] if whole else list(texts)
+        codes = _codes([row["code"] for row in rows])
         if "label" not in header:
             return cls(codes, column=column)
         if len(set(codes)) != len(codes):
@@ -269,8 +261,144 @@ class Binned(Attribute):
         return {"cuts": list(self.cuts)}
 
 
+def _read(path: Path, what: str) -> tuple[list[str], list[dict[str, str]]]:
+    """The header and the rows of a CSV file; DomainError when it cannot be read."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            return list(reader.fieldnames or ()), list(reader)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DomainError(f"{what} {path.name!r} cannot be read: {reason}.") from error
+
+
+def _codes(texts: Sequence[str]) -> list[Code]:
+    """Texts as codes: whole numbers if every one of them is a plain one without leading zeros."""
+    whole = all(t is not None and re.fullmatch("0|-?[1-9][0-9]*", t) for t in texts)
+    return [int(t) for t in texts] if whole else list(texts)
+
+
 def _number(x: float) -> str:
     return str(int(x)) if x == int(x) and abs(x) < EXACT else repr(x)
+
+
+@final
+@dataclass(frozen=True, init=False)
+class Hierarchy(Attribute):
+    """Nested places, such as tracts in counties in states: the data hold the code of a leaf.
+
+    A table names one of the levels as it would name an attribute: `table("county", "sex", margin=30)`.
+
+    Args:
+        levels: their names, from the top down to the leaves; each names one level for all tables.
+        places: one row for each leaf: its code on every level. In what order they stand is of no meaning, but tables
+            show places in the order of their first appearance, those of one place together.
+        column: the column of the data that holds the codes of leaves, when it is not named as the attribute.
+
+    Raises:
+        DomainError: fewer than two levels, two of one name, a row that lacks a code, codes of mixed kinds, a leaf that
+            is listed twice, or a place in two places above it.
+    """
+
+    kind: ClassVar[str] = "hierarchy"
+    ordered: ClassVar[bool] = False
+
+    levels: tuple[str, ...]
+    places: tuple[tuple[Code, ...], ...]
+    column: str | None = None
+    coding: Codes = field(init=False, repr=False, compare=False)
+    tree: Tree = field(init=False, repr=False, compare=False)
+    views: tuple[Level, ...] = field(init=False, repr=False, compare=False)
+
+    def __init__(self, levels: Sequence[str], places: Iterable[Sequence[Code]], *, column: str | None = None) -> None:
+        tree = Tree.of(levels, places)
+        _check_column(column)
+        object.__setattr__(self, "levels", tree.levels)
+        object.__setattr__(self, "places", tree.rows)
+        object.__setattr__(self, "column", column)
+        object.__setattr__(self, "coding", Codes(tree.codes[-1]))
+        object.__setattr__(self, "tree", tree)
+        object.__setattr__(self, "views", tuple(Level(self, depth) for depth in range(len(tree.levels))))
+
+    @classmethod
+    def from_file(cls, path: str | Path, levels: Sequence[str], *, column: str | None = None) -> Hierarchy:
+        """Read places from a CSV file with one row for each leaf and one column for each level.
+
+        Codes are text, unless all codes of a level are plain whole numbers without leading zeros. Other columns are
+        left alone.
+
+        Raises:
+            DomainError: the file cannot be read, or lacks the column of a level; or as for the class.
+        """
+        path = Path(path)
+        header, rows = _read(path, "the file of places")
+        for name in levels:
+            if name not in header:
+                raise DomainError(
+                    f"the file of places {path.name!r} needs a column for each level, and has none for {name!r}; it "
+                    f"has {header}."
+                )
+        columns = [_codes([row[name] for row in rows]) for name in levels]
+        return cls(levels, list(zip(*columns, strict=True)), column=column)
+
+    @property
+    def values(self) -> tuple[str | int, ...]:
+        """The codes of the leaves."""
+        return self.views[-1].values
+
+    def position(self, value: object) -> int:
+        """The cell of a leaf's code."""
+        return self.views[-1].position(value)
+
+    def declared(self) -> dict[str, Any]:
+        """The levels, and the rows of the leaves."""
+        return {"levels": list(self.levels), "places": [list(row) for row in self.places]}
+
+
+@final
+@dataclass(frozen=True)
+class Level(Attribute):
+    """One level of a hierarchy: a record lies in the place that holds its leaf. Domains make it; see `Domain`.
+
+    of: the hierarchy. depth: which of its levels, 0 at the top.
+    """
+
+    kind: ClassVar[str] = "level"
+    ordered: ClassVar[bool] = False
+
+    of: Hierarchy = field(repr=False)
+    depth: int
+    column: None = field(init=False, default=None)
+    coding: Codes = field(init=False, repr=False, compare=False)
+    _positions: dict[object, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        tree = self.of.tree
+        shared = tuple(tree.above(self.depth).tolist())
+        object.__setattr__(self, "coding", Codes(tree.codes[-1], shared))
+        object.__setattr__(self, "_positions", {code: i for i, code in enumerate(tree.codes[self.depth])})
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return self.of.levels[self.depth]
+
+    @property
+    def values(self) -> tuple[str | int, ...]:
+        """The codes of its places."""
+        return self.of.tree.codes[self.depth]
+
+    def position(self, value: object) -> int:
+        """The cell of a place's code."""
+        value = plain(value)
+        found = self._positions.get(value) if type(value) is type(self.values[0]) else None
+        if found is None:
+            raise DomainError(f"{value!r} is no place of the level {self.name!r}.")
+        return found
+
+    def declared(self) -> dict[str, Any]:
+        """Which level it is, of what."""
+        return {"depth": self.depth, "of": attribute_document(self.of)}
 
 
 @final
@@ -278,13 +406,22 @@ def _number(x: float) -> str:
 class Domain(Mapping[str, Attribute]):
     """Named attributes, in order: `Domain(state=Categorical(codes), age=Ordered(0, 85))`.
 
-    A mapping may be given instead, for names that are not Python identifiers.
+    A mapping may be given instead, for names that are not Python identifiers. The levels of a hierarchy are found by
+    their names as attributes are, but a record has a cell of the hierarchy: they are not gone through with the others.
 
     Raises:
         DomainError: no attributes, a name that is empty or reserved, or something that is not an attribute.
     """
 
     attributes: tuple[tuple[str, Attribute], ...]
+    sizes: dict[str, int] = field(init=False, repr=False, compare=False)
+    """Number of cells of all that a design may count by, in order: attributes, levels, and shares of levels.
+
+    The share "county in state" is there where all states have equally many counties: which of them a record's county
+    is, 0 for the first of each state. With the state it tells the county.
+    """
+    _named: dict[str, tuple[str, Attribute]] = field(init=False, repr=False, compare=False)
+    _shares: dict[str, Share] = field(init=False, repr=False, compare=False)
 
     def __init__(self, attributes: Mapping[str, Attribute] | None = None, /, **named: Attribute) -> None:
         both = set(attributes or ()) & set(named)
@@ -293,34 +430,39 @@ class Domain(Mapping[str, Attribute]):
         items = {**(attributes or {}), **named}
         if not items:
             raise DomainError("a domain needs at least one attribute; got none.")
+        every: dict[str, tuple[str, Attribute]] = {}
+        shares: dict[str, Share] = {}
         lowered: dict[str, str] = {}
-        for name, attribute in items.items():
-            if (
-                not isinstance(name, str)
-                or not name.strip()
-                or not encodable(name)
-                or any(c in name for c in '\n\r\t"\0')
-            ):
-                raise DomainError(f"an attribute is named by a plain, non-empty text; got {name!r}.")
-            if name.lower() in RESERVED:
-                raise DomainError(f"{name!r} is a column of every released table; rename the attribute.")
-            if name.lower() in lowered:
-                raise DomainError(f"{name!r} and {lowered[name.lower()]!r} differ only by case; rename one.")
-            lowered[name.lower()] = name
+        sizes: dict[str, int] = {}
+        for home, attribute in items.items():
+            for name, what in _names(home, attribute):
+                _check_name(name, lowered)
+                every[name] = home, what
             if not isinstance(attribute, Attribute):
                 raise DomainError(
-                    f"{name!r} must be an attribute: Categorical, Ordered or Binned; got {type(attribute).__name__}."
+                    f"{home!r} must be an attribute: Categorical, Ordered, Binned or Hierarchy; got "
+                    f"{type(attribute).__name__}."
                 )
+        for home, attribute in items.items():
+            sizes |= {name: what.size for name, what in _names(home, attribute)}
+            for name, share in _shares(home, attribute):
+                _check_name(name, lowered)
+                shares[name], sizes[name] = share, share.size
         object.__setattr__(self, "attributes", tuple(items.items()))
+        object.__setattr__(self, "sizes", sizes)
+        object.__setattr__(self, "_named", every)
+        object.__setattr__(self, "_shares", shares)
 
     def __getitem__(self, name: str) -> Attribute:
-        for key, attribute in self.attributes:
-            if key == name:
-                return attribute
-        raise DomainError(f"no attribute {name!r} in the domain; it has {list(self)}.")
+        return self._found(name)[1]
+
+    def _found(self, name: str) -> tuple[str, Attribute]:
+        if name in self._named:
+            return self._named[name]
+        raise DomainError(f"no attribute {name!r} in the domain; it has {list(self._named)}.")
 
     def __contains__(self, name: object) -> bool:
-        return any(key == name for key, _ in self.attributes)
+        return name in self._named
 
     def __iter__(self) -> Iterator[str]:
         return (key for key, _ in self.attributes)
@@ -330,7 +472,20 @@ class Domain(Mapping[str, Attribute]):
 
     def column(self, name: str) -> str:
         """The column of the data that holds this attribute."""
-        return self[name].column or name
+        home = self.home(name)
+        return self[home].column or home
+
+    def home(self, name: str) -> str:
+        """The attribute of which a level, or a share of one, is; an attribute itself."""
+        found = self._shares.get(name)
+        return found.home if found is not None else self._found(name)[0]
+
+    def depth(self, name: str) -> int:
+        """Which level of its hierarchy a name means, 0 at the top: a share its lower one, the hierarchy its leaves."""
+        if name in self._shares:
+            return self._shares[name].lower
+        a = self[name]
+        return a.depth if isinstance(a, Level) else len(a.levels) - 1 if isinstance(a, Hierarchy) else 0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -341,6 +496,72 @@ class Domain(Mapping[str, Attribute]):
     def size(self) -> int:
         """Number of cells of the whole domain, Π sizes."""
         return math.prod(self.shape)
+
+    def counted(self, margin: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """How records are counted for a margin: by which attributes and levels, and along which axes each one lies.
+
+        The counts of a level are laid out along a level above it and the shares from there down: `county` along
+        (`state`, `county in state`), in C order. What is no share of its hierarchy lies along itself.
+
+        Raises:
+            DomainError: shares that do not follow one another down the tree.
+        """
+        shared = dict.fromkeys(self._shares[name].home for name in margin if name in self._shares)
+        out = {home: self._path(home, [name for name in margin if self.home(name) == home]) for home in shared}
+        return tuple({own: None for name in margin for own in [out.get(self.home(name), (name, (name,)))]})
+
+    def _path(self, home: str, wanted: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+        """The level by which levels and shares of a hierarchy are counted, and the axes along which it lies."""
+        shares = [self._shares[name] for name in wanted if name in self._shares]
+        depths = {self.depth(name) for name in wanted if name in self._named}
+        depths.update(depth for share in shares for depth in (share.upper, share.lower))
+        path = [share.levels[depth] for share in shares[:1] for depth in sorted(depths)]
+        axes = (path[0], *(f"{lower} in {upper}" for upper, lower in itertools.pairwise(path)))
+        if not set(wanted) <= set(axes) or not set(axes[1:]) <= set(self._shares):
+            raise DomainError(f"the shares {list(wanted)} do not follow one another down the hierarchy {home!r}.")
+        return path[-1], axes
+
+
+@final
+@dataclass(frozen=True)
+class Share:
+    """Which place of a lower level it is, of equally many in every place of an upper one."""
+
+    home: str
+    levels: tuple[str, ...]
+    upper: int
+    lower: int
+    size: int
+
+
+def _names(home: str, attribute: Attribute) -> Iterator[tuple[str, Attribute]]:
+    """An attribute, and its levels; the last level may be called as the hierarchy is."""
+    yield home, attribute
+    if isinstance(attribute, Hierarchy):
+        last = attribute.views[-1]
+        yield from ((view.name, view) for view in attribute.views if view is not last or view.name != home)
+
+
+def _shares(home: str, attribute: Attribute) -> Iterator[tuple[str, Share]]:
+    if isinstance(attribute, Hierarchy):
+        for upper, lower in itertools.combinations(range(len(attribute.levels)), 2):
+            size = attribute.tree.share(upper, lower)
+            if size is not None:
+                name = f"{attribute.levels[lower]} in {attribute.levels[upper]}"
+                yield name, Share(home, attribute.levels, upper, lower, size)
+
+
+def _check_name(name: object, lowered: dict[str, str]) -> None:
+    """Raise DomainError for a name that cannot be a column, or that another one is taken for; remember it."""
+    if not isinstance(name, str) or not name.strip() or not encodable(name) or any(c in name for c in '\n\r\t"\0'):
+        raise DomainError(f"an attribute is named by a plain, non-empty text; got {name!r}.")
+    if name.lower() in RESERVED:
+        raise DomainError(f"{name!r} is a column of every released table; rename the attribute.")
+    if name.lower() in lowered:
+        other = lowered[name.lower()]
+        how = "are two attributes or levels" if other == name else "differ only by case"
+        raise DomainError(f"{name!r} and {other!r} {how}; rename one.")
+    lowered[name.lower()] = name
 
 
 def attribute_document(a: Attribute) -> dict[str, Any]:

@@ -6,16 +6,19 @@ Before the charge no noise is drawn; after it, whatever else fails, the privacy 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from secrets import token_hex
-from typing import final
+from typing import Any, final
+
+from numpy.typing import NDArray
 
 from fitnoise.errors import CapExceeded, DataError, PlanError
 from fitnoise.kernel import noise
 from fitnoise.kernel.counting import Counter, Progress, Tally, maximal
-from fitnoise.kernel.designs._base import Answers, Door, Margin
+from fitnoise.kernel.counting.margins import summed
+from fitnoise.kernel.designs._base import Answers, Counts, Door, Margin
 from fitnoise.kernel.ledger import Entry, Ledger
 from fitnoise.kernel.order import Order
 
@@ -97,20 +100,30 @@ def measure(
 
 def _counted(order: Order, counter: Counter, progress: Progress | None) -> list[Answers]:
     """The exact answers of every design."""
-    margins = counter.count(maximal(_needed(order, counter)), progress)
-    sizes = {a: x.size for a, x in order.domain.items()}
+    sizes = order.domain.sizes
+    wanted = {m: order.domain.counted(m) for m in maximal(_needed(order))}
+    counter.check(sorted({a for found in wanted.values() for a, _ in found}))
+    margins = counter.count(maximal([tuple(a for a, _ in found) for found in wanted.values()]), progress)
     if any(counts.shape != tuple(sizes[a] for a in m) for m, counts in margins.items()):
         raise DataError("the counts are of another domain than the plan's. Nothing was measured, nothing was charged.")
     records = int(next(iter(margins.values())).sum()) if margins else 0
     for size in order.sizes:
         size.refuse(records)
-    tally = Tally(margins)
+    counted = Tally(margins)
+    tally = Tally({m: _along(counted, found, m, sizes) for m, found in wanted.items()})
     return [d.exact(tally, order.adjacency, order.source.max_records) for d in order.designs]
 
 
-def _needed(order: Order, counter: Counter) -> Collection[Margin]:
-    """All margins of all designs, each in the order of the domain, after asking whether they can be counted."""
-    place = {a: i for i, a in enumerate(order.domain)}
-    needed = {tuple(sorted(m, key=place.__getitem__)) for d in order.designs for m in d.margins()}
-    counter.check(sorted({a for m in needed for a in m}))
-    return needed
+def _needed(order: Order) -> Collection[Margin]:
+    """All margins of all designs, each in the order of the domain."""
+    place = {a: i for i, a in enumerate(order.domain.sizes)}
+    return {tuple(sorted(m, key=place.__getitem__)) for d in order.designs for m in d.margins()}
+
+
+def _along(
+    counted: Counts, found: Sequence[tuple[str, tuple[str, ...]]], margin: Margin, sizes: Mapping[str, int]
+) -> NDArray[Any]:
+    """Counts over a margin, from those over the attributes and levels by which records are counted for it."""
+    names = tuple(name for _, axes in found for name in axes)
+    counts = counted[tuple(a for a, _ in found)].reshape([sizes[name] for name in names])
+    return counts if names == margin else summed(counts, names, margin)

@@ -97,9 +97,8 @@ class Order:
     def __post_init__(self) -> None:
         if not self.designs:
             raise PlanError("an order without a design measures nothing.")
-        sizes = {a: x.size for a, x in self.domain.items()}
         for design in self.designs:
-            design.check(sizes)
+            design.check(self.domain.sizes)
 
     @property
     def adjacency(self) -> Adjacency:

@@ -90,8 +90,7 @@ class Rebuilt:
                 spread = [n if a in kept else 1 for a, n in enumerate(sizes)]
                 rest = math.prod(n for a, n in enumerate(sizes) if a not in kept)
                 total[tables] += ordered.reshape(len(tables), *spread, -1) / rest
-        full = total.reshape(len(here), *sizes, *group.inner_shape)
-        return full.transpose([0, *(1 + a for a in group.transpose)])
+        return group.columns(total.reshape(len(here), *sizes, *group.inner_shape))
 
 
 def _reaching(part: TablePart, group: TableGroup) -> Iterator[tuple[int, Members]]:
@@ -156,7 +155,7 @@ def pulled(part: TablePart, combination: Mapping[str, Floats]) -> dict[Place, Fl
                 f"table {name!r} needs finite coefficients of shape {expected}; got {coefficients.shape}."
             )
         sizes = [d.sizes[a] for a in group.axes[i]]
-        arranged = coefficients.transpose(np.argsort(group.transpose)).reshape(*sizes, -1)
+        arranged = group.along(coefficients, sizes)
         for place, members in _reaching(part, group):
             for axes, _, sectors in _pairs(part, group, np.array([i]), place, members):
                 away = tuple(a for a in range(len(sizes)) if a not in axes)

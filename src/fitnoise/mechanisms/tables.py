@@ -197,10 +197,12 @@ class TablePart(Part):
 
     def _shaped(self, name: str, rows: Floats) -> Floats:
         """One number for every row of a table, in the table's shape."""
-        layout = self.decomposition.layout(self.publication.workload.number(name))
+        number = self.publication.workload.number(name)
+        layout, t = self.decomposition.layout(number), self.publication.workload.tables[number]
         outer = tuple(self.decomposition.sizes[a] for a in layout.axes)
         inner = rows.reshape(layout.inner_shape)
-        return np.broadcast_to(inner, outer + layout.inner_shape).transpose(layout.transpose)
+        along = np.broadcast_to(inner, outer + layout.inner_shape).transpose(layout.transpose)
+        return along.reshape(t.shape(self.publication.workload.domain))
 
     @property
     def numbers(self) -> int:
@@ -341,9 +343,9 @@ class TablePart(Part):
         Raises:
             PlanError: its parts contradict each other, or the integers do not cost what it says.
         """
-        domain = publication.workload.domain
+        sizes = publication.workload.domain.sizes
         free, bound = exchangeable_attributes(publication.workload, publication.apart)
-        over = Cells(tuple((a, domain[a].size) for a in free), tuple((a, domain[a].size) for a in bound))
+        over = Cells(tuple((a, sizes[a]) for a in free), tuple((a, sizes[a]) for a in bound))
         stated = str(document["cost"]["cost_squared"])
         part = cls(
             mechanism,

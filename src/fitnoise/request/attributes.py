@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import Field, model_validator
 
 from fitnoise.errors import SpecError
-from fitnoise.kernel.domain import Attribute, Binned, Categorical, Ordered
+from fitnoise.kernel.domain import Attribute, Binned, Categorical, Hierarchy, Ordered
 from fitnoise.request.parts import Part
 
 
@@ -32,12 +32,7 @@ class CategoricalSpec(Part):
     def build(self, folder: Path | None) -> Attribute:
         """The attribute; SpecError when its codes are in a file and the folder is not known."""
         if self.codes_file is not None:
-            if folder is None:
-                raise SpecError(
-                    f"codes_file = {self.codes_file!r} names a file beside the specification, and its folder is not "
-                    "known here; give the folder, or the codes themselves."
-                )
-            return Categorical.from_file(folder / self.codes_file, column=self.column)
+            return Categorical.from_file(_beside(folder, "codes_file", self.codes_file), column=self.column)
         codes = self.codes or []
         if self.labels is None:
             return Categorical(codes, column=self.column)
@@ -71,7 +66,39 @@ class BinnedSpec(Part):
         return Binned(self.cuts, column=self.column)
 
 
-AttributeSpec = Annotated[CategoricalSpec | OrderedSpec | BinnedSpec, Field(discriminator="type")]
+class HierarchySpec(Part):
+    """Nested places, a row for each leaf, in line or in a CSV file with a column for each level."""
+
+    type: Literal["hierarchy"]
+    levels: list[str] = Field(description="names of the levels, from the top down; a table names one as its attribute")
+    places: list[list[bool | int | str]] | None = Field(None, description="for each leaf its codes, level by level")
+    file: str | None = Field(None, description="CSV file of the places, relative to the specification")
+    column: str | None = Field(None, description="column of the data with codes of leaves, if not the attribute's name")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.places is None) == (self.file is None):
+            raise ValueError("give either places or file")
+        return self
+
+    def build(self, folder: Path | None) -> Attribute:
+        """The attribute; SpecError when its places are in a file and the folder is not known."""
+        if self.file is None:
+            return Hierarchy(self.levels, self.places or [], column=self.column)
+        return Hierarchy.from_file(_beside(folder, "file", self.file), self.levels, column=self.column)
+
+
+def _beside(folder: Path | None, key: str, name: str) -> Path:
+    """A file beside the specification."""
+    if folder is None:
+        raise SpecError(
+            f"{key} = {name!r} names a file beside the specification, and its folder is not known here; give the "
+            "folder, or the codes themselves."
+        )
+    return folder / name
+
+
+AttributeSpec = Annotated[CategoricalSpec | OrderedSpec | BinnedSpec | HierarchySpec, Field(discriminator="type")]
 """All kinds there are."""
 
 KINDS: tuple[str, ...] = tuple(

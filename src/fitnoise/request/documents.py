@@ -170,7 +170,7 @@ class TableSpec(Part):
             return table(*self.attributes, **views, **said)
         beside = {*self.attributes, *([self.prefix] if isinstance(self.prefix, str) else self.prefix or ())}
         beside |= {*([ranges] if isinstance(ranges, str) else ranges or ()), *recode}
-        among = [a for a in domain if a not in beside] if self.among is None else self.among
+        among = _others(domain, beside) if self.among is None else self.among
         if not among:
             raise SpecError("every attribute is named beside the pattern, so that none is left for it; name fewer.")
         return all_tables(
@@ -189,6 +189,12 @@ class TableSpec(Part):
                 "numbers by value as { by = …, values = … }."
             )
         return x
+
+
+def _others(domain: Domain, beside: Iterable[str]) -> list[str]:
+    """All attributes but some, and but the hierarchies of which these are levels."""
+    named = {domain.home(a) for a in beside if a in domain}
+    return [a for a in domain if a not in named]
 
 
 def _group(attribute: Attribute, values: list[_Value] | SpanSpec) -> tuple[_Value, ...]:

@@ -18,11 +18,11 @@ from fitnoise.errors import SpecError
 from fitnoise.kernel import privacy
 from fitnoise.kernel.checks import is_plain, is_real, look_alike
 from fitnoise.kernel.designs.questions import FiniteQuery
-from fitnoise.kernel.domain import Domain
+from fitnoise.kernel.domain import Domain, Level
 from fitnoise.kernel.losses import Axes
 from fitnoise.kernel.order import Limit
 from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, Privacy, PrivacyUnit, Region
-from fitnoise.request.workloads import Workload, exchangeable_attributes
+from fitnoise.request.workloads import Workload, used_attributes
 
 LEAST_SHARE = 1e-6
 """Least relative budget of a cell that may be counted at all."""
@@ -435,6 +435,12 @@ class Publication:
             raise SpecError("a hybrid weighs privacy against error; a budget fixes privacy: use the total-error goal.")
         if self.cell_budgets is not None:
             domain = self.workload.domain
+            for a in self.cell_budgets.attributes:
+                if isinstance(domain[a], Level):
+                    raise SpecError(
+                        f"cell budgets by {a!r}, a level of {domain.home(a)!r}, are not planned: give budgets by "
+                        f"{domain.home(a)!r}, one for every leaf. No plan was made."
+                    )
             cells = math.prod(domain[a].size for a in self.cell_budgets.attributes)
             if len(self.cell_budgets.values) != cells:
                 raise SpecError(
@@ -504,6 +510,5 @@ class Publication:
     def apart(self) -> tuple[str, ...]:
         """Attributes whose values are not alike: records have budgets by them, or a database is taken as a whole."""
         if self.small is not None:
-            free, bound = exchangeable_attributes(self.workload)
-            return (*free, *bound)
+            return tuple(sorted(used_attributes(self.workload)))
         return () if self.cell_budgets is None else self.cell_budgets.attributes

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fitnoise.algebra import operators as op
 from fitnoise.errors import WorkloadError
-from fitnoise.kernel.domain import RESERVED, Attribute, Domain, Ordered
+from fitnoise.kernel.domain import RESERVED, Attribute, Domain, Hierarchy, Ordered
 from fitnoise.request.targets import By, BySize, Kind, PublicTotal, Target, checked_confidence
 
 QUERY = "query"
@@ -207,9 +207,21 @@ class Table:
                     f"query {zero[0]} is zero everywhere: its answer is always 0, without error; leave it out."
                 )
         for a in self.attributes:
-            domain[a]
             self.view(a).operator(domain[a])
+        _refuse_two_levels(domain, self.attributes)
         self.targets(domain)
+
+    def operator(self, domain: Domain, attribute: str, axis: str) -> op.Operator:
+        """What is asked of an attribute, on its own cells; of a level of a hierarchy, on those of a deeper level."""
+        asked = self.view(attribute).operator(domain[attribute])
+        hierarchy = domain[domain.home(axis)]
+        if not isinstance(hierarchy, Hierarchy) or domain.depth(attribute) == domain.depth(axis):
+            return asked
+        above = hierarchy.tree.above(domain.depth(attribute), domain.depth(axis))
+        cells = np.split(np.arange(len(above)), np.flatnonzero(np.diff(above)) + 1)  # of every place
+        places = asked.groups if isinstance(asked, op.Groups) else tuple((i,) for i in range(len(cells)))
+        groups = (tuple(np.concatenate([cells[i] for i in group]).tolist()) for group in places)
+        return op.Groups(len(above), tuple(groups))
 
 
 class MadeOnDemand(Sequence[_T]):
@@ -226,6 +238,19 @@ class MadeOnDemand(Sequence[_T]):
     def __getitem__(self, index: int | slice) -> _T | Sequence[_T]:
         places = range(len(self))[index]
         return self._made(places) if isinstance(places, int) else [self._made(i) for i in places]
+
+
+def _refuse_two_levels(domain: Domain, attributes: Sequence[str]) -> None:
+    """Raise WorkloadError where two of a table's attributes are levels of one hierarchy."""
+    shown: dict[str, str] = {}
+    for a in attributes:
+        other = shown.setdefault(domain.home(a), a)
+        if other != a:
+            deeper = max(a, other, key=domain.depth)
+            raise WorkloadError(
+                f"a table shows one level of a hierarchy, and {other!r} and {a!r} are two of {domain.home(a)!r}: "
+                f"{deeper!r} alone tells both."
+            )
 
 
 def slug(name: str) -> str:
@@ -452,6 +477,10 @@ class Family(MadeOnDemand[Table]):
             domain[a]
         if self.template.attributes:
             self.template.check(domain)
+        for a in self.among:
+            _refuse_two_levels(domain, (a, *self.template.attributes))
+        if self.order > 1:
+            _refuse_two_levels(domain, self.among)
 
 
 def _each_number(given: Iterable[Any], target: Target) -> tuple[float, ...]:
@@ -703,16 +732,47 @@ def matrix_workload(
     return Workload(where, [Table(name, (), Target(kind, number), matrix=dense)], confidence)
 
 
-def exchangeable_attributes(workload: Workload, apart: Iterable[str] = ()) -> tuple[list[str], list[str]]:
-    """(exchangeable, structured) attributes that some table uses, in domain order; those `apart` are structured."""
+def used_attributes(workload: Workload) -> set[str]:
+    """The attributes, and levels of hierarchies, that some table uses."""
     parts = workload.tables.parts
+    used = {a for p in parts for a in (p if isinstance(p, Table) else p.template).attributes}
+    return used | {a for p in parts if isinstance(p, Family) for a in p.among}
+
+
+def exchangeable_attributes(workload: Workload, apart: Iterable[str] = ()) -> tuple[list[str], list[str]]:
+    """(exchangeable, structured) attributes that some table uses, in domain order; those `apart` are structured.
+
+    A hierarchy is one structured attribute: its deepest level used, or itself for its leaves. But where each of its
+    levels used is shown value by value or not at all, with one target, and all its places have equally many places of
+    the next such level, they are as many exchangeable attributes: the top one, and the share that each of the others is
+    of the one above it (:attr:`Domain.sizes`). To show a level is to show all of these down to it.
+    """
+    domain, parts = workload.domain, workload.tables.parts
     templates = [p if isinstance(p, Table) else p.template for p in parts]
     if any(t.matrix is not None for t in templates):
-        return [], list(workload.domain)
-    used = {a for t in templates for a in t.attributes} | set(apart)
-    used |= {a for p in parts if isinstance(p, Family) for a in p.among}
+        return [], list(domain)
     structured = set(apart)
     structured |= {a for t in templates for a in t.attributes if t.view(a) is not EACH}
     structured |= {t.target.number.attribute for t in templates if isinstance(t.target.number, By)}
-    names = [a for a in workload.domain if a in used]
-    return [a for a in names if a not in structured], [a for a in names if a in structured]
+    by_home: dict[str, set[str]] = {}
+    for a in used_attributes(workload) | set(apart):
+        by_home.setdefault(domain.home(a), set()).add(a)
+    free: list[str] = []
+    bound: list[str] = []
+    for home in domain:
+        if own := by_home.get(home):
+            axes = _chain(domain, home, own)
+            alike = not own & structured and all(a in domain.sizes for a in axes)
+            deepest = max(own, key=domain.depth)
+            leaves = domain.depth(deepest) == domain.depth(home)
+            (free if alike else bound).extend(axes if alike else [home if leaves else deepest])
+    return free, bound
+
+
+def _chain(domain: Domain, home: str, own: Iterable[str]) -> list[str]:
+    """The exchangeable attributes that levels of a hierarchy would be; an attribute itself."""
+    hierarchy = domain[home]
+    if not isinstance(hierarchy, Hierarchy):
+        return [home]
+    path = [hierarchy.levels[depth] for depth in sorted({domain.depth(a) for a in own})]
+    return [path[0], *(f"{lower} in {upper}" for upper, lower in itertools.pairwise(path))]

@@ -28,7 +28,7 @@ from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Array, Floats, Indices, equal_rows, physical_memory
 from fitnoise.kernel.designs._base import Cells
-from fitnoise.request.workloads import Family, Table, Workload, exchangeable_attributes
+from fitnoise.request.workloads import Family, Table, Workload, exchangeable_attributes, used_attributes
 
 MAX_STRUCTURED_CELLS = 20_000
 """Joint cells of the structured attributes are dense: k × n_o arrays and k × k decompositions per step."""
@@ -49,12 +49,13 @@ _BASIS_BITS = 26
 class Layout:
     """Where a table sits: its exchangeable axes and its queries on the structured cells.
 
-    axes: positions among the exchangeable attributes, in the table's own order.
+    axes: positions among the exchangeable attributes, in the table's own order; several of a level of a hierarchy.
     queries: R_A, (m_A, n_o): a matrix, or an operator where that would be needlessly tall.
     variances: c_A, shape (m_A,).
     rows: its slice of all tables' rows put one after the other.
     inner_shape: the rows' shape along the structured attributes the table shows, in domain order.
-    transpose: axis order that turns (axes…, inner…) into the table's columns.
+    transpose: axis order that turns (axes…, inner…) into that of the table's columns, of which each has as many axes as
+        `spans` says, one after the other.
     """
 
     axes: tuple[int, ...]
@@ -63,6 +64,7 @@ class Layout:
     rows: slice
     inner_shape: tuple[int, ...]
     transpose: tuple[int, ...]
+    spans: tuple[int, ...]
 
 
 @final
@@ -71,7 +73,7 @@ class TableGroup:
     """Tables alike but for their exchangeable attributes and their targets: T of them as arrays.
 
     tables: which they are, (T,), increasing. axes: (T, a), positions among the exchangeable attributes.
-    queries, inner_shape, transpose: as in :class:`Layout`. variances: (T, m).
+    queries, inner_shape, transpose, spans: as in :class:`Layout`. variances: (T, m).
     starts: the place of each table's first row among the rows of all tables, (T,). cells: n_A, (T,).
     moved: how far each row of the queries is from the one that was asked, its largest entry, (m,): of a rank-deficient
         matrix of real numbers, whose basis is rounded to integers. None where the queries are those that were asked.
@@ -85,6 +87,7 @@ class TableGroup:
     cells: Floats
     inner_shape: tuple[int, ...]
     transpose: tuple[int, ...]
+    spans: tuple[int, ...]
     moved: Floats | None = None
 
     @cached_property
@@ -102,7 +105,20 @@ class TableGroup:
             rows=slice(start, start + m),
             inner_shape=self.inner_shape,
             transpose=self.transpose,
+            spans=self.spans,
         )
+
+    def columns(self, along: Floats) -> Floats:
+        """Tables of one shape, (T, axes…, inner…), in the shape of their columns."""
+        ordered = along.transpose([0, *(1 + a for a in self.transpose)])
+        cuts = np.cumsum([1, *self.spans])
+        shape = (math.prod(ordered.shape[a:b]) for a, b in itertools.pairwise(cuts))
+        return ordered.reshape(len(along), *shape)
+
+    def along(self, columns: Floats, sizes: Sequence[int]) -> Floats:
+        """A table in the shape of its columns, as (axes…, rows) for axes of these sizes."""
+        shape = np.array([*sizes, *self.inner_shape])[list(self.transpose)]
+        return columns.reshape(shape).transpose(np.argsort(self.transpose)).reshape(*sizes, -1)
 
 
 @final
@@ -265,8 +281,8 @@ def decompose(
     Time and memory grow with the number of (table, margin of it) pairs, not with the cells of the domain.
     """
     free, bound = exchangeable_attributes(workload, apart)
-    domain = workload.domain
-    shape = tuple(domain[a].size for a in bound)
+    width = workload.domain.sizes
+    shape = tuple(width[a] for a in bound)
     if math.prod(shape) > MAX_STRUCTURED_CELLS:
         raise WorkloadError(
             f"the attributes {bound} are asked for by ranges, recodes, per-value targets or a matrix, and have "
@@ -274,7 +290,7 @@ def decompose(
             "Coarsen one of them, or ask for it value by value with one target. Nothing was planned."
         )
     tables = _Tables(workload, free, bound).groups()
-    sizes = np.array([domain[a].size for a in free], dtype=np.int64)
+    sizes = np.array([width[a] for a in free], dtype=np.int64)
     afford(_least_memory(tables), f"planning {math.prod(shape):,} joint cells of {bound}")
     groups, shift = _sectors(tables, sizes, bases)
     if shift > 0 and any(isinstance(x.queries, np.ndarray) and x.queries.dtype.kind == "f" for x in tables):
@@ -313,7 +329,9 @@ class _Tables:
 
     def __init__(self, workload: Workload, free: Sequence[str], bound: Sequence[str]) -> None:
         self.workload, self.free, self.bound = workload, free, bound
-        self.position = {a: i for i, a in enumerate(free)}
+        self.sizes = np.array([workload.domain.sizes[a] for a in free], dtype=np.float64)
+        self.axes = _axes(workload, free)
+        self.axis = {workload.domain.home(a): a for a in bound}
         self.queries: dict[op.Operator, Array | op.Operator] = {}
         self.found: dict[tuple[Any, ...], list[tuple[Indices, Indices, Floats, tuple[Any, ...]]]] = {}
         self.rows = np.empty(len(workload.tables), dtype=np.intp)
@@ -326,12 +344,11 @@ class _Tables:
             else:
                 self._table(part, first)
         starts = np.cumsum(self.rows) - self.rows
-        sizes = np.array([self.workload.domain[a].size for a in self.free], dtype=np.float64)
         out = []
         for pieces in self.found.values():
             tables, axes, variances = (np.concatenate(x) for x in list(zip(*pieces, strict=True))[:3])
-            queries, inner, transpose = pieces[0][3]
-            cells = sizes[axes].prod(axis=1)
+            queries, inner, transpose, spans = pieces[0][3]
+            cells = self.sizes[axes].prod(axis=1)
             out.append(
                 TableGroup(
                     tables=tables,
@@ -342,6 +359,7 @@ class _Tables:
                     cells=cells,
                     inner_shape=inner,
                     transpose=transpose,
+                    spans=spans,
                 )
             )
         return sorted(out, key=lambda g: int(g.tables[0]))
@@ -352,47 +370,63 @@ class _Tables:
         numbers = np.array([number])
         if t.matrix is not None:
             m = t.matrix.shape[0]
-            self._add(numbers, np.zeros((1, 0), np.intp), wanted.reshape(1, m), t.matrix.matrix, (m,), (0,))
+            self._add(numbers, np.zeros((1, 0), np.intp), wanted.reshape(1, m), t.matrix.matrix, (m,), ((0,), (1,)))
             return
-        outer = [a for a in t.attributes if a in self.position]
-        inner = [a for a in self.bound if a in t.attributes]
+        outer, inner = self._apart(t.attributes)
         rows = wanted.transpose([t.attributes.index(a) for a in (*outer, *inner)])[(0,) * len(outer)]
-        transpose = tuple((*outer, *inner).index(a) for a in t.attributes)
-        axes = np.array([[self.position[a] for a in outer]], dtype=np.intp).reshape(1, -1)
-        self._add(numbers, axes, rows.reshape(1, -1), self._asked(t, inner), rows.shape, transpose)
+        axes = np.array([[i for a in outer for i in self.axes[a]]], dtype=np.intp).reshape(1, -1)
+        order = self._order(t.attributes, outer, inner)
+        self._add(numbers, axes, rows.reshape(1, -1), self._asked(t, inner), rows.shape, order)
+
+    def _apart(self, attributes: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Those that are shown along exchangeable axes, in order; and the others, in domain order."""
+        inner = {self.workload.domain.home(a): a for a in attributes if not self.axes.get(a)}
+        return [a for a in attributes if self.axes.get(a)], [inner[home] for home in self.axis if home in inner]
+
+    def _order(
+        self, attributes: Sequence[str], outer: Sequence[str], inner: Sequence[str]
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """How axes are brought into the order of a table's attributes, and how many of them each attribute has."""
+        spans = {a: len(self.axes.get(a) or (0,)) for a in attributes}
+        now = [(a, i) for a in (*outer, *inner) for i in range(spans[a])]
+        transpose = tuple(now.index((a, i)) for a in attributes for i in range(spans[a]))
+        return transpose, tuple(spans[a] for a in attributes)
 
     def _family(self, family: Family, first: int) -> None:
-        """Split by which of the attributes shown are structured, and where: what is left is alike."""
+        """Split by which of the attributes shown are structured or levels, and where: what is left is alike."""
         domain, template = self.workload.domain, family.template
         wanted = family.variances(domain, self.workload.confidence)
-        place = np.array([self.position.get(a, -1) for a in family.among])[family.combinations]
+        place = np.array([*(self.axes[a][0] if len(self.axes[a]) == 1 else -1 for a in family.among)], dtype=np.intp)
+        place = place[family.combinations]
         pattern = np.where(place < 0, family.combinations, -1)
-        beside = [a for a in template.attributes if a in self.position]
         for shown, here in equal_rows(pattern):
-            structured = {family.among[a] for a in shown if a >= 0}
+            unlike = {family.among[a] for a in shown if a >= 0}
             names = [f"\0{i}" if a < 0 else family.among[a] for i, a in enumerate(shown)] + list(template.attributes)
-            inner = [a for a in self.bound if a in names]
-            outer = [a for a in names if a not in inner]
-            axes = np.empty((len(here), len(outer)), dtype=np.intp)
+            alike = [a for a in names if a.startswith("\0")]
+            others, inner = self._apart([a for a in names if a not in alike])
+            outer = [*alike, *others]
             kept = [i for i, a in enumerate(shown) if a < 0]
+            beside = [i for a in others for i in self.axes[a]]
+            axes = np.empty((len(here), len(kept) + len(beside)), dtype=np.intp)
             axes[:, : len(kept)] = place[here][:, kept]
-            axes[:, len(kept) :] = [self.position[a] for a in beside]
+            axes[:, len(kept) :] = beside
             rows: Array = wanted[here]
             for j, a in reversed(list(enumerate(template.attributes))):
-                if a in self.position:
+                if self.axes[a]:
                     rows = rows.take(0, axis=1 + j)
-            own = [a for a in template.attributes if a not in self.position]  # the axes of rows now
+            own = [a for a in template.attributes if not self.axes[a]]  # the axes of rows now
             rows = rows.transpose([0, *(1 + own.index(a) for a in inner if a in own)])
-            widths = [domain[a].size if a in structured else len(template.view(a).labels(domain[a])) for a in inner]
-            rows = rows.reshape(-1, *(1 if a in structured else n for a, n in zip(inner, widths, strict=True)))
+            widths = [domain[a].size if a in unlike else len(template.view(a).labels(domain[a])) for a in inner]
+            rows = rows.reshape(-1, *(1 if a in unlike else n for a, n in zip(inner, widths, strict=True)))
             rows = np.broadcast_to(rows, (len(here), *widths)).reshape(len(here), -1)
-            transpose = tuple((*outer, *inner).index(a) for a in names)
-            self._add(first + here, axes, rows, self._asked(template, inner), tuple(widths), transpose)
+            order = self._order(names, outer, inner)
+            self._add(first + here, axes, rows, self._asked(template, inner), tuple(widths), order)
 
     def _asked(self, t: Table, shown: Sequence[str]) -> Array | op.Operator:
         """R: what a table asks of the structured cells when it shows these of their attributes."""
         domain = self.workload.domain
-        factors = [t.view(a).operator(domain[a]) if a in shown else op.Total(domain[a].size) for a in self.bound]
+        on = {self.axis[domain.home(a)]: a for a in shown}
+        factors = [t.operator(domain, on[a], a) if a in on else op.Total(domain[a].size) for a in self.bound]
         asked = op.Kronecker(tuple(factors)) if factors else op.Identity(1)
         if asked not in self.queries:
             tall = asked.shape[0] > TALL * max(asked.shape[1], 64)
@@ -409,11 +443,23 @@ class _Tables:
         variances: Floats,
         queries: Array | op.Operator,
         inner_shape: tuple[int, ...],
-        transpose: tuple[int, ...],
+        order: tuple[tuple[int, ...], tuple[int, ...]],
     ) -> None:
         self.rows[tables] = variances.shape[1]
-        key = (axes.shape[1], id(queries), inner_shape, transpose)
-        self.found.setdefault(key, []).append((tables, axes, variances, (queries, inner_shape, transpose)))
+        key = (axes.shape[1], id(queries), inner_shape, order)
+        self.found.setdefault(key, []).append((tables, axes, variances, (queries, inner_shape, *order)))
+
+
+def _axes(workload: Workload, free: Sequence[str]) -> dict[str, list[int]]:
+    """The exchangeable axes along which tables show each of their attributes; none of those that are structured."""
+    domain = workload.domain
+    places: dict[str, list[int]] = {}
+    for i, a in enumerate(free):
+        places.setdefault(domain.home(a), []).append(i)
+    return {
+        a: [i for i in places.get(domain.home(a), ()) if domain.depth(free[i]) <= domain.depth(a)]
+        for a in used_attributes(workload)
+    }
 
 
 def _sectors(

@@ -137,7 +137,7 @@ class DuckCounter(Counter):
 
     def _counted(self, margins: Sequence[Margin], gauge: Gauge, *, informed: bool) -> Margins:
         asked = {a for m in margins for a in m}
-        sizes = {a: attribute.size for a, attribute in self._domain.items() if a in asked}
+        sizes = {a: n for a, n in self._domain.sizes.items() if a in asked}
         tables = Tables(margins, sizes, gauge)
         outside = dict.fromkeys(sizes, 0)
         with contextlib.closing(self._stream(list(sizes), informed=informed)) as stream:
@@ -223,7 +223,8 @@ class DuckCounter(Counter):
                 cell, join = _cell(coding, i, csv=self._records.header, untyped=free)
                 fields.append(f"CAST({cell} AS {'SMALLINT' if coding.size <= 2**15 else 'INTEGER'}) AS a{i}")
                 joins.append(join)
-            codes = {f"c{i}": _codes(c) for i, c in enumerate(codings) if isinstance(c, Codes)}
+            codes: dict[str, Any] = {f"c{i}": _codes(c) for i, c in enumerate(codings) if isinstance(c, Codes)}
+            codes |= {f"s{i}": c.shared for i, c in enumerate(codings) if isinstance(c, Codes) and c.shared is not None}
             sql = f"SELECT {', '.join(fields) or 'nothing'} FROM {relation} AS people {' '.join(joins)}"  # noqa: S608 - no text of the domain or the data
             result = connection.execute(sql, codes)
             records, pieces = 0, max(1, _HANDED // (2048 * 4 * max(1, len(used))))
@@ -243,9 +244,10 @@ def _cell(coding: Coding, i: int, *, csv: bool, untyped: bool) -> tuple[str, str
     column = f"people.k{i}"
     if isinstance(coding, Codes):
         code = _code(coding, column, csv=csv, untyped=untyped)
-        if coding.size <= _LISTED:
+        if coding.shared is None and coding.size <= _LISTED:
             return f"coalesce(list_position($c{i}, {code}), 0) - 1", ""
-        listed = f"(SELECT unnest($c{i}) AS code, unnest(range(len($c{i}))) AS cell) AS l{i}"
+        cells = f"range(len($c{i}))" if coding.shared is None else f"$s{i}"
+        listed = f"(SELECT unnest($c{i}) AS code, unnest({cells}) AS cell) AS l{i}"
         return f"coalesce(l{i}.cell, -1)", f"LEFT JOIN {listed} ON l{i}.code = {code}"
     x = f"try_cast({column} AS DOUBLE)"
     outside = f"{x} IS NULL OR isnan({x}) OR isinf({x})"

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import DataError
+from fitnoise.kernel.codings import Codes
 from fitnoise.kernel.counting._base import Counter, Gauge, Margin, Margins, Progress
 from fitnoise.kernel.counting.margins import blank, summed
 from fitnoise.kernel.domain import Domain
@@ -42,6 +43,7 @@ class HistogramCounter(Counter):
             raise DataError("counts of records cannot be negative. Nothing was measured.")
         if int(counts.max()) * counts.size >= 2**62 and int(counts.sum(dtype=object)) >= 2**62:
             raise DataError("counts must add to less than 2^62, to be summed exactly. Nothing was measured.")
+        self._domain = domain
         self._attributes = tuple(domain)
         self._counts = counts.reshape(domain.shape).astype(np.int64)
 
@@ -56,9 +58,22 @@ class HistogramCounter(Counter):
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
         """Sums over the other axes."""
         gauge = Gauge(progress)
-        counts = blank(dict.fromkeys(margins), dict(zip(self._attributes, self._counts.shape, strict=True)))
+        counts = blank(dict.fromkeys(margins), self._domain.sizes)
         for i, m in enumerate(counts):
-            counts[m] += summed(self._counts, self._attributes, m)
+            homes = tuple(dict.fromkeys(self._domain.home(a) for a in m))
+            table = summed(self._counts, self._attributes, homes)
+            if homes == m:
+                counts[m] += table
+            else:
+                np.add.at(counts[m], tuple(self._cells(a, homes) for a in m), table)
             gauge((i + 1) / len(counts))
         gauge.finish()
         return counts
+
+    def _cells(self, attribute: str, homes: Margin) -> NDArray[np.intp]:
+        """Of every cell of some attributes, the cell of one of them, or of a level of one."""
+        coding = self._domain[attribute].coding
+        shared = coding.shared if isinstance(coding, Codes) else None
+        cells = np.arange(coding.size) if shared is None else np.array(shared, dtype=np.intp)
+        place = homes.index(self._domain.home(attribute))
+        return cells.reshape([-1 if i == place else 1 for i in range(len(homes))])

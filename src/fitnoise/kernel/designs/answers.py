@@ -41,7 +41,7 @@ class Answer(Design):
 
     def check(self, sizes: dict[str, int]) -> None:
         """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
-        if {a: x.size for a, x in self.domain.items()} != sizes:
+        if self.domain.sizes != sizes:
             raise PlanError("a question is about another domain than the publication.")
 
     def margins(self) -> Collection[Margin]:

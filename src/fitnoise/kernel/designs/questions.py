@@ -270,7 +270,7 @@ class FiniteQuery:
 
         The number of all records is known from any of them; where a count has no condition, from the first attribute.
         """
-        order = {a: i for i, a in enumerate(domain)}
+        order = {a: i for i, a in enumerate(domain.sizes)}
         own = () if self.attribute is None else (self.attribute,)
         sets = [{*own, *(a for a, _ in c)} for c in self.where or ((),)]
         return tuple(tuple(sorted(s or {next(iter(domain))}, key=order.__getitem__)) for s in sets)

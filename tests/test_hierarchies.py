@@ -1,0 +1,389 @@
+"""Nested places: how they are read, planned by levels, counted and released."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fitnoise as fn
+import zoo
+from dense import pair_costs, strategy_matrix, workload_matrix, workload_variances
+from fitnoise.errors import DomainError, SpecError, WorkloadError
+from fitnoise.kernel.counting import open_counter
+from fitnoise.kernel.counting.histogram import HistogramCounter
+from fitnoise.kernel.domain import Share
+from fitnoise.kernel.units import DataSource
+from fitnoise.request.documents import Spec
+from fitnoise.request.workloads import exchangeable_attributes
+from laws import released
+from tolerances import EXACT, GAP, LOOSE
+
+TREE = fn.Hierarchy(["state", "county", "tract"], [("b", "b1", 3), ("a", "a1", 2), ("b", "b2", 1), ("a", "a2", 9)])
+
+
+def planned(branching, levels, *tables, **attributes):
+    domain = fn.Domain(geo=zoo.places(*branching, levels=levels), **attributes)
+    return fn.plan(fn.Workload(domain, list(tables)), gap=GAP)
+
+
+# --- what a tree is ---------------------------------------------------------------------------------------
+
+
+def test_places_stand_together_in_the_order_of_their_first_appearance():
+    assert TREE.places == (("b", "b1", 3), ("b", "b2", 1), ("a", "a1", 2), ("a", "a2", 9))
+    domain = fn.Domain(geo=TREE, sex=fn.Ordered(0, 1))
+    assert (list(domain), domain.shape) == (["geo", "sex"], (4, 2))
+    assert domain["state"].values == ("b", "a")
+    assert domain["tract"].values == domain["geo"].values == (3, 1, 2, 9)
+    assert [domain["state"].cell(x) for x in (3, 1, 2, "9", 4)] == [0, 0, 1, 1, None]
+    assert [domain["state"].position(x) for x in "ba"] == [0, 1]
+    assert (domain.column("county"), domain.column("geo")) == ("geo", "geo")
+    assert fn.Domain(geo=fn.Hierarchy(["u", "v"], [(1, 2)], column="GEOID")).column("u") == "GEOID"
+    assert "county" in domain
+    assert "county in state" not in domain  # which only a design may count by
+    assert domain.sizes == {
+        "geo": 4, "state": 2, "county": 4, "tract": 4, "county in state": 2, "tract in state": 2, "tract in county": 1,
+        "sex": 2,
+    }  # fmt: skip
+
+
+def test_the_leaves_may_be_called_as_the_hierarchy():
+    domain = fn.Domain(county=fn.Hierarchy(["state", "county"], [("x", 1), ("y", 2), ("y", 3)]))
+    assert domain.sizes == {"county": 3, "state": 2}
+    assert fn.plan(fn.Workload(domain, [fn.table("county", margin=5), fn.table("state", margin=3)])).gap < 1e-5
+
+
+def test_a_level_is_laid_out_along_the_levels_above_it():
+    domain = fn.Domain(geo=zoo.places(2, 3, 2), sex=fn.Ordered(0, 1))
+    regions, districts, tracts = "region", "district in region", "tract in district"
+    assert domain.counted(("sex", regions)) == (("sex", ("sex",)), ("region", ("region",)))
+    assert domain.counted((districts, "sex")) == (("district", (regions, districts)), ("sex", ("sex",)))
+    assert domain.counted((regions, districts, tracts)) == (("tract", (regions, districts, tracts)),)
+    assert domain.counted((tracts,)) == (("tract", ("district", tracts)),)
+    for odd in ((districts, "tract in region"), ("geo", districts), ("tract in region", "district")):
+        with pytest.raises(DomainError, match="do not follow one another down the hierarchy 'geo'"):
+            domain.counted(odd)
+    uneven = fn.Domain(
+        geo=fn.Hierarchy(list("abc"), [(1, 1, 1), (1, 1, 2), (1, 2, 3), (2, 3, 4), (2, 4, 5), (2, 4, 6)])
+    )
+    assert "c in b" not in uneven.sizes
+    with pytest.raises(DomainError, match="do not follow"):
+        uneven.counted(("b in a", "c in a"))
+    with pytest.raises(DomainError, match="no attribute 'nowhere'"):
+        domain.counted(("nowhere",))
+    assert Share("geo", ("u", "v"), 0, 1, 3).size == 3
+
+
+ROWS = [("a", "a1"), ("a", "a2")]
+
+BAD = {
+    "no levels": (lambda: fn.Hierarchy([], ROWS), r"two named levels or more, from the top down; got \[\]"),
+    "one level": (lambda: fn.Hierarchy(["state"], [("a",)]), "a single level are a categorical attribute"),
+    "a text": (lambda: fn.Hierarchy("ab", ROWS), "two named levels or more, from the top down; got 'ab'"),
+    "a level without a name": (lambda: fn.Hierarchy(["state", ""], ROWS), "two named levels or more"),
+    "a level twice": (lambda: fn.Hierarchy(["state", "state"], ROWS), "the level 'state' is declared twice"),
+    "no places": (lambda: fn.Hierarchy(["state", "county"], []), "at least one 'county'; its list of places is empty"),
+    "a short row": (lambda: fn.Hierarchy(["state", "county"], [("a",)]), r"one code for each of the levels .*\('a',\)"),
+    "a row of text": (lambda: fn.Hierarchy(["state", "county"], ["ab"]), "one code for each of the levels .* got 'ab'"),
+    "no parent": (
+        lambda: fn.Hierarchy(["state", "county"], [*ROWS, ("", "b1")]),
+        "the county 'b1' lies in no state: a leaf has a code on every level",
+    ),
+    "no code": (lambda: fn.Hierarchy(["state", "county"], [("a", None)]), "the county None lies in no county"),
+    "two parents": (
+        lambda: fn.Hierarchy(["state", "county"], [*ROWS, ("b", "a1")]),
+        "the county 'a1' lies in two places of the level 'state', 'a' and 'b'; give each county a code of its own",
+    ),
+    "a leaf twice": (lambda: fn.Hierarchy(["state", "county"], [*ROWS, ROWS[0]]), "county 'a1' is listed twice"),
+    "mixed codes": (lambda: fn.Hierarchy(["state", "county"], [("a", 1), ("a", "2")]), "got int, str"),
+    "true and one": (lambda: fn.Hierarchy(["state", "county"], [(True, 1), (1, 2)]), "got bool, int"),
+    "a column": (lambda: fn.Hierarchy(["state", "county"], ROWS, column=""), "non-empty text"),
+    "no such place": (lambda: TREE.position("x"), "'x' is no place of the level 'tract'"),
+    "a place of another kind": (lambda: TREE.position("3"), "'3' is no place"),
+    "no such place above": (lambda: fn.Domain(geo=TREE)["state"].position("c"), "'c' is no place of the level 'state'"),
+    "a level and an attribute": (
+        lambda: fn.Domain(geo=TREE, state=fn.Ordered(0, 1)),
+        "'state' and 'state' are two attributes or levels; rename one",
+    ),
+    "a level and another case": (lambda: fn.Domain(State=fn.Ordered(0, 1), geo=TREE), "differ only by case"),
+    "a level above called as the hierarchy": (lambda: fn.Domain(state=TREE), "are two attributes or levels"),
+    "a level called as a column of tables": (
+        lambda: fn.Domain(geo=fn.Hierarchy(["moe", "county"], ROWS)),
+        "'moe' is a column of every released table",
+    ),
+    "a share called as an attribute": (
+        lambda: fn.Domain({"geo": TREE, "county in state": fn.Ordered(0, 1)}),
+        "are two attributes or levels",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_trees_that_are_none_are_refused_by_name(name):
+    make, message = BAD[name]
+    with pytest.raises(DomainError, match=message):
+        make()
+
+
+def test_places_from_a_file(tmp_path):
+    file = tmp_path / "places.csv"
+    file.write_text("county,name,state\n001,One,7\n002,Two,7\n003,Three,8\n", encoding="utf-8-sig")
+    read = fn.Hierarchy.from_file(file, ["state", "county"], column="geoid")
+    assert read == fn.Hierarchy(["state", "county"], [(7, "001"), (7, "002"), (8, "003")], column="geoid")
+    with pytest.raises(DomainError, match=r"'places.csv' needs a column for each level, and has none for 'tract'"):
+        fn.Hierarchy.from_file(file, ["state", "tract"])
+    with pytest.raises(DomainError, match=r"the file of places 'none.csv' cannot be read"):
+        fn.Hierarchy.from_file(tmp_path / "none.csv", ["state", "county"])
+    file.write_text("state,county\n7,001\n,002\n")
+    with pytest.raises(DomainError, match="the county '002' lies in no state"):
+        fn.Hierarchy.from_file(file, ["state", "county"])
+
+
+# --- counting ---------------------------------------------------------------------------------------------
+
+
+def test_levels_are_counted_from_codes_of_leaves_and_from_counts_alike():
+    domain = fn.Domain(geo=zoo.UNEVEN, sex=fn.Ordered(0, 1))
+    rng = np.random.default_rng(3)
+    counts = rng.integers(0, 4, size=domain.shape)
+    cells = np.argwhere(counts >= 0).repeat(counts.ravel(), axis=0)
+    frame = pd.DataFrame({"fips": [zoo.UNEVEN.values[i] for i in cells[:, 0]], "sex": cells[:, 1]})
+    margins = [("state",), ("state", "sex"), ("county", "sex"), ("state", "county"), ("sex", "geo")]
+    from_counts = HistogramCounter(counts, domain).count(margins)
+    from_records = open_counter(frame, domain, DataSource()).count(margins)
+    for m in margins:
+        np.testing.assert_array_equal(from_counts[m], from_records[m])
+    np.testing.assert_array_equal(
+        from_counts["state", "sex"], [counts[:1].sum(0), counts[1:3].sum(0), counts[3:].sum(0)]
+    )
+    assert from_counts["state", "county"][1].tolist() == [0, *counts[1:3].sum(1).tolist(), 0, 0, 0]
+
+
+# --- planning ---------------------------------------------------------------------------------------------
+
+
+def moe(x):
+    return (x / 1.959963984540054) ** 2
+
+
+def geography(branching):
+    a = ("age", "sex")
+    tables = [fn.table(*a, margin=100), fn.table("state", *a, margin=50), fn.table("county", margin=20)]
+    tables.append(fn.table("county", *a, margin=30))
+    rows = [(i, f"{i}-{j}") for i in range(branching[0]) for j in range(branching[1])]
+    geo = fn.Hierarchy(["state", "county"], rows)
+    return fn.plan(fn.Workload(fn.Domain(geo=geo, age=fn.Ordered(0, 9), sex=fn.Ordered(0, 1)), tables), gap=GAP)
+
+
+@pytest.mark.parametrize(
+    ("branching", "rho"), [((5, 10), 0.00711269), ((20, 20), 0.00737076), ((51, 20), 0.00741171)], ids=str
+)
+def test_states_of_equally_many_counties(branching, rho):
+    plan = geography(branching)
+    assert plan.rho == pytest.approx(rho, rel=2 * GAP)
+    assert plan.gap <= GAP
+
+
+def test_a_total_and_its_leaves():
+    """ρ = n/(n + 1) where all variances are 1."""
+    plan = planned((5, 1), ("u", "v"), fn.table(variance=1), fn.table("u", variance=1), fn.table("v", variance=2))
+    assert plan.rho == pytest.approx(5 / 6, rel=GAP)
+
+
+def test_a_binary_tree_of_ten_levels():
+    levels = [f"level {i}" for i in range(1, 11)]
+    plan = planned((2,) * 10, levels, fn.table(variance=1), *(fn.table(x, variance=1) for x in levels))
+    assert plan.rho == pytest.approx(13 / 6, rel=GAP)
+
+
+@pytest.mark.slow
+def test_prefixes_by_nation_and_state_beside_counties():
+    rows = [(i, f"{i}-{j}") for i in range(51) for j in range(62)]
+    geo = fn.Hierarchy(["state", "county"], rows)
+    domain = fn.Domain(geo=geo, sex=fn.Ordered(0, 1), age=fn.Ordered(0, 85))
+    tables = [fn.table("sex", prefix="age", margin=300), fn.table("state", "sex", prefix="age", margin=100)]
+    tables += [fn.table("county", "sex", "age", margin=60), fn.table("county", margin=40)]
+    plan = fn.plan(fn.Workload(domain, tables), gap=GAP)
+    assert plan.rho == pytest.approx(0.0026763570, rel=GAP)
+
+
+SMALL = {  # how many places each has; variances by level, from the top; ρ of the optimum
+    "states of 1 2 4 counties": ([1, 2, 4], (4, 2, 1), 0.57142857),
+    "tracts": ([[1, 2], [3], [2, 2, 4]], (9, 4, 2, 1), 0.57142856),
+    "tracts, all alike": ([[1, 2], [3], [2, 2, 4]], (1, 1, 1, 1), 1.12957133),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_uneven_trees(name):
+    shape, variances, rho = SMALL[name]
+    deep = isinstance(shape[0], list)
+    rows = []
+    for i, state in enumerate(shape):
+        for j, n in enumerate(state if deep else [state]):
+            rows += [((i, f"{i}-{j}", f"{i}-{j}-{k}") if deep else (i, f"{i}-{k}")) for k in range(n)]
+    levels = ["state", "county", "tract"][: len(variances) - 1]
+    tables = [fn.table(variance=variances[0])]
+    tables += [fn.table(x, variance=v) for x, v in zip(levels, variances[1:], strict=True)]
+    plan = fn.plan(fn.Workload(fn.Domain(geo=fn.Hierarchy(levels, rows)), tables), gap=GAP)
+    assert plan.rho == pytest.approx(rho, rel=2 * GAP)
+
+
+@settings(max_examples=15)
+@given(st.lists(st.integers(1, 3), min_size=2, max_size=3), st.data())
+def test_levels_of_regular_trees_cost_what_their_queries_cost_as_a_matrix(branching, data):
+    """Levels as exchangeable attributes, and all queries of all cells as one sector: the same optimum."""
+    levels = ["u", "v", "w"][: len(branching)]
+    domain = fn.Domain(b=fn.Ordered(0, 1), geo=zoo.places(*branching, levels=levels))
+    shown = data.draw(st.lists(st.sampled_from([(), ("b",), *((x,) for x in levels), ("b", levels[-1])]), min_size=1))
+    tables = [fn.table(*x, variance=1 + i, name=f"table {i}") for i, x in enumerate(shown)]
+    workload = fn.Workload(domain, tables)
+    assert exchangeable_attributes(workload)[1] == []
+    plan = fn.plan(workload, gap=GAP)
+    c = workload_variances(workload)
+    same = fn.plan(fn.matrix_workload(workload_matrix(workload), variances=c), gap=GAP)
+    assert plan.rho == pytest.approx(same.rho, rel=2 * GAP)
+
+
+def test_what_is_exchangeable_of_a_hierarchy():
+    regular = fn.Domain(geo=zoo.places(2, 3, 2), b=fn.Ordered(0, 1))
+
+    def axes(domain, *tables):
+        return exchangeable_attributes(fn.Workload(domain, list(tables)))
+
+    region, tract = fn.table("region", margin=5), fn.table("tract", "b", margin=5)
+    assert axes(regular, region, tract) == (["region", "tract in region", "b"], [])
+    assert axes(regular, tract, fn.table("district", margin=3)) == (["district", "tract in district", "b"], [])
+    assert axes(regular, tract) == (["tract", "b"], [])
+    assert axes(regular, region, fn.table("geo", margin=3)) == (["region", "tract in region"], [])
+    by_value = fn.table("region", margin=fn.By("region", {"a": 1}, default=2), name="by value")
+    assert axes(regular, by_value, tract) == (["b"], ["geo"])
+    uneven = fn.Domain(geo=zoo.UNEVEN)
+    assert axes(uneven, fn.table("county", margin=5)) == (["county"], [])
+    assert axes(uneven, fn.table("state", margin=5)) == (["state"], [])
+    assert axes(uneven, fn.table("state", margin=5), fn.table("county", margin=5)) == ([], ["geo"])
+    deep = fn.Domain(geo=fn.Hierarchy(list("uvw"), [(1, 1, 1), (2, 2, 2), (2, 3, 3), (2, 3, 4)]))
+    assert axes(deep, fn.table("u", margin=5), fn.table("v", margin=5)) == ([], ["v"])
+
+
+def test_what_hierarchies_are_not_asked_for():
+    domain = fn.Domain(geo=zoo.places(2, 3, levels=["state", "county"]), b=fn.Ordered(0, 1))
+    twice = "'county' alone tells both"
+    for ask in (
+        lambda: fn.table("state", "county", margin=5),
+        lambda: fn.all_tables(2, ["state", "b", "county"], margin=5),
+        lambda: fn.all_tables(1, ["b", "state"], "county", margin=5),
+    ):
+        with pytest.raises(WorkloadError, match=twice):
+            fn.Workload(domain, [ask()])
+    assert fn.Workload(domain, [fn.all_tables(1, ["state", "county"], margin=5)])
+    with pytest.raises(WorkloadError, match="prefix needs an attribute with an order"):
+        fn.Workload(domain, [fn.table(prefix="county", margin=5)])
+    tables = fn.Workload(domain, [fn.table("state", margin=5)])
+    with pytest.raises(SpecError, match=r"cell budgets by 'state', a level of 'geo', .* give budgets by 'geo'"):
+        fn.Publication(tables, cell_budgets=fn.CellBudgets(("state",), (1, 0.5)))
+
+
+def test_a_record_that_moves_costs_what_it_moves_of_all_that_is_measured():
+    domain = fn.Domain(geo=zoo.places(2, 3, levels=["state", "county"]))
+    tables = [fn.table(variance=3), fn.table("state", variance=2), fn.table("county", variance=1)]
+    unit = fn.PrivacyUnit("person", neighbours=fn.Neighbours.REPLACE_ONE)
+    plan = fn.plan(fn.Publication(fn.Workload(domain, tables), unit=unit), gap=1e-4)
+    rows, scales = strategy_matrix(plan)
+    each = (rows / scales[:, None]).astype(float)
+    assert float(plan.exact_cost) == pytest.approx(pair_costs(each.T @ each).max(), rel=EXACT)
+    assert plan.gap <= 1e-4
+
+
+# --- specifications and releases --------------------------------------------------------------------------
+
+SPEC = """
+[domain.geo]
+type = "hierarchy"
+levels = ["state", "county"]
+file = "counties.csv"
+column = "fips"
+
+[domain.sex]
+type = "categorical"
+codes = ["f", "m"]
+
+[[tables]]
+margin = 60.0
+
+[[tables]]
+attributes = ["county", "sex"]
+margin = 20.0
+
+[[tables]]
+attributes = ["state"]
+margin = 30.0
+
+[[tables]]
+all = "singles"
+margin = 90.0
+name = "every"
+
+[[finite]]
+name = "many"
+query = "count"
+people = 500
+where = { state = ["RI"] }
+epsilon = 0.5
+"""
+
+
+def test_from_a_specification_to_a_verified_release(tmp_path):
+    places = [("RI", f"44{i:03}") for i in (1, 3, 5)] + [("CT", f"09{i:03}") for i in (1, 3, 5)]
+    pd.DataFrame(places, columns=["state", "county"]).to_csv(tmp_path / "counties.csv", index=False)
+    (tmp_path / "spec.toml").write_text(SPEC)
+    publication = fn.load_spec(tmp_path / "spec.toml")
+    domain = publication.domain
+    assert domain["geo"] == fn.Hierarchy(["state", "county"], places, column="fips")
+    assert [t.attributes for t in publication.workload.tables] == [
+        (),
+        ("county", "sex"),
+        ("state",),
+        ("geo",),
+        ("sex",),
+    ]
+    with pytest.raises(SpecError, match=r"file = 'counties.csv' names a file beside the specification"):
+        Spec.from_toml(SPEC).publication()
+    with pytest.raises(SpecError, match=r"domain.geo: give either places or file"):
+        Spec.from_toml('[domain.geo]\ntype = "hierarchy"\nlevels = ["a", "b"]\n[[tables]]\nmargin = 1.0')
+    plan = fn.plan(publication)
+    assert fn.Plan.from_json(plan.to_json()).hash == plan.hash
+    assert json.loads(plan.to_json())["spec"]["domain"]["geo"]["places"][0] == ["RI", "44001"]
+
+    rng = np.random.default_rng(8)
+    people = pd.DataFrame({"fips": rng.choice([p[1] for p in places], 400), "sex": rng.choice(["f", "m"], 400)})
+    release = fn.release(plan, people, ledger=tmp_path / "ledger.db", directory=tmp_path / "out")
+    fn.verify(tmp_path / "out")
+    frame = release["county by sex"]
+    assert list(frame.columns[:2]) == ["county", "sex"]
+    assert frame["county"].tolist() == [p[1] for p in places for _ in range(2)]
+    by_state = (
+        frame.assign(state=frame["county"].map({c: s for s, c in places})).groupby("state", sort=False)["value"].sum()
+    )
+    np.testing.assert_allclose(by_state, release["state"]["value"], atol=LOOSE)  # levels agree
+    island = release.sum("county by sex", county=[c for s, c in places if s == "RI"])
+    assert island.value == pytest.approx(release["state"]["value"][0], abs=LOOSE)
+    assert island.std_error == pytest.approx(release["state"]["std_error"][0], rel=LOOSE)
+    both = release.sum("county by sex", county=["44001", "09003"])  # a union of leaves that is no place
+    assert 0 < both.std_error < math.sqrt(2) * 20
+    assert "many" in release.finite
+
+
+def test_an_uneven_tree_is_released_level_by_level():
+    domain = fn.Domain(geo=zoo.UNEVEN)
+    tables = [fn.table("state", variance=2), fn.table("county", variance=1)]
+    plan = fn.plan(fn.Workload(domain, tables))
+    counts = np.arange(6) * 1000
+    release = released(plan, counts)
+    np.testing.assert_allclose(release["state"]["value"], [0, 3000, 12000], atol=20)
+    np.testing.assert_allclose(release["county"]["value"], counts, atol=20)
+    assert release["county"]["county"].tolist() == list(zoo.UNEVEN.values)
