@@ -605,7 +605,7 @@ def test_goals_and_personal_privacy_are_said_in_words():
 
 def test_the_specifications_of_the_readme_are_read(tmp_path):
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    whole, patterns, pure, small, question, also, goals = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
+    whole, nested, patterns, pure, small, question, also, goals = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
     (tmp_path / "states.csv").write_text("code\nOH\nIA\n", encoding="utf-8")
     plain = Spec.from_toml(whole).publication(tmp_path)
     said = Spec.from_toml(whole + goals).publication(tmp_path)
@@ -625,6 +625,12 @@ def test_the_specifications_of_the_readme_are_read(tmp_path):
     asked = Spec.from_toml(head + tables + question).publication(tmp_path).finite
     singles = {"status": "single"}
     assert asked == (fn.FiniteQuery.sum("ages of singles, added up", "age", where=singles, people=150, epsilon=1),)
+    (tmp_path / "tracts.csv").write_text("tract,name,state,county\n1,One,RI,44001\n2,Two,RI,44001\n", encoding="utf-8")
+    sexes = '[domain.sex]\ntype = "categorical"\ncodes = ["f", "m"]\n'
+    places = fn.Hierarchy(["state", "county", "tract"], [("RI", 44001, 1), ("RI", 44001, 2)], column="GEOID")
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"]), geo=places)
+    by_place = Spec.from_toml(sexes + nested).publication(tmp_path).workload
+    assert by_place == fn.Workload(domain, [fn.table("county", "sex", margin=30)])
     (further,) = Spec.from_toml(whole + also).publication(tmp_path).also
     margins = fn.Workload(plain.workload.domain, [fn.table("age", margin=30)])
     assert further == fn.Publication(margins, plain.unit, plain.source, privacy="pure")

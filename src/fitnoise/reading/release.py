@@ -43,7 +43,7 @@ import pandas as pd
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.codings import plain
-from fitnoise.kernel.domain import Attribute
+from fitnoise.kernel.domain import Attribute, Level
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Biased
 from fitnoise.mechanisms.documents import DIGITS, parse
@@ -72,7 +72,7 @@ from fitnoise.reading.files import (
     unfinished,
     write_parquet,
 )
-from fitnoise.request.workloads import View, slug, some
+from fitnoise.request.workloads import EACH, View, Workload, slug, some
 from fitnoise.request.workloads import table as ask
 
 MEASUREMENTS = "measurements.parquet"
@@ -366,7 +366,8 @@ class Release(Mapping[str, pd.DataFrame]):
 
         Args:
             table: its name.
-            where: for some columns, a label or several labels as shown in the table; others are summed over.
+            where: for some columns, a label or several labels as shown in the table; others are summed over. Of a table
+                by places also those of a level above, whose places are then summed.
             confidence: of the margin; default the workload's.
             columns: the same as `where`, for columns whose names are Python identifiers.
 
@@ -374,22 +375,25 @@ class Release(Mapping[str, pd.DataFrame]):
             ReleaseError: an unknown table, column or label, or rows that count a record more than once.
 
         Example:
-            `release.sum("state by wages", state=["Ohio", "Iowa"], wages="200,000 or more")`
+            `release.sum("state by wages", state=["Ohio", "Iowa"], wages="200,000 or more")`;
+            `release.sum("tract by sex", tract=district)` for a school district, as a list of tracts
         """
         if table not in self:
             raise ReleaseError(f"no table {table!r}; the release has {some(list(self))}.")
         workload = self.plan.group(table).publication.workload
         labels = workload[table].labels(workload.domain)
-        asked = {**(where or {}), **columns}
-        for column in asked:
-            if column not in labels:
-                raise ReleaseError(f"table {table!r} has no column {column!r}; it has {list(labels)}.")
+        chosen = {column: np.ones(len(shown)) for column, shown in labels.items()}
+        for column, wanted in {**(where or {}), **columns}.items():
+            if column in labels:
+                chosen[column] *= _choose(labels[column], wanted)
+            else:
+                below, inside = _above(workload, table, column, wanted)
+                chosen[below] *= inside
         coefficients = np.ones(())
-        for column, shown in labels.items():
-            chosen = _choose(shown, asked[column]) if column in asked else np.ones(len(shown))
+        for column, own in chosen.items():
             if workload[table].matrix is None:
-                _refuse_overlap(column, workload[table].view(column), workload.domain[column], chosen)
-            coefficients = np.multiply.outer(coefficients, chosen)
+                _refuse_overlap(column, workload[table].view(column), workload.domain[column], own)
+            coefficients = np.multiply.outer(coefficients, own)
         return self.estimate({table: coefficients}, confidence)
 
     # --- on disk ------------------------------------------------------------------------------------
@@ -567,13 +571,27 @@ def _choose(shown: Sequence[str | int], wanted: Any) -> Floats:
     """1 at the labels wanted, 0 elsewhere; true is not 1."""
     several = isinstance(wanted, Iterable) and not isinstance(wanted, str)
     chosen = np.zeros(len(shown))
+    places: dict[tuple[bool, object], list[int]] = {}
+    for i, x in enumerate(shown):
+        places.setdefault((isinstance(x, bool), x), []).append(i)
     for label in wanted if several else [wanted]:
-        truth = isinstance(label, (bool, np.bool_))
-        places = [i for i, x in enumerate(shown) if isinstance(x, bool) == truth and x == label]
-        if not places:
-            raise ReleaseError(f"no row is labelled {label!r}; there are {reprlib.repr(list(shown))}.")
-        chosen[places] = 1
+        try:
+            found = places[isinstance(label, (bool, np.bool_)), label]
+        except (KeyError, TypeError):  # what has no hash is no label
+            raise ReleaseError(f"no row is labelled {label!r}; there are {reprlib.repr(list(shown))}.") from None
+        chosen[found] = 1
     return chosen
+
+
+def _above(workload: Workload, table: str, level: str, wanted: Any) -> tuple[str, Floats]:
+    """The column of a table that shows places below a level; 1 at those in the places wanted, 0 elsewhere."""
+    domain, t = workload.domain, workload[table]
+    for a in t.attributes if level in domain else ():
+        above, depth = domain[level], domain.depth(a)
+        alike = domain.home(a) == domain.home(level) and t.view(a) is EACH
+        if alike and isinstance(above, Level) and above.depth < depth:
+            return a, _choose(above.values, wanted)[above.of.tree.above(above.depth, depth)]
+    raise ReleaseError(f"table {table!r} has no column {level!r}; it has {list(t.labels(domain))}.")
 
 
 def _refuse_overlap(column: str, view: View, attribute: Attribute, chosen: Floats) -> None:

@@ -28,6 +28,7 @@ from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Array, Floats, Indices, equal_rows, physical_memory
 from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.domain import Domain, Hierarchy
 from fitnoise.request.workloads import Family, Table, Workload, exchangeable_attributes, used_attributes
 
 MAX_STRUCTURED_CELLS = 20_000
@@ -287,7 +288,8 @@ def decompose(
         raise WorkloadError(
             f"the attributes {bound} are asked for by ranges, recodes, per-value targets or a matrix, and have "
             f"{math.prod(shape):,} joint cells; at most {MAX_STRUCTURED_CELLS:,} can be planned exactly. "
-            "Coarsen one of them, or ask for it value by value with one target. Nothing was planned."
+            f"Coarsen one of them, or ask for it value by value with one target. {_uneven(workload.domain, bound)}"
+            "Nothing was planned."
         )
     tables = _Tables(workload, free, bound).groups()
     sizes = np.array([width[a] for a in free], dtype=np.int64)
@@ -301,6 +303,17 @@ def decompose(
                 moved = np.abs(queries - _matrix(tables[m.tables].queries)).max(axis=1)
                 tables[m.tables] = replace(tables[m.tables], queries=queries, moved=moved)
     return Decomposition(tuple(free), tuple(sizes.tolist()), tuple(bound), shape, tuple(tables), groups, shift)
+
+
+def _uneven(domain: Domain, bound: Sequence[str]) -> str:
+    """The way out for places that have different numbers of places, which are planned together as structured cells."""
+    for home in map(domain.home, bound):
+        if isinstance(domain[home], Hierarchy):
+            return (
+                f"Of {home!r}, levels are planned together at any size only where places have equally many places; "
+                "each level on its own always is: give each a group of tables of its own (also = ...). "
+            )
+    return ""
 
 
 def afford(needed: float, what: str) -> None:
