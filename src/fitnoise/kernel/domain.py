@@ -291,8 +291,8 @@ class Hierarchy(Attribute):
 
     Args:
         levels: their names, from the top down to the leaves; each names one level for all tables.
-        places: one row for each leaf: its code on every level. In what order they stand is of no meaning, but tables
-            show places in the order of their first appearance, those of one place together.
+        places: one row for each leaf: its code on every level, such as `frame[levels].itertuples(index=False)` of a
+            pandas frame. Tables show places in the order of their first appearance, those of one place together.
         column: the column of the data that holds the codes of leaves, when it is not named as the attribute.
 
     Raises:
@@ -518,7 +518,10 @@ class Domain(Mapping[str, Attribute]):
         path = [share.levels[depth] for share in shares[:1] for depth in sorted(depths)]
         axes = (path[0], *(f"{lower} in {upper}" for upper, lower in itertools.pairwise(path)))
         if not set(wanted) <= set(axes) or not set(axes[1:]) <= set(self._shares):
-            raise DomainError(f"the shares {list(wanted)} do not follow one another down the hierarchy {home!r}.")
+            raise DomainError(
+                f"the shares {list(wanted)} do not follow one another down the hierarchy {home!r}, so that records "
+                "cannot be counted by them. Nothing was read and nothing was charged."
+            )
         return path[-1], axes
 
 
