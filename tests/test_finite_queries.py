@@ -333,8 +333,9 @@ def test_a_plan_pays_for_tables_and_answers(plan):
 def test_a_pure_plan_adds_every_epsilon():
     made, alone = small(privacy="pure"), fn.plan(workload(), privacy="pure")
     assert made.exact_epsilon == alone.exact_epsilon + sum(made.finite_epsilons)
-    assert made.exact_rho == made.exact_epsilon**2 / 2
-    assert made.mu == pytest.approx(2 * stats.norm.ppf(1 / (1 + math.exp(-made.epsilon()))))
+    assert made.exact_rho == alone.exact_rho + sum(e**2 / 2 for e in made.finite_epsilons)
+    apart = [2 * stats.norm.ppf(1 / (1 + math.exp(-e))) for e in (alone.exact_epsilon, *made.finite_epsilons)]
+    assert made.mu == pytest.approx(min(math.hypot(*apart), math.sqrt(math.pi * made.exact_rho)))
 
 
 def test_a_unit_of_several_records_pays_what_was_asked():
