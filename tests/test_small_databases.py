@@ -12,7 +12,7 @@ from scipy import stats
 import fitnoise as fn
 from designs import remade
 from door import Replay
-from fitnoise.errors import DataError, PlanError, ReleaseError, SpecError, WorkloadError
+from fitnoise.errors import DataError, GapNotReached, PlanError, ReleaseError, SpecError, WorkloadError
 from fitnoise.interfaces.cli import main
 from fitnoise.kernel import noise
 from fitnoise.kernel.designs.questions import FiniteQuery
@@ -26,6 +26,7 @@ from fitnoise.reading.files import engine, write_parquet
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Setting, SmallDatabase
 from fitnoise.solving.certificates import Evidence
+from fitnoise.solving.ky_fan import dual_norm
 from fitnoise.solving.row_space import row_space
 from fitnoise.solving.sectors import decompose
 
@@ -112,6 +113,35 @@ def test_row_space_refuses_sectors_and_large_domains():
 
 
 # --- plans --------------------------------------------------------------------------------------------------------
+
+
+def test_the_bound_is_one_for_the_queries_that_were_asked(rng):
+    """Real numbers of low rank are answered over integers. Detects a bound for what is answered: half of those are
+    above h_k² of what was asked, at the same weights.
+    """
+    above = 0
+    for k in (1, 1, 1, 1, 2, 2, 2, 2):
+        asked = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 5)) * 10.0 ** rng.integers(-3, 3, size=(6, 1))
+        c = (asked**2).sum(axis=1)
+        workload = fn.matrix_workload(asked, variances=c)
+        only = fn.plan(workload, budget=BUDGET, small=SmallDatabase(9, index=k, temperature=0)).only
+        w, q = (1 / c) / (1 / c).mean(), only.evidence.cells / only.evidence.cells.sum()
+
+        def squared(queries, w=w, q=q, k=k):
+            values = np.linalg.svd(np.sqrt(w)[:, None] * queries * np.sqrt(q), compute_uv=False)
+            return dual_norm(values**2, k) ** 2
+
+        assert squared(asked) * (1 - 1e-6) < only.bound <= squared(asked) * (1 + 1e-14)
+        above += squared(only.decomposition.layout(0).queries) > squared(asked) * (1 + 1e-10)
+    assert above
+
+
+def test_a_gap_below_what_queries_were_moved_by_is_refused(rng):
+    workload = fn.matrix_workload(rng.normal(size=(6, 2)) @ rng.normal(size=(2, 5)), variances=1)
+    asked = {"budget": BUDGET, "small": SmallDatabase(9, index=2, temperature=0)}
+    assert fn.plan(workload, gap=1e-6, **asked).gap > 1e-9
+    with pytest.raises(GapNotReached, match=r"answered to 26 bits.*No plan was made"):
+        fn.plan(workload, gap=1e-10, **asked)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

@@ -28,6 +28,8 @@ The Ky Fan design has its own pair of numbers: for weights q of the cells, Σq =
 answers, with M = A diag(q) Aᵀ and h_k as in :func:`ky_fan_lower`,
 
     h_k(M)² ≤ min { ‖Σ‖_(k) : a_eᵀ Σ⁻¹ a_e ≤ 1 } ≤ ‖Σ‖_(k) · max_e a_eᵀ Σ⁻¹ a_e.
+
+h_k is a norm of A diag(q)^½, so what E can take is subtracted there too: h_k(E diag(q)^½) ≤ √k (Σ_j max_e E_je²)^½.
 """
 
 from __future__ import annotations
@@ -327,7 +329,7 @@ OUTSIDE = 1e-9
 """Relative length of the part of a column outside the noise above which the noise does not hide it."""
 
 
-def ky_fan_certificate(queries: Floats, weights: Floats, factor: Floats, k: int) -> Certificate:
+def ky_fan_certificate(queries: Floats, weights: Floats, factor: Floats, k: int, moved: float = 0.0) -> Certificate:
     """What a covariance of noise reaches of the least ‖Σ‖_(k) at sensitivity 1, and what weights prove of it.
 
     Args:
@@ -335,6 +337,7 @@ def ky_fan_certificate(queries: Floats, weights: Floats, factor: Floats, k: int)
         weights: q (N,).
         factor: F (m, s), Σ = F Fᵀ.
         k: at least 1.
+        moved: as of :func:`ky_fan_lower`.
 
     Raises:
         PlanError: as of :func:`ky_fan_lower` and :func:`ky_fan_upper`.
@@ -342,10 +345,10 @@ def ky_fan_certificate(queries: Floats, weights: Floats, factor: Floats, k: int)
     **Guarantees**
         * as of the two; nothing of the search is used or believed.
     """
-    return Certificate(value=ky_fan_upper(queries, factor, k), bound=ky_fan_lower(queries, weights, k))
+    return Certificate(value=ky_fan_upper(queries, factor, k), bound=ky_fan_lower(queries, weights, k, moved))
 
 
-def ky_fan_lower(queries: Floats, weights: Floats, k: int) -> float:
+def ky_fan_lower(queries: Floats, weights: Floats, k: int, moved: float = 0.0) -> float:
     """h_k(A diag(q) Aᵀ)², which no ‖Σ‖_(k) of sensitivity 1 is below; rounded down.
 
     With the singular values s of Y = A diag(q)^½ and t the smallest number with (Σ_{i>t} s_i²)/(k − t) ≥ s_{t+1}²,
@@ -359,12 +362,13 @@ def ky_fan_lower(queries: Floats, weights: Floats, k: int) -> float:
         queries: A (m, N), finite.
         weights: q ≥ 0 (N,), normalised here.
         k: at least 1.
+        moved: at least (Σ_j max_e E_je²)^½ where the queries that were asked are A − E.
 
     Raises:
         PlanError: queries, weights or k that are none.
 
     **Guarantees**
-        * a bound for any weights: a solver can only make it weak, never wrong;
+        * a bound for any weights, for the queries that were asked: a solver can only make it weak, never wrong;
         * h_k is a norm of Y between ‖Y‖_F and √k ‖Y‖_F, so errors of n ε ‖Y‖_F, n the smaller side, cost √k n ε of it:
           four times that is taken off, and SLACK.
 
@@ -376,8 +380,8 @@ def ky_fan_lower(queries: Floats, weights: Floats, k: int) -> float:
     y = queries * np.sqrt(weights / weights.sum())
     tall = y if len(y) >= y.shape[1] else y.T
     s = sl.svdvals(sl.qr(tall, mode="r")[0][: tall.shape[1]])
-    h = _dual_ky_fan(s, k)
-    return (max(h * (1 - SLACK - 4 * math.sqrt(min(k, len(s))) * len(s) * EPS), 0.0)) ** 2
+    h, root = _dual_ky_fan(s, k), math.sqrt(min(k, len(s)))
+    return max(h * (1 - SLACK - 4 * root * len(s) * EPS) - root * moved * (1 + SLACK), 0.0) ** 2
 
 
 def _dual_ky_fan(s: Floats, k: int) -> float:

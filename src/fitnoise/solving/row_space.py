@@ -6,10 +6,14 @@ With weights w_j = (1/c_j)/mean(1/c), so that a number with a tight target count
     R = T B,   T triangular,   TᵀT = Lᵀ diag(w) L,   so that ‖R x‖² = Σ_j w_j (W x)_j² for every x.
 
 A weighted mean squared error per number is therefore a squared distance in row space over m.
+
+Real numbers of deficient rank are answered as queries W + E, a little beside those that were asked: `moved` bounds
+Σ_j w_j max_e E_je², so that bounds can be ones for what was asked.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -31,11 +35,15 @@ CHUNK = 2**22
 @final
 @dataclass(frozen=True, eq=False)
 class RowSpace:
-    """rows: R (r, N). triangle: T (r, r), R = T B. numbers: m, how many numbers are asked for."""
+    """rows: R (r, N). triangle: T (r, r), R = T B. numbers: m, how many numbers are asked for.
+
+    moved: (Σ_j w_j max_e E_je²)^½, of what the queries are beside those that were asked; 0 where they are the same.
+    """
 
     rows: Floats
     triangle: Floats
     numbers: int
+    moved: float
 
 
 def row_space(decomposition: Decomposition) -> RowSpace:
@@ -59,9 +67,12 @@ def row_space(decomposition: Decomposition) -> RowSpace:
     (group,) = decomposition.groups
     basis = group.basis.astype(np.float64)
     mean = float((1 / decomposition.variances).mean())
-    triangle = np.zeros((0, len(basis)))
+    triangle, moved = np.zeros((0, len(basis))), 0.0
     for m in group.members:
-        weights = (1 / decomposition.tables[m.tables].variances).sum(axis=0) / mean
+        tables = decomposition.tables[m.tables]
+        weights = (1 / tables.variances).sum(axis=0) / mean
+        if tables.moved is not None:
+            moved += float(weights @ tables.moved**2)
         if isinstance(m.lift, np.ndarray):
             scaled = np.sqrt(weights)[:, None] * m.lift
             step = max(1, CHUNK // scaled.shape[1])
@@ -73,4 +84,4 @@ def row_space(decomposition: Decomposition) -> RowSpace:
     sizes = np.abs(triangle.diagonal())
     if triangle.shape[0] < len(basis) or sizes.min() <= 1e-12 * sizes.max():
         raise WorkloadError("the queries are dependent in floating point; give them in integers. Nothing was planned.")
-    return RowSpace(triangle @ basis, triangle, decomposition.rows)
+    return RowSpace(triangle @ basis, triangle, decomposition.rows, math.sqrt(moved))

@@ -95,12 +95,10 @@ def plan(
     if made.gap > goal and found.gap <= goal:
         made = replace(made, status=f"{made.status} by the solver; the plan's own is the one stated")
     if gap is not None and made.gap > gap:
-        moved = any(x.moved is not None for x in decomposition.tables)
-        why = "The queries are real numbers of deficient rank, answered to 26 bits, which the gap allows for. "
         raise GapNotReached(
-            f"a certified gap of {gap:.1e} was asked for; {made.gap:.1e} was reached ({made.status}). {why * moved}"
-            "Ask for a larger gap, allow more iterations, or leave gap out to take the plan as it is. "
-            "No plan was made."
+            f"a certified gap of {gap:.1e} was asked for; {made.gap:.1e} was reached ({made.status}). "
+            f"{allowance(decomposition)}Ask for a larger gap, allow more iterations, or leave gap out to take the plan "
+            "as it is. No plan was made."
         )
     cap = publication.cap
     if cap is not None and not cap.limit("cap").allows(made.loss):
@@ -109,6 +107,13 @@ def plan(
             f"Loosen the most expensive targets ({_dearest(made)}) or raise the cap. No plan was made."
         )
     return made
+
+
+def allowance(decomposition: Decomposition) -> str:
+    """Why no smaller gap may be proven: a sentence and a space, or nothing."""
+    if all(x.moved is None for x in decomposition.tables):
+        return ""
+    return "The queries are real numbers of deficient rank, answered to 26 bits, which the gap allows for. "
 
 
 def planned(asked: Publication, effort: Effort) -> TablePart:

@@ -55,7 +55,7 @@ class Projection(Sectors):
         if part.evidence.numbers.size or part.evidence.pairs is not None or cells.shape != (part.decomposition.cells,):
             raise PlanError("evidence of a Ky Fan design is a weight for every cell, and nothing else.")
         view = View(part)
-        return ky_fan_certificate(view.space.rows, cells, view.noise_factor, view.index)
+        return ky_fan_certificate(view.space.rows, cells, view.noise_factor, view.index, view.space.moved)
 
     def prices(self, part: TablePart) -> Floats:
         """Its part of the weighted total variance."""

@@ -30,7 +30,7 @@ from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.units import Neighbours
 from fitnoise.mechanisms._base import Effort
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
-from fitnoise.mechanisms.gaussian.planning import BITS, DEFAULT_GAP, scaled
+from fitnoise.mechanisms.gaussian.planning import BITS, DEFAULT_GAP, allowance, scaled
 from fitnoise.mechanisms.gaussian.rounding import round_strategy
 from fitnoise.mechanisms.gaussian.terms import terms
 from fitnoise.mechanisms.projection import simulation as small
@@ -109,8 +109,8 @@ def choose(
     tell(4, reached)
     if wanted is not None and made.gap > wanted:
         raise GapNotReached(
-            f"a certified gap of {wanted:.1e} was asked for; {made.gap:.1e} was reached ({design.status}). Ask for a "
-            "larger gap, or leave gap out to take the plan as it is. No plan was made."
+            f"a certified gap of {wanted:.1e} was asked for; {made.gap:.1e} was reached ({design.status}). "
+            f"{allowance(d)}Ask for a larger gap, or leave gap out to take the plan as it is. No plan was made."
         )
     return Chosen(made, choice)
 
@@ -152,7 +152,8 @@ def _rounded(d: Decomposition, space: RowSpace, design: Design, goal: float) -> 
         try:
             strategy = round_strategy(d, [factor[None]], bits)
             ((whitener,),) = SectorEstimation(strategy).whiteners
-            certificate = ky_fan_certificate(space.rows, design.weights, space.triangle @ whitener, design.index)
+            noise = space.triangle @ whitener
+            certificate = ky_fan_certificate(space.rows, design.weights, noise, design.index, space.moved)
         except SingularStrategy:
             continue  # too few bits for the smallest direction
         found = strategy, certificate.gap
