@@ -75,12 +75,12 @@ def test_in_small_pieces_it_is_the_same(name, rng, monkeypatch):
 @pytest.mark.parametrize("neighbours", ONE)
 @pytest.mark.parametrize("name", ANSWERS)
 def test_an_answer_for_other_neighbours_is_refused_or_covers_them(name, neighbours, rng):
-    """As it is, and with its integers proven anew."""
+    """As it is, and with its integers proven anew: for a unit of more records it was not made, and has a price."""
     design = made(name, zoo.ADJACENCIES[neighbours])
     for of in zoo.ADJACENCIES.values() if design is not None else ():
         if of.records > 1:
             with pytest.raises(PlanError, match=r"not those of its questions.*Nothing was measured"):
-                design.loss(of)
+                design.afresh(of)
         for own in (lambda: design, lambda of=of: design.afresh(of)):
             try:
                 own().loss(of)

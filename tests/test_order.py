@@ -23,6 +23,7 @@ from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.order import Limit, Order, Size, axis_key
 from fitnoise.kernel.units import Account, Adjacency, DataSource, OutsideDomain
 from fitnoise.mechanisms.finite.families import tight_constraints
+from fitnoise.mechanisms.finite.ranks import by_ranks
 from laws import poisoned, same
 
 CELLS = over((3,), 2)
@@ -115,13 +116,36 @@ def test_a_release_that_tells_how_many_there_are_has_no_bound_for_one_who_can_co
     assert made.cost(fn.PrivacyUnit("home", 1, fn.Neighbours.REPLACE_ONE)) == made.charged()
 
 
-def test_what_an_answer_costs_a_unit_it_was_not_made_for_follows_from_what_it_costs_its_own():
+@pytest.mark.parametrize("neighbours", fn.Neighbours)
+def test_an_answer_costs_every_record_of_another_unit_what_it_costs_one(neighbours):
+    """Exact, also where the unit has fewer records, or more that are no multiple of those of its own."""
     person = fn.PrivacyUnit("person", 2)
     query = fn.FiniteQuery.count("ones", people=5, epsilon=1, where={"o": 1})
     answer = Answer(query, DOMAIN, tight_constraints(query.graph(DOMAIN, Adjacency(person)), Fraction(1, 2)))
     made = order(answer, unit=person)
-    for unit, times in ((fn.PrivacyUnit(), 1), (fn.PrivacyUnit("home", 5), 3), (PEOPLE[1], 1), (PEOPLE[5], 4)):
+    for records in (1, 2, 5):
+        cost = made.cost(fn.PrivacyUnit("home", records, neighbours))
+        assert cost.epsilon == records * answer.mechanism.log_ratio() == Fraction(records, 2) * made.loss.epsilon
+        assert cost.by_cell is (neighbours is fn.Neighbours.ADD_OR_REMOVE_ONE)
+
+
+def test_what_an_answer_costs_neighbours_of_another_graph_follows_from_what_it_costs_its_own():
+    """A median by ranks, of one who can come or go: a step that replaces is two of them."""
+    person = fn.PrivacyUnit("person", 2)
+    query = fn.FiniteQuery.median("middle", "o", people=5, epsilon=1)
+    graph, ranks = query.graph(DOMAIN, Adjacency(person)), query.ranks(Adjacency(person))
+    made = order(Answer(query, DOMAIN, by_ranks(graph, Fraction(1, 2), ranks)), unit=person)
+    for unit, times in ((fn.PrivacyUnit("home", 5), Fraction(5, 2)), (PEOPLE[1], 2), (PEOPLE[5], 4)):
         assert made.cost(unit).epsilon == times * made.loss.epsilon
+
+
+def test_an_answer_is_measured_only_at_the_price_that_its_question_names():
+    query = fn.FiniteQuery.count("ones", people=5, epsilon=1, where={"o": 1})
+    of = Adjacency(fn.PrivacyUnit("person", 2))
+    for epsilon in (Fraction(1), Fraction(1, 4)):
+        made = order(Answer(query, DOMAIN, tight_constraints(query.graph(DOMAIN, of), epsilon)))
+        with pytest.raises(PlanError, match=r"not those of its questions.*Nothing was measured"):
+            made.afresh()
 
 
 @pytest.mark.parametrize("neighbours", zoo.ADJACENCIES)

@@ -413,20 +413,20 @@ def _other_charge(plan: Plan, entry: Entry) -> str | None:
         return f"{which} is the charge of another plan"
     if entry.account != plan.order.account:
         return f"{which} was charged to {entry.account.source!r} ({entry.account.unit})"
-    if entry.epsilon != plan.exact_epsilon or not _costs(entry.rho, plan.loss, entry.detail):
+    if entry.epsilon != plan.exact_epsilon or entry.rho != _charged(plan.loss, entry.detail):
         return f"{which} charged rho = {float(entry.rho):.9g}, and the plan costs {plan.rho:.9g}"
     for unit, said in entry.detail.get("units", {}).items():
         protected = Account(entry.account.source, unit).protected
         cost = None if protected is None else plan.order.cost(protected)
-        if cost is None or not _costs(Fraction(said["rho"]), cost, said):
-            return f"{which} charged rho = {said['rho']} for {unit!r}, and the plan costs it something else"
+        if cost is None or Fraction(said["rho"]) < _charged(cost, said):  # more, where it was charged a bound
+            return f"{which} charged rho = {said['rho']} for {unit!r}, and the plan costs it more"
     return None
 
 
-def _costs(rho: Fraction, loss: Loss, words: Mapping[str, Any]) -> bool:
-    """Whether a loss is charged so by a ledger, rounded up to a multiple of 2⁻⁶⁴; or was, before it stated μ²."""
+def _charged(loss: Loss, words: Mapping[str, Any]) -> Fraction:
+    """ρ of a loss as a ledger charges it, rounded up to a multiple of 2⁻⁶⁴; or did, before it stated μ²."""
     exact = loss.rho if "mu_squared" in words or loss.mu_squared is None else whole(loss)[0]
-    return rho == Fraction(steps_above(exact), 2**BITS)
+    return Fraction(steps_above(exact), 2**BITS)
 
 
 def _versions(stated: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, str]:

@@ -26,8 +26,8 @@ class Answer(Design):
 
     **Guarantees**
         * the loss is at least the largest log-ratio of two rows that a unit can turn into each other, for a graph that
-          is derived from the question anew, and a mechanism for another graph, or another ε, is refused; by ranks, of
-          two rows of neighbouring data, as they are scored for the question;
+          is derived from the question anew, and a mechanism for another graph is refused; by ranks, of two rows of
+          neighbouring data, as they are scored for the question; a mechanism for another ε is not measured;
         * the answer is one exact draw.
     """
 
@@ -36,7 +36,13 @@ class Answer(Design):
     mechanism: Mechanism
 
     def afresh(self, of: Adjacency) -> Answer:
-        """The same integers on the question's own graph, proven anew."""
+        """The same integers on the question's own graph, proven anew.
+
+        Raises:
+            PlanError: they were made for another ε than the question's.
+        """
+        if self.mechanism.epsilon != self.query.record_epsilon(of):
+            raise PlanError("the mechanisms of a plan are not those of its questions. Nothing was measured.")
         return replace(self, mechanism=self.mechanism.anew(self.query.graph(self.domain, of)))
 
     def check(self, sizes: dict[str, int]) -> None:
@@ -49,8 +55,8 @@ class Answer(Design):
         return self.query.margins(self.domain)
 
     def loss(self, of: Adjacency) -> Loss:
-        """Pure ε: g times what the answer costs one record."""
-        if not self.query.fits(self.domain, of, self.mechanism):
+        """Pure ε: g times what the answer costs one record, for a unit of any number of records g."""
+        if not self.query.bounds(self.domain, of, self.mechanism):
             raise PlanError("the mechanisms of a plan are not those of its questions. Nothing was measured.")
         return Loss.of_epsilon(of.records * self.mechanism.log_ratio(), by_cell=of.by_cell)
 

@@ -337,6 +337,10 @@ class FiniteQuery:
 
     def fits(self, domain: Domain, of: Adjacency, mechanism: Mechanism) -> bool:
         """Whether a mechanism is for this question: of its graph, made for its ε, and drawn from in even time."""
+        return mechanism.epsilon == self.record_epsilon(of) and self.bounds(domain, of, mechanism)
+
+    def bounds(self, domain: Domain, of: Adjacency, mechanism: Mechanism) -> bool:
+        """Whether what a mechanism costs one record is proven for such neighbours: its graph is theirs."""
         own, other = self.graph(domain, of), mechanism.graph
         if own is not other:
             if (
@@ -350,7 +354,7 @@ class FiniteQuery:
             if not same or not all(a == b for a, b in zip(own.results, other.results, strict=True)):
                 return False
         scored = not isinstance(mechanism, RankMechanism) or mechanism.ranks == self.ranks(of)
-        return scored and mechanism.even and mechanism.epsilon == self.record_epsilon(of)
+        return scored and mechanism.even
 
     # --- the answer ---------------------------------------------------------------------------------------------
 
