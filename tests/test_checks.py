@@ -71,12 +71,27 @@ def test_names_have_one_spelling(name):
     assert is_name("\u00e9 b")
 
 
-TWINS = ["People", "PEOPLE", "peоple", "рeoplе", "ΡEΟΡLΕ", "ｐｅｏｐｌｅ", "peop\ufe0fle", "people\u3164"]
+TWINS = [
+    "People",
+    "PEOPLE",
+    "peоple",
+    "рeoplе",
+    "ΡEΟΡLΕ",
+    "ｐｅｏｐｌｅ",
+    "peop\ufe0fle",
+    "people\u3164",
+    "peop1e",
+    "peopIe",
+    "pe0ple",
+    "рe0pIе",
+]
 
 
 @pytest.mark.parametrize("twin", TWINS)
 def test_names_that_are_read_as_one_look_alike(twin):
-    """Detects a second budget under the same name: by case, Cyrillic or Greek letters, width, or what is not seen."""
+    """Detects a second budget under the same name: by case, Cyrillic or Greek letters, width, digits within a
+    word, or what is not seen.
+    """
     assert is_name(twin)
     assert look_alike(twin, "people")
     assert look_alike("people", twin)
@@ -92,6 +107,9 @@ def test_names_that_are_read_as_one_look_alike(twin):
         ("ΝΗΣΟΣ", "νησος", True),  # the case of a script that is not Latin, though its letters look like it
         ("wave1", "wave2", False),
         ("wave1", "wavel", False),
+        ("wave I", "wave l", False),
+        ("2010", "2OlO", False),
+        ("DISTRICT 10", "district 10", True),
         ("pêche", "péché", False),
         ("person", "persons", False),
         ("東京", "東", False),

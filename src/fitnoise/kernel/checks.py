@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from typing import TypeGuard
 
@@ -42,15 +43,19 @@ _LOOK_ALIKES = {
     **dict.fromkeys((*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))),  # likewise
 }
 """Characters that are taken for another: what a person types, or is tricked into reading, in the scripts that hold most
-of them. A table of its own: the whole of Unicode's (UTS 39) also takes "rn" for "m" and "1" for "l", which would refuse
-"wave1" beside "wavel"."""
+of them. A table of its own: the whole of Unicode's (UTS 39) takes "rn" for "m", too, and "1" for "l" anywhere: "wave1"
+would be refused beside "wavel"."""
+
+_WITHIN = ((re.compile(r"(?<=[^\W\d_])[I1|](?=[^\W\d_])"), "l"), (re.compile(r"(?<=[^\W\d_])0(?=[^\W\d_])"), "o"))
+"""What is read as a letter between two letters: "peop1e", "peopIe"."""
 
 
 def look_alike(one: str, other: str) -> bool:
     """Whether two names are read as one: they differ at most in case, width, spaces, dashes, or look-alike letters.
 
     Two skeletons are compared, of which one does: that of Unicode's compatibility form (NFKC) in folded case, and the
-    same with the letters of other scripts replaced by the Latin ones that they look like. An equivalence within each.
+    same with the letters of other scripts, and digits within words, replaced by the Latin letters that they look like.
+    An equivalence within each.
 
     Source: Unicode Technical Standard 39, section 4, whose skeletons keep case.
     """
@@ -60,7 +65,10 @@ def look_alike(one: str, other: str) -> bool:
 def _skeletons(name: str) -> tuple[str, str]:
     """The name as it is read aloud, and as it looks."""
     plain = " ".join(unicodedata.normalize("NFKC", name).split())
-    return plain.casefold(), plain.translate(_LOOK_ALIKES).casefold()
+    seen = plain.translate(_LOOK_ALIKES)
+    for what, letter in _WITHIN:
+        seen = what.sub(letter, seen)
+    return plain.casefold(), seen.casefold()
 
 
 def checked_whole(name: str, value: object, least: int = 1) -> int:
