@@ -92,6 +92,23 @@ def test_every_kind_of_plan_is_reported(plan):
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.parametrize(
+    ("cap", "told"),
+    [
+        ({"rho": 1}, "rho = 1"),
+        ({"mu": 1.5}, "mu = 1.5"),
+        ({"epsilon": 9.0, "delta": 1e-6}, "epsilon = 9 at delta = 1e-06"),
+    ],
+)
+def test_a_cap_of_a_plan_says_that_it_is_of_this_plan_alone(cap, told):
+    report = plan_report(fn.plan(WORKLOAD, cap=fn.Budget(**cap)))
+    check_report(report)
+    assert document(report)["cap"] == cap
+    (line,) = (x for x in lines(report) if x.startswith("cap"))
+    assert line.split(maxsplit=1)[1].startswith(f"{told} at most, of this plan alone: ")
+    assert "cap" not in document(plan_report(fn.plan(WORKLOAD)))
+
+
 def test_a_plan_of_several_parts_is_reported_part_by_part():
     first, second = (fn.Workload(DOMAIN, [t]) for t in WORKLOAD.tables)
     third = fn.Workload(DOMAIN, [fn.table("age", margin=9, name="{by age}")])

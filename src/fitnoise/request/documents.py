@@ -333,7 +333,9 @@ class PrivacySpec(Part):
     max_records: int = Field(1, description="at most this many records belong to one unit")
     neighbours: Neighbours = Field(Neighbours.ADD_OR_REMOVE_ONE, strict=False)
     delta: float = Field(1e-6, description="at which ε is reported")
-    cap: CostSpec | None = Field(None, description="refuse a plan that costs more")
+    cap: CostSpec | None = Field(
+        None, description="refuse a plan that costs more; a cap for all releases of an account is set in the ledger"
+    )
     cell_budgets: CellBudgetsSpec | None = Field(None, description="relative budgets by cell; default all the same")
     beside: list[str] = Field(
         [], description="SHA-256 of plans measured on the very same records, with which the ledger composes this one"

@@ -31,7 +31,8 @@ def plan_report(plan: Plan) -> Report:
     promised = (tables(plan.summaries, *_promised(parts)), _questions(plan))
     own = Section("", values=(Value("hash", plan.hash),), tables=promised)
     said = (s for i, p in enumerate(parts) for s in (_of_tables(p) if len(parts) == 1 else _of_several(i, p)))
-    return Report(plan.publication.title, (own, _price(plan), *units(plan), _beside(plan), *said, *_free(plan)))
+    sections = (own, _price(plan), *units(plan), _cap(plan), _beside(plan), *said, *_free(plan))
+    return Report(plan.publication.title, sections)
 
 
 def _of_tables(part: TablePart) -> Iterator[Section]:
@@ -173,6 +174,18 @@ def units(plan: Plan) -> Iterator[Section]:
         )
         yield Section("units", ("each is charged to an account of its own, all or none",))
         yield Section("", tables=(Table.of("units", columns, rows),))
+
+
+def _cap(plan: Plan) -> Section:
+    """What the plan may cost at most, where it says so, and what that does not limit."""
+    cap = plan.publication.cap
+    said = {k: float(v) for k in ("rho", "mu", "epsilon", "delta") if (v := getattr(cap, k, None)) is not None}
+    told = (
+        " at ".join(f"{k} = {{{k}}}" for k in said)
+        + " at most, of this plan alone: what all releases of an account cost is capped in a ledger (fitnoise ledger)"
+    )
+    values = tuple(Value(k, v, Kind.NUMBER) for k, v in said.items())
+    return Section("cap", (told,), values, place=("cap",)) if said else Section("")
 
 
 def _beside(plan: Plan) -> Section:
