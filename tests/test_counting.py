@@ -745,6 +745,7 @@ def test_no_file_a_directory_and_other_things_are_refused(tmp_path):
         tmp_path / "people.sqlite": "'people.sqlite' is an SQLite database",
         "https://example.org/people.csv": r"not over a network \(https://\)",
         "s3://bucket/*.parquet": r"not over a network \(s3://\)",
+        Path("s3://bucket/people.csv"): r"not over a network \(s3://\)",  # as the command line gives it
         duckdb.sql("SELECT 1 AS x"): "is a relation of another DuckDB connection.*to_arrow_table",
         7: "got int",
         DOMAIN: "got Domain",

@@ -1218,7 +1218,7 @@ def test_a_mistake_made_many_times_is_told_briefly():
     document = {"domain": {"a": {"type": "binned", "cuts": ["1"] * 100_000}}, "tables": [{"margin": 1}]}
     with pytest.raises(SpecError) as raised:
         Spec.parse(document)
-    assert str(raised.value).count("must be a number") == 5
+    assert str(raised.value).count("must be a number") == 10
 
 
 # --- the schema -----------------------------------------------------------------------------------------------
@@ -1355,4 +1355,47 @@ def test_all_mistakes_that_do_not_follow_from_others_are_told_at_once():
     assert all(p in told for p in places)
     assert told.count("No data were read.") == 1
     with pytest.raises(SpecError, match=r"in tables\[2\]: .*; and 4 more\. No data were read\."):
-        Spec.from_toml(text + "\n[[tables]]\nattributes = ['age']\n" * 4).publication()
+        Spec.from_toml(text + "\n[[tables]]\nattributes = ['age']\n" * 9).publication()
+
+
+def test_an_unknown_key_hides_no_mistake_but_those_that_follow_from_it():
+    text = """
+    titel = "x"
+    [data]
+    sources = "people"
+    [privacy]
+    units = "person"
+    neighbours = "neither"
+    [accuracy]
+    confidence = "high"
+    [domain.age]
+    type = "binned"
+    edges = [1, 2]
+    [domain.sex]
+    type = "nominal"
+    [[tables]]
+    margins = 3
+    attributes = 7
+    [[tables]]
+    attributes = ["age"]
+    margin = "3"
+    """
+    with pytest.raises(SpecError) as refused:
+        Spec.from_toml(text)
+    told = str(refused.value)
+    for words in (
+        "unknown key 'titel' (did you mean 'title'?)",
+        "in data: unknown key 'sources' (did you mean 'source'?)",
+        "in privacy: unknown key 'units' (did you mean 'unit'?)",
+        "privacy.neighbours must be ",
+        "accuracy.confidence must be a number; got 'high'",
+        "in domain.age: unknown key 'edges' (known here: type, cuts, column)",
+        "domain.sex.type must be ",
+        "in tables[0]: unknown key 'margins' (did you mean 'margin'?)",
+        "tables[0].attributes must be a list; got 7",
+        "tables[1].margin must be ",
+    ):
+        assert told.count(words) == 1, words
+    assert "missing" not in told  # "cuts" was called "edges"
+    with pytest.raises(SpecError, match=r"in tables\[5\]: .*; and 20 more\. No data were read\."):
+        Spec.from_toml(text + "\n[[tables]]\nmargins = 3\n" * 20)

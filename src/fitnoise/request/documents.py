@@ -63,8 +63,8 @@ from fitnoise.request.written import (
     table_document,
 )
 
-TOLD = 5
-"""Most mistakes that one error tells, and then how many more there are."""
+TOLD, READ = 10, 200
+"""Most mistakes that one error tells, and then how many more there are; most that are looked at."""
 
 # --- the document -----------------------------------------------------------------------------------
 
@@ -530,7 +530,7 @@ class Spec(Part):
         try:
             return cls.model_validate(document)
         except ValidationError as error:
-            problems = "; ".join(complaints(error.errors()[:50], document)[:TOLD])
+            problems = _listed(complaints(error.errors()[:READ], document))
             raise SpecError(f"the specification cannot be used: {problems}. No data were read.") from None
 
     @classmethod
@@ -723,9 +723,12 @@ class _Mistakes:
     def refuse(self) -> None:
         """Raise SpecError if there was one."""
         if self.told:
-            more = len(self.told) - TOLD
-            rest = f"; and {more} more" if more > 0 else ""
-            raise SpecError(f"{'; '.join(self.told[:TOLD])}{rest}. No data were read.")
+            raise SpecError(f"{_listed(self.told)}. No data were read.")
+
+
+def _listed(told: list[str]) -> str:
+    more = len(told) - TOLD
+    return "; ".join(told[:TOLD]) + (f"; and {more} more" if more > 0 else "")
 
 
 @contextlib.contextmanager

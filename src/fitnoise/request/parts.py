@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 
 class Part(BaseModel):
@@ -15,15 +15,28 @@ class Part(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _known_keys(cls, given: Any) -> Any:
-        """Name each unknown key and the key of *this* part that may have been meant."""
+    def _known_keys(cls, given: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Name each unknown key and the key of *this* part that may have been meant, beside what is wrong in others."""
         unknown = [str(k) for k in given if k not in cls.model_fields] if isinstance(given, Mapping) else []
-        if unknown:
-            told = ", ".join(_unknown(k, list(cls.model_fields)) for k in unknown)
-            raise PydanticCustomError("unknown_key", "{told}", {"told": told})
-        return given
+        if not unknown:
+            return handler(given)
+        told = ", ".join(_unknown(k, list(cls.model_fields)) for k in unknown)
+        wrong = [InitErrorDetails(type=PydanticCustomError("unknown_key", "{told}", {"told": told}), input=given)]
+        try:
+            handler({k: x for k, x in given.items() if k in cls.model_fields})
+        except ValidationError as error:  # what is missing may stand under the unknown key
+            wrong += [_again(e) for e in error.errors() if len(e["loc"]) > (e["type"] == "missing")]
+        raise ValidationError.from_exception_data(cls.__name__, wrong)
+
+
+def _again(error: ErrorDetails) -> InitErrorDetails:
+    """An error as it is raised."""
+    kind, context = error["type"], error.get("ctx", {})
+    own = kind == "unknown_key"
+    told = PydanticCustomError(kind, "{told}", context) if own else kind
+    return InitErrorDetails(type=told, loc=error["loc"], input=error["input"], ctx={} if own else context)
 
 
 def _unknown(key: str, known: Sequence[str]) -> str:

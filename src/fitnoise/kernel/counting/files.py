@@ -99,7 +99,7 @@ def from_path(path: str | PathLike[str], table: str | None) -> Records:
     Raises:
         DataError: no such file, a kind that cannot be told, or one that cannot be opened.
     """
-    if address := re.match(r"(\w[\w+.-]*)://", str(path)):
+    if address := re.match(r"(\w[\w+.-]+):/", str(path)):  # a Path has one slash of the two
         raise DataError(
             f"data are read from files of this machine, and not over a network ({address[1]}://): copy the file here, "
             "and give its path. Nothing was read."
