@@ -684,6 +684,12 @@ def test_a_quoted_text_that_several_readers_meet_is_read_by_one(tmp_path):
     assert told == sorted(told)
 
 
+def test_what_may_be_wrong_with_a_csv_file_names_the_longest_record_that_is_read(tmp_path):
+    path = written(tmp_path / "x.csv", "x,y\n0,a\n1,b\n" + '1,"' + "1,2\n" * 600_000 + '"\n')
+    with pytest.raises(DataError, match=r"a record of more than two million bytes.*Nothing was measured"):
+        open_counter(path, fn.Domain(x=fn.Ordered(0, 2)), DataSource()).count([("x",)])
+
+
 def tabled(path, columns, *more):
     """A DuckDB file with the table t."""
     with duckdb.connect(str(path)) as connection:

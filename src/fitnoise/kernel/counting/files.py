@@ -43,7 +43,7 @@ _CLOCK = "age"
 
 _ADVICE = {
     "CSV": "look for a line with another number of fields, a quote that does not close, mixed line ends, text that is "
-    "not UTF-8, or a file that was cut off",
+    "not UTF-8, a record of more than two million bytes, or a file that was cut off",
     "Parquet": "it may be damaged, or of another format",
     "DuckDB": "it may be damaged, of another format, or held open by another program",
 }
