@@ -9,9 +9,9 @@ range of the paper, and takes hours, nearly all of them SM-II's.
 The paper gives every mechanism the privacy cost of SM-II and prints by how much its worst variance exceeds its target:
 that is the mechanism's Δ² over SM-II's (Theorem 5). Here each Δ² is over that of a certified plan, "ours"; its distance
 from the bound is stated as the gap. SM-II runs with the settings of its authors' program, in the basis the paper names,
-with the Hessian as printed and with the correct one. Random workloads are drawn anew from seeds 0, 1, …: the median,
-and the least and greatest in brackets. A solve that hits the time limit is marked "over S s": SM-II is then shown as
-far as it had come, anything else not at all. Our own plans have no limit.
+with the Hessian as printed and with the correct one; --soft-max-seeds 0 leaves it out. Random workloads are drawn anew
+from seeds 0, 1, …: the median, and the least and greatest in brackets. A solve that hits the time limit is marked
+"over S s": SM-II is then shown as far as it had come, anything else not at all. Our own plans have no limit.
 
 Source: Xiao, Ding, Wang, Zhang, Kifer: Optimizing fitness-for-use of differentially private linear queries, PVLDB
 14(10), 2021, section 7. What differs, and why: docs/fit_for_use.md.
@@ -656,7 +656,7 @@ def produce(key, options):
     draws = max((r["draws"] for r in rows), default=1) if key != "F1" else 1
     if draws > 1:
         fewer = min(draws, options.soft_max_seeds)
-        note += f" Found: median [least, greatest] of {draws} draws, for SM-II of {fewer}."
+        note += f" Found: median [least, greatest] of {draws} draws, for SM-II of {fewer or 'none'}."
     text = "\n".join([f"### {kind} {number}. {title}", "", *lines, "", note, ""])
     print(text, flush=True)
     if options.output is None:
@@ -673,11 +673,15 @@ def produce(key, options):
         draw_rows(picture, table, rows)
 
 
-def whole(text):
+def whole(text, least=1):
     value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"at least 1 is needed; got {value}")
+    if value < least:
+        raise argparse.ArgumentTypeError(f"at least {least} is needed; got {value}")
     return value
+
+
+def number(text):
+    return whole(text, 0)
 
 
 def positive(text):
@@ -693,7 +697,7 @@ def main(arguments=None):
     parser.add_argument("--only", nargs="+", choices=ORDER, default=ORDER, metavar="TABLE", help=" ".join(ORDER))
     parser.add_argument("--largest", type=whole, default=128, metavar="D", help="cells of the largest, default 128")
     parser.add_argument("--seeds", type=whole, default=10, metavar="N", help="draws of a random workload, default 10")
-    parser.add_argument("--soft-max-seeds", type=whole, default=3, metavar="N", help="of them for SM-II, default 3")
+    parser.add_argument("--soft-max-seeds", type=number, default=3, metavar="N", help="of them for SM-II, default 3")
     parser.add_argument("--seconds-per-solve", type=positive, default=5.0, metavar="S", help="limit, default 5")
     options = parser.parse_args(arguments)
     for key in ORDER:
