@@ -151,6 +151,13 @@ def test_a_gap_below_what_queries_were_moved_by_is_refused(rng):
         fn.plan(workload, gap=1e-8)
 
 
+def test_budgets_that_leave_double_precision_prove_nothing():
+    d = zoo_plan("zero and equal columns").decomposition
+    terms = Terms(relative=np.array([1, 1e-320, 1, 1, 1]))
+    with pytest.raises(PlanError, match="too small for double precision; the plan proves nothing"):
+        lower_bound(d, Evidence(np.ones(5), np.ones(len(d.variances))), terms)
+
+
 def test_a_budget_of_0_is_no_reason_to_divide():
     """Cells nobody counts prove nothing, whatever their weight and their budget."""
     d = zoo_plan("zero and equal columns").decomposition

@@ -121,7 +121,7 @@ def test_a_footer_that_promises_more_than_it_holds_is_not_handed_on(tmp_path):
     footer = footer_of(raw)
     at = footer.index(b"\x19") + 1
     many = footer[:at] + bytes([0xF0 | footer[at] & 0xF]) + varint(10**7) + footer[at + 1 :]
-    for other in (many, footer[:-1], b"\x1c" * len(footer), b"", footer + b"\x00" * (LEAST + 2)):
+    for other in (many, footer[:-1], b"\x1c" * len(footer), b"\x19" * 5000, b"", footer + b"\x00" * (LEAST + 2)):
         path = tmp_path / "other.parquet"
         path.write_bytes(raw[: -8 - len(footer)] + other + len(other).to_bytes(4, "little") + b"PAR1")
         if other == footer[:-1] or len(other) > LEAST:

@@ -706,6 +706,10 @@ BESIDE = (
             lambda: fn.Workload(FOUR, [fn.table("a", margin=1e200)]),
             "a target of table 'a' is too small or too large for double precision.",
         ),
+        (  # above 0, and its inverse is not finite
+            lambda: fn.Workload(FOUR, [fn.table("a", variance=1e-320)]),
+            "a target of table 'a' is too small or too large for double precision.",
+        ),
         (
             lambda: fn.Workload(FOUR, [fn.all_tables(1, ["a", "d"], margin=fn.BySize(1, 900))]),
             "a target of each of 2 attributes is too small or too large for double precision.",

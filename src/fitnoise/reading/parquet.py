@@ -73,8 +73,6 @@ class _Thrift:
     def struct(self, depth: int = 0) -> _Struct:
         found: _Struct = {}
         number = 0
-        if depth > _DEEP:
-            raise ValueError
         while head := self.byte():
             number = number + (head >> 4) if head >> 4 else self.whole()
             kind = head & 0xF
@@ -82,6 +80,8 @@ class _Thrift:
         return found
 
     def value(self, kind: int, depth: int) -> Any:
+        if depth > _DEEP:
+            raise ValueError
         if kind in (_TRUE, _FALSE, _BYTE):
             return self.byte()
         if kind in (_SHORT, _INT, _LONG):

@@ -31,6 +31,9 @@ _T = TypeVar("_T")
 MAX_TABLES = 2**21
 """Tables of one pattern: planning takes some hundred bytes for each of them and each of its margins."""
 
+LEAST_VARIANCE = 2.0**-1000
+"""Least variance that is asked of a number, in people²; the largest is its inverse."""
+
 Targets = float | By | BySize | Sequence[float] | NDArray[Any]
 """A target of all tables of a pattern, or one number for each."""
 
@@ -644,7 +647,7 @@ class Workload:
                 raise WorkloadError("a table's name must not be empty.")
             t.check(domain)
             wanted = _varying(t.variances(domain, checked_confidence(confidence)))
-            if not ((wanted > 0) & np.isfinite(wanted)).all():
+            if not ((wanted >= LEAST_VARIANCE) & (wanted <= 1 / LEAST_VARIANCE)).all():
                 which = f"table {t.name!r}" if isinstance(t, Table) else t.describe()
                 raise WorkloadError(f"a target of {which} is too small or too large for double precision.")
         files = items.slugs()

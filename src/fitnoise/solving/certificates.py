@@ -175,21 +175,29 @@ def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Terms) 
         terms: what is minimised.
 
     Raises:
-        PlanError: weights that are negative, not finite, of the wrong shape or all zero.
+        PlanError: weights that are negative, not finite, of the wrong shape or all zero; targets or budgets that leave
+            double precision.
     """
     d = decomposition
     check_evidence(d, evidence, terms)
+    with np.errstate(over="ignore"):
+        p, w = _weights(d, evidence, terms)
+    if not (np.isfinite(p).all() and np.isfinite(w).all()):
+        raise PlanError("targets or budgets are too small for double precision; the plan proves nothing.")
+    nu = _nu(d, p, w, evidence.pairs)
+    return nu**2 if terms.trade is None else 2 * nu - float(evidence.numbers.sum())
+
+
+def _weights(d: Decomposition, evidence: Evidence, terms: Terms) -> tuple[Floats, Floats]:
+    """p/r g² and w."""
     p = evidence.cells / evidence.cells.sum() * terms.factor
     if terms.relative is not None:
         p = np.divide(p, terms.relative, out=np.zeros_like(p), where=terms.relative > 0)
     if terms.weights is None:
-        w = evidence.numbers / evidence.numbers.sum() / d.variances
-    elif terms.trade is None:
-        w = terms.weights / float(terms.weights @ d.variances)
-    else:
-        w = evidence.numbers / d.variances + terms.trade * terms.weights
-    nu = _nu(d, p, w, evidence.pairs)
-    return nu**2 if terms.trade is None else 2 * nu - float(evidence.numbers.sum())
+        return p, evidence.numbers / evidence.numbers.sum() / d.variances
+    if terms.trade is None:
+        return p, terms.weights / float(terms.weights @ d.variances)
+    return p, evidence.numbers / d.variances + terms.trade * terms.weights
 
 
 def check_evidence(d: Decomposition, evidence: Evidence, terms: Terms) -> None:
