@@ -18,15 +18,13 @@ from os import PathLike
 from typing import Any, TypeVar, final
 
 import duckdb
-import numpy as np
 from numpy.typing import NDArray
 
-from fitnoise.errors import DataError
 from fitnoise.kernel.codings import FALSE, SPACES, TRUE, Code, Codes, Coding, Range
 from fitnoise.kernel.counting._base import Counter, Gauge, Margin, Margins, Progress
 from fitnoise.kernel.counting.files import from_path
 from fitnoise.kernel.counting.frames import from_frame
-from fitnoise.kernel.counting.sources import Records, Unreadable, engine, quietly
+from fitnoise.kernel.counting.sources import Records, Unreadable, engine, quietly, wrong_type
 from fitnoise.kernel.counting.tables import Tables
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import DataSource
@@ -139,49 +137,12 @@ class DuckCounter(Counter):
         asked = {a for m in margins for a in m}
         sizes = {a: n for a, n in self._domain.sizes.items() if a in asked}
         tables = Tables(margins, sizes, gauge)
-        outside = dict.fromkeys(sizes, 0)
         with contextlib.closing(self._stream(list(sizes), informed=informed)) as stream:
             while chunk := self._safely(partial(next, stream, None)):
-                cells, records, read = chunk
-                wrong = {a: where for a, c in cells.items() if (where := c < 0).any()}
-                for a, where in wrong.items():
-                    outside[a] += int(where.sum())
-                if self.drops and wrong:
-                    inside = ~np.logical_or.reduce(list(wrong.values()))
-                    cells, records = {a: c[inside] for a, c in cells.items()}, int(inside.sum())
-                if self.drops or not any(outside.values()):  # of what is refused, only how much is still of interest
-                    tables.add(cells, records, read)
-        bad = {a: n for a, n in outside.items() if n and not self.drops}
-        if bad:
-            told = ", ".join(f"{self._domain.column(a)!r} {n} (attribute {a!r})" for a, n in bad.items())
-            raise DataError(
-                f"{self._records.what} has records whose values are missing or outside the declared domain, in column "
-                f'{told}. Correct the data or the domain, or declare outside_domain = "drop" to leave such records out '
-                "of every table. Nothing was measured and nothing was charged."
-            )
+                tables.take(*chunk, drop=self.drops)
+        if not self.drops:
+            self._records.refuse(self._domain, tables.outside)
         return tables.finish()
-
-    def _position(self, attribute: str) -> int:
-        """The column that holds an attribute; DataError when there is none, or several."""
-        records, column = self._records, self._domain.column(attribute)
-        places = records.places(column)
-        if len(places) > 1:
-            raise DataError(
-                f"{records.what} has {len(places)} columns called {column!r} (capitals aside), which attribute "
-                f"{attribute!r} needs; which one is meant cannot be told. Rename or drop the others. "
-                "Nothing was counted."
-            )
-        if not places:
-            names = f"it has {sorted(records.names)}."
-            if records.header:  # which may be a record: of it, nothing is told that the domain does not say
-                there = [c for c in map(self._domain.column, self._domain) if records.places(c)]
-                told = f"only {', '.join(map(repr, there))}" if there else "no column"
-                names = f"its first line names {told} of the domain: is that a header line?"
-            raise DataError(
-                f"{records.what} has no column {column!r}, which attribute {attribute!r} needs; {names} "
-                "Rename the column, or declare which one holds the attribute (column = …). Nothing was counted."
-            )
-        return places[0]
 
     def _safely(self, action: Callable[[], _T]) -> _T:
         return quietly(action, f"the records of {self._records.what} cannot be counted", self._records.advice)
@@ -194,7 +155,7 @@ class DuckCounter(Counter):
         self, connection: duckdb.DuckDBPyConnection, attributes: Sequence[str], *, schema: bool = False
     ) -> tuple[str, list[bool]]:
         """SQL for the columns of these attributes as k0, k1, …, and which are untyped; DataError for a wrong type."""
-        positions = [self._position(a) for a in attributes]
+        positions = [self._records.place(self._domain, a) for a in attributes]
         relation = self._records.relation(connection, positions, schema=schema)
         rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()  # noqa: S608 - quoted by Records
         untyped = [self._records.untyped(p) for p in positions]
@@ -203,10 +164,7 @@ class DuckCounter(Counter):
             coding = self._domain[a].coding
             fitting, words = _FITTING[coding.kind if isinstance(coding, Codes) else int]
             if not free and kind not in fitting | _NOTHING:
-                raise DataError(
-                    f"column {self._domain.column(a)!r} is of type {kind}; attribute {a!r} needs {words}. "
-                    "Convert the column, or declare the attribute differently. Nothing was counted."
-                )
+                raise wrong_type(self._domain, a, kind, words)
         return relation, untyped
 
     def _stream(self, used: Sequence[str], *, informed: bool) -> Generator[_Chunk]:

@@ -13,12 +13,13 @@ from __future__ import annotations
 import abc
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar, final
 
 import duckdb
 
 from fitnoise.errors import DataError
+from fitnoise.kernel.domain import Domain
 
 _T = TypeVar("_T")
 
@@ -27,19 +28,75 @@ class Unreadable(DataError):
     """The engine gave up on the records; another way of reading them may not."""
 
 
-class Records(abc.ABC):
-    """A source of records.
+class Columns:
+    """Named columns of a source of records.
 
     what: the source, for messages.
     names: every column, as the source calls it, in order.
-    advice: what to do when the records cannot be read.
     header: whether the names are the first line of a file, which might be a record instead.
     """
 
     what: str
     names: tuple[str, ...]
-    advice: str
     header: bool
+
+    @final
+    def places(self, column: str) -> list[int]:
+        """The columns of this name; when there is none, those that differ from it by capitals only."""
+        exact = [i for i, name in enumerate(self.names) if name == column]
+        return exact or [i for i, name in enumerate(self.names) if name.casefold() == column.casefold()]
+
+    @final
+    def place(self, domain: Domain, attribute: str) -> int:
+        """The column that holds an attribute; DataError when there is none, or several."""
+        column = domain.column(attribute)
+        places = self.places(column)
+        if len(places) > 1:
+            raise DataError(
+                f"{self.what} has {len(places)} columns called {column!r} (capitals aside), which attribute "
+                f"{attribute!r} needs; which one is meant cannot be told. Rename or drop the others. "
+                "Nothing was counted."
+            )
+        if not places:
+            names = f"it has {sorted(self.names)}."
+            if self.header:  # which may be a record: of it, nothing is told that the domain does not say
+                there = [c for c in map(domain.column, domain) if self.places(c)]
+                told = f"only {', '.join(map(repr, there))}" if there else "no column"
+                names = f"its first line names {told} of the domain: is that a header line?"
+            raise DataError(
+                f"{self.what} has no column {column!r}, which attribute {attribute!r} needs; {names} "
+                "Rename the column, or declare which one holds the attribute (column = …). Nothing was counted."
+            )
+        return places[0]
+
+    @final
+    def refuse(self, domain: Domain, outside: Mapping[str, int]) -> None:
+        """Raise DataError if records are outside the domain: how many, by attribute."""
+        bad = {a: n for a, n in outside.items() if n}
+        if bad:
+            told = ", ".join(f"{domain.column(a)!r} {n} (attribute {a!r})" for a, n in bad.items())
+            raise DataError(
+                f"{self.what} has records whose values are missing or outside the declared domain, in column "
+                f'{told}. Correct the data or the domain, or declare outside_domain = "drop" to leave such records out '
+                "of every table. Nothing was measured and nothing was charged."
+            )
+
+
+def wrong_type(domain: Domain, attribute: str, kind: str, words: str) -> DataError:
+    """The error for a column of a type from which the attribute cannot be read."""
+    return DataError(
+        f"column {domain.column(attribute)!r} is of type {kind}; attribute {attribute!r} needs {words}. "
+        "Convert the column, or declare the attribute differently. Nothing was counted."
+    )
+
+
+class Records(Columns, abc.ABC):
+    """A source of records that DuckDB reads.
+
+    advice: what to do when the records cannot be read.
+    """
+
+    advice: str
 
     @abc.abstractmethod
     def relation(self, connection: duckdb.DuckDBPyConnection, positions: Sequence[int], *, schema: bool = False) -> str:
@@ -56,11 +113,6 @@ class Records(abc.ABC):
     def alone(self) -> Records | None:
         """The same records for one reader that starts at their beginning; None where it makes no difference."""
         return None
-
-    def places(self, column: str) -> list[int]:
-        """The columns of this name; when there is none, those that differ from it by capitals only."""
-        exact = [i for i, name in enumerate(self.names) if name == column]
-        return exact or [i for i, name in enumerate(self.names) if name.casefold() == column.casefold()]
 
 
 def pick(reader: str, width: int, positions: Sequence[int]) -> str:
@@ -101,7 +153,10 @@ def quietly(action: Callable[[], _T], message: str, advice: str) -> _T:
         raise
     except Exception as error:  # also what frames raise while they hand over their columns
         reason = type(error).__name__
+        state = str(getattr(getattr(error, "orig", None), "sqlstate", ""))
         line = re.match(r"Invalid Input Error: CSV Error on Line: (\d+)\n", str(error))
+    if re.fullmatch("[0-9A-Z]{5}", state):  # what databases call it
+        reason += f", SQLSTATE {state}"
     if line:
         reason += f" at line {line[1]}"
     kind: type[DataError] = Unreadable

@@ -26,15 +26,25 @@ BATCH: Final = 2**26
 _BLOCK: Final = 2**16
 """Records whose places are worked out at a time: few enough that they stay in the processor's cache."""
 
-_RECORD, _TABLE, _SUM, _CELL = 1.0, 20e3, 8e3, 1.5
-"""Nanoseconds to count a record, to begin a table, to begin a sum, and to add up one of its cells: as measured once; a
-factor of two in any of them makes little difference."""
-
 _SHARED: Final = 6
 """Margins of more attributes are not looked for in joint tables: their subsets are too many."""
 
 _WIDEST: Final = 12
 """Attributes of a joint table, for the same reason."""
+
+
+@final
+@dataclass(frozen=True)
+class Prices:
+    """Nanoseconds to count a record, to begin a table, to begin a sum, and to add up one of its cells.
+
+    As measured once, here of this room itself; a factor of two in any of them makes little difference.
+    """
+
+    record: float = 1.0
+    table: float = 20e3
+    sum: float = 8e3
+    cell: float = 1.5
 
 
 @final
@@ -77,6 +87,21 @@ class Tables:
         self._full = max(1, BATCH // max(1, sum(_unsigned(s).itemsize for s in self._used.values())))
         self._read = 0.0
         self._done = 0.0
+        self.outside = dict.fromkeys(self._used, 0)
+
+    def take(self, cells: Mapping[str, NDArray[Any]], records: int, read: float = 0.0, *, drop: bool) -> None:
+        """Records more, as for `add`, of which some may be outside (−1): left out of all with `drop`, or only told.
+
+        Of what is not dropped only how much is outside is of interest from the first such record on: `outside`.
+        """
+        wrong = {a: where for a, c in cells.items() if (where := c < 0).any()}
+        for a, where in wrong.items():
+            self.outside[a] += int(where.sum())
+        if drop and wrong:
+            inside = ~np.logical_or.reduce(list(wrong.values()))
+            cells, records = {a: c[inside] for a, c in cells.items()}, int(inside.sum())
+        if drop or not any(self.outside.values()):
+            self.add(cells, records, read)
 
     def add(self, cells: Mapping[str, NDArray[Any]], records: int, read: float = 0.0) -> None:
         """Records more: the cell of each, by attribute, all inside; `read` of all that there are."""
@@ -145,7 +170,9 @@ def _tabulate(table: NDArray[np.int64], columns: Sequence[NDArray[Any]], sizes: 
         np.add.at(table, place.astype(np.intp), 1)
 
 
-def joint_tables(margins: Sequence[Margin], sizes: Mapping[str, int], records: int) -> list[Joint]:
+def joint_tables(
+    margins: Sequence[Margin], sizes: Mapping[str, int], records: int, prices: Prices = Prices()
+) -> list[Joint]:
     """Tables that hold each margin once, chosen so that counting so many records takes little time.
 
     Each table starts as the first margin that has none yet, and grows by the attribute that lowers the time per margin
@@ -155,14 +182,15 @@ def joint_tables(margins: Sequence[Margin], sizes: Mapping[str, int], records: i
     margins_of: dict[int, list[Margin]] = {}  # sets of attributes as bits
     for m in dict.fromkeys(margins):
         margins_of.setdefault(sum(1 << number[a] for a in m), []).append(m)
-    search = _Search({s: [number[a] for a in ms[0]] for s, ms in margins_of.items()}, list(sizes.values()), records)
+    sets = {s: [number[a] for a in ms[0]] for s, ms in margins_of.items()}
+    search = _Search(sets, list(sizes.values()), records, prices)
     names = list(sizes)
     tables = []
     for s, (first, *_) in margins_of.items():
         if s in search.left:
-            found, sets = search.grow(s, [number[a] for a in first])
+            found, members = search.grow(s, [number[a] for a in first])
             attributes = tuple(names[a] for a in found)
-            held = [m for x in sets for m in margins_of[x]]
+            held = [m for x in members for m in margins_of[x]]
             tables.append(Joint(attributes, attributes in held, tuple(m for m in held if m != attributes)))
     return tables
 
@@ -175,10 +203,11 @@ class _Search:
     beyond: for every set of attributes, by which one more it becomes one of these.
     """
 
-    def __init__(self, sets: Mapping[int, Sequence[int]], sizes: Sequence[int], records: int) -> None:
+    def __init__(self, sets: Mapping[int, Sequence[int]], sizes: Sequence[int], records: int, prices: Prices) -> None:
         self._sets = sets
         self._sizes = sizes
         self._records = records
+        self._prices = prices
         self._depth = max((len(s) for s in sets.values() if len(s) <= _SHARED), default=0)
         self.left = set(sets)
         self.beyond: dict[int, set[int]] = {}
@@ -222,14 +251,15 @@ class _Search:
 
     def _next(self, cells: int, held: int, gains: Multiset[int]) -> list[int]:
         """The attribute to grow by, if any; of several that are as good, the first."""
-        once = self._records * _RECORD + _TABLE
+        p = self._prices
+        once = self._records * p.record + p.table
         most = self._records // cells
-        best = once if held == 1 else once / held + _SUM + cells * _CELL
+        best = once if held == 1 else once / held + p.sum + cells * p.cell
         found = -1
         for a, gain in gains.items():
             size = self._sizes[a]
             if gain and size <= most:
-                cost = once / (held + gain) + _SUM + cells * size * _CELL
+                cost = once / (held + gain) + p.sum + cells * size * p.cell
                 if cost < best or (cost == best and a < found):
                     best, found = cost, a
         return [] if found < 0 else [found]
