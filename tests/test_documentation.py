@@ -11,8 +11,9 @@ DOCS = Path(__file__).parent.parent / "docs"
 SLOW = pytest.param("tight_constraints", {}, marks=pytest.mark.slow)  # tries every mechanism for 751 results
 
 
-@pytest.mark.parametrize(("name", "expected"), [("fit_for_use", {"order": -1}), SLOW])
-def test_examples_run(name, expected):
+@pytest.mark.parametrize(("name", "expected"), [("fit_for_use", {"order": -1}), ("databases", {"kept": True}), SLOW])
+def test_examples_run(name, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(blocks) > 1

@@ -20,6 +20,7 @@ import pytest
 
 import fitnoise as fn
 from designs import answer, of_margins, of_sectors, over, ranked
+from engines import ENGINES
 from fitnoise.algebra import operators as op
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.codings import Range
@@ -657,6 +658,7 @@ COUNTERS = {
     "histogram in a row": histogram(np.ravel),
     "histogram of bytes": histogram(lambda counts: counts.astype(np.uint8)),
     "histogram of other ends": histogram(lambda counts: counts.astype(">i4")),
+    **ENGINES,
 }
 """Every kind of source that can be counted."""
 

@@ -143,21 +143,23 @@ def free_command(**asked: Any) -> None:
     epilog=_example(
         "fitnoise release plan.json people.parquet --ledger budget.sqlite -o release/",
         "fitnoise release plan.json people.parquet --ledger budget.sqlite -o release/ --no-tables",
+        "fitnoise release plan.json env:CENSUS_URL --table census.people --ledger budget.sqlite -o release/",
     ),
 )
 @click.argument("plan_file", metavar="PLAN", type=_FILE)
-@click.argument("data", type=_FILE)
+@click.argument("data")
 @click.option("--ledger", "ledger_file", type=_FILE, required=True, help="Charged before any noise is drawn.")
 @click.option("-o", "--output", type=_FILE, required=True, help="The release directory to make.")
-@click.option("--table", help="Table of a DuckDB file.")
+@click.option("--table", help="Table of a database or a DuckDB file: table, or schema.table.")
 @click.option(
     "--tables", "names", metavar="NAME", multiple=True, help="Write a file for this table; repeatable; default all."
 )
 @click.option("--no-tables", is_flag=True, help="Write a file for none; `fitnoise tables` rebuilds each.")
 @_AS_JSON
 def release_command(**asked: Any) -> None:
-    """Measure PLAN on DATA (CSV, Parquet or DuckDB), once, and write the tables.
+    """Measure PLAN on DATA (CSV, Parquet, DuckDB, SQLite, or a database), once, and write the tables.
 
+    A database is named by its URL without a password, or by env:NAME, a variable of the environment that holds its URL.
     Every table can be rebuilt from the release, also those without a file (`fitnoise tables`).
     """
     from fitnoise.interfaces import commands

@@ -149,7 +149,7 @@ def free_command(
 
 def release_command(
     plan_file: Path,
-    data: Path,
+    data: str,
     ledger_file: Path,
     output: Path,
     table: str | None,

@@ -266,7 +266,7 @@ class DataSpec(Part):
         description="name under which the ledger sums charges: one for all sources about the same people, such as the "
         "quarters of a survey; default that of the source",
     )
-    table: str | None = Field(None, description="table of a DuckDB file")
+    table: str | None = Field(None, description="table of a database or a DuckDB file: table, or schema.table")
     outside_domain: OutsideDomain = Field(OutsideDomain.REFUSE, strict=False)
     max_records: int = Field(MAX_RECORDS, description="public bound on the number of records")
 

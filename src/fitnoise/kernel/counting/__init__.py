@@ -13,9 +13,11 @@ import numpy as np
 
 from fitnoise.errors import DataError
 from fitnoise.kernel.counting._base import Counter, Margin, Margins, Progress
+from fitnoise.kernel.counting.databases import database, is_database
 from fitnoise.kernel.counting.duck import DuckCounter
 from fitnoise.kernel.counting.histogram import HistogramCounter
 from fitnoise.kernel.counting.margins import Tally, maximal
+from fitnoise.kernel.counting.sql import SqlCounter
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import DataSource
 
@@ -26,6 +28,7 @@ __all__ = [
     "Margin",
     "Margins",
     "Progress",
+    "SqlCounter",
     "Tally",
     "maximal",
     "open_counter",
@@ -36,11 +39,12 @@ def open_counter(data: Any, domain: Domain, source: DataSource) -> Counter:
     """A counter for whatever the data are.
 
     Args:
-        data: a path to CSV (also .csv.gz), Parquet, a pattern such as "parts/*.parquet", or a DuckDB file; an
-            Arrow, Polars or pandas frame; an integer NumPy array of counts with the domain's shape (or flat, in C
-            order); or a Counter.
+        data: a path to CSV (also .csv.gz), Parquet, a pattern such as "parts/*.parquet", or a DuckDB or SQLite file;
+            a database: "env:NAME" with its URL in a variable of the environment, a URL without a password, or an
+            Engine or URL of SQLAlchemy; an Arrow, Polars or pandas frame; an integer NumPy array of counts with the
+            domain's shape (or flat, in C order); or a Counter.
         domain: the declared domain.
-        source: the table of a DuckDB file, and what to do with records outside the domain.
+        source: the table of a database, and what to do with records outside the domain.
 
     Raises:
         DataError: the source is of no known kind or cannot be opened.
@@ -49,6 +53,8 @@ def open_counter(data: Any, domain: Domain, source: DataSource) -> Counter:
         return data
     if isinstance(data, np.ndarray):
         return HistogramCounter(data, domain, drops=source.drops)
+    if is_database(data):
+        return SqlCounter(database(data), domain, source)
     if isinstance(data, (str, PathLike)):
         return DuckCounter.from_path(data, domain, source)
     if hasattr(type(data), "__arrow_c_stream__") or hasattr(type(data), "collect"):

@@ -36,8 +36,6 @@ _HEADER_LINES = 1000
 
 _BLOCK = 2**20
 
-_SQLITE = b"SQLite format 3\0"
-
 _CLOCK = "age"
 """A function that looks at the clock where it has one argument, which the engine does not say."""
 
@@ -109,11 +107,6 @@ def from_path(path: str | PathLike[str], table: str | None) -> Records:
         raise DataError(
             f"{path.name!r} is a directory; give a file or a pattern such as {path.name}/*. Nothing was read."
         )
-    if quietly(partial(_begins, path, _SQLITE), f"{path.name!r} cannot be opened", "ask its owner to let you read it"):
-        raise DataError(
-            f"{path.name!r} is an SQLite database, which is not read: write its table as a CSV or Parquet file, or "
-            "into a DuckDB file. Nothing was read."
-        )
     form = _form(path)
     files = _files(path)
     message = f"{path.name!r} cannot be read as {form}"
@@ -138,14 +131,6 @@ def from_path(path: str | PathLike[str], table: str | None) -> Records:
         advice=_ADVICE[form],
         header=form == "CSV",
     )
-
-
-def _begins(path: Path, mark: bytes) -> bool:
-    """Whether it is a file that begins so."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(len(mark)) == mark
 
 
 def _form(path: Path) -> str:

@@ -1,0 +1,327 @@
+"""How to get to a table in a database: addresses, connections, columns. Part of the trust kernel.
+
+SQLAlchemy connects, and is loaded when a database is: an extra. What it or an engine says of an error is passed on to
+nobody, since it may quote a value, a host or a user; and where a database is, or who asks, is said in no message.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, final
+
+from fitnoise.errors import DataError
+from fitnoise.kernel.counting.dialects import DIALECTS, SQLITE, Dialect, Kind
+from fitnoise.kernel.counting.sources import Columns, quietly
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+ENVIRONMENT: Final = "env:"
+"""How an address begins that is the name of a variable of the environment."""
+
+ADVICE: Final = "ask the owner of the database whether it is at work, and whether you may read the table"
+
+_URL = re.compile(r"(\w+)(\+\w+)?://")
+
+_SECRET = re.compile("pass|pwd|secret|token|credential", re.IGNORECASE)
+"""In the name of a parameter of an address, which then is no public one."""
+
+_NOTHING = "Nothing was read and nothing was charged."
+
+_FETCHED = 2**14
+"""Rows that are fetched at a time."""
+
+_MARK = b"SQLite format 3\0"
+
+_LISTED = 20
+"""Most tables that a message names."""
+
+
+@final
+@dataclass(frozen=True)
+class Database:
+    """A database, and how to connect to it.
+
+    what: for messages: neither where it is nor who asks. shared: whether a connection goes back to others, who must not
+    find a session changed.
+    """
+
+    engine: sa.Engine
+    dialect: Dialect
+    shared: bool = False
+
+    @property
+    def what(self) -> str:
+        """The database, for messages."""
+        return f"the {self.dialect.called} database"
+
+    @contextlib.contextmanager
+    def session(self, table: str | None) -> Iterator[Session]:
+        """A connection of its own, with one transaction that changes nothing, closed at the end.
+
+        Raises:
+            DataError: it cannot be reached, or has no such table.
+        """
+        connection = quietly(self._connected, f"{self.what} cannot be reached", ADVICE)
+        try:
+            yield quietly(partial(Session.of, connection, self, table), f"{self.what} cannot be described", ADVICE)
+        finally:
+            with contextlib.suppress(Exception):  # of a connection that is lost: what is to be said of it is said
+                connection.close()
+
+    def _connected(self) -> sa.Connection:
+        connection = self.engine.connect()
+        try:
+            if self.dialect.isolation is not None:
+                connection = connection.execution_options(isolation_level=self.dialect.isolation)
+            if self.shared and self.dialect.session:
+                connection.detach()  # no one else gets it afterwards
+            for statement in self.dialect.session:
+                connection.exec_driver_sql(statement)
+        except Exception:
+            connection.close()
+            raise
+        return connection
+
+
+@final
+@dataclass(frozen=True)
+class Session(Columns):
+    """A connection, and the table whose records are counted: its columns, and what they hold, by the schema.
+
+    kinds: None for a type that is none of these; and what the schema calls it. relation: the table, in SQL.
+    """
+
+    connection: sa.Connection
+    dialect: Dialect
+    what: str
+    names: tuple[str, ...]
+    kinds: tuple[tuple[Kind | None, str], ...]
+    relation: str
+    header: bool = False
+
+    @classmethod
+    def of(cls, connection: sa.Connection, database: Database, table: str | None) -> Session:
+        """Find the table; DataError when there is none, or one that is not read."""
+        import sqlalchemy as sa
+
+        d = database.dialect
+        schema, name = _find(sa.inspect(connection), table, database.what)
+        what = f"table {table!r} of {database.what}"
+        for question, wanted, why in d.admits:
+            row = connection.execute(sa.text(question).bindparams(**_named(question, schema, name))).fetchone()
+            if row is None or row[0] != wanted:
+                raise DataError(f"{what} is not read: {why}. Copy it into a Parquet file, and count that. {_NOTHING}")
+        columns = sa.inspect(connection).get_columns(name, schema=schema)
+        parts = [_as_stored(connection, x) for x in (schema, name) if x is not None]
+        return cls(
+            connection,
+            d,
+            what,
+            tuple(str(c["name"]) for c in columns),
+            tuple(_kind(d, c["type"]) for c in columns),
+            ".".join(d.quoted(part) for part in parts),
+        )
+
+    def column(self, place: int) -> str:
+        """SQL for a column of the relation, under the name `source`."""
+        return f"source.{self.dialect.quoted(_as_stored(self.connection, self.names[place]))}"
+
+    def fetch(self, statement: str) -> Iterator[Sequence[Sequence[Any]]]:
+        """Run a statement as it stands; its rows, some thousands at a time."""
+        options = {"no_parameters": True, "stream_results": True}
+        with contextlib.ExitStack() as stack:
+
+            def run() -> Any:
+                result = self.connection.exec_driver_sql(statement, execution_options=options)
+                return stack.enter_context(contextlib.closing(result))
+
+            result = self._safely(run)
+            while rows := self._safely(partial(result.fetchmany, _FETCHED)):
+                yield rows
+
+    def _safely(self, action: Any) -> Any:
+        return quietly(action, f"the records of {self.what} cannot be counted", ADVICE)
+
+
+# --- addresses ------------------------------------------------------------------------------------------------
+
+
+def is_database(data: Any) -> bool:
+    """Whether data are in a database, rather than in a file or in memory."""
+    if isinstance(data, (str, PathLike)):
+        path = Path(data)
+        failed, advice = f"{path.name!r} cannot be opened", "ask its owner to let you read it"
+        return _is_address(data) or quietly(partial(_is_sqlite, path), failed, advice)
+    return type(data).__module__.partition(".")[0] == "sqlalchemy"
+
+
+def database(data: Any) -> Database:
+    """The database at an address: `env:NAME`, a URL without a password, an SQLite file, or an engine of SQLAlchemy.
+
+    Raises:
+        DataError: there is no such variable or file, the URL is none or holds a password, or what connects to such a
+            database is not installed.
+    """
+    try:
+        import sqlalchemy as sa
+    except ImportError:
+        missing = True
+    else:
+        missing = False
+    if missing:
+        raise DataError(
+            "to read a database fitnoise needs the package SQLAlchemy, which is not installed: pip install "
+            f"'fitnoise[sql]'. {_NOTHING}"
+        )
+    if isinstance(data, sa.Engine):
+        return Database(data, _dialect(data.dialect.name), shared=True)
+    if isinstance(data, (str, PathLike)) and not _is_address(data):
+        return _file(Path(data))
+    if not isinstance(data, (str, sa.URL)):
+        raise DataError(
+            f"a database is named by a URL, by env:NAME or by an Engine of SQLAlchemy; got {type(data).__name__}. "
+            f"{_NOTHING}"
+        )
+    url = _url(data) if isinstance(data, str) else data
+    dialect = _dialect(url.get_backend_name())
+    if dialect is SQLITE:
+        return _file(Path(url.database or ":memory:"))
+    return Database(_engine(url, dialect), dialect)
+
+
+def _is_address(data: Any) -> bool:
+    """Whether it is one of ours, and no file; others with :// are refused where files are."""
+    match = _URL.match(data) if isinstance(data, str) else None
+    return isinstance(data, str) and (data.startswith(ENVIRONMENT) or (match is not None and match[1] in DIALECTS))
+
+
+def _is_sqlite(path: Path) -> bool:
+    """Whether it is a file that begins as they do."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_MARK)) == _MARK
+
+
+def _url(address: str) -> sa.URL:
+    """The URL at an address; of what it holds, nothing is said."""
+    import sqlalchemy as sa
+
+    named = address.startswith(ENVIRONMENT)
+    text = os.environ.get(address.removeprefix(ENVIRONMENT)) if named else address
+    if text is None:
+        raise DataError(
+            f"there is no variable {address.removeprefix(ENVIRONMENT)!r} in the environment, which {address!r} "
+            f"names: set it to the URL of the database, such as postgresql://user:password@host/name. {_NOTHING}"
+        )
+    url = None
+    with contextlib.suppress(sa.exc.ArgumentError, ValueError):
+        url = sa.make_url(text)
+    if url is None:
+        raise DataError(
+            f"{address if named else 'the address'} is no URL of a database; one is like postgresql://user@host/name. "
+            f"{_NOTHING}"
+        )
+    if not named and (url.password is not None or any(map(_SECRET.search, url.query))):
+        raise DataError(
+            "a URL with a password is seen by everyone who sees the command: put it into a variable of the "
+            f"environment, and give the name of that, env:NAME. {_NOTHING}"
+        )
+    return url
+
+
+def _dialect(name: str) -> Dialect:
+    if name not in DIALECTS:
+        known = ", ".join(sorted(d.called for d in DIALECTS.values()))
+        raise DataError(
+            f"this is no database of a known kind ({known}): copy the table into a Parquet file, and count that. "
+            f"{_NOTHING}"
+        )
+    return DIALECTS[name]
+
+
+def _engine(url: sa.URL, d: Dialect) -> sa.Engine:
+    import sqlalchemy as sa
+
+    missing = "its driver"
+    try:
+        return sa.create_engine(url, poolclass=sa.NullPool, hide_parameters=True)
+    except ImportError as error:
+        missing = f"the package {error.name!r}"
+    except sa.exc.NoSuchModuleError:
+        missing = f"the package that tells SQLAlchemy of {d.called}, or the driver that the URL names,"
+    except Exception:  # what is wrong with a URL may quote it
+        missing = ""
+    if missing:
+        raise DataError(f"to read {d.called}, {missing} is needed and not installed: install it with pip. {_NOTHING}")
+    raise DataError(f"the URL of the {d.called} database cannot be used: look for a wrong parameter. {_NOTHING}")
+
+
+def _file(path: Path) -> Database:
+    """An SQLite file, which is neither made nor changed."""
+    import sqlalchemy as sa
+
+    if not path.is_file():
+        raise DataError(f"there is no SQLite database {path.name!r}. {_NOTHING}")
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    creator = partial(sqlite3.connect, address, uri=True)
+    return Database(sa.create_engine("sqlite://", creator=creator, poolclass=sa.NullPool), SQLITE)
+
+
+# --- tables and columns -----------------------------------------------------------------------------------------
+
+
+def _find(inspector: Any, table: str | None, what: str) -> tuple[str | None, str]:
+    """The schema and the name of a table, which may be written with a dot between them."""
+    default = inspector.default_schema_name
+    own = inspector.get_table_names(schema=default)
+    if table is not None:
+        dots = [i for i, c in enumerate(table) if c == "."]
+        schemas = set(inspector.get_schema_names()) if dots else set()
+        named = [(default, table), *((table[:i], table[i + 1 :]) for i in dots if table[:i] in schemas)]
+        for schema, name in named:
+            there = own if schema == default else inspector.get_table_names(schema=schema)
+            alike = [t for t in there if t.casefold() == name.casefold()]
+            if name in there or len(alike) == 1:
+                return schema, name if name in there else alike[0]
+    listed = sorted(own)[:_LISTED] + ["…"] * (len(own) > _LISTED)
+    raise DataError(
+        f"{what} has no table {table!r}; say which of its tables {listed} holds the records (data.table in the "
+        "specification, or --table; schema.table for one of another schema). A view will not do, because nothing "
+        f"bounds what one record does to it: store it as a table. {_NOTHING}"
+    )
+
+
+def _as_stored(connection: sa.Connection, name: str) -> str:
+    """A name as the engine has it, where SQLAlchemy writes it in small letters because capitals do not matter."""
+    d = connection.dialect
+    return str(d.denormalize_name(name)) if d.requires_name_normalize else name
+
+
+def _named(question: str, schema: str | None, name: str) -> dict[str, str | None]:
+    return {k: v for k, v in (("schema", schema), ("name", name)) if f":{k}" in question}
+
+
+def _kind(d: Dialect, column: Any) -> tuple[Kind | None, str]:
+    """What a type holds; and what it is called."""
+    import sqlalchemy as sa
+
+    kinds: list[tuple[Any, Kind]] = [
+        (sa.Boolean, Kind.TRUTH), (sa.Float, Kind.DOUBLE), (sa.Numeric, Kind.DECIMAL), (sa.Integer, Kind.WHOLE),
+        (sa.CHAR, Kind.FIXED), (sa.NCHAR, Kind.FIXED), ((sa.String, sa.Uuid), Kind.TEXT),
+    ]  # fmt: skip
+    found = next((kind for of, kind in kinds if isinstance(column, of)), None)
+    if found is Kind.WHOLE and getattr(column, "display_width", None) == 1:  # so MySQL calls its booleans
+        found = Kind.TRUTH
+    if found is None and d.streams and isinstance(column, sa.types.NullType):
+        found = Kind.ANY
+    return found, type(column).__name__

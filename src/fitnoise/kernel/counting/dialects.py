@@ -1,0 +1,439 @@
+"""What differs between SQL engines. Part of the trust kernel.
+
+A record's cell is a function of that record and of what is declared: of no other record, collation, session, sample or
+time. So every expression here is total (no value makes it fail, or an engine's message could quote it), texts are
+compared as bytes and codes written in hexadecimal (no collation, padding or escape matters), numbers are only read from
+columns of numbers, and what is not finite is outside. Columns are named with their table, so that no alias hides one.
+
+An engine is admitted by a trial in its own session (`trial`), not by being listed here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, final
+
+from fitnoise.kernel.codings import Code, Codes, Coding, Cuts, Range
+from fitnoise.kernel.counting.tables import Prices
+
+LARGEST: Final = 1.7976931348623157e308
+"""What no finite number exceeds in size."""
+
+_WHOLE = re.compile("0|-?[1-9][0-9]{0,19}")
+"""The decimal text of a whole number, as far as columns hold it."""
+
+
+class Kind(StrEnum):
+    """What a column holds, by the schema."""
+
+    WHOLE = "whole"
+    DOUBLE = "double"
+    DECIMAL = "decimal"
+    TEXT = "text"
+    FIXED = "fixed"
+    TRUTH = "truth"
+    ANY = "any"
+
+
+_NUMBERS = frozenset({Kind.WHOLE, Kind.DOUBLE, Kind.DECIMAL, Kind.ANY})
+
+FITTING: Final[Mapping[type[Code], tuple[frozenset[Kind], str]]] = MappingProxyType(
+    {
+        str: (frozenset({Kind.TEXT, Kind.FIXED, Kind.WHOLE, Kind.ANY}), "texts"),
+        int: (_NUMBERS, "numbers"),
+        bool: (frozenset({Kind.TRUTH, Kind.ANY}), "true/false"),
+    }
+)
+"""The columns from which codes of a kind are read without guessing, and what to call them."""
+
+
+def read_as(coding: Coding) -> type[Code]:
+    """What the values of a column are read as."""
+    return coding.kind if isinstance(coding, Codes) else int
+
+
+_PRICES: Final = Prices(record=300, table=1e6, cell=2e3)
+"""Of a record in one of several tables of a scan, and of a row that is sent: as measured on PostgreSQL."""
+
+
+@final
+@dataclass(frozen=True)
+class Dialect:
+    """How one engine says what every engine can.
+
+    name: as SQLAlchemy has it. called: in messages. marks: around names; the second is doubled inside.
+
+    Templates, {c} a column, {x} an expression, {v} a number, {h} bytes in hexadecimal:
+
+    text: a column of texts, to be compared byte by byte. code: what that is compared with. letters: a text.
+    truth: 1, 0 or NULL. whole: as an integer of 64 bits. double, decimal: a column as a double; NULL where it is none.
+    constant: a double. count: how many records, as 64 bits.
+
+    types: what a column of each kind can be cast to, for the trial. odd: numbers for it that are not finite, or that
+    would not survive a cast, by kind, with what they are. dual: what a row of literals comes from.
+
+    sets: whether one scan counts several tables (GROUPING SETS). streams: whether records are read out and coded here,
+    which is for engines in our own process that sort in order to group.
+    isolation: as SQLAlchemy calls it. session: run first. ending: of the statement.
+    admits: questions, with :schema and :name of the table, whose answers must be as said, or why it is not read.
+    """
+
+    name: str
+    called: str
+    text: str = "CAST({c} AS VARBINARY)"
+    code: str = "X'{h}'"
+    letters: str = ""
+    encoding: str = "utf-8"
+    truth: str = "CASE {c} WHEN 1 THEN 1 WHEN 0 THEN 0 END"
+    whole: str = "CAST({x} AS BIGINT)"
+    double: str = "CAST({c} AS DOUBLE PRECISION)"
+    decimal: str = "CAST({c} AS DOUBLE PRECISION)"
+    constant: str = "CAST('{v}' AS DOUBLE PRECISION)"
+    count: str = "COUNT(*)"
+    marks: str = '""'
+    types: Mapping[Kind, str] = field(default_factory=dict)
+    odd: tuple[tuple[Kind, str, float], ...] = ()
+    dual: str = ""
+    sets: bool = True
+    streams: bool = False
+    isolation: str | None = None
+    session: tuple[str, ...] = ()
+    ending: str = ""
+    admits: tuple[tuple[str, str, str], ...] = ()
+    prices: Prices = _PRICES
+
+    def quoted(self, name: str) -> str:
+        """A name, whatever it holds."""
+        first, last = self.marks[0], self.marks[1]
+        return f"{first}{name.replace(last, 2 * last)}{last}"
+
+    def literal(self, text: str) -> str:
+        """A text, as texts are compared."""
+        return self.code.format(h=text.encode(self.encoding).hex())
+
+    def number(self, x: float) -> str:
+        """A double, exactly."""
+        return self.constant.format(v=repr(float(x)))
+
+    # --- keys: what records are grouped by ---------------------------------------------------------------
+
+    def key(self, coding: Coding, kind: Kind, column: str) -> str:
+        """Of codes what is read; of ranges and cuts the cell, from 1, and 0 outside."""
+        if isinstance(coding, Codes):
+            return self._value(coding, kind, column)
+        if kind is Kind.WHOLE:
+            return _whole_range(coding, column) if isinstance(coding, Range) else self._whole_cuts(coding, column)
+        x = self._double(kind, column)
+        inner = self._range(coding, x) if isinstance(coding, Range) else self._cuts(coding, x)
+        return f"CASE WHEN {self._finite(x)} THEN {inner} ELSE 0 END"
+
+    def _value(self, coding: Codes, kind: Kind, column: str) -> str:
+        if coding.kind is bool:
+            return self.truth.format(c=column)
+        if kind is Kind.WHOLE:
+            return column
+        if coding.kind is str:
+            return self.text.format(c=f"RTRIM({column})" if kind is Kind.FIXED else column)
+        x = self._double(kind, column)
+        return f"CASE WHEN {self._finite(x)} THEN {x} END"
+
+    def _double(self, kind: Kind, column: str) -> str:
+        return (self.decimal if kind is Kind.DECIMAL else self.double).format(c=column)
+
+    def _finite(self, x: str) -> str:
+        """False or unknown for NULL, NaN (wherever the engine orders it) and infinities."""
+        return f"{x} BETWEEN {self.number(-LARGEST)} AND {self.number(LARGEST)}"
+
+    def _range(self, coding: Range, x: str) -> str:
+        low, high = self.number(coding.low), self.number(coding.high)
+        first, last = (1, coding.size) if coding.clip else (0, 0)
+        cell = f"{self.whole.format(x=f'{x} - {low}')} + 1"
+        return (
+            f"CASE WHEN {x} <> FLOOR({x}) THEN 0 WHEN {x} < {low} THEN {first} WHEN {x} > {high} THEN {last} "
+            f"ELSE {cell} END"
+        )
+
+    def _cuts(self, coding: Cuts, x: str) -> str:
+        bins = " ".join(f"WHEN {x} < {self.number(c)} THEN {i}" for i, c in enumerate(coding.cuts, 1))
+        return f"CASE {bins} ELSE {coding.size} END"
+
+    def _whole_cuts(self, coding: Cuts, column: str) -> str:
+        """An integer is below a cut where it is below the next whole number; but large ones are rounded to doubles."""
+        if max(map(abs, coding.cuts)) >= 2**53:
+            x = self._double(Kind.WHOLE, column)
+            return f"CASE WHEN {column} IS NOT NULL THEN {self._cuts(coding, x)} ELSE 0 END"
+        bins = " ".join(f"WHEN {column} < {math.ceil(c)} THEN {i}" for i, c in enumerate(coding.cuts, 1))
+        return f"CASE {bins} WHEN {column} >= {math.ceil(coding.cuts[-1])} THEN {coding.size} ELSE 0 END"
+
+    # --- codes: which cell a group is ------------------------------------------------------------------------
+
+    def cell(self, coding: Coding, kind: Kind, key: str) -> str:
+        """The cell of a key, from 1, and 0 outside."""
+        if not isinstance(coding, Codes):
+            return key
+        codes = self.codes(coding, kind)
+        if not codes:
+            return "0"
+        when = " ".join(f"WHEN {key} = {code} THEN {i + 1}" for i, code in codes.items())
+        return f"CASE {when} ELSE 0 END"
+
+    def inside(self, coding: Coding, kind: Kind, key: str) -> str:
+        """Whether a key is in the domain."""
+        if not isinstance(coding, Codes):
+            return f"{key} > 0"
+        return f"{key} IN ({', '.join(self.codes(coding, kind).values()) or 'NULL'})"
+
+    def codes(self, coding: Codes, kind: Kind) -> dict[int, str]:
+        """The codes that a column can hold, as keys are, by their place."""
+        listed = enumerate(coding.codes)
+        if coding.kind is bool:
+            return {i: str(int(code)) for i, code in listed}
+        if kind is Kind.WHOLE:
+            return {i: str(n) for i, code in listed if (n := as_whole(code)) is not None}
+        if coding.kind is str:
+            return {i: self.literal(str(code)) for i, code in listed}
+        return {i: self.number(float(code)) for i, code in listed}
+
+
+def as_whole(code: Code) -> int | None:
+    """The integer of 64 bits whose value, or whose decimal text, is the code."""
+    if isinstance(code, str) and not _WHOLE.fullmatch(code):
+        return None
+    n = int(code)
+    return n if -(2**63) <= n < 2**64 else None
+
+
+def _whole_range(coding: Range, column: str) -> str:
+    low, high = coding.low, coding.high
+    shifted = f"{column} - {low}" if low >= 0 else f"{column} + {-low}"
+    ends = f"WHEN {column} < {low} THEN 1 WHEN {column} > {high} THEN {coding.size} " if coding.clip else ""
+    return f"CASE WHEN {column} BETWEEN {low} AND {high} THEN {shifted} + 1 {ends}ELSE 0 END"
+
+
+_OVER = 2**1024 - 2**970
+"""From here on a decimal number is nearest to no double."""
+
+_UNDER = f"{5**1075}e-1075"
+"""2⁻¹⁰⁷⁵, up to which it is nearest to zero: exact, and PostgreSQL refuses to cast what is."""
+
+_CASTABLE = f"CASE WHEN {{c}} > -{_OVER} AND {{c}} < {_OVER} THEN "
+
+POSTGRESQL = Dialect(
+    "postgresql",
+    "PostgreSQL",
+    text='CAST({c} AS TEXT) COLLATE "C"',
+    code="convert_from('\\x{h}', 'UTF8')",
+    letters="convert_from('\\x{h}', 'UTF8')",
+    truth="CASE WHEN {c} THEN 1 WHEN NOT {c} THEN 0 END",
+    decimal=f"{_CASTABLE}CASE WHEN abs({{c}}) <= {_UNDER} THEN 0 ELSE CAST({{c}} AS DOUBLE PRECISION) END END",
+    types={
+        Kind.WHOLE: "BIGINT", Kind.DOUBLE: "DOUBLE PRECISION", Kind.DECIMAL: "NUMERIC", Kind.TEXT: "TEXT",
+        Kind.FIXED: "CHAR(9)", Kind.TRUTH: "BOOLEAN",
+    },
+    odd=(
+        (Kind.DOUBLE, "'NaN'", math.nan), (Kind.DOUBLE, "'Infinity'", math.inf),
+        (Kind.DOUBLE, "'-Infinity'", -math.inf), (Kind.DECIMAL, "'NaN'", math.nan), (Kind.DECIMAL, "'1e400'", math.inf),
+        (Kind.DECIMAL, "'-1e400'", -math.inf), (Kind.DECIMAL, "'1e-400'", 0.0), (Kind.DECIMAL, "'-1e-400'", 0.0),
+        (Kind.DECIMAL, f"'{_OVER}'", math.inf), (Kind.DECIMAL, f"'{_OVER - 1}'", LARGEST),
+        (Kind.DECIMAL, f"'{_UNDER}'", 0.0), (Kind.DECIMAL, f"'{5**1075 + 1}e-1075'", 5e-324),
+    ),
+    isolation="REPEATABLE READ",
+    session=(
+        "SET TRANSACTION READ ONLY",
+        "SET LOCAL search_path = pg_catalog",  # no function of the user's by the name of one of these
+        "SET LOCAL TimeZone = 'UTC'",
+        "SET LOCAL row_security = off",  # which is an error where a policy would hide records
+        "SET LOCAL enable_sort = off",  # it guesses too many groups, and sorts
+        "SET LOCAL hash_mem_multiplier = 8",
+        "SET LOCAL cursor_tuple_fraction = 1",
+    ),
+)  # fmt: skip
+
+SQLITE = Dialect(
+    "sqlite",
+    "SQLite",
+    letters="CAST(X'{h}' AS TEXT)",
+    types={
+        Kind.WHOLE: "INTEGER", Kind.DOUBLE: "REAL", Kind.DECIMAL: "NUMERIC", Kind.TEXT: "TEXT", Kind.FIXED: "TEXT",
+        Kind.TRUTH: "INTEGER",
+    },
+    odd=((Kind.DOUBLE, "9e999", math.inf), (Kind.DOUBLE, "-9e999", -math.inf)),
+    streams=True,
+    admits=(
+        ("SELECT encoding FROM pragma_encoding", "UTF-8", "its texts are not stored in UTF-8"),
+        (
+            "SELECT type FROM pragma_table_list WHERE name = :name AND schema = coalesce(:schema, 'main')",
+            "table",
+            "it is no plain table",
+        ),
+    ),
+)  # fmt: skip
+
+MYSQL = Dialect(
+    "mysql",
+    "MySQL",
+    marks="``",
+    text="CAST(CONVERT({c} USING utf8mb4) AS BINARY)",
+    letters="CONVERT(X'{h}' USING utf8mb4)",
+    whole="CAST({x} AS SIGNED)",
+    double="CAST({c} AS DOUBLE)",
+    decimal="CAST({c} AS DOUBLE)",
+    constant="CAST({v} AS DOUBLE)",
+    types={
+        Kind.WHOLE: "SIGNED", Kind.DOUBLE: "DOUBLE", Kind.DECIMAL: "DECIMAL(65, 30)", Kind.TEXT: "CHAR",
+        Kind.FIXED: "CHAR(9)", Kind.TRUTH: "SIGNED",
+    },
+    sets=False,
+    isolation="REPEATABLE READ",
+    session=(
+        "SET SESSION sql_mode = 'STRICT_ALL_TABLES'",
+        "SET SESSION sql_select_limit = 18446744073709551615",
+        "SET SESSION time_zone = '+00:00'",
+    ),
+    admits=(
+        (
+            "SELECT engine FROM information_schema.tables WHERE table_schema = :schema AND table_name = :name",
+            "InnoDB",
+            "only tables of the engine InnoDB are read, since others change between reads",
+        ),
+    ),
+    prices=replace(_PRICES, record=1000),
+)  # fmt: skip
+
+MARIADB = replace(MYSQL, name="mariadb", called="MariaDB")
+
+CLICKHOUSE = Dialect(
+    "clickhouse",
+    "ClickHouse",
+    marks="``",
+    text="CAST({c} AS Nullable(String))",
+    code="unhex('{h}')",
+    letters="unhex('{h}')",
+    whole="accurateCastOrNull({x}, 'Int64')",  # which evaluates what no record needs, and must not fail there
+    double="toFloat64({c})",
+    decimal="toFloat64({c})",
+    constant="toFloat64({v})",
+    types={
+        Kind.WHOLE: "Nullable(Int64)", Kind.DOUBLE: "Nullable(Float64)", Kind.DECIMAL: "Nullable(Decimal(38, 10))",
+        Kind.TEXT: "Nullable(String)", Kind.TRUTH: "Nullable(Bool)",
+    },
+    odd=((Kind.DOUBLE, "nan", math.nan), (Kind.DOUBLE, "inf", math.inf), (Kind.DOUBLE, "-inf", -math.inf)),
+    ending=(
+        " SETTINGS read_overflow_mode = 'throw', group_by_overflow_mode = 'throw', result_overflow_mode = 'throw', "
+        "timeout_overflow_mode = 'throw', limit = 0, offset = 0, skip_unavailable_shards = 0"
+    ),
+    prices=replace(_PRICES, record=30),
+)  # fmt: skip
+
+
+def _warehouse(name: str, called: str, double: str) -> Dialect:
+    """An engine that counts in columns, has booleans, and doubles by the name of their type."""
+    cast = f"CAST({{c}} AS {double})"
+    return Dialect(
+        name,
+        called,
+        truth="CASE WHEN {c} THEN 1 WHEN NOT {c} THEN 0 END",
+        double=cast,
+        decimal=cast,
+        constant=f"CAST('{{v}}' AS {double})",
+        types={
+            Kind.WHOLE: "BIGINT", Kind.DOUBLE: double, Kind.DECIMAL: "DECIMAL(38, 10)", Kind.TEXT: "VARCHAR",
+            Kind.TRUTH: "BOOLEAN",
+        },
+        odd=tuple((Kind.DOUBLE, x, float(x.strip("'"))) for x in ("'NaN'", "'Infinity'", "'-Infinity'")),
+        prices=replace(_PRICES, record=30),
+    )  # fmt: skip
+
+
+BIGQUERY = replace(
+    _warehouse("bigquery", "BigQuery", "FLOAT64"),
+    marks="``",
+    text="CAST({c} AS BYTES)",
+    code="FROM_HEX('{h}')",
+    letters="CAST(FROM_HEX('{h}') AS STRING)",
+    whole="CAST({x} AS INT64)",
+    types={
+        Kind.WHOLE: "INT64", Kind.DOUBLE: "FLOAT64", Kind.DECIMAL: "NUMERIC", Kind.TEXT: "STRING", Kind.TRUTH: "BOOL",
+    },
+)  # fmt: skip
+
+SNOWFLAKE = replace(
+    _warehouse("snowflake", "Snowflake", "DOUBLE"),
+    text="TO_BINARY(CAST({c} AS VARCHAR), 'UTF-8')",
+    code="TO_BINARY('{h}', 'HEX')",
+    letters="TO_VARCHAR(TO_BINARY('{h}', 'HEX'), 'UTF-8')",
+    odd=((Kind.DOUBLE, "'NaN'", math.nan), (Kind.DOUBLE, "'inf'", math.inf), (Kind.DOUBLE, "'-inf'", -math.inf)),
+    session=("ALTER SESSION SET TIMEZONE = 'UTC', ROWS_PER_RESULTSET = 0",),
+)
+
+TRINO = replace(
+    _warehouse("trino", "Trino", "DOUBLE"),
+    text="to_utf8(CAST({c} AS VARCHAR))",
+    letters="from_utf8(X'{h}')",
+)
+
+DATABRICKS = replace(
+    _warehouse("databricks", "Databricks", "DOUBLE"),
+    marks="``",
+    text="CAST({c} AS BINARY)",
+    letters="CAST(X'{h}' AS STRING)",
+    types={
+        Kind.WHOLE: "BIGINT", Kind.DOUBLE: "DOUBLE", Kind.DECIMAL: "DECIMAL(38, 10)", Kind.TEXT: "STRING",
+        Kind.TRUTH: "BOOLEAN",
+    },
+)  # fmt: skip
+
+MSSQL = Dialect(
+    "mssql",
+    "SQL Server",
+    marks="[]",
+    text="CAST(CAST({c} AS NVARCHAR(MAX)) AS VARBINARY(MAX))",
+    code="0x{h}",
+    letters="CAST(0x{h} AS NVARCHAR(MAX))",
+    encoding="utf-16-le",
+    double="CAST({c} AS FLOAT)",
+    decimal="CAST({c} AS FLOAT)",
+    constant="CAST('{v}' AS FLOAT)",
+    count="COUNT_BIG(*)",
+    types={
+        Kind.WHOLE: "BIGINT", Kind.DOUBLE: "FLOAT", Kind.DECIMAL: "DECIMAL(38, 10)", Kind.TEXT: "NVARCHAR(MAX)",
+        Kind.FIXED: "NCHAR(9)", Kind.TRUTH: "BIT",
+    },
+    isolation="SNAPSHOT",
+    session=("SET ROWCOUNT 0",),
+)  # fmt: skip
+
+ORACLE = Dialect(
+    "oracle",
+    "Oracle",
+    text="({c}) COLLATE BINARY",
+    code="UTL_I18N.RAW_TO_CHAR(HEXTORAW('{h}'), 'AL32UTF8')",
+    letters="UTL_I18N.RAW_TO_CHAR(HEXTORAW('{h}'), 'AL32UTF8')",
+    whole="CAST({x} AS NUMBER(19))",
+    double="CAST({c} AS BINARY_DOUBLE)",
+    decimal="CAST({c} AS BINARY_DOUBLE)",
+    constant="{v}d",
+    types={
+        Kind.WHOLE: "NUMBER(19)", Kind.DOUBLE: "BINARY_DOUBLE", Kind.DECIMAL: "NUMBER", Kind.TEXT: "VARCHAR2(999)",
+        Kind.FIXED: "CHAR(9)",
+    },
+    odd=((Kind.DOUBLE, "'NaN'", math.nan), (Kind.DOUBLE, "'Inf'", math.inf), (Kind.DOUBLE, "'-Inf'", -math.inf)),
+    dual=" FROM DUAL",
+    isolation="SERIALIZABLE",
+    session=("ALTER SESSION SET NLS_COMP = BINARY NLS_SORT = BINARY TIME_ZONE = 'UTC'",),
+)  # fmt: skip
+
+DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
+    {
+        d.name: d
+        for d in (
+            POSTGRESQL, SQLITE, MYSQL, MARIADB, CLICKHOUSE, BIGQUERY, SNOWFLAKE, TRINO, DATABRICKS, MSSQL, ORACLE,
+        )
+    }
+)  # fmt: skip
+"""By the name that SQLAlchemy has for them."""

@@ -1,0 +1,221 @@
+"""One SQL statement for many margins, and what comes back of it. Part of the trust kernel.
+
+    table → keys → [inside] → GROUP BY keys → cells of the groups → places in the tables → sums
+
+Records are grouped by what is read, and groups are coded: a list of codes is looked through once a group. Tables are
+counted together in one scan where the engine can (GROUPING SETS). One statement sees one state of the table, so that
+nobody who moves meanwhile is counted twice.
+"""
+
+# ruff: noqa: S608 - SQL holds names that a dialect has quoted, numbers, and codes in hexadecimal
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.errors import DataError
+from fitnoise.kernel.codings import Codes, Coding, Range
+from fitnoise.kernel.counting._base import Gauge, Margin, Margins
+from fitnoise.kernel.counting.dialects import Dialect, Kind, as_whole, read_as
+from fitnoise.kernel.counting.margins import blank
+from fitnoise.kernel.counting.tables import Tables, joint_tables
+
+RECORDS: Final = 10**8
+"""How many records tables are chosen for: a public figure, since their number is not."""
+
+MOST_TABLES: Final = 256
+"""More tables in one statement take too long: a file, which streams, is better."""
+
+_TOGETHER: Final = 30
+"""Attributes of one scan, whose bits are a plain integer on every engine."""
+
+Fetch = Callable[[str], Iterable[Sequence[Sequence[Any]]]]
+"""Runs a statement; its rows, some thousands at a time."""
+
+
+@final
+@dataclass(frozen=True)
+class Field:
+    """A column as an attribute reads it. column: SQL for it, in a relation called `source`."""
+
+    coding: Coding
+    kind: Kind
+    column: str
+
+
+def count(
+    fetch: Fetch,
+    d: Dialect,
+    relation: str,
+    fields: Mapping[str, Field],
+    margins: Sequence[Margin],
+    gauge: Gauge,
+    *,
+    drop: bool,
+) -> tuple[Margins, dict[str, int]]:
+    """The counts over margins of these fields, and of every attribute how many records are outside.
+
+    With `drop`, records outside in any field are left out of all; otherwise of margins of what they are outside of.
+
+    Raises:
+        DataError: more joint tables are needed than `MOST_TABLES`, or one of more than 2⁶³ places; nothing was read.
+    """
+    sizes = {a: f.coding.size for a, f in fields.items()}
+    if d.streams:
+        return _stream(fetch, relation, fields, Tables(margins, sizes, gauge), drop=drop)
+    counts = blank(margins, sizes)
+    tables = joint_tables(margins, sizes, RECORDS, d.prices)
+    joint = [t.attributes for t in tables]
+    if len(joint) > MOST_TABLES or any(math.prod(_shape(fields, t)) >= 2**63 for t in joint):
+        raise DataError(
+            f"{len(margins):,} tables would have to be counted as {len(joint):,} tables of several attributes in one "
+            f"statement, which takes too long: write the columns into a Parquet file, and count that, or ask for fewer "
+            "tables. Nothing was read and nothing was charged."
+        )
+    outside = dict.fromkeys(fields, 0)
+    unseen = dict.fromkeys(fields, -1) | {a: j for j, t in enumerate(joint) for a in t}  # where it is told
+    for rows in fetch(statement(d, relation, fields, joint, drop=drop)):
+        numbers = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+        for j in np.unique(numbers[0]):
+            _, places, n = numbers[:, numbers[0] == j]
+            cells = _cells(fields, joint[j], places)
+            for a, c in cells.items():
+                outside[a] += int(n[c == 0].sum()) if unseen[a] == j else 0
+            inside = np.all([c > 0 for c in cells.values()], axis=0) if cells else np.full(len(n), fill_value=True)
+            for m in (*tables[j].members, *([joint[j]] if tables[j].asked else [])):
+                np.add.at(counts[m], tuple(cells[a][inside] - 1 for a in m), n[inside] if m else n[inside].sum())
+    return counts, outside
+
+
+# --- the statement -------------------------------------------------------------------------------------------
+
+
+def statement(d: Dialect, relation: str, fields: Mapping[str, Field], joint: Sequence[Margin], *, drop: bool) -> str:
+    """SQL with a row (table, place, count) for every place of every joint table that has records.
+
+    A place is that of the cells in C order, where a cell is from 1 to its size, and 0 outside.
+
+    Args:
+        d: the engine's language.
+        relation: the records, as it names them.
+        fields: of every attribute used.
+        joint: attributes of each table.
+        drop: whether records outside the domain in any of the fields are left out.
+    """
+    names: dict[str, str] = {}  # of each key, one: an engine may take two that are the same for each other
+    keys = {a: d.key(f.coding, f.kind, f.column) for a, f in fields.items()}
+    keys = {a: names.setdefault(key, f"k{len(names)}") for a, key in keys.items()}
+    read = ", ".join(f"{key} AS {name}" for key, name in names.items()) or "0 AS k0"
+    records = f"SELECT {read} FROM {relation} source"
+    if drop and fields:
+        kept = " AND ".join(d.inside(f.coding, f.kind, keys[a]) for a, f in fields.items())
+        records = f"SELECT {', '.join(names.values())} FROM ({records}) chosen WHERE {kept}"
+    scans = [_scan(d, records, fields, keys, tables) for tables in _batches(d, keys, joint)]
+    total = d.whole.format(x="SUM(n)")
+    return f"SELECT j, place, {total} AS total FROM ({' UNION ALL '.join(scans)}) counted GROUP BY j, place{d.ending}"
+
+
+def _batches(d: Dialect, keys: Mapping[str, str], joint: Sequence[Margin]) -> Iterator[dict[int, Margin]]:
+    """The tables, by number, that are counted in one scan: told from each other by their keys, which are few."""
+    batch: dict[int, Margin] = {}
+    sets: list[set[str]] = []
+    for j, table in enumerate(joint):
+        own = {keys[a] for a in table}
+        if batch and not (d.sets and own not in sets and len(own.union(*sets)) <= _TOGETHER):
+            yield batch
+            batch, sets = {}, []
+        batch[j] = table
+        sets.append(own)
+    yield batch
+
+
+def _scan(
+    d: Dialect, records: str, fields: Mapping[str, Field], keys: Mapping[str, str], tables: Mapping[int, Margin]
+) -> str:
+    """The places of records in these tables, not summed yet."""
+    used = [a for a in fields if any(a in t for t in tables.values())]
+    columns = list(dict.fromkeys(keys[a] for a in used))
+    cells = [f"{d.cell(fields[a].coding, fields[a].kind, keys[a])} AS c{i}" for i, a in enumerate(used)]
+    places = {j: _place(d, fields, used, t) for j, t in tables.items()}
+    if len(tables) == 1:
+        ((j, place),) = places.items()
+        grouped = f"SELECT {', '.join([*columns, f'{d.count} AS n'])} FROM ({records}) keyed"
+        grouped += f" GROUP BY {', '.join(columns)}" if columns else ""
+        coded = f"SELECT {', '.join([*cells, 'n'])} FROM ({grouped}) grouped"
+        return f"SELECT {j} AS j, {place} AS place, n FROM ({coded}) coded"
+    members = {j: list(dict.fromkeys(keys[a] for a in t)) for j, t in tables.items()}
+    sets = ", ".join(f"({', '.join(ks)})" for ks in members.values())
+    rolled = " + ".join(f"GROUPING({k}) * {2**i}" for i, k in enumerate(columns))
+    counted = f"SELECT {', '.join(columns)}, {rolled} AS g, {d.count} AS n FROM ({records}) keyed"
+    grouped = f"{counted} GROUP BY GROUPING SETS ({sets})"
+    bits = {j: sum(2**i for i, k in enumerate(columns) if k not in ks) for j, ks in members.items()}
+    number = " ".join(f"WHEN {g} THEN {j}" for j, g in bits.items())
+    place = " ".join(f"WHEN {g} THEN {places[j]}" for j, g in bits.items())
+    coded = f"SELECT {', '.join(cells)}, g, n FROM ({grouped}) grouped"
+    return f"SELECT CASE g {number} END AS j, CASE g {place} END AS place, n FROM ({coded}) coded"
+
+
+def _place(d: Dialect, fields: Mapping[str, Field], used: Sequence[str], table: Margin) -> str:
+    """The place of the cells of a table."""
+    place = d.whole.format(x="0")
+    for i, a in enumerate(table):
+        cell = d.whole.format(x=f"c{used.index(a)}")
+        place = f"({place}) * {fields[a].coding.size + 1} + {cell}" if i else cell
+    return place
+
+
+def _shape(fields: Mapping[str, Field], table: Margin) -> tuple[int, ...]:
+    """Of a joint table, with a cell for what is outside before the others."""
+    return tuple(fields[a].coding.size + 1 for a in table)
+
+
+def _cells(fields: Mapping[str, Field], table: Margin, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    """The cells at places of a joint table, from 1, and 0 outside."""
+    cells = {}
+    for a in reversed(table):
+        places, cells[a] = np.divmod(places, fields[a].coding.size + 1)
+    return cells
+
+
+# --- records that are read out, and coded here -----------------------------------------------------------------
+
+_NUMBER = "CASE WHEN typeof({c}) IN ('integer', 'real') THEN {c} END"
+_TRUTH = "CASE WHEN typeof({c}) = 'integer' THEN {c} END"
+_TEXT = "CASE typeof({c}) WHEN 'text' THEN CAST({c} AS BLOB) WHEN 'integer' THEN {c} END"
+_READ = {str: _TEXT, int: _NUMBER, bool: _TRUTH}
+"""Of SQLite, where each value has a type of its own: bytes of texts, numbers, or NULL."""
+
+
+def _stream(
+    fetch: Fetch, relation: str, fields: Mapping[str, Field], tables: Tables, *, drop: bool
+) -> tuple[Margins, dict[str, int]]:
+    read = ", ".join(_READ[read_as(f.coding)].format(c=f.column) for f in fields.values()) or "0"
+    for rows in fetch(f"SELECT {read} FROM {relation} AS source"):
+        columns = zip(fields.items(), zip(*rows, strict=True), strict=False)  # there is a column even for none
+        tables.take({a: cells_of(f.coding, values) for (a, f), values in columns}, len(rows), drop=drop)
+    return tables.finish(), tables.outside
+
+
+def cells_of(coding: Coding, values: Sequence[bytes | float | None]) -> NDArray[Any]:
+    """The cells of values that were read so, −1 outside."""
+    if isinstance(coding, Codes):
+        places: dict[object, int] = {}
+        for i, code in enumerate(coding.codes):
+            places[code.encode() if isinstance(code, str) else code] = i
+            if isinstance(code, str) and (n := as_whole(code)) is not None:
+                places[n] = i
+        return np.fromiter((places.get(v, -1) for v in values), dtype=np.int64, count=len(values))
+    x = np.array(values, dtype=np.float64)  # None is not a number
+    good = np.isfinite(x)
+    if isinstance(coding, Range):
+        good &= x == np.floor(x)
+        x = np.clip(x, coding.low, coding.high) if coding.clip else x
+        good &= (x >= coding.low) & (x <= coding.high)
+        return np.where(good, x - coding.low, -1).astype(np.int64)
+    return np.where(good, np.searchsorted(np.array(coding.cuts), x, side="right"), -1)

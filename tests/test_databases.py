@@ -1,0 +1,733 @@
+"""Counting in databases: addresses, tables and columns, what an engine must not do, and from request to release."""
+
+import contextlib
+import copy
+import itertools
+import sqlite3
+import threading
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import duckdb
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fitnoise as fn
+from engines import ENGINES, POSTGRESQL, connected, postgresql
+from fitnoise.errors import DataError
+from fitnoise.interfaces.cli import main
+from fitnoise.kernel.counting import databases, open_counter, sql, statements, trial
+from fitnoise.kernel.counting._base import Gauge
+from fitnoise.kernel.counting.dialects import DIALECTS, SQLITE, Kind
+from fitnoise.kernel.units import DataSource
+from laws import DROP, REFUSE, counted, in_cells, leaks_nothing, same_counts
+from records import SECRET
+from test_counting import DOMAIN, MARGINS, NAMES, people
+
+needs_postgresql = pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel with PostgreSQL for this platform")
+
+DUCKDB = replace(
+    DIALECTS["trino"],
+    name="duckdb",
+    called="DuckDB",
+    text="encode(CAST({c} AS VARCHAR))",
+    code="from_hex('{h}')",
+    letters="decode(from_hex('{h}'))",
+)
+"""Of an engine in this process that groups by sets, so that statements of servers can be run without one."""
+
+
+def in_duckdb(setup=()):
+    """Runs statements of that dialect."""
+    connection = duckdb.connect()
+    for line in setup:
+        connection.execute(line)
+    return lambda statement: [connection.execute(statement).fetchall()]
+
+
+SOURCE = DataSource(table="people")
+
+
+@pytest.fixture
+def lite(tmp_path):
+    """An SQLite file with a table, made by SQL."""
+
+    def make(*statements):
+        path = tmp_path / "people.sqlite"
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            for s in statements:
+                db.execute(s)
+            db.commit()
+        return path
+
+    return make
+
+
+@pytest.fixture
+def post():
+    """A schema of PostgreSQL with what these statements make; and its URL."""
+
+    def make(*statements):
+        schema = f"t{next(NUMBER)}"
+        url = postgresql().update_query_dict({"options": f"-csearch_path={schema},public"})
+        with connected(url) as db:
+            db.exec_driver_sql(f"CREATE SCHEMA {schema}")
+            for s in statements:
+                db.exec_driver_sql(s, execution_options={"no_parameters": True})
+        return url
+
+    return make
+
+
+NUMBER = itertools.count()
+
+OTHERS = "FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+"""Connections of a server but one's own."""
+
+
+def count_x(data, attribute, *, drop=False, table="people", column=None):
+    source = DataSource(table=table, outside_domain=DROP if drop else REFUSE)
+    if column is not None:
+        attribute = copy.copy(attribute)
+        object.__setattr__(attribute, "column", column)
+    return open_counter(data, fn.Domain(x=attribute), source).count([("x",)])["x",].tolist()
+
+
+# --- statements, run by an engine of this process ---------------------------------------------------------------
+
+
+def fields_of(domain, kinds):
+    return {a: statements.Field(domain[a].coding, kinds[a], f'source."{domain.column(a)}"') for a in kinds}
+
+
+SIZES = {"a": 3, "b": 2, "c": 4, "d": 1, "e": 5}
+MARGIN = st.lists(st.sampled_from(list(SIZES)), unique=True, max_size=4).map(tuple)
+FEW = fn.Domain(
+    {a: fn.Ordered(0, n - 1) if i % 2 else fn.Categorical(range(n)) for i, (a, n) in enumerate(SIZES.items())}
+)
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(*(st.integers(-1, n) for n in SIZES.values())), max_size=12),
+    st.lists(
+        st.lists(st.sampled_from(list(SIZES)), unique=True, max_size=4).map(tuple), min_size=1, max_size=6, unique=True
+    ),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([1, 3, 30]),
+)
+def test_a_statement_counts_any_margins(rows, margins, drop, sets, together):
+    used = [a for a in SIZES if any(a in m for m in margins)]
+    fields = fields_of(FEW, dict.fromkeys(used, Kind.WHOLE))
+    values = ", ".join(str(r) for r in rows) or f"({', '.join(['NULL'] * 5)})"
+    relation = f"(SELECT * FROM (VALUES {values}) AS v({', '.join(SIZES)}) WHERE {str(bool(rows)).lower()})"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statements, "_TOGETHER", together)
+        d = replace(DUCKDB, sets=sets)
+        got, outside = statements.count(in_duckdb(), d, relation, fields, margins, Gauge(None), drop=drop)
+    cells = {
+        a: np.array([n if 0 <= (n := r[i]) < SIZES[a] else -1 for r in rows], dtype=int) for i, a in enumerate(SIZES)
+    }
+    told = {a: 0 if drop else int((cells[a] < 0).sum()) for a in used}
+    assert outside == told
+    if drop or not any(told.values()):
+        same_counts(got, counted(FEW, {a: cells[a] for a in used} or {"": np.zeros(len(rows))}, margins))
+
+
+def test_attributes_of_one_column_are_told_apart():
+    """Two keys that are the same SQL are one, or sets of them would be counted for each other."""
+    domain = fn.Domain(
+        sharp=fn.Categorical([0, 1, 2], column="x"), rough=fn.Categorical([2, 0], column="x"), y=fn.Ordered(0, 1)
+    )
+    fields = fields_of(domain, dict.fromkeys(domain, Kind.WHOLE))
+    relation = "(SELECT * FROM (VALUES (0, 0), (1, 1), (2, 1), (2, 0)) AS v(x, y))"
+    margins = [("sharp",), ("rough",), ("rough", "y"), ("sharp", "rough"), ("y",)]
+    for sets, cell in itertools.product([True, False], [1.0, 1e12]):
+        d = replace(DUCKDB, sets=sets, prices=replace(DUCKDB.prices, cell=cell))
+        got, outside = statements.count(in_duckdb(), d, relation, fields, margins, Gauge(None), drop=True)
+        assert got["sharp",].tolist() == [1, 0, 2]
+        assert got["rough",].tolist() == [2, 1]
+        assert got["rough", "y"].tolist() == [[1, 1], [1, 0]]
+        assert got["sharp", "rough"].tolist() == [[0, 1], [0, 0], [2, 0]]
+        assert not any(outside.values())
+
+
+def test_what_does_not_fit_into_one_statement_is_refused():
+    domain = fn.Domain({f"q{i}": fn.Ordered(1, 1) for i in range(64)})
+    fields = fields_of(domain, dict.fromkeys(domain, Kind.WHOLE))
+    d = replace(DUCKDB, prices=replace(DUCKDB.prices, cell=1e12))
+    closed = pytest.fail
+    for margins in ([tuple(domain)], list(itertools.combinations(domain, 2))):
+        with pytest.raises(DataError, match=r"Parquet file.*Nothing was read"):
+            statements.count(closed, d, "t", fields, margins, Gauge(None), drop=True)
+
+
+def test_codes_that_a_column_cannot_hold_are_nowhere():
+    domain = fn.Domain(
+        words=fn.Categorical(["a", "01", str(2**64)], column="x"), mixed=fn.Categorical(["a", "1"], column="x")
+    )
+    fields = fields_of(domain, dict.fromkeys(domain, Kind.WHOLE))
+    relation = "(SELECT * FROM (VALUES (1), (2)) AS v(x))"
+    for used, told in ({"mixed": fields["mixed"]}, {"mixed": 1}), (fields, {"words": 2, "mixed": 1}):
+        _, outside = statements.count(in_duckdb(), DUCKDB, relation, used, [tuple(used)], Gauge(None), drop=False)
+        assert outside == told
+    got, _ = statements.count(in_duckdb(), DUCKDB, relation, fields, [("mixed",)], Gauge(None), drop=True)
+    assert got["mixed",].tolist() == [0, 0]
+
+
+# --- golden statements ------------------------------------------------------------------------------------------
+
+
+GOLDEN = fn.Domain(
+    sex=fn.Categorical(["f", "é'"]),
+    age=fn.Ordered(0, 2, clip=True),
+    income=fn.Binned([0, 2.5]),
+    owner=fn.Categorical([True, False]),
+    size=fn.Categorical([1, -7]),
+)
+GOLDEN_KINDS = {"sex": Kind.TEXT, "age": Kind.WHOLE, "income": Kind.DOUBLE, "owner": Kind.TRUTH, "size": Kind.DECIMAL}
+GOLDEN_FILES = Path(__file__).parent / "data" / "statements"
+
+
+def golden(name, *, drop):
+    """Three tables of four attributes, in the words of an engine, a line each layer."""
+    d = DIALECTS[name]
+    fields = {a: statements.Field(GOLDEN[a].coding, k, f"source.{d.quoted(a)}") for a, k in GOLDEN_KINDS.items()}
+    joint = [("sex", "age"), ("age", "income", "owner"), ("size",)]
+    relation = ".".join(d.quoted(part) for part in ("census", f"the {d.marks[1]} people"))
+    return statements.statement(d, relation, fields, joint, drop=drop).replace("FROM (", "FROM\n(") + "\n"
+
+
+@pytest.mark.parametrize("drop", [True, False])
+@pytest.mark.parametrize("name", [n for n, d in DIALECTS.items() if not d.streams])
+def test_statements_are_those_that_were_read_by_a_person(name, drop):
+    """Write them anew with `python tests/test_databases.py`, and read what changed."""
+    file = GOLDEN_FILES / f"{name}, {'drop' if drop else 'refuse'}.sql"
+    assert file.read_text(encoding="utf-8") == golden(name, drop=drop)
+
+
+# --- the trial ----------------------------------------------------------------------------------------------------
+
+
+def tried(d, *, drop=True):
+    trial.refuse_unless_right(in_duckdb(), d, "the database", drop=drop)
+
+
+@pytest.mark.parametrize("drop", [True, False])
+@pytest.mark.parametrize("sets", [True, False])
+def test_an_engine_that_counts_as_declared_is_admitted(sets, drop):
+    tried(replace(DUCKDB, sets=sets), drop=drop)
+
+
+def test_the_trial_tries_every_coding_and_every_kind():
+    """Detects a record of the trial that would be dropped for what is plain in it, and so would try nothing."""
+    fields = trial._fields(DIALECTS["postgresql"])
+    assert {f.kind for f in fields.values()} == set(Kind) - {Kind.ANY}
+    assert {id(f.coding) for f in fields.values()} == {id(c) for c in trial._CODINGS.values()}
+    records = [values for _, values in trial._records(DIALECTS["postgresql"])]
+    for a, f in fields.items():
+        inside = [f.coding.cell(v[f.kind]) for v in records]
+        assert None in inside, a
+        assert set(inside) >= {*range(f.coding.size)} or f.kind is not Kind.DOUBLE or a.startswith("far"), a
+
+
+FLAWS = {
+    "capitals": {"text": "encode(lower(CAST({c} AS VARCHAR)))", "code": "encode(lower(decode(from_hex('{h}'))))"},
+    "accents": {"text": "encode(strip_accents(CAST({c} AS VARCHAR)))"},
+    "composed": {"text": "encode(nfc_normalize(CAST({c} AS VARCHAR)))"},
+    "blanks at the end": {"text": "encode(rtrim(CAST({c} AS VARCHAR), ' '))"},
+    "blanks before": {"text": "encode(ltrim(CAST({c} AS VARCHAR), ' '))"},
+    "collation": {"text": "CAST({c} AS VARCHAR) COLLATE NOCASE", "code": "decode(from_hex('{h}'))"},
+    "single precision": {"double": "CAST(TRY_CAST({c} AS FLOAT) AS DOUBLE)"},
+    "missing numbers": {"double": "coalesce(CAST({c} AS DOUBLE), 0)"},
+    "not a number": {"double": "CASE WHEN isnan(CAST({c} AS DOUBLE)) THEN 1 ELSE CAST({c} AS DOUBLE) END"},
+    "infinity": {"double": "least(CAST({c} AS DOUBLE), 1.7976931348623157e308)"},
+    "rounded decimals": {"decimal": "CAST(CAST({c} AS DECIMAL(38, 1)) AS DOUBLE)"},
+    "cut numbers": {"double": "CAST(trunc(CAST({c} AS DOUBLE)) AS DOUBLE)"},
+    "constants": {"constant": "CAST(CAST('{v}' AS FLOAT) AS DOUBLE)"},
+    "missing truth": {"truth": "CASE WHEN {c} THEN 1 ELSE 0 END"},
+    "short integers": {"whole": "CAST(CAST({x} AS BIGINT) % 8 AS BIGINT)"},
+    "counts": {"count": "CAST(COUNT(*) > 0 AS BIGINT)"},
+}
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_an_engine_with_a_flaw_is_not_admitted(flaw):
+    with pytest.raises(DataError, match=r"the database counted known records.*Nothing was read and nothing") as caught:
+        tried(replace(DUCKDB, **FLAWS[flaw]))
+    leaks_nothing(caught.value)
+
+
+def test_an_engine_that_tells_other_records_outside_is_not_admitted(monkeypatch):
+    def some(*arguments, **options):
+        counts, outside = count(*arguments, **options)
+        return counts, outside | {a: n - 1 for a, n in [*outside.items()][:1] if n}
+
+    count = trial.count
+    monkeypatch.setattr(trial, "count", some)
+    tried(DUCKDB)
+    with pytest.raises(DataError, match=r"counted known records"):
+        tried(DUCKDB, drop=False)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_count_begins_with_a_trial(engine, tmp_path, monkeypatch):
+    data = ENGINES[engine].make(people(20, source=ENGINES[engine]), tmp_path)
+    asked = []
+    monkeypatch.setattr(sql, "refuse_unless_right", lambda fetch, d, what, drop: asked.append((d.name, what, drop)))
+    counter = open_counter(data, DOMAIN, replace(SOURCE, outside_domain=DROP))
+    counter.check(NAMES)
+    assert asked == []
+    counter.count(MARGINS)
+    counter.count([("sex",)])
+    called = DIALECTS[engine].called
+    assert asked == 2 * [(engine, f"the {called} database", True)]
+
+
+# --- the suite of all engines -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_record_moves_one_cell_of_every_margin(engine, tmp_path):
+    """One comes, goes, or becomes another; the rest are stored in another order. What is counted is hers alone."""
+    source, rng = ENGINES[engine], np.random.default_rng(7)
+    everyone = people(50, spoilt=0.1, source=source)
+
+    def counter(records):
+        return open_counter(source.make(records, tmp_path), DOMAIN, replace(SOURCE, outside_domain=DROP))
+
+    cells = in_cells(everyone)
+    inside = np.all([cells[a] >= 0 for a in cells], axis=0)
+    assert 5 < inside.sum() < 45
+    full = counter(everyone).count(MARGINS)
+    for i in rng.choice(50, 8, replace=False):
+        order = rng.permutation([j for j in range(50) if j != i])
+        less = counter(replace(everyone, values={a: [v[j] for j in order] for a, v in everyone.values.items()}))
+        for m, counts in less.count(MARGINS).items():
+            moved = full[m] - counts
+            assert moved.sum() == np.abs(moved).sum() == inside[i]
+            assert not inside[i] or moved[tuple(cells[a][i] for a in m)] == 1
+
+
+def test_sqlite_files_and_their_types(lite):
+    path = lite(
+        "CREATE TABLE people (x INTEGER, y, z TEXT, t BOOLEAN, g AS (x + 1))",
+        f"INSERT INTO people VALUES (1, 1, '1', 1), ('{SECRET}', '1', 1, 0), (2.0, 1.0, 'é', 2)",
+        "INSERT INTO people VALUES (2.5, x'31', 1.0, NULL)",
+    )
+
+    def of(column, attribute):
+        return count_x(
+            path, replace(attribute, column=column) if isinstance(attribute, fn.Ordered) else attribute, drop=True
+        )
+
+    assert of("x", fn.Ordered(0, 3)) == [0, 1, 1, 0]
+    assert of("y", fn.Ordered(0, 3)) == [0, 2, 0, 0]
+    assert of("g", fn.Ordered(0, 3)) == [0, 1, 1, 1]  # 'X…' + 1 is 1 for SQLite, whatever one thinks of that
+    assert of("z", fn.Categorical(["1", "é", "1.0"], column="z")) == [2, 1, 1]
+    assert of("y", fn.Categorical(["1", "é"], column="y")) == [2, 0]
+    assert of("t", fn.Categorical([True, False], column="t")) == [1, 1]
+    assert of("y", fn.Categorical([True, False], column="y")) == [1, 0]
+    with pytest.raises(DataError, match=r"'t' is of type BOOLEAN.*needs numbers.*Nothing was counted"):
+        of("t", fn.Ordered(0, 1))
+    with pytest.raises(DataError, match=r"'z' is of type TEXT.*needs numbers"):
+        of("z", fn.Ordered(0, 1))
+
+
+def test_texts_of_sqlite_that_are_not_utf_8(lite):
+    path = lite("PRAGMA encoding = 'UTF-16'", "CREATE TABLE people (x TEXT)", "INSERT INTO people VALUES ('a')")
+    with pytest.raises(DataError, match=r"not stored in UTF-8.*Parquet.*Nothing was read"):
+        count_x(path, fn.Categorical(["a"]))
+    path.unlink()
+    path = lite(
+        "CREATE TABLE people (x TEXT)", "INSERT INTO people VALUES (CAST(x'ff61' AS TEXT)), ('a' || char(0) || 'b')"
+    )
+    assert count_x(path, fn.Categorical(["a", "a\0b"]), drop=True) == [0, 1]
+
+
+def test_a_view_a_virtual_table_and_no_table_are_refused(lite):
+    path = lite(
+        "CREATE TABLE people (x INTEGER)", 'CREATE TABLE "ugly.one" (x INTEGER)', "CREATE VIEW v AS SELECT 1 AS x",
+        "CREATE VIRTUAL TABLE f USING fts5 (x)", *(f"CREATE TABLE t{i} (x)" for i in range(40)),
+    )  # fmt: skip
+    for table in (None, "v", "none", "main.none", "x.people", 'people"; DROP TABLE people; --'):
+        with pytest.raises(DataError, match=r"has no table.*'people'.*….*view will not do.*Nothing was read") as caught:
+            count_x(path, fn.Ordered(0, 1), table=table)
+        leaks_nothing(caught.value)
+    with pytest.raises(DataError, match=r"table 'f' .* is not read: it is no plain table"):
+        count_x(path, fn.Ordered(0, 1), table="f")
+    for table in ("PEOPLE", "main.people", "ugly.one", "main.ugly.one"):
+        assert count_x(path, fn.Ordered(0, 1), table=table) == [0, 0]
+
+
+def test_an_sqlite_file_is_neither_made_nor_changed_nor_held(lite, tmp_path):
+    path = lite("PRAGMA journal_mode = WAL", "CREATE TABLE people (x INTEGER)", "INSERT INTO people VALUES (1)")
+    before = path.read_bytes()
+    counter = open_counter(path, fn.Domain(x=fn.Ordered(0, 1)), SOURCE)
+    assert counter.count([("x",), ()])[()] == 1
+    assert path.read_bytes() == before
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("INSERT INTO people VALUES (0)")
+        db.commit()
+        assert counter.count([("x",)])["x",].tolist() == [1, 1]
+    for address in (f"sqlite:///{tmp_path}/none.db", "sqlite://", "sqlite:///:memory:"):
+        with pytest.raises(DataError, match=r"no SQLite database.*Nothing was read"):
+            open_counter(address, DOMAIN, SOURCE)
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_a_database_that_is_damaged_or_locked_is_refused_without_a_word_of_it(lite, tmp_path):
+    path = lite(
+        "CREATE TABLE people (x INTEGER, y TEXT)", *(f"INSERT INTO people VALUES ({i}, '{SECRET}')" for i in range(900))
+    )
+    content = bytearray(path.read_bytes())
+    content[4096:] = bytes(255 - b for b in content[4096:])
+    (tmp_path / "damaged.db").write_bytes(content)
+    with pytest.raises(DataError, match=r"cannot be (counted|described)") as caught:
+        count_x(tmp_path / "damaged.db", fn.Ordered(0, 999))
+    leaks_nothing(caught.value)
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(DataError, match=r"SQLite database cannot be described \(OperationalError\)") as caught:
+            count_x(path, fn.Ordered(0, 999))
+    leaks_nothing(caught.value)
+
+
+def test_no_margins_and_no_attributes(lite):
+    path = lite("CREATE TABLE people (x INTEGER)", "INSERT INTO people VALUES (1), (NULL), (7)")
+    counter = open_counter(path, fn.Domain(x=fn.Ordered(0, 1)), SOURCE)
+    assert counter.count([]) == {}
+    assert counter.count([()])[()] == 3
+    told = []
+    with pytest.raises(DataError, match=r"'x' 2 "):
+        counter.count([("x",)], told.append)
+    assert 1 not in told
+    counter.count([(), ()], told.append)
+    assert told[-1] == 1
+
+
+# --- PostgreSQL -----------------------------------------------------------------------------------------------------
+
+
+@needs_postgresql
+def test_columns_of_postgresql(post):
+    url = post(
+        "CREATE TYPE mood AS ENUM ('sad', 'ok')",
+        "CREATE TABLE people (c CHAR(4), v VARCHAR(9), n NUMERIC, r REAL, m mood, u UUID, j JSON, d DATE, b BYTEA, "
+        "k0 INT)",
+        "INSERT INTO people VALUES ('a', 'a ', 'NaN', 0.1, 'ok', '5d2b1c1e-7b7d-4d1f-9b39-4a3a4a1c2d3e', "
+        f"'\"{SECRET}\"', '2020-01-01', 'a', 1), ('A ', 'á', '1e400', 'NaN', 'sad', NULL, NULL, NULL, NULL, 0), "
+        "(' a', 'a%s{c}', '1e-400', '-Infinity', NULL, NULL, NULL, NULL, NULL, 2), "
+        "(NULL, NULL, 1.00, 1, NULL, NULL, NULL, NULL, NULL, NULL)",
+    )  # fmt: skip
+
+    def of(column, attribute):
+        return count_x(url, attribute(column), drop=True)
+
+    assert of("c", lambda c: fn.Categorical(["a", "A", " a"], column=c)) == [1, 1, 1]
+    assert of("v", lambda c: fn.Categorical(["a", "a ", "á", "a%s{c}"], column=c)) == [0, 1, 1, 1]
+    assert of("n", lambda c: fn.Ordered(0, 1, column=c)) == [1, 1]
+    assert of("n", lambda c: fn.Binned([0, 5e-324], column=c)) == [0, 1, 1]
+    assert of("r", lambda c: fn.Binned([0.1, 0.11], column=c)) == [0, 1, 1]
+    assert of("m", lambda c: fn.Categorical(["ok", "sad"], column=c)) == [1, 1]
+    assert of("u", lambda c: fn.Categorical(["5d2b1c1e-7b7d-4d1f-9b39-4a3a4a1c2d3e"], column=c)) == [1]
+    assert of("k0", lambda c: fn.Ordered(0, 2, column=c)) == [1, 1, 1]
+    for column, kind in {"j": "JSON", "d": "DATE", "b": "BYTEA"}.items():
+        with pytest.raises(DataError, match=rf"column '{column}' is of type {kind}; .*Nothing was counted") as caught:
+            of(column, lambda c: fn.Categorical([SECRET], column=c))
+    with pytest.raises(DataError, match=r"'c' is of type CHAR, whose texts end in no blank"):
+        of("c", lambda c: fn.Categorical(["a ", "b"], column=c))
+    with pytest.raises(DataError, match=r"'v' is of type VARCHAR; .* needs numbers"):
+        of("v", lambda c: fn.Ordered(0, 1, column=c))
+    leaks_nothing(caught.value)
+
+
+@needs_postgresql
+def test_tables_of_postgresql(post):
+    url = post(
+        "CREATE TABLE people (x INT)", "INSERT INTO people VALUES (1)", "CREATE VIEW v AS SELECT * FROM people",
+        "CREATE MATERIALIZED VIEW m AS SELECT * FROM people", 'CREATE TABLE "odd.one" (x INT)',
+        "CREATE TABLE parts (x INT) PARTITION BY LIST (x)", "CREATE TABLE part PARTITION OF parts FOR VALUES IN (1)",
+        "INSERT INTO parts VALUES (1), (1)",
+    )  # fmt: skip
+    schema = url.query["options"].partition("=")[2].partition(",")[0]
+    for table, counts in {"people": [0, 1], f"{schema}.people": [0, 1], "parts": [0, 2], "odd.one": [0, 0]}.items():
+        assert count_x(url, fn.Ordered(0, 1), table=table) == counts
+    for table in ("v", "m", "none.people", f"{schema}.v"):
+        with pytest.raises(DataError, match=r"PostgreSQL database has no table .*view will not do"):
+            count_x(url, fn.Ordered(0, 1), table=table)
+
+
+@needs_postgresql
+def test_functions_and_orders_of_the_user_change_nothing(post):
+    url = post(
+        "CREATE TABLE people (x DOUBLE PRECISION)", "INSERT INTO people VALUES (1), (1.5)",
+        "CREATE FUNCTION floor(double precision) RETURNS double precision LANGUAGE sql AS 'SELECT $1'",
+        "CREATE FUNCTION abs(numeric) RETURNS numeric LANGUAGE sql AS 'SELECT 0::numeric'",
+    )  # fmt: skip
+    schema = url.query["options"].partition("=")[2].partition(",")[0]
+    url = url.update_query_dict({"options": f"-csearch_path={schema},pg_catalog"})
+    with connected(url) as db:
+        assert db.exec_driver_sql("SELECT floor(1.5::double precision)").scalar() == 1.5
+    assert count_x(url, fn.Ordered(0, 1), drop=True) == [0, 1]
+
+
+@needs_postgresql
+def test_a_policy_that_hides_records_is_an_error_and_no_part_of_the_counts(post):
+    role = f"reader{next(NUMBER)}"
+    url = post(
+        "CREATE TABLE people (x INT)", "INSERT INTO people VALUES (0), (1)", "CREATE TABLE closed (x INT)",
+        "ALTER TABLE people ENABLE ROW LEVEL SECURITY", "CREATE POLICY p ON people USING (x = 1)",
+        f"CREATE ROLE {role} LOGIN", f"GRANT SELECT ON people TO {role}",
+        f"DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %I TO {role}', current_schema()); END $$",
+    )  # fmt: skip
+    url = url.set(username=role)
+    for table in ("people", "closed"):
+        with pytest.raises(DataError, match=r"cannot be counted \(ProgrammingError, SQLSTATE 42501\)") as caught:
+            count_x(url, fn.Ordered(0, 1), table=table)
+        leaks_nothing(caught.value)
+        assert role not in str(caught.value)
+
+
+@needs_postgresql
+def test_all_is_counted_as_it_stood_at_the_beginning(post, monkeypatch):
+    """Detects a person who moves between two reads and is counted twice: a writer is at work after the trial."""
+    url = post("CREATE TABLE people (x INT, y INT)", "INSERT INTO people VALUES (0, 0), (1, 1)")
+
+    def then_write(*arguments, **options):
+        trial.refuse_unless_right(*arguments, **options)
+        with connected(url) as db:
+            db.exec_driver_sql("UPDATE people SET x = 1 - x, y = 1 - y WHERE x = 0")
+            db.exec_driver_sql("INSERT INTO people VALUES (1, 1)")
+
+    monkeypatch.setattr(sql, "refuse_unless_right", then_write)
+    domain = fn.Domain(x=fn.Ordered(0, 1), y=fn.Ordered(0, 1))
+    counts = open_counter(url, domain, SOURCE).count([("x",), ("y",)])
+    assert [c.tolist() for c in counts.values()] == [[1, 1], [1, 1]]
+
+
+@needs_postgresql
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of a cursor whose connection is gone
+@pytest.mark.parametrize("drop", [True, False])
+def test_a_connection_that_is_lost_or_times_out_charges_nothing(post, drop, monkeypatch, tmp_path):
+    url = post("CREATE TABLE people (x INT)", "INSERT INTO people SELECT 1 FROM generate_series(1, 200000)")
+    workload = fn.Workload(fn.Domain(x=fn.Ordered(0, 1)), [fn.table("x", margin=5)])
+    source = replace(SOURCE, outside_domain=DROP if drop else REFUSE)
+    plan = fn.plan(workload, source=source)
+
+    def then_kill(*_, **__):
+        with connected(url) as db:
+            db.exec_driver_sql(f"SELECT pg_terminate_backend(pid) {OTHERS}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sql, "refuse_unless_right", then_kill)
+        with pytest.raises(DataError, match=r"cannot be counted \(\w+.*nothing was charged") as caught:
+            fn.release(plan, url, ledger=tmp_path / "l.db")
+    leaks_nothing(caught.value)
+    slow = url.update_query_dict({"options": url.query["options"] + " -cstatement_timeout=15ms"})
+    monkeypatch.setattr(sql, "refuse_unless_right", lambda *_, **__: None)
+    with pytest.raises(DataError, match=r"cannot be (counted|described)") as caught:
+        fn.release(plan, slow, ledger=tmp_path / "l.db")
+    leaks_nothing(caught.value)
+    with fn.Ledger(tmp_path / "l.db") as ledger:
+        assert ledger.entries() == []
+
+
+# --- addresses --------------------------------------------------------------------------------------------------------
+
+PASSWORD = "hunter2-Xk7secret"  # noqa: S105 - that no message may repeat
+HIDDEN = f"postgresql://alice:{PASSWORD}@127.0.0.1:9/census"
+
+
+def test_addresses_that_cannot_be_used(monkeypatch, tmp_path):
+    monkeypatch.setenv("CENSUS", HIDDEN)
+    monkeypatch.setenv("EMPTY", "")
+    monkeypatch.setenv("BROKEN", f"{PASSWORD}@nowhere")
+    monkeypatch.setenv("PORT", f"postgresql://alice:{PASSWORD}@127.0.0.1:{PASSWORD}/census")
+    monkeypatch.setenv("OTHER", f"informix://alice:{PASSWORD}@127.0.0.1/census")
+    monkeypatch.setenv("DRIVER", f"postgresql+pg8000://alice:{PASSWORD}@127.0.0.1/census")
+    monkeypatch.setenv("UNKNOWN", f"postgresql+nothing://alice:{PASSWORD}@127.0.0.1/census")
+    monkeypatch.setenv("WAREHOUSE", f"snowflake://alice:{PASSWORD}@127.0.0.1/census")
+    monkeypatch.setenv("ODD", f"postgresql://alice:{PASSWORD}@127.0.0.1/census?port=x&port=y&host=a")
+    for data, words in {
+        "env:NONE": "no variable 'NONE' in the environment",
+        "env:": "no variable ''",
+        "env:EMPTY": "env:EMPTY is no URL of a database",
+        "env:BROKEN": "env:BROKEN is no URL of a database",
+        "env:PORT": "is no URL of a database",
+        "env:OTHER": "no database of a known kind",
+        "env:DRIVER": "the package 'pg8000' is needed and not installed",
+        "env:UNKNOWN": "is needed and not installed",
+        "env:WAREHOUSE": "the package that tells SQLAlchemy of Snowflake",
+        "env:CENSUS": r"the PostgreSQL database cannot be reached \(OperationalError",
+        "env:ODD": "the PostgreSQL database cannot be",
+        HIDDEN: "seen by everyone who sees the command.*env:NAME",
+        f"postgresql:///census?password={PASSWORD}": "seen by everyone",
+        "mysql://": "package 'MySQLdb' is needed",
+        sa.URL.create("oracle", "alice", PASSWORD): "'oracledb' is needed|'cx_Oracle' is needed",
+        sa.select(1): "Engine of SQLAlchemy; got Select",
+    }.items():
+        with pytest.raises(DataError, match=rf"{words}.*[Nn]othing was (read|measured)") as caught:
+            open_counter(data, DOMAIN, SOURCE)
+        leaks_nothing(caught.value)
+        assert not any(x in str(caught.value) for x in (PASSWORD, "alice", "127.0.0.1", "nowhere"))
+
+
+def test_a_network_is_still_none(tmp_path):
+    for data in ("https://example.org/people.csv", "s3://bucket/people.parquet", "informix://host/x"):
+        with pytest.raises(DataError, match=r"not over a network"):
+            open_counter(data, DOMAIN, SOURCE)
+
+
+def test_sqlalchemy_is_told_of_where_it_is_missing(monkeypatch, lite):
+    path = lite("CREATE TABLE people (x INTEGER)")
+    monkeypatch.setitem(__import__("sys").modules, "sqlalchemy", None)
+    with pytest.raises(DataError, match=r"pip install 'fitnoise\[sql\]'.*Nothing was read") as caught:
+        open_counter(path, DOMAIN, SOURCE)
+    leaks_nothing(caught.value)
+
+
+def test_an_engine_of_the_user_is_left_as_it_was(lite):
+    engine = sa.create_engine("sqlite://", poolclass=sa.StaticPool)
+    with engine.begin() as db:
+        db.exec_driver_sql("CREATE TABLE people (x INTEGER)")
+        db.exec_driver_sql("INSERT INTO people VALUES (1)")
+    assert count_x(engine, fn.Ordered(0, 1)) == [0, 1]
+    assert count_x(engine, fn.Ordered(0, 1)) == [0, 1]
+
+
+@needs_postgresql
+def test_a_session_of_the_users_pool_is_not_changed(post):
+    url = post("CREATE TABLE people (x INT)", "INSERT INTO people VALUES (1)")
+    engine = sa.create_engine(url, pool_size=1, max_overflow=0)
+    with engine.connect() as db:
+        before = db.exec_driver_sql("SELECT pg_backend_pid()").scalar()
+    assert count_x(engine, fn.Ordered(0, 1)) == [0, 1]
+    with engine.connect() as db:
+        assert db.exec_driver_sql("SELECT pg_backend_pid()").scalar() != before
+        assert db.exec_driver_sql("SHOW enable_sort").scalar() == "on"
+    engine.dispose()
+
+
+@needs_postgresql
+def test_servers_do_not_keep_connections_of_ours(post):
+    url = post("CREATE TABLE people (x INT)", "INSERT INTO people VALUES (7)")
+    counter = open_counter(url, fn.Domain(x=fn.Ordered(0, 1)), SOURCE)
+    with pytest.raises(DataError, match=r"'x' 1 "):
+        counter.count([("x",)])
+    with connected(url) as db:
+        for _ in range(50):
+            if not db.exec_driver_sql(f"SELECT count(*) {OTHERS}").scalar():
+                break
+            threading.Event().wait(0.02)
+        else:
+            pytest.fail("a connection was left open")
+
+
+def test_a_session_that_cannot_be_set_is_closed(lite, monkeypatch):
+    path = lite("CREATE TABLE people (x INTEGER)")
+    monkeypatch.setattr(databases, "SQLITE", replace(SQLITE, session=("SELECT 1", f"SET {SECRET} = 1")))
+    with pytest.raises(DataError, match=r"the SQLite database cannot be reached \(OperationalError\)") as caught:
+        open_counter(path, DOMAIN, SOURCE)
+    leaks_nothing(caught.value)
+
+
+def test_names_are_those_that_the_engine_has():
+    """SQLAlchemy writes them in small letters where capitals do not matter; a quoted name has to have them."""
+    for capitals, known in {True: "PEOPLE", False: "people"}.items():
+        d = SimpleNamespace(requires_name_normalize=capitals, denormalize_name=str.upper)
+        assert databases._as_stored(SimpleNamespace(dialect=d), "people") == known
+
+
+# --- from request to release -------------------------------------------------------------------------------------
+
+SPEC = """
+[data]
+source = "census"
+table = "people"
+outside_domain = "drop"
+
+[domain.sex]
+type = "categorical"
+codes = ["f", "m"]
+
+[domain.age]
+type = "ordered"
+low = 0
+high = 4
+
+[[tables]]
+attributes = ["sex"]
+prefix = ["age"]
+margin = 5.0
+
+[[tables]]
+attributes = ["sex"]
+margin = 4.0
+"""
+
+
+def filled(execute):
+    """Records of two attributes, some outside."""
+    execute("CREATE TABLE people (sex VARCHAR(9), age INTEGER, name VARCHAR(99))")
+    rows = [(s, a) for s in "fmx" for a in range(6) for _ in range(40 + a)]
+    execute("INSERT INTO people VALUES " + ", ".join(f"('{s}', {a}, '{SECRET}')" for s, a in rows))
+    return {s: sum(1 for x, a in rows if x == s and a < 5) for s in "fm"}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_from_a_specification_to_a_verified_release(engine, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "spec.toml").write_text(SPEC, encoding="utf-8")
+    if engine == "sqlite":
+        with contextlib.closing(sqlite3.connect(tmp_path / "people.db")) as db:
+            truth = filled(db.execute)
+            db.commit()
+        url, data = None, "people.db"
+        secrets = [SECRET, str(tmp_path)]
+    else:
+        schema, role = f"e{next(NUMBER)}", f"alice{next(NUMBER)}"
+        url = postgresql().update_query_dict({"options": f"-csearch_path={schema}"})
+        with connected(url) as db:
+            db.exec_driver_sql(f"CREATE SCHEMA {schema}")
+            truth = filled(db.exec_driver_sql)
+            db.exec_driver_sql(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")
+            db.exec_driver_sql(f"GRANT USAGE ON SCHEMA {schema} TO {role}")
+            db.exec_driver_sql(f"GRANT SELECT ON people TO {role}")
+        url = url.set(username=role, password=PASSWORD)
+        monkeypatch.setenv("CENSUS_URL", url.render_as_string(hide_password=False))
+        data, secrets = "env:CENSUS_URL", [SECRET, role, PASSWORD, url.query["host"]]
+    for command in (
+        ["plan", "spec.toml", "-o", "plan.json"],
+        ["release", "plan.json", data, "--ledger", "ledger.db", "-o", "release"],
+        ["verify", "release", "--ledger", "ledger.db"],
+        ["release", "plan.json", data, "--table", "none", "--ledger", "ledger.db", "-o", "again"],
+    ):
+        with contextlib.suppress(SystemExit):
+            main(command)
+    told = "".join(capsys.readouterr())
+    assert "has no table 'none'" in told
+    plan = fn.Plan.from_json((tmp_path / "plan.json").read_text(encoding="utf-8"))
+    assert fn.verify(tmp_path / "release").ok
+    released = fn.release(plan, data, ledger=tmp_path / "ledger.db", directory=tmp_path / "python")
+    for sex, value in zip("fm", released["sex"]["value"], strict=True):
+        assert abs(value - truth[sex]) < 40
+    with fn.Ledger(tmp_path / "ledger.db") as ledger:
+        assert sum(e.kind == "charge" for e in ledger.entries()) == 2
+    for path in (p for p in tmp_path.rglob("*") if p.is_file() and p.name != "people.db"):
+        told += path.read_bytes().decode("latin-1")
+    assert not [s for s in secrets if s in told]
+
+
+if __name__ == "__main__":
+    GOLDEN_FILES.mkdir(exist_ok=True)
+    for listed in DIALECTS:
+        for policy in ("drop", "refuse"):
+            if not DIALECTS[listed].streams:
+                file = GOLDEN_FILES / f"{listed}, {policy}.sql"
+                file.write_text(golden(listed, drop=policy == "drop"), encoding="utf-8")
