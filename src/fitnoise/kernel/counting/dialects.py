@@ -57,8 +57,9 @@ def read_as(coding: Coding) -> type[Code]:
     return coding.kind if isinstance(coding, Codes) else int
 
 
-_PRICES: Final = Prices(record=300, table=1e6, cell=2e3)
-"""Of a record in one of several tables of a scan, and of a row that is sent: as measured on PostgreSQL."""
+_PRICES: Final = Prices(record=300, table=1e6, cell=2e4)
+"""Of a record in one of several tables of a scan, and of a group: as measured on PostgreSQL, whose
+groups beyond some hundred thousand go to the disk."""
 
 
 @final
@@ -68,7 +69,8 @@ class Dialect:
 
     name: as SQLAlchemy has it. called: in messages. marks: around names; the second is doubled inside.
 
-    Templates, {c} a column, {x} an expression, {v} a number, {h} bytes in hexadecimal:
+    Templates, {c} a column, {x} an expression, {v} a number, {h} bytes and {u} characters in
+    hexadecimal:
 
     text: a column of texts, to be compared byte by byte. code: what that is compared with. letters: a text.
     truth: 1, 0 or NULL. whole: as an integer of 64 bits. double, decimal: a column as a double; NULL where it is none.
@@ -114,7 +116,7 @@ class Dialect:
 
     def literal(self, text: str) -> str:
         """A text, as texts are compared."""
-        return self.code.format(h=text.encode(self.encoding).hex())
+        return self.code.format(h=text.encode(self.encoding).hex(), u="".join(f"\\+{ord(c):06x}" for c in text))
 
     def number(self, x: float) -> str:
         """A double, exactly."""
@@ -227,7 +229,7 @@ POSTGRESQL = Dialect(
     "postgresql",
     "PostgreSQL",
     text='CAST({c} AS TEXT) COLLATE "C"',
-    code="convert_from('\\x{h}', 'UTF8')",
+    code="U&'{u}'",  # a constant, where a function of one is called for every record
     letters="convert_from('\\x{h}', 'UTF8')",
     truth="CASE WHEN {c} THEN 1 WHEN NOT {c} THEN 0 END",
     decimal=f"{_CASTABLE}CASE WHEN abs({{c}}) <= {_UNDER} THEN 0 ELSE CAST({{c}} AS DOUBLE PRECISION) END END",
@@ -247,9 +249,10 @@ POSTGRESQL = Dialect(
         "SET TRANSACTION READ ONLY",
         "SET LOCAL search_path = pg_catalog",  # no function of the user's by the name of one of these
         "SET LOCAL TimeZone = 'UTC'",
+        "SET LOCAL standard_conforming_strings = on",
         "SET LOCAL row_security = off",  # which is an error where a policy would hide records
         "SET LOCAL enable_sort = off",  # it guesses too many groups, and sorts
-        "SET LOCAL hash_mem_multiplier = 8",
+        "SET LOCAL hash_mem_multiplier = 64",  # the memory that it may plan for; what is used follows the cells
         "SET LOCAL cursor_tuple_fraction = 1",
     ),
 )  # fmt: skip

@@ -26,7 +26,7 @@ from fitnoise.kernel.counting.dialects import Dialect, Kind, as_whole, read_as
 from fitnoise.kernel.counting.margins import blank
 from fitnoise.kernel.counting.tables import Tables, joint_tables
 
-RECORDS: Final = 10**8
+RECORDS: Final = 10**7
 """How many records tables are chosen for: a public figure, since their number is not."""
 
 MOST_TABLES: Final = 256
