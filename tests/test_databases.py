@@ -236,6 +236,42 @@ def test_the_trial_tries_every_coding_and_every_kind():
         assert set(inside) >= {*range(f.coding.size)} or f.kind is not Kind.DOUBLE or a.startswith("far"), a
 
 
+@pytest.mark.parametrize("engine", ["sqlite", pytest.param("postgresql", marks=needs_postgresql)])
+@pytest.mark.parametrize("drop", [True, False])
+def test_levels_of_nested_places_are_counted_by_the_codes_of_leaves(tmp_path, engine, drop):
+    """Several codes share a cell; two levels are read from one column."""
+    rows = [("n", "n1", "t1"), ("n", "n1", "t2"), ("n", "n2", "t3"), ("s", "s1", "t4"), ("s", "s2", "t5")]
+    domain = fn.Domain(geo=fn.Hierarchy(["region", "district", "tract"], rows), b=fn.Ordered(0, 1))
+    records = [("t2", 1), ("t1", 1), ("t3", 0), ("t5", 1), ("t4", 0), ("t5", 0)] + [("t9", 1)] * drop
+    url = postgresql() if engine == "postgresql" else f"sqlite:///{tmp_path / 'p.db'}"
+    target = sa.create_engine(url, poolclass=sa.NullPool)
+    table = sa.Table(f"places{drop}", sa.MetaData(), sa.Column("geo", sa.Text), sa.Column("b", sa.Integer))
+    with target.begin() as connection:
+        table.create(connection)
+        connection.execute(table.insert(), [dict(zip(("geo", "b"), r, strict=True)) for r in records])
+    source = DataSource(table=table.name, outside_domain="drop" if drop else "refuse")
+    margins = [("region",), ("district", "b"), ("tract",), ("geo", "b")]
+    counts = open_counter(target, domain, source).count(margins)
+    with target.begin() as connection:
+        table.drop(connection)
+    wanted = {m: np.zeros([domain.sizes[a] for a in m], dtype=int) for m in margins}
+    for tract, b in records:
+        cells = {a: domain[a].cell(tract) for a in ("region", "district", "tract", "geo")} | {"b": b}
+        for m in margins:
+            if None not in cells.values():
+                wanted[m][tuple(cells[a] for a in m)] += 1
+    assert all((counts[m] == wanted[m]).all() for m in margins)
+    assert counts["region",].tolist() == [3, 3]
+
+
+def test_what_mysql_calls_a_boolean_is_one():
+    """A whole number that is shown one digit wide."""
+    for width, kind in ((1, Kind.TRUTH), (11, Kind.WHOLE)):
+        column = sa.Integer()
+        column.display_width = width
+        assert databases._kind(DIALECTS["mysql"], column) == (kind, "Integer")
+
+
 FLAWS = {
     "capitals": {"text": "encode(lower(CAST({c} AS VARCHAR)))", "code": "encode(lower(decode(from_hex('{h}'))))"},
     "accents": {"text": "encode(strip_accents(CAST({c} AS VARCHAR)))"},

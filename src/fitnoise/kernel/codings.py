@@ -18,6 +18,7 @@ import itertools
 import math
 import numbers
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import final
@@ -77,8 +78,12 @@ class Codes:
         if any(abs(c) >= EXACT for c in self.codes if isinstance(c, int)):
             raise DomainError("whole-number codes must be below 2^53 in size; declare longer ones as text.")
         refuse_repeated("code", self.codes)
-        cells = range(len(self.codes)) if self.shared is None else self.shared
-        object.__setattr__(self, "_cells", dict(zip(self.codes, cells, strict=True)))
+        object.__setattr__(self, "_cells", dict(zip(self.codes, self.cells, strict=True)))
+
+    @property
+    def cells(self) -> Sequence[int]:
+        """For each code the cell it falls into."""
+        return range(len(self.codes)) if self.shared is None else self.shared
 
     @property
     def size(self) -> int:

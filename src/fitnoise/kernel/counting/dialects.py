@@ -181,7 +181,7 @@ class Dialect:
         codes = self.codes(coding, kind)
         if not codes:
             return "0"
-        when = " ".join(f"WHEN {key} = {code} THEN {i + 1}" for i, code in codes.items())
+        when = " ".join(f"WHEN {key} = {code} THEN {coding.cells[i] + 1}" for i, code in codes.items())
         return f"CASE {when} ELSE 0 END"
 
     def inside(self, coding: Coding, kind: Kind, key: str) -> str:

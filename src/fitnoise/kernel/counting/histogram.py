@@ -73,7 +73,6 @@ class HistogramCounter(Counter):
     def _cells(self, attribute: str, homes: Margin) -> NDArray[np.intp]:
         """Of every cell of some attributes, the cell of one of them, or of a level of one."""
         coding = self._domain[attribute].coding
-        shared = coding.shared if isinstance(coding, Codes) else None
-        cells = np.arange(coding.size) if shared is None else np.array(shared, dtype=np.intp)
+        cells = np.array(coding.cells if isinstance(coding, Codes) else range(coding.size), dtype=np.intp)
         place = homes.index(self._domain.home(attribute))
         return cells.reshape([-1 if i == place else 1 for i in range(len(homes))])

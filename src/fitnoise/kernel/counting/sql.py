@@ -65,7 +65,7 @@ class SqlCounter(Counter):
         asked = {a for m in margins for a in m}
         gauge = Gauge(progress)
         with self._database.session(self._source.table) as session:
-            fields = {a: self._field(session, a) for a in self._domain if a in asked}
+            fields = {a: self._field(session, a) for a in self._domain.sizes if a in asked}
             refuse_unless_right(session.fetch, session.dialect, self._database.what, drop=self.drops)
             counts, outside = count(
                 session.fetch, session.dialect, session.relation, fields, margins, gauge, drop=self.drops

@@ -206,7 +206,7 @@ def cells_of(coding: Coding, values: Sequence[bytes | float | None]) -> NDArray[
     """The cells of values that were read so, −1 outside."""
     if isinstance(coding, Codes):
         places: dict[object, int] = {}
-        for i, code in enumerate(coding.codes):
+        for i, code in zip(coding.cells, coding.codes, strict=True):
             places[code.encode() if isinstance(code, str) else code] = i
             if isinstance(code, str) and (n := as_whole(code)) is not None:
                 places[n] = i

@@ -40,6 +40,7 @@ _CODINGS: Final[Mapping[str, Coding]] = {
     "bins": Cuts((-10.5, 0.0, 0.1, 2.5, 1000.0)),
     "far bins": Cuts((-1.7976931348623157e308, -1e300, 2.0**63, 1.8e19, 1.7976931348623157e308)),
     "truth": Codes((True, False)),
+    "codes of few cells": Codes((5, 1, -3, 0), shared=(0, 1, 1, 0)),
 }
 
 _HELD: Final[Mapping[Kind, tuple[Any, ...]]] = {
