@@ -22,9 +22,11 @@ from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.reports.releases import tables_line
 from fitnoise.kernel import noise, privacy
 from fitnoise.kernel.ledger import ceil_dyadic
+from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.privacy import pure_mu
 from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.laplace import planning as matrix
+from fitnoise.planning.accounting import curve
 from fitnoise.reading import release as releases
 from fitnoise.reading.files import csv_text, staged
 from fitnoise.reporting import Column, Kind, Report, Section, Table
@@ -1797,3 +1799,35 @@ def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here,
     assert "no cap is set: any number of releases of this plan fits" in run("ledger", "free.db", *asked[2:])[1]
     code, _, err = run("ledger", "budget.db", "--source", "people", "--mu-cap", "1/2", "--cap", "1")
     assert (code, "give one of them. Nothing was changed" in err) == (2, True)
+
+
+def test_all_that_was_released_is_added_up_to_one_curve(run, here, promised):
+    promised('privacy = "pure"')
+    run("plan", "spec.toml", "-o", "pure.json")
+    promised("")
+    run("plan", "spec.toml", "-o", "plan.json")
+    for i, plan in enumerate(("plan.json", "pure.json", "plan.json")):
+        assert run("release", plan, "people.csv", "--ledger", "budget.db", "-o", f"r{i}")[0] == 0
+    gaussian, pure = read_plan(here / "plan.json"), read_plan(here / "pure.json")
+    code, out, err = run("ledger", "budget.db", "--delta", "1e-9", "--plot", "curve.svg", "--json")
+    (told,) = json.loads(out)["together"]
+    assert (code, told["delta"], "wrote curve.svg" in err) == (0, 1e-9, True)
+    with fn.Ledger("budget.db") as ledger:
+        assert told["epsilon"] == curve(ledger.entries(), gaussian.order.account).epsilon(1e-9)
+    assert told["epsilon"] < (gaussian.loss + pure.loss + gaussian.loss).epsilon_at(1e-9)
+    assert f"people ({UNIT}): ε = {told['epsilon']:.3g} at δ = 1e-09" in (here / "curve.svg").read_text()
+    shown = run("ledger", "budget.db", "--delta", "1e-9")[1]
+    assert f"epsilon = {told['epsilon']:.4f} at delta = 1e-09, of plans that depended on no answers before" in shown
+    assert "no cap: bookkeeping, no promise" in shown
+    run("ledger", "budget.db", "--source", "people", "--cap", "9")
+    assert "the cap holds whatever is chosen next" in run("ledger", "budget.db", "--delta", "1e-9")[1]
+    assert "together" not in json.loads(run("ledger", "budget.db", "--json")[1])
+    code, _, err = run("ledger", "budget.db", "--delta", "1")
+    assert (code, "--delta is a number between 0 and 1" in err) == (2, True)
+    assert run("ledger", "budget.db", "--plot", "curve.txt")[0] != 0
+    # of what an earlier version charged, only rho is known
+    with fn.Ledger("budget.db") as ledger:
+        ledger.charge(gaussian.order.account, Loss.concentrated(Fraction(1, 8)), {})
+    assert f"people ({UNIT}): entry 5 says ρ alone" in run("ledger", "budget.db", "--delta", "1e-9")[1]
+    code, _, err = run("ledger", "budget.db", "--plot", "other.svg")
+    assert (code != 0, "of no account is a curve known" in err, (here / "other.svg").exists()) == (True, True, False)

@@ -231,5 +231,14 @@ def test_a_ledger_is_told_of_every_design_in_order():
     own = [d.detail(made.adjacency) for d in made.designs]
     assert told["sectors"] == own[0]["sectors"] + own[2]["sectors"]
     assert told["margins"] == own[1]["margins"]
-    assert set(told) == {"plan", "mechanism", "rho", "sectors", "margins"}
+    assert told["numbers"] == own[1]["numbers"]
+    assert set(told) == {"plan", "mechanism", "rho", "sectors", "margins", "numbers"}
     json.loads(json.dumps(told), parse_float=pytest.fail)
+
+
+def test_a_ledger_is_told_what_gaussian_noise_costs_alone_where_its_lattice_is_fine():
+    fine = of_sectors(CELLS, ([[1, 0], [0, 1]], {(): ([[3, 0], [0, 1]], 2048.0)}))
+    made = order(fine, MARGINS)
+    assert made.loss.mu_squared > made.loss.gaussian_mu_squared > 0
+    assert 0 <= Fraction(made.detail()["gaussian"]) - made.loss.gaussian_mu_squared < Fraction(1, 2**64)
+    assert order(MARGINS).detail()["gaussian"] == "0"

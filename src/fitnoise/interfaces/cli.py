@@ -243,6 +243,8 @@ def verify_command(context: click.Context, /, **asked: Any) -> None:
     help="Open the account with the cap, or another unit of one, and say what earlier releases cost that unit.",
 )
 @click.option("--reason", help="Why the cap is set; kept in the ledger.")
+@click.option("--delta", type=float, help="Say the epsilon at this delta of all that each account released together.")
+@click.option("--plot", type=_FILE, help="Draw that epsilon against delta (svg, pdf, png); delta is 1e-6 by default.")
 @_AS_JSON
 def ledger_command(**asked: Any) -> None:
     """Show the balance and the entries of a ledger, or set a cap. The chain of entries is checked first."""

@@ -16,13 +16,14 @@ from fitnoise.errors import LedgerError, ReleaseError
 from fitnoise.interfaces import demo, plots
 from fitnoise.interfaces.console import emit_csv, emit_json, progress, say, show, show_document
 from fitnoise.interfaces.reports.comparisons import comparison_report, settings_report
-from fitnoise.interfaces.reports.ledgers import ledger_report, more_section
+from fitnoise.interfaces.reports.ledgers import ledger_report, more_section, together
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import receipt_report, release_report, verification_report
-from fitnoise.kernel.ledger import Ledger, ceil_dyadic
+from fitnoise.kernel.ledger import Entry, Ledger, Quote, ceil_dyadic
 from fitnoise.kernel.profiles import Charged
 from fitnoise.kernel.units import Account, Privacy, PrivacyUnit, account
 from fitnoise.mechanisms.projection import planning as projection
+from fitnoise.planning.accounting import Curve, curve
 from fitnoise.planning.choosing import assembled, compare, mechanisms_of
 from fitnoise.planning.choosing import plan as make_plan
 from fitnoise.planning.free import free
@@ -225,11 +226,19 @@ def ledger_command(
     plan_file: Path | None,
     new: bool,
     reason: str | None,
+    delta: float | None,
+    plot: Path | None,
     as_json: bool,
 ) -> None:
     """Set a cap, if one is given; show the balances and the entries."""
     given = {"rho": cap, "epsilon": epsilon_cap, "mu_squared": None if mu_cap is None else mu_cap**2}
     caps = {kind: most for kind, most in given.items() if most is not None}
+    if delta is not None and not 0 < delta < 1:
+        raise click.UsageError(
+            f"--delta is a number between 0 and 1, such as 1e-6; got {delta!r}. Nothing was changed."
+        )
+    if plot is not None:
+        plots.check_place(plot)
     if len(caps) > 1:
         raise click.UsageError(
             "a cap is one on rho (--cap), on pure epsilon (--epsilon-cap) or on mu (--mu-cap): give one of them. "
@@ -254,7 +263,18 @@ def ledger_command(
         more = None if caps or plan_file is None else _more(ledger, Plan.from_json(read_text(plan_file)))
     left = leftovers(file.absolute().parent)
     report = ledger_report(entries, balances, head, left)
-    _tell(report if more is None else report.adding(more), as_json)
+    if more is not None:
+        report = report.adding(more)
+    if delta is not None or plot is not None:
+        at = 1e-6 if delta is None else delta
+        with progress("adding up losses"):
+            curves, unknown = _curves(entries, balances)
+            report = report.adding(*together(balances, curves, unknown, at))
+            if plot is not None:
+                plots.save(plots.account_figure({f"{a.source} ({a.unit})": c for a, c in curves.items()}, at), plot)
+        if plot is not None:
+            say(f"wrote {plot}")
+    _tell(report, as_json)
     if not as_json:
         said = f"{count} {'entry' if count == 1 else 'entries'}"
         say(f"{said}, chain unbroken, head {head[1][:12] if count else 'empty'}")
@@ -335,6 +355,17 @@ def _spent(file: Path, of: Account) -> Fraction | None:
         return Fraction(0)
     with Ledger(file) as ledger:
         return ledger.balance(of).spent
+
+
+def _curves(entries: Sequence[Entry], balances: Sequence[Quote]) -> tuple[dict[Account, Curve], dict[Account, str]]:
+    """Of every account what all its releases promise together; or why that is not known."""
+    curves, unknown = {}, {}
+    for balance in balances:
+        try:
+            curves[balance.account] = curve(entries, balance.account)
+        except LedgerError as error:
+            unknown[balance.account] = str(error).partition(":")[0]
+    return curves, unknown
 
 
 def _more(ledger: Ledger, plan: Plan) -> Section:

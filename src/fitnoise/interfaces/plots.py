@@ -11,11 +11,14 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fitnoise.errors import ReleaseError
+from fitnoise.planning.accounting import Curve
 from fitnoise.planning.plan import Plan
 from fitnoise.planning.what_if import FACTORS, Sweep, Told, privacy_curve, sweeps
 from fitnoise.reading.files import replace_file
@@ -99,6 +102,33 @@ def privacy_figure(plan: Plan) -> Figure:
     with _drawing():
         figure = _figure(7.0, 5.2 + ROW * 3)
         _draw_privacy(figure.add_subplot(), plan)
+        return figure
+
+
+def account_figure(curves: Mapping[str, Curve], delta: float) -> Figure:
+    """ε against δ, on a logarithmic axis, of all that accounts released together, a line for each; δ is marked.
+
+    Raises:
+        ReleaseError: no account, or Matplotlib is not installed.
+    """
+    if not curves:
+        raise ReleaseError("of no account is a curve known, so there is none to draw. Nothing was drawn.")
+    deltas = np.union1d(np.geomspace(min(1e-9, delta), max(1e-2, delta), 29), delta)
+    with _drawing():
+        figure = _figure(7.0, 5.2 + ROW * (len(curves) + 1))
+        axes = figure.add_subplot()
+        lines, names = [], []
+        for i, (name, curve) in enumerate(curves.items()):
+            colour, dash = COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]
+            lines += axes.plot(deltas, [curve.epsilon(float(d)) for d in deltas], color=colour, linestyle=dash)
+            names.append(f"{_short(name, LONGEST)}: ε = {curve.epsilon(delta):.3g} at δ = {delta:g}")
+        here = axes.axvline(delta, color="#333333", linestyle=":", linewidth=1.4)
+        axes.set_xscale("log")
+        axes.set_ylim(bottom=0)
+        axes.set_title("What all releases promise together")
+        axes.set_xlabel("δ (a probability)")
+        axes.set_ylabel("ε (privacy loss, natural logarithm of odds)")
+        _legend(axes, [*lines, here], [*names, "δ of the table"])
         return figure
 
 

@@ -230,12 +230,17 @@ class Loss:
         numbers of which each has μ² ≤ π/2 ε²: the smaller of both. μ² add, also of what is chosen after seeing what
         came before.
         """
-        own = privacy.smoothed_cost(2 * self.dearest, self.precision)
+        own = self.gaussian_mu_squared
         if own is None:
             return None
         both = zip(self.costs, self.implied, strict=True)
         by_number = max(self._stretch * c + 2 * privacy.HALF_PI * i for c, i in both)
         return min(by_number, own + sum((privacy.pure_mu_squared(e) for e in self.pure), Fraction(0)))
+
+    @property
+    def gaussian_mu_squared(self) -> Fraction | None:
+        """μ′² of the Gaussian noise alone; None where nothing is known of a lattice."""
+        return privacy.smoothed_cost(2 * self.dearest, self.precision)
 
     @property
     def mu_rate(self) -> Fraction:
@@ -250,7 +255,7 @@ class Loss:
     @property
     def _smoothed(self) -> float:
         """μ′ of what is not pure, rounded up; beyond all bounds where nothing is known of its lattices."""
-        return _root_above(privacy.smoothed_cost(2 * self.dearest, self.precision))
+        return _root_above(self.gaussian_mu_squared)
 
     @cached_property
     def _smoothed_all(self) -> float:

@@ -15,6 +15,7 @@ from fitnoise.errors import DataError, FitnoiseError, PlanError
 from fitnoise.kernel.designs._base import Design
 from fitnoise.kernel.domain import Domain, attribute_document
 from fitnoise.kernel.losses import Axes, Loss
+from fitnoise.kernel.profiles import BITS, steps_above
 from fitnoise.kernel.units import Account, Adjacency, DataSource, PrivacyUnit, account
 
 
@@ -180,6 +181,8 @@ class Order:
     def detail(self) -> dict[str, Any]:
         """What a ledger keeps beside the cost: JSON values without floats."""
         out: dict[str, Any] = {"plan": self.plan, "mechanism": self.mechanism, "rho": str(self.loss.rho)}
+        gaussian = self.loss.gaussian_mu_squared
+        out |= {} if gaussian is None else {"gaussian": str(Fraction(steps_above(gaussian), 1 << BITS))}
         for design in self.designs:
             for key, values in design.detail(self.adjacency).items():
                 out.setdefault(key, []).extend(values)

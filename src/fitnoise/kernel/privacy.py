@@ -60,7 +60,7 @@ __all__ = [
 HALF_PI = Fraction(1570796326794897, 10**15)
 """No less than π/2: an ε-private release is √(π/2) ε-Gaussian-private, whatever ε."""
 
-_LARGEST = 1e100
+LARGEST = 1e100
 """Largest μ, ρ or ε accepted: squares stay finite, and no release is within 90 digits of it."""
 
 _ROUNDING = 16 * 2.0**-53
@@ -71,8 +71,8 @@ _NEGLIGIBLE = 39.0
 
 
 def _nonnegative(name: str, value: float | Fraction) -> float:
-    if not 0 <= value <= _LARGEST:  # also refuses NaN
-        raise ValueError(f"{name} is {value!r}; it needs a finite number from 0 to {_LARGEST:g}")
+    if not 0 <= value <= LARGEST:  # also refuses NaN
+        raise ValueError(f"{name} is {value!r}; it needs a finite number from 0 to {LARGEST:g}")
     return float(value)
 
 
@@ -179,7 +179,7 @@ def pure_mu_squared(epsilon: Fraction) -> Fraction:
     - At least μ², and above it by 3e-11 relative at most for ε up to 1e100; never above π/2 ε² by more.
     """
     exact = _exact_cost(epsilon)
-    if not Fraction(1, 2**20) <= exact <= _LARGEST:  # tanh u ≤ erf(√π u/2), and for small u by u³/15 at most
+    if not Fraction(1, 2**20) <= exact <= LARGEST:  # tanh u ≤ erf(√π u/2), and for small u by u³/15 at most
         return HALF_PI * exact**2
     return Fraction(pure_mu(exact) * (1 + 1e-11)) ** 2
 

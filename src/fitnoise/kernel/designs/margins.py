@@ -40,6 +40,12 @@ LARGEST_SCALE = 2.0**44
 """Of the noise. Draws are 64-bit words; where answers are too, all is exact modulo 2⁶⁴. Where they are wider, a draw
 that no word holds would be an exception to pure privacy: at this scale one has a probability below 10^-200000."""
 
+MOST_ENTRIES = 2**22
+"""Queries times structured cells up to which they are worked out, in some seconds."""
+
+MOST_LAWS = 4096
+"""Numbers, told apart by what they move by, of which a ledger keeps the laws: beyond, one that is above all."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -264,10 +270,42 @@ class PureStrategy(Design):
         return exact
 
     def detail(self, of: Adjacency) -> dict[str, list[Any]]:
-        """Which margins are asked how many queries."""
-        del of
-        names = self.over.names
-        return {"margins": [{"of": [names[a] for a in m.attributes], "queries": len(m.rows)} for m in self.asked]}
+        """Which margins are asked how many queries; and the laws of what one record tells (:meth:`laws`)."""
+        names, laws = self.over.names, self.laws(of)
+        return {
+            "margins": [{"of": [names[a] for a in m.attributes], "queries": len(m.rows)} for m in self.asked],
+            "numbers": [laws and [[[str(e), n] for e, n in law] for law in laws]],
+        }
+
+    def laws(self, of: Adjacency) -> list[list[tuple[Fraction, int]]] | None:
+        """ε of every number that one record moves, as of *continuous* Laplace noise, and how many there are of each.
+
+        A list for each cell that is not below another in all numbers, in order of size; or one that is above all, where
+        they are many. None where a unit is more than one record that comes or goes, or where all is too much to sort.
+
+        Discrete noise of scale t is no dearer for a number that moves by s than continuous noise that moves it by
+        s/t + 1/(4t²): its δ at ε is at most 1 − e^((ε−s/t)/2)/cosh(1/2t), and log cosh x ≤ x²/2.
+        """
+        size = self.cells * sum(len(m.rows) for m in self.asked)
+        if of.records > 1 or of.steps != (Neighbours.ADD_OR_REMOVE_ONE,) or size > MOST_ENTRIES:
+            return None
+        more, columns = self.rate**2 / 4, np.concatenate([np.abs(m.rows) for m in self.asked])
+        ranked = np.unique(-np.sort(-columns, axis=0), axis=1)[:, ::-1].T
+        kept: list[NDArray[np.int64]] = []
+        for moves in ranked:  # what is below another in all numbers comes after it
+            if len(kept) <= MOST_LAWS // 16 and not any((moves <= other).all() for other in kept):
+                kept.append(moves)
+        laws = [np.unique(moves, return_counts=True) for moves in kept]
+        if len(kept) > MOST_LAWS // 16 or sum(len(sizes) for sizes, _ in laws) > MOST_LAWS:
+            laws = [np.unique(np.max(ranked, axis=0), return_counts=True)]
+        return [
+            [(_above(int(s) * self.rate + more), int(n)) for s, n in zip(*law, strict=True) if s > 0] for law in laws
+        ]
+
+
+def _above(x: Fraction) -> Fraction:
+    """No less, and by less than 2⁻⁴⁸; so long a number is short enough to be written."""
+    return Fraction(math.ceil(x * 2**48), 2**48)
 
 
 def _gram(rows: NDArray[np.int64]) -> Exact:

@@ -1,0 +1,272 @@
+"""All that an account released, as one curve: above the truth, near to it, and of what the ledger keeps."""
+
+import itertools
+import json
+import math
+import warnings
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fitnoise as fn
+from designs import of_margins, over
+from fitnoise.errors import LedgerError
+from fitnoise.kernel import privacy
+from fitnoise.kernel.designs import margins
+from fitnoise.kernel.designs.questions import FiniteQuery, Question
+from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.units import Account, Adjacency
+from fitnoise.planning import accounting
+from fitnoise.planning.accounting import Curve, Released, curve
+
+RECORD = Account("default", fn.PrivacyUnit().describe())
+
+DEMO = Released(2 * Fraction(356209, 10**7) / (1 - 4 * privacy.FINEST))
+TEN = Released(tables=((((Fraction(1, 20), 10),),),))
+TENTH = Released(answers=(Fraction(1, 10),))
+
+
+def table(*laws):
+    return Released(tables=(tuple(tuple((Fraction(e), n) for e, n in law) for law in laws),))
+
+
+@pytest.mark.parametrize(
+    ("released", "epsilon"),
+    [
+        ([DEMO] * 4, 2.422),
+        ([DEMO] * 20, 5.985),
+        ([DEMO, TEN], 1.3233),
+        ([DEMO] * 4 + [TEN] * 4 + [TENTH] * 10, 3.214),
+        ([TENTH] * 50, 3.173),
+    ],
+)
+def test_known_values(released, epsilon):
+    """The table of the design: each below what a sum of ρ, or of μ², promises."""
+    whole = Curve(tuple(released))
+    assert whole.epsilon(1e-6) == pytest.approx(epsilon, abs=6e-4)
+    assert whole.delta(whole.epsilon(1e-6)) <= 1e-6
+    mu_squared = sum(x.mu_squared for x in released)
+    for x in released:
+        mu_squared += sum(n * privacy.pure_mu_squared(e) for laws in x.tables for e, n in laws[0])
+        mu_squared += sum(map(privacy.pure_mu_squared, x.answers))
+    assert whole.epsilon(1e-6) <= privacy.lattice_epsilon(math.sqrt(mu_squared) * (1 + 1e-12), 1e-6) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_is_near_what_another_accountant_says(seed):
+    """Between the optimistic and the pessimistic estimate of privacy loss distributions, but for a grid's width."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    rng = np.random.default_rng(seed)
+    mu, each = float(rng.uniform(0.1, 1.5)), [float(x) for x in rng.uniform(0.02, 0.8, 3)]
+    counts, answers = rng.integers(1, 6, 3).tolist(), [float(x) for x in rng.uniform(0.01, 0.6, 2)]
+
+    def other(pessimistic):
+        how = {"value_discretization_interval": 1e-4, "pessimistic_estimate": pessimistic}
+        total = pld.from_gaussian_mechanism(1 / mu, **how)
+        for e, n in zip(each, counts, strict=True):
+            total = total.compose(pld.from_laplace_mechanism(1 / e, **how).self_compose(n))
+        for e in answers:
+            total = total.compose(pld.from_randomized_response(2 / (1 + math.exp(e)), 2, **how))
+        return total
+
+    above, below = other(pessimistic=True), other(pessimistic=False)
+    law = tuple((Fraction(e), n) for e, n in zip(each, counts, strict=True))
+    ours = Curve((Released(Fraction(mu) ** 2, ((law,),), tuple(map(Fraction, answers))),))
+    for epsilon in (0.0, 0.3, 1.0, 2.0, 4.0):
+        most, least = (x.get_delta_for_epsilon(epsilon) for x in (above, below))
+        assert least * (1 - 1e-6) - 1e-14 <= ours.delta(epsilon) <= most * 1.001 + 1e-14
+
+
+@pytest.mark.no_cover
+@given(
+    st.lists(st.fractions(Fraction(1, 50), 2, max_denominator=60), min_size=1, max_size=5),
+    st.floats(0, 4),
+)
+def test_of_answers_it_is_above_every_outcome_added_up(epsilons, at):
+    """Two answers each, told truly with odds e^ε: 2ⁿ outcomes in 50 digits."""
+    with mpmath.workdps(50):
+        delta = mpmath.mpf(0)
+        truths = [1 / (1 + mpmath.exp(-mpmath.mpf(e.numerator) / e.denominator)) for e in epsilons]
+        for outcome in itertools.product((True, False), repeat=len(epsilons)):
+            p = mpmath.fprod(t if x else 1 - t for t, x in zip(truths, outcome, strict=True))
+            q = mpmath.fprod(1 - t if x else t for t, x in zip(truths, outcome, strict=True))
+            delta += max(p - mpmath.exp(at) * q, 0)
+        found = Curve((Released(answers=tuple(epsilons)),)).delta(at)
+        assert delta <= found <= delta + mpmath.mpf("5e-4")  # of a grid of 2⁻¹⁰
+
+
+@pytest.mark.parametrize(("scale", "moves"), [(4.0, (1, 3)), (16.0, (1, 2, 5)), (3.5, (6, 1))])
+def test_of_numbers_on_integers_it_is_above_their_exact_law(scale, moves):
+    """Discrete Laplace noise, all outcomes that matter: the law kept is of continuous noise that is no less dear."""
+    rate = Fraction(1) / Fraction(scale)
+    law = tuple((s * rate + rate**2 / 4, 1) for s in moves)
+    whole = Curve((Released(tables=((law,),)),))
+    k = np.arange(-int(40 * scale), int(40 * scale) + 1)
+    exact = [math.tanh(0.5 / scale) * np.exp(-np.abs(k - s) / scale) for s in (0, *moves)]
+    losses, chances = np.zeros(1), np.ones(1)
+    for moved in exact[1:]:
+        loss, p = np.log(exact[0] / moved), exact[0]
+        losses, chances = np.add.outer(losses, loss).ravel(), np.multiply.outer(chances, p).ravel()
+        losses, where = np.unique(np.round(losses * scale), return_inverse=True)
+        losses, chances = losses / scale, np.bincount(where, chances)
+    for epsilon in np.linspace(0, float(sum(moves)) / scale, 23):
+        delta = float(chances @ np.maximum(-np.expm1(epsilon - losses), 0))
+        assert delta * (1 - 1e-9) <= whole.delta(epsilon)
+        assert whole.delta(epsilon) <= delta + len(moves) / scale**2 + 1e-3
+
+
+@given(st.lists(st.lists(st.tuples(st.fractions(Fraction(1, 9), 2), st.integers(1, 3)), min_size=1), max_size=3))
+def test_of_several_units_the_curve_is_above_each(laws):
+    whole = Curve((table(*laws),)) if laws else Curve(())
+    for epsilon in (0.0, 0.4, 1.5, 5.0):
+        single = [Curve((table(law),)).delta(epsilon) for law in laws]
+        assert whole.delta(epsilon) >= max(single, default=0.0) * (1 - 1e-7)
+        assert whole.delta(epsilon) <= max(single, default=0.0) * (1 + 1e-6) + 1e-9
+
+
+def test_of_nothing_it_is_nothing():
+    assert (Curve(()).delta(0.0), Curve(()).epsilon(1e-9)) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("epsilon", [-1.0, math.inf, math.nan])
+def test_an_epsilon_that_is_none_is_refused(epsilon):
+    with pytest.raises(ValueError, match="finite number of at least 0"):
+        Curve((DEMO,)).delta(epsilon)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-6, math.nan])
+def test_a_delta_that_is_none_is_refused(delta):
+    with pytest.raises(ValueError, match="strictly between 0 and 1"):
+        Curve((DEMO,)).epsilon(delta)
+
+
+def test_a_delta_below_what_is_resolved_is_refused():
+    many = table([(1, 2)], [(Fraction(3, 2), 1)])
+    with pytest.raises(ValueError, match="beyond what is resolved"):
+        Curve((DEMO, many)).epsilon(1e-13)
+
+
+# --- the laws that a design tells -----------------------------------------------------------------------------
+
+ADD = Adjacency()
+
+
+@given(st.lists(st.lists(st.integers(-3, 3), min_size=3, max_size=3).filter(any), min_size=1, max_size=4))
+def test_every_cell_is_below_one_of_the_laws(rows):
+    design = of_margins(over((), 3), 8.0, ((), rows))
+    laws = design.laws(ADD)
+    kept = [sorted((e for e, n in law for _ in range(n)), reverse=True) for law in laws]
+    for column in np.abs(np.array(rows)).T:
+        own = sorted((Fraction(int(s), 8) for s in column if s), reverse=True)
+        assert any(len(own) <= len(k) and all(a <= b for a, b in zip(own, k, strict=False)) for k in kept)
+    for a, b in itertools.permutations(kept, 2):  # and none of them is below another
+        assert len(a) > len(b) or any(x > y for x, y in zip(a, b, strict=False))
+    assert max(sum(k) for k in kept) <= design.unit_epsilon(ADD) + len(rows) * (Fraction(1, 256) + Fraction(1, 2**48))
+
+
+def test_many_laws_become_one_that_is_above_all(monkeypatch):
+    design = of_margins(over((), 3), 8.0, ((), [[3, 1, 2], [0, 2, 2]]))
+    assert len(design.laws(ADD)) == 2
+    monkeypatch.setattr(margins, "MOST_LAWS", 3)
+    more = Fraction(1, 256)
+    assert design.laws(ADD) == [[(2 * Fraction(1, 8) + more, 1), (3 * Fraction(1, 8) + more, 1)]]
+    monkeypatch.setattr(margins, "MOST_ENTRIES", 5)
+    assert design.laws(ADD) is None
+    assert design.detail(ADD)["numbers"] == [None]
+
+
+@pytest.mark.parametrize("unit", [fn.PrivacyUnit("person", 2), fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE)])
+def test_of_several_records_no_law_is_told(unit):
+    assert of_margins(over((), 2), 8.0, ((), [[1, 2]])).laws(Adjacency(unit)) is None
+
+
+# --- of a ledger ------------------------------------------------------------------------------------------------
+
+DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 7))
+COUNTS = np.arange(16).reshape(2, 8)
+TABLES = fn.Workload(DOMAIN, [fn.table("sex", margin=9), fn.table(prefix="age", margin=12)])
+ASKED = FiniteQuery("women", Question.COUNT, people=200, epsilon=Fraction(1, 2), where=((("sex", ("f",)),),))
+
+
+@pytest.fixture(scope="module")
+def plans():
+    return {
+        "gaussian": fn.plan(TABLES),
+        "pure": fn.plan(TABLES, privacy="pure"),
+        "both": fn.plan(TABLES, finite=[ASKED]),
+        "question": fn.plan(TABLES, privacy="pure", finite=[ASKED]),
+        "persons": fn.plan(TABLES, privacy="pure", unit=fn.PrivacyUnit("person", 2)),
+    }
+
+
+def charged(tmp_path, *plans):
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        for plan in plans:
+            fn.release(plan, COUNTS, ledger=ledger)
+        return ledger.entries()
+
+
+def test_what_the_ledger_keeps_is_what_was_released(plans, tmp_path):
+    made = [plans[name] for name in ("gaussian", "pure", "both", "question")]
+    entries = charged(tmp_path, *made)
+    gaussian, pure, both, question = (Released.of(e, RECORD) for e in entries)
+    own = plans["gaussian"].loss.gaussian_mu_squared
+    assert own <= gaussian.mu_squared <= own + Fraction(1, 2**64)
+    assert (gaussian.tables, gaussian.answers) == ((), ())
+    assert (pure.mu_squared, pure.answers, len(pure.tables)) == (0, (), 1)
+    exact = plans["pure"].only.strategy.laws(ADD)
+    assert [list(law) for law in pure.tables[0]] == exact
+    assert (both.mu_squared, both.answers) == (gaussian.mu_squared, plans["both"].finite_epsilons)
+    assert (question.tables, question.answers) == (pure.tables, plans["question"].finite_epsilons)
+    whole = curve(entries, RECORD)
+    assert whole.released == (gaussian, pure, both, question)
+    together = sum((p.loss for p in made), Loss.nothing())
+    assert 0 < whole.epsilon(1e-6) < together.epsilon_at(1e-6)
+    for plan, entry in zip(made, entries, strict=True):  # alone, it is no more than what the plan says
+        assert curve([entry], RECORD).epsilon(1e-6) <= plan.epsilon(1e-6) * (1 + 1e-4)
+
+
+def test_other_units_pay_what_is_known_of_them(plans, tmp_path):
+    """By μ², or by ε where that says more; of persons nothing is known number by number."""
+    entries = charged(tmp_path, plans["pure"], plans["gaussian"])
+    household = Account("default", fn.PrivacyUnit("household", 3).describe())
+    pure, gaussian = (Released.of(e, household) for e in entries)
+    assert gaussian.mu_squared == entries[1].price(household).mu_squared == 9 * entries[1].mu_squared
+    assert pure == Released(entries[0].price(household).mu_squared)
+    (entry,) = charged(tmp_path / "..", plans["persons"])
+    assert entry.detail["numbers"] == [None]
+    assert Released.of(entry, entry.account) == Released(entry.mu_squared)
+
+
+def test_one_number_that_is_pure_is_known_by_its_epsilon(tmp_path):
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        entry = ledger.charge(RECORD, Loss.of_epsilon(Fraction(2), by_cell=True), {})
+    assert Released.of(entry, RECORD) == Released(answers=(Fraction(2),))
+    assert curve([entry], RECORD).delta(0.0) == pytest.approx(math.tanh(1), rel=1e-6)
+    assert curve([entry], RECORD).epsilon(1e-12) <= 2 + 1e-3
+
+
+def test_what_says_only_rho_has_no_curve(plans, tmp_path):
+    entries = charged(tmp_path, plans["gaussian"])
+    with Ledger(tmp_path / "old.db") as ledger:
+        ledger.charge(RECORD, Loss.concentrated(Fraction(1, 8)), {})
+        entries += ledger.entries()
+    with pytest.raises(LedgerError, match=r"entry 1 says ρ alone.*nothing was changed"):
+        curve(entries, RECORD)
+    assert curve(entries, Account("elsewhere", RECORD.unit)).released == ()
+
+
+def test_a_law_is_cut_where_it_is_negligible():
+    """And what is cut off above is taken for certain."""
+    total = accounting._response(1.0, 0.1).times(60)
+    assert total.first > -60 * 10
+    assert total.beyond >= 0
+    assert total.chances.sum() + total.beyond == pytest.approx(1, abs=1e-12)
+    assert json.dumps(total.first)  # a plain integer
