@@ -2,7 +2,7 @@
 
 Random prices, lattices and δ against the theorem of docs/exact_curve.md in 60 digits, with a seed that is given; then
 by what the margins of error at fixed (ε, δ) are narrower than with the conversion of ρ-zCDP: √(ρ/ρ′); and what the
-numbers of pure plans cost one by one.
+numbers of pure plans cost one by one; and what several releases cost together, added up in four ways.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import fitnoise as fn
 from fitnoise import data
 from fitnoise.kernel import privacy
 from fitnoise.kernel.losses import Loss
+from fitnoise.planning.accounting import Curve, Released
 from fitnoise.request.documents import load_spec
 
 DRAWS = 2**64
@@ -74,6 +75,38 @@ def gains() -> None:
         print(f"| prefix {n} | {made.epsilon():.5f} | {whole:.6f} | {made.rho:.6f} | {whole / made.rho:.3f} |")
 
 
+def accounts() -> None:
+    """ε at 10⁻⁶ of several releases together: by the sum of ρ, of μ², and of privacy losses."""
+    demo, tenth = Loss.concentrated(Fraction(356209, 10**7), privacy.FINEST), Fraction(1, 10)
+    numbers = Loss.of_epsilon(Fraction(1, 2), by_cell=True, implied=[10 * Fraction(1, 20) ** 2 / 2])
+    answer = Loss.of_epsilon(tenth, by_cell=True)
+    kept = {
+        "demo": (demo, Released(demo.gaussian_mu_squared)),
+        "numbers": (numbers, Released(tables=((((Fraction(1, 20), 10),),),))),
+        "answer": (answer, Released(answers=(tenth,))),
+    }
+    mixes = {
+        "demo, 4 times": {"demo": 4},
+        "demo, 20 times": {"demo": 20},
+        "demo + a pure plan, ε = 0.5 in 10 equal numbers": {"demo": 1, "numbers": 1},
+        "4 demos + 4 such + 10 finite answers of 0.1": {"demo": 4, "numbers": 4, "answer": 10},
+        "50 finite answers of 0.1": {"answer": 50},
+    }
+    print("\n| ε at δ = 1e-6 | ρ = ε²/2 of what is pure | ρ by numbers | μ² | complete |\n|---|---|---|---|---|")
+    for name, mix in mixes.items():
+        each = [kept[what] for what, times in mix.items() for _ in range(times)]
+        loss = sum((x for x, _ in each), Loss.nothing())
+        whole = loss.dearest + sum(e**2 / 2 for e in loss.pure)
+        mu = math.sqrt(loss.mu_squared) * (1 + 1e-12)
+        shown = (
+            privacy.zcdp_epsilon(whole, 1e-6),
+            privacy.zcdp_epsilon(loss.rho, 1e-6),
+            privacy.lattice_epsilon(mu, 1e-6),
+            Curve(tuple(x for _, x in each)).epsilon(1e-6),
+        )
+        print(f"| {name} | {' | '.join(f'{x:.3f}' for x in shown)} |")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=10_000)
@@ -82,3 +115,4 @@ if __name__ == "__main__":
     with mpmath.workdps(60):
         compare(asked.count, asked.seed)
     gains()
+    accounts()

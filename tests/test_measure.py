@@ -230,6 +230,31 @@ def test_a_charge_that_does_not_fit_draws_no_noise(plan, people):
         run(plan, counter_of(plan, people), ledger)  # fits to the last 2⁻⁶⁴
 
 
+@pytest.mark.parametrize("cap", ["rho", "epsilon", "mu_squared"])
+def test_what_cannot_fit_is_refused_before_any_data_are_read(plan, people, cap, monkeypatch):
+    """Of whatever kind the cap is; and what is charged by others meanwhile is noticed all the same."""
+    account, counter = plan.order.account, counter_of(plan, people)
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(account, **{cap: Fraction(1, 10**9)})
+        monkeypatch.setattr(counter, "count", lambda *_: pytest.fail("nothing may be read"))
+        with pytest.raises(BudgetExceeded, match="remembers it; nothing was charged"):
+            run(plan, counter, ledger, CLOSED)
+        assert [e.kind for e in ledger.entries()] == ["cap", "refusal"]
+        monkeypatch.undo()
+        most = ceil_dyadic(plan.exact_rho)
+        ledger.set_cap(account, most)
+        count = counter.count
+
+        def others(*asked):
+            ledger.charge(account, Loss.concentrated(Fraction(1, 10**6)), {})
+            return count(*asked)
+
+        monkeypatch.setattr(counter, "count", others)
+        with pytest.raises(BudgetExceeded):
+            run(plan, counter, ledger, CLOSED)
+        assert [e.kind for e in ledger.entries()][2:] == ["cap", "charge", "refusal"]
+
+
 def test_an_unusable_ledger_draws_no_noise(plan, people):
     ledger = Ledger(":memory:")
     ledger.close()

@@ -453,25 +453,36 @@ class Ledger:
                 name has a cap, or reads like another.
         """
         asked = _Asked.of(account, loss, also or {}, beside)
-        if not asked.own.rho:
-            raise _error("a charge must be positive, not 0: no release is free, and an unknown cost is infinite")
-        words = json.loads(_object(detail))
-        if words.keys() & _OWN:
-            raise _error(f"{', '.join(sorted(_OWN))} in a detail are for the ledger to write")
-        words |= asked.words()
+        words = asked.detailed(detail)
         with self._transaction("BEGIN IMMEDIATE") as chain:
-            quotes = _quotes(chain, asked)
-            grows = quotes[0].increase
-            if at_most is not None and (grows is None or grows > at_most):
-                raise _error(
-                    f"what is spent would grow by ρ = {_words(grows)}, not by {_words(at_most)} at most: the plan does "
-                    "not name all that its releases stand beside, or more was charged since; plan again"
-                )
-            full = next((quote for quote in quotes if not quote.fits), None)
+            full = _full(chain, asked, at_most)
             entry = self._append(chain, "refusal" if full else "charge", account, asked.own.rho, words)
         if full:
             raise BudgetExceeded(_refusal(full, entry))
         return entry
+
+    def admit(
+        self,
+        account: Account,
+        loss: Loss,
+        detail: Mapping[str, Any],
+        *,
+        also: Mapping[str, Loss] | None = None,
+        beside: Sequence[str] = (),
+        at_most: Fraction | None = None,
+    ) -> None:
+        """Refuse now what :meth:`charge` would refuse, before any data are read; charge nothing.
+
+        Args, Raises: as :meth:`charge`, which a refusal is recorded like. What is admitted may be refused all the same,
+        if others charge first.
+        """
+        asked = _Asked.of(account, loss, also or {}, beside)
+        words = asked.detailed(detail)
+        with self._transaction("BEGIN IMMEDIATE") as chain:
+            full = _full(chain, asked, at_most)
+            entry = self._append(chain, "refusal", account, asked.own.rho, words) if full else None
+        if full and entry:
+            raise BudgetExceeded(_refusal(full, entry))
 
     def set_cap(
         self,
@@ -820,6 +831,15 @@ class _Asked:
         """What it costs its own unit."""
         return self.prices[self.account.unit]
 
+    def detailed(self, detail: Mapping[str, Any]) -> dict[str, Any]:
+        """A detail with what the ledger writes into it; LedgerError unless it is one, of what costs something."""
+        if not self.own.rho:
+            raise _error("a charge must be positive, not 0: no release is free, and an unknown cost is infinite")
+        words: dict[str, Any] = json.loads(_object(detail))
+        if words.keys() & _OWN:
+            raise _error(f"{', '.join(sorted(_OWN))} in a detail are for the ledger to write")
+        return words | self.words()
+
     def words(self) -> dict[str, Any]:
         """What the ledger itself writes into the detail."""
         units = {u: {"rho": str(p.rho)} | p.words() for u, p in self.prices.items() if u != self.account.unit}
@@ -966,6 +986,22 @@ def _quotes(chain: list[Entry], asked: _Asked) -> list[Quote]:
             "which says what earlier releases cost it; or plan for a unit that is there"
         )
     return [_quote(chain, asked, account) for account in (own, *(a for a in known if a != own))]
+
+
+def _full(chain: list[Entry], asked: _Asked, at_most: Fraction | None) -> Quote | None:
+    """An account of the name under whose cap a charge does not fit; None where it fits under all.
+
+    Raises:
+        LedgerError: what is spent of its own account would grow by more than `at_most`; or as `_quotes`.
+    """
+    quotes = _quotes(chain, asked)
+    grows = quotes[0].increase
+    if at_most is not None and (grows is None or grows > at_most):
+        raise _error(
+            f"what is spent would grow by ρ = {_words(grows)}, not by {_words(at_most)} at most: the plan does "
+            "not name all that its releases stand beside, or more was charged since; plan again"
+        )
+    return next((quote for quote in quotes if not quote.fits), None)
 
 
 def _quote(chain: list[Entry], asked: _Asked, of: Account) -> Quote:

@@ -1,6 +1,7 @@
 """Measuring: the only room that sees a person. Part of the trust kernel.
 
-In this order: recompute the price from the integers about to be used; count; charge the ledger, durably; draw noise.
+In this order: recompute the price from the integers about to be used; ask the ledger whether it fits; count; charge the
+ledger, durably; draw noise.
 Before the charge no noise is drawn; after it, whatever else fails, the privacy is paid for.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from secrets import token_hex
 from typing import Any, final
 
@@ -55,7 +57,7 @@ def measure(
             that replace a record; nothing was read.
         LedgerError: the ledger cannot be used, the order cannot stand beside those it names, or it is meant to be free
             and would not be; nothing was measured.
-        BudgetExceeded: the charge does not fit; nothing was measured.
+        BudgetExceeded: the charge does not fit; nothing was read, unless others charged while it was.
 
     **Guarantees**
         * for neighbouring data, the exact answers of every design differ by no more than its loss says, in units of the
@@ -85,16 +87,16 @@ def measure(
             "a plan stands beside others only for add-or-remove-one neighbours: what replacing a record costs is no "
             "sum over cells. Nothing was read and nothing was charged."
         )
-    also = order.also(ledger.accounts())
-    exact = _counted(order, counter, progress)
-    entry = ledger.charge(
-        order.account,
-        order.charged(),
-        order.detail() | {"salt": token_hex(16)},
-        also=also,
+    charge = partial(
+        ledger.charge,
+        also=order.also(ledger.accounts()),
         beside=order.beside,
         at_most=Fraction(0) if order.free else None,
     )
+    asked = order.account, order.charged(), order.detail() | {"salt": token_hex(16)}
+    ledger.admit(*asked, **charge.keywords)
+    exact = _counted(order, counter, progress)
+    entry = charge(*asked)
     return Measurement(tuple(d.draw(x, door) for d, x in zip(order.designs, exact, strict=True)), entry)
 
 
