@@ -231,15 +231,15 @@ def read_ledger(file):
 
 
 def outcome(read, path):
-    """What reading came to, maybe an error of ours; its seconds of processor time, and its megabytes at most.
+    """What reading came to, maybe an error of ours; its seconds of processor time, and the most megabytes it added.
 
     Whatever else is raised is passed on.
     """
     forget_peak()
-    start = time.process_time()
+    start, held = time.process_time(), peak_memory()
     try:
         read(path)
         said = "read"
     except FitnoiseError as error:
         said = f"{type(error).__name__}: {error}"
-    return said, time.process_time() - start, peak_memory()
+    return said, time.process_time() - start, peak_memory() - held

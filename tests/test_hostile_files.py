@@ -18,8 +18,8 @@ from fitnoise.reading import parquet
 from fitnoise.reading.files import engine, read_parquet, read_text
 from fitnoise.reading.parquet import LEAST, look
 
-ROOM, PATIENCE = 1000.0, 10.0
-"""Megabytes and seconds that reading a file may take."""
+ROOM, PATIENCE = 700.0, 10.0
+"""Megabytes and seconds that reading a file may take: under a gigabyte together with the 300 that a program holds."""
 
 
 @pytest.mark.parametrize(

@@ -310,10 +310,8 @@ def test_a_ledger_says_what_its_reference_says():
         ("charge", "ε", "alone"),
         ("refusal", "ρ", "alone"),
         ("refusal", "ε", "alone"),
-        ("charge", "μ", "alone"),
-        ("refusal", "μ", "alone"),
     }
     seldom = {"no charge of", "would grow by", "open one first", "not opened", "twin", "infinite", "no bound"}
     seldom |= {"refused for another", ("charge", "none", "grows"), ("charge", "none", "does not grow")}
-    seldom |= {("refusal", "ρ", "grows")}
+    seldom |= {("refusal", "ρ", "grows"), ("charge", "μ", "alone"), ("refusal", "μ", "alone")}
     assert len(Steps.seen & seldom) > len(seldom) // 2

@@ -190,6 +190,25 @@ def measured(made, ledger):
     return measuring.measure(made, counter, ledger, door=Replay()).charge
 
 
+def test_a_limit_on_epsilon_is_about_nothing_else():
+    exact = order(MARGINS).loss.epsilon
+    with Ledger(":memory:") as ledger:
+        assert measured(order(MARGINS, limits=(Limit("cap", Fraction(0), epsilon=exact),)), ledger).epsilon == exact
+        less = Limit("cap", Fraction(10**6), epsilon=exact - Fraction(1, 2**80))
+        for made in (order(MARGINS, limits=(less,)), order(SECTORS, limits=(replace(less, epsilon=Fraction(10**6)),))):
+            with pytest.raises(CapExceeded, match="more than the cap"):
+                measured(made, ledger)
+
+
+def test_a_further_unit_that_nothing_bounds_is_refused_before_any_data_are_read():
+    swap, told = fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE), Size(9, exactly=True)
+    made = order(SECTORS, unit=swap, sizes=(told,), units=(fn.PrivacyUnit(),))
+    with Ledger(":memory:") as ledger:
+        with pytest.raises(PlanError, match=r"nothing bounds what the plan costs 'one record.*Nothing was read"):
+            measured(made, ledger)
+        assert ledger.entries() == []
+
+
 @pytest.mark.parametrize("what", ["cap", "budget"])
 def test_a_limit_may_be_reached_and_not_passed(what):
     exact = order(SECTORS).loss.rho
