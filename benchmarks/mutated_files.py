@@ -33,6 +33,7 @@ ROOM = 400.0
 def reader() -> None:
     """Read the mutations whose numbers come in, and say what came of each, a line each."""
     import mutations
+    from peak import peak_memory
 
     print("ready", flush=True)
     for line in sys.stdin:
@@ -40,7 +41,8 @@ def reader() -> None:
             what, path, read = mutations.made(int(line), Path(place))
             faulthandler.dump_traceback_later(PATIENCE / 2)
             try:
-                said, seconds, megabytes = mutations.outcome(read, path)
+                said, seconds, _ = mutations.outcome(read, path)
+                megabytes = peak_memory()  # with all that the program holds
             except Exception as error:
                 where = [f"{Path(f.filename).name}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)][-3:]
                 said, seconds, megabytes = f"TRACEBACK {type(error).__name__} {str(error)[:80]!r} {where}", 0.0, 0.0
