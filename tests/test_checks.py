@@ -81,10 +81,18 @@ TWINS = [
     "peop\ufe0fle",
     "people\u3164",
     "peop1e",
+    "pe0p1e",
     "peopIe",
     "pe0ple",
     "рe0pIе",
 ]
+
+
+@pytest.mark.parametrize("twin", ["he11o", "heIIo", "he1Io", "hel|o"])
+def test_several_digits_within_a_word_are_letters_too(twin):
+    assert look_alike("hello", twin)
+    assert look_alike("schools", "sch00ls")
+    assert not look_alike("hello", "he2lo")
 
 
 @pytest.mark.parametrize("twin", TWINS)

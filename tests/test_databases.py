@@ -264,6 +264,17 @@ def test_levels_of_nested_places_are_counted_by_the_codes_of_leaves(tmp_path, en
     assert counts["region",].tolist() == [3, 3]
 
 
+@pytest.mark.parametrize(
+    "row", [(0, None, 1), (0, -1, 1), (0, 4, 1), (1, 0, 1), (0, 0, -1), (0, 0), ("x", 0, 1), (0, 2**70, 1), (-1, 0, 1)]
+)
+def test_rows_that_no_right_engine_gives_are_refused(row):
+    d, field = DIALECTS["postgresql"], statements.Field(fn.Ordered(0, 2).coding, Kind.WHOLE, "source.x")
+    with pytest.raises(DataError, match=r"not understood.*Nothing was charged"):
+        statements.count(lambda _: [[row]], d, "people", {"x": field}, [("x",)], Gauge(None), drop=True)
+    counts, _ = statements.count(lambda _: [[(0, 3, 7)]], d, "people", {"x": field}, [("x",)], Gauge(None), drop=True)
+    assert counts["x",].tolist() == [0, 0, 7]
+
+
 def test_what_mysql_calls_a_boolean_is_one():
     """A whole number that is shown one digit wide."""
     for width, kind in ((1, Kind.TRUTH), (11, Kind.WHOLE)):
@@ -620,7 +631,8 @@ def test_addresses_that_cannot_be_used(monkeypatch, tmp_path):
     monkeypatch.setenv("ODD", f"postgresql://alice:{PASSWORD}@127.0.0.1/census?port=x&port=y&host=a")
     for data, words in {
         "env:NONE": "no variable 'NONE' in the environment",
-        "env:": "no variable ''",
+        "env:": "what follows env: is the name of a variable",
+        "env:postgresql://u:hidden@h/db": "what follows env: is the name of a variable",
         "env:EMPTY": "env:EMPTY is no URL of a database",
         "env:BROKEN": "env:BROKEN is no URL of a database",
         "env:PORT": "is no URL of a database",

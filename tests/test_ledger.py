@@ -1064,6 +1064,7 @@ def pure_detail(epsilon: object, **more: object) -> str:
         ("charge", "1/4", pure_detail("1", plan=Q, profile=YOUNG.document())),
         ("charge", "1/2", json.dumps({"mu_squared": "1"})),
         ("charge", "1/2", json.dumps({"mu_rate": "2"})),
+        ("charge", "1/2", json.dumps({"mu_squared": "1", "mu_rate": "1"})),
         ("charge", "1/2", json.dumps({"mu_squared": "1/3", "mu_rate": "2"})),  # not rounded
         ("charge", "1/2", json.dumps({"mu_squared": "-1", "mu_rate": "2"})),
         ("charge", "1/2", json.dumps({"mu_squared": 1, "mu_rate": "2"})),
@@ -1604,3 +1605,11 @@ def test_other_units_pay_mu_squared_likewise() -> None:
         ledger.set_cap(PERSON, mu_squared=9 * entry.mu_squared)
         assert ledger.balance(PERSON).remaining == 0
         assert "μ²" in refused(lambda: ledger.charge(SURVEY, gaussian(UNIT), {}))
+
+
+def test_two_units_of_one_charge_that_read_alike_are_refused() -> None:
+    twin = PERSON.unit.replace("person", "pers0n")
+    with Ledger(":memory:") as ledger:
+        with pytest.raises(LedgerError, match=rf"two units of one charge read alike.*{NOTHING}"):
+            ledger.charge(PERSON, gaussian(Fraction(1)), {}, also={twin: gaussian(Fraction(1))})
+        assert ledger.entries() == []

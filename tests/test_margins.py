@@ -90,7 +90,10 @@ def test_margins_by_hand():
         assert design.loss(of).by_cell == (neighbours is ADD)
     assert design.magnitude(10) == 40
     told = [{"of": [], "queries": 1}, {"of": ["a0"], "queries": 2}, {"of": ["a0", "a1"], "queries": 1}]
-    assert design.detail(of) == {"margins": told}
+    assert design.detail(of) == {"margins": told, "numbers": [None]}
+    more = Fraction(1, 256)
+    assert design.laws(Adjacency()) == [[(Fraction(1, 8) + more, 1), (Fraction(4, 8) + more, 1)]]
+    assert design.detail(Adjacency()) == {"margins": told, "numbers": [[[["33/256", 1], ["129/256", 1]]]]}
 
 
 def test_where_all_is_asked_of_everyone_adding_a_record_costs_more_than_replacing_one():

@@ -129,6 +129,18 @@ def test_each_is_charged_on_its_own_account_or_none_is(plan, tmp_path, monkeypat
             fn.release(twin, COUNTS, ledger=ledger)
 
 
+def test_a_smaller_promise_of_the_same_unit_pays_what_the_larger_does(tmp_path):
+    """Data that are declared to have households of fifteen records have them also where an account says six."""
+    six = fn.PrivacyUnit("household", 6)
+    made = planned(HOUSEHOLD)
+    ((_, loss),) = made.other_losses
+    with fn.Ledger(tmp_path / "ledger.db") as ledger:
+        fn.release(planned(six), COUNTS, ledger=ledger)
+        before = ledger.balance(account(six)).spent
+        fn.release(made, COUNTS, ledger=ledger)
+        assert ledger.balance(account(six)).spent == before + ceil_dyadic(loss.rho)
+
+
 def test_an_account_that_a_charge_opened_counts_what_came_before(tmp_path):
     """A household's account, opened by a release that names it, is charged the bound of earlier ones."""
     with fn.Ledger(tmp_path / "ledger.db") as ledger:

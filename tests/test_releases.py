@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -21,11 +22,11 @@ from designs import plan_of
 from door import Replay
 from fitnoise import publishing
 from fitnoise.errors import BudgetExceeded, DataError, LedgerError, PlanError, ReleaseError
-from fitnoise.kernel import noise
+from fitnoise.kernel import noise, privacy
 from fitnoise.kernel.ledger import Price, ceil_dyadic
 from fitnoise.reading import files as folders
 from fitnoise.reading import release as releases
-from fitnoise.reading.description import describe
+from fitnoise.reading.description import EntryReference, describe
 from fitnoise.reading.files import clear_leftovers, engine, read_parquet, staged, to_json
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import slug
@@ -968,6 +969,24 @@ def test_a_pure_release_of_the_format_before_is_verified_as_it_was_charged(tmp_p
     path.unlink()
     path.write_text(to_json(describe(plan, names, made.entry)).replace(str(plan.exact_rho), str(whole)))
     assert not fn.verify(tmp_path / "r").ok
+
+
+def test_of_gaussian_and_pure_tables_the_format_before_said_epsilon_of_the_sum(tmp_path):
+    """Not number by number, nor by cell: as it was added up then."""
+    domain = fn.Domain(a=fn.Ordered(0, 9), b=fn.Categorical(["x", "y"]))
+    first = fn.Publication(fn.Workload(domain, [fn.table("b", margin=30)]))
+    also = fn.Publication(fn.Workload(domain, [fn.table(prefix="a", margin=60)]), privacy="pure")
+    plan = fn.plan(replace(first, also=(also,)))
+    loss, entry = plan.loss, EntryReference(1, "0" * 64)
+    (epsilon,) = loss.pure
+    then = math.hypot(privacy.mu(loss.gaussian_mu_squared), privacy.pure_mu(epsilon))
+    rho = loss.dearest + epsilon**2 / 2
+    apart = Fraction(privacy.lattice_epsilon(privacy.mu(loss.gaussian_mu_squared), 1e-6)) + epsilon
+    stated = describe(plan, [], entry, 3)["charge"]
+    assert stated["rho"] == str(rho)
+    joined = min(privacy.zcdp_epsilon(rho, 1e-6), privacy.lattice_epsilon(then, 1e-6))
+    assert stated["epsilon"] == pytest.approx(min(joined, float(apart)), rel=1e-8)
+    assert describe(plan, [], entry)["charge"]["epsilon"] == plan.epsilon() <= stated["epsilon"]
 
 
 def test_a_release_whose_charge_is_not_known_is_written_as_before(made, tmp_path):

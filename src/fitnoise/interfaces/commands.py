@@ -268,7 +268,7 @@ def ledger_command(
     if delta is not None or plot is not None:
         at = 1e-6 if delta is None else delta
         with progress("adding up losses"):
-            curves, unknown = _curves(entries, balances)
+            curves, unknown = _curves(entries, balances, at)
             report = report.adding(*together(balances, curves, unknown, at))
             if plot is not None:
                 plots.save(plots.account_figure({f"{a.source} ({a.unit})": c for a, c in curves.items()}, at), plot)
@@ -357,13 +357,17 @@ def _spent(file: Path, of: Account) -> Fraction | None:
         return ledger.balance(of).spent
 
 
-def _curves(entries: Sequence[Entry], balances: Sequence[Quote]) -> tuple[dict[Account, Curve], dict[Account, str]]:
-    """Of every account what all its releases promise together; or why that is not known."""
+def _curves(
+    entries: Sequence[Entry], balances: Sequence[Quote], delta: float
+) -> tuple[dict[Account, Curve], dict[Account, str]]:
+    """Of every account what all its releases promise together; or why that is not known, at δ at least."""
     curves, unknown = {}, {}
     for balance in balances:
         try:
-            curves[balance.account] = curve(entries, balance.account)
-        except LedgerError as error:
+            found = curve(entries, balance.account)
+            found.epsilon(delta)
+            curves[balance.account] = found
+        except (LedgerError, ValueError) as error:
             unknown[balance.account] = str(error).partition(":")[0]
     return curves, unknown
 

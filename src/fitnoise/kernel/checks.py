@@ -46,8 +46,10 @@ _LOOK_ALIKES = {
 of them. A table of its own: the whole of Unicode's (UTS 39) takes "rn" for "m", too, and "1" for "l" anywhere: "wave1"
 would be refused beside "wavel"."""
 
-_WITHIN = ((re.compile(r"(?<=[^\W\d_])[I1|](?=[^\W\d_])"), "l"), (re.compile(r"(?<=[^\W\d_])0(?=[^\W\d_])"), "o"))
-"""What is read as a letter between two letters: "peop1e", "peopIe"."""
+_WITHIN = re.compile(r"(?<=[^\W\d_])[I1|0]+(?=[^\W\d_])")
+"""What is read as letters between two letters: "peop1e", "peopIe", "he11o"."""
+
+_LETTERS = str.maketrans("I1|0", "lllo")
 
 
 def look_alike(one: str, other: str) -> bool:
@@ -65,9 +67,7 @@ def look_alike(one: str, other: str) -> bool:
 def _skeletons(name: str) -> tuple[str, str]:
     """The name as it is read aloud, and as it looks."""
     plain = " ".join(unicodedata.normalize("NFKC", name).split())
-    seen = plain.translate(_LOOK_ALIKES)
-    for what, letter in _WITHIN:
-        seen = what.sub(letter, seen)
+    seen = _WITHIN.sub(lambda found: found[0].translate(_LETTERS), plain.translate(_LOOK_ALIKES))
     return plain.casefold(), seen.casefold()
 
 

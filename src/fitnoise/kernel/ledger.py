@@ -20,7 +20,8 @@
 9. **Whoever is protected pays for every release.** The accounts of one name, for several units and relations, are
    about the same people. A charge to one is a charge to all: at what its integers cost each, which it states, else
    at the bound of :meth:`Entry.price`, else infinite. It fits if it fits under every cap among them. No charge opens
-   an account beside one with a cap: that is a decision of its own, :meth:`Ledger.set_cap`.
+   an account of its own beside one with a cap: that is a decision of its own, :meth:`Ledger.set_cap`. Other units that
+   a charge states have accounts from then on, and pay as all do.
 
 10. **μ² is a currency of its own.** A charge may state its μ, squared, at which it is Gaussian-private, and how much μ²
    there is at most for each ρ, in any cell. Under a cap on μ² it is μ² that adds up: cell by cell by way of ρ, or sum
@@ -189,7 +190,10 @@ class Price:
             raise _error("a price is written as its ρ, with its profile, its ε and its μ²")
         profile = Profile.parse(document["profile"]) if "profile" in document else None
         numbers = {key: _exactly(document[key]) for key in _NUMBERS if key in document}
-        return cls(_exactly(document["rho"]), profile, **numbers)
+        price = cls(_exactly(document["rho"]), profile, **numbers)
+        if price.mu_squared is not None and price.mu_squared > ceil_dyadic((price.mu_rate or 0) * price.rho):
+            raise _error("the μ² of an entry is at most as much as is stated for its ρ")
+        return price
 
     def words(self) -> dict[str, Any]:
         """All but ρ, as JSON values."""
@@ -788,7 +792,7 @@ def _exactly(text: object) -> Fraction:
     """A number of at least 0 that was written as a Fraction writes itself."""
     exact = Fraction(*map(int, text.split("/"))) if isinstance(text, str) else Fraction(-1)
     if exact < 0 or str(exact) != text:
-        raise _error("the ρ, and the ε, of an entry are fractions in lowest terms, not negative")
+        raise _error("the numbers of an entry are fractions in lowest terms, not negative")
     return exact
 
 
@@ -974,8 +978,11 @@ def _quotes(chain: list[Entry], asked: _Asked) -> list[Quote]:
             beside those it names.
     """
     own = asked.account
-    for unit in asked.prices:
-        _refuse_twin(chain, Account(own.source, unit))
+    stated = [Account(own.source, unit) for unit in asked.prices]
+    for i, account in enumerate(stated):
+        _refuse_twin(chain, account)
+        if any(a.unit_name != account.unit_name and look_alike(a.unit_name, account.unit_name) for a in stated[:i]):
+            raise _error(f"two units of one charge read alike: {[a.unit for a in stated]}")
     _named(chain, own, asked.beside)
     known = _accounts(chain, own)
     capped = next((e for e in chain if e.kind == "cap" and e.account in known), None)

@@ -60,7 +60,7 @@ class Loss:
     **Guarantees**
         * `+` is associative and, but for the order of axes, commutative, while all joint cells are at most
           `PROFILE_CELLS` (beyond, an upper bound is taken); `Loss.nothing()` changes nothing;
-        * (a + b).rho ≤ a.rho + b.rho: cells are added up before the dearest is taken;
+        * (a + b).rho ≤ a.rho + b.rho while all joint cells are: cells are added up before the dearest is taken;
         * pure + pure is pure, and its ε is the sum; its ρ is at most that of each together, and at most half the
           square of its ε;
         * `profile.largest` is ρ, rounded up, wherever there is a profile.
@@ -233,8 +233,10 @@ class Loss:
         own = self.gaussian_mu_squared
         if own is None:
             return None
-        both = zip(self.costs, self.implied, strict=True)
-        by_number = max(self._stretch * c + 2 * privacy.HALF_PI * i for c, i in both)
+        if not self.pure:
+            return own
+        stretch, both = self._stretch, zip(self.costs, self.implied, strict=True)
+        by_number = max(stretch * c + 2 * privacy.HALF_PI * i for c, i in both)
         return min(by_number, own + sum((privacy.pure_mu_squared(e) for e in self.pure), Fraction(0)))
 
     @property

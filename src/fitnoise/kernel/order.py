@@ -132,7 +132,9 @@ class Order:
         :meth:`Adjacency.changes` says. Nothing bounds it for a unit whose records can come or go where data of another
         number of records are refused: that they were not tells the number.
         """
-        of = replace(self.adjacency, unit=other.within(self.unit))
+        for declared in (self.unit, *self.units):
+            other = other.within(declared)
+        of = replace(self.adjacency, unit=other)
         told = any(s.exactly for s in self.sizes) or any(d.fixes_size(self.adjacency) for d in self.designs)
         losses = [self._cost(i, of) for i in range(len(self.designs))]
         known = [x for x in losses if x is not None]

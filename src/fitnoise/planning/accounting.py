@@ -18,10 +18,10 @@ it; where curves are subtracted `_SLACK` is.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -37,6 +37,9 @@ _POINTS = 2**14
 
 _FINEST = 2.0**-10
 """Distance of its points, where that covers all losses."""
+
+_LARGEST = 500
+"""Of all ε together: what is larger leaves the numbers of a machine, and promises nothing."""
 
 _TAIL = 1e-25
 """Probability of the largest losses of a sum that is taken for certain loss, at most."""
@@ -56,6 +59,10 @@ Law = tuple[tuple[Fraction, int], ...]
 
 class Priced(Protocol):
     """What a charge costs one unit, as much of it as is added up here."""
+
+    @property
+    def rho(self) -> Fraction:
+        """ρ."""
 
     @property
     def epsilon(self) -> Fraction | None:
@@ -95,12 +102,14 @@ class Released:
     """What one charge let go.
 
     mu_squared: μ′² of its Gaussian noise. tables: of each table with Laplace noise, the laws of the units of which none
-    pays less than another in all numbers. answers: ε of what is known to be ε-private, and no more.
+    pays less than another in all numbers. answers: ε of what is known to be ε-private, and no more. whole: μ² and ρ of
+    all of it, where they are known.
     """
 
     mu_squared: Fraction = Fraction(0)
     tables: tuple[tuple[Law, ...], ...] = ()
     answers: tuple[Fraction, ...] = ()
+    whole: tuple[Fraction, Fraction] | None = None
 
     @classmethod
     def of(cls, entry: Entry, account: Account) -> Released:
@@ -116,16 +125,16 @@ class Released:
                 f"entry {entry.sequence} says ρ alone, as earlier versions did, or nothing of {account.unit!r}: what "
                 "all releases cost together is known as a sum of ρ, and as no curve; nothing was changed"
             )
-        own = entry.account == account
+        own, whole = entry.account == account, (mu_squared, price.rho)
         numbers, margins = entry.detail.get("numbers", []), entry.detail.get("margins", [])
         if own and "gaussian" in entry.detail and None not in numbers and (numbers or not margins):
             laws = tuple(tuple(tuple((Fraction(e), n) for e, n in law) for law in table) for table in numbers)
             answers = tuple(Fraction(x["epsilon"]) for x in entry.detail.get("finite", []))
-            return cls(Fraction(entry.detail["gaussian"]), laws, answers)
+            return cls(Fraction(entry.detail["gaussian"]), laws, answers, whole)
         epsilon = price.epsilon
         if epsilon is not None and privacy.pure_mu_squared(epsilon) <= mu_squared * (1 + Fraction(1, 10**9)):
-            return cls(answers=(epsilon,))  # its own curve is below that of the Gaussian it implies
-        return cls(mu_squared)
+            return cls(answers=(epsilon,), whole=whole)  # its own curve is below that of the Gaussian it implies
+        return cls(mu_squared, whole=whole)
 
 
 @final
@@ -149,6 +158,19 @@ class Curve:
         """
         if not 0 <= epsilon < math.inf:
             raise ValueError(f"epsilon is {epsilon!r}; it needs a finite number of at least 0")
+        return min(1.0, self._added_up(epsilon), *(x(epsilon) for x in self._sums))
+
+    @cached_property
+    def _sums(self) -> tuple[Callable[[float], float], ...]:
+        """What the sums of μ² and of ρ say, where they are known: less, of numbers that are small for the grid."""
+        known = [x.whole for x in self.released if x.whole is not None]
+        if not known or len(known) < len(self.released):
+            return ()
+        mu_squared, rho = (sum(x, Fraction(0)) for x in zip(*known, strict=True))
+        mu = math.nextafter(privacy.mu(mu_squared), math.inf)
+        return partial(privacy.lattice_delta, mu), partial(privacy.zcdp_delta, rho)
+
+    def _added_up(self, epsilon: float) -> float:
         losses, chances, beyond = self._law
         mu = self._mu
         if mu > 0:
@@ -157,7 +179,7 @@ class Curve:
             return 0.0
         else:
             parts = -np.expm1(np.minimum(epsilon - losses, 0.0))
-        return min(1.0, float(chances @ parts + beyond) * _FACTOR)
+        return float(chances @ parts + beyond) * _FACTOR
 
     def epsilon(self, delta: float) -> float:
         """ε at δ.
@@ -193,6 +215,8 @@ class Curve:
     @cached_property
     def _law(self) -> tuple[Floats, Floats, float]:
         """Losses of all but Gaussian noise, with their probabilities; and that of a loss beyond all bounds."""
+        if self._pure > _LARGEST:
+            return np.zeros(1), np.zeros(1), 1.0
         answers = [e for x in self.released for e in x.answers]
         tables = [table for x in self.released for table in x.tables]
         step = max(_FINEST, float(self._pure) / _POINTS)

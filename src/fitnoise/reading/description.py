@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib import metadata
 from typing import Any, Self, final
@@ -84,8 +84,9 @@ def describe(
 ) -> dict[str, Any]:
     """What release.json says: made from the plan, the names of the tables that have files, and the ledger's entry."""
     publication = plan.publication
-    unit, version = publication.unit, UNNAMED if entry is None else version
+    unit, delta, version = publication.unit, publication.delta, UNNAMED if entry is None else version
     rho, mu = (plan.exact_rho, plan.mu) if version > WHOLE else whole(plan.loss)
+    loss = plan.loss if version > WHOLE else replace(plan.loss, **_undivided(plan.loss))
     every = len(written) == sum(len(p.workload.tables) for p in publication.groups)
     return {
         "fitnoise_release": version,
@@ -98,8 +99,8 @@ def describe(
             **_pure(plan.loss),
             "mu": mu,
             **({} if version <= WHOLE else {"mu_squared": str(plan.loss.mu_squared)}),
-            "delta": publication.delta,
-            **({"epsilon": plan.epsilon()} if entry is not None else _before(plan.loss, publication.delta)),
+            "delta": delta,
+            **(_before(plan.loss, delta) if entry is None else {"epsilon": loss.epsilon_at(delta)}),
             "source": publication.source.name,
             **({} if publication.source.account is None else {"account": publication.source.account}),
             "privacy_unit": unit.describe(),
@@ -146,6 +147,11 @@ def whole(loss: Loss) -> tuple[Fraction, float]:
         return epsilon**2 / 2, privacy.pure_mu(epsilon)
     implied = sum((e**2 / 2 for e in loss.pure), Fraction(0))
     return loss.dearest + implied, math.hypot(privacy.mu(2 * loss.dearest), *map(privacy.pure_mu, loss.pure))
+
+
+def _undivided(loss: Loss) -> dict[str, Any]:
+    """What is not kept number by number, nor by cell: of each ε half its square."""
+    return {"axes": (), "costs": (loss.dearest,), "implied": (sum((e**2 / 2 for e in loss.pure), Fraction(0)),)}
 
 
 def _before(loss: Loss, delta: float) -> dict[str, float]:

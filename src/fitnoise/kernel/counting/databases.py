@@ -31,8 +31,8 @@ ADVICE: Final = "ask the owner of the database whether it is at work, and whethe
 
 _URL = re.compile(r"(\w+)(\+\w+)?://")
 
-_SECRET = re.compile("pass|pwd|secret|token|credential", re.IGNORECASE)
-"""In the name of a parameter of an address, which then is no public one."""
+_SECRET = re.compile("pass|pwd|secret|token|credential|private_key|access_key|auth", re.IGNORECASE)
+"""In the name of a parameter of an address, or in its value, which then is no public one."""
 
 _NOTHING = "Nothing was read and nothing was charged."
 
@@ -218,6 +218,11 @@ def _url(address: str) -> sa.URL:
 
     named = address.startswith(ENVIRONMENT)
     text = os.environ.get(address.removeprefix(ENVIRONMENT)) if named else address
+    if text is None and not re.fullmatch(r"[A-Za-z_]\w*", address.removeprefix(ENVIRONMENT)):
+        raise DataError(
+            f"what follows {ENVIRONMENT} is the name of a variable of the environment that holds the URL of the "
+            f"database, and this is no such name. {_NOTHING}"
+        )
     if text is None:
         raise DataError(
             f"there is no variable {address.removeprefix(ENVIRONMENT)!r} in the environment, which {address!r} "
@@ -231,7 +236,8 @@ def _url(address: str) -> sa.URL:
             f"{address if named else 'the address'} is no URL of a database; one is like postgresql://user@host/name. "
             f"{_NOTHING}"
         )
-    if not named and (url.password is not None or any(map(_SECRET.search, url.query))):
+    told = [*url.query, *map(str, url.query.values())]
+    if not named and (url.password is not None or any(map(_SECRET.search, told))):
         raise DataError(
             "a URL with a password is seen by everyone who sees the command: put it into a variable of the "
             f"environment, and give the name of that, env:NAME. {_NOTHING}"

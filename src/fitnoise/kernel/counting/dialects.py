@@ -106,7 +106,7 @@ class Dialect:
     isolation: str | None = None
     session: tuple[str, ...] = ()
     ending: str = ""
-    admits: tuple[tuple[str, str, str], ...] = ()
+    admits: tuple[tuple[str, str | int, str], ...] = ()
     prices: Prices = _PRICES
 
     def quoted(self, name: str) -> str:
@@ -188,7 +188,8 @@ class Dialect:
         """Whether a key is in the domain."""
         if not isinstance(coding, Codes):
             return f"{key} > 0"
-        return f"{key} IN ({', '.join(self.codes(coding, kind).values()) or 'NULL'})"
+        codes = self.codes(coding, kind).values()
+        return f"{key} IN ({', '.join(codes)})" if codes else "1 = 0"
 
     def codes(self, coding: Codes, kind: Kind) -> dict[int, str]:
         """The codes that a column can hold, as keys are, by their place."""
@@ -297,6 +298,7 @@ MYSQL = Dialect(
         # nothing pads, nothing is guessed; quotes stay what SQLAlchemy found that they are
         "SET SESSION sql_mode = IF(FIND_IN_SET('ANSI_QUOTES', @@sql_mode), 'ANSI_QUOTES', 'STRICT_ALL_TABLES')",
         "SET SESSION sql_select_limit = 18446744073709551615",
+        "SET SESSION max_sort_length = 8388608",  # texts that are alike for so long would be one group
         "SET SESSION time_zone = '+00:00'",
     ),
     admits=(
@@ -330,6 +332,14 @@ CLICKHOUSE = Dialect(
     ending=(
         " SETTINGS read_overflow_mode = 'throw', group_by_overflow_mode = 'throw', result_overflow_mode = 'throw', "
         "timeout_overflow_mode = 'throw', limit = 0, offset = 0, skip_unavailable_shards = 0"
+    ),
+    admits=(
+        (
+            "SELECT engine IN ('MergeTree', 'ReplicatedMergeTree', 'SharedMergeTree') "  # noqa: ISC004 - one question
+            "FROM system.tables WHERE database = coalesce(:schema, currentDatabase()) AND name = :name",
+            1,
+            "only tables of the MergeTree engine are read, since in views and others one record may move many",
+        ),
     ),
     prices=replace(_PRICES, record=30),
 )  # fmt: skip

@@ -11,6 +11,7 @@ nobody who moves meanwhile is counted twice.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ def count(
     outside = dict.fromkeys(fields, 0)
     unseen = dict.fromkeys(fields, -1) | {a: j for j, t in enumerate(joint) for a in t}  # where it is told
     for rows in fetch(statement(d, relation, fields, joint, drop=drop)):
-        numbers = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+        numbers = _whole_numbers(rows, [math.prod(_shape(fields, t)) for t in joint])
         for j in np.unique(numbers[0]):
             _, places, n = numbers[:, numbers[0] == j]
             cells = _cells(fields, joint[j], places)
@@ -91,6 +92,20 @@ def count(
             for m in (*tables[j].members, *([joint[j]] if tables[j].asked else [])):
                 np.add.at(counts[m], tuple(cells[a][inside] - 1 for a in m), n[inside] if m else n[inside].sum())
     return counts, outside
+
+
+def _whole_numbers(rows: Sequence[Sequence[Any]], places: Sequence[int]) -> NDArray[np.int64]:
+    """Rows (table, place, count) as columns; DataError for what no right engine gives."""
+    numbers = np.full((3, 1), -1, dtype=np.int64)
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        numbers = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    ends = np.append(np.array(places, dtype=np.int64), 0)
+    if (numbers < 0).any() or (numbers[1] >= ends[np.minimum(numbers[0], len(places))]).any():
+        raise DataError(
+            "the database counts in a way that is not understood: copy the table into a Parquet file, and count that. "
+            "Nothing was charged."
+        )
+    return numbers
 
 
 # --- the statement -------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.designs._base import HELD, WRAP, Answers, Cells, Counts, Design, Door, Margin
-from fitnoise.kernel.designs.parts import SAFE, Part, check_sizes, largest_entry, named, split, times
+from fitnoise.kernel.designs.parts import SAFE, Part, check_sizes, exact_matmul, largest_entry, named, split, times
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Adjacency, Neighbours
 
@@ -310,13 +310,7 @@ def _above(x: Fraction) -> Fraction:
 
 def _gram(rows: NDArray[np.int64]) -> Exact:
     """Products of all pairs of columns, exact, (n_o, n_o)."""
-    n = rows.shape[1]
-    out = np.zeros((n, n), dtype=object)
-    for row in rows:
-        held = np.flatnonzero(row)
-        some = row[held].astype(object)
-        out[np.ix_(held, held)] += np.multiply.outer(some, some)
-    return out
+    return exact_matmul(rows.T, rows).astype(object)
 
 
 def _distances(rows: NDArray[np.int64]) -> Exact:
