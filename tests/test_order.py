@@ -200,6 +200,15 @@ def test_a_limit_on_epsilon_is_about_nothing_else():
                 measured(made, ledger)
 
 
+def test_further_units_are_charged_on_accounts_of_their_own():
+    household = fn.PrivacyUnit("household", 6)
+    made = order(SECTORS, units=(household,))
+    with Ledger(":memory:") as ledger:
+        entry = measured(made, ledger)
+        assert ledger.accounts() == [made.account, Account(made.account.source, household.describe())]
+        assert entry.price(ledger.accounts()[1]).rho == 9 * made.loss.rho == made.also(())[household.describe()].rho
+
+
 def test_a_further_unit_that_nothing_bounds_is_refused_before_any_data_are_read():
     swap, told = fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE), Size(9, exactly=True)
     made = order(SECTORS, unit=swap, sizes=(told,), units=(fn.PrivacyUnit(),))
