@@ -21,9 +21,9 @@ from fitnoise.interfaces import cli, commands, console
 from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.reports.releases import tables_line
 from fitnoise.kernel import noise, privacy
-from fitnoise.kernel.ledger import ceil_dyadic
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.privacy import pure_mu
+from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.planning.accounting import curve

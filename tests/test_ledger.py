@@ -33,10 +33,10 @@ from hypothesis import strategies as st
 import fitnoise.kernel.ledger as room
 from charges import loss
 from fitnoise.errors import BudgetExceeded, LedgerError
-from fitnoise.kernel.ledger import GENESIS, Account, Entry, Ledger, Quote, ceil_dyadic
+from fitnoise.kernel.ledger import GENESIS, Account, Entry, Ledger, Quote
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.privacy import HALF_PI, pure_mu_squared
-from fitnoise.kernel.profiles import Charged, Profile
+from fitnoise.kernel.profiles import Charged, Profile, ceil_dyadic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

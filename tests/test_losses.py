@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from fitnoise.errors import LedgerError, PlanError
 from fitnoise.kernel import losses, privacy
-from fitnoise.kernel.ledger import ceil_dyadic
 from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.profiles import ceil_dyadic
 
 AXES = {"a": 2, "b": 3, "c": 1}
 

@@ -27,10 +27,10 @@ from fitnoise.kernel import losses, noise
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import Counter, DuckCounter, HistogramCounter, Tally, duck, sources
 from fitnoise.kernel.designs._base import WRAP
-from fitnoise.kernel.ledger import Account, Ledger, ceil_dyadic
+from fitnoise.kernel.ledger import Account, Ledger
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.order import Limit, Order, Size, axis_key
-from fitnoise.kernel.profiles import joint
+from fitnoise.kernel.profiles import ceil_dyadic, joint
 from fitnoise.kernel.units import DataSource, OutsideDomain
 from fitnoise.planning.plan import Plan
 

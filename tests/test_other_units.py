@@ -10,7 +10,7 @@ import fitnoise as fn
 from fitnoise.errors import BudgetExceeded, LedgerError, PlanError, SpecError
 from fitnoise.kernel import noise
 from fitnoise.kernel.designs.questions import FiniteQuery, Question
-from fitnoise.kernel.ledger import ceil_dyadic
+from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.request.documents import Spec
 
 DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 4))

@@ -16,7 +16,7 @@ from designs import over, plan_of, remade
 from fitnoise.errors import CapExceeded, PlanError, SingularStrategy, SpecError, WorkloadError
 from fitnoise.kernel import noise
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, MeasuredMargin, PureStrategy
-from fitnoise.kernel.ledger import ceil_dyadic
+from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import Adjacency
 from fitnoise.laboratory import gallery
 from fitnoise.mechanisms import rebuilding as reconstruct

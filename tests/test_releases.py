@@ -23,7 +23,8 @@ from door import Replay
 from fitnoise import publishing
 from fitnoise.errors import BudgetExceeded, DataError, LedgerError, PlanError, ReleaseError
 from fitnoise.kernel import noise, privacy
-from fitnoise.kernel.ledger import Price, ceil_dyadic
+from fitnoise.kernel.ledger import Price
+from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.reading import files as folders
 from fitnoise.reading import release as releases
 from fitnoise.reading.description import EntryReference, describe

@@ -19,8 +19,8 @@ from fitnoise.interfaces.reports.comparisons import comparison_report, settings_
 from fitnoise.interfaces.reports.ledgers import ledger_report, more_section, together
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import receipt_report, release_report, verification_report
-from fitnoise.kernel.ledger import Entry, Ledger, Quote, ceil_dyadic
-from fitnoise.kernel.profiles import Charged
+from fitnoise.kernel.ledger import Entry, Ledger, Quote
+from fitnoise.kernel.profiles import Charged, ceil_dyadic
 from fitnoise.kernel.units import Account, Privacy, PrivacyUnit, account
 from fitnoise.mechanisms.projection import planning as projection
 from fitnoise.planning.accounting import Curve, curve
@@ -268,8 +268,8 @@ def ledger_command(
     if delta is not None or plot is not None:
         at = 1e-6 if delta is None else delta
         with progress("adding up losses"):
-            curves, unknown = _curves(entries, balances, at)
-            report = report.adding(*together(balances, curves, unknown, at))
+            curves, told = _curves(entries, balances, at)
+            report = report.adding(*together(balances, told, at))
             if plot is not None:
                 plots.save(plots.account_figure({f"{a.source} ({a.unit})": c for a, c in curves.items()}, at), plot)
         if plot is not None:
@@ -359,17 +359,18 @@ def _spent(file: Path, of: Account) -> Fraction | None:
 
 def _curves(
     entries: Sequence[Entry], balances: Sequence[Quote], delta: float
-) -> tuple[dict[Account, Curve], dict[Account, str]]:
-    """Of every account what all its releases promise together; or why that is not known, at δ at least."""
-    curves, unknown = {}, {}
+) -> tuple[dict[Account, Curve], dict[Account, float | str]]:
+    """What all releases of an account promise together, where that is known; of every account ε at δ, or why not."""
+    curves: dict[Account, Curve] = {}
+    told: dict[Account, float | str] = {}
     for balance in balances:
         try:
             found = curve(entries, balance.account)
-            found.epsilon(delta)
+            told[balance.account] = found.epsilon(delta)
             curves[balance.account] = found
         except (LedgerError, ValueError) as error:
-            unknown[balance.account] = str(error).partition(":")[0]
-    return curves, unknown
+            told[balance.account] = str(error).partition(":")[0]
+    return curves, told
 
 
 def _more(ledger: Ledger, plan: Plan) -> Section:

@@ -113,15 +113,16 @@ def account_figure(curves: Mapping[str, Curve], delta: float) -> Figure:
     """
     if not curves:
         raise ReleaseError("of no account is a curve known, so there is none to draw. Nothing was drawn.")
-    deltas = np.union1d(np.geomspace(min(1e-9, delta), max(1e-2, delta), 29), delta)
+    deltas = np.union1d(np.geomspace(min(1e-9, delta), max(1e-2, delta), 29), delta).tolist()
     with _drawing():
         figure = _figure(7.0, 5.2 + ROW * (len(curves) + 1))
         axes = figure.add_subplot()
         lines, names = [], []
         for i, (name, curve) in enumerate(curves.items()):
             colour, dash = COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]
-            lines += axes.plot(deltas, [curve.epsilon(float(d)) for d in deltas], color=colour, linestyle=dash)
-            names.append(f"{_short(name, LONGEST)}: ε = {curve.epsilon(delta):.3g} at δ = {delta:g}")
+            epsilons = {d: curve.epsilon(d) for d in deltas}
+            lines += axes.plot(deltas, list(epsilons.values()), color=colour, linestyle=dash)
+            names.append(f"{_short(name, LONGEST)}: ε = {epsilons[delta]:.3g} at δ = {delta:g}")
         here = axes.axvline(delta, color="#333333", linestyle=":", linewidth=1.4)
         axes.set_xscale("log")
         axes.set_ylim(bottom=0)

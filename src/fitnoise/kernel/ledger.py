@@ -70,7 +70,7 @@ from fitnoise.errors import BudgetExceeded, LedgerError
 from fitnoise.kernel.checks import look_alike
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.privacy import pure_mu_squared
-from fitnoise.kernel.profiles import Charged, Profile, joint, steps_above
+from fitnoise.kernel.profiles import Charged, Profile, ceil_dyadic, joint
 from fitnoise.kernel.units import Account, Adjacency
 
 if TYPE_CHECKING:
@@ -124,19 +124,6 @@ _ADVICE = {
 
 # The last of these is what damaged pages do to the text of SQLite's own errors.
 _FILE_ERRORS = (OSError, sqlite3.Error, UnicodeDecodeError)
-
-
-def ceil_dyadic(rho: Fraction, bits: int = 64) -> Fraction:
-    """The least multiple of 2^−bits that is at least ρ: ⌈ρ·2^bits⌉ / 2^bits.
-
-    Raises:
-        LedgerError: ρ is not a ``Fraction``. A float is refused: what it was before rounding is unknown.
-
-    **Guarantees**: ρ ≤ result < ρ + 2^−bits; a multiple of 2^−bits is returned unchanged; monotone in ρ.
-    """
-    if not isinstance(rho, Fraction):
-        raise _error(f"ρ must be a Fraction, not {reprlib.repr(rho)}: a cost not known exactly is infinite")
-    return Fraction(steps_above(rho, bits), 1 << bits)
 
 
 @final

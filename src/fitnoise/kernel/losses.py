@@ -293,7 +293,7 @@ def _added(one: _Placed, other: _Placed, axes: Axes) -> tuple[Fraction, ...]:
 
 def _root_above(square: Fraction | None) -> float:
     """No less than the square root; beyond all bounds for None."""
-    return _BOUNDLESS if square is None else min(_BOUNDLESS, math.nextafter(privacy.mu(square), math.inf))
+    return _BOUNDLESS if square is None else min(_BOUNDLESS, privacy.mu_above(square))
 
 
 def _spread(own: Axes, costs: Sequence[Fraction], axes: Axes) -> NDArray[Any]:

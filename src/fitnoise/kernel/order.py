@@ -15,7 +15,7 @@ from fitnoise.errors import DataError, FitnoiseError, PlanError
 from fitnoise.kernel.designs._base import Design
 from fitnoise.kernel.domain import Domain, attribute_document
 from fitnoise.kernel.losses import Axes, Loss
-from fitnoise.kernel.profiles import BITS, steps_above
+from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import Account, Adjacency, DataSource, PrivacyUnit, account
 
 
@@ -148,16 +148,16 @@ class Order:
         Raises:
             PlanError: nothing bounds what it costs a further unit of its own.
         """
-        for unit in self.units:
-            if self.cost(unit) is None:
+        own = [account(self.source, unit) for unit in self.units]
+        others = [a for a in dict.fromkeys([*accounts, *own]) if a.source == self.account.source and a != self.account]
+        costs = {a.unit: self.cost(a.protected) for a in others if a.protected is not None}
+        for a in own:
+            if costs.get(a.unit, self.loss) is None:
                 raise PlanError(
-                    f"nothing bounds what the plan costs {unit.describe()!r}: it tells the number of records, which is "
+                    f"nothing bounds what the plan costs {a.unit!r}: it tells the number of records, which is "
                     "public only where no record comes or goes. Leave that unit out, or give it the relation of the "
                     "protected one. Nothing was read and nothing was charged."
                 )
-        named = [*accounts, *(account(self.source, unit) for unit in self.units)]
-        others = [a for a in dict.fromkeys(named) if a.source == self.account.source and a != self.account]
-        costs = {a.unit: self.cost(a.protected) for a in others if a.protected is not None}
         return {unit: loss for unit, loss in costs.items() if loss is not None}
 
     def _cost(self, i: int, of: Adjacency) -> Loss | None:
@@ -184,7 +184,7 @@ class Order:
         """What a ledger keeps beside the cost: JSON values without floats."""
         out: dict[str, Any] = {"plan": self.plan, "mechanism": self.mechanism, "rho": str(self.loss.rho)}
         gaussian = self.loss.gaussian_mu_squared
-        out |= {} if gaussian is None else {"gaussian": str(Fraction(steps_above(gaussian), 1 << BITS))}
+        out |= {} if gaussian is None else {"gaussian": str(ceil_dyadic(gaussian))}
         for design in self.designs:
             for key, values in design.detail(self.adjacency).items():
                 out.setdefault(key, []).extend(values)

@@ -48,6 +48,7 @@ __all__ = [
     "lattice_epsilon",
     "lattice_mu",
     "mu",
+    "mu_above",
     "pure_mu",
     "pure_mu_squared",
     "rho",
@@ -144,6 +145,14 @@ def mu(cost_squared: Fraction) -> float:
     shift = 64 + max(0, cost.denominator.bit_length() - cost.numerator.bit_length())
     root = math.isqrt((cost.numerator << 2 * shift) // cost.denominator)
     return root / (1 << shift)  # division of integers rounds correctly at any size
+
+
+def mu_above(cost_squared: Fraction) -> float:
+    """The next float above `mu`: no less than √Δ².
+
+    Raises: as `mu`.
+    """
+    return math.nextafter(mu(cost_squared), math.inf)
 
 
 def pure_mu(epsilon: Fraction) -> float:

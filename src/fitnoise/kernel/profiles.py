@@ -18,6 +18,7 @@ product contains every cell a record can lie in, and the maximum over it is an u
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -43,6 +44,22 @@ _Factors = dict[_Axes, NDArray[Any]]  # Python integers, one dimension per axis:
 def steps_above(rho: Fraction, bits: int = BITS) -> int:
     """⌈ρ·2^bits⌉: how many steps of 2^−bits are at least ρ."""
     return -(-(rho.numerator << bits) // rho.denominator)
+
+
+def ceil_dyadic(rho: Fraction, bits: int = BITS) -> Fraction:
+    """The least multiple of 2^−bits that is at least ρ: ⌈ρ·2^bits⌉ / 2^bits.
+
+    Raises:
+        LedgerError: ρ is not a ``Fraction``. A float is refused: what it was before rounding is unknown.
+
+    **Guarantees**: ρ ≤ result < ρ + 2^−bits; a multiple of 2^−bits is returned unchanged; monotone in ρ.
+    """
+    if not isinstance(rho, Fraction):
+        raise LedgerError(
+            f"ρ must be a Fraction, not {reprlib.repr(rho)}: a cost not known exactly is infinite; nothing was "
+            "charged, nothing was changed"
+        )
+    return Fraction(steps_above(rho, bits), 1 << bits)
 
 
 @final

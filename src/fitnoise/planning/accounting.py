@@ -18,6 +18,7 @@ it; where curves are subtracted `_SLACK` is.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -73,12 +74,8 @@ class Priced(Protocol):
         """μ², where it is known."""
 
 
-class Entry(Protocol):
-    """An entry of a ledger, likewise: :class:`fitnoise.kernel.ledger.Entry` is one."""
-
-    @property
-    def sequence(self) -> int:
-        """Its number."""
+class Line(Protocol):
+    """An entry of a ledger beside what it costs: what it is, whose, and what it says."""
 
     @property
     def kind(self) -> str:
@@ -90,7 +87,15 @@ class Entry(Protocol):
 
     @property
     def detail(self) -> Mapping[str, Any]:
-        """What it says beside its cost."""
+        """What it says beside its cost; of a charge the hash of its plan, under "plan"."""
+
+
+class Entry(Line, Protocol):
+    """An entry of a ledger, as much of it as is added up: :class:`fitnoise.kernel.ledger.Entry` is one."""
+
+    @property
+    def sequence(self) -> int:
+        """Its number."""
 
     def price(self, of: Account) -> Priced | None:
         """What it cost the unit of an account of its name."""
@@ -167,8 +172,7 @@ class Curve:
         if not known or len(known) < len(self.released):
             return ()
         mu_squared, rho = (sum(x, Fraction(0)) for x in zip(*known, strict=True))
-        mu = math.nextafter(privacy.mu(mu_squared), math.inf)
-        return partial(privacy.lattice_delta, mu), partial(privacy.zcdp_delta, rho)
+        return partial(privacy.lattice_delta, privacy.mu_above(mu_squared)), partial(privacy.zcdp_delta, rho)
 
     def _added_up(self, epsilon: float) -> float:
         losses, chances, beyond = self._law
@@ -210,26 +214,18 @@ class Curve:
     @cached_property
     def _mu(self) -> float:
         total = sum((x.mu_squared for x in self.released), Fraction(0))
-        return math.nextafter(privacy.mu(total), math.inf) if total else 0.0
+        return privacy.mu_above(total) if total else 0.0
 
     @cached_property
     def _law(self) -> tuple[Floats, Floats, float]:
         """Losses of all but Gaussian noise, with their probabilities; and that of a loss beyond all bounds."""
         if self._pure > _LARGEST:
             return np.zeros(1), np.zeros(1), 1.0
-        answers = [e for x in self.released for e in x.answers]
-        tables = [table for x in self.released for table in x.tables]
         step = max(_FINEST, float(self._pure) / _POINTS)
-        counted: dict[Fraction, int] = {}
-        for e in answers:
-            counted[e] = counted.get(e, 0) + 1
         total = _Sum(step)
-        for e, n in counted.items():
+        for e, n in Counter(e for x in self.released for e in x.answers).items():
             total = total + _response(float(e), step).times(n)
-        same: dict[tuple[Law, ...], int] = {}
-        for table in tables:
-            same[table] = same.get(table, 0) + 1
-        for table, n in same.items():
+        for table, n in Counter(table for x in self.released for table in x.tables).items():
             total = total + _dearest([_of_law(law, step) for law in table], step).times(n)
         return total.losses, total.chances, total.beyond
 

@@ -199,9 +199,8 @@ class Plan:
         Raises:
             PlanError: nothing bounds it for one of them.
         """
-        order = self.order
-        order.also(())
-        return tuple((u, loss) for u in order.units if (loss := order.cost(u)) is not None)
+        costs = self.order.also(())
+        return tuple((unit, costs[unit.describe()]) for unit in self.order.units)
 
     @property
     def exact_cost(self) -> Fraction:

@@ -86,7 +86,7 @@ def describe(
     publication = plan.publication
     unit, delta, version = publication.unit, publication.delta, UNNAMED if entry is None else version
     rho, mu = (plan.exact_rho, plan.mu) if version > WHOLE else whole(plan.loss)
-    loss = plan.loss if version > WHOLE else replace(plan.loss, **_undivided(plan.loss))
+    loss = plan.loss if version > WHOLE else _undivided(plan.loss)
     every = len(written) == sum(len(p.workload.tables) for p in publication.groups)
     return {
         "fitnoise_release": version,
@@ -145,13 +145,13 @@ def whole(loss: Loss) -> tuple[Fraction, float]:
     epsilon = loss.epsilon
     if epsilon is not None:
         return epsilon**2 / 2, privacy.pure_mu(epsilon)
+    return _undivided(loss).rho, math.hypot(privacy.mu(2 * loss.dearest), *map(privacy.pure_mu, loss.pure))
+
+
+def _undivided(loss: Loss) -> Loss:
+    """The same, not known number by number, nor by cell: of each ε half its square."""
     implied = sum((e**2 / 2 for e in loss.pure), Fraction(0))
-    return loss.dearest + implied, math.hypot(privacy.mu(2 * loss.dearest), *map(privacy.pure_mu, loss.pure))
-
-
-def _undivided(loss: Loss) -> dict[str, Any]:
-    """What is not kept number by number, nor by cell: of each ε half its square."""
-    return {"axes": (), "costs": (loss.dearest,), "implied": (sum((e**2 / 2 for e in loss.pure), Fraction(0)),)}
+    return replace(loss, axes=(), costs=(loss.dearest,), implied=(implied,))
 
 
 def _before(loss: Loss, delta: float) -> dict[str, float]:

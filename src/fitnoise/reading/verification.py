@@ -25,10 +25,11 @@ import pandas as pd
 from fitnoise.errors import FitnoiseError, ReleaseError
 from fitnoise.kernel.domain import RESERVED
 from fitnoise.kernel.losses import Loss
-from fitnoise.kernel.profiles import BITS, steps_above
+from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import Account
 from fitnoise.mechanisms.documents import ROUNDING, disagreements, parse
 from fitnoise.mechanisms.tables import TablePart
+from fitnoise.planning.accounting import Line
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.description import FORMAT, EntryReference, describe, whole
 from fitnoise.reading.files import (
@@ -93,20 +94,8 @@ class Verification:
         return all(c.holds for c in self.checks)
 
 
-class Entry(Charge, Protocol):
+class Entry(Charge, Line, Protocol):
     """An entry of a ledger, as much of it as is compared with a release."""
-
-    @property
-    def kind(self) -> str:
-        """Which it is: "charge" of one that was spent."""
-
-    @property
-    def account(self) -> Account:
-        """Whose it is."""
-
-    @property
-    def detail(self) -> Mapping[str, Any]:
-        """What it says beside its cost; of a charge the hash of its plan, under "plan"."""
 
 
 class Entries(Protocol):
@@ -426,7 +415,7 @@ def _other_charge(plan: Plan, entry: Entry) -> str | None:
 def _charged(loss: Loss, words: Mapping[str, Any]) -> Fraction:
     """ρ of a loss as a ledger charges it, rounded up to a multiple of 2⁻⁶⁴; or did, before it stated μ²."""
     exact = loss.rho if "mu_squared" in words or loss.mu_squared is None else whole(loss)[0]
-    return Fraction(steps_above(exact), 2**BITS)
+    return ceil_dyadic(exact)
 
 
 def _versions(stated: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, str]:

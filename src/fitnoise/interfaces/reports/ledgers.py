@@ -9,7 +9,6 @@ from fitnoise.kernel import privacy
 from fitnoise.kernel.ledger import Entry, Quote
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Account
-from fitnoise.planning.accounting import Curve
 from fitnoise.reporting import Column, Kind, Plain, Report, Section, Table, Value
 
 
@@ -110,27 +109,25 @@ def more_section(quote: Quote, loss: Loss, delta: float) -> Section:
     return Section("plan", tuple(told), tuple(values), place=("plan",))
 
 
-def together(
-    balances: Sequence[Quote], curves: Mapping[Account, Curve], unknown: Mapping[Account, str], delta: float
-) -> Iterator[Section]:
-    """ε at δ of everything that each account released; and what that is worth where plans are chosen on the way."""
+def together(balances: Sequence[Quote], told: Mapping[Account, float | str], delta: float) -> Iterator[Section]:
+    """ε at δ of everything that each account released; and what that is worth where plans are chosen on the way.
+
+    told: ε of every account, or why it is not known.
+    """
     for i, balance in enumerate(balances):
         whom = (Value("source", balance.account.source), Value("privacy_unit", balance.account.unit))
-        place, name = ("together", i), "together" if i == 0 else ""
-        if balance.account not in curves:
-            why = Value("why", unknown[balance.account])
-            yield Section(
-                name, ("{source} ({privacy_unit}): {why}",), (*whom, Value("epsilon", None), why), place=place
+        found = told[balance.account]
+        if isinstance(found, str):
+            sentence, values = "{why}", (Value("epsilon", None), Value("why", found))
+        else:
+            capped = balance.cap is not None
+            kept = "the cap holds whatever is chosen next" if capped else "no cap: bookkeeping, no promise"
+            sentence = (
+                f"epsilon = {{epsilon}} at delta = {{delta}}, of plans that depended on no answers before; {kept}"
             )
-            continue
-        kept = "the cap holds whatever is chosen next" if balance.cap is not None else "no cap: bookkeeping, no promise"
-        told = (
-            "{source} ({privacy_unit}): epsilon = {epsilon} at delta = {delta}, of plans that depended on no answers "
-            f"before; {kept}"
-        )
-        epsilon = curves[balance.account].epsilon(delta)
-        values = (*whom, Value("epsilon", epsilon, Kind.COMPARED), Value("delta", delta, Kind.NUMBER))
-        yield Section(name, (told,), values, place=place)
+            values = (Value("epsilon", found, Kind.COMPARED), Value("delta", delta, Kind.NUMBER))
+        sentence = f"{{source}} ({{privacy_unit}}): {sentence}"
+        yield Section("" if i else "together", (sentence,), (*whom, *values), place=("together", i))
 
 
 def _instead(quote: Quote, loss: Loss, delta: float) -> tuple[float, float, int] | None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from fitnoise.interfaces.reports.costs import said
 from fitnoise.interfaces.reports.ledgers import balance_section
 from fitnoise.interfaces.reports.plans import called, tables, units
-from fitnoise.kernel.ledger import Quote, ceil_dyadic
+from fitnoise.kernel.ledger import Quote
+from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.release import FiniteAnswer, Release
 from fitnoise.reading.verification import Verification

@@ -27,6 +27,7 @@ from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.designs._base import HELD, WRAP, Answers, Cells, Counts, Design, Door, Margin
 from fitnoise.kernel.designs.parts import SAFE, Part, check_sizes, exact_matmul, largest_entry, named, split, times
 from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import Adjacency, Neighbours
 
 NOISE_VARIANCE = 2.0
@@ -178,7 +179,7 @@ class PureStrategy(Design):
             return int(self._squares.max())
         total = np.zeros((self.cells, self.cells), dtype=object)
         for m in self.asked:
-            gram = _gram(m.rows)
+            gram = exact_matmul(m.rows.T, m.rows).astype(object)
             own = gram.diagonal()
             apart = any(self.sizes[a] > 1 for a in m.attributes)
             total = total + own[:, None] + own[None, :] - 2 * (np.minimum(gram, 0) if apart else gram)
@@ -298,19 +299,12 @@ class PureStrategy(Design):
         laws = [np.unique(moves, return_counts=True) for moves in kept]
         if len(kept) > MOST_LAWS // 16 or sum(len(sizes) for sizes, _ in laws) > MOST_LAWS:
             laws = [np.unique(np.max(ranked, axis=0), return_counts=True)]
-        return [
-            [(_above(int(s) * self.rate + more), int(n)) for s, n in zip(*law, strict=True) if s > 0] for law in laws
-        ]
 
+        def dearest(move: int) -> Fraction:
+            """ε of a number that moves so far, in a number short enough to be written."""
+            return ceil_dyadic(move * self.rate + more, 48)
 
-def _above(x: Fraction) -> Fraction:
-    """No less, and by less than 2⁻⁴⁸; so long a number is short enough to be written."""
-    return Fraction(math.ceil(x * 2**48), 2**48)
-
-
-def _gram(rows: NDArray[np.int64]) -> Exact:
-    """Products of all pairs of columns, exact, (n_o, n_o)."""
-    return exact_matmul(rows.T, rows).astype(object)
+        return [[(dearest(int(s)), int(n)) for s, n in zip(*law, strict=True) if s > 0] for law in laws]
 
 
 def _distances(rows: NDArray[np.int64]) -> Exact:

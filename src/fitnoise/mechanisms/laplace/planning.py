@@ -340,8 +340,7 @@ class _Problem:
         turned, natural = np.zeros((2, len(place), len(stars)))
         for b, w, _ in shared:
             turned[place[b], 1] = w
-        rows = self._asked_rows()
-        for k, row in enumerate(rows):
+        for k, row in enumerate(self._rows_asked):
             r = rules.row_variances(row.queries, np.linalg.pinv(stars[2 + k].T @ stars[2 + k]))
             needs = (r * row.numbers).sum(axis=1) if is_total else (r / row.numbers).max(axis=1)
             for t, need in zip(self._tables[k].tolist(), needs.tolist(), strict=True):
@@ -353,7 +352,7 @@ class _Problem:
     def _mixed(self, stars: list[Floats], starts: list[Floats]) -> Weights | None:
         """The best weights found for kinds of queries, margin by margin, from some starts."""
         grams, least = np.stack([a.T @ a for a in stars]), 1.0 if self.omega is None else None
-        problem = mixed_margins.MixedMargins(self.margins.information, grams, self._asked_rows(), least)
+        problem = mixed_margins.MixedMargins(self.margins.information, grams, self._rows_asked, least)
         theta, _ = mixed_margins.solve(problem, starts)
         self.mixed = stars, theta
         names = enumerate(self.margins.names)
@@ -366,7 +365,8 @@ class _Problem:
         """The tables of each set of queries."""
         return [np.concatenate([g.tables for g in self.d.tables if id(g.queries) == key]) for key in self.asked]
 
-    def _asked_rows(self) -> tuple[mixed_margins.Rows, ...]:
+    @cached_property
+    def _rows_asked(self) -> tuple[mixed_margins.Rows, ...]:
         """What the tables of each set of queries ask."""
         rows = []
         for key, tables, queries in zip(self.asked, self._tables, self.reduced.operators, strict=True):
