@@ -105,11 +105,16 @@ class Dense(Operator):
 
     def mv(self, x: Array) -> Array:
         """A x."""
-        return np.asarray(np.tensordot(self.matrix, x, axes=(1, 0)))
+        return _product(self.matrix, x)
 
     def rmv(self, y: Array) -> Array:
         """Aᵀ y."""
-        return np.asarray(np.tensordot(self.matrix, y, axes=(0, 0)))
+        return _product(self.matrix.T, y)
+
+
+def _product(a: Array, x: Array) -> Array:
+    """A matrix times the first axis of an array; without the detour that an array of one or two axes does not need."""
+    return np.asarray(a @ x if x.ndim <= 2 else np.tensordot(a, x, axes=(1, 0)))
 
 
 @final

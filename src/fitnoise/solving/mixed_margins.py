@@ -127,17 +127,20 @@ class MixedMargins:
         return value, np.asarray((2 - 2 * share * (self.information.T @ inner)) / price)
 
 
-def solve(problem: MixedMargins, starts: Sequence[Floats]) -> tuple[Floats, float]:
+def solve(
+    problem: MixedMargins, starts: Sequence[Floats], sharpness: Sequence[float] = SHARPNESS
+) -> tuple[Floats, float]:
     """The best weights found from some starts, summing to 1, and what they are worth.
 
     Args:
         problem: with `sharpness` None for the weighted total; any number asks for the worst ratio.
         starts: θ ≥ 0, (margins, kinds) each; what is 0 at a start stays 0 from it. All go through the first of the
             t-norms, the best of them through the others.
+        sharpness: t of the t-norms, in turn; from near the optimum the blunt ones lead away and back.
 
     **Guarantees**: never worse than any of the starts; the value is that of the weights.
     """
-    stages = [problem] if problem.sharpness is None else [replace(problem, sharpness=t) for t in SHARPNESS]
+    stages = [problem] if problem.sharpness is None else [replace(problem, sharpness=t) for t in sharpness]
     seen: list[tuple[float, Floats]] = []
 
     def see(theta: Floats) -> tuple[float, Floats]:
