@@ -1678,7 +1678,7 @@ def test_both_kinds_of_noise_are_compared_for_people(run, here, promised):
     assert re.split(r" {2,}", lines[0]) == [
         "privacy", "strategies", "epsilon", "ratio to bound", "noisy answers", "seconds"
     ]  # fmt: skip
-    rows = [re.split(r" {2,}", line) for line in lines[1:-3]]
+    rows = [re.split(r" {2,}", line) for line in lines[1:-4]]
     assert {row[0] for row in rows} == {"pure", "zcdp"}
     families = {row[1] for row in rows}
     assert {"cells and sums", "every cell on its own", "best hierarchy", "sectors, optimal"} <= families
@@ -1687,7 +1687,11 @@ def test_both_kinds_of_noise_are_compared_for_people(run, here, promised):
     gaussian = fn.plan(fn.load_spec("spec.toml"))
     (row,) = (row for row in rows if row[0] == "zcdp")
     assert row[2:5] == [f"{gaussian.epsilon():.4f}", "1.000", str(gaussian.answers)]
-    assert lines[-2] == "at the targets; delta = 1e-06 for Gaussian noise, none for pure"
+    assert lines[-3] == "at the targets; delta = 1e-06 for Gaussian noise, none for pure"
+    better, worse = (min(float(r[2]) for r in rows if (r[0] == rows[0][0]) is same) for same in (True, False))
+    words = {"pure": "Gaussian noise at delta = 1e-06", "zcdp": "pure noise"}[rows[0][0]]
+    told = re.fullmatch(rf"choice +{rows[0][0]}; {words} would take (\S+) times the epsilon", lines[-2])
+    assert float(told[1]) == pytest.approx(worse / better, rel=1e-3)
     total = re.fullmatch(r"total +meeting every target takes (\d\.\d{3}) times the least sum of .*", lines[-1])
     assert float(total[1]) > 1
     assert sorted(p.name for p in here.iterdir()) == ["people.csv", "spec.toml"]
@@ -1695,7 +1699,7 @@ def test_both_kinds_of_noise_are_compared_for_people(run, here, promised):
     code, out, _ = run("compare", "spec.toml", "--epsilon", "1", "--delta", "1e-9")
     assert code == 0
     assert "margins ×" in out.splitlines()[0]
-    assert out.splitlines()[-2] == "at epsilon = 1; delta = 1e-09 for Gaussian noise, none for pure"
+    assert out.splitlines()[-3] == "at epsilon = 1; delta = 1e-09 for Gaussian noise, none for pure"
     assert out.splitlines()[-1] == lines[-1]  # targets or a budget: the total is by so much above the least
 
 
@@ -1720,6 +1724,7 @@ def test_both_kinds_of_noise_are_compared_for_programs(run, here, promised):
     without = json.loads(run("compare", "spec.toml", "--json")[1])
     assert without["plan"] is None
     assert without["alternatives"][0]["error"] == pytest.approx(1, rel=1e-3)
+    assert without["choice"]["privacy"] == without["alternatives"][0]["privacy"]
     assert without["hash"] == json.loads(run("compare", "spec.toml", "--json")[1])["hash"]
 
 

@@ -178,11 +178,12 @@ class Alternative:
 class Comparison:
     """Both kinds of noise for the same tables.
 
-    plan: of the best. alternatives: best first. gaussian: the part for Gaussian noise, whether it is the best or not.
-    finite: what the mechanism of each finite question was chosen from.
+    plan: of the best. why: what the other kind of noise would take. alternatives: best first. gaussian: the part for
+    Gaussian noise, whether it is the best or not. finite: what the mechanism of each finite question was chosen from.
     """
 
     plan: Plan
+    why: str
     alternatives: tuple[Alternative, ...]
     gaussian: TablePart
     finite: tuple[Made, ...] = ()
@@ -293,21 +294,14 @@ def compare(
     best = both[chosen.privacy]
     other = next((a for a in lines if a.privacy is not chosen.privacy), None)
     if other is None:
-        why = f"takes epsilon = {least_pure:.4g} at least" if hopeless else "cannot be planned for this"
-        told = replace(best, status=f"{best.status}; pure noise {why}")
-        return _compared(told, whole, lines, gaussian, made)
-    words = _CALLED[other.privacy].format(delta=delta)
-    share = other.epsilon / chosen.epsilon if asked.budget is None else other.error / chosen.error
-    what = "epsilon" if asked.budget is None else "margins"
-    told = replace(best, status=f"{best.status}; {words} would take {share:.4g} times the {what}")
-    return _compared(told, whole, lines, gaussian, made)
-
-
-def _compared(
-    told: TablePart, whole: Publication, lines: Sequence[Alternative], gaussian: TablePart, made: tuple[Made, ...]
-) -> Comparison:
-    best = assembled(replace(told.publication, finite=whole.finite), [told], made)
-    return Comparison(best, tuple(lines), gaussian, made)
+        why = f"pure noise takes epsilon = {least_pure:.4g} at least" if hopeless else "pure noise cannot be planned"
+    else:
+        words = _CALLED[other.privacy].format(delta=delta)
+        share = other.epsilon / chosen.epsilon if asked.budget is None else other.error / chosen.error
+        why = f"{words} would take {share:.4g} times the {'epsilon' if asked.budget is None else 'margins'}"
+    told = replace(best, status=f"{best.status}; {why}")
+    plan = assembled(replace(told.publication, finite=whole.finite), [told], made)
+    return Comparison(plan, why, tuple(lines), gaussian, made)
 
 
 _CALLED = {Privacy.PURE: "pure noise", Privacy.ZCDP: "Gaussian noise at delta = {delta:g}"}

@@ -27,6 +27,7 @@ def comparison_report(publication: Publication, found: Comparison, delta: float)
         Column("seconds", "seconds", Kind.SECONDS),
     )
     rows = ({**vars(a), "privacy": a.privacy.value} for a in found.alternatives)
+    chosen = found.plan.publication.privacy.value
     spent = "at the targets" if budget is None else "at epsilon = {spent}"
     total = "meeting every target takes {total_error} times the least sum of variances at its cost, by Gaussian noise"
     values = (
@@ -39,6 +40,9 @@ def comparison_report(publication: Publication, found: Comparison, delta: float)
             Section("", values=(Value("hash", found.plan.hash),)),
             Section("", tables=(Table.of("alternatives", columns, rows),)),
             Section("", (f"{spent}; delta = {{delta}} for Gaussian noise, none for pure",), values),
+            Section(
+                "choice", ("{privacy}; {why}",), (Value("privacy", chosen), Value("why", found.why)), place=("choice",)
+            ),
             Section(
                 "total",
                 () if found.total_error is None else (total,),
