@@ -43,6 +43,17 @@ def test_kronecker_of_anything(factors, seed):
     check_operator(op.Stack((a, op.Total(a.shape[1]))), np.random.default_rng(seed))
 
 
+@given(leaves(), st.integers(0, 2**32))
+def test_a_matrix_is_told_by_its_structure(a, seed):
+    matrix = rules.dense(a)
+    for given_ in (matrix, matrix.astype(float), np.random.default_rng(seed).permutation(matrix), 2 * matrix - 1):
+        np.testing.assert_array_equal(rules.dense(op.plain(given_)), given_)
+    told = op.plain(matrix)
+    if a.shape != (1, 1) and not isinstance(a, op.Groups):
+        assert told == a or (isinstance(a, op.Intervals) and np.array_equal(matrix, rules.dense(told)))
+        assert not isinstance(told, op.Dense)
+
+
 def test_integers_stay_integers():
     for a in (op.Prefix(3), op.Total(3), op.Groups(3, ((0, 2),)), op.Kronecker((op.Prefix(2), op.Identity(2)))):
         assert rules.dense(a).dtype.kind == "i"

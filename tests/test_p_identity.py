@@ -297,7 +297,7 @@ REDUCIBLE = {
     ),
     "product with gaps": (lambda: Queries.of((op.Kronecker((op.Intervals(4, ((1, 2),)), op.Prefix(2))), 1.0)), 2),
     "not a product": (
-        lambda: Queries.of((op.Kronecker((op.Total(2), op.Total(2))), 1.0), (np.array([[1, 0, 0, 0]]), 1.0)),
+        lambda: Queries.of((op.Kronecker((op.Total(2), op.Total(2))), 1.0), (np.array([[2, 0, 0, 0]]), 1.0)),
         2,
     ),
     "zeros in a product": (

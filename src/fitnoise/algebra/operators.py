@@ -261,6 +261,32 @@ class Groups(Operator):
         return out
 
 
+def plain(matrix: Array) -> Operator:
+    """The operator of a matrix (m, n): by structure where every query is a sum of neighbouring cells, else dense.
+
+    Raises:
+        WorkloadError: as :class:`Dense`.
+
+    **Guarantees**: its matrix is the one given, entry by entry.
+    """
+    dense = Dense(matrix)
+    m, n = dense.shape
+    ones = dense.matrix == 1
+    steps = np.diff(ones.view(np.int8), prepend=0, append=0, axis=1)
+    if not (ones | (dense.matrix == 0)).all() or (np.abs(steps).sum(axis=1) != 2).any():
+        return dense
+    first, after = steps.argmax(axis=1), steps.argmin(axis=1)
+    cells = np.arange(n)
+    if m == n and (after == cells + 1).all():
+        if (first == 0).all():
+            return Prefix(n)
+        if (first == cells).all():
+            return Identity(n)
+    if m == 1 and after[0] - first[0] == n:
+        return Total(n)
+    return Intervals(n, tuple(zip(first.tolist(), (after - 1).tolist(), strict=True)))
+
+
 @final
 @dataclass(frozen=True)
 class Kronecker(Operator):

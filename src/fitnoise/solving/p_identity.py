@@ -121,7 +121,7 @@ class Queries:
             WorkloadError: no table, different numbers of cells, or numbers that are not positive, finite and one per
                 query.
         """
-        operators = [r if isinstance(r, Operator) else op.Dense(np.asarray(r)) for r, _ in tables]
+        operators = [r if isinstance(r, Operator) else op.plain(np.asarray(r)) for r, _ in tables]
         if len({r.shape[1] for r in operators}) != 1:
             raise WorkloadError(
                 f"queries must all be about the same cells; got {[r.shape[1] for r in operators]} of them."

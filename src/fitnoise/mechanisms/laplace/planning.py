@@ -245,7 +245,7 @@ class _Problem:
         self.asked: dict[int, op.Operator] = {}
         for g in d.tables:
             if id(g.queries) not in self.asked:
-                self.asked[id(g.queries)] = g.queries if isinstance(g.queries, op.Operator) else op.Dense(g.queries)
+                self.asked[id(g.queries)] = g.queries if isinstance(g.queries, op.Operator) else op.plain(g.queries)
         plain = Queries.of(*((q, 1.0) for q in self.asked.values()))
         self.reduced, self.which = p_identity.reduce_cells(plain)
         self.merge = (self.which == np.arange(self.reduced.cells)[:, None]).astype(np.float64)
