@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from fitnoise.algebra.backends import NUMPY, torch_backend
 from fitnoise.errors import CapExceeded, GapNotReached, PlanError, SingularStrategy
@@ -28,6 +29,9 @@ from fitnoise.solving.certificates import Evidence, Terms, lower_bound
 from fitnoise.solving.sectors import Decomposition, decompose
 
 DEFAULT_GAP = 1e-6
+
+ONE_THREAD = 512
+"""Structured cells up to which solving keeps to one BLAS thread: on small matrices more take many times longer."""
 
 BITS = (20, 24, 28, 32, 36)
 """Bits of the integer strategy, tried in turn until rounding takes no more than its part of the gap: b bits cost about
@@ -169,13 +173,14 @@ def ideal(
             "add-or-remove-one neighbours. No plan was made."
         )
     form = Formulation(decomposition, asked, pairs=pairs, backend=backend)
-    solution = combined.solve(
-        form.problem,
-        start=_weights_of(start, form),
-        gap=goal / 2,
-        max_iterations=max_iterations,
-        progress=progress,
-    )
+    with threadpool_limits(1 if decomposition.cells <= ONE_THREAD else None):
+        solution = combined.solve(
+            form.problem,
+            start=_weights_of(start, form),
+            gap=goal / 2,
+            max_iterations=max_iterations,
+            progress=progress,
+        )
     p, q = solution.dual
     said = form.unfold(q) if asked.weights is None or asked.trade is not None else q[:0]
     evidence = Evidence(p, said) if pairs is None else pairs.evidence(p, said)

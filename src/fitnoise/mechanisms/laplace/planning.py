@@ -58,10 +58,6 @@ BOUND_GAP = 1e-4
 MAX_CELLS = 4096
 """Structured cells: strategies on them are dense matrices."""
 
-ONE_THREAD = 512
-"""Structured cells up to which the bound keeps to one BLAS thread: on small matrices more take many times longer. The
-search always does: its matrices are tall and thin, and two threads took five times as long on 1,024 cells."""
-
 MAX_ANSWERS = 2**24
 """Noisy answers of a strategy that is tried."""
 
@@ -75,8 +71,8 @@ FEWER_STARTS = 4
 """The same where the queries on structured cells are searched in turns with them."""
 
 KIND_STARTS = 8
-"""Of cells and sums from which every margin then mixes its own: of 36 problems 35 end within 0.1 % of what 16 find, and
-one, where any other number of starts is luckier or not, at 1.3 % more."""
+"""Of cells and sums from which every margin then mixes its own. Half the starts, and one turn less, end within 0.2 %
+for 35 of 36 problems, and 0.7 to 1.3 % away for one whose result any other number of starts changes as much."""
 
 MAX_ENTRIES = 4 * 10**7
 """Structured cells, squared, times sectors: up to here every margin may ask its own queries of them."""
@@ -85,7 +81,7 @@ MANY_ROWS = 20_000
 """Rows of tables above which the search is not repeated for margins: each margin is an integral."""
 
 ROUNDS = 2
-"""Turns of the weights of margins and the queries on structured cells."""
+"""Turns of the weights of margins and the queries on structured cells; one is enough where margins are mixed later."""
 
 BRANCHES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
 """Children of a node of the hierarchies that are tried."""
@@ -155,9 +151,8 @@ def search(
             "planned."
         )
     d = decompose(publication.workload)
-    with threadpool_limits(1 if cells <= ONE_THREAD else None):
-        proof = ideal(d, terms(publication, d), publication, BOUND_GAP)
-    with threadpool_limits(1):
+    proof = ideal(d, terms(publication, d), publication, BOUND_GAP)
+    with threadpool_limits(1):  # its matrices are tall and thin: two threads took five times as long on 1,024 cells
         return _search(publication, d, proof, every, progress)
 
 
@@ -310,7 +305,7 @@ class _Problem:
 
     def _turns(self, inner: Callable[[Floats], Floats]) -> Parts:
         star, weights = inner(self.margins.of_cells), {self.free: 1.0}
-        for _ in range(0 if not self.free else ROUNDS if self.inner > 1 else 1):
+        for _ in range(0 if not self.free else 1 if self.inner == 1 or self.mixes else ROUNDS):
             weights, factors = self.margins.solve(self._rows(star), self.rng)
             star = inner(factors)
         return [(b, w, star) for b, w in weights.items()]
