@@ -67,6 +67,7 @@ from fitnoise.reading.files import (
     metadata_of,
     read_parquet,
     read_text,
+    settle,
     staged,
     to_json,
     unfinished,
@@ -436,8 +437,7 @@ class Release(Mapping[str, pd.DataFrame]):
                     write_parquet(files, frame, tables / f"{slug(name)}.parquet")
             draft, text = stage / f"{DESCRIPTION}.draft", to_json(describe(self.plan, written, self.entry))
             _write(draft, " " * len(text) if rehearsal else text)
-            _sync(tables)
-            _sync(stage)
+            settle(stage)
             if not rehearsal:
                 draft.rename(stage / DESCRIPTION)
                 _sync(stage)
