@@ -745,3 +745,20 @@ def test_a_sweep_of_a_pattern_is_a_document(target):
     assert fn.Spec.of(q).publication() == q
     pl = fn.plan(q)
     assert fn.Plan.from_json(pl.to_json()).publication == q
+
+
+def test_tables_that_group_an_attribute_in_other_ways_are_numbered():
+    domain = fn.Domain(age=fn.Ordered(0, 9), sex=fn.Categorical(["f", "m"]))
+
+    def grouped(cut, **more):
+        return fn.table("sex", recode={"age": {"low": range(cut), "high": range(cut, 10)}}, margin=5, **more)
+
+    workload = fn.Workload(domain, [grouped(3), grouped(5), grouped(6, name="sex by age recode 3"), grouped(7)])
+    names = ["sex by age recode", "sex by age recode 2", "sex by age recode 3", "sex by age recode 4"]
+    assert workload.tables.names == names
+    assert fn.Workload(domain, workload.tables) == workload
+    assert fn.Plan.from_json(fn.plan(workload).to_json()).publication.workload == workload
+    with pytest.raises(WorkloadError, match="would be written to the same file 'sex_by_age_recode'"):
+        fn.Workload(domain, [grouped(3), grouped(3)])
+    ranges = [fn.table(ranges={"age": [(0, top)]}, margin=5) for top in (4, 5)]
+    assert fn.Workload(domain, ranges).tables.names == ["age ranges", "age ranges 2"]

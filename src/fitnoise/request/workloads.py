@@ -159,6 +159,12 @@ class Table:
     views: tuple[tuple[str, View], ...] = ()
     matrix: op.Dense | None = None
 
+    @property
+    def default_name(self) -> str:
+        """What it is called unless it is told: its attributes, each with what is asked of it."""
+        words = (f"{a} {self.view(a).word}".rstrip() for a in self.attributes)
+        return " by ".join(words) or "total"
+
     def view(self, attribute: str) -> View:
         """What is asked of one of the table's attributes."""
         return dict(self.views).get(attribute, EACH)
@@ -299,7 +305,8 @@ def table(
         cv: relative standard error (0.05 is 5 %) at the count given as `reference`.
         reference: the public count a `cv` refers to, or a :class:`PublicTotal` spread over the table.
         confidence: overrides the workload's for this table.
-        name: how the table is called; default: the attributes joined by "by".
+        name: how the table is called; default: the attributes joined by "by". Tables of one workload that group the
+            same attributes in other ways are numbered from the second on.
 
     Raises:
         WorkloadError: no target or several, an attribute twice, a target that is not a positive finite number.
@@ -338,13 +345,8 @@ def table(
             "If several must hold, give the strictest."
         )
     ((kind, number),) = said.items()
-    default = " by ".join(f"{a} {views[a].word}" if a in views else a for a in columns) or "total"
-    return Table(
-        name=name if name is not None else default,
-        attributes=columns,
-        target=Target(kind, number, confidence, reference),
-        views=tuple(views.items()),
-    )
+    made = Table(name or "", columns, Target(kind, number, confidence, reference), tuple(views.items()))
+    return replace(made, name=made.default_name) if name is None else made
 
 
 @final
@@ -636,7 +638,7 @@ class Workload:
     def __init__(self, domain: Domain, tables: Iterable[Table | Family], confidence: float = 0.95) -> None:
         if isinstance(tables, (Table, Family)):
             tables = (tables,)
-        items = Tables(tables.parts if isinstance(tables, Tables) else tables)
+        items = _told_apart(Tables(tables.parts if isinstance(tables, Tables) else tables))
         if not isinstance(domain, Domain):
             raise WorkloadError(f"a workload needs a Domain; got {type(domain).__name__}.")
         for t in items.parts:
@@ -672,6 +674,23 @@ def some(names: Sequence[str], most: int = 12) -> str:
     if len(names) <= most:
         return str(list(names))
     return f"{len(names):,} tables, the first of them {list(names[:most])}"
+
+
+def _told_apart(tables: Tables) -> Tables:
+    """The tables, those numbered that have the default name of one before which asks something else."""
+    named: dict[str, list[Any]] = {p.name: [] for p in tables.parts if isinstance(p, Table)}
+    parts: list[Table | Family] = []
+    for p in tables.parts:
+        parts.append(p)
+        if isinstance(p, Table) and p.matrix is None and p.name == p.default_name:
+            asked = named[p.name]
+            if asked and p.views not in asked:
+                numbers = (f"{p.name} {i}" for i in itertools.count(len(asked) + 1))
+                free = next(name for name in numbers if name not in named)
+                named[free] = []
+                parts[-1] = replace(p, name=free)
+            asked.append(p.views)
+    return Tables(parts)
 
 
 def _refuse_twins(tables: Tables, files: Sequence[str]) -> None:
