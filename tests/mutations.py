@@ -31,15 +31,15 @@ LEDGER = SAMPLES / "ledger.sqlite"
 
 LONG = int("7" * 4000)
 DEEP = json.loads("[" * 900 + "]" * 900)
-ODD = [
+ODD = [json.dumps(x) for x in (
     0, 1, -1, 2, 3, 7, 1000, 10**6, 10**9, 2**31, 2**53 + 1, 2**63, -(2**63), 10**30, 10**400, -LONG, LONG,
     0.0, -0.0, 0.5, 1e-320, 1e-9, 1e16, 1e308, float("inf"), float("nan"),
     "", "0", "1", "1/3", "0/1", "1/0", "7" * 400, "7" * 5000, f"1/{'7' * 400}", "1e999", "1e-999", "\ud800",
     "x" * 10**5, "pure", "projection", "exactly", "auto", "total-error", "all", "=1+1", None, True, False,
     [], {}, [[]], [{}], DEEP,
     [0] * 10**5, ["a"] * 1000, [[0] * 300] * 300, {"": 0}, {"by": "age", "values": []},
-]  # fmt: skip
-"""What may stand in a document instead of what stands there."""
+)]  # fmt: skip
+"""What may stand in a document instead of what stands there, as JSON: altered further, each is altered alone."""
 
 
 def json_text(text, rng):
@@ -57,7 +57,7 @@ def json_text(text, rng):
         elif way <= 3 and type(value) in (int, float):
             here[last] = _pick(rng, [value + 1, value - 1, 2 * value, -value, value * 10**6])
         else:
-            here[last] = _pick(rng, ODD)
+            here[last] = json.loads(_pick(rng, ODD))
     form = {"separators": (",", ":")} if text.count("\n") < 2 else {"indent": 1}
     return (json.dumps(document, **form) + "\n").encode("utf-8", "surrogatepass")
 
