@@ -1,8 +1,9 @@
 """Tables by level of nested places, from 100 leaves to a million. Run: python benchmarks/places.py
 
 Every line is one process of its own. *declared* is the hierarchy itself, from rows of codes; *planned* workload, plan
-and certificate; *written* the plan as JSON. Uneven trees are planned together, as one structured
-attribute, or level by level in groups of their own.
+and certificate; *written* the plan as JSON. Uneven trees are planned together, as one structured attribute; by level,
+with one noise scale for each level and margin; or each level on its own, in groups of tables. The national ones are
+measured, written as tables and verified as well, with people made up.
 """
 
 import json
@@ -57,7 +58,10 @@ def regular(branching):
     }
 
 
-def uneven(name, together):
+TOGETHER, BY_LEVEL, ALONE = "together", "by level", "each level on its own"
+
+
+def uneven(name, how):
     """Age by sex by nation, state and county."""
     import fitnoise as fn
 
@@ -67,23 +71,88 @@ def uneven(name, together):
     both = ("age", "sex")
     nation, state = fn.table(*both, margin=100), fn.table("state", *both, margin=50)
     county = (fn.table("county", margin=20), fn.table("county", *both, margin=30))
-    groups = [(nation, state, *county)] if together else [county, (state,), (nation,)]
+    groups = [county, (state,), (nation,)] if how == ALONE else [(nation, state, *county)]
+    if how == BY_LEVEL:
+        from fitnoise.mechanisms.gaussian import levels
+
+        levels.TOGETHER = 0
     first, *also = (fn.Publication(fn.Workload(domain, group)) for group in groups)
     start = time.perf_counter()
     plan = fn.plan(fn.Publication(first.workload, also=tuple(also)))
     return {
         "tree": name,
         "counties": f"{len(rows):,}",
-        "planned": "together" if together else "level by level",
+        "planned": how,
         "rho": f"{plan.rho:.7f}",
+        "bound": f"{sum(p.bound for p in plan.groups) / 2:.7f}",
         "seconds": f"{time.perf_counter() - start:.2f}",
     }
 
 
+def national(levels, people):
+    """Counts by state, county, tract and block group of a made-up country like the United States."""
+    import tempfile
+
+    import numpy as np
+    import pandas as pd
+
+    import fitnoise as fn
+
+    rng, rows = np.random.default_rng(0), [(str(i),) for i in range(51)]
+    for mean, spread in ((3142 / 51, 0.8), (84_000 / 3142, 1.2), (3, 0.3))[: levels - 1]:
+        sizes = rng.lognormal(0, spread, len(rows))
+        below = np.maximum(1, np.round(sizes * mean / sizes.mean())).astype(int)
+        rows = [(*row, f"{row[-1]}-{i}") for row, n in zip(rows, below, strict=True) for i in range(n)]
+    named = LEVELS[:levels]
+    start = time.perf_counter()
+    geo = fn.Hierarchy(named, rows)
+    domain = fn.Domain(geo=geo, sex=fn.Ordered(0, 1), age=fn.Ordered(0, 17), race=fn.Ordered(0, 6))
+    every = ("age", "race", "sex")
+    tables = [fn.table(*every, margin=300), fn.table("state", *every, margin=100), fn.table("county", margin=30)]
+    tables += [fn.table("county", "age", "sex", margin=60), fn.table("county", "race", margin=50)]
+    if levels > 2:
+        tables += [
+            fn.table("tract", margin=60),
+            fn.table("tract", "sex", margin=60),
+            fn.table("tract", "race", margin=80),
+        ]
+        tables += [fn.table("tract", "age", "sex", margin=90)]
+    if levels > 3:
+        tables += [fn.table("group", margin=60), fn.table("group", "race", margin=120)]
+    source = fn.DataSource(max_records=2**29)
+    plan = fn.plan(fn.Publication(fn.Workload(domain, tables), source=source))
+    planned = time.perf_counter()
+    size = len(plan.to_json())
+    cells = {"geo": rng.integers(0, len(rows), people), "sex": rng.integers(0, 2, people)}
+    cells |= {"age": rng.integers(0, 18, people), "race": rng.integers(0, 7, people)}
+    data = pd.DataFrame(cells | {"geo": np.array(geo.values, dtype=object)[cells["geo"]]})
+    with tempfile.TemporaryDirectory() as folder:
+        begun = time.perf_counter()
+        fn.release(plan, data, ledger=f"{folder}/ledger.db", directory=f"{folder}/out")
+        released = time.perf_counter()
+        if not all(check.holds for check in fn.verify(f"{folder}/out").checks):
+            raise SystemExit("a release does not hold")
+        verified = time.perf_counter()
+    return {
+        "leaves": f"{len(rows):,}",
+        "rho": f"{plan.rho:.7f}",
+        "gap": f"{plan.gap:.2%}",
+        "planned s": f"{planned - start:.1f}",
+        "plan MB": f"{size / 1e6:.1f}",
+        "noisy numbers": f"{plan.answers:,}",
+        "released s": f"{released - begun:.1f}",
+        "verified s": f"{verified - released:.1f}",
+        "peak MB": f"{peak_memory():,.0f}",
+    }
+
+
+PEOPLE = 1_000_000
+
 CASES = [
     *(("regular", (b,)) for b in REGULAR),
-    ("uneven", (SMALL, True)),
-    *(("uneven", (name, False)) for name in UNEVEN),
+    ("uneven", (SMALL, TOGETHER)),
+    *(("uneven", (name, how)) for name in UNEVEN for how in (BY_LEVEL, ALONE)),
+    *(("national", (levels, PEOPLE)) for levels in (2, 3, 4)),
 ]
 
 
@@ -106,6 +175,6 @@ def main():
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        print(json.dumps({f.__name__: f for f in (regular, uneven)}[sys.argv[1]](*json.loads(sys.argv[2]))))
+        print(json.dumps({f.__name__: f for f in (regular, uneven, national)}[sys.argv[1]](*json.loads(sys.argv[2]))))
     else:
         main()

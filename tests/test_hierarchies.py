@@ -2,24 +2,48 @@
 
 import json
 import math
+import random
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import fitnoise as fn
 import zoo
-from dense import pair_costs, strategy_matrix, workload_matrix, workload_variances
-from fitnoise.errors import DomainError, ReleaseError, SpecError, WorkloadError
+from dense import (
+    centring,
+    kron,
+    merging,
+    pair_costs,
+    rebuilt_tables,
+    strategy_matrix,
+    workload_matrix,
+    workload_variances,
+)  # fmt: skip
+from door import Replay
+from fitnoise.errors import (
+    CapExceeded,
+    DomainError,
+    GapNotReached,
+    PlanError,
+    ReleaseError,
+    SpecError,
+    WorkloadError,
+)
 from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.counting.histogram import HistogramCounter
 from fitnoise.kernel.domain import Share
 from fitnoise.kernel.units import DataSource
+from fitnoise.mechanisms import rebuilding
+from fitnoise.mechanisms.gaussian import levels as level_plans
 from fitnoise.request.documents import Spec
-from fitnoise.request.workloads import exchangeable_attributes
-from laws import released
+from fitnoise.request.workloads import exchangeable_attributes, uneven_levels
+from fitnoise.solving.certificates import Evidence, lower_bound
+from fitnoise.solving.sectors import decompose
+from laws import check_part, measured, released
 from tolerances import EXACT, GAP, LOOSE
 
 TREE = fn.Hierarchy(["state", "county", "tract"], [("b", "b1", 3), ("a", "a1", 2), ("b", "b2", 1), ("a", "a2", 9)])
@@ -170,13 +194,13 @@ def moe(x):
     return (x / 1.959963984540054) ** 2
 
 
-def geography(counties):
+def geography(counties, gap=GAP):
     a = ("age", "sex")
     tables = [fn.table(*a, margin=100), fn.table("state", *a, margin=50), fn.table("county", margin=20)]
     tables.append(fn.table("county", *a, margin=30))
     rows = [(i, f"{i}-{j}") for i, n in enumerate(counties) for j in range(n)]
     geo = fn.Hierarchy(["state", "county"], rows)
-    return fn.plan(fn.Workload(fn.Domain(geo=geo, age=fn.Ordered(0, 9), sex=fn.Ordered(0, 1)), tables), gap=GAP)
+    return fn.plan(fn.Workload(fn.Domain(geo=geo, age=fn.Ordered(0, 9), sex=fn.Ordered(0, 1)), tables), gap=gap)
 
 
 @pytest.mark.parametrize(
@@ -293,18 +317,6 @@ def test_what_hierarchies_are_not_asked_for():
         fn.Publication(tables, cell_budgets=fn.CellBudgets(("state",), (1, 0.5)))
 
 
-def test_large_uneven_trees_are_refused_with_the_way_out():
-    """Which is one group of tables for each level: planned at once, and not much dearer (2 % for 51 uneven states)."""
-    rows = [(i, f"{i}-{j}") for i in range(150) for j in range(150 + i)]
-    domain = fn.Domain(geo=fn.Hierarchy(["state", "county"], rows))
-    state, county = (fn.Workload(domain, [fn.table(x, margin=20)]) for x in ("state", "county"))
-    both = fn.Workload(domain, [*state.tables.parts, *county.tables.parts])
-    with pytest.raises(WorkloadError, match=r"at most 20,000 .* 'geo', .* give each a group of tables of its own"):
-        fn.plan(both)
-    plan = fn.plan(fn.Publication(county, also=(fn.Publication(state),)))
-    assert plan.rho == pytest.approx(2 / moe(20) / 2, rel=1e-6)
-
-
 def test_a_record_that_moves_costs_what_it_moves_of_all_that_is_measured():
     domain = fn.Domain(geo=zoo.places(2, 3, levels=["state", "county"]))
     tables = [fn.table(variance=3), fn.table("state", variance=2), fn.table("county", variance=1)]
@@ -314,6 +326,238 @@ def test_a_record_that_moves_costs_what_it_moves_of_all_that_is_measured():
     each = (rows / scales[:, None]).astype(float)
     assert float(plan.exact_cost) == pytest.approx(pair_costs(each.T @ each).max(), rel=EXACT)
     assert plan.gap <= 1e-4
+
+
+# --- levels of many places, of which some have more than others -------------------------------------------
+
+
+@pytest.fixture
+def by_level(monkeypatch):
+    """Trees of any size are planned by level: small ones, which dense algebra can check."""
+    monkeypatch.setattr(level_plans, "TOGETHER", 0)
+    monkeypatch.setattr(level_plans, "PATIENT", 0)
+
+
+def dense_rows(plan):
+    """What each sector measures of the cells of the domain, Python integers, with the scale of every row."""
+    d, domain = plan.decomposition, plan.publication.workload.domain
+    rows, scales = [], []
+    for group in plan.strategy.groups:
+        for i in range(len(group)):
+            own = {domain.home(d.exchangeable[a]): d.exchangeable[a] for a in group.attributes[i]}
+            factors = [
+                centring(domain[own[a]].size) @ merging(domain, a, own[a])
+                if a in own
+                else np.ones((1, domain[a].size), int)
+                for a in domain
+            ]
+            order = [list(domain).index(domain.home(d.exchangeable[a])) for a in group.attributes[i]]
+            order += [axis for axis in range(len(factors)) if axis not in order]
+            block = kron(factors).reshape(*(len(f) for f in factors), domain.size).transpose([*order, len(factors)])
+            block = block.reshape(-1, domain.size).astype(object) * int(group.mixing[i, 0, 0])
+            rows.append(block)
+            scales += [float(group.scales[i])] * len(block)
+    return np.concatenate(rows), np.array(scales)
+
+
+def check_by_level(plan, rng):
+    """Integers, price, estimates, variances and covariances against dense algebra over all cells."""
+    workload, part = plan.publication.workload, plan.only
+    domain, queries = workload.domain, workload_matrix(plan.publication.workload)
+    check_part(part)
+    rows, scales = dense_rows(plan)
+    per_cell = sum((rows[scales == s] ** 2).sum(axis=0) * (1 / Fraction(s) ** 2) for s in set(scales.tolist()))
+    assert set(per_cell.tolist()) == {plan.exact_cost} == set(part.strategy.profile())  # every record pays the same
+
+    counts = rng.integers(0, 50, size=domain.shape)
+    quiet, noisy = (measured(plan, counts, door).answers[0] for door in (Replay(), Replay(5)))
+    assert [int(x) for y in quiet for x in y] == (rows @ counts.ravel().astype(object)).tolist()
+    information = (rows.T / scales**2).astype(float) @ rows.astype(float)
+    apart = pair_costs(information).max()
+    assert apart <= float(part.strategy.cost_squared(fn.Neighbours.REPLACE_ONE)) * (1 + LOOSE)
+    solver = queries @ np.linalg.pinv(information, rcond=1e-11)
+    for answers, expected in (
+        (quiet, queries @ counts.ravel()),
+        (noisy, solver @ ((rows.T / scales**2).astype(float) @ np.concatenate(noisy).astype(float))),
+    ):
+        found = rebuilt_tables(plan, answers)
+        flat = np.concatenate([found[t.name].ravel() for t in workload.tables])
+        np.testing.assert_allclose(flat, expected, atol=1e-6 * max(1, np.abs(expected).max()))
+
+    exact = np.einsum("ij,ij->i", solver, queries)
+    stated = np.concatenate([plan.table_variances(t.name).ravel() for t in workload.tables])
+    np.testing.assert_allclose(stated, exact, rtol=LOOSE)
+    assert (stated <= workload_variances(workload) * part.relaxation * (1 + EXACT)).all()
+    margins = np.concatenate([plan.table_margins(t.name, 0.9).ravel() for t in workload.tables])
+    np.testing.assert_allclose(margins, 1.6448536269514722 * np.sqrt(exact), rtol=LOOSE)
+
+    f, h = ({t.name: rng.normal(size=t.shape(domain)) for t in workload.tables} for _ in range(2))
+    left, right = (np.concatenate([x[t.name].ravel() for t in workload.tables]) for x in (f, h))
+    both = [left @ solver @ queries.T @ y for y in (left, right)]
+    assert [rebuilding.covariance(part, f, x) for x in (f, h)] == pytest.approx(both, rel=1e-6, abs=1e-6 * both[0])
+
+    # the bound is below the dense one at the same weights, and close to it: hence one for all mechanisms
+    asked = level_plans.problem(workload, part.decomposition)
+    d = decompose(workload)
+    counted = asked.tree.counts
+    p = (part.evidence.cells / counted[-1])[asked.tree.of[-1]]
+    q = [
+        (x / counted[k])[asked.tree.of[k]] for k, x in zip(asked.level, asked.split(part.evidence.numbers), strict=True)
+    ]
+    spread = np.empty(d.rows)
+    for t, own in enumerate(q):
+        spread[d.layout(t).rows] = own
+    assert p.shape == (d.cells,)
+    dense = lower_bound(d, Evidence(p, spread), part.terms) / (
+        1 if plan.publication.budget is None else part.relaxation
+    )
+    assert dense * (1 - 1e-5) <= part.bound <= dense
+
+
+LEVELS = ["state", "county", "tract"]
+
+
+def uneven(shape, names=LEVELS):
+    """A tree from nested lists: numbers are how many leaves."""
+    rows = []
+
+    def walk(prefix, x, depth):
+        if depth == len(names):
+            rows.append(prefix)
+            return
+        for i, below in enumerate(x if isinstance(x, list) else [None] * x):
+            walk((*prefix, f"{prefix[-1] if prefix else ''}-{i}"), below, depth + 1)
+
+    walk((), shape, 0)
+    return fn.Hierarchy(names, rows)
+
+
+@st.composite
+def uneven_workloads(draw):
+    shape = draw(st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=3), min_size=1, max_size=3))
+    geo = uneven(shape)
+    beside = draw(st.sampled_from([{}, {"b": fn.Ordered(0, 1)}, {"b": fn.Ordered(0, 1), "c": fn.Ordered(0, 2)}]))
+    after = draw(st.booleans())
+    domain = fn.Domain({"geo": geo, **beside} if after else {**beside, "geo": geo})
+    level, own = st.sampled_from(["", *LEVELS, "geo"]), st.sets(st.sampled_from([*beside, ""]))
+    shown = draw(st.lists(st.tuples(level, own), min_size=1, max_size=5, unique_by=repr))
+    names = [draw(st.permutations(sorted({level, *own} - {""}))) for level, own in shown]
+    variances = [draw(st.integers(1, 30)) for _ in shown]
+    tables = [fn.table(*x, variance=v, name=f"t{i}") for i, (x, v) in enumerate(zip(names, variances, strict=True))]
+    return fn.Workload(domain, tables)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture])
+@given(uneven_workloads(), st.integers(0, 2**32))
+def test_levels_of_uneven_trees_against_dense_algebra(by_level, workload, seed):
+    assume(uneven_levels(workload))
+    plan = fn.plan(workload)
+    assert plan.mechanism == "fit-for-use by level"
+    check_by_level(plan, np.random.default_rng(seed))
+    best = fn.plan(fn.matrix_workload(workload_matrix(workload), variances=workload_variances(workload)), gap=GAP)
+    assert plan.bound <= best.cost_squared * (1 + LOOSE)  # of all mechanisms
+    assert plan.exact_cost >= best.bound * (1 - LOOSE)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"budget": fn.Budget(rho=0.02)}, {"unit": fn.PrivacyUnit("person", 3)}, {"epsilon": 1.0, "delta": 1e-6}],
+    ids=str,
+)
+def test_levels_of_uneven_trees_with_what_else_is_asked(by_level, more, rng):
+    a = ("b", "c")
+    domain = fn.Domain(b=fn.Ordered(0, 1), geo=uneven([[1, 3], [2], [3, 1, 2]]), c=fn.Ordered(0, 2))
+    tables = [fn.table(*a, margin=9), fn.table("county", "b", margin=4), fn.table("tract", margin=3)]
+    tables += [fn.all_tables(1, a, "state", margin=7)]
+    plan = fn.plan(fn.Workload(domain, tables), **more)
+    assert plan.mechanism == "fit-for-use by level"
+    if "unit" not in more:
+        check_by_level(plan, rng)
+        assert plan.rho == pytest.approx(float(plan.publication.budget.gaussian_rho), rel=1e-6)
+    else:
+        alone = fn.plan(fn.Workload(domain, tables))
+        assert (plan.exact_cost, plan.bound) == (9 * alone.exact_cost, pytest.approx(9 * alone.bound))
+    assert sum(t.price for t in plan.tables) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_uneven_trees_by_level(by_level, name):
+    """The optimum of all mechanisms lies between the bound and what one weight a level costs."""
+    shape, variances, rho = SMALL[name]
+    names = LEVELS[-len(variances) + 1 :]
+    tables = [fn.table(variance=variances[0])]
+    tables += [fn.table(x, variance=v) for x, v in zip(names, variances[1:], strict=True)]
+    plan = fn.plan(fn.Workload(fn.Domain(geo=uneven(shape, names)), tables))
+    assert rho * 0.999 <= plan.bound / 2 <= rho * (1 + LOOSE)
+    assert rho * (1 - LOOSE) <= plan.rho <= rho * 1.08
+
+
+RNG = random.Random(1)  # noqa: S311
+COUNTIES = [RNG.randint(3, 100) for _ in range(51)]
+
+
+def test_counties_of_51_uneven_states(tmp_path):
+    plan = geography(COUNTIES, None)
+    assert 0.00753 <= plan.bound / 2 <= 0.0075418 <= plan.rho <= 0.00758
+    assert plan.gap <= 5e-3
+    assert plan.relaxation <= 1
+    assert plan.answers == 22 * (1 + len(COUNTIES) + sum(COUNTIES))  # of age and sex 1, 10, 1 and 10 rows
+    assert fn.Plan.from_json(plan.to_json()).bound == plan.bound
+
+    places = plan.publication.domain["geo"]
+    rng = np.random.default_rng(1)
+    people = pd.DataFrame({"geo": rng.choice(places.values, 3000), "age": 3, "sex": rng.integers(0, 2, 3000)})
+    fn.release(plan, people, ledger=tmp_path / "ledger.db", directory=tmp_path / "out", tables=["county", "age by sex"])
+    assert all(check.holds for check in fn.verify(tmp_path / "out").checks)
+    release = fn.Release.read(tmp_path / "out")
+    counties, states = release["county by age by sex"], release["state by age by sex"]
+    assert len(set(states["std_error"].round(9))) > 10  # states of more counties are told with more noise
+    own = counties.assign(state=[str(x).split("-")[0] for x in counties["county"]])
+    own = own.groupby(["state", "age", "sex"], sort=False)["value"].sum()
+    np.testing.assert_allclose(own, states["value"], atol=LOOSE)
+    np.testing.assert_allclose(
+        counties.groupby("county", sort=False)["value"].sum(), release["county"]["value"], atol=1e-6
+    )
+    island = release.sum("county by age by sex", state=7, age=3, sex=1)
+    assert island.std_error == pytest.approx(states.query("state == 7 and age == 3 and sex == 1")["std_error"].item())
+    district = release.sum("county", county=["0-1", "0-2", "5-0"])
+    alone = [release.sum("county", county=x).std_error for x in ("0-1", "0-2", "5-0")]
+    assert district.std_error == pytest.approx(math.hypot(*alone), rel=0.01)  # states tell little of so few
+
+
+def test_what_is_not_planned_by_level():
+    few, many = geography([3, 40], 1e-2), {"geo": uneven([[50, 1], [99]], LEVELS)}
+    assert few.mechanism == "fit-for-use"
+    tables = [fn.table("state", margin=20), fn.table("county", margin=20), fn.table("tract", margin=9)]
+    asked = fn.Workload(fn.Domain(many), tables)
+    with pytest.raises(PlanError, match="one noise scale a level, and every record pays the same"):
+        fn.plan(asked, refine=True)
+    with pytest.raises(CapExceeded, match="no mechanism of its kind meets the targets below"):
+        fn.plan(asked, cap=fn.Budget(rho=1e-5))
+    assert fn.plan(asked).mechanism == "fit-for-use by level"
+    wide = fn.Workload(fn.Domain(geo=uneven([[900, 1], [400]], LEVELS)), tables)
+    with pytest.raises(GapNotReached, match="different numbers of places, and are too many for smaller gaps"):
+        fn.plan(wide, gap=1e-6)
+    prefix = fn.Domain(geo=uneven([[200, 1], [99]], LEVELS), age=fn.Ordered(0, 85))
+    tables.append(fn.table("state", prefix="age", margin=50))
+    with pytest.raises(WorkloadError, match=r"'geo', .* 25,800 joint .* show others by groups as values, or give each"):
+        fn.plan(fn.Workload(prefix, tables))
+
+
+def test_plans_by_level_that_are_none(by_level):
+    domain = fn.Domain(geo=uneven([[1, 3], [2]], LEVELS))
+    plan = fn.plan(fn.Workload(domain, [fn.table("county", variance=3), fn.table("tract", variance=2)]))
+    document = json.loads(plan.to_json())
+    with pytest.raises(PlanError):
+        fn.Plan.from_json(json.dumps(document | {"mechanism": "fit-for-use"}))
+    regular = fn.Domain(geo=zoo.places(2, 3, levels=LEVELS[:2]))
+    other = json.loads(fn.plan(fn.Workload(regular, [fn.table("county", variance=3)])).to_json())
+    with pytest.raises(PlanError, match="a plan by levels is for targets of levels of one hierarchy"):
+        fn.Plan.from_json(json.dumps(other | {"mechanism": plan.mechanism}))
+    for name, weights in (("cells", [1.0]), ("numbers", [-1.0, *document["weights"]["numbers"][1:]])):
+        odd = document | {"weights": document["weights"] | {name: weights}}
+        with pytest.raises(PlanError, match=r"must be \d numbers > 0; the plan proves nothing"):
+            _ = fn.Plan.from_json(json.dumps(odd)).bound
 
 
 # --- specifications and releases --------------------------------------------------------------------------

@@ -98,7 +98,7 @@ def _rehearse(plan: Plan, stage: Path | None, written: Sequence[str]) -> None:
     blank = Release(plan, [np.zeros(n, dtype=np.int64) for n in lengths], outputs=[0] * len(plan.finite))
     _ = blank.finite
     for part, biased in zip(plan.groups, blank.biased, strict=True):
-        _ = part.estimation.whiteners
+        _ = part.variances
         if biased is not None:
             _ = biased.simulated  # of the plan alone: what it takes is taken before the charge
         for group in part.decomposition.tables:

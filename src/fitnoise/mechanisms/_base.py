@@ -14,8 +14,10 @@ from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.designs._base import Cells, Design
 from fitnoise.kernel.order import Limit, Size
 from fitnoise.kernel.units import Privacy
+from fitnoise.mechanisms.gaussian.rounding import variances_of
 from fitnoise.reporting import Section, Value
 from fitnoise.request.publication import Publication
+from fitnoise.request.workloads import exchangeable_attributes
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, TableGroup
 
@@ -75,10 +77,13 @@ class Estimation(Protocol):
 
     @property
     def whiteners(self) -> list[Floats]:
-        """W with W Wᵀ the covariance of θ_S, for every sector of each group, (K, k, k)."""
+        """W with W Wᵀ the covariance of θ_S from answers of its own, for every sector of each group, (K, k, k)."""
 
     def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
         """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
+
+    def covariance(self, f: Mapping[Place, Floats], h: Mapping[Place, Floats]) -> float:
+        """Of two combinations of what sectors are estimated to be (`rebuilding.pulled`)."""
 
 
 UNBIASED = "unbiased estimates; they may be negative and are not rounded"
@@ -139,6 +144,10 @@ class TableMechanism(abc.ABC):
         """Whether it is the one that these tables ask for: unless they say more, that of their promise."""
         return asked.privacy is self.privacy and asked.small is None
 
+    def suits(self, asked: Publication) -> bool:
+        """Whether it may be what answers these tables."""
+        return self.answers(asked)
+
     @abc.abstractmethod
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the design is one of this mechanism, for what is asked."""
@@ -194,6 +203,25 @@ class TableMechanism(abc.ABC):
         Raises:
             PlanError: it is none.
         """
+
+    def over(self, asked: Publication) -> Cells:
+        """The attributes as its design names them."""
+        sizes = asked.workload.domain.sizes
+        free, bound = exchangeable_attributes(asked.workload, asked.apart)
+        return Cells(tuple((a, sizes[a]) for a in free), tuple((a, sizes[a]) for a in bound))
+
+    def variances(self, part: TablePart) -> Floats:
+        """Achieved variances of all tables' rows, (M,); the largest, where numbers of one row differ."""
+        return variances_of(part.decomposition, part.estimation.whiteners)
+
+    def table_variances(self, part: TablePart, name: str) -> Floats:
+        """Achieved variances of one table, in its shape."""
+        return part.shaped(name, part.variances[part.decomposition.layout(part.number(name)).rows])
+
+    def table_margins(self, part: TablePart, name: str, confidence: float) -> Floats:
+        """Half-widths of intervals for the numbers of one table, in its shape."""
+        group, i = part.decomposition.place(part.number(name))
+        return part.shaped(name, self.half_widths(part, group, i, confidence))
 
     def unbiased_bound(self, part: TablePart) -> float | None:
         """What no unbiased mechanism of the same promise, of any kind, costs less than; None where none is known."""

@@ -5,7 +5,7 @@ noisy integers.
 
     θ_S                                                 sector estimates: of the strategy, `estimation`
     table A = Σ_{S⊆A} lift of θ_S, / Π_{a∈A∖S} n_a, L_{A,S}    so common margins of tables agree by construction
-    cov(f, h) = Σ_S ⟨u_S(f), u_S(h)⟩                        for any linear combinations f, h of published numbers
+    cov(f, h) = Σ_S ⟨p_S(f), cov(θ_S) p_S(h)⟩               for any linear combinations f, h of published numbers
 
 A table needs the sectors of its own attributes and no others; sectors and tables of equal shape are handled as stacks.
 """
@@ -121,16 +121,6 @@ def _pairs(
         yield pattern, tables[alike], sectors[alike]
 
 
-def pull_back(part: TablePart, combination: Mapping[str, Floats]) -> dict[Place, Floats]:
-    """u_S(f) for the combination f = Σ_A ⟨f_A, table_A⟩: one tensor per sector that its tables reach.
-
-    cov(f, h) = Σ_S ⟨u_S(f), u_S(h)⟩ over the sectors of both.
-
-    Args and errors as :func:`pulled`.
-    """
-    return {key: p @ part.estimation.whiteners[key[0]][key[1]] for key, p in pulled(part, combination).items()}
-
-
 def pulled(part: TablePart, combination: Mapping[str, Floats]) -> dict[Place, Floats]:
     """p_S(f) = C_S Lᵀf for the combination f = Σ_A ⟨f_A, table_A⟩, so that f is Σ_S ⟨p_S, θ_S⟩.
 
@@ -177,6 +167,5 @@ def _centred(x: Floats) -> Floats:
 
 def covariance(part: TablePart, f: Mapping[str, Floats], h: Mapping[str, Floats]) -> float:
     """Covariance of two combinations in people², exact for Gaussian noise; cov(f, f) bounds the discrete noise's."""
-    u = pull_back(part, f)
-    v = u if h is f else pull_back(part, h)
-    return float(sum((x * v[key]).sum() for key, x in u.items() if key in v))
+    own = pulled(part, f)
+    return part.estimation.covariance(own, own if h is f else pulled(part, h))

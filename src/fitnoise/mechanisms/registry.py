@@ -10,6 +10,7 @@ from fitnoise.errors import PlanError
 from fitnoise.kernel.units import Privacy
 from fitnoise.mechanisms._base import Effort, TableMechanism
 from fitnoise.mechanisms.gaussian import planning as gaussian
+from fitnoise.mechanisms.gaussian.levels import LEVELS
 from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
 from fitnoise.mechanisms.laplace import planning as laplace
 from fitnoise.mechanisms.laplace.mechanism import LAPLACE
@@ -32,6 +33,7 @@ MECHANISMS = {
     x.mechanism.name: x
     for x in (
         Registered(GAUSSIAN, gaussian.planned),
+        Registered(LEVELS, gaussian.planned),
         Registered(LAPLACE, laplace.planned),
         Registered(PROJECTION, projection.planned),
     )

@@ -13,17 +13,15 @@ import numpy as np
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.order import Limit, Size
 from fitnoise.mechanisms._base import Estimation, Part, TableMechanism
 from fitnoise.mechanisms.documents import evidence_document, read_evidence, read_setting
-from fitnoise.mechanisms.gaussian.rounding import variances_of
 from fitnoise.mechanisms.gaussian.terms import terms, weighted_cost
 from fitnoise.mechanisms.summaries import TableSummary, said
 from fitnoise.request.publication import WARMEST, Publication, Setting
 from fitnoise.request.targets import z_score
-from fitnoise.request.workloads import Family, MadeOnDemand, exchangeable_attributes
+from fitnoise.request.workloads import Family, MadeOnDemand
 from fitnoise.solving.certificates import Certificate, Evidence, Terms
 from fitnoise.solving.sectors import Decomposition
 
@@ -163,10 +161,10 @@ class TablePart(Part):
     def variances(self) -> Floats:
         """Achieved variances, in people²: (m,) for a matrix workload.
 
-        In general one per distinct row of each table (rows that differ only in exchangeable values are alike), tables
-        in order; see :meth:`table_variances`.
+        In general one per distinct row of each table (rows that differ only in exchangeable values are alike, or have
+        no more, where places have different numbers of places), tables in order; see :meth:`table_variances`.
         """
-        return variances_of(self.decomposition, self.estimation.whiteners)
+        return self.mechanism.variances(self)
 
     @cached_property
     def relaxation(self) -> float:
@@ -184,20 +182,21 @@ class TablePart(Part):
             name: of the table.
             confidence: of each interval; default the table's own, or the workload's.
         """
-        workload, d = self.publication.workload, self.decomposition
+        workload = self.publication.workload
         gamma = workload[name].target.level(workload.confidence) if confidence is None else confidence
-        group, i = d.place(workload.number(name))
-        return self._shaped(name, self.mechanism.half_widths(self, group, i, gamma))
+        return self.mechanism.table_margins(self, name, gamma)
 
     def table_variances(self, name: str) -> Floats:
         """Achieved variances of one table, in the table's shape."""
-        return self._shaped(
-            name, self.variances[self.decomposition.layout(self.publication.workload.number(name)).rows]
-        )
+        return self.mechanism.table_variances(self, name)
 
-    def _shaped(self, name: str, rows: Floats) -> Floats:
+    def number(self, name: str) -> int:
+        """Which of the tables has this name; WorkloadError where none has."""
+        return self.publication.workload.number(name)
+
+    def shaped(self, name: str, rows: Floats) -> Floats:
         """One number for every row of a table, in the table's shape."""
-        number = self.publication.workload.number(name)
+        number = self.number(name)
         layout, t = self.decomposition.layout(number), self.publication.workload.tables[number]
         outer = tuple(self.decomposition.sizes[a] for a in layout.axes)
         inner = rows.reshape(layout.inner_shape)
@@ -343,14 +342,11 @@ class TablePart(Part):
         Raises:
             PlanError: its parts contradict each other, or the integers do not cost what it says.
         """
-        sizes = publication.workload.domain.sizes
-        free, bound = exchangeable_attributes(publication.workload, publication.apart)
-        over = Cells(tuple((a, sizes[a]) for a in free), tuple((a, sizes[a]) for a in bound))
         stated = str(document["cost"]["cost_squared"])
         part = cls(
             mechanism,
             publication,
-            mechanism.read(document["strategy"], over),
+            mechanism.read(document["strategy"], mechanism.over(publication)),
             read_evidence(document["weights"]),
             str(document["status"]),
             read_setting(document.get("setting")),

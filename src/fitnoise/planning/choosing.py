@@ -24,6 +24,7 @@ from fitnoise.kernel.units import DataSource, Privacy, PrivacyUnit
 from fitnoise.mechanisms._base import Effort
 from fitnoise.mechanisms.finite.choosing import Made, choose
 from fitnoise.mechanisms.gaussian import planning as fit_for_use
+from fitnoise.mechanisms.gaussian.levels import LEVELS
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.registry import mechanism_for
 from fitnoise.mechanisms.tables import TablePart
@@ -193,10 +194,10 @@ class Comparison:
         """What meeting every target costs in total error: the sum of all variances over the least there is.
 
         Of Gaussian noise, both at one privacy cost. At least 1, but for rounding; None where total error is what is
-        minimised, or where the plan of least total error cannot be made.
+        minimised, or where the plan of least total error cannot be made, or not in time: levels of many places.
         """
         publication = self.gaussian.publication
-        if publication.objective.goal is not Goal.FIT_FOR_USE:
+        if publication.objective.goal is not Goal.FIT_FOR_USE or self.gaussian.mechanism is LEVELS:
             return None
         asked = replace(publication, objective=Objective(Goal.TOTAL_ERROR), budget=None, cap=None, gap=None)
         try:
@@ -262,7 +263,7 @@ def compare(
     found: matrix.Search | None = None
     least_pure = math.sqrt(2 * gaussian.bound)
     hopeless = asked.budget is asked.cap is None and least_pure > gaussian.epsilon() and not every
-    if not hopeless:
+    if not hopeless and gaussian.mechanism is not LEVELS:  # whose places are structured cells to pure noise
         with contextlib.suppress(WorkloadError, PlanError):  # too large for the search, or out of reach of its noise
             found = matrix.search(replace(posed[Privacy.PURE], cap=None), every=every, progress=progress)
             both[Privacy.PURE] = replace(found.part, publication=posed[Privacy.PURE])
@@ -270,7 +271,7 @@ def compare(
     lines = [
         Alternative(
             Privacy.ZCDP,
-            "sectors, optimal",
+            "levels and sectors" if gaussian.mechanism is LEVELS else "sectors, optimal",
             gaussian.epsilon(delta),
             math.sqrt(gaussian.relaxation),
             gaussian.ratio,

@@ -24,7 +24,7 @@ from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms._base import Estimation, Part
 from fitnoise.mechanisms.documents import disagreements, parse
 from fitnoise.mechanisms.finite.part import AnswerPart
-from fitnoise.mechanisms.registry import mechanism_for, named
+from fitnoise.mechanisms.registry import named
 from fitnoise.mechanisms.summaries import FiniteSummary, TableSummary
 from fitnoise.mechanisms.tables import TablePart, refuse_boundless
 from fitnoise.request.documents import Spec
@@ -67,7 +67,7 @@ class Plan:
         same = len(tables) == len(self.publication.groups) and all(_alike(a, b) for a, b in mine)
         if not same or tuple(asked) != self.publication.finite or len(tables) + len(asked) != len(self.parts):
             raise PlanError("the parts of a plan are not those of its publication. Nothing was measured.")
-        if any(p.mechanism is not mechanism_for(p.publication).mechanism for p in self.groups):
+        if any(not p.mechanism.suits(p.publication) for p in self.groups):
             raise PlanError("tables of a plan are answered by another mechanism than they ask for.")
         refuse_boundless(2 * self.loss.rho)
         if self.publication.other_units:

@@ -773,9 +773,7 @@ def exchangeable_attributes(workload: Workload, apart: Iterable[str] = ()) -> tu
     templates = [p if isinstance(p, Table) else p.template for p in parts]
     if any(t.matrix is not None for t in templates):
         return [], list(domain)
-    structured = set(apart)
-    structured |= {a for t in templates for a in t.attributes if t.view(a) is not EACH}
-    structured |= {t.target.number.attribute for t in templates if isinstance(t.target.number, By)}
+    structured = set(apart) | _structured(workload)
     by_home: dict[str, set[str]] = {}
     for a in used_attributes(workload) | set(apart):
         by_home.setdefault(domain.home(a), set()).add(a)
@@ -791,10 +789,46 @@ def exchangeable_attributes(workload: Workload, apart: Iterable[str] = ()) -> tu
     return free, bound
 
 
-def _chain(domain: Domain, home: str, own: Iterable[str]) -> list[str]:
-    """The exchangeable attributes that levels of a hierarchy would be; an attribute itself."""
+def uneven_levels(workload: Workload) -> list[str]:
+    """The levels that are shown, top down, of the one hierarchy that makes a workload structured; none of others.
+
+    Each of them is shown value by value or not at all, with one target, nothing else is structured, and some places
+    have more places of the next such level than others.
+    """
+    domain, bound = workload.domain, exchangeable_attributes(workload)[1]
+    if len(bound) != 1 or any(isinstance(p, Table) and p.matrix is not None for p in workload.tables.parts):
+        return []
+    home = domain.home(bound[0])
+    own = {a for a in used_attributes(workload) if domain.home(a) == home}
+    alike = isinstance(domain[home], Hierarchy) and not own & _structured(workload)
+    return _path(domain, home, own) if alike else []
+
+
+def attributes_by_level(workload: Workload) -> tuple[list[str], list[str]]:
+    """(exchangeable, structured) attributes, in domain order, where each of the `uneven_levels` is one of its own."""
+    domain, levels = workload.domain, uneven_levels(workload)
+    free, bound = exchangeable_attributes(workload)
+    places = list(domain)
+    rest = [a for a in bound if not levels or domain.home(a) != domain.home(levels[0])]
+    return sorted([*free, *levels], key=lambda a: places.index(domain.home(a))), rest
+
+
+def _structured(workload: Workload) -> set[str]:
+    """The attributes that some table does not show value by value, with one target for all of them."""
+    templates = [p if isinstance(p, Table) else p.template for p in workload.tables.parts]
+    shown = {a for t in templates for a in t.attributes if t.view(a) is not EACH}
+    return shown | {t.target.number.attribute for t in templates if isinstance(t.target.number, By)}
+
+
+def _path(domain: Domain, home: str, own: Iterable[str]) -> list[str]:
+    """The levels of a hierarchy that are used, top down; an attribute itself."""
     hierarchy = domain[home]
     if not isinstance(hierarchy, Hierarchy):
         return [home]
-    path = [hierarchy.levels[depth] for depth in sorted({domain.depth(a) for a in own})]
+    return [hierarchy.levels[depth] for depth in sorted({domain.depth(a) for a in own})]
+
+
+def _chain(domain: Domain, home: str, own: Iterable[str]) -> list[str]:
+    """The exchangeable attributes that levels of a hierarchy would be; an attribute itself."""
+    path = _path(domain, home, own)
     return [path[0], *(f"{lower} in {upper}" for upper, lower in itertools.pairwise(path))]

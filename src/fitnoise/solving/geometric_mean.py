@@ -36,14 +36,15 @@ PATIENCE = 60
 """Iterations without the gap shrinking by a fifth before the floor is changed."""
 
 
-class _Memory:
-    """Differences of the last steps, for the Anderson extrapolation."""
+class Memory:
+    """Differences of the last steps, for Anderson's extrapolation."""
 
     def __init__(self) -> None:
         self.steps: deque[Floats] = deque(maxlen=MEMORY + 1)
         self.points: deque[Floats] = deque(maxlen=MEMORY + 1)
 
     def clear(self) -> None:
+        """Forget them."""
         self.steps.clear()
         self.points.clear()
 
@@ -81,7 +82,7 @@ class _Search:
         self.best = Incumbent()
         self._accept(self.weights, at.value)
         self.evaluations = 1
-        self.memory = _Memory()
+        self.memory = Memory()
         self.mark = (1, self.best.gap)
 
     def _normalise(self, w: Floats) -> Floats:

@@ -29,7 +29,14 @@ from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Array, Floats, Indices, equal_rows, physical_memory
 from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.domain import Domain, Hierarchy
-from fitnoise.request.workloads import Family, Table, Workload, exchangeable_attributes, used_attributes
+from fitnoise.request.workloads import (
+    Family,
+    Table,
+    Workload,
+    attributes_by_level,
+    exchangeable_attributes,
+    used_attributes,
+)
 
 MAX_STRUCTURED_CELLS = 20_000
 """Joint cells of the structured attributes are dense: k × n_o arrays and k × k decompositions per step."""
@@ -261,7 +268,11 @@ class Decomposition:
 
 
 def decompose(
-    workload: Workload, bases: Sequence[NDArray[np.int64]] | None = None, *, apart: Iterable[str] = ()
+    workload: Workload,
+    bases: Sequence[NDArray[np.int64]] | None = None,
+    *,
+    apart: Iterable[str] = (),
+    by_level: bool = False,
 ) -> Decomposition:
     """Put a workload in sectors.
 
@@ -269,6 +280,8 @@ def decompose(
         workload: the tables.
         apart: attributes whose values are not alike for another reason, such as budgets of their own.
         bases: one integer basis per group of sectors, as a plan has stored them; None chooses them.
+        by_level: of a workload with `uneven_levels`, each level as an attribute of its own. Sectors of different levels
+            then tell of the same records, and are estimated and bounded together (:mod:`fitnoise.solving.trees`).
 
     Raises:
         WorkloadError: the structured attributes have too many joint cells for dense arrays, the tables have too many
@@ -277,11 +290,11 @@ def decompose(
     **Guarantees**
         * R_A = L_{A,S} B_S for every table and every sector it reaches, to 1e-7 of each row's largest entry;
         * every basis is integer and of full row rank;
-        * the rows of different sectors, as released, are orthogonal.
+        * the rows of different sectors, as released, are orthogonal, unless they are `by_level`.
 
     Time and memory grow with the number of (table, margin of it) pairs, not with the cells of the domain.
     """
-    free, bound = exchangeable_attributes(workload, apart)
+    free, bound = attributes_by_level(workload) if by_level else exchangeable_attributes(workload, apart)
     width = workload.domain.sizes
     shape = tuple(width[a] for a in bound)
     if math.prod(shape) > MAX_STRUCTURED_CELLS:
@@ -310,8 +323,10 @@ def _uneven(domain: Domain, bound: Sequence[str]) -> str:
     for home in map(domain.home, bound):
         if isinstance(domain[home], Hierarchy):
             return (
-                f"Of {home!r}, levels are planned together at any size only where places have equally many places; "
-                "each level on its own always is: give each a group of tables of its own (also = ...). "
+                f"Of {home!r}, levels with different numbers of places are planned together at any size where they "
+                "and all other attributes are shown value by value, with one target for all places, and nothing else "
+                "is structured: show others by groups as values, or give each level a group of tables of its own "
+                "(also = ...). "
             )
     return ""
 
@@ -470,9 +485,14 @@ def _axes(workload: Workload, free: Sequence[str]) -> dict[str, list[int]]:
     for i, a in enumerate(free):
         places.setdefault(domain.home(a), []).append(i)
     return {
-        a: [i for i in places.get(domain.home(a), ()) if domain.depth(free[i]) <= domain.depth(a)]
-        for a in used_attributes(workload)
+        a: _down_to(domain, free, places.get(domain.home(a), ()), domain.depth(a)) for a in used_attributes(workload)
     }
+
+
+def _down_to(domain: Domain, free: Sequence[str], places: Sequence[int], depth: int) -> list[int]:
+    """The axes along which a level lies: its own, where it has one; otherwise one above it and shares from there."""
+    own = [i for i in places if free[i] in domain and domain.depth(free[i]) == depth]
+    return own or [i for i in places if domain.depth(free[i]) <= depth]
 
 
 def _sectors(

@@ -344,6 +344,7 @@ class Strategy(Design):
         Add or remove one: max_o prof(o). Replace one: the maximum over pairs of cells of prof(o) + prof(o')
         − 2 Σ_S weight_S(T) ⟨(A B)_o, (A B)_o'⟩/σ_S², T the exchangeable attributes on which the two agree; with more
         than 14 exchangeable attributes of two values or more, the upper bound in which T is the worst in each sector.
+        Where some of them are levels of one hierarchy, not every T is that of two records: then it is an upper bound.
         """
         largest = max(self.profile())
         if neighbours is Neighbours.ADD_OR_REMOVE_ONE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -12,6 +12,17 @@ from numpy.typing import NDArray
 
 from fitnoise.kernel.arrays import Exact
 from fitnoise.kernel.designs.sectors import Strategy, axis_rows, uncentre
+
+
+def covariance(
+    whiteners: Sequence[NDArray[np.float64]],
+    f: Mapping[tuple[int, int], NDArray[np.float64]],
+    h: Mapping[tuple[int, int], NDArray[np.float64]],
+) -> float:
+    """Of combinations Σ_S ⟨f_S, θ_S⟩ of sectors that are independent, each W Wᵀ: Σ_S ⟨f_S W, h_S W⟩."""
+    own = {place: x @ whiteners[place[0]][place[1]] for place, x in f.items()}
+    other = own if h is f else {place: x @ whiteners[place[0]][place[1]] for place, x in h.items()}
+    return float(sum((x * other[place]).sum() for place, x in own.items() if place in other))
 
 
 @final
@@ -42,3 +53,9 @@ class SectorEstimation:
         for axis, n in enumerate(sizes):
             theta = uncentre(theta, axis + 1, n)
         return np.asarray(theta)
+
+    def covariance(
+        self, f: Mapping[tuple[int, int], NDArray[np.float64]], h: Mapping[tuple[int, int], NDArray[np.float64]]
+    ) -> float:
+        """Of two combinations of what sectors are estimated to be."""
+        return covariance(self.whiteners, f, h)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.units import Neighbours, Privacy
-from fitnoise.mechanisms._base import UNBIASED_ROUNDING, Place, TableMechanism
+from fitnoise.mechanisms._base import UNBIASED_ROUNDING, Estimation, Place, TableMechanism
 from fitnoise.mechanisms.documents import read_sectors, scales_document, sectors_document
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.mechanisms.gaussian.report import proof, unbiased
@@ -51,7 +51,7 @@ class Sectors(TableMechanism):
         bases = [g.basis for g in part.strategy.groups]
         return decompose(part.publication.workload, bases, apart=part.publication.apart)
 
-    def estimation(self, part: TablePart) -> SectorEstimation:
+    def estimation(self, part: TablePart) -> Estimation:
         """Every sector from its own answers."""
         return SectorEstimation(part.strategy)
 
@@ -122,7 +122,6 @@ class Sectors(TableMechanism):
         return {}
 
 
-@final
 class Gaussian(Sectors):
     """The least cost that meets every target."""
 

@@ -19,12 +19,13 @@ from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.units import Neighbours
 from fitnoise.mechanisms._base import Effort
 from fitnoise.mechanisms.gaussian.formulation import AllPairs, Formulation
+from fitnoise.mechanisms.gaussian.levels import LEVELS, TreeEstimation, fits, problem
 from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
 from fitnoise.mechanisms.gaussian.rounding import rescale, round_strategy, variances
 from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded, weighted_cost
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.request.publication import Publication
-from fitnoise.solving import combined, lexicographic
+from fitnoise.solving import combined, lexicographic, trees
 from fitnoise.solving.certificates import Evidence, Terms, lower_bound
 from fitnoise.solving.sectors import Decomposition, decompose
 
@@ -32,6 +33,12 @@ DEFAULT_GAP = 1e-6
 
 ONE_THREAD = 512
 """Structured cells up to which solving keeps to one BLAS thread: on small matrices more take many times longer."""
+
+LEVEL_GAP = 1e-2
+"""Aimed at where places have different numbers of places, and are many."""
+
+LEVEL_ITERATIONS = 200
+"""Of the ascent to its bound."""
 
 BITS = (20, 24, 28, 32, 36)
 """Bits of the integer strategy, tried in turn until rounding takes no more than its part of the gap: b bits cost about
@@ -79,6 +86,8 @@ def plan(
     Source: Problems 1 and 2, section 3; the solver and the certificate are ours.
     """
     gap = publication.gap if gap is None else gap
+    if fits(publication, gap):
+        return _by_level(publication, gap, refine=refine)
     goal = DEFAULT_GAP if gap is None else gap
     decomposition = decompose(publication.workload, apart=publication.apart)
     asked = terms(publication, decomposition)
@@ -98,19 +107,48 @@ def plan(
     refuse_pointless(made.exact_cost)
     if made.gap > goal and found.gap <= goal:
         made = replace(made, status=f"{made.status} by the solver; the plan's own is the one stated")
+    return _settled(made, gap, f"{allowance(decomposition)}Ask for a larger gap, allow more iterations")
+
+
+def _settled(made: TablePart, gap: float | None, hint: str) -> TablePart:
+    """The plan, unless it misses the gap that was asked for, or costs more than the cap."""
     if gap is not None and made.gap > gap:
         raise GapNotReached(
             f"a certified gap of {gap:.1e} was asked for; {made.gap:.1e} was reached ({made.status}). "
-            f"{allowance(decomposition)}Ask for a larger gap, allow more iterations, or leave gap out to take the plan "
-            "as it is. No plan was made."
+            f"{hint}, or leave gap out to take the plan as it is. No plan was made."
         )
-    cap = publication.cap
+    cap = made.publication.cap
     if cap is not None and not cap.limit("cap").allows(made.loss):
         raise CapExceeded(
             f"the plan costs ρ = {made.rho:.6g}, the cap is ρ = {float(cap.gaussian_rho):.6g}{_least(made)}. "
             f"Loosen the most expensive targets ({_dearest(made)}) or raise the cap. No plan was made."
         )
     return made
+
+
+def _by_level(publication: Publication, gap: float | None, *, refine: bool) -> TablePart:
+    """Tables by levels of a tree with too many leaves for a plan of all mechanisms."""
+    if refine:
+        raise PlanError(
+            "levels of places with different numbers of places are planned with one noise scale a level, and every "
+            "record pays the same: there is nothing to refine. No plan was made."
+        )
+    goal = LEVEL_GAP if gap is None else gap
+    decomposition = decompose(publication.workload, by_level=True)
+    asked = problem(publication.workload, decomposition)
+    evidence = trees.ascend(asked, goal / 20, LEVEL_ITERATIONS)
+    factors = [x[:, None, None] for x in trees.factors(asked, decomposition, trees.solve(asked))]
+    strategy = round_strategy(decomposition, factors, BITS[0])
+    achieved = np.array([x.max() for x in TreeEstimation(asked, strategy, decomposition).variances])
+    strategy = scaled(decomposition, terms(publication, decomposition), strategy, publication, achieved)
+    status = "one noise scale for each level and margin; the bound is for all mechanisms of its kind"
+    made = TablePart(LEVELS, publication, strategy, evidence, status)
+    refuse_pointless(made.exact_cost)
+    return _settled(
+        made,
+        gap,
+        "Places here have different numbers of places, and are too many for smaller gaps. Ask for a larger one",
+    )
 
 
 def allowance(decomposition: Decomposition) -> str:
@@ -239,10 +277,19 @@ def _reached(decomposition: Decomposition, asked: Terms, strategy: Strategy, pub
     return (cost + traded(asked, achieved)) * bought if cost > 0 else 0.0
 
 
-def scaled(decomposition: Decomposition, asked: Terms, strategy: Strategy, publication: Publication) -> Strategy:
-    """Scale all noise so that the worst target holds, or the budget does, or a hybrid is at its best."""
+def scaled(
+    decomposition: Decomposition,
+    asked: Terms,
+    strategy: Strategy,
+    publication: Publication,
+    achieved: Floats | None = None,
+) -> Strategy:
+    """Scale all noise so that the worst target holds, or the budget does, or a hybrid is at its best.
+
+    achieved: its variances, where not those of sectors on their own.
+    """
     if publication.budget is None:
-        achieved = variances(decomposition, strategy)
+        achieved = variances(decomposition, strategy) if achieved is None else achieved
         stretch = 1 / relaxation(decomposition, asked, achieved)
         error = traded(asked, achieved)
         if error > 0:

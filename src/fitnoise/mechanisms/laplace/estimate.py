@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fitnoise.errors import SingularStrategy
 from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, MeasuredMargin, PureStrategy
+from fitnoise.mechanisms.gaussian.estimate import covariance
 from fitnoise.solving.sectors import Decomposition, TableGroup
 
 RANK = 1e-12
@@ -115,6 +116,10 @@ class PureEstimation:
             np.stack([root * np.linalg.cholesky(self.sector(g, i)[1]) for i in range(len(group))])
             for g, group in enumerate(self.decomposition.groups)
         ]
+
+    def covariance(self, f: Mapping[tuple[int, int], Floats], h: Mapping[tuple[int, int], Floats]) -> float:
+        """Of two combinations of what sectors are estimated to be."""
+        return covariance(self.whiteners, f, h)
 
     def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
         """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""

@@ -1,0 +1,279 @@
+"""Tables by levels of trees whose places have different numbers of places: one noise scale a level and margin.
+
+Each level is measured as an attribute of its own, so the integers, their price and their noise are those of sectors. A
+record lies in one place of every level, so these tell of the same records: every sector is estimated from the answers
+of all levels (`solving/trees.py` has the letters),
+
+    X_T θ_T = Σ_ℓ ξ_Tℓ U_ℓᵀ θ̂_Tℓ + ξ_T 1 θ̂_T,     X_T = (ξ_T − Σ_ℓ ξ_Tℓ/N_ℓ) 11ᵀ + Σ_ℓ ξ_Tℓ U_ℓᵀU_ℓ,
+
+θ̂_Tℓ what sector T ∪ {ℓ} alone says, centred along ℓ, and 1/ξ_Tℓ its variance. All levels agree then, and
+cov θ_T = C_T ⊗ X_T⁻¹, two passes through the tree. Untrusted: a mistake here costs accuracy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, cast, final
+
+import numpy as np
+
+from fitnoise.errors import PlanError
+from fitnoise.kernel.arrays import Exact, Floats, Indices
+from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.designs.sectors import Strategy
+from fitnoise.kernel.units import Neighbours
+from fitnoise.mechanisms._base import Place
+from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
+from fitnoise.mechanisms.gaussian.mechanism import Gaussian
+from fitnoise.request.publication import Goal, Publication
+from fitnoise.request.targets import z_score
+from fitnoise.request.workloads import Workload, attributes_by_level, uneven_levels
+from fitnoise.solving import trees
+from fitnoise.solving.certificates import Certificate
+from fitnoise.solving.sectors import Decomposition, decompose
+from fitnoise.solving.trees import ByLevel
+
+if TYPE_CHECKING:
+    from fitnoise.mechanisms.tables import TablePart
+
+TOGETHER = 128
+"""Leaves up to which levels are planned as one structured attribute, to any gap, in seconds."""
+
+PATIENT = 1024
+"""The same where a gap below `NEAR` is asked for: in minutes."""
+
+NEAR = 5e-3
+"""What gap one weight a level is likely to miss."""
+
+
+def possible(asked: Publication) -> bool:
+    """Whether tables can be planned by levels of a tree."""
+    plain = asked.objective.goal is Goal.FIT_FOR_USE and asked.cell_budgets is None
+    return plain and asked.unit.neighbours is Neighbours.ADD_OR_REMOVE_ONE and bool(uneven_levels(asked.workload))
+
+
+def fits(asked: Publication, gap: float | None) -> bool:
+    """Whether tables are planned by levels of a tree: it has too many leaves for a plan of all mechanisms."""
+    most = PATIENT if gap is not None and gap < NEAR else TOGETHER
+    return possible(asked) and asked.workload.domain.sizes[uneven_levels(asked.workload)[-1]] > most
+
+
+def problem(workload: Workload, decomposition: Decomposition) -> ByLevel:
+    """Tables by levels, as what is solved and what proves its bound."""
+    return ByLevel.of(decomposition, workload.domain, uneven_levels(workload))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Margin:
+    """A sector T of attributes beside the tree, with every level in which it is measured.
+
+    places: of T ∪ {ℓ} by level, of T itself at the top. precisions: ξ of each. weights: of X_T by level from the top
+    down, (deep + 1,). factor: Π (1 − 1/n_a) n_a² over T.
+    """
+
+    places: dict[int, Place]
+    precisions: dict[int, float]
+    weights: Floats
+    factor: float
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TreeEstimation:
+    """Every sector from the answers of all levels. Post-processing.
+
+    asked: the tables. strategy: what is measured. decomposition: the workload in sectors, by level.
+    """
+
+    asked: ByLevel
+    strategy: Strategy
+    decomposition: Decomposition
+
+    @cached_property
+    def alone(self) -> SectorEstimation:
+        """Every sector from its own answers."""
+        return SectorEstimation(self.strategy)
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many noisy answers each group of sectors has."""
+        return self.strategy.lengths
+
+    @property
+    def whiteners(self) -> list[Floats]:
+        """Of every sector from its own answers, which is more than the estimates vary."""
+        return self.alone.whiteners
+
+    @cached_property
+    def margins(self) -> dict[tuple[int, ...], Margin]:
+        """The sectors of attributes beside the tree, by these."""
+        found: dict[tuple[int, ...], dict[int, tuple[Place, float]]] = {}
+        for i, (group, whiteners) in enumerate(zip(self.decomposition.groups, self.whiteners, strict=True)):
+            for k, w in enumerate(whiteners[:, 0, 0].tolist()):
+                beside, level = self._split(group.attributes[k])
+                found.setdefault(beside, {})[level] = (i, k), 1 / w**2
+        return {beside: self._margin(beside, places) for beside, places in found.items()}
+
+    def _split(self, attributes: Indices) -> tuple[tuple[int, ...], int]:
+        """A sector's attributes beside the tree, and its level, 0 for none."""
+        level = self.asked.axes[attributes]
+        return tuple(attributes[level == 0].tolist()), int(level.max(initial=0))
+
+    def _margin(self, beside: tuple[int, ...], found: Mapping[int, tuple[Place, float]]) -> Margin:
+        precisions = {level: x for level, (_, x) in found.items()}
+        weights = np.zeros(max(found) + 1)
+        for level, x in precisions.items():
+            weights[level] += x
+            weights[0] -= x / self.asked.sizes[level] if level else 0.0
+        sizes = [self.decomposition.sizes[a] for a in beside]
+        factor = math.prod((1 - 1 / n) * n**2 for n in sizes)
+        return Margin({level: place for level, (place, _) in found.items()}, precisions, weights, factor)
+
+    @cached_property
+    def variances(self) -> list[Floats]:
+        """Achieved variances of every table's numbers, by class of places, table by table."""
+        out = [np.zeros(len(self.asked.tree.counts[x])) for x in self.asked.level]
+        for margin in self.margins.values():
+            values = self.asked.tree.variances(list(margin.weights))[0]
+            group, k = margin.places[0]
+            for m in self.decomposition.groups[group].members:
+                tables, here = self.decomposition.tables[m.tables], m.incidence[[k]].indices
+                for j, cells in zip(tables.numbers[here, 0].tolist(), tables.cells[here].tolist(), strict=True):
+                    level = int(self.asked.level[j])
+                    out[j] += margin.factor * (self.asked.sizes[level] / cells) ** 2 * values[level]
+        return out
+
+    def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
+        """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, 1)."""
+        return np.stack([self._estimate(answers, group, k) for k in sectors.tolist()])
+
+    def _estimate(self, answers: Sequence[Exact], group: int, k: int) -> Floats:
+        attributes = self.decomposition.groups[group].attributes[k]
+        beside, level = self._split(attributes)
+        margin, given = self.margins[beside], {}
+        for own, (i, place) in margin.places.items():
+            alone = self.alone.estimates(answers, i, np.array([place]))[0]
+            given[own] = margin.precisions[own] * self._last(alone, (i, place))
+        found = self._solved(margin, given)[level]
+        if level == 0:
+            return found
+        axis = int(np.argmax(self.asked.axes[attributes] > 0))
+        return np.asarray(np.moveaxis(found - found.mean(axis=-1, keepdims=True), -1, axis)[..., None])
+
+    def _last(self, tensor: Floats, place: Place) -> Floats:
+        """One number for each joint value of a sector, (n_a…, 1), with its level along the last axis."""
+        level = self.asked.axes[self.decomposition.groups[place[0]].attributes[place[1]]] > 0
+        return np.moveaxis(tensor[..., 0], int(np.argmax(level)), -1) if level.any() else tensor
+
+    def _solved(self, margin: Margin, given: Mapping[int, Floats]) -> list[Floats]:
+        """X_T⁻¹ Σ_ℓ U_ℓᵀ r_ℓ at the places of all levels, (…, N_ℓ). given: r_ℓ, where it is not 0, likewise."""
+        tree, above, weights = self.asked.tree, self.asked.above, margin.weights
+        _, v, s = tree.variances(list(weights))
+        shape = next(iter(given.values())).shape[:-1]
+        deep = len(weights) - 1
+        found = [given.get(deep, np.zeros((*shape, self.asked.sizes[deep]))) * v[deep][tree.of[deep]]]
+        sums: list[Floats] = []
+        for level in range(deep, 0, -1):
+            starts = np.flatnonzero(np.diff(above[level - 1], prepend=-1))
+            below = np.add.reduceat(found[0], starts, axis=-1)
+            more = given.get(level - 1, 0.0) - weights[level - 1] * below
+            sums.insert(0, below)
+            found.insert(0, below + v[level - 1][tree.of[level - 1]] * more)
+        for level in range(1, deep + 1):
+            share = v[level][tree.of[level]] / s[level - 1][tree.of[level - 1]][above[level - 1]]
+            found[level] = found[level] + share * (found[level - 1] - sums[level - 1])[..., above[level - 1]]
+        return found
+
+    def covariance(self, f: Mapping[Place, Floats], h: Mapping[Place, Floats]) -> float:
+        """Of two combinations of what sectors are estimated to be."""
+        total, mine, theirs = 0.0, self._by_margin(f), self._by_margin(h)
+        for beside in mine.keys() & theirs.keys():
+            moved = self._solved(self.margins[beside], mine[beside])
+            total += sum(float((x * moved[level]).sum()) for level, x in theirs[beside].items())
+        return total
+
+    def _by_margin(self, pulled: Mapping[Place, Floats]) -> dict[tuple[int, ...], dict[int, Floats]]:
+        out: dict[tuple[int, ...], dict[int, Floats]] = {}
+        for place, x in pulled.items():
+            beside, level = self._split(self.decomposition.groups[place[0]].attributes[place[1]])
+            out.setdefault(beside, {})[level] = self._last(x, place)
+        return out
+
+
+@final
+class Levels(Gaussian):
+    """The least cost of one noise scale for each level and margin that meets every target."""
+
+    name = "fit-for-use by level"
+
+    def answers(self, asked: Publication) -> bool:
+        """None by itself: Gaussian noise is planned so where `fits`."""
+        del asked
+        return False
+
+    def suits(self, asked: Publication) -> bool:
+        """Targets for levels of a tree."""
+        return super().answers(asked) and possible(asked)
+
+    def check(self, part: TablePart) -> None:
+        """Raise PlanError unless it is for levels of a tree, and the strategy measures the sectors they need."""
+        if not possible(part.publication):
+            raise PlanError("a plan by levels is for targets of levels of one hierarchy, and add-or-remove-one.")
+        super().check(part)
+
+    def over(self, asked: Publication) -> Cells:
+        """Every level as an attribute of its own."""
+        sizes = asked.workload.domain.sizes
+        return Cells(tuple((a, sizes[a]) for a in attributes_by_level(asked.workload)[0]), ())
+
+    def decomposition(self, part: TablePart) -> Decomposition:
+        """Likewise."""
+        return decompose(part.publication.workload, [g.basis for g in part.strategy.groups], by_level=True)
+
+    def estimation(self, part: TablePart) -> TreeEstimation:
+        """Every sector from the answers of all levels."""
+        return TreeEstimation(problem(part.publication.workload, part.decomposition), part.strategy, part.decomposition)
+
+    def variances(self, part: TablePart) -> Floats:
+        """That of the worst place, of every table."""
+        return np.array([x.max() for x in _estimation(part).variances])
+
+    def table_variances(self, part: TablePart, name: str) -> Floats:
+        """Of every place its own."""
+        own, j = _estimation(part), part.number(name)
+        level = int(own.asked.level[j])
+        table, domain = part.publication.workload[name], part.publication.workload.domain
+        by_place = own.variances[j][own.asked.tree.of[level]]
+        names = [part.decomposition.exchangeable[i] for i in np.flatnonzero((own.asked.axes == level) & (level > 0))]
+        along = (
+            [len(by_place) if domain.home(a) == domain.home(names[0]) else 1 for a in table.attributes] if names else ()
+        )
+        return np.broadcast_to(by_place.reshape(along), table.shape(domain))
+
+    def table_margins(self, part: TablePart, name: str, confidence: float) -> Floats:
+        """Normal quantiles times the standard error."""
+        return np.asarray(z_score(confidence) * np.sqrt(self.table_variances(part, name)))
+
+    def certificate(self, part: TablePart) -> Certificate:
+        """The dual bound at the evidence."""
+        bought = 1.0 if part.publication.budget is None else part.relaxation
+        proven = trees.bound(_estimation(part).asked, part.evidence) * part.terms.factor
+        return Certificate(value=part.value, bound=proven / bought)
+
+    def prices(self, part: TablePart) -> Floats:
+        """From the dual weights."""
+        asked = _estimation(part).asked
+        trees.check(asked, part.evidence)
+        weights = asked.by_table(part.evidence.numbers)
+        return np.asarray(weights / weights.sum())
+
+
+def _estimation(part: TablePart) -> TreeEstimation:
+    return cast(TreeEstimation, part.estimation)
+
+
+LEVELS = Levels()

@@ -1,0 +1,424 @@
+"""Tables by level of any tree of places: one weight for each level and margin, and a bound for all mechanisms.
+
+Sectors T of the attributes beside the tree that the same tables reach are one problem, M = Σ mult_T (docs/notation.md):
+
+    X = y_0 11ᵀ + Σ_ℓ y_ℓ U_ℓᵀU_ℓ,   U_ℓ the sums over the places of level ℓ,
+    prof = Σ M (y_0 + Σ_ℓ y_ℓ) of every record,    var of place g in table j = Σ M 1_gᵀ X⁻¹ 1_g / n_S²,
+    Δ² ≥ ν² = (Σ M tr (P^½ A P^½)^½)²,   A = Σ_j n_S⁻² Σ_g (q_jg/c_j) 1_g 1_gᵀ,   for all p on leaves and q on numbers.
+
+One weight a level costs every record the same, wherever it lives, and is within about 1 % of ν² for trees like the
+United States. What an inverse or a root of such matrices is takes two passes through the tree, and places that a
+symmetry of the tree exchanges are handled once (:class:`Quotient`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+import scipy.optimize as so
+
+from fitnoise.errors import PlanError
+from fitnoise.kernel.arrays import Floats, Indices
+from fitnoise.kernel.domain import Domain, Hierarchy
+from fitnoise.solving.certificates import Evidence
+from fitnoise.solving.geometric_mean import Memory
+from fitnoise.solving.sectors import Decomposition, SectorGroup
+
+ROUGH, FINE = (2.0, 6.0), (1.0, 16.0)
+"""h of the sum that replaces the root, and by how many powers of e it goes beyond the eigenvalues that there can be:
+while weights are looked for, and for the bound that is stated."""
+
+LOWERED = 1e-12
+"""Allowance for rounding: all terms are positive, and none is lost."""
+
+FLOOR = 1e-12
+"""Least share of a dual weight among its like."""
+
+SHARPNESS = (20.0, 100.0, 500.0, 3000.0, 20_000.0)
+"""Norms of relative variances, of which the largest is all but reached by the last."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Quotient:
+    """A tree of places by classes: those that a symmetry of the tree exchanges.
+
+    above: for every class of each level but the top one, the class it lies in; not decreasing. copies: how many places
+    of a class every place of the class above has. of: the class of every place, by level; the top level is one place.
+    """
+
+    above: tuple[Indices, ...]
+    copies: tuple[Floats, ...]
+    of: tuple[Indices, ...]
+
+    @classmethod
+    def by(cls, above: Sequence[Indices]) -> Quotient:
+        """Of a tree, from the place above every place of each level but the top one; not decreasing, all occur."""
+        shapes = [np.zeros(len(above[-1]) if above else 1, dtype=np.intp)]
+        for parents in reversed(above):
+            order = np.lexsort((shapes[0], parents))
+            ends = np.searchsorted(parents, np.arange(int(parents[-1]) + 2))
+            below, known = shapes[0][order], dict[bytes, int]()
+            kinds = [known.setdefault(below[i:j].tobytes(), len(known)) for i, j in itertools.pairwise(ends.tolist())]
+            shapes.insert(0, np.array(kinds, dtype=np.intp))
+        of, out = [np.zeros(1, dtype=np.intp)], []
+        copies = []
+        for parents, shape in zip(above, shapes[1:], strict=True):
+            width = int(shape.max()) + 1
+            classes, own, count = np.unique(of[-1][parents] * width + shape, return_inverse=True, return_counts=True)
+            out.append(classes // width)
+            copies.append(count / np.bincount(of[-1])[classes // width])
+            of.append(own.ravel())
+        return cls(tuple(out), tuple(copies), tuple(of))
+
+    @cached_property
+    def counts(self) -> list[Floats]:
+        """How many places each class has, by level."""
+        return [np.bincount(x).astype(np.float64) for x in self.of]
+
+    def up(self, values: Floats, level: int) -> Floats:
+        """Sums over the places of a level within each place above, along the last axis."""
+        starts = np.flatnonzero(np.diff(self.above[level - 1], prepend=-1))
+        return np.asarray(np.add.reduceat(values * self.copies[level - 1], starts, axis=-1))
+
+    def down(self, values: Floats, level: int) -> Floats:
+        """What each place of a level has from the place above it, along the last axis."""
+        return np.asarray(values[..., self.above[level - 1]])
+
+    def variances(self, weights: Sequence[Floats | float]) -> tuple[list[Floats], list[Floats], list[Floats]]:
+        """(V, v, s) of X = Σ_ℓ Σ_g x_g 1_g 1_gᵀ, by level down to the last of these weights.
+
+        V_g = 1_gᵀ X⁻¹ 1_g; v_g the same of what is measured at and below g alone, and s_g strictly below it.
+
+        Raises:
+            PlanError: X cannot be inverted in floating point.
+        """
+        deep = len(weights) - 1
+        shape = (*np.shape(weights[deep])[:-1], len(self.counts[deep]))
+        v = [np.broadcast_to(1 / np.asarray(weights[deep]), shape)]
+        s = [np.zeros(0)]
+        for level in range(deep, 0, -1):
+            s.insert(0, self.up(v[0], level))
+            much = 1 + weights[level - 1] * s[0]
+            if not (much > 0).all():  # rounding alone can do this
+                raise PlanError("the weights of levels are too far apart: tables could not be rebuilt. No plan is.")
+            v.insert(0, s[0] / much)
+        out = [v[0]]
+        for level in range(1, deep + 1):
+            share = v[level] / self.down(s[level - 1], level)
+            out.append(v[level] * (1 - share) + share**2 * self.down(out[-1], level))
+        return out, v, s
+
+    def slopes(self, weights: Floats) -> tuple[list[Floats], list[Floats]]:
+        """V by level, and its derivatives by each of the weights, (ℓ, n), one weight a level."""
+        deep = len(weights) - 1
+        value, v, s = self.variances(list(weights))
+        moved = np.zeros((deep + 1, len(v[deep])))
+        moved[deep] = -(v[deep] ** 2)
+        dv, ds = [moved], [np.zeros(0)]
+        for level in range(deep, 0, -1):
+            ds.insert(0, self.up(dv[0], level))
+            own = ds[0].copy()
+            own[level - 1] -= s[level - 1] ** 2
+            dv.insert(0, own / (1 + weights[level - 1] * s[level - 1]) ** 2)
+        out = [dv[0]]
+        for level in range(1, deep + 1):
+            below, top = self.down(s[level - 1], level), self.down(value[level - 1], level)
+            share = v[level] / below
+            moves = dv[level] / below - share / below * self.down(ds[level - 1], level)
+            out.append(
+                dv[level] * (1 - share) + moves * (2 * share * top - v[level]) + share**2 * self.down(out[-1], level)
+            )
+        return value, out
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """Sectors that the same tables reach, without any level, as one problem.
+
+    weight: M. tables: which reach them. deep: the deepest level of these. levels: those of them, and the top one.
+    """
+
+    weight: float
+    tables: Indices
+    deep: int
+    levels: Indices
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ByLevel:
+    """Tables by levels of a tree.
+
+    tree: by classes. above: of each level but the top one, the place above every place. level: of each table, 0 for the
+    top, which is one place. relative: c_j n_S², (J,). sectors: merged. axes: level of each exchangeable attribute, 0
+    of those beside the tree, and levels of one place. sizes: how many places each level has.
+    """
+
+    tree: Quotient
+    above: tuple[Indices, ...]
+    level: Indices
+    relative: Floats
+    sectors: tuple[Merged, ...]
+    axes: Indices
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, d: Decomposition, domain: Domain, levels: Sequence[str]) -> ByLevel:
+        """Of a workload in sectors `by_level`, whose levels these are."""
+        tree = next(a.tree for a in domain.values() if isinstance(a, Hierarchy) and levels[0] in a.levels)
+        real = [a for a in levels if domain.sizes[a] > 1]
+        depths = [domain.depth(a) for a in real]
+        above = [np.zeros(domain.sizes[a], dtype=np.intp) for a in real[:1]]
+        above += [tree.above(up, down) for up, down in itertools.pairwise(depths)]
+        axes = np.array([real.index(a) + 1 if a in real else 0 for a in d.exchangeable], dtype=np.intp)
+        sizes = np.array(d.sizes, dtype=np.float64)
+        level, relative = np.zeros(d.rows, dtype=np.intp), np.zeros(d.rows)
+        for g in d.tables:
+            level[g.numbers[:, 0]] = axes[g.axes].max(axis=1, initial=0)
+            beside = np.where(axes[g.axes] > 0, 1.0, sizes[g.axes]).prod(axis=1)
+            relative[g.numbers[:, 0]] = g.variances[:, 0] * beside**2
+        found: dict[bytes, tuple[float, Indices]] = {}
+        for group in d.groups:
+            for i in np.flatnonzero(~(axes[group.attributes] > 0).any(axis=1)).tolist():
+                tables = _reaching(d, group, i)
+                before = found.get(tables.tobytes(), (0.0, tables))[0]
+                found[tables.tobytes()] = before + float(group.multiplicity[i]), tables
+        sectors = tuple(
+            Merged(m, t, int(level[t].max()), np.union1d(level[t], [0]).astype(np.intp)) for m, t in found.values()
+        )
+        counts = (1, *(domain.sizes[a] for a in real))
+        return cls(Quotient.by(above), tuple(above), level, relative, sectors, axes, counts)
+
+    @property
+    def start(self) -> Evidence:
+        """Even weights: of places of one class, and of the numbers of one class in each table, in all."""
+        counts = self.tree.counts
+        shares = [counts[x] / counts[x].sum() / len(self.level) for x in self.level]
+        return Evidence(counts[-1] / counts[-1].sum(), np.concatenate(shares))
+
+    def split(self, numbers: Floats) -> list[Floats]:
+        """Weights of numbers, table by table."""
+        ends = np.cumsum([len(self.tree.counts[x]) for x in self.level])
+        return np.split(numbers, ends[:-1])
+
+    def by_table(self, numbers: Floats) -> Floats:
+        """The weight of each table, (J,)."""
+        return np.array([x.sum() for x in self.split(numbers)])
+
+
+def _reaching(d: Decomposition, group: SectorGroup, k: int) -> Indices:
+    """The tables that reach the k-th sector of a group, increasing."""
+    own = [d.tables[m.tables].numbers[m.incidence[[k]].indices, 0] for m in group.members]
+    return np.asarray(np.sort(np.concatenate(own)))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Root:
+    """The best of all mechanisms at some dual weights, all but exactly. lower: ν² or less, whatever the weights.
+
+    profile: of a record in each class of leaves, times ν. variances: of the numbers of each class relative to their
+    targets, times ν.
+    """
+
+    lower: float
+    profile: Floats
+    variances: Floats
+
+
+def bound(problem: ByLevel, evidence: Evidence) -> float:
+    """What the evidence proves: no mechanism of its kind that meets the targets has a smaller Δ².
+
+    Args:
+        problem: tables by levels of a tree.
+        evidence: weights of the classes of leaves, and of the classes of numbers, table by table; those of a class are
+            shared out evenly among its members.
+
+    Raises:
+        PlanError: weights that are negative, not finite, of the wrong shape or all zero.
+    """
+    check(problem, evidence)
+    return root(problem, evidence, FINE).lower * (1 - LOWERED)
+
+
+def check(problem: ByLevel, evidence: Evidence) -> None:
+    """Raise PlanError for weights that prove nothing."""
+    like = problem.start
+    for name, given, wanted in (("p", evidence.cells, like.cells), ("q", evidence.numbers, like.numbers)):
+        fits = given.shape == wanted.shape and np.isfinite(given).all() and (given > 0).all()
+        if not fits or evidence.pairs is not None:
+            raise PlanError(f"dual weights {name} must be {len(wanted)} numbers > 0; the plan proves nothing.")
+
+
+def root(problem: ByLevel, evidence: Evidence, grid: tuple[float, float]) -> Root:
+    """ν² and its slopes, with √z replaced by a sum of z/(z + t) that is nowhere above it.
+
+    √z = (1/π) ∫ e^{u/2} z/(z + e^u) du. The sum over a grid of step h is at most C √z, C = 1 + 2 Σ sech(2π²k/h) by
+    Poisson summation; it is cut at both ends, where the terms left out, geometric, are put on the last ones, which only
+    lowers it; and divided by C. Each term is one inverse of weights on the tree, those of leaves more by t/p.
+    """
+    tree, counts = problem.tree, problem.tree.counts
+    p = evidence.cells / evidence.cells.sum() / counts[-1]
+    shares = problem.split(evidence.numbers / evidence.numbers.sum())
+    mass = [p]
+    for level in range(len(counts) - 1, 0, -1):
+        mass.insert(0, tree.up(mass[0], level))
+    over = 1 + 2 * sum(1 / math.cosh(2 * math.pi**2 * k / grid[0]) for k in range(1, 9))
+    nu, profile, variances = 0.0, np.zeros(len(p)), [np.zeros(len(x)) for x in shares]
+    for sector in problem.sectors:
+        w = [np.zeros(len(x)) for x in counts[: sector.deep + 1]]
+        for j in sector.tables.tolist():
+            level = int(problem.level[j])
+            w[level] = w[level] + shares[j] / counts[level] / problem.relative[j]
+        own, values, leaves = _root(tree, w, mass[: sector.deep + 1], grid)
+        nu += sector.weight * own / over
+        for level in range(sector.deep + 1, len(counts)):
+            leaves = tree.down(leaves, level)
+        profile += sector.weight * leaves
+        for j in sector.tables.tolist():
+            variances[j] += sector.weight * values[int(problem.level[j])] / problem.relative[j]
+    return Root(nu**2, profile, np.concatenate(variances))
+
+
+def _root(
+    tree: Quotient, w: list[Floats], mass: Sequence[Floats], grid: tuple[float, float]
+) -> tuple[float, list[Floats], Floats]:
+    """The sum for tr (P^½ A P^½)^½, and the same for the diagonals of P # A⁻¹ at all places and of P⁻¹ # A at leaves.
+
+    What is left of leaves, 1 − (t/p) V, is a sum of positive terms; as a difference it would cancel.
+    """
+    deep, p, (step, margin) = len(w) - 1, mass[-1], grid
+    least = np.log(w[-1]) + np.log(p)
+    most = math.log(sum(float((a * b).max()) for a, b in zip(w, mass, strict=True)))
+    u = np.arange(float(least.min()) - margin, most + margin + step, step)
+    factors, t = np.exp(u / 2), np.exp(u)[:, None]
+    factors[[0, -1]] /= 1 - math.exp(-step / 2)
+    values, v, s = tree.variances([*(x[None, :] for x in w[:-1]), w[-1] + t / p])
+    lost = np.zeros((len(u), 1))
+    for level in range(1, deep + 1):
+        up = w[level - 1] * s[level - 1]
+        gone = (up / (1 + up) + lost / s[level - 1]) / s[level - 1]
+        lost = v[level] ** 2 * tree.down(gone, level)
+    leaves = (factors @ (w[-1] * v[-1] + t / p * lost)) * (step / math.pi) / p
+    total = float((tree.counts[deep] * p) @ leaves)
+    spread = [(factors @ np.broadcast_to(x, (len(u), x.shape[-1]))) * (step / math.pi) for x in values]
+    return total, spread, leaves
+
+
+def ascend(problem: ByLevel, gap: float, iterations: int) -> Evidence:
+    """Dual weights that all but maximise the bound: plain steps, accelerated while the bound rises."""
+    evidence = problem.start
+    n = len(evidence.cells)
+    weights, memory = np.concatenate([evidence.cells, evidence.numbers]), Memory()
+    floor = FLOOR * weights
+    best, kept, before, safe = 0.0, evidence, 0.0, weights
+    for _ in range(iterations):
+        at = root(problem, Evidence(weights[:n], weights[n:]), ROUGH)
+        if at.lower > best:
+            best, kept = at.lower, Evidence(weights[:n], weights[n:])
+        if at.profile.max() * at.variances.max() / at.lower < 1 + gap:
+            break
+        if at.lower < before * (1 - 1e-9):
+            weights, before = safe, 0.0
+            memory.clear()
+            continue
+        slopes = np.concatenate([at.profile / (weights[:n] @ at.profile), at.variances / (weights[n:] @ at.variances)])
+        safe = _even(weights * np.clip(slopes, 1e-6, 1e6) ** 0.9, n, floor)
+        before = at.lower
+        jump = memory.extrapolate(weights, safe)
+        weights = safe if jump is None else _even(jump, n, floor)
+    return kept
+
+
+def _even(weights: Floats, n: int, floor: Floats) -> Floats:
+    out = np.concatenate([weights[:n] / weights[:n].sum(), weights[n:] / weights[n:].sum()])
+    return np.asarray(np.maximum(out, floor))
+
+
+def solve(problem: ByLevel) -> list[Floats]:
+    """The best weights by level, y_ℓ for every merged sector, (deep + 1,), 0 where no table reaches a level.
+
+    The largest relative variance is replaced by norms that come nearer and nearer to it, and scaled to 1 in the end.
+    """
+    tree = problem.tree
+    targets: dict[tuple[int, bytes], tuple[float, list[int]]] = {}
+    reached: list[list[int]] = [[] for _ in problem.level]
+    for c, sector in enumerate(problem.sectors):
+        for j in sector.tables.tolist():
+            reached[j].append(c)
+    for j, (level, own) in enumerate(zip(problem.level.tolist(), reached, strict=True)):
+        key = level, np.array(own).tobytes()
+        tightest = min(problem.relative[j], targets[key][0]) if key in targets else problem.relative[j]
+        targets[key] = float(tightest), own
+    places = [(c, int(level)) for c, x in enumerate(problem.sectors) for level in x.levels]
+    price = np.array([problem.sectors[c].weight for c, _ in places])
+    columns = [[i for i, (own, _) in enumerate(places) if own == c] for c in range(len(problem.sectors))]
+
+    def weights(y: Floats) -> list[Floats]:
+        out = [np.zeros(x.deep + 1) for x in problem.sectors]
+        for (c, level), value in zip(places, np.exp(y).tolist(), strict=True):
+            out[c][level] = value
+        return out
+
+    def relative(y: Floats) -> list[tuple[Floats, list[tuple[int, Floats]]]]:
+        """For the tightest of alike tables: relative variances by class, and what each merged sector moves them by."""
+        found = [tree.slopes(x) for x in weights(y)]
+        out = []
+        for (level, _), (target, own) in targets.items():
+            values = sum(problem.sectors[c].weight * found[c][0][level] for c in own) / target
+            moves = [(c, problem.sectors[c].weight * found[c][1][level] / target) for c in own]
+            out.append((np.asarray(values), moves))
+        return out
+
+    def smoothed(y: Floats, norm: float) -> tuple[float, Floats]:
+        at = relative(y)
+        largest = max(float(v.max()) for v, _ in at)
+        total = sum(float(((v / largest) ** norm).sum()) for v, _ in at)
+        slope = np.zeros(len(y))
+        for values, moves in at:
+            share = (values / largest) ** (norm - 1) / (largest * total)
+            for c, m in moves:
+                slope[columns[c]] += (m @ share)[problem.sectors[c].levels]
+        x = np.exp(y)
+        cost = float(price @ x)
+        return math.log(cost) + math.log(largest) + math.log(total) / norm, x * (price / cost + slope)
+
+    first = [
+        [problem.relative[x.tables[problem.level[x.tables] >= level]].min() for level in x.levels]
+        for x in problem.sectors
+    ]
+    y = -np.log(np.concatenate(first))
+    for norm in SHARPNESS:
+        y = so.minimize(smoothed, y, args=(norm,), jac=True, method="L-BFGS-B", options={"maxiter": 500}).x
+    worst = max(float(v.max()) for v, _ in relative(y))
+    return [x * worst for x in weights(y)]
+
+
+def factors(problem: ByLevel, d: Decomposition, weights: Sequence[Floats]) -> list[Floats]:
+    """F with F² = 1/var θ_S of every sector on its own, (K,) by group, for weights by level of every merged sector.
+
+    ξ_S = n_T y_ℓ, and of T itself n_T (y_0 + Σ_ℓ y_ℓ/N_ℓ); F² = ξ_S/n_S.
+    """
+    of_tables = {x.tables.tobytes(): y for x, y in zip(problem.sectors, weights, strict=True)}
+    own: dict[tuple[int, ...], Floats] = {}
+    levels = [problem.axes[g.attributes] for g in d.groups]
+    for g, level in zip(d.groups, levels, strict=True):
+        for k in np.flatnonzero(~(level > 0).any(axis=1)).tolist():
+            own[tuple(g.attributes[k].tolist())] = of_tables[_reaching(d, g, k).tobytes()]
+    out = []
+    for g, level in zip(d.groups, levels, strict=True):
+        deepest = level.max(axis=1, initial=0)
+        found = np.empty(len(g))
+        for k, place in enumerate(deepest.tolist()):
+            y = own[tuple(g.attributes[k][level[k] == 0].tolist())]
+            found[k] = y[place] / problem.sizes[place] if place else y[0] + (y[1:] / problem.sizes[1 : len(y)]).sum()
+        out.append(np.sqrt(found))
+    return out
