@@ -66,6 +66,10 @@ def cell_order(plan):
     own = {a: sorted(axes, key=domain.depth) for a, axes in own.items()}
     axes = []
     for a in domain:  # the shares of a hierarchy, from the top down, are its deepest level
+        if len(own[a]) > 1 and own[a][1] in domain:  # each level as an attribute of its own: most cells hold no leaf
+            levels = [merging(domain, a, level) for level in own[a]]
+            axes.append(reduce(lambda x, y: (x[:, None] * y).reshape(-1, y.shape[1]), levels))
+            continue
         level = domain[a].levels[domain.depth(own[a][-1])] if len(own[a]) > 1 else (*own[a], None)[0]
         axes.append(np.ones((1, domain[a].size), np.int64) if level is None else merging(domain, a, level))
     matrix = kron(axes)
@@ -172,13 +176,16 @@ def least_squares(plan):
     """
     rows, scales = strategy_matrix(plan)
     deviations = scales * (np.sqrt(NOISE_VARIANCE) if isinstance(plan.strategy, PureStrategy) else 1.0)
-    return np.linalg.pinv((rows / deviations[:, None]).astype(float), rcond=1e-11)
+    held = cell_order(plan).any(axis=1)  # no record lies elsewhere, and everyone knows
+    out = np.zeros(rows.shape[::-1])
+    out[held] = np.linalg.pinv((rows[:, held] / deviations[:, None]).astype(float), rcond=1e-11)
+    return out
 
 
 def merged_matrix(plan):
     """The workload over the cells (exchangeable…, structured…): every table is constant on the cells merged."""
     merge = cell_order(plan)
-    return workload_matrix(plan.publication.workload).astype(float) @ merge.T / merge.sum(axis=1)
+    return workload_matrix(plan.publication.workload).astype(float) @ merge.T / np.maximum(merge.sum(axis=1), 1)
 
 
 def shared_out(plan, x):

@@ -245,6 +245,14 @@ def uneven_tree():
     )
 
 
+def many_places():
+    """Counties that are planned by level: as many as that takes, in states of different numbers of them."""
+    rows = [(i, f"{i}-{j}") for i, n in enumerate((1, 40, 90)) for j in range(n)]
+    domain = fn.Domain(b=fn.Ordered(0, 1), geo=fn.Hierarchy(["state", "county"], rows))
+    tables = [fn.table("state", "b", variance=2), fn.table("county", "b", variance=4), fn.table("county", variance=3)]
+    return fn.Workload(domain, tables)
+
+
 def tree_beside_structure():
     domain = fn.Domain(b=fn.Ordered(0, 1), geo=places(2, 3, levels=["state", "county"]), o=fn.Ordered(0, 3))
     return fn.Workload(
@@ -443,6 +451,7 @@ QUESTIONS = {
 
 REQUESTS = {
     "fit-for-use": lambda: fn.Publication(WORKLOADS["crossed"]()),
+    "fit-for-use by level": lambda: fn.Publication(many_places()),
     "pure-fit-for-use": lambda: fn.Publication(WORKLOADS["marginals"](), privacy="pure"),
     "projection": lambda: fn.Publication(
         WORKLOADS["marginals"](), small=fn.SmallDatabase(40), budget=fn.Budget(epsilon=1.0, delta=1e-6)
