@@ -489,6 +489,20 @@ def test_counties_of_51_uneven_states(tmp_path):
     assert district.std_error == pytest.approx(math.hypot(*alone), rel=0.01)  # states tell little of so few
 
 
+@pytest.mark.parametrize("variances", [(1e-4, 1, 1e6), (1e6, 1, 1e-4), (1, 1e8, 1), (1e10, 1, 1e10)], ids=str)
+def test_levels_with_targets_far_apart(variances):
+    domain = fn.Domain(geo=uneven([3 * i + 1 for i in range(12)], LEVELS[:2]), b=fn.Ordered(0, 2))
+    nation, state, county = variances
+    tables = [
+        fn.table("b", variance=nation),
+        fn.table("state", variance=state),
+        fn.table("county", "b", variance=county),
+    ]
+    plan = fn.plan(fn.Workload(domain, tables))
+    assert (plan.mechanism, plan.relaxation <= 1) == ("fit-for-use by level", True)
+    assert plan.gap <= 1e-3  # one level decides
+
+
 def test_what_is_not_planned_by_level():
     few, many = geography([3, 40], 1e-2), {"geo": uneven([[50, 1], [99]], LEVELS)}
     assert few.mechanism == "fit-for-use"
@@ -502,6 +516,11 @@ def test_what_is_not_planned_by_level():
     wide = fn.Workload(fn.Domain(geo=uneven([[900, 1], [400]], LEVELS)), tables)
     with pytest.raises(GapNotReached, match="different numbers of places, and are too many for smaller gaps"):
         fn.plan(wide, gap=1e-6)
+    several = fn.Workload(fn.Domain(geo=uneven([[1900, 1], [400]], LEVELS)), tables)
+    swap = fn.PrivacyUnit("person", neighbours=fn.Neighbours.REPLACE_ONE)
+    for more in ({"unit": swap}, {"objective": fn.Objective("total-error")}):
+        with pytest.raises(WorkloadError, match=r"have 2,301 places at the deepest, .* otherwise at most 2,000 are"):
+            fn.plan(several, **more)
     prefix = fn.Domain(geo=uneven([[200, 1], [99]], LEVELS), age=fn.Ordered(0, 85))
     tables.append(fn.table("state", prefix="age", margin=50))
     with pytest.raises(WorkloadError, match=r"'geo', .* 25,800 joint .* show others by groups as values, or give each"):

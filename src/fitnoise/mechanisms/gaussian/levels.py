@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, cast, final
 
 import numpy as np
 
-from fitnoise.errors import PlanError
+from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.designs.sectors import Strategy
@@ -48,6 +48,9 @@ PATIENT = 1024
 NEAR = 5e-3
 """What gap one weight a level is likely to miss."""
 
+MOST = 2_000
+"""Leaves up to which other objectives and neighbours are planned, as one structured attribute: in hours."""
+
 
 def possible(asked: Publication) -> bool:
     """Whether tables can be planned by levels of a tree."""
@@ -59,6 +62,19 @@ def fits(asked: Publication, gap: float | None) -> bool:
     """Whether tables are planned by levels of a tree: it has too many leaves for a plan of all mechanisms."""
     most = PATIENT if gap is not None and gap < NEAR else TOGETHER
     return possible(asked) and asked.workload.domain.sizes[uneven_levels(asked.workload)[-1]] > most
+
+
+def refuse_endless(asked: Publication) -> None:
+    """Raise WorkloadError where the levels of so many places would be planned as one structured attribute."""
+    levels = uneven_levels(asked.workload)
+    leaves = asked.workload.domain.sizes[levels[-1]] if levels else 0
+    if leaves > MOST and not possible(asked):
+        raise WorkloadError(
+            f"the levels {levels} have {leaves:,} places at the deepest, and places of different numbers of places. At "
+            "any size they are planned for targets of every number (goal fit-for-use) without cell budgets, and for "
+            f"neighbours that add or remove a record; otherwise at most {MOST:,} are. Ask for that, or give each level "
+            "a group of tables of its own (also = ...). Nothing was planned."
+        )
 
 
 def problem(workload: Workload, decomposition: Decomposition) -> ByLevel:

@@ -19,7 +19,7 @@ from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.units import Neighbours
 from fitnoise.mechanisms._base import Effort
 from fitnoise.mechanisms.gaussian.formulation import AllPairs, Formulation
-from fitnoise.mechanisms.gaussian.levels import LEVELS, TreeEstimation, fits, problem
+from fitnoise.mechanisms.gaussian.levels import LEVELS, TreeEstimation, fits, problem, refuse_endless
 from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
 from fitnoise.mechanisms.gaussian.rounding import rescale, round_strategy, variances
 from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded, weighted_cost
@@ -88,6 +88,7 @@ def plan(
     gap = publication.gap if gap is None else gap
     if fits(publication, gap):
         return _by_level(publication, gap, refine=refine)
+    refuse_endless(publication)
     goal = DEFAULT_GAP if gap is None else gap
     decomposition = decompose(publication.workload, apart=publication.apart)
     asked = terms(publication, decomposition)
