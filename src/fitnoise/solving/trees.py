@@ -6,9 +6,9 @@ Sectors T of the attributes beside the tree that the same tables reach are one p
     prof = Σ M (y_0 + Σ_ℓ y_ℓ) of every record,    var of place g in table j = Σ M 1_gᵀ X⁻¹ 1_g / n_S²,
     Δ² ≥ ν² = (Σ M tr (P^½ A P^½)^½)²,   A = Σ_j n_S⁻² Σ_g (q_jg/c_j) 1_g 1_gᵀ,   for all p on leaves and q on numbers.
 
-One weight a level costs every record the same, wherever it lives, and is within about 1 % of ν² for trees like the
-United States. What an inverse or a root of such matrices is takes two passes through the tree, and places that a
-symmetry of the tree exchanges are handled once (:class:`Quotient`).
+One weight a level costs every record the same, wherever it lives, and is within about 1 % of ν² for counties and tracts
+like those of the United States. What an inverse or a root of such matrices is takes two passes through the tree, and
+places that a symmetry of the tree exchanges are handled once (:class:`Quotient`).
 """
 
 from __future__ import annotations
