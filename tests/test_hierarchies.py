@@ -38,6 +38,8 @@ from fitnoise.kernel.counting.histogram import HistogramCounter
 from fitnoise.kernel.domain import Share
 from fitnoise.kernel.units import DataSource
 from fitnoise.mechanisms.gaussian import levels as level_plans
+from fitnoise.planning import what_if
+from fitnoise.planning.choosing import compare
 from fitnoise.request.documents import Spec
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import exchangeable_attributes, uneven_levels
@@ -501,6 +503,16 @@ def test_levels_with_targets_far_apart(variances):
     plan = fn.plan(fn.Workload(domain, tables))
     assert (plan.mechanism, plan.relaxation <= 1) == ("fit-for-use by level", True)
     assert plan.gap <= 1e-3  # one level decides
+
+
+def test_levels_of_many_places_compared_and_asked_what_if():
+    both = compare(zoo.many_places())
+    assert [(a.privacy.value, a.family) for a in both.alternatives] == [("zcdp", "levels and sectors")]
+    assert "pure noise was not looked for: there are many places" in both.plan.status
+    assert both.total_error is None
+    loose = fn.plan(what_if.scaled(fn.Publication(zoo.many_places()), {"county": 2.0}))
+    assert loose.rho < both.plan.rho
+    assert fn.plan(fn.Publication(zoo.many_places()), start=loose).hash == fn.plan(zoo.many_places()).hash
 
 
 def test_what_is_not_planned_by_level():

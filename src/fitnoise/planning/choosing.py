@@ -263,7 +263,8 @@ def compare(
     found: matrix.Search | None = None
     least_pure = math.sqrt(2 * gaussian.bound)
     hopeless = asked.budget is asked.cap is None and least_pure > gaussian.epsilon() and not every
-    if not hopeless and gaussian.mechanism is not LEVELS:  # whose places are structured cells to pure noise
+    sought = gaussian.mechanism is not LEVELS  # whose places are structured cells to pure noise: that takes hours
+    if sought and not hopeless:
         with contextlib.suppress(WorkloadError, PlanError):  # too large for the search, or out of reach of its noise
             found = matrix.search(replace(posed[Privacy.PURE], cap=None), every=every, progress=progress)
             both[Privacy.PURE] = replace(found.part, publication=posed[Privacy.PURE])
@@ -295,7 +296,8 @@ def compare(
     best = both[chosen.privacy]
     other = next((a for a in lines if a.privacy is not chosen.privacy), None)
     if other is None:
-        why = f"pure noise takes epsilon = {least_pure:.4g} at least" if hopeless else "pure noise cannot be planned"
+        cannot = "cannot be planned" if sought else "was not looked for: there are many places"
+        why = f"pure noise takes epsilon = {least_pure:.4g} at least" if hopeless else f"pure noise {cannot}"
     else:
         words = _CALLED[other.privacy].format(delta=delta)
         share = other.epsilon / chosen.epsilon if asked.budget is None else other.error / chosen.error
