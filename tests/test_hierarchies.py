@@ -43,6 +43,7 @@ from fitnoise.planning.choosing import compare
 from fitnoise.request.documents import Spec
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import exchangeable_attributes, uneven_levels
+from fitnoise.solving import trees
 from fitnoise.solving.certificates import Evidence, lower_bound
 from fitnoise.solving.sectors import decompose
 from laws import check_mechanism, measured, released
@@ -489,6 +490,56 @@ def test_counties_of_51_uneven_states(tmp_path):
     district = release.sum("county", county=["0-1", "0-2", "5-0"])
     alone = [release.sum("county", county=x).std_error for x in ("0-1", "0-2", "5-0")]
     assert district.std_error == pytest.approx(math.hypot(*alone), rel=0.01)  # states tell little of so few
+
+
+@settings(max_examples=30)
+@given(st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=3), min_size=1, max_size=3), st.integers(0, 2**32))
+def test_classes_of_places_and_what_weights_move(shape, seed):
+    """Variances by class are those of every place, and their slopes are differences of them."""
+    tree = uneven(shape).tree
+    sizes = [len(x) for x in tree.codes]
+    above = [np.zeros(sizes[0], dtype=np.intp), tree.above(0, 1), tree.above(1, 2)]
+    classes = trees.Quotient.by(above)
+    weights = np.random.default_rng(seed).uniform(0.1, 3, 4)
+    sums = [
+        np.ones((1, sizes[2])),
+        *(np.equal.outer(np.arange(n), tree.above(k)).astype(float) for k, n in enumerate(sizes)),
+    ]
+    inverse = np.linalg.inv(sum(w * u.T @ u for w, u in zip(weights, sums, strict=True)))
+    values, slopes = classes.slopes(weights)
+    for level, u in enumerate(sums):
+        np.testing.assert_allclose(values[level][classes.of[level]], np.diag(u @ inverse @ u.T), rtol=EXACT)
+        for i, other in enumerate(sums):
+            expected = -((u @ inverse @ other.T) ** 2).sum(axis=1)
+            np.testing.assert_allclose(slopes[level][i][classes.of[level]], expected, rtol=LOOSE, atol=EXACT)
+    counts = [np.bincount(x) for x in classes.of]
+    assert [x.sum() for x in counts] == [1, *sizes]
+    np.testing.assert_array_equal(counts[2], counts[1][classes.above[1]] * classes.copies[1])
+
+
+@pytest.mark.slow
+def test_tracts_in_the_numbers_of_the_united_states():
+    rng = np.random.default_rng(0)
+
+    def below(n, places, spread):
+        drawn = rng.lognormal(0, spread, places)
+        return np.repeat(np.arange(places), np.maximum(1, np.round(drawn / drawn.sum() * n)).astype(int))
+
+    state = below(3143, 51, 0.8)
+    county = below(84_000, len(state), 1.2)
+    rows = [(int(state[c]), int(c), i) for i, c in enumerate(county)]
+    domain = fn.Domain(
+        geo=fn.Hierarchy(LEVELS, rows), sex=fn.Ordered(0, 1), age=fn.Ordered(0, 17), race=fn.Ordered(0, 6)
+    )
+    every = ("age", "race", "sex")
+    tables = [fn.table(*every, margin=300), fn.table("state", *every, margin=100), fn.table("county", margin=30)]
+    tables += [fn.table("county", "age", "sex", margin=60), fn.table("county", "race", margin=50)]
+    tables += [fn.table("tract", *x, margin=m) for *x, m in ((60,), ("sex", 60), ("race", 80), ("age", "sex", 90))]
+    plan = fn.plan(fn.Workload(domain, tables))
+    asked = plan.estimation.asked
+    assert (len(rows), sum(map(len, asked.tree.counts)), len(asked.sectors)) == (84_016, 3_276, 5)
+    assert plan.bound / 2 >= 0.0044982
+    assert plan.gap <= 0.0105
 
 
 @pytest.mark.parametrize("variances", [(1e-4, 1, 1e6), (1e6, 1, 1e-4), (1, 1e8, 1), (1e10, 1, 1e10)], ids=str)
