@@ -21,11 +21,12 @@ settings.register_profile("fitnoise", deadline=None)  # how long an example take
 settings.load_profile("fitnoise")
 
 KERNEL = {
-    "test_accounting", "test_arrays", "test_checks", "test_composition", "test_counting", "test_counting_margins",
-    "test_counting_streams", "test_counting_tables", "test_databases", "test_designs", "test_domain",
-    "test_exact_curve", "test_finite_graphs", "test_finite_lazy", "test_finite_mechanisms", "test_finite_queries",
-    "test_hierarchies", "test_ledger", "test_ledger_steps", "test_losses", "test_margins", "test_measure",
-    "test_noise", "test_order", "test_parts", "test_privacy", "test_ranks", "test_strategy", "test_units",
+    "test_accounting", "test_arrays", "test_checks", "test_composition", "test_counting",
+    "test_counting_margins", "test_counting_streams", "test_counting_tables", "test_databases", "test_designs",
+    "test_domain", "test_exact_curve", "test_finite_graphs", "test_finite_lazy", "test_finite_mechanisms",
+    "test_finite_queries", "test_hierarchies", "test_ledger", "test_ledger_steps", "test_losses",
+    "test_margins", "test_measure", "test_noise", "test_order", "test_parts", "test_persons", "test_privacy",
+    "test_ranks", "test_strategy", "test_units",
 }  # fmt: skip
 """Whose fast tests take every branch of the kernel; all others run untraced, at full speed. So do those of them that
 are marked `no_cover`: tracing takes as long as the test, and others take the same branches."""

@@ -23,6 +23,7 @@ from fitnoise.interfaces.cli import main
 from fitnoise.kernel.counting import databases, open_counter, sql, statements, trial
 from fitnoise.kernel.counting._base import Gauge
 from fitnoise.kernel.counting.dialects import DIALECTS, SQLITE, Kind
+from fitnoise.kernel.counting.persons import PERSON
 from fitnoise.kernel.units import DataSource
 from laws import DROP, REFUSE, counted, in_cells, leaks_nothing, same_counts
 from records import SECRET
@@ -194,13 +195,24 @@ GOLDEN_KINDS = {"sex": Kind.TEXT, "age": Kind.WHOLE, "income": Kind.DOUBLE, "own
 GOLDEN_FILES = Path(__file__).parent / "data" / "statements"
 
 
-def golden(name, *, drop):
-    """Three tables of four attributes, in the words of an engine, a line each layer."""
+def golden(name, *, drop, by_id=False):
+    """Three tables of four attributes, in the words of an engine, a line each layer; of persons by an id."""
     d = DIALECTS[name]
     fields = {a: statements.Field(GOLDEN[a].coding, k, f"source.{d.quoted(a)}") for a, k in GOLDEN_KINDS.items()}
     joint = [("sex", "age"), ("age", "income", "owner"), ("size",)]
     relation = ".".join(d.quoted(part) for part in ("census", f"the {d.marks[1]} people"))
-    return statements.statement(d, relation, fields, joint, drop=drop).replace("FROM (", "FROM\n(") + "\n"
+    person = statements.Person(Kind.TEXT, f"source.{d.quoted('id')}", list(GOLDEN), 3) if by_id else None
+    if person is not None:
+        fields[PERSON] = person.field(d)
+        joint += [(PERSON,)]
+    sql = statements.statement(d, relation, fields, joint, drop=drop, person=person)
+    return sql.replace("FROM (", "FROM\n(") + "\n"
+
+
+@pytest.mark.parametrize("name", [n for n, d in DIALECTS.items() if d.digest])
+def test_statements_of_persons_are_those_that_were_read_by_a_person(name):
+    file = GOLDEN_FILES / f"{name}, persons.sql"
+    assert file.read_text(encoding="utf-8") == golden(name, drop=False, by_id=True)
 
 
 @pytest.mark.parametrize("drop", [True, False])
@@ -807,3 +819,6 @@ if __name__ == "__main__":
             if not DIALECTS[listed].streams:
                 file = GOLDEN_FILES / f"{listed}, {policy}.sql"
                 file.write_text(golden(listed, drop=policy == "drop"), encoding="utf-8")
+        if DIALECTS[listed].digest:
+            file = GOLDEN_FILES / f"{listed}, persons.sql"
+            file.write_text(golden(listed, drop=False, by_id=True), encoding="utf-8")

@@ -8,10 +8,13 @@ import pytest
 DOCS = Path(__file__).parent.parent / "docs"
 
 
+ROWS = ("people_with_many_rows", {"kept": True, "counted": 2000.0, "ratio": 64})
 SLOW = pytest.param("tight_constraints", {}, marks=pytest.mark.slow)  # tries every mechanism for 751 results
 
 
-@pytest.mark.parametrize(("name", "expected"), [("fit_for_use", {"order": -1}), ("databases", {"kept": True}), SLOW])
+@pytest.mark.parametrize(
+    ("name", "expected"), [("fit_for_use", {"order": -1}), ("databases", {"kept": True}), ROWS, SLOW]
+)
 def test_examples_run(name, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (DOCS / f"{name}.md").read_text(encoding="utf-8")

@@ -84,7 +84,7 @@ def test_an_order_costs_every_other_unit_what_its_integers_cost_there(drops):
     source = DataSource("homes", outside_domain=OutsideDomain.DROP if drops else OutsideDomain.REFUSE)
     for own, other in itertools.product(PEOPLE, PEOPLE):
         made = order(SECTORS, MARGINS, unit=own, source=source)
-        seen = other.within(own)
+        seen = made.adjacency.of(other).unit
         assert made.cost(other) == order(SECTORS, MARGINS, unit=seen, source=source).charged()
         times = made.adjacency.changes(Adjacency(seen, drops=drops))
         assert times is None or made.cost(other).rho <= made.loss.repeated(times).rho

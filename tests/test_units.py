@@ -79,9 +79,93 @@ def test_so_many_changes_of_one_unit_make_any_of_another(of):
 
 def test_a_unit_has_as_many_records_as_either_promise_says():
     person, persons = PrivacyUnit("person", 2), PrivacyUnit("persons", 5)
-    assert person.within(PrivacyUnit("Person", 7, REPLACE)) == PrivacyUnit("person", 7)
-    assert PrivacyUnit("person", 7).within(person) == PrivacyUnit("person", 7)
-    assert person.within(persons) == person
+    for drops in (False, True):
+        of = Adjacency(PrivacyUnit("Person", 7, REPLACE), drops=drops)
+        assert of.of(person) == Adjacency(PrivacyUnit("person", 7), drops=drops)
+        assert Adjacency(person, drops=drops).of(PrivacyUnit("person", 7)).unit == PrivacyUnit("person", 7)
+        assert Adjacency(persons, drops=drops).of(person) == Adjacency(person, drops=drops)
+        assert Adjacency(persons, drops=drops).of(person, PrivacyUnit("person", 9), persons).records == 9
+
+
+BY_ID = PrivacyUnit("person", 3, id="pid")
+
+
+def test_an_account_of_persons_by_an_id_does_not_say_how_many_records_are_counted():
+    """Or a person would have a balance for each number, which nobody adds up."""
+    for neighbours in Neighbours:
+        units = [PrivacyUnit("person", g, neighbours, "pid") for g in (1, 12, 10**12)]
+        assert {account(DataSource("s"), u) for u in units} == {Account("s", f"one person (by 'pid'), {neighbours}")}
+        assert Account("s", units[1].account).protected == units[0]
+    assert BY_ID.describe() == "one person (at most 3 records, enforced by column 'pid'), add-or-remove-one"
+    assert BY_ID.bound == ("pid", 3)
+    assert PrivacyUnit("person", 3).bound is None
+
+
+@pytest.mark.parametrize("name", ["person", "one (by x)", "a (at most 3 records)", "a, b", "a'"])
+@pytest.mark.parametrize("column", ["pid", "p) (at most 2 records", "a'), replace-one", "'", "b') (by 'c"])
+def test_accounts_say_whose_they_are(name, column):
+    """No two units have one account, whatever they and their ids are called."""
+    units = [PrivacyUnit(name, 2), PrivacyUnit(name, 1, REPLACE), PrivacyUnit(name, id=column)]
+    assert [PrivacyUnit.told(u.account) for u in units] == units
+    for text in (
+        f"one {name} (by '')",
+        f"one {name} (by 'x'), swap",
+        f"one {name} (by ' x'), {ADD}",
+        f"one record (by 'x'), {ADD}",
+    ):
+        with pytest.raises(SpecError, match=r"describes no privacy unit.*\(by 'person_id'\)"):
+            PrivacyUnit.told(text)
+
+
+@pytest.mark.parametrize("column", UNNAMED)
+def test_an_id_is_the_name_of_a_column(column):
+    with pytest.raises(SpecError, match=r"the id of the privacy unit is .*nothing was planned"):
+        PrivacyUnit("person", id=column)
+
+
+@pytest.mark.parametrize("name", ["record", "Record", "a (by 'b"])
+def test_an_id_says_whose_a_record_is(name):
+    with pytest.raises(SpecError, match=r"'pid' says whose a record is.*unit = \"person\"; nothing"):
+        PrivacyUnit(name, id="pid")
+
+
+def test_how_it_is_kept_that_a_unit_has_no_more_records_is_said():
+    assert PrivacyUnit().kept is None
+    assert PrivacyUnit("record", 2).kept == "at most 2 records of each record: promised, not checked"
+    assert PrivacyUnit("person").kept == "at most 1 record of each person: promised, not checked"
+    assert "at most 3 records of each person: enforced, column 'pid'; " in BY_ID.kept
+
+
+def test_a_person_by_an_id_comes_or_goes_even_where_one_is_replaced():
+    of = Adjacency(PrivacyUnit("person", 1, REPLACE, "pid"))
+    assert of.steps == (REPLACE, ADD)
+    assert not of.fixes_size
+
+
+@pytest.mark.parametrize("drops", [True, False])
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_what_units_do_to_data_that_are_counted_by_an_id(neighbours, drops):
+    """The same persons: as many records as are counted. Others: a record pushes out another, or two if its id moves."""
+    of = Adjacency(BY_ID, drops=drops)
+    for same in (PrivacyUnit("person", 9, neighbours), PrivacyUnit("Person", 1, neighbours, "other")):
+        assert of.of(same) == Adjacency(PrivacyUnit(same.name, 3, neighbours, "pid"), drops=drops)
+    moved = 2 if neighbours is ADD else 4
+    for promised in ((), (PrivacyUnit("home", 2),)):
+        found = of.of(PrivacyUnit("home", 2, neighbours), *promised)
+        assert (found.unit, found.steps) == (PrivacyUnit("home", moved, REPLACE), (REPLACE, ADD))
+    found = of.of(PrivacyUnit(neighbours=ADD))
+    assert (found.records, found.steps) == (1, (REPLACE, ADD))
+    assert of.of(PrivacyUnit("home", 2, neighbours, "hid")) is None
+    assert of.of(PrivacyUnit("home", 2, neighbours, "hid"), PrivacyUnit("home", 5)).records == moved // 2 * 5
+    assert of.of(PrivacyUnit("home", MAX_RECORDS_PER_UNIT, REPLACE)) is None
+
+
+def test_persons_by_an_id_in_data_that_are_not_counted_by_it():
+    """Of them nothing is known but what is promised of units that are called so."""
+    of = Adjacency(PrivacyUnit("person", 5))
+    assert of.of(BY_ID) == Adjacency(PrivacyUnit("person", 5))
+    assert Adjacency(PrivacyUnit()).of(BY_ID) is None
+    assert Adjacency(PrivacyUnit()).of(BY_ID, PrivacyUnit("person", 8)).records == 8
 
 
 def test_as_many_records_as_a_unit_may_have():
@@ -102,7 +186,7 @@ def test_whatever_has_no_honest_name_is_refused(name):
 
 
 def test_an_account_takes_the_text_of_a_unit_and_says_which():
-    with pytest.raises(LedgerError, match=r"of a PrivacyUnit what its describe\(\) says; nothing was charged"):
+    with pytest.raises(LedgerError, match="of a PrivacyUnit its `account`; nothing was charged"):
         Account("survey", PrivacyUnit())
 
 

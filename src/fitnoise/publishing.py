@@ -70,7 +70,7 @@ def release(
             for found in () if directory is None else clear_leftovers(Path(directory)):
                 (notice or (lambda _: None))(found)
             tell("opening the data")
-            counter = open_counter(data, plan.publication.domain, source)
+            counter = open_counter(data, plan.publication.domain, source, plan.publication.unit.bound)
             tell("rehearsing without data")
             written = () if stage is None else to_write(plan, tables)
             _rehearse(plan, stage, written)

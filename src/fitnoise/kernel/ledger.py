@@ -855,8 +855,9 @@ def _changes(declared: Account, known: Account, of: Account) -> int | None:
     """How many changes of a unit make one of another's, in data declared for a third; None where that is unknown."""
     if declared.protected is None or known.protected is None or of.protected is None:
         return None
-    one, other = (Adjacency(a.protected.within(declared.protected)) for a in (known, of) if a.protected)
-    return one.changes(other)
+    counted = Adjacency(declared.protected)
+    one, other = counted.of(known.protected), counted.of(of.protected)
+    return None if one is None or other is None else one.changes(other)
 
 
 def _accounts(chain: list[Entry], account: Account) -> list[Account]:

@@ -75,6 +75,17 @@ def measure(
             "the plan and the data source disagree on records outside the domain: one drops them, the other does not, "
             "and the price depends on it. Nothing was read and nothing was charged."
         )
+    if counter.bound != order.unit.bound:
+        raise DataError(
+            "the plan and the data source disagree on whose records are counted, and how many of each: one has an id, "
+            "or another one, or another number of records. An array of counts has no ids. Nothing was read and nothing "
+            "was charged."
+        )
+    if order.beside and order.unit.bound is not None:
+        raise PlanError(
+            "a plan by an id stands beside no other: which records of a unit are counted depends on the plan. Nothing "
+            "was read and nothing was charged."
+        )
     if order.loss.rho <= 0:
         raise PlanError("a strategy that measures something costs something; this one claims to be free.")
     for limit, loss in order.against_limits():

@@ -80,7 +80,7 @@ class Order:
     raise what is spent there. units: further ones that are charged, each on an account of its own.
 
     Raises:
-        PlanError: no design, or one for another domain.
+        PlanError: no design, or one for another domain; or a further unit has an id of its own.
     """
 
     domain: Domain
@@ -100,6 +100,9 @@ class Order:
             raise PlanError("an order without a design measures nothing.")
         for design in self.designs:
             design.check(self.domain.sizes)
+        own = self.unit.name, self.unit.max_records, self.unit.id
+        if any(u.id is not None and (u.name, u.max_records, u.id) != own for u in self.units):
+            raise PlanError("records are counted by one id, that of the protected unit: no further one has its own.")
 
     @property
     def adjacency(self) -> Adjacency:
@@ -130,11 +133,12 @@ class Order:
 
         Of a design of which nothing is proven for the other unit, the cost for its own times what
         :meth:`Adjacency.changes` says. Nothing bounds it for a unit whose records can come or go where data of another
-        number of records are refused: that they were not tells the number.
+        number of records are refused: that they were not tells the number; nor for one by an id by which these data
+        are not counted (:meth:`Adjacency.of`).
         """
-        for declared in (self.unit, *self.units):
-            other = other.within(declared)
-        of = replace(self.adjacency, unit=other)
+        of = self.adjacency.of(other, *self.units)
+        if of is None:
+            return None
         told = any(s.exactly for s in self.sizes) or any(d.fixes_size(self.adjacency) for d in self.designs)
         losses = [self._cost(i, of) for i in range(len(self.designs))]
         known = [x for x in losses if x is not None]

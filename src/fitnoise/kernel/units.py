@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import re
 import reprlib
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Self, final
+from typing import NamedTuple, Self, final
 
 from fitnoise.errors import LedgerError, SpecError
 from fitnoise.kernel.checks import is_name, look_alike
@@ -17,9 +18,11 @@ MAX_RECORDS_PER_UNIT = 10**12
 """More records than that in one unit is a mistake, and its square would leave floating point."""
 
 
-_DESCRIBED = re.compile(
-    r"one (?P<name>.+?)( \(at most (?P<records>[1-9][0-9]{0,12}) records?\))?, (?P<neighbours>[a-z-]+)"
+_ACCOUNTS = (
+    re.compile(r"one (?P<name>.+?)( \(at most (?P<records>[1-9][0-9]{0,12}) records?\))?, (?P<neighbours>[a-z-]+)"),
+    re.compile(r"one (?P<name>.+?) \(by '(?P<id>.+)'\), (?P<neighbours>[a-z-]+)"),
 )
+"""How accounts of units are called, without an id and with one."""
 
 
 class Neighbours(enum.StrEnum):
@@ -47,28 +50,40 @@ class Privacy(enum.StrEnum):
     AUTO = "auto"
 
 
+@final
+class Bound(NamedTuple):
+    """Whose a record is told by a column, the id; and how many records of one are counted at most."""
+
+    id: str
+    most: int
+
+
 @dataclass(frozen=True)
 class PrivacyUnit:
     """Who is protected: the promise the whole release is about.
 
     Attributes:
         name: What one unit is called, in the singular ("record", "person", "household").
-        max_records: At most this many records belong to one unit. The publisher declares it; nobody checks it
-            on the data, and a unit with more records is protected less.
+        max_records: At most this many records of one unit are counted. Without an `id` that is the publisher's
+            promise; nobody checks it on the data, and a unit with more records is protected less.
         neighbours: Which change of one unit must stay hidden.
+        id: The column that says whose a record is. With it `max_records` is enforced: of each unit that many records
+            are counted, chosen from its own (:mod:`fitnoise.kernel.counting.persons`).
 
     Raises:
-        SpecError: The name is empty, padded or not printable, `max_records` is not a whole number ≥ 1, or
-            `neighbours` is not a `Neighbours`.
+        SpecError: The name is empty, padded or not printable, `max_records` is not a whole number ≥ 1,
+            `neighbours` is not a `Neighbours`, or `id` names no column, or whose records nobody says.
 
     **Guarantees**
 
     - Equal units compare equal and hash equal; a unit never changes after it is made.
+    - That an id stands for one unit is the publisher's promise: who is under two ids is two.
     """
 
     name: str = "record"
     max_records: int = 1
     neighbours: Neighbours = Neighbours.ADD_OR_REMOVE_ONE
+    id: str | None = None
 
     def __post_init__(self) -> None:
         if not is_name(self.name):
@@ -86,6 +101,18 @@ class PrivacyUnit:
             raise SpecError(
                 f"the neighbour relation is {self.neighbours!r}; it needs to be {choices}; nothing was planned"
             )
+        if self.id is None:
+            return
+        if not is_name(self.id):
+            raise SpecError(
+                f"the id of the privacy unit is {self.id!r}; it needs to be the printable name of a column, without "
+                "spaces around it, in composed Unicode (NFC): the ledger's account is named by it; nothing was planned"
+            )
+        if look_alike(self.name, "record") or " (by '" in self.name:
+            raise SpecError(
+                f"the id {self.id!r} says whose a record is, and the privacy unit is named {self.name!r}: name what an "
+                'id stands for, such as unit = "person"; nothing was planned'
+            )
 
     def describe(self) -> str:
         """One line for a report: "one person (at most 3 records), add-or-remove-one".
@@ -93,46 +120,70 @@ class PrivacyUnit:
         **Guarantees**
 
         - The bound on records is always said, except for the unit "record" with one record, which says it
-          itself.
+          itself; and by which column it is enforced, where it is.
         """
         if self.name == "record" and self.max_records == 1:
             return f"one record, {self.neighbours}"
         plural = "record" if self.max_records == 1 else "records"
-        return f"one {self.name} (at most {self.max_records} {plural}), {self.neighbours}"
+        how = "" if self.id is None else f", enforced by column '{self.id}'"
+        return f"one {self.name} (at most {self.max_records} {plural}{how}), {self.neighbours}"
 
     def __str__(self) -> str:
         return self.describe()
 
+    @property
+    def account(self) -> str:
+        """What an account of such units is called.
+
+        With an id it is "one person (by 'person_id'), add-or-remove-one", however many records of a person a release
+        counts: releases of one record each and of twelve protect the same persons, and add up in one account.
+        """
+        return self.describe() if self.id is None else f"one {self.name} (by '{self.id}'), {self.neighbours}"
+
     @classmethod
     def told(cls, text: str) -> Self:
-        """The unit that `describe` says so.
+        """The unit whose account is called so; by an id, the least that is counted: one record.
 
         Raises:
-            SpecError: no unit is described by this text.
+            SpecError: no account of a unit is called so.
         """
-        found = _DESCRIBED.fullmatch(text)
-        relation = None if found is None else next((n for n in Neighbours if n == found["neighbours"]), None)
-        if found is not None and relation is not None:
-            unit = cls(found["name"], int(found["records"] or 1), relation)
-            if unit.describe() == text:
-                return unit
+        for called in _ACCOUNTS:
+            found = called.fullmatch(text)
+            said = {} if found is None else found.groupdict()
+            relation = next((n for n in Neighbours if n == said.get("neighbours")), None)
+            if relation is not None:
+                with contextlib.suppress(SpecError):
+                    unit = cls(said["name"], int(said.get("records") or 1), relation, said.get("id"))
+                    if unit.account == text:
+                        return unit
         raise SpecError(
-            f"{reprlib.repr(text)} describes no privacy unit; one is described like {cls('person', 3).describe()!r} or "
-            f"{cls().describe()!r}"
+            f"{reprlib.repr(text)} describes no privacy unit; one is described like {cls('person', 3).account!r}, "
+            f"{cls('person', id='person_id').account!r} or {cls().account!r}"
         )
 
-    def within(self, declared: Self) -> Self:
-        """This unit, with as many records as it can have in data that were declared for another unit.
+    @property
+    def bound(self) -> Bound | None:
+        """By what it is enforced that at most so many records of one unit are counted, where it is."""
+        return None if self.id is None else Bound(self.id, self.max_records)
 
-        Both numbers are promises of the publisher: where both units are called the same, the larger one is the safe
-        one; otherwise the declaration says nothing of this unit, and its own number stands.
+    @property
+    def kept(self) -> str | None:
+        """How it is kept that a unit has no more records, in words; None for a record, which is one.
 
         **Guarantees**
 
-        - The result differs at most in its number of records, which is not smaller.
+        - What is not enforced is called a promise that nobody checks.
         """
-        same = look_alike(self.name, declared.name)
-        return replace(self, max_records=max(self.max_records, declared.max_records)) if same else self
+        if (self.name, self.max_records) == ("record", 1):
+            return None
+        plural = "record" if self.max_records == 1 else "records"
+        what = f"at most {self.max_records} {plural} of each {self.name}"
+        if self.id is None:
+            return f"{what}: promised, not checked"
+        return (
+            f"{what}: enforced, column '{self.id}'; of one with more, a rule chooses from its own records which are "
+            "counted, and how many that leaves out is not said"
+        )
 
     def cost_factor(self) -> int:
         """How many times the cost of one record one unit costs: g², with g = `max_records`.
@@ -190,12 +241,38 @@ class Adjacency:
     def steps(self) -> tuple[Neighbours, ...]:
         """The relations of which a step of one record can be.
 
-        Where a record is replaced, one can come or go as well if records outside the domain are dropped, or if a unit
-        may have fewer records than g.
+        Where a record is replaced, one can come or go as well if records outside the domain are dropped, if a unit
+        may have fewer records than g, or if an id says whose it is: of one who has more or fewer, other numbers count.
         """
         own = self.unit.neighbours
-        both = own is Neighbours.REPLACE_ONE and (self.drops or self.records > 1)
+        some = self.drops or self.records > 1 or self.unit.id is not None
+        both = own is Neighbours.REPLACE_ONE and some
         return (own, Neighbours.ADD_OR_REMOVE_ONE) if both else (own,)
+
+    def of(self, other: PrivacyUnit, *promised: PrivacyUnit) -> Adjacency | None:
+        """When data that are counted for this unit are neighbours for another; None where nothing bounds that.
+
+        Args:
+            other: whose records come, go or change.
+            promised: further units of which the publisher says how many records one has in these data.
+
+        Units that are called the same are the same, and the largest number that was said of them is the safe one.
+
+        * Where the counting enforces the bound of the other unit, at most so many of its records come or go.
+        * Where it enforces that of this unit alone, a record more may push out another of the same person: each of the
+          other's records comes, goes or replaces one, and one that is replaced, with its id, does so for two persons.
+        * Where it enforces none, numbers are promises. Of a unit by an id only others' promises are.
+        """
+        if self.unit.id is not None and look_alike(other.name, self.unit.name):
+            return replace(self, unit=replace(self.unit, name=other.name, neighbours=other.neighbours))
+        said = [u.max_records for u in (self.unit, *promised) if look_alike(other.name, u.name)]
+        records = max(said + ([other.max_records] if other.id is None else []), default=MAX_RECORDS_PER_UNIT + 1)
+        if self.unit.id is not None:
+            records *= 1 if other.neighbours is Neighbours.ADD_OR_REMOVE_ONE else 2
+            other = replace(other, neighbours=Neighbours.REPLACE_ONE)
+        if records > MAX_RECORDS_PER_UNIT:
+            return None
+        return Adjacency(replace(other, max_records=records, id=None), drops=self.drops or self.unit.id is not None)
 
     def changes(self, other: Adjacency) -> int | None:
         """At most how many changes of this unit, one after the other, make any one change of the other's.
@@ -304,7 +381,7 @@ class Account:
             if not is_name(name):
                 raise LedgerError(
                     f"{reprlib.repr(name)} cannot name an account: give printable text in Unicode NFC, not empty, "
-                    "without spaces around it, of a PrivacyUnit what its describe() says; nothing was charged"
+                    "without spaces around it, of a PrivacyUnit its `account`; nothing was charged"
                 )
 
     @cached_property
@@ -323,4 +400,4 @@ class Account:
 
 def account(source: DataSource, unit: PrivacyUnit) -> Account:
     """The ledger account of the people a data source is about, for a privacy unit."""
-    return Account(source.population, unit.describe())
+    return Account(source.population, unit.account)

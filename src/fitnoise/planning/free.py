@@ -58,7 +58,7 @@ class Left:
 
 def left_beside(plan: Plan) -> tuple[Left, ...]:
     """What is free beside a plan, attribute by attribute; nothing where :func:`free` would refuse."""
-    profile = plan.order.charged().profile
+    profile = None if plan.publication.unit.id is not None else plan.order.charged().profile
     if profile is None:
         return ()
     try:

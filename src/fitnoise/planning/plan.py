@@ -200,7 +200,7 @@ class Plan:
             PlanError: nothing bounds it for one of them.
         """
         costs = self.order.also(())
-        return tuple((unit, costs[unit.describe()]) for unit in self.order.units)
+        return tuple((unit, costs[unit.account]) for unit in self.order.units)
 
     @property
     def exact_cost(self) -> Fraction:

@@ -19,11 +19,14 @@ from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
 from fitnoise.request.workloads import AtMost, Table
 
-FORMAT = 4
+FORMAT = 5
 """Version of the release directory."""
 
+BELIEVED = 4
+"""The version before, which does not say whether the most records of a unit are promised or enforced."""
+
 WHOLE = 3
-"""The version before, whose ρ of what is pure is half the square of its ε, and not of its numbers one by one; μ², as a
+"""The one before that, whose ρ of what is pure is half the square of its ε, and not of its numbers one by one; μ², as a
 ledger adds it up, is not stated."""
 
 UNNAMED = 2
@@ -104,7 +107,10 @@ def describe(
             "source": publication.source.name,
             **({} if publication.source.account is None else {"account": publication.source.account}),
             "privacy_unit": unit.describe(),
-            **({} if not plan.other_losses else {"other_units": [_other(plan, *x) for x in plan.other_losses]}),
+            **_kept(unit, version),
+            **(
+                {} if not plan.other_losses else {"other_units": [_other(plan, *x, version) for x in plan.other_losses]}
+            ),
         },
         **({} if entry is None else {"ledger": entry.document()}),
         "tables": [
@@ -129,10 +135,15 @@ def describe(
     }
 
 
-def _other(plan: Plan, unit: PrivacyUnit, loss: Loss) -> dict[str, Any]:
+def _kept(unit: PrivacyUnit, version: int) -> dict[str, str]:
+    """How it is kept that a unit has no more records."""
+    return {} if version <= BELIEVED or unit.kept is None else {"records": unit.kept}
+
+
+def _other(plan: Plan, unit: PrivacyUnit, loss: Loss, version: int) -> dict[str, Any]:
     """What the release costs another unit."""
-    at = loss.epsilon_at(plan.publication.delta)
-    return {"privacy_unit": unit.describe(), "rho": str(loss.rho), **_pure(loss), "mu": loss.mu, "epsilon": at}
+    at, kept = loss.epsilon_at(plan.publication.delta), _kept(unit, version)
+    return {"privacy_unit": unit.describe(), **kept, "rho": str(loss.rho), **_pure(loss), "mu": loss.mu, "epsilon": at}
 
 
 def _pure(loss: Loss) -> dict[str, str]:

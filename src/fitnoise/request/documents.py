@@ -317,8 +317,16 @@ class UnitSpec(Part):
             raise SpecError("a further unit has at most so many `persons`, or at most `max_records`; give one of them")
         if self.persons is not None and self.persons < 1:
             raise SpecError(f"persons is a whole number of at least 1; got {self.persons}")
+        if self.persons is not None and first.id is not None:
+            raise SpecError(
+                f"what several of a {first.name} by an id cost together is not priced yet; say how many records one "
+                f"{self.unit} has at most (max_records), as a promise, or leave it out"
+            )
+        own = first.id if self.unit == first.name else None
         records = self.max_records if self.persons is None else self.persons * first.max_records
-        return PrivacyUnit(self.unit, records or 0, first.neighbours if self.neighbours is None else self.neighbours)
+        return PrivacyUnit(
+            self.unit, records or 0, first.neighbours if self.neighbours is None else self.neighbours, own
+        )
 
 
 class PrivacySpec(Part):
@@ -330,7 +338,12 @@ class PrivacySpec(Part):
         description="zcdp: Gaussian noise; pure: Laplace noise, ε without δ; auto: the more accurate of the two",
     )
     unit: str = Field("record", description="what one protected unit is called")
-    max_records: int = Field(1, description="at most this many records belong to one unit")
+    id: str | None = Field(
+        None,
+        description="column that says whose a record is: of each unit at most max_records are counted; without it that "
+        "is a promise, which nobody checks",
+    )
+    max_records: int = Field(1, description="at most this many records of one unit are counted")
     neighbours: Neighbours = Field(Neighbours.ADD_OR_REMOVE_ONE, strict=False)
     delta: float = Field(1e-6, description="at which ε is reported")
     cap: CostSpec | None = Field(
@@ -587,7 +600,7 @@ class Spec(Part):
             with wrong.at(f"domain.{name}"):
                 attributes[name] = attribute.build(place)
         with wrong.at("privacy"):
-            unit = PrivacyUnit(p.unit, p.max_records, p.neighbours)
+            unit = PrivacyUnit(p.unit, p.max_records, p.neighbours, p.id)
         units = wrong.each(p.also, "privacy.also", lambda other: other.build(unit))
         with wrong.at("data"):
             source = DataSource(d.source, d.table, d.outside_domain, d.max_records, d.account)
@@ -667,6 +680,7 @@ class Spec(Part):
             },
             "privacy": {
                 "unit": u.name,
+                "id": u.id,
                 "max_records": u.max_records,
                 "neighbours": u.neighbours,
                 "delta": publication.delta,

@@ -348,10 +348,20 @@ class Publication:
             if unit in before:
                 raise SpecError(f"the privacy unit {unit.describe()!r} is named twice.")
             alike = next((u for u in before if look_alike(u.name, unit.name)), None)
-            if alike is not None and (alike.name, alike.max_records) != (unit.name, unit.max_records):
+            if alike is not None and (alike.name, alike.max_records, alike.id) != (
+                unit.name,
+                unit.max_records,
+                unit.id,
+            ):
                 raise SpecError(
                     f"the privacy units {alike.describe()!r} and {unit.describe()!r} read alike: give each a name of "
-                    "its own, or the same name, the same most records and another neighbour relation."
+                    "its own, or the same name, the same most records, the same id and another neighbour relation."
+                )
+            if alike is None and unit.id is not None:
+                raise SpecError(
+                    f"a further unit {unit.describe()!r} has an id of its own, and records are counted by one id: give "
+                    "it to the first unit, which is the one that is protected by counting; of others say how many "
+                    "records one has."
                 )
 
     def _check_small(self) -> None:
@@ -451,6 +461,11 @@ class Publication:
         for name in self.beside:
             if not isinstance(name, str) or re.fullmatch("[0-9a-f]{64}", name) is None:
                 raise SpecError(f"a plan is named by its SHA-256, 64 hexadecimal digits; got {name!r}.")
+        if self.beside and self.unit.id is not None:
+            raise SpecError(
+                f"plans beside others are for the very same records; which of a {self.unit.name} are counted follows "
+                "from the attributes and from the most records of each plan. Leave beside out: charges add up then."
+            )
         if self.free and not self.beside:
             raise SpecError("only what stands beside other plans can be free; name them.")
         if len(set(self.beside)) != len(self.beside):

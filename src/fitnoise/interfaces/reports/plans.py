@@ -12,7 +12,8 @@ from dataclasses import replace
 from statistics import NormalDist
 
 from fitnoise.interfaces.reports.costs import said
-from fitnoise.kernel.losses import rounded_up
+from fitnoise.kernel.losses import Loss, rounded_up
+from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.gaussian import report as gaussian
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
@@ -31,7 +32,7 @@ def plan_report(plan: Plan) -> Report:
     promised = (tables(plan.summaries, *_promised(parts)), _questions(plan))
     own = Section("", values=(Value("hash", plan.hash),), tables=promised)
     said = (s for i, p in enumerate(parts) for s in (_of_tables(p) if len(parts) == 1 else _of_several(i, p)))
-    sections = (own, _price(plan), *units(plan), _cap(plan), _beside(plan), *said, *_free(plan))
+    sections = (own, _price(plan), records(plan), *units(plan), _cap(plan), _beside(plan), *said, *_free(plan))
     return Report(plan.publication.title, sections)
 
 
@@ -151,6 +152,17 @@ def _price(plan: Plan) -> Section:
     return Section("price", (*words.whole, *of_it), values)
 
 
+def records(plan: Plan) -> Section:
+    """How it is kept that units have no more records than they are priced for."""
+    told = list(dict.fromkeys(unit.kept for unit, _ in _charged_for(plan) if unit.kept is not None))
+    return Section("records", tuple(told), (Value("records_of_units", told),) if told else ())
+
+
+def _charged_for(plan: Plan) -> tuple[tuple[PrivacyUnit, Loss], ...]:
+    """The units that pay, that which is protected first."""
+    return ((plan.publication.unit, plan.loss), *plan.other_losses)
+
+
 def units(plan: Plan) -> Iterator[Section]:
     """What it costs the other units, where there are any: the first in the table is the one that is protected."""
     columns = (
@@ -160,7 +172,7 @@ def units(plan: Plan) -> Iterator[Section]:
         Column("epsilon", f"epsilon at {plan.publication.delta:g}", Kind.COMPARED),
         Column("best_guess", "best guess", Kind.CHANCE),
     )
-    losses = ((plan.publication.unit, plan.loss), *plan.other_losses)
+    losses = _charged_for(plan)
     if len(losses) > 1:
         rows = (
             {
@@ -202,7 +214,8 @@ def _free(plan: Plan) -> Iterator[Section]:
         "{count} of {size} values of {attribute} have privacy paid for and not used: counts of their records cost "
         "nothing more, within ±{moe} people or more ({shown}; fitnoise free)"
     )
-    profile = plan.order.charged().profile if plan.groups else None
+    alone = plan.publication.unit.id is not None
+    profile = plan.order.charged().profile if plan.groups and not alone else None
     found = () if profile is None else left_beside(plan)
     less = profile is not None and min(profile.values) < (1 - gaussian.SLACK) * max(profile.values)
     for i, left in enumerate(found):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fitnoise.interfaces.reports.costs import said
 from fitnoise.interfaces.reports.ledgers import balance_section
-from fitnoise.interfaces.reports.plans import called, tables, units
+from fitnoise.interfaces.reports.plans import called, records, tables, units
 from fitnoise.kernel.ledger import Quote
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.planning.plan import Plan
@@ -62,6 +62,7 @@ def receipt_report(
                 "answers", ("{asked} (in finite.csv)",) * bool(plan.finite), (asked,), (_answers(answers).silent(),)
             ),
             _charged(plan, rise),
+            records(plan),
             *units(plan),
             balance_section("ledger", balance),
         ),
@@ -75,6 +76,7 @@ def release_report(release: Release, *, every: bool = False) -> Report:
     sections = [
         Section("", values=(Value("plan", release.plan.hash),)),
         Section("", tables=(tables(summaries, *columns),)),
+        records(release.plan),
     ]
     if release.finite:
         sections.append(Section("", tables=(_answers(release.finite.values()),)))

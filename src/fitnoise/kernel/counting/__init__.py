@@ -19,7 +19,7 @@ from fitnoise.kernel.counting.histogram import HistogramCounter
 from fitnoise.kernel.counting.margins import Tally, maximal
 from fitnoise.kernel.counting.sql import SqlCounter
 from fitnoise.kernel.domain import Domain
-from fitnoise.kernel.units import DataSource
+from fitnoise.kernel.units import Bound, DataSource
 
 __all__ = [
     "Counter",
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-def open_counter(data: Any, domain: Domain, source: DataSource) -> Counter:
+def open_counter(data: Any, domain: Domain, source: DataSource, bound: Bound | None = None) -> Counter:
     """A counter for whatever the data are.
 
     Args:
@@ -45,6 +45,8 @@ def open_counter(data: Any, domain: Domain, source: DataSource) -> Counter:
             domain's shape (or flat, in C order); or a Counter.
         domain: the declared domain.
         source: the table of a database, and what to do with records outside the domain.
+        bound: how many records of a person are counted, and by which column it is told whose they are; None: all.
+            An array of counts, which does not know persons, has none all the same, nor has a Counter one but its own.
 
     Raises:
         DataError: the source is of no known kind or cannot be opened.
@@ -54,11 +56,11 @@ def open_counter(data: Any, domain: Domain, source: DataSource) -> Counter:
     if isinstance(data, np.ndarray):
         return HistogramCounter(data, domain, drops=source.drops)
     if is_database(data):
-        return SqlCounter(database(data), domain, source)
+        return SqlCounter(database(data), domain, source, bound)
     if isinstance(data, (str, PathLike)):
-        return DuckCounter.from_path(data, domain, source)
+        return DuckCounter.from_path(data, domain, source, bound=bound)
     if hasattr(type(data), "__arrow_c_stream__") or hasattr(type(data), "collect"):
-        return DuckCounter.from_frame(data, domain, source)
+        return DuckCounter.from_frame(data, domain, source, bound=bound)
     raise DataError(
         f"data are a path, a data frame or an array of counts; got {type(data).__name__}. Nothing was read."
     )

@@ -8,6 +8,8 @@ from typing import Any, final
 
 from numpy.typing import NDArray
 
+from fitnoise.kernel.units import Bound
+
 Margin = tuple[str, ...]
 
 Margins = dict[Margin, NDArray[Any]]
@@ -22,8 +24,10 @@ class Counter(abc.ABC):
     **Guarantees**
         * every array has the shape of its attributes, int64, in the order asked;
         * all margins are of the same records;
-        * one record more in the data adds one to exactly one cell of every margin (or to none, when the record is
-          outside the domain and the source says to drop it);
+        * without a bound, one record more in the data adds one to exactly one cell of every margin (or to none, when
+          the record is outside the domain and the source says to drop it);
+        * with a bound g, what is counted of each unit is a function of its own records, and at most g of them: a unit
+          more, with any number of records, adds one to at most g cells of every margin, the same of its records to all;
         * nothing stays open or locked between calls, which may come in any order and again.
     """
 
@@ -31,6 +35,11 @@ class Counter(abc.ABC):
     @abc.abstractmethod
     def drops(self) -> bool:
         """Whether records outside the domain are left out, rather than refused: it decides what neighbours can do."""
+
+    @property
+    def bound(self) -> Bound | None:
+        """By which column it is told whose a record is, and how many of one person's are counted; None: all are."""
+        return None
 
     @abc.abstractmethod
     def check(self, attributes: Sequence[str]) -> None:

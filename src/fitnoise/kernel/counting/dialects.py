@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, final
 
 from fitnoise.kernel.codings import Code, Codes, Coding, Cuts, Range
+from fitnoise.kernel.counting.persons import LONGEST
 from fitnoise.kernel.counting.tables import Prices
 
 LARGEST: Final = 1.7976931348623157e308
@@ -79,6 +80,10 @@ class Dialect:
     types: what a column of each kind can be cast to, for the trial. odd: numbers for it that are not finite, or that
     would not survive a cast, by kind, with what they are. dual: what a row of literals comes from.
 
+    digits: an integer as a text. joined: two texts, {a} and {b}, as one. digest: the MD5 of what `text` gives, in
+    hexadecimal; empty where there is none of UTF-8. bytes: how long what `text` gives is. apart: by what persons are
+    told apart, where an engine sorts long texts badly.
+
     sets: whether one scan counts several tables (GROUPING SETS). streams: whether records are read out and coded here,
     which is for engines in our own process that sort in order to group.
     isolation: as SQLAlchemy calls it. session: run first. ending: of the statement.
@@ -98,6 +103,11 @@ class Dialect:
     constant: str = "CAST('{v}' AS DOUBLE PRECISION)"
     count: str = "COUNT(*)"
     marks: str = '""'
+    digits: str = "CAST({x} AS VARCHAR)"
+    joined: str = "{a} || {b}"
+    digest: str = ""
+    bytes: str = "OCTET_LENGTH({c})"
+    apart: str = "{c}"
     types: Mapping[Kind, str] = field(default_factory=dict)
     odd: tuple[tuple[Kind, str, float], ...] = ()
     dual: str = ""
@@ -121,6 +131,24 @@ class Dialect:
     def number(self, x: float) -> str:
         """A double, exactly."""
         return self.constant.format(v=repr(float(x)))
+
+    # --- persons: whose records they are (`persons`) --------------------------------------------------------
+
+    def person(self, kind: Kind, column: str) -> str:
+        """An id, as texts are compared."""
+        text = self.digits.format(x=column) if kind is Kind.WHOLE else column
+        return self.text.format(c=f"RTRIM({text})" if kind is Kind.FIXED else text)
+
+    def is_person(self, person: str) -> str:
+        """Whether it is an id: false or unknown for none, and for an empty or a long one."""
+        return f"{self.bytes.format(c=person)} BETWEEN 1 AND {LONGEST}"
+
+    def place_in_line(self, person: str, cells: Sequence[str]) -> str:
+        """By what records of a person are put in order, before their cells, which are from 1."""
+        told = "''"
+        for cell in cells:
+            told = self.joined.format(a=told, b=self.joined.format(a=self.digits.format(x=cell), b="'/'"))
+        return self.digest.format(x=self.joined.format(a=self.text.format(c=f"({told})"), b=person))
 
     # --- keys: what records are grouped by ---------------------------------------------------------------
 
@@ -233,6 +261,8 @@ POSTGRESQL = Dialect(
     code="U&'{u}'",  # a constant, where a function of one is called for every record
     letters="convert_from('\\x{h}', 'UTF8')",
     truth="CASE WHEN {c} THEN 1 WHEN NOT {c} THEN 0 END",
+    digits="CAST({x} AS TEXT)",
+    digest="md5(convert_to({x}, 'UTF8')) COLLATE \"C\"",
     decimal=f"{_CASTABLE}CASE WHEN abs({{c}}) <= {_UNDER} THEN 0 ELSE CAST({{c}} AS DOUBLE PRECISION) END END",
     types={
         Kind.WHOLE: "BIGINT", Kind.DOUBLE: "DOUBLE PRECISION", Kind.DECIMAL: "NUMERIC", Kind.TEXT: "TEXT",
@@ -288,6 +318,11 @@ MYSQL = Dialect(
     double="CAST({c} AS DOUBLE)",
     decimal="CAST({c} AS DOUBLE)",
     constant="CAST({v} AS DOUBLE)",
+    digits="CAST({x} AS CHAR)",
+    joined="CONCAT({a}, {b})",
+    digest="MD5({x})",
+    # as texts in hexadecimal, whose length is bounded: sorting others takes `max_sort_length` bytes each
+    apart=f"CAST(CONVERT(HEX({{c}}) USING latin1) AS CHAR({2 * LONGEST}) CHARACTER SET latin1)",
     types={
         Kind.WHOLE: "SIGNED", Kind.DOUBLE: "DOUBLE", Kind.DECIMAL: "DECIMAL(65, 30)", Kind.TEXT: "CHAR",
         Kind.FIXED: "CHAR(9)", Kind.TRUTH: "SIGNED",
@@ -324,6 +359,8 @@ CLICKHOUSE = Dialect(
     double="toFloat64({c})",
     decimal="toFloat64({c})",
     constant="toFloat64({v})",
+    digits="toString({x})",
+    digest="lower(hex(MD5({x})))",
     types={
         Kind.WHOLE: "Nullable(Int64)", Kind.DOUBLE: "Nullable(Float64)", Kind.DECIMAL: "Nullable(Decimal(38, 10))",
         Kind.TEXT: "Nullable(String)", Kind.TRUTH: "Nullable(Bool)",
@@ -371,6 +408,8 @@ BIGQUERY = replace(
     code="FROM_HEX('{h}')",
     letters="CAST(FROM_HEX('{h}') AS STRING)",
     whole="CAST({x} AS INT64)",
+    digits="CAST({x} AS STRING)",
+    digest="TO_HEX(MD5({x}))",
     types={
         Kind.WHOLE: "INT64", Kind.DOUBLE: "FLOAT64", Kind.DECIMAL: "NUMERIC", Kind.TEXT: "STRING", Kind.TRUTH: "BOOL",
     },
@@ -379,6 +418,7 @@ BIGQUERY = replace(
 SNOWFLAKE = replace(
     _warehouse("snowflake", "Snowflake", "DOUBLE"),
     text="TO_BINARY(CAST({c} AS VARCHAR), 'UTF-8')",
+    digest="MD5({x})",
     code="TO_BINARY('{h}', 'HEX')",
     letters="TO_VARCHAR(TO_BINARY('{h}', 'HEX'), 'UTF-8')",
     odd=((Kind.DOUBLE, "'NaN'", math.nan), (Kind.DOUBLE, "'inf'", math.inf), (Kind.DOUBLE, "'-inf'", -math.inf)),
@@ -388,6 +428,8 @@ SNOWFLAKE = replace(
 TRINO = replace(
     _warehouse("trino", "Trino", "DOUBLE"),
     text="to_utf8(CAST({c} AS VARCHAR))",
+    digest="lower(to_hex(md5({x})))",
+    bytes="length({c})",
     letters="from_utf8(X'{h}')",
 )
 
@@ -395,6 +437,8 @@ DATABRICKS = replace(
     _warehouse("databricks", "Databricks", "DOUBLE"),
     marks="``",
     text="CAST({c} AS BINARY)",
+    digits="CAST({x} AS STRING)",
+    digest="md5({x})",
     letters="CAST(X'{h}' AS STRING)",
     types={
         Kind.WHOLE: "BIGINT", Kind.DOUBLE: "DOUBLE", Kind.DECIMAL: "DECIMAL(38, 10)", Kind.TEXT: "STRING",

@@ -9,10 +9,12 @@ What a value means is declared in `codings`; here is the translation of the thre
 of attributes. It differs in one thing: a whole number of more than 64 bits may become the other double beside it.
 """
 
+# ruff: noqa: S608 - SQL holds names and numbers, and no text of the domain or the data
+
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from typing import Any, TypeVar, final
@@ -24,10 +26,11 @@ from fitnoise.kernel.codings import FALSE, SPACES, TRUE, Code, Codes, Coding, Ra
 from fitnoise.kernel.counting._base import Counter, Gauge, Margin, Margins, Progress
 from fitnoise.kernel.counting.files import from_path
 from fitnoise.kernel.counting.frames import from_frame
-from fitnoise.kernel.counting.sources import Records, Unreadable, engine, quietly, wrong_type
+from fitnoise.kernel.counting.persons import LONGEST, PERSON, counted_by
+from fitnoise.kernel.counting.sources import Records, Unreadable, engine, quietly, wrong_id, wrong_type
 from fitnoise.kernel.counting.tables import Tables
 from fitnoise.kernel.domain import Domain
-from fitnoise.kernel.units import DataSource
+from fitnoise.kernel.units import Bound, DataSource
 
 _INTEGERS = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT",
@@ -52,7 +55,8 @@ _SETTINGS = (
     "preserve_insertion_order = false",
     # The records stream past the codes, never the reverse; and the CSV reader must not be made to cast what is only to
     # be tried, or it stops where that fails (https://github.com/duckdb/duckdb/issues/23818).
-    "disabled_optimizers = 'join_order,build_side_probe_side,type_pushdown'",
+    # Nor is a window one that may become another aggregate.
+    "disabled_optimizers = 'join_order,build_side_probe_side,type_pushdown,top_n_window_elimination'",
     "enable_progress_bar_print = false",
 )
 
@@ -79,13 +83,21 @@ class DuckCounter(Counter):
         records: where they come from.
         domain: the declared domain.
         source: what to do with records outside the domain.
+        bound: how many records of a person are counted, and by which column it is told whose they are; None: all.
         memory_limit: of the engine, such as "4GB"; default 80 % of the machine. Records stream through it:
-            it need not hold them, and what does not fit is refused.
+            it need not hold them, and what does not fit is refused. With a bound it holds them, coded.
     """
 
     def __init__(
-        self, records: Records, domain: Domain, source: DataSource, *, memory_limit: str | None = None
+        self,
+        records: Records,
+        domain: Domain,
+        source: DataSource,
+        *,
+        bound: Bound | None = None,
+        memory_limit: str | None = None,
     ) -> None:
+        self._bound = bound
         self._records = records
         self._domain = domain
         self._source = source
@@ -93,22 +105,39 @@ class DuckCounter(Counter):
 
     @classmethod
     def from_path(
-        cls, path: str | PathLike[str], domain: Domain, source: DataSource, *, memory_limit: str | None = None
+        cls,
+        path: str | PathLike[str],
+        domain: Domain,
+        source: DataSource,
+        *,
+        bound: Bound | None = None,
+        memory_limit: str | None = None,
     ) -> DuckCounter:
         """Open a CSV, Parquet or DuckDB file (or a pattern of CSV or Parquet files); DataError when that fails."""
-        return cls(from_path(path, source.table), domain, source, memory_limit=memory_limit)
+        return cls(from_path(path, source.table), domain, source, bound=bound, memory_limit=memory_limit)
 
     @classmethod
     def from_frame(
-        cls, frame: Any, domain: Domain, source: DataSource, *, memory_limit: str | None = None
+        cls,
+        frame: Any,
+        domain: Domain,
+        source: DataSource,
+        *,
+        bound: Bound | None = None,
+        memory_limit: str | None = None,
     ) -> DuckCounter:
         """Read an Arrow, Polars or pandas frame where it is; DataError when that fails."""
-        return cls(from_frame(frame), domain, source, memory_limit=memory_limit)
+        return cls(from_frame(frame), domain, source, bound=bound, memory_limit=memory_limit)
 
     @property
     def drops(self) -> bool:
         """As the source says."""
         return self._source.drops
+
+    @property
+    def bound(self) -> Bound | None:
+        """As it was told."""
+        return self._bound
 
     def check(self, attributes: Sequence[str]) -> None:
         """Raise DataError for a missing or ambiguous column or one of the wrong type; reads no record."""
@@ -128,36 +157,45 @@ class DuckCounter(Counter):
             alone = self._records.alone()
             if alone is None:
                 raise
-            again = DuckCounter(alone, self._domain, self._source, memory_limit=self._memory_limit)
+            again = DuckCounter(alone, self._domain, self._source, bound=self._bound, memory_limit=self._memory_limit)
             counts = again._counted(margins, gauge, informed=progress is not None)
         gauge.finish()
         return counts
 
     def _counted(self, margins: Sequence[Margin], gauge: Gauge, *, informed: bool) -> Margins:
-        asked = {a for m in margins for a in m}
-        sizes = {a: n for a, n in self._domain.sizes.items() if a in asked}
-        tables = Tables(margins, sizes, gauge)
-        with contextlib.closing(self._stream(list(sizes), informed=informed)) as stream:
+        sizes = counted_by(self._domain, margins, self._bound)
+        told = [] if self._bound is None or self.drops else [(a,) for a in sizes]  # of which some may be outside
+        tables = Tables([*margins, *told], sizes, gauge)
+        names = [a for a in sizes if a != PERSON]
+        with contextlib.closing(self._stream(names, informed=informed)) as stream:
             while chunk := self._safely(partial(next, stream, None)):
                 tables.take(*chunk, drop=self.drops)
         if not self.drops:
-            self._records.refuse(self._domain, tables.outside)
-        return tables.finish()
+            self._records.refuse(self._domain, tables.outside, self._bound)
+        counts = tables.finish()
+        return {m: counts[m] for m in margins}
 
     def _safely(self, action: Callable[[], _T]) -> _T:
         return quietly(action, f"the records of {self._records.what} cannot be counted", self._records.advice)
 
     def _check(self, attributes: Sequence[str]) -> None:
         with engine(self._memory_limit) as connection:
-            self._relation(connection, attributes, schema=True)
+            self._relation(connection, list(counted_by(self._domain, [tuple(attributes)], self._bound)), schema=True)
 
     def _relation(
         self, connection: duckdb.DuckDBPyConnection, attributes: Sequence[str], *, schema: bool = False
     ) -> tuple[str, list[bool]]:
-        """SQL for the columns of these attributes as k0, k1, …, and which are untyped; DataError for a wrong type."""
+        """SQL for the columns of these attributes as k0, k1, …, last the id, and which are untyped.
+
+        DataError for a wrong type.
+        """
+        attributes = [a for a in attributes if a != PERSON]
         positions = [self._records.place(self._domain, a) for a in attributes]
-        relation = self._records.relation(connection, positions, schema=schema)
-        rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()  # noqa: S608 - quoted by Records
+        if self._bound is not None:
+            positions.append(self._records.place_of_id(self._domain, self._bound.id))
+        person = None if self._bound is None else len(attributes)
+        relation = self._records.relation(connection, positions, schema=schema, person=person)
+        rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
         untyped = [self._records.untyped(p) for p in positions]
         for a, free, row in zip(attributes, untyped, rows, strict=False):  # a relation has a column even for none
             kind = _kind(row[1])
@@ -165,6 +203,8 @@ class DuckCounter(Counter):
             fitting, words = _FITTING[coding.kind if isinstance(coding, Codes) else int]
             if not free and kind not in fitting | _NOTHING:
                 raise wrong_type(self._domain, a, kind, words)
+        if self._bound is not None and (kind := _kind(rows[-1][1])) not in _INTEGERS | _TEXTS | _NOTHING:
+            raise wrong_id(self._bound, kind)
         return relation, untyped
 
     def _stream(self, used: Sequence[str], *, informed: bool) -> Generator[_Chunk]:
@@ -177,19 +217,46 @@ class DuckCounter(Counter):
             connection.execute(f"SET enable_progress_bar = {str(informed and known is None).lower()}")
             codings = [self._domain[a].coding for a in used]
             fields, joins = [], []
-            for i, (coding, free) in enumerate(zip(codings, untyped, strict=True)):
+            for i, (coding, free) in enumerate(zip(codings, untyped, strict=False)):
                 cell, join = _cell(coding, i, csv=self._records.header, untyped=free)
                 fields.append(f"CAST({cell} AS {'SMALLINT' if coding.size <= 2**15 else 'INTEGER'}) AS a{i}")
                 joins.append(join)
             codes: dict[str, Any] = {f"c{i}": _codes(c) for i, c in enumerate(codings) if isinstance(c, Codes)}
             codes |= {f"s{i}": c.shared for i, c in enumerate(codings) if isinstance(c, Codes) and c.shared is not None}
-            sql = f"SELECT {', '.join(fields) or 'nothing'} FROM {relation} AS people {' '.join(joins)}"  # noqa: S608 - no text of the domain or the data
+            person = [] if self._bound is None else [f"encode(CAST(people.k{len(used)} AS VARCHAR)) AS p"]
+            shown = ", ".join(fields + person) or "nothing"
+            sql = f"SELECT {shown} FROM {relation} AS people {' '.join(joins)}"
+            names = {a: f"a{i}" for i, a in enumerate(used)}
+            if self._bound is not None:
+                sql = _bounded(sql, names, [names[a] for a in self._domain], self._bound.most, drop=self.drops)
+                names[PERSON] = "person"
             result = connection.execute(sql, codes)
             records, pieces = 0, max(1, _HANDED // (2048 * 4 * max(1, len(used))))
             while len(frame := result.fetch_df_chunk(pieces)):
                 records += len(frame)
                 read = connection.query_progress() / 100 if known is None else records / max(records, known)
-                yield {a: frame[f"a{i}"].to_numpy() for i, a in enumerate(used)}, len(frame), read
+                yield {a: frame[name].to_numpy() for a, name in names.items()}, len(frame), read
+
+
+def _bounded(records: str, every: Mapping[str, str], cells: Sequence[str], most: int, *, drop: bool) -> str:
+    """SQL for the first records of each person (`persons`); and, unless they are dropped, for all that are outside.
+
+    Args:
+        records: a statement for their cells, −1 outside, and the bytes of the id, p.
+        every: the columns of cells that are wanted.
+        cells: those by which records of a person are put in order.
+        most: how many of each are counted.
+        drop: whether records outside are left out.
+    """
+    wanted, named = ", ".join(every.values()), f"octet_length(p) BETWEEN 1 AND {LONGEST}"
+    inside = " AND ".join([*(f"{c} >= 0" for c in every.values()), f"coalesce({named}, false)"])
+    line = ", ".join(f"CAST({c} AS BIGINT) + 1, '/'" for c in cells)
+    order = ", ".join([f"md5(encode(concat({line})) || p)", *cells])
+    kept = f"inside AND turn <= {most}" if drop else f"turn <= {most} OR NOT inside"
+    person = f"CAST(CASE WHEN {named} THEN 0 ELSE -1 END AS SMALLINT) AS person"
+    told = f"SELECT *, {inside} AS inside FROM ({records}) coded"
+    lined = f"SELECT *, row_number() OVER (PARTITION BY inside, p ORDER BY {order}) AS turn FROM ({told}) told"
+    return f"SELECT {wanted}, {person} FROM ({lined}) lined WHERE {kept}"
 
 
 def _kind(described: str) -> str:

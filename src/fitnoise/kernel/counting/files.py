@@ -64,7 +64,14 @@ class SqlRecords(Records):
     texts: frozenset[int] = frozenset()
     moving: frozenset[int] = frozenset()
 
-    def relation(self, connection: duckdb.DuckDBPyConnection, positions: Sequence[int], *, schema: bool = False) -> str:
+    def relation(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        positions: Sequence[int],
+        *,
+        schema: bool = False,
+        person: int | None = None,
+    ) -> str:
         """The columns by position; the engine reads no others. DataError for one that is another when read again."""
         for name in (self.names[p] for p in positions if p in self.moving):
             raise DataError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -12,6 +12,7 @@ import pandas as pd
 
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import written
+from fitnoise.kernel.counting.persons import named
 from fitnoise.kernel.counting.sources import Records, engine, pick, quietly
 
 PEOPLE: Final = "fitnoise_people"
@@ -31,7 +32,14 @@ class FrameRecords(Records):
     advice: str = _ADVICE
     header: bool = False
 
-    def relation(self, connection: duckdb.DuckDBPyConnection, positions: Sequence[int], *, schema: bool = False) -> str:
+    def relation(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        positions: Sequence[int],
+        *,
+        schema: bool = False,
+        person: int | None = None,
+    ) -> str:
         """The columns by position; others are not even handed to the engine, where the frame can select."""
         if positions and hasattr(self.frame, "select"):
             kept = list(dict.fromkeys(self.names[i] for i in positions))
@@ -60,10 +68,18 @@ class PandasRecords(Records):
     advice: str = _ADVICE
     header: bool = False
 
-    def relation(self, connection: duckdb.DuckDBPyConnection, positions: Sequence[int], *, schema: bool = False) -> str:
+    def relation(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        positions: Sequence[int],
+        *,
+        schema: bool = False,
+        person: int | None = None,
+    ) -> str:
         """The columns by position, without the index."""
         frame = self.frame.iloc[:0] if schema else self.frame
-        columns = {f"c{i}": _plain(frame.iloc[:, p]) for i, p in enumerate(positions)}
+        texts = {i: written if i != person else named for i in range(len(positions))}
+        columns = {f"c{i}": _plain(frame.iloc[:, p], texts[i]) for i, p in enumerate(positions)}
         connection.register(PEOPLE, pd.DataFrame(columns or {"c0": np.zeros(len(frame), dtype=np.int8)}))
         return pick(PEOPLE, max(1, len(columns)), range(len(columns)))
 
@@ -110,13 +126,13 @@ def _names(frame: Any) -> tuple[str, ...]:
         return tuple(name for name, *_ in connection.execute(f"DESCRIBE {PEOPLE}").fetchall())
 
 
-def _plain(column: pd.Series[Any]) -> Any:
-    """A column the engine need not guess about."""
+def _plain(column: pd.Series[Any], text: Callable[[object], str | None]) -> Any:
+    """A column the engine need not guess about: Python objects as their texts."""
     if isinstance(column.dtype, pd.CategoricalDtype):
-        categories = pd.array(_plain(pd.Series(column.dtype.categories)))
+        categories = pd.array(_plain(pd.Series(column.dtype.categories), text))
         if isinstance(categories, pd.arrays.NumpyExtensionArray):  # whose type would depend on whether any is missing
             categories = pd.array(categories.to_numpy())
         return categories.take(column.cat.codes.to_numpy(), allow_fill=True)
     if column.dtype == np.dtype(object):
-        return pd.array([written(x) for x in column.array], dtype="string")
+        return pd.array([text(x) for x in column.array], dtype="string")
     return column.array

@@ -19,7 +19,9 @@ from typing import TypeVar, final
 import duckdb
 
 from fitnoise.errors import DataError
+from fitnoise.kernel.counting.persons import IDS, PERSON
 from fitnoise.kernel.domain import Domain
+from fitnoise.kernel.units import Bound
 
 _T = TypeVar("_T")
 
@@ -49,13 +51,19 @@ class Columns:
     @final
     def place(self, domain: Domain, attribute: str) -> int:
         """The column that holds an attribute; DataError when there is none, or several."""
-        column = domain.column(attribute)
+        return self._only(domain, domain.column(attribute), f"attribute {attribute!r}")
+
+    @final
+    def place_of_id(self, domain: Domain, column: str) -> int:
+        """The column that says whose a record is; DataError when there is none, or several."""
+        return self._only(domain, column, "the id of the privacy unit")
+
+    def _only(self, domain: Domain, column: str, who: str) -> int:
         places = self.places(column)
         if len(places) > 1:
             raise DataError(
-                f"{self.what} has {len(places)} columns called {column!r} (capitals aside), which attribute "
-                f"{attribute!r} needs; which one is meant cannot be told. Rename or drop the others. "
-                "Nothing was counted."
+                f"{self.what} has {len(places)} columns called {column!r} (capitals aside), which {who} needs; which "
+                "one is meant cannot be told. Rename or drop the others. Nothing was counted."
             )
         if not places:
             names = f"it has {sorted(self.names)}."
@@ -64,15 +72,23 @@ class Columns:
                 told = f"only {', '.join(map(repr, there))}" if there else "no column"
                 names = f"its first line names {told} of the domain: is that a header line?"
             raise DataError(
-                f"{self.what} has no column {column!r}, which attribute {attribute!r} needs; {names} "
-                "Rename the column, or declare which one holds the attribute (column = …). Nothing was counted."
+                f"{self.what} has no column {column!r}, which {who} needs; {names} "
+                "Rename the column, or declare which one is meant (column = …, id = …). Nothing was counted."
             )
         return places[0]
 
     @final
-    def refuse(self, domain: Domain, outside: Mapping[str, int]) -> None:
-        """Raise DataError if records are outside the domain: how many, by attribute."""
+    def refuse(self, domain: Domain, outside: Mapping[str, int], bound: Bound | None = None) -> None:
+        """Raise DataError if records are outside the domain, or have no id: how many, by attribute."""
         bad = {a: n for a, n in outside.items() if n}
+        missing = bad.pop(PERSON, 0)
+        if bound is not None and missing:
+            raise DataError(
+                f"{self.what} has {missing} records without a value in {bound.id!r}, which says whose a record is "
+                f"({IDS}; an empty one, a number with a point and a truth value are none). Correct the data, or "
+                'declare outside_domain = "drop" to leave such records out of every table. Nothing was measured and '
+                "nothing was charged."
+            )
         if bad:
             told = ", ".join(f"{domain.column(a)!r} {n} (attribute {a!r})" for a, n in bad.items())
             raise DataError(
@@ -90,6 +106,14 @@ def wrong_type(domain: Domain, attribute: str, kind: str, words: str) -> DataErr
     )
 
 
+def wrong_id(bound: Bound, kind: str) -> DataError:
+    """The error for an id in a column of another type."""
+    return DataError(
+        f"column {bound.id!r} is of type {kind}, and says whose a record is: {IDS}, since others are written in more "
+        "ways than one. Convert the column. Nothing was counted."
+    )
+
+
 class Records(Columns, abc.ABC):
     """A source of records that DuckDB reads.
 
@@ -99,8 +123,18 @@ class Records(Columns, abc.ABC):
     advice: str
 
     @abc.abstractmethod
-    def relation(self, connection: duckdb.DuckDBPyConnection, positions: Sequence[int], *, schema: bool = False) -> str:
-        """SQL for a relation of these columns, named k0, k1, …; with `schema` its rows do not matter."""
+    def relation(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        positions: Sequence[int],
+        *,
+        schema: bool = False,
+        person: int | None = None,
+    ) -> str:
+        """SQL for a relation of these columns, named k0, k1, …; with `schema` its rows do not matter.
+
+        person: which of them holds ids, where one does: what is none of a type that has others is missing there.
+        """
 
     @abc.abstractmethod
     def untyped(self, position: int) -> bool:

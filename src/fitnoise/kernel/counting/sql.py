@@ -10,11 +10,12 @@ from fitnoise.kernel.codings import Codes
 from fitnoise.kernel.counting._base import Counter, Gauge, Margin, Margins, Progress
 from fitnoise.kernel.counting.databases import Database, Session
 from fitnoise.kernel.counting.dialects import FITTING, Kind, read_as
-from fitnoise.kernel.counting.sources import wrong_type
-from fitnoise.kernel.counting.statements import Field, count
-from fitnoise.kernel.counting.trial import refuse_unless_right
+from fitnoise.kernel.counting.persons import PERSON, counted_by
+from fitnoise.kernel.counting.sources import wrong_id, wrong_type
+from fitnoise.kernel.counting.statements import Field, Person, count
+from fitnoise.kernel.counting.trial import refuse_unless_bounded, refuse_unless_right
 from fitnoise.kernel.domain import Domain
-from fitnoise.kernel.units import DataSource
+from fitnoise.kernel.units import Bound, DataSource
 
 
 @final
@@ -28,12 +29,20 @@ class SqlCounter(Counter):
         database: where the table is, and how to get there.
         domain: the declared domain.
         source: which table it is, and what to do with records outside the domain.
+        bound: how many records of a person are counted, and by which column it is told whose they are; None: all.
 
     Raises:
-        DataError: the database cannot be reached, or has no such table.
+        DataError: the database cannot be reached, has no such table, or cannot tell persons by an id.
     """
 
-    def __init__(self, database: Database, domain: Domain, source: DataSource) -> None:
+    def __init__(self, database: Database, domain: Domain, source: DataSource, bound: Bound | None = None) -> None:
+        if bound is not None and not (database.dialect.digest or database.dialect.streams):
+            raise DataError(
+                f"{database.what} has no MD5 of texts in UTF-8, by which the records of a person are put in order, so "
+                "that an id cannot be used there: copy the table into a Parquet file, and count that. Nothing was read "
+                "and nothing was charged."
+            )
+        self._bound = bound
         self._database = database
         self._domain = domain
         self._source = source
@@ -44,11 +53,15 @@ class SqlCounter(Counter):
         """As the source says."""
         return self._source.drops
 
+    @property
+    def bound(self) -> Bound | None:
+        """As it was told."""
+        return self._bound
+
     def check(self, attributes: Sequence[str]) -> None:
         """Raise DataError for a missing or ambiguous column or one of the wrong type; reads no record."""
         with self._database.session(self._source.table) as session:
-            for a in attributes:
-                self._field(session, a)
+            self._fields(session, [tuple(attributes)] if attributes else [])
 
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
         """All margins by one statement; beside the counts it takes some megabytes.
@@ -62,18 +75,35 @@ class SqlCounter(Counter):
         margins = list(dict.fromkeys(margins))
         if not margins:
             return {}
-        asked = {a for m in margins for a in m}
         gauge = Gauge(progress)
         with self._database.session(self._source.table) as session:
-            fields = {a: self._field(session, a) for a in self._domain.sizes if a in asked}
-            refuse_unless_right(session.fetch, session.dialect, self._database.what, drop=self.drops)
-            counts, outside = count(
-                session.fetch, session.dialect, session.relation, fields, margins, gauge, drop=self.drops
-            )
+            fields, person = self._fields(session, margins)
+            told = [] if person is None or self.drops else [(a,) for a in [*fields, PERSON]]  # some may be outside
+            fetch, d = session.fetch, session.dialect
+            refuse_unless_right(fetch, d, self._database.what, drop=self.drops)
+            if person is not None:
+                refuse_unless_bounded(fetch, d, self._database.what, person.kind, drop=self.drops)
+            asked = [*margins, *told]
+            counts, outside = count(fetch, d, session.relation, fields, asked, gauge, drop=self.drops, person=person)
         if not self.drops:
-            session.refuse(self._domain, outside)
+            session.refuse(self._domain, outside, self._bound)
         gauge.finish()
-        return counts
+        return {m: counts[m] for m in margins}
+
+    def _fields(self, session: Session, margins: Sequence[Margin]) -> tuple[dict[str, Field], Person | None]:
+        """The columns of all attributes by which records are counted, and of the id."""
+        used = [a for a in counted_by(self._domain, margins, self._bound) if a != PERSON]
+        return {a: self._field(session, a) for a in used}, self._person(session)
+
+    def _person(self, session: Session) -> Person | None:
+        """The column that says whose a record is; DataError for one of a wrong type."""
+        if self._bound is None:
+            return None
+        place = session.place_of_id(self._domain, self._bound.id)
+        kind, called = session.kinds[place]
+        if kind not in {Kind.WHOLE, Kind.TEXT, Kind.FIXED, Kind.ANY}:
+            raise wrong_id(self._bound, called)
+        return Person(kind, session.column(place), list(self._domain), self._bound.most)
 
     def _field(self, session: Session, a: str) -> Field:
         """The column of an attribute; DataError for one of a wrong type."""

@@ -1,6 +1,6 @@
 """One SQL statement for many margins, and what comes back of it. Part of the trust kernel.
 
-    table → keys → [inside] → GROUP BY keys → cells of the groups → places in the tables → sums
+    table → keys → [inside] → [first of each person] → GROUP BY keys → cells of the groups → places in the tables → sums
 
 Records are grouped by what is read, and groups are coded: a list of codes is looked through once a group. Tables are
 counted together in one scan where the engine can (GROUPING SETS). One statement sees one state of the table, so that
@@ -25,6 +25,7 @@ from fitnoise.kernel.codings import Codes, Coding, Range
 from fitnoise.kernel.counting._base import Gauge, Margin, Margins
 from fitnoise.kernel.counting.dialects import Dialect, Kind, as_whole, read_as
 from fitnoise.kernel.counting.margins import blank
+from fitnoise.kernel.counting.persons import LONGEST, PERSON, Persons
 from fitnoise.kernel.counting.tables import Tables, joint_tables
 
 RECORDS: Final = 10**7
@@ -50,6 +51,25 @@ class Field:
     column: str
 
 
+@final
+@dataclass(frozen=True)
+class Person:
+    """A column that says whose a record is, as `persons` has it, and how many of one are counted.
+
+    column: SQL for it, as of a field. cells: the attributes by which records of a person are put in order.
+    """
+
+    kind: Kind
+    column: str
+    cells: Sequence[str]
+    most: int
+
+    def field(self, d: Dialect) -> Field:
+        """An attribute of one cell: there is an id."""
+        told = f"CASE WHEN {d.is_person(d.person(self.kind, self.column))} THEN 0 END"
+        return Field(Range(0, 0), Kind.WHOLE, told)
+
+
 def count(
     fetch: Fetch,
     d: Dialect,
@@ -59,20 +79,29 @@ def count(
     gauge: Gauge,
     *,
     drop: bool,
+    person: Person | None = None,
 ) -> tuple[Margins, dict[str, int]]:
     """The counts over margins of these fields, and of every attribute how many records are outside.
+
+    With a `person`, of the records that are inside in all fields only the first of each are counted. Of those outside,
+    all are told, where a margin of that attribute is asked for; `PERSON` stands for the id.
 
     With `drop`, records outside in any field are left out of all; otherwise of margins of what they are outside of.
 
     Raises:
         DataError: more joint tables are needed than `MOST_TABLES`, or one of more than 2⁶³ places; nothing was read.
     """
-    sizes = {a: f.coding.size for a, f in fields.items()}
     if d.streams:
-        return _stream(fetch, relation, fields, Tables(margins, sizes, gauge), drop=drop)
+        sizes = {a: f.coding.size for a, f in fields.items()} | ({} if person is None else {PERSON: 1})
+        tables = Tables(margins, sizes, gauge)
+        if person is not None:
+            return _stream_persons(fetch, relation, fields, tables, person)
+        return _stream(fetch, relation, fields, tables, drop=drop)
+    fields = fields if person is None else {**fields, PERSON: person.field(d)}
+    sizes = {a: f.coding.size for a, f in fields.items()}
     counts = blank(margins, sizes)
-    tables = joint_tables(margins, sizes, RECORDS, d.prices)
-    joint = [t.attributes for t in tables]
+    together = joint_tables(margins, sizes, RECORDS, d.prices)
+    joint = [t.attributes for t in together]
     if len(joint) > MOST_TABLES or any(math.prod(_shape(fields, t)) >= 2**63 for t in joint):
         raise DataError(
             f"{len(margins):,} tables would have to be counted as {len(joint):,} tables of several attributes in one "
@@ -81,7 +110,7 @@ def count(
         )
     outside = dict.fromkeys(fields, 0)
     unseen = dict.fromkeys(fields, -1) | {a: j for j, t in enumerate(joint) for a in t}  # where it is told
-    for rows in fetch(statement(d, relation, fields, joint, drop=drop)):
+    for rows in fetch(statement(d, relation, fields, joint, drop=drop, person=person)):
         numbers = _whole_numbers(rows, [math.prod(_shape(fields, t)) for t in joint])
         for j in np.unique(numbers[0]):
             _, places, n = numbers[:, numbers[0] == j]
@@ -89,7 +118,7 @@ def count(
             for a, c in cells.items():
                 outside[a] += int(n[c == 0].sum()) if unseen[a] == j else 0
             inside = np.all([c > 0 for c in cells.values()], axis=0) if cells else np.full(len(n), fill_value=True)
-            for m in (*tables[j].members, *([joint[j]] if tables[j].asked else [])):
+            for m in (*together[j].members, *([joint[j]] if together[j].asked else [])):
                 np.add.at(counts[m], tuple(cells[a][inside] - 1 for a in m), n[inside] if m else n[inside].sum())
     return counts, outside
 
@@ -111,7 +140,15 @@ def _whole_numbers(rows: Sequence[Sequence[Any]], places: Sequence[int]) -> NDAr
 # --- the statement -------------------------------------------------------------------------------------------
 
 
-def statement(d: Dialect, relation: str, fields: Mapping[str, Field], joint: Sequence[Margin], *, drop: bool) -> str:
+def statement(
+    d: Dialect,
+    relation: str,
+    fields: Mapping[str, Field],
+    joint: Sequence[Margin],
+    *,
+    drop: bool,
+    person: Person | None = None,
+) -> str:
     """SQL with a row (table, place, count) for every place of every joint table that has records.
 
     A place is that of the cells in C order, where a cell is from 1 to its size, and 0 outside.
@@ -122,18 +159,51 @@ def statement(d: Dialect, relation: str, fields: Mapping[str, Field], joint: Seq
         fields: of every attribute used.
         joint: attributes of each table.
         drop: whether records outside the domain in any of the fields are left out.
+        person: whose records they are, where only the first of each are counted.
     """
     names: dict[str, str] = {}  # of each key, one: an engine may take two that are the same for each other
     keys = {a: d.key(f.coding, f.kind, f.column) for a, f in fields.items()}
     keys = {a: names.setdefault(key, f"k{len(names)}") for a, key in keys.items()}
     read = ", ".join(f"{key} AS {name}" for key, name in names.items()) or "0 AS k0"
     records = f"SELECT {read} FROM {relation} source"
-    if drop and fields:
-        kept = " AND ".join(d.inside(f.coding, f.kind, keys[a]) for a, f in fields.items())
-        records = f"SELECT {', '.join(names.values())} FROM ({records}) chosen WHERE {kept}"
+    inside = " AND ".join(d.inside(f.coding, f.kind, keys[a]) for a, f in fields.items())
+    if person is not None:
+        told = f"SELECT {read}, {d.person(person.kind, person.column)} AS p FROM {relation} source"
+        records = _first(d, told, fields, keys, inside, person, drop=drop)
+        keys = {a: f"k{i}" for i, a in enumerate(fields)}
+        fields = {a: Field(Range(0, f.coding.size - 1), Kind.WHOLE, "") for a, f in fields.items()}  # keys are cells
+    elif drop and fields:
+        records = f"SELECT {', '.join(names.values())} FROM ({records}) chosen WHERE {inside}"
     scans = [_scan(d, records, fields, keys, tables) for tables in _batches(d, keys, joint)]
     total = d.whole.format(x="SUM(n)")
     return f"SELECT j, place, {total} AS total FROM ({' UNION ALL '.join(scans)}) counted GROUP BY j, place{d.ending}"
+
+
+def _first(
+    d: Dialect,
+    records: str,
+    fields: Mapping[str, Field],
+    keys: Mapping[str, str],
+    inside: str,
+    person: Person,
+    *,
+    drop: bool,
+) -> str:
+    """Of records that are inside the first of each person (`persons`); and, unless dropped, all that are outside.
+
+    The cells of all fields, k0, k1, …: by cells they are put in order, and not by what was read.
+    """
+    cells = {a: d.cell(f.coding, f.kind, keys[a]) for a, f in fields.items()}
+    names = {a: f"c{i}" for i, a in enumerate(fields)}
+    coded = ", ".join(f"{cells[a]} AS {name}" for a, name in names.items())
+    told = f"SELECT {coded}, p, CASE WHEN {inside} THEN 1 ELSE 0 END AS good FROM ({records}) told"
+    own = [names[a] for a in person.cells]
+    order = ", ".join([d.place_in_line("p", own), *own])
+    shown = ", ".join(f"{name} AS k{i}" for i, name in enumerate(names.values()))
+    turn = f"ROW_NUMBER() OVER (PARTITION BY good, {d.apart.format(c='p')} ORDER BY {order}) AS turn"
+    kept = f"good = 1 AND turn <= {person.most}" if drop else f"turn <= {person.most} OR good = 0"
+    wanted = ", ".join(f"k{i}" for i in range(len(names)))
+    return f"SELECT {wanted} FROM (SELECT {shown}, good, {turn} FROM ({told}) lined) taken WHERE {kept}"
 
 
 def _batches(d: Dialect, keys: Mapping[str, str], joint: Sequence[Margin]) -> Iterator[dict[int, Margin]]:
@@ -215,6 +285,30 @@ def _stream(
         columns = zip(fields.items(), zip(*rows, strict=True), strict=False)  # there is a column even for none
         tables.take({a: cells_of(f.coding, values) for (a, f), values in columns}, len(rows), drop=drop)
     return tables.finish(), tables.outside
+
+
+def _stream_persons(
+    fetch: Fetch, relation: str, fields: Mapping[str, Field], tables: Tables, person: Person
+) -> tuple[Margins, dict[str, int]]:
+    """The same of persons: those inside the domain are held until all are read. Who is outside is told, at least."""
+    order = [*person.cells, *(a for a in fields if a not in person.cells)]
+    persons, outside = Persons(person.most, len(person.cells)), dict.fromkeys([*fields, PERSON], 0)
+    read = ", ".join(_READ[read_as(fields[a].coding)].format(c=fields[a].column) for a in order)
+    for rows in fetch(f"SELECT {read}, {_TEXT.format(c=person.column)} FROM {relation} AS source"):
+        *columns, ids = zip(*rows, strict=True)
+        cells = {a: cells_of(fields[a].coding, values) for a, values in zip(order, columns, strict=True)}
+        names = [x if isinstance(x, bytes) else b"" if x is None else str(x).encode() for x in ids]
+        cells[PERSON] = np.array([0 if 0 < len(x) <= LONGEST else -1 for x in names])
+        for a, c in cells.items():
+            outside[a] += int((c < 0).sum())
+        inside = np.flatnonzero(np.all([c >= 0 for c in cells.values()], axis=0))
+        records = zip(*(cells[a][inside].tolist() for a in order), strict=True)
+        persons.add([names[i] for i in inside], records)
+    for some in persons.counted():
+        kept = np.repeat(np.array([c for c, _ in some]), [n for _, n in some], axis=0)
+        told = dict(zip(order, kept.T, strict=True)) | {PERSON: np.zeros(len(kept), dtype=np.int64)}
+        tables.add(told, len(kept))
+    return tables.finish(), outside
 
 
 def cells_of(coding: Coding, values: Sequence[bytes | float | None]) -> NDArray[Any]:

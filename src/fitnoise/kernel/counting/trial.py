@@ -19,7 +19,8 @@ from fitnoise.errors import DataError
 from fitnoise.kernel.codings import Codes, Coding, Cuts, Range
 from fitnoise.kernel.counting._base import Gauge, Margin
 from fitnoise.kernel.counting.dialects import FITTING, Dialect, Kind, read_as
-from fitnoise.kernel.counting.statements import Fetch, Field, count
+from fitnoise.kernel.counting.persons import PERSON, Persons, named
+from fitnoise.kernel.counting.statements import Fetch, Field, Person, count
 
 _TEXTS: Final = (
     "a", "A", "a ", " a", "á", "Á", "a\u0301", "ß", "ss", "ſ", "1", "01", "1.0", "'", "''", '"', "\\", "\\'", "\\x61",
@@ -67,6 +68,30 @@ _HELD: Final[Mapping[Kind, tuple[Any, ...]]] = {
 """Values of every kind of column, the first of which is plain: it is inside wherever that is possible."""
 
 
+_COUNTED: Final = 3
+"""Records of each person of the trial that are counted, of twice `_KINDS`."""
+
+_KINDS: Final = 6
+"""Different records of each."""
+
+_IDS: Final[Mapping[Kind, tuple[Any, ...]]] = {
+    Kind.TEXT: (
+        "p7",
+        "P7",
+        "p7 ",
+        "",
+        " ",
+        "7",
+        "07",
+        *_TEXTS,
+        *("long " * 204 + x for x in ("", "x", "X", "x ", "long ")),
+    ),
+    Kind.FIXED: ("p7", "P7", "7", "07", "", *_HELD[Kind.FIXED]),
+    Kind.WHOLE: (7, 70, *_HELD[Kind.WHOLE]),
+}
+"""By the kind of the column that holds them."""
+
+
 def refuse_unless_right(fetch: Fetch, d: Dialect, what: str, *, drop: bool) -> None:
     """Raise DataError if an engine counts known records otherwise than is declared.
 
@@ -95,6 +120,46 @@ def refuse_unless_right(fetch: Fetch, d: Dialect, what: str, *, drop: bool) -> N
             f"{what} counted known records, such as texts that differ in capitals, otherwise than is declared, so it "
             "may count yours otherwise too: copy the table into a Parquet file, and count that. Nothing was read and "
             "nothing was charged."
+        )
+
+
+def refuse_unless_bounded(fetch: Fetch, d: Dialect, what: str, kind: Kind, *, drop: bool) -> None:
+    """Raise DataError if an engine counts other records of known persons than is declared (`persons`).
+
+    Args:
+        fetch: runs a statement in the session that will count.
+        d: the engine's language.
+        what: whose engine it is, for the message.
+        kind: of the column of ids.
+        drop: whether records outside the domain will be dropped, or told.
+    """
+    kind = kind if kind in d.types else Kind.TEXT
+    margins: list[Margin] = [("x", "y"), ("y",), *([] if drop else [("x",), (PERSON,)])]
+    person = Person(kind, "source.id", ("x", "y"), _COUNTED)
+    fields = {
+        "x": Field(Range(0, _KINDS - 1), Kind.WHOLE, "source.x"),
+        "y": Field(_CODINGS["words"], Kind.TEXT, "source.y"),
+    }
+    held = {_literal(d, kind, x): named(x) for x in (*_IDS[kind], None)}
+    ids = " UNION ALL ".join(f"SELECT {sql} AS id{d.dual}" for sql in held)
+    words = ("a", "A")
+    own = [(x, words[x % 2]) for x in range(_KINDS)] * 2
+    rows = " UNION ALL ".join(f"SELECT {x} AS x, {_literal(d, Kind.TEXT, y)} AS y{d.dual}" for x, y in own)
+    relation = f"(SELECT id, x, y FROM ({ids}) ids CROSS JOIN ({rows}) own)"  # noqa: S608 - literals
+    counts, outside = count(fetch, d, relation, fields, margins, Gauge(None), drop=drop, person=person)
+    persons = Persons(_COUNTED, 2)
+    for name in filter(None, held.values()):
+        persons.add([name.encode()] * len(own), [(x, x % 2) for x, _ in own])
+    wanted = np.zeros((_KINDS, fields["y"].coding.size), dtype=np.int64)
+    for cells, n in (x for some in persons.counted() for x in some):
+        wanted[cells] += n
+    missing = sum(name is None for name in held.values()) * len(own)
+    right = np.array_equal(counts["x", "y"], wanted) and np.array_equal(counts["y",], wanted.sum(axis=0))
+    if not right or not (drop or outside == {"x": 0, "y": 0, PERSON: missing}):
+        raise DataError(
+            f"{what} counted other records of known persons, such as ones whose ids differ in capitals, than is "
+            "declared, so it may do so with yours: copy the table into a Parquet file, and count that. Nothing was "
+            "read and nothing was charged."
         )
 
 

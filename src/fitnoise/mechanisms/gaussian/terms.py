@@ -19,8 +19,9 @@ def terms(publication: Publication, decomposition: Decomposition) -> Terms:
         weights = objective.weights.of(decomposition.variances) * decomposition.counted
     if budgets is not None:
         relative = budgets.along(publication.workload.domain, decomposition.structured)
-    alone = publication.source.drops or publication.unit.max_records > 1
-    return Terms(weights, objective.trade, relative, publication.unit.cost_factor(), alone)
+    unit = publication.unit
+    alone = publication.source.drops or unit.max_records > 1 or unit.id is not None
+    return Terms(weights, objective.trade, relative, unit.cost_factor(), alone)
 
 
 def traded(asked: Terms, achieved: Floats) -> float:

@@ -1,0 +1,614 @@
+"""Persons with many records: which are counted, on every engine the same, and what a person can move."""
+
+import contextlib
+import hashlib
+import itertools
+import json
+import sqlite3
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import sqlalchemy as sa
+
+import fitnoise as fn
+import zoo
+from door import Replay
+from engines import ENGINES, POSTGRESQL, connected, postgresql
+from fitnoise.errors import BudgetExceeded, DataError, LedgerError, PlanError, SpecError
+from fitnoise.interfaces.render import lines
+from fitnoise.interfaces.reports.plans import plan_report
+from fitnoise.interfaces.reports.releases import release_report
+from fitnoise.kernel import measure as measuring
+from fitnoise.kernel.counting import Counter as Counting
+from fitnoise.kernel.counting import HistogramCounter, open_counter, sql, trial
+from fitnoise.kernel.counting.databases import Database
+from fitnoise.kernel.counting.dialects import DIALECTS, Kind
+from fitnoise.kernel.counting.persons import Persons, named
+from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.units import Account, Bound, DataSource
+from fitnoise.planning.free import left_beside
+from fitnoise.request.documents import Spec
+from laws import DROP, REFUSE, leaks_nothing, same_counts
+from records import Records
+from test_databases import DUCKDB, in_duckdb
+from test_order import MARGINS as PURE
+from test_order import SECTORS, order
+
+FEW = (
+    "p7",
+    "P7",
+    "p7 ",
+    " p7",
+    "7",
+    "07",
+    "7.0",
+    "é",
+    "e\u0301",
+    "ß",
+    "ss",
+    "'",
+    "\\",
+    "%s",
+    "NULL",
+    "a/1/2",
+    "x" * 1000,
+)
+"""Ids that some engine somewhere takes for each other, or for something else."""
+
+DOMAIN = fn.Domain(
+    sex=fn.Categorical(["f", "m"]),
+    age=fn.Ordered(0, 3, clip=True),
+    place=fn.Hierarchy(["region", "town"], [("n", "a"), ("n", "b"), ("s", "c")]),
+)
+STORED = fn.Domain({**{a: DOMAIN[a] for a in DOMAIN}, "person": fn.Categorical(["p"]), "unused": fn.Ordered(0, 1)})
+KINDS = {"sex": "string", "age": "int64", "place": "string", "person": "string", "unused": "int64"}
+EVERY = ("sex", "age", "place")
+MARGINS = [EVERY, ("sex",), ("region", "age"), ("town",), ()]
+
+SOURCES = [
+    "csv", "csv, all quoted, returns", "parquet pattern", "duckdb", "arrow table", "arrow stream by sevens",
+    "arrow dictionary", "polars", "pandas", "pandas category", "pandas objects", *ENGINES,
+]  # fmt: skip
+
+
+def person_of(i, rng):
+    """A person's records: few or many, alike or not, and what she is called."""
+    n = 200 if i == 0 else int(rng.integers(1, 9))
+    return [(*record(rng), FEW[i % len(FEW)] + (str(i) if i >= len(FEW) else ""), 0) for _ in range(n)]
+
+
+def record(rng):
+    return "fm"[rng.integers(2)], int(rng.integers(0, 6)), "abc"[rng.integers(3)]
+
+
+def people(n, seed=3):
+    rng = np.random.default_rng(seed)
+    return [x for i in range(n) for x in person_of(i, rng)]
+
+
+def stored(rows, kinds=KINDS):
+    columns = zip(*rows, strict=True) if rows else [[] for _ in STORED]
+    return Records(STORED, {a: list(c) for a, c in zip(STORED, columns, strict=True)}, kinds)
+
+
+def counter(source, rows, folder, most, *, drop=True, kinds=KINDS):
+    made = zoo.COUNTERS[source]
+    where = DataSource(table=made.table, outside_domain=DROP if drop else REFUSE)
+    return open_counter(made.make(stored(rows, kinds), folder), DOMAIN, where, Bound("person", most))
+
+
+def first(rows, most):
+    """What is counted of everybody, record by record: an independent reading of the rule."""
+    own = {}
+    for *values, person, _ in rows:
+        cells = tuple(DOMAIN[a].cell(v) for a, v in zip(DOMAIN, values, strict=True))
+        if None not in cells and person not in (None, ""):
+            told = "".join(f"{c + 1}/" for c in cells) + str(person)
+            own.setdefault(str(person), []).append((hashlib.md5(told.encode()).hexdigest(), cells))  # noqa: S324
+    return {p: [cells for _, cells in sorted(x)[:most]] for p, x in own.items()}
+
+
+def tables(cells):
+    counts = {m: np.zeros([DOMAIN.sizes[a] for a in m], dtype=np.int64) for m in MARGINS}
+    for sex, age, place in cells:
+        at = {"sex": sex, "age": age, "place": place, "town": place, "region": int(place == 2)}
+        for m in MARGINS:
+            counts[m][tuple(at[a] for a in m)] += 1
+    return counts
+
+
+@pytest.fixture
+def untried(monkeypatch):
+    """Engines that were tried elsewhere."""
+    for name in ("refuse_unless_right", "refuse_unless_bounded"):
+        monkeypatch.setattr(sql, name, lambda *_, **__: None)
+
+
+# --- the rule -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("most", [1, 3, 10**12])
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_counts_the_same_records_of_each_person(source, most, tmp_path, untried):
+    rows = people(25)
+    wanted = tables(x for own in first(rows, most).values() for x in own)
+    assert 25 * most >= wanted[()] or most > 3
+    for drop in (True, False):
+        made = counter(source, rows, tmp_path, most, drop=drop)
+        made.check(["sex"])
+        assert made.bound == Bound("person", most)
+        same_counts(made.count(MARGINS), wanted)
+        same_counts(made.count([("sex",)]), {("sex",): wanted["sex",]})
+        assert made.count([]) == {}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_whole_numbers_are_ids_by_their_digits(source, tmp_path, untried):
+    """The same records of person 7 are counted whether her id is 7 or "7"."""
+    rows = people(12)
+    numbers = {name: 7 * i - 20 for i, name in enumerate(dict.fromkeys(x[3] for x in rows))}
+    rows = [(*x[:3], numbers[x[3]], 0) for x in rows]
+    wanted = tables(x for own in first(rows, 2).values() for x in own)
+    same_counts(counter(source, rows, tmp_path, 2, kinds=KINDS | {"person": "int64"}).count(MARGINS), wanted)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_records_without_an_id_or_outside_are_dropped_or_told(source, tmp_path, untried):
+    """Also by attributes that no table asks for; all are told, and none has taken the place of another."""
+    rows = people(9)
+    odd = (
+        [("f", 1, "a", None, 0)] * 5
+        + [("f", 1, "a", "", 0)] * 2
+        + [("x", 1, "a", "p7", 0)] * 30
+        + [("f", None, "a", "p7", 0)]
+    )
+    wanted = tables(x for own in first(rows, 2).values() for x in own)
+    same_counts(counter(source, odd + rows, tmp_path, 2).count(MARGINS), wanted)
+    refusing = counter(source, rows + odd, tmp_path, 2, drop=False)
+    for margins in ([("age",)], MARGINS):
+        with pytest.raises(DataError, match=r"7 records without a value in 'person'.*nothing was charged") as caught:
+            refusing.count(margins)
+        leaks_nothing(caught.value)
+    with pytest.raises(
+        DataError, match=r"'sex' 30 \(attribute 'sex'\), 'age' 1 \(attribute 'age'\)\. Correct"
+    ) as caught:
+        counter(source, rows + odd[7:], tmp_path, 2, drop=False).count([("place",)])
+    leaks_nothing(caught.value)
+
+
+def test_no_records_are_zero_counts(tmp_path, untried):
+    for source in SOURCES:
+        same_counts(counter(source, [], tmp_path, 2, drop=False).count(MARGINS), tables([]))
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [("p", "p"), ("", None), (" ", " "), (7, "7"), (-7, "-7"), (np.int8(7), "7"), (7.0, None), (np.float64(7), None),
+     (float("nan"), None), (True, None), (np.True_, None), (None, None), (b"p", None), ("\ud800", None),
+     (10**30, "1" + "0" * 30), ("é" * 512, "é" * 512), ("é" * 512 + "x", None)],
+)  # fmt: skip
+def test_an_id_is_a_text_or_a_whole_number(value, name):
+    assert named(value) == name
+
+
+def test_python_objects_are_no_ids_for_each_other(tmp_path):
+    """1 == 1.0 == True, and a float has several texts: what is no id is dropped or told, not guessed."""
+    ids = [1, "1", 1.0, True, np.int64(1), "1.0", None, float("nan")]
+    frame = pd.DataFrame(
+        {"sex": ["f"] * 8, "age": [0, 1, 2, 2, 3, 3, 0, 0], "place": ["a"] * 8, "person": pd.Series(ids, dtype=object)}
+    )
+    counts = open_counter(frame, DOMAIN, DataSource(outside_domain=DROP), Bound("person", 2)).count([()])
+    assert counts[()] == 3  # two of "1", one of "1.0"
+    with pytest.raises(DataError, match="4 records without a value in 'person'"):
+        open_counter(frame, DOMAIN, DataSource(), Bound("person", 2)).count([()])
+
+
+def test_values_of_sqlite_have_types_of_their_own(tmp_path):
+    path = tmp_path / "x.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE people (person, sex TEXT, age INTEGER, place TEXT)")
+        ids = ["1", 1, 1.0, b"1", None, "", "01"]
+        db.executemany("INSERT INTO people VALUES (?, 'f', ?, 'a')", [(x, i % 4) for i, x in enumerate(ids * 2)])
+        db.commit()
+    made = open_counter(path, DOMAIN, DataSource(table="people", outside_domain=DROP), Bound("person", 3))
+    assert made.count([()])[()] == 5  # three of "1", two of "01"
+    with pytest.raises(DataError, match="8 records without a value in 'person'"):
+        open_counter(path, DOMAIN, DataSource(table="people"), Bound("person", 3)).count([()])
+
+
+def test_records_are_held_by_person_and_handed_over_in_pieces(monkeypatch):
+    monkeypatch.setattr("fitnoise.kernel.counting.persons._TOGETHER", 2)
+    persons = Persons(3, 1)
+    persons.add([b"a", b"a", b"b", b"a"], [(0, 7), (0, 7), (1, 8), (2, 9)])
+    persons.add([b"b"] * 9, [(i % 2, 8) for i in range(9)])
+    pieces = list(persons.counted())
+    assert [len(x) for x in pieces] == [2, len(pieces[-1])]
+    counted = Counter()
+    for cells, n in itertools.chain(*pieces):
+        counted[cells] += n
+    assert sum(counted.values()) == 6
+    assert (counted[0, 7], counted[2, 9]) == (2, 1)
+
+
+# --- what a person can move: the audit of neighbours ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["csv", "arrow table", "pandas objects", *ENGINES])
+@pytest.mark.parametrize("most", [1, 4])
+def test_a_person_moves_at_most_so_many_records_and_nobody_else_s(source, most, tmp_path, untried):
+    """Persons with many records come, go, move and become others, with hostile ids; the rest in another order."""
+    rng, rows = np.random.default_rng(5), people(20, seed=8)
+    full = counter(source, rows, tmp_path, most).count(MARGINS)
+    for person in (FEW[0], FEW[1], FEW[2], FEW[8]):
+        others = [x for x in rows if x[3] != person]
+        less = counter(source, [others[i] for i in rng.permutation(len(others))], tmp_path, most).count(MARGINS)
+        kept = tables(first([x for x in rows if x[3] == person], most)[person])
+        assert 0 < kept[()] <= most
+        same_counts({m: full[m] - less[m] for m in MARGINS}, kept)
+        for name in (person, FEW[3], "someone else"):
+            if name in {x[3] for x in others}:
+                continue
+            moved = [(*record(rng), name, 0) for _ in range(int(rng.integers(1, 300)))]
+            again = [(others + moved)[i] for i in rng.permutation(len(others) + len(moved))]
+            now = counter(source, again, tmp_path, most).count(MARGINS)
+            gained = {m: now[m] - less[m] for m in MARGINS}
+            assert all((x >= 0).all() and x.sum() == min(most, len(moved)) for x in gained.values())
+            same_counts(gained, tables(first(moved, most)[name]))
+
+
+def test_a_record_more_moves_one_record_of_its_person_at_most(tmp_path):
+    """What other units pay for, such as a record, where the records of persons are bounded."""
+    rng = np.random.default_rng(2)
+    for _ in range(60):
+        own = [(*record(rng), "p", 0) for _ in range(int(rng.integers(1, 12)))]
+        more = [*own, (*record(rng), "p", 0)]
+        before, after = (Counter(first(x, 3)["p"]) for x in (own, more))
+        assert (after - before).total() <= 1
+        assert (before - after).total() <= (after - before).total()
+
+
+# --- columns that are no ids ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["double", "float", "decimal", "bool"])
+@pytest.mark.parametrize("source", ["parquet pattern", "duckdb", "arrow table", "pandas", *ENGINES])
+def test_ids_are_integers_or_texts(source, kind, tmp_path, untried):
+    if (source, kind) == ("pandas", "decimal"):
+        pytest.skip("a column of Python objects, of which none is an id")
+    value = {"double": 7.0, "float": 7.0, "decimal": 7, "bool": True}[kind]
+    rows = [("f", 1, "a", value, 0)] * 3
+    with pytest.raises(
+        DataError, match=r"column 'person' is of type \w+.*an id is an integer or a text.*Nothing was"
+    ) as caught:
+        counter(source, rows, tmp_path, 2, kinds=KINDS | {"person": kind}).check(["sex"])
+    leaks_nothing(caught.value)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_column_that_is_not_there_or_there_twice(source, tmp_path):
+    made = zoo.COUNTERS[source]
+    data, where = made.make(stored(people(2)), tmp_path), DataSource(table=made.table)
+    with pytest.raises(
+        DataError, match=r"no column 'pid', which the id of the privacy unit needs.*Nothing was"
+    ) as caught:
+        open_counter(data, DOMAIN, where, Bound("pid", 1)).check(["sex"])
+    leaks_nothing(caught.value)
+    open_counter(data, DOMAIN, where, Bound("PERSON", 1)).check(["sex"])
+    lacking = pa.table({"sex": ["f"], "place": ["a"], "person": ["p"]})
+    with pytest.raises(DataError, match=r"no column 'age', which attribute 'age' needs"):
+        open_counter(lacking, DOMAIN, DataSource(), Bound("person", 1)).check(["sex"])
+    twice = pa.Table.from_arrays([pa.array(["p"])] * 2, ["person", "Person"])
+    with pytest.raises(DataError, match=r"2 columns called 'PERSON'.*which the id of the privacy unit needs"):
+        open_counter(twice, fn.Domain(person=fn.Categorical(["p"])), DataSource(), Bound("PERSON", 1)).check(["person"])
+
+
+def test_an_array_of_counts_knows_no_persons():
+    assert open_counter(np.zeros((2, 4, 3), dtype=int), DOMAIN, DataSource(), Bound("person", 1)).bound is None
+    assert HistogramCounter(np.zeros((2, 4, 3), dtype=int), DOMAIN).bound is None
+
+
+# --- the trial ------------------------------------------------------------------------------------------------------
+
+HASHED = replace(DUCKDB, digest="md5({x})", bytes="octet_length({c})")
+
+
+def tried(d, kind=Kind.TEXT, *, drop=True):
+    trial.refuse_unless_bounded(in_duckdb(), d, "the database", kind, drop=drop)
+
+
+@pytest.mark.parametrize("drop", [True, False])
+@pytest.mark.parametrize("kind", [Kind.TEXT, Kind.WHOLE, Kind.ANY])
+@pytest.mark.parametrize("sets", [True, False])
+def test_an_engine_that_counts_the_first_of_each_person_is_admitted(sets, kind, drop):
+    tried(replace(HASHED, sets=sets), kind, drop=drop)
+
+
+FLAWS = {
+    "capitals": {"text": "encode(lower(CAST({c} AS VARCHAR)))"},
+    "blanks": {"text": "encode(rtrim(CAST({c} AS VARCHAR), ' '))"},
+    "accents": {"text": "encode(strip_accents(CAST({c} AS VARCHAR)))"},
+    "composed": {"text": "encode(nfc_normalize(CAST({c} AS VARCHAR)))"},
+    "collation": {
+        "text": "CAST({c} AS VARCHAR) COLLATE NOCASE",
+        "code": "decode(from_hex('{h}'))",
+        "bytes": "strlen({c})",
+    },
+    "short texts": {"text": "encode(left(CAST({c} AS VARCHAR), 255))"},
+    "another digest": {"digest": "sha1({x})"},
+    "digests that are all the same": {"digest": "md5(encode('x'))"},
+    "empty ids": {"bytes": "1 + octet_length({c})"},
+    "other digits": {"digits": "'+' || CAST({x} AS VARCHAR)"},
+}
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_an_engine_that_counts_others_is_not_admitted(flaw):
+    with pytest.raises(
+        DataError, match=r"counted other records of known persons.*Nothing was read and nothing"
+    ) as caught:
+        tried(replace(HASHED, **FLAWS[flaw]))
+    leaks_nothing(caught.value)
+
+
+def test_an_engine_that_tells_other_records_without_an_id_is_not_admitted(monkeypatch):
+    def some(*arguments, **options):
+        counts, outside = count(*arguments, **options)
+        return counts, {a: n and n - 1 for a, n in outside.items()}
+
+    count = trial.count
+    monkeypatch.setattr(trial, "count", some)
+    tried(HASHED)
+    with pytest.raises(DataError, match="counted other records of known persons"):
+        tried(HASHED, drop=False)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", ["string", "int64"])
+def test_engines_are_tried_with_persons_before_they_count(engine, kind, tmp_path, monkeypatch):
+    asked = []
+
+    def asking(fetch, d, what, kind, *, drop):
+        asked.append((d.name, kind))
+        trial.refuse_unless_bounded(fetch, d, what, kind, drop=drop)
+
+    monkeypatch.setattr(sql, "refuse_unless_bounded", asking)
+    rows = [(*x[:3], 7 if kind == "int64" else "p", 0) for x in people(2)]
+    made = counter(engine, rows, tmp_path, 2, drop=False, kinds=KINDS | {"person": kind})
+    assert asked == []
+    assert made.count([()])[()] == 2
+    assert asked == [(engine, {"string": Kind.TEXT, "int64": Kind.WHOLE}[kind])]
+
+
+@pytest.mark.parametrize("name", ["mssql", "oracle"])
+def test_engines_without_a_digest_of_utf_8_take_no_ids(name):
+    where = Database(sa.create_engine("sqlite://"), DIALECTS[name])
+    with pytest.raises(DataError, match=r"has no MD5 of texts in UTF-8.*Parquet.*Nothing was read"):
+        sql.SqlCounter(where, DOMAIN, DataSource(table="people"), Bound("person", 1))
+
+
+@pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel with PostgreSQL for this platform")
+def test_fixed_texts_end_in_no_blank():
+    """Columns of CHAR(n), whose blanks some engines keep; and empty ones."""
+    assert DIALECTS["postgresql"].person(Kind.FIXED, "source.x") == 'CAST(RTRIM(source.x) AS TEXT) COLLATE "C"'
+    with connected(postgresql()) as db:
+        db.exec_driver_sql("CREATE TABLE fixed (person CHAR(4), sex TEXT, age INT, place TEXT)")
+        for person in ("p", "p ", "P", "", "  "):
+            db.exec_driver_sql(f"INSERT INTO fixed VALUES ('{person}', 'f', 1, 'a'), ('{person}', 'm', 1, 'a')")
+    for most, wanted in ((1, 2), (3, 5), (9, 6)):
+        where = DataSource(table="fixed", outside_domain=DROP)
+        assert open_counter(postgresql(), DOMAIN, where, Bound("person", most)).count([()])[()] == wanted
+
+
+# --- what it costs, and on which account ---------------------------------------------------------------------------
+
+ADD, REPLACE = fn.Neighbours
+CELLS = fn.Domain(o=fn.Ordered(0, 1), a0=fn.Ordered(1, 3))
+
+
+class ByPerson(Counting):
+    """No records, of persons by an id."""
+
+    def __init__(self, bound):
+        self._bound = bound
+
+    drops = False
+
+    @property
+    def bound(self):
+        return self._bound
+
+    def check(self, attributes):
+        pass
+
+    def count(self, margins, progress=None):
+        return {m: np.zeros([CELLS.sizes[a] for a in m], dtype=np.int64) for m in margins}
+
+
+def by_id(most=2, neighbours=ADD, name="person", column="pid"):
+    return fn.PrivacyUnit(name, most, neighbours, column)
+
+
+def measured(made, ledger, bound="as ordered"):
+    bound = made.unit.bound if bound == "as ordered" else bound
+    return measuring.measure(made, ByPerson(bound), ledger, door=Replay()).charge
+
+
+@pytest.mark.parametrize("bound", [None, Bound("pid", 3), Bound("PID", 2), Bound("pid", 1)])
+def test_data_that_are_counted_otherwise_than_was_priced_are_refused(bound):
+    for made, given in ((order(SECTORS, unit=by_id()), bound), (order(SECTORS), Bound("pid", 2))):
+        with Ledger(":memory:") as ledger:
+            with pytest.raises(DataError, match=r"disagree on whose records are counted.*Nothing was read"):
+                measured(made, ledger, given)
+            assert ledger.entries() == []
+
+
+@pytest.mark.parametrize("neighbours", fn.Neighbours)
+def test_persons_by_an_id_pay_for_as_many_records_as_are_counted(neighbours):
+    """And where they are replaced as much as where they come or go, if that is dearer."""
+    for most in (1, 2, 5):
+        made = order(SECTORS, PURE, unit=by_id(most, neighbours))
+        steps = (neighbours,) if neighbours is ADD else (REPLACE, ADD)
+        assert made.loss.rho >= max(order(SECTORS, PURE, unit=fn.PrivacyUnit("x", most, s)).loss.rho for s in steps)
+        if neighbours is ADD:
+            assert made.loss.rho == order(SECTORS, PURE, unit=fn.PrivacyUnit("person", most)).loss.rho
+
+
+def test_releases_of_any_number_of_records_are_charged_to_one_account():
+    with Ledger(":memory:") as ledger:
+        paid = [measured(order(SECTORS, unit=by_id(most), plan=f"{most:064}"), ledger).rho for most in (1, 12)]
+        (account,) = ledger.accounts()
+        assert account == Account("homes", "one person (by 'pid'), add-or-remove-one")
+        assert paid[1] > 100 * paid[0]
+        assert ledger.balance(account).spent == sum(paid)
+
+
+def test_what_releases_by_an_id_cost_others():
+    """A record more may push out another; the same persons pay the same, however they are declared; others unknown."""
+    made = order(SECTORS, unit=by_id(5))
+    swap = order(SECTORS, unit=fn.PrivacyUnit("record", 1, REPLACE)).loss.rho
+    assert made.cost(fn.PrivacyUnit()).rho == max(swap, order(SECTORS, unit=fn.PrivacyUnit()).loss.rho)
+    assert made.cost(fn.PrivacyUnit("person", 3)).rho == made.loss.rho
+    assert made.cost(by_id(1, name="home")) is None
+    with Ledger(":memory:") as ledger:
+        entry = measured(made, ledger)
+        once, twice, home = (Account("homes", u.account) for u in (fn.PrivacyUnit(), PERSON, by_id(name="home")))
+        assert entry.price(once).rho == 4 * entry.rho  # two changes of a person, for each record
+        assert entry.price(twice).rho == entry.rho
+        assert entry.price(home) is None
+        with pytest.raises(LedgerError, match=r"nothing bounds what earlier releases of 'homes' cost"):
+            ledger.set_cap(home, Fraction(1))
+        assert ledger.balance(once).spent == 4 * entry.rho
+
+
+PERSON = fn.PrivacyUnit("person", 3)
+
+
+def test_what_releases_without_an_id_cost_persons_by_one():
+    """As much as was promised of units of their name; otherwise nothing bounds it, and a cap refuses the release."""
+    with Ledger(":memory:") as ledger:
+        mine = measured(order(SECTORS, unit=by_id(1)), ledger).account
+        promised = measured(order(SECTORS, unit=PERSON), ledger)
+        assert promised.price(mine).rho == promised.rho
+        ledger.set_cap(Account("homes", fn.PrivacyUnit().account), Fraction(10**6))
+        ledger.set_cap(mine, Fraction(10**6))
+        with pytest.raises(BudgetExceeded, match=r"nothing bounds what this release costs 'homes' \(one person"):
+            measured(order(SECTORS, unit=fn.PrivacyUnit()), ledger)
+
+
+def test_plans_by_an_id_stand_beside_no_others():
+    with Ledger(":memory:") as ledger:
+        measured(order(SECTORS, unit=by_id(), plan="1" * 64), ledger)
+        with pytest.raises(PlanError, match=r"a plan by an id stands beside no other.*Nothing was read"):
+            measured(order(SECTORS, unit=by_id(), plan="2" * 64, beside=("1" * 64,)), ledger)
+
+
+def test_records_are_counted_by_one_id():
+    order(SECTORS, unit=by_id(), units=(by_id(neighbours=REPLACE), fn.PrivacyUnit("home", 5)))
+    for other in (by_id(3), by_id(column="x"), by_id(name="home")):
+        with pytest.raises(PlanError, match="no further one has its own"):
+            order(SECTORS, unit=by_id(), units=(other,))
+
+
+# --- from a specification to a release -------------------------------------------------------------------------------
+
+SPEC = """
+[data]
+source = "clinic"
+
+[privacy]
+unit = "person"
+id = "pid"
+max_records = 3
+
+[domain.sex]
+type = "categorical"
+codes = ["f", "m"]
+
+[[tables]]
+attributes = ["sex"]
+margin = 5.0
+"""
+
+
+def written(folder, more=""):
+    (folder / "spec.toml").write_text(SPEC + more, encoding="utf-8")
+    return fn.load_spec(folder / "spec.toml")
+
+
+def test_a_person_with_ten_thousand_records_counts_as_three(tmp_path, monkeypatch):
+    """The held example: she moved one number by hundreds of standard errors. Her plan, release and ledger say how."""
+    publication = written(tmp_path)
+    assert Spec.of(publication).publication() == publication
+    plan = fn.plan(publication)
+    frame = pd.DataFrame({"pid": ["x"] * 10_000 + ["y", "z"], "sex": ["f"] * 10_000 + ["m", "f"]})
+    release = fn.release(plan, frame, ledger=tmp_path / "l.db", directory=tmp_path / "r")
+    assert (abs(release["sex"]["value"] - [4, 1]) < 40).all()
+    assert fn.verify(tmp_path / "r").ok
+    said = json.loads((tmp_path / "r" / "release.json").read_text())["charge"]
+    assert said["privacy_unit"] == "one person (at most 3 records, enforced by column 'pid'), add-or-remove-one"
+    assert "enforced, column 'pid'" in said["records"]
+    for report in (plan_report(plan), release_report(release)):
+        assert "enforced, column 'pid'" in "\n".join(lines(report))
+    with fn.Ledger(tmp_path / "l.db") as ledger:
+        assert [a.unit for a in ledger.accounts()] == ["one person (by 'pid'), add-or-remove-one"]
+        entries = ledger.entries()
+        wrong = {"pid": [1.0], "sex": ["f"]}
+        for data in (frame.drop(columns="pid"), pd.DataFrame(wrong), frame.assign(pid=None), np.array([3, 4])):
+            with pytest.raises(DataError, match=r"[Nn]othing was (charged|counted)|nothing was charged"):
+                fn.release(plan, data, ledger=ledger)
+        assert ledger.entries() == entries
+
+
+def test_what_is_promised_is_said_each_time(tmp_path):
+    plan = fn.plan(fn.Workload(CELLS, [fn.table("o", margin=9)]), unit=PERSON, other_units=[fn.PrivacyUnit("home", 9)])
+    release = fn.release(plan, np.zeros((2, 3), dtype=int), ledger=tmp_path / "l.db", directory=tmp_path / "r")
+    said = json.loads((tmp_path / "r" / "release.json").read_text())["charge"]
+    assert said["records"] == "at most 3 records of each person: promised, not checked"
+    assert said["other_units"][0]["records"] == "at most 9 records of each home: promised, not checked"
+    for report in (plan_report(plan), release_report(release)):
+        told = "\n".join(lines(report))
+        assert "of each person: promised, not checked" in told
+        assert "of each home: promised, not checked" in told
+    alone = fn.plan(fn.Workload(CELLS, [fn.table("o", margin=9)]))
+    assert "promised" not in "\n".join(lines(plan_report(alone)))
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ('[[privacy.also]]\nunit = "home"\npersons = 5\n', "several of a person by an id cost together is not priced"),
+        ('[[privacy.also]]\nunit = "person"\nmax_records = 4\nneighbours = "replace-one"\n', "the same most records"),
+    ],
+)
+def test_further_units_beside_an_id(tmp_path, more, words):
+    with pytest.raises(SpecError, match=words):
+        written(tmp_path, more)
+
+
+def test_other_relations_of_the_same_persons_have_the_same_id(tmp_path):
+    more = '[[privacy.also]]\nunit = "person"\nmax_records = 3\nneighbours = "replace-one"\n'
+    assert written(tmp_path, more).other_units == (by_id(3, REPLACE),)
+
+
+def test_publications_by_an_id(tmp_path):
+    workload = fn.Workload(CELLS, [fn.table("o", margin=9)])
+    with pytest.raises(SpecError, match=r"which of a person are counted follows.*Leave beside out"):
+        fn.Publication(workload, by_id(), beside=("1" * 64,))
+    with pytest.raises(SpecError, match="has an id of its own, and records are counted by one id"):
+        fn.Publication(workload, by_id(), other_units=(by_id(name="home"),))
+    with pytest.raises(SpecError, match="the same id and another neighbour relation"):
+        fn.Publication(workload, by_id(), other_units=(fn.PrivacyUnit("person", 2, REPLACE),))
+    old = fn.table(recode={"a": {"old": [2], "oldest": [3]}}, margin=fn.By("a", [3, 9]))
+    uneven = fn.Workload(fn.Domain(a=fn.Ordered(0, 3)), [old])
+    for unit in (fn.PrivacyUnit("person", 2), by_id()):  # of which records pay less, depends on which are counted
+        plan = fn.plan(uneven, unit=unit)
+        told = "\n".join(lines(plan_report(plan)))
+        assert (left_beside(plan) == ()) == (unit.id is not None)
+        assert ("free" not in told) == (unit.id is not None)
+    swap = fn.plan(workload, unit=by_id(1, REPLACE))
+    assert swap.rho >= fn.plan(workload, unit=fn.PrivacyUnit("person", 1, REPLACE)).rho * (1 - 1e-9)
