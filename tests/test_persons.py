@@ -20,6 +20,7 @@ import zoo
 from door import Replay
 from engines import ENGINES, POSTGRESQL, connected, postgresql
 from fitnoise.errors import BudgetExceeded, DataError, LedgerError, PlanError, SpecError
+from fitnoise.interfaces.cli import _run
 from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
@@ -593,6 +594,32 @@ def test_further_units_beside_an_id(tmp_path, more, words):
 def test_other_relations_of_the_same_persons_have_the_same_id(tmp_path):
     more = '[[privacy.also]]\nunit = "person"\nmax_records = 3\nneighbours = "replace-one"\n'
     assert written(tmp_path, more).other_units == (by_id(3, REPLACE),)
+
+
+def test_other_relations_of_the_same_persons_are_charged_beside(tmp_path):
+    more = '[[privacy.also]]\nunit = "person"\nmax_records = 3\nneighbours = "replace-one"\n'
+    plan = fn.plan(written(tmp_path, more))
+    assert plan.other_losses[0][1].rho >= plan.loss.rho
+    fn.release(plan, pa.table({"pid": ["x"], "sex": ["f"]}), ledger=tmp_path / "l.db")
+    with fn.Ledger(tmp_path / "l.db") as ledger:
+        assert {a.unit for a in ledger.accounts()} == {f"one person (by 'pid'), {n}" for n in fn.Neighbours}
+
+
+@pytest.mark.parametrize("budget", ["", "[budget]\nrho = 0.5\n"])
+def test_what_other_bounds_cost_is_shown_without_data(budget, tmp_path, capsys):
+    """By targets the price grows with the square; with a budget margins grow."""
+    more = '[[privacy.also]]\nunit = "person"\nmax_records = 3\nneighbours = "replace-one"\n'
+    written(tmp_path, more + budget)
+    plan = ["plan", str(tmp_path / "spec.toml"), "--json", "--max-records"]
+    assert _run([*plan, "1,2,8"]) == 0
+    one, two, eight = json.loads(capsys.readouterr().out)["bounds"]
+    assert [x["max_records"] for x in (one, two, eight)] == [1, 2, 8]
+    grows = "factor" if budget else "rho"
+    assert two[grows] / one[grows] == pytest.approx(2 if budget else 4, rel=1e-6)
+    assert eight[grows] / one[grows] == pytest.approx(8 if budget else 64, rel=1e-6)
+    for wrong in ("0", "1,,2", "1.5", "10000000000000", "one", "-1", ""):
+        assert _run([*plan, wrong]) == 2
+        assert "--max-records takes whole numbers from 1" in capsys.readouterr().err
 
 
 def test_publications_by_an_id(tmp_path):

@@ -81,6 +81,9 @@ def cli() -> None:
 @click.option(
     "--plot", type=_FILE, help="Draw what other margins would cost, and epsilon against delta (svg, pdf, png)."
 )
+@click.option(
+    "--max-records", "bounds", metavar="1,2,4,8", help="Also show what other bounds on the records of one unit cost."
+)
 @_AS_JSON
 def plan_command(**asked: Any) -> None:
     """Plan the noise for SPEC (TOML). Reads no data."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -17,7 +18,7 @@ from fitnoise.interfaces import demo, plots
 from fitnoise.interfaces.console import emit_csv, emit_json, progress, say, show, show_document
 from fitnoise.interfaces.reports.comparisons import comparison_report, settings_report
 from fitnoise.interfaces.reports.ledgers import ledger_report, more_section, together
-from fitnoise.interfaces.reports.plans import plan_report
+from fitnoise.interfaces.reports.plans import bounds_section, plan_report
 from fitnoise.interfaces.reports.releases import receipt_report, release_report, verification_report
 from fitnoise.kernel.ledger import Entry, Ledger, Quote
 from fitnoise.kernel.profiles import Charged, ceil_dyadic
@@ -45,9 +46,11 @@ def plan_command(
     refine: bool,
     device: str | None,
     plot: Path | None,
+    bounds: str | None,
     as_json: bool,
 ) -> None:
-    """Plan, draw what else it could cost, write it, show it."""
+    """Plan, draw or list what else it could cost, write it, show it."""
+    asked = _numbers(bounds)
     publication = load_spec(spec)
     if gap is not None:
         publication = replace(publication, gap=gap)
@@ -66,7 +69,33 @@ def plan_command(
             )
             plots.save(figure, plot)
         say(f"wrote {plot}")
-    _hand_out(plan, output, as_json)
+    _hand_out(plan, output, as_json, *([bounds_section(_bounded(publication, asked, refine, device))] if asked else []))
+
+
+def _numbers(text: str | None) -> list[int]:
+    """Numbers of records, separated by commas."""
+    if text is None:
+        return []
+    if not re.fullmatch(r"[1-9][0-9]{0,11}(,[1-9][0-9]{0,11})*", text):
+        raise click.UsageError(
+            f"--max-records takes whole numbers from 1 to 10^12, such as 1,2,4,8; got {text!r}. Nothing was planned."
+        )
+    return sorted({int(n) for n in text.split(",")})
+
+
+def _bounded(publication: Publication, asked: Sequence[int], refine: bool, device: str | None) -> list[Plan]:
+    """The same, planned for units of other numbers of records, whatever that costs."""
+    own, found = publication.unit, []
+    with progress("planning for other bounds") as tell:
+        for most in asked:
+            units = [replace(u, max_records=most) if u.name == own.name else u for u in publication.other_units]
+            parts = tuple(replace(p, unit=replace(own, max_records=most)) for p in publication.also)
+            wanted = replace(
+                publication, unit=replace(own, max_records=most), other_units=tuple(units), also=parts, cap=None
+            )
+            tell(f"at most {most}")
+            found.append(make_plan(wanted, refine=refine, device=device))
+    return found
 
 
 def compare_command(
@@ -292,12 +321,12 @@ def schema_command(as_json: bool) -> None:  # accepted like everywhere; the sche
     emit_json(json_schema())
 
 
-def _hand_out(plan: Plan, output: Path | None, as_json: bool) -> None:
-    """Write a plan, and show it."""
+def _hand_out(plan: Plan, output: Path | None, as_json: bool, *more: Section) -> None:
+    """Write a plan, and show it, and what more is said."""
     if output is not None:
         replace_file(output, plan.to_json().encode())
         say(f"wrote {output}")
-    _tell(plan_report(plan).adding(_file(output)), as_json)
+    _tell(plan_report(plan).adding(*more, _file(output)), as_json)
 
 
 def _tell(report: Report, as_json: bool) -> None:

@@ -158,6 +158,28 @@ def records(plan: Plan) -> Section:
     return Section("records", tuple(told), (Value("records_of_units", told),) if told else ())
 
 
+def bounds_section(plans: Sequence[Plan]) -> Section:
+    """What the same costs for units of other numbers of records; with a budget, how much wider margins are."""
+    columns = (
+        Column("max_records", "records of one", Kind.COUNT),
+        Column("rho", "rho", Kind.COST),
+        Column("mu", "mu", Kind.FINE),
+        Column("epsilon", "epsilon", Kind.COMPARED),
+        Column("factor", "margins ×" if any(p.publication.budget for p in plans) else None, Kind.FACTOR),
+    )
+    rows = (
+        {
+            "max_records": plan.publication.unit.max_records,
+            "rho": plan.rho,
+            "mu": plan.mu,
+            "epsilon": plan.epsilon(),
+            "factor": max((float(p.relaxation) ** 0.5 for p in plan.groups if p.publication.budget), default=1.0),
+        }
+        for plan in plans
+    )
+    return Section("", tables=(Table.of("bounds", columns, rows),))
+
+
 def _charged_for(plan: Plan) -> tuple[tuple[PrivacyUnit, Loss], ...]:
     """The units that pay, that which is protected first."""
     return ((plan.publication.unit, plan.loss), *plan.other_losses)
