@@ -606,9 +606,36 @@ def test_rows_and_sums_are_those_of_the_table(rng):
 
 
 def test_many_edges_are_gone_through_in_parts(monkeypatch):
+    at_once = geometric(sum_query(6, 3), 0.5).largest_ratio
     monkeypatch.setattr("fitnoise.kernel.designs.weights._PAIRS", 64)
-    assert geometric(sum_query(6, 3), 0.5).largest_ratio == geometric(sum_query(6, 3), 0.5).largest_ratio
+    assert geometric(sum_query(6, 3), 0.5).largest_ratio == at_once
     assert is_private(geometric(sum_query(6, 3), 0.5))
+
+
+@pytest.mark.parametrize("first", [0, 9])
+def test_the_one_edge_that_differs_is_found_wherever_it_is(first, monkeypatch):
+    monkeypatch.setattr("fitnoise.kernel.designs.weights._PAIRS", 6)
+    weights = of_table([[1, 1, 2] if i > first else [2, 1, 1] for i in range(11)])
+    assert weights.largest_ratio(np.array([[i, i + 1] for i in range(10)])) == 2
+
+
+def test_an_output_that_nobody_is_given_tells_nothing():
+    weights = Weights((1, 2, 9), np.array([[0, 1, 1], [2, 1, 1]]), (0, 1, 1), (0, 0), 2)
+    assert weights.largest_ratio(np.array([[0, 1]])) == 1
+
+
+def test_codes_of_few_bits_are_held_in_64():
+    """Pairs of 20 values have 400 numbers: in the 8 bits of their codes, the one with the largest ratio is another."""
+    values, codes = (*range(1, 20), 100), np.array([[18, 19, 0], [19, 18, 0]], dtype=np.uint8)
+    assert Weights(values, codes, (1, 1, 1), (0, 0), 2).largest_ratio(np.array([[0, 1]])) == Fraction(100, 19)
+
+
+def test_the_least_weights_are_some():
+    for rows in ([[1]], [[0, 1]], [[1, 0]]):
+        weights = from_rows(rows)
+        assert weights.total == 1
+        assert list(weights.row(0)) == rows[0]
+        assert weights.probabilities().tolist() == rows
 
 
 @pytest.mark.parametrize(
@@ -617,7 +644,9 @@ def test_many_edges_are_gone_through_in_parts(monkeypatch):
         ((1, 2), [[0, 1]], (1,), (0,), 0, "do not fit"),
         ((1, 2), [[0, 1]], (1, 1), (0, 0), 0, "do not fit"),
         ((1, 2), [[0, 1]], (1, 1), (0,), 2, "do not fit"),
+        ((1, 2), [[0, 1]], (1, 1), (0,), -1, "do not fit"),
         ((1, 2), [[0, 2]], (1, 1), (0,), 0, "do not fit"),
+        ((1, 2), [[0, -1]], (1, 1), (0,), 0, "do not fit"),
         ((1, -2), [[0, 1]], (1, 1), (9,), 0, "below 0"),
         ((1, 2), [[0, 1]], (1, -1), (9,), 0, "below 0"),
         ((1, 2), [[0, 1]], (1, 1), (-2,), 0, "below 0"),
@@ -664,9 +693,13 @@ def test_rows_that_are_none_are_refused(rows, broken):
 
 
 def test_rows_with_too_many_different_sums_are_refused(monkeypatch):
-    monkeypatch.setattr("fitnoise.kernel.designs.weights.BITS_LIMIT", 100)
+    rows = [[2**40, 1], [2**41, 3]]
+    bits = math.lcm(2**40 + 1, 2**41 + 3).bit_length() * 4
+    monkeypatch.setattr("fitnoise.kernel.designs.weights.BITS_LIMIT", bits)
+    assert is_private(from_integers(path(2), 1, rows))
+    monkeypatch.setattr("fitnoise.kernel.designs.weights.BITS_LIMIT", bits - 1)
     with pytest.raises(PlanError, match="too many different sums"):
-        from_rows([[2**40, 1], [2**41, 3]])
+        from_rows(rows)
 
 
 # --- What a mechanism says of itself ----------------------------------------------------------------------
@@ -926,6 +959,15 @@ def test_tables_that_do_not_fit_are_refused():
         from_integers(path(2), 1, [[1, 1, 1], [1, 1, 1]])
     with pytest.raises(PlanError, match="nothing bounds it"):
         from_integers(path(2), 1, [[1, 0], [1, 1]])
+
+
+def test_a_proven_bound_may_be_reached_and_not_passed():
+    bound = exp_below(Fraction(1))
+    low, high = bound.denominator, bound.numerator
+    reached = from_integers(path(2), 1, [[low, high], [high, low]])
+    assert (reached.largest_ratio, reached.log_ratio()) == (bound, 1)
+    with pytest.raises(PlanError, match="told apart by more than"):
+        from_integers(path(2), 1, [[low, high + 1], [high + 1, low]])
 
 
 def test_tables_of_floats_that_are_far_from_private_are_refused():

@@ -19,12 +19,13 @@ from fitnoise.interfaces.cli import main
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
 from fitnoise.kernel.counting import open_counter
+from fitnoise.kernel.designs import clamped
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.lazy import LazyMechanism
 from fitnoise.kernel.designs.questions import MARGIN_CELLS, Aim, FiniteQuery
 from fitnoise.kernel.designs.ranks import RankMechanism
 from fitnoise.kernel.designs.weights import Weights
-from fitnoise.kernel.exact import log_above
+from fitnoise.kernel.exact import exp_below, log_above
 from fitnoise.kernel.ledger import Account, Ledger
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms import finite
@@ -678,6 +679,31 @@ def test_clamped_mechanisms_prove_their_privacy():
         clamped_staircase(finite.complete(5), 1)
     with pytest.raises(PlanError, match="too small"):
         clamped_staircase(graph, Fraction(1, 10**5))
+
+
+def test_clamped_noise_may_cost_all_that_is_proven_and_no_more():
+    low, high = Fraction(1, 2), Fraction(1)  # around log 2: the least ε of 250 bits for which α = 1/2 is proven
+    for _ in range(250):
+        middle = (low + high) / 2
+        low, high = (middle, high) if exp_below(middle) < 2 else (low, middle)
+    graph = finite.sum_query(10, 2)
+    assert exp_below(high) == 2
+    assert ClampedMechanism(graph, high, Fraction(1, 2)).log_ratio() == high
+    with pytest.raises(PlanError, match="not proven"):
+        ClampedMechanism(graph, low, Fraction(1, 2))
+
+
+def test_clamped_noise_is_made_up_to_its_limits(monkeypatch):
+    graph, alpha = finite.sum_query(10, 2), Fraction(1, 2)
+    terms = ClampedMechanism(graph, 1, alpha).terms
+    assert math.exp(-clamped.TAIL) / 2 < alpha ** (terms - 2) <= math.exp(-clamped.TAIL)
+    for name, most in (("RESULTS_LIMIT", 21), ("TERMS_LIMIT", terms), ("WORK_LIMIT", terms * 21)):
+        with monkeypatch.context() as patch:
+            patch.setattr(clamped, name, most)
+            assert ClampedMechanism(graph, 1, alpha).outputs == 21
+            patch.setattr(clamped, name, most - 1)
+            with pytest.raises(PlanError, match="No mechanism was made"):
+                ClampedMechanism(graph, 1, alpha)
 
 
 @pytest.mark.parametrize("name", [name for name, query in QUESTIONS.items() if query.share is None])

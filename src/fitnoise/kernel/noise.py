@@ -327,10 +327,10 @@ def _partial_sums(weights: Sequence[int] | npt.NDArray[Any]) -> list[int]:
     if not all(is_whole(w) for w in own):
         raise TypeError("the weights need to be whole numbers; no noise was drawn")
     whole = [int(w) for w in own]
-    if min(whole, default=0) < 0:
-        raise ValueError("a weight is below 0; no noise was drawn")
     if not any(whole):
         raise ValueError("no weight is above 0; no noise was drawn")
+    if min(whole) < 0:
+        raise ValueError("a weight is below 0; no noise was drawn")
     return list(itertools.accumulate(whole))
 
 
