@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -207,6 +208,25 @@ def test_further_units_are_charged_on_accounts_of_their_own():
         entry = measured(made, ledger)
         assert ledger.accounts() == [made.account, Account(made.account.source, household.describe())]
         assert entry.price(ledger.accounts()[1]).rho == 9 * made.loss.rho == made.also(())[household.describe()].rho
+
+
+def test_what_is_charged_beside_its_own_account_is_of_its_own_name():
+    """Of another unit that can be told from its text, and once: a further unit may be its own."""
+    made = order(SECTORS, units=(fn.PrivacyUnit("person", 2),))
+    household = fn.PrivacyUnit("household", 6).describe()
+    others = [made.account, Account("elsewhere", household), Account("homes", "whoever lives there")]
+    assert made.also(others) == made.also(()) == {}
+    assert set(made.also([*others, Account("homes", household)])) == {household}
+
+
+def test_a_limit_at_epsilon_and_delta_is_kept_by_what_stays_within_it():
+    loss = order(SECTORS, MARGINS).loss
+    at = 1.0, loss.delta_at(1.0)
+    nothing = Limit("cap", Fraction(0), at=at)
+    assert nothing.allows(loss)
+    assert not replace(nothing, at=(1.0, math.nextafter(at[1], 0))).allows(loss)
+    assert not replace(nothing, at=None).allows(loss)
+    assert Limit("cap", loss.rho, at=(1.0, 0.0)).allows(loss)
 
 
 def test_a_further_unit_that_nothing_bounds_is_refused_before_any_data_are_read():
