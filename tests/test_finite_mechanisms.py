@@ -12,7 +12,7 @@ from scipy import stats
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel import noise
 from fitnoise.kernel.designs.choices import FiniteMechanism, from_integers
-from fitnoise.kernel.designs.weights import Weights, from_rows, of_table
+from fitnoise.kernel.designs.weights import Weights, from_rows, of_table, row_sums
 from fitnoise.kernel.exact import exp_below, exp_bounds, log_above
 from fitnoise.mechanisms.finite import (
     complete,
@@ -624,10 +624,20 @@ def test_an_output_that_nobody_is_given_tells_nothing():
     assert weights.largest_ratio(np.array([[0, 1]])) == 1
 
 
+@pytest.mark.parametrize("bits", [1, 29, 30, 31, 59, 60, 61, 62, 93, 124])
+def test_sums_of_rows_are_exact_however_many_bits_a_column_has(bits):
+    a, b, c = columns = (2**bits - 1, 2 ** (bits - 1), 5)
+    assert row_sums((1, 3), np.array([[0, 1, 1], [1, 1, 0]]), columns) == [a + 3 * (b + c), 3 * (a + b) + c]
+
+
 def test_codes_of_few_bits_are_held_in_64():
     """Pairs of 20 values have 400 numbers: in the 8 bits of their codes, the one with the largest ratio is another."""
     values, codes = (*range(1, 20), 100), np.array([[18, 19, 0], [19, 18, 0]], dtype=np.uint8)
-    assert Weights(values, codes, (1, 1, 1), (0, 0), 2).largest_ratio(np.array([[0, 1]])) == Fraction(100, 19)
+    weights = Weights(values, codes, (1, 1, 1), (0, 0), 2)
+    codes[:] = 0
+    assert weights.largest_ratio(np.array([[0, 1]])) == Fraction(100, 19)
+    with pytest.raises(ValueError, match="read-only"):
+        weights.codes[:] = 0
 
 
 def test_the_least_weights_are_some():
