@@ -783,10 +783,20 @@ def test_rows_are_found_by_their_label(small):
         assert caught.value.__context__ is None
 
 
-def test_nothing_of_a_mechanism_can_be_changed(small):
+def test_outputs_are_read_as_the_labels_that_were_given():
+    for answers in ([1, 0], [1, 1], [0, 1, 0]):
+        made = from_integers(path(2), 1, [[1] * len(answers)] * 2, np.array(answers, dtype=np.int8), "a coin")
+        assert [made.read(o) for o in range(made.outputs)] == answers
+        assert (made.family, made.answers.dtype) == ("a coin", np.int64)
+    pair = from_integers(king(3), 1, [[1, 1]] * 9, [5, 0])
+    assert (pair.read(0), pair.read(1)) == ((1, 2), (0, 0))
+
+
+def test_nothing_of_a_mechanism_can_be_changed():
+    mechanism = tight_constraints(path(3), 0.9)
     with pytest.raises(AttributeError):
-        small.epsilon = Fraction(1)
-    for array in (small.answers, small.weights.codes, small.probabilities()):
+        mechanism.epsilon = Fraction(1)
+    for array in (mechanism.answers, mechanism.weights.codes, mechanism.probabilities()):
         with pytest.raises(ValueError, match="read-only"):
             array.flat[0] = 0
 

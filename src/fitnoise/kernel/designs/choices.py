@@ -192,5 +192,5 @@ def from_integers(
     outputs = len(weights.columns)
     if answers is None and outputs > graph.n:
         raise WorkloadError(f"{outputs} outputs for {graph.n} results: say in `answers` what each is read as")
-    read = np.arange(outputs) if answers is None else np.asarray(answers, dtype=np.int64)
+    read = np.arange(outputs) if answers is None else np.asarray(answers)
     return FiniteMechanism(graph, rational(epsilon), family, weights, read)
