@@ -557,7 +557,7 @@ def test_numbers_of_numpy_will_do():
 @pytest.mark.parametrize(
     ("point", "end"), [((0, 0), (0, 0)), ((-1, 4), (0, 3)), ((5, -1), (4, 0)), ((4, 3), (4, 3)), ((-9, 9), (0, 3))]
 )
-def test_a_point_beyond_the_box_is_moved_to_its_nearest_end(monkeypatch, point, end):
+def test_a_point_beyond_the_box_is_clamped_to_its_nearest_end(monkeypatch, point, end):
     monkeypatch.setattr(noise, "_points", lambda *_: iter([list(point)]))
     assert noise.clamped(Fraction(1, 2), (1, 2), (5, 4), (1, 1)) == end
 
