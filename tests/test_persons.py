@@ -489,6 +489,42 @@ def test_what_releases_by_an_id_cost_others():
 PERSON = fn.PrivacyUnit("person", 3)
 
 
+@pytest.mark.parametrize("other", [fn.PrivacyUnit(), fn.PrivacyUnit("home", 5), fn.PrivacyUnit("home", 1, REPLACE)])
+@pytest.mark.parametrize("neighbours", fn.Neighbours)
+def test_what_earlier_releases_by_an_id_cost_is_never_less_than_it_was(other, neighbours):
+    """The account does not say how many records were counted, so another unit's price tells nothing of the person's."""
+    made = order(SECTORS, unit=by_id(12, neighbours=neighbours), units=(other,))
+    later = [
+        *(by_id(g, neighbours=n) for n in fn.Neighbours for g in (1, 12)),
+        *(
+            fn.PrivacyUnit(name, g, n)
+            for name in ("person", "record", "home")
+            for n in fn.Neighbours
+            for g in (1, 3, 20)
+        ),
+        by_id(1, column="other"),
+    ]
+    with Ledger(":memory:") as ledger:
+        entry = measured(made, ledger)
+        for unit in later:
+            told, cost = entry.price(Account("homes", unit.account)), made.cost(unit)
+            assert told is None or (cost is not None and told.rho >= cost.rho)
+        told = entry.price(Account("homes", by_id(1, neighbours=neighbours).account))
+        assert told is not None
+        assert told.rho == entry.rho
+
+
+def test_another_id_is_another_person_of_whom_nothing_is_known():
+    """300 rows of one person may be those of 100 under another id."""
+    made = order(SECTORS, unit=by_id(1))
+    other = by_id(1, column="other")
+    assert made.cost(other) is None
+    with Ledger(":memory:") as ledger:
+        measured(made, ledger)
+        with pytest.raises(LedgerError, match=r"nothing bounds what earlier releases of 'homes' cost"):
+            ledger.set_cap(Account("homes", other.account), Fraction(10**6))
+
+
 def test_what_releases_without_an_id_cost_persons_by_one():
     """As much as was promised of units of their name; otherwise nothing bounds it, and a cap refuses the release."""
     with Ledger(":memory:") as ledger:

@@ -147,7 +147,7 @@ def test_a_person_by_an_id_comes_or_goes_even_where_one_is_replaced():
 def test_what_units_do_to_data_that_are_counted_by_an_id(neighbours, drops):
     """The same persons: as many records as are counted. Others: a record pushes out another, or two if its id moves."""
     of = Adjacency(BY_ID, drops=drops)
-    for same in (PrivacyUnit("person", 9, neighbours), PrivacyUnit("Person", 1, neighbours, "other")):
+    for same in (PrivacyUnit("person", 9, neighbours), PrivacyUnit("Person", 1, neighbours, "pid")):
         assert of.of(same) == Adjacency(PrivacyUnit(same.name, 3, neighbours, "pid"), drops=drops)
     moved = 2 if neighbours is ADD else 4
     for promised in ((), (PrivacyUnit("home", 2),)):

@@ -71,7 +71,7 @@ from fitnoise.kernel.checks import look_alike
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.privacy import pure_mu_squared
 from fitnoise.kernel.profiles import Charged, Profile, ceil_dyadic, joint
-from fitnoise.kernel.units import Account, Adjacency
+from fitnoise.kernel.units import Account, Adjacency, PrivacyUnit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -846,18 +846,27 @@ def _price(declared: Account, prices: Mapping[str, Price], of: Account) -> Price
     """A price that is stated, or the least bound from those that are (:meth:`Entry.price`)."""
     if of.unit in prices:
         return prices[of.unit]
-    known = ((price, _changes(declared, replace(of, unit=unit), of)) for unit, price in prices.items())
+    stated = [replace(of, unit=unit).protected for unit in prices]
+    known = ((price, _changes(declared, unit, of, stated)) for price, unit in zip(prices.values(), stated, strict=True))
     bounds = (price.repeated(times) for price, times in known if times is not None)
     return min(bounds, key=lambda p: (p.rho, p.epsilon or Fraction(0), p.mu_squared or Fraction(0)), default=None)
 
 
-def _changes(declared: Account, known: Account, of: Account) -> int | None:
-    """How many changes of a unit make one of another's, in data declared for a third; None where that is unknown."""
-    if declared.protected is None or known.protected is None or of.protected is None:
+def _changes(
+    declared: Account, known: PrivacyUnit | None, of: Account, stated: Sequence[PrivacyUnit | None]
+) -> int | None:
+    """How many changes of a unit make one of another's, in data declared for a third; None where that is unknown.
+
+    stated: units of which it may have been promised how many records they have; the largest number is the safe one.
+    """
+    if declared.protected is None or known is None or of.protected is None:
         return None
+    said = [] if of.protected.id is not None else [u for u in stated if u is not None]
     counted = Adjacency(declared.protected)
-    one, other = counted.of(known.protected), counted.of(of.protected)
-    return None if one is None or other is None else one.changes(other)
+    one, other = counted.of(known), counted.of(of.protected, *said)
+    if one is None or other is None or (other.unit.id is not None and one.unit.id is None):
+        return None  # an account by an id does not say how many records of a person are counted, which may be many
+    return one.changes(other)
 
 
 def _accounts(chain: list[Entry], account: Account) -> list[Account]:

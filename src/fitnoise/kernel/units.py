@@ -256,16 +256,18 @@ class Adjacency:
             other: whose records come, go or change.
             promised: further units of which the publisher says how many records one has in these data.
 
-        Units that are called the same are the same, and the largest number that was said of them is the safe one.
+        Units that are called the same are the same, unless their ids differ; the largest number that was said of them
+        is the safe one.
 
         * Where the counting enforces the bound of the other unit, at most so many of its records come or go.
         * Where it enforces that of this unit alone, a record more may push out another of the same person: each of the
           other's records comes, goes or replaces one, and one that is replaced, with its id, does so for two persons.
         * Where it enforces none, numbers are promises. Of a unit by an id only others' promises are.
         """
-        if self.unit.id is not None and look_alike(other.name, self.unit.name):
+        same = look_alike(other.name, self.unit.name) and other.id in {None, self.unit.id}
+        if self.unit.id is not None and same:
             return replace(self, unit=replace(self.unit, name=other.name, neighbours=other.neighbours))
-        said = [u.max_records for u in (self.unit, *promised) if look_alike(other.name, u.name)]
+        said = [u.max_records for u in (self.unit, *promised) if u.id is None and look_alike(other.name, u.name)]
         records = max(said + ([other.max_records] if other.id is None else []), default=MAX_RECORDS_PER_UNIT + 1)
         if self.unit.id is not None:
             records *= 1 if other.neighbours is Neighbours.ADD_OR_REMOVE_ONE else 2
