@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -38,6 +39,7 @@ from fitnoise.kernel.counting.histogram import HistogramCounter
 from fitnoise.kernel.domain import Share
 from fitnoise.kernel.units import DataSource
 from fitnoise.mechanisms.gaussian import levels as level_plans
+from fitnoise.mechanisms.gaussian import planning as gaussian_planning
 from fitnoise.planning import what_if
 from fitnoise.planning.choosing import compare
 from fitnoise.request.documents import Spec
@@ -337,8 +339,8 @@ def test_a_record_that_moves_costs_what_it_moves_of_all_that_is_measured():
 @pytest.fixture
 def by_level(monkeypatch):
     """Trees of any size are planned by level: small ones, which dense algebra can check."""
-    monkeypatch.setattr(level_plans, "TOGETHER", 0)
-    monkeypatch.setattr(level_plans, "PATIENT", 0)
+    monkeypatch.setattr(gaussian_planning, "TOGETHER", 0)
+    monkeypatch.setattr(gaussian_planning, "PATIENT", 0)
 
 
 def check_by_level(plan, rng):
@@ -571,14 +573,14 @@ def test_what_is_not_planned_by_level():
     assert few.mechanism == "fit-for-use"
     tables = [fn.table("state", margin=20), fn.table("county", margin=20), fn.table("tract", margin=9)]
     asked = fn.Workload(fn.Domain(many), tables)
-    with pytest.raises(PlanError, match="one noise scale a level, and every record pays the same"):
-        fn.plan(asked, refine=True)
     with pytest.raises(CapExceeded, match="no mechanism of its kind meets the targets below"):
         fn.plan(asked, cap=fn.Budget(rho=1e-5))
     assert fn.plan(asked).mechanism == "fit-for-use by level"
     wide = fn.Workload(fn.Domain(geo=uneven([[900, 1], [400]], LEVELS)), tables)
-    with pytest.raises(GapNotReached, match="different numbers of places, and are too many for smaller gaps"):
+    with pytest.raises(GapNotReached, match=r"too many for smaller gaps\. Ask for a larger one, or leave gap out"):
         fn.plan(wide, gap=1e-6)
+    with pytest.raises(PlanError, match="one noise scale a level, and every record pays the same"):
+        fn.plan(wide, refine=True)
     several = fn.Workload(fn.Domain(geo=uneven([[1900, 1], [400]], LEVELS)), tables)
     swap = fn.PrivacyUnit("person", neighbours=fn.Neighbours.REPLACE_ONE)
     for more in ({"unit": swap}, {"objective": fn.Objective("total-error")}):
@@ -604,6 +606,53 @@ def test_plans_by_level_that_are_none(by_level):
         odd = document | {"weights": document["weights"] | {name: weights}}
         with pytest.raises(PlanError, match=r"must be \d numbers > 0; the plan proves nothing"):
             _ = fn.Plan.from_json(json.dumps(odd)).bound
+    for name, size in (("cells", 1.7e308), ("numbers", 1e300)):
+        weights = [size, *[1e-300] * (len(document["weights"][name]) - 1)]
+        weights = [size] * len(weights) if name == "cells" else weights
+        odd = document | {"weights": document["weights"] | {name: weights}}
+        with pytest.raises(PlanError, match="the plan proves nothing"):
+            _ = fn.Plan.from_json(json.dumps(odd)).bound
+
+
+def test_where_one_weight_a_level_is_dear_places_are_planned_together():
+    """Places of one, two and four places each, one target at every level: some 10 % dearer by level."""
+    few = random.Random(3)  # noqa: S311 - a tree
+    tree = [[[few.choice([1, 2, 4]) for _ in range(few.choice([1, 2, 4]))] for _ in range(3)] for _ in range(10)]
+    levels = ["state", "county", "tract", "block"]
+    workload = fn.Workload(fn.Domain(geo=uneven(tree, levels)), [fn.table(*a, variance=1) for a in [(), *zip(levels)]])
+    asked = fn.Publication(workload)
+    assert level_plans.places(asked) > gaussian_planning.TOGETHER
+    dear = gaussian_planning._by_level(asked, 1e-2, refine=False)
+    assert dear.gap > 0.05
+    for gap in (None, 2e-2, 1e-2):
+        plan = fn.plan(workload, gap=gap)
+        assert plan.mechanism == "fit-for-use"
+        assert plan.rho < dear.rho / 1.05
+    assert fn.plan(workload, gap=0.2).mechanism == "fit-for-use by level"
+
+
+@pytest.mark.parametrize("basis", [-1, 2])
+def test_plans_by_level_that_count_something_else_are_refused(by_level, basis):
+    """Their cost is the same, and what is stated of their errors; but tables rebuilt from them would be wrong."""
+    domain = fn.Domain(geo=uneven([[1, 3], [2]], LEVELS))
+    plan = fn.plan(fn.Workload(domain, [fn.table("county", variance=3), fn.table("tract", variance=2)]))
+    for i, group in enumerate(json.loads(plan.to_json())["strategy"]):
+        mixing = [[[m[0][0] // abs(basis)]] for m in group["mixing"]]
+        document = json.loads(plan.to_json())
+        document["strategy"][i] |= {"basis": [[basis]], "mixing": mixing}
+        with pytest.raises(PlanError):
+            fn.Plan.from_json(json.dumps(document))
+
+
+def test_plans_by_level_that_measure_a_margin_less_than_its_levels_are_refused(by_level):
+    """Where next to nothing were left of a margin, its variances could not be told for rounding."""
+    domain = fn.Domain(geo=uneven([[1, 3], [2]], LEVELS))
+    made = fn.plan(fn.Workload(domain, [fn.table("county", variance=3), fn.table("tract", variance=2)])).groups[0]
+    groups = list(made.strategy.groups)
+    (total,) = (i for i, g in enumerate(groups) if g.attributes.shape[1] == 0)
+    groups[total] = replace(groups[total], scales=groups[total].scales * 1024)
+    with pytest.raises(PlanError, match="measures each margin with all its levels, and this one measures it less"):
+        replace(made, strategy=replace(made.strategy, groups=tuple(groups)))
 
 
 # --- specifications and releases --------------------------------------------------------------------------

@@ -40,6 +40,9 @@ LOWERED = 1e-12
 FLOOR = 1e-12
 """Least share of a dual weight among its like."""
 
+FAINTEST = 1e-100
+"""Least share of a dual weight that proves anything."""
+
 SHARPNESS = (20.0, 100.0, 500.0, 3000.0, 20_000.0)
 """Norms of relative variances, of which the largest is all but reached by the last."""
 
@@ -243,17 +246,23 @@ def bound(problem: ByLevel, evidence: Evidence) -> float:
             shared out evenly among its members.
 
     Raises:
-        PlanError: weights that are negative, not finite, of the wrong shape or all zero.
+        PlanError: weights that are not positive, not finite, of the wrong shape, or too far apart for doubles.
     """
     check(problem, evidence)
-    return root(problem, evidence, FINE).lower * (1 - LOWERED)
+    with np.errstate(all="ignore"):
+        proven = root(problem, evidence, FINE).lower * (1 - LOWERED)
+    if not math.isfinite(proven):
+        raise PlanError("dual weights are too far apart in size; the plan proves nothing.")
+    return proven
 
 
 def check(problem: ByLevel, evidence: Evidence) -> None:
     """Raise PlanError for weights that prove nothing."""
     like = problem.start
     for name, given, wanted in (("p", evidence.cells, like.cells), ("q", evidence.numbers, like.numbers)):
-        fits = given.shape == wanted.shape and np.isfinite(given).all() and (given > 0).all()
+        with np.errstate(over="ignore"):
+            total = given.sum()
+        fits = given.shape == wanted.shape and math.isfinite(total) and bool((given > FAINTEST * total).all())
         if not fits or evidence.pairs is not None:
             raise PlanError(f"dual weights {name} must be {len(wanted)} numbers > 0; the plan proves nothing.")
 

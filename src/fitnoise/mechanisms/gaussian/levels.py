@@ -39,14 +39,8 @@ from fitnoise.solving.trees import ByLevel
 if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
 
-TOGETHER = 128
-"""Leaves up to which levels are planned as one structured attribute, to any gap, in seconds."""
-
-PATIENT = 1024
-"""The same where a gap below `NEAR` is asked for: in minutes."""
-
-NEAR = 5e-3
-"""What gap one weight a level is likely to miss."""
+SLACK = 2.0**-10
+"""By how much less a margin may be measured than its levels, to be sure that nothing cancels; rounding takes 2⁻²⁰."""
 
 MOST = 2_000
 """Leaves up to which other objectives and neighbours are planned, as one structured attribute: in hours."""
@@ -58,20 +52,19 @@ def possible(asked: Publication) -> bool:
     return plain and asked.unit.neighbours is Neighbours.ADD_OR_REMOVE_ONE and bool(uneven_levels(asked.workload))
 
 
-def fits(asked: Publication, gap: float | None) -> bool:
-    """Whether tables are planned by levels of a tree: it has too many leaves for a plan of all mechanisms."""
-    most = PATIENT if gap is not None and gap < NEAR else TOGETHER
-    return possible(asked) and asked.workload.domain.sizes[uneven_levels(asked.workload)[-1]] > most
+def places(asked: Publication) -> int:
+    """How many places the deepest of some `uneven_levels` has; 0 where there are none."""
+    levels = uneven_levels(asked.workload)
+    return asked.workload.domain.sizes[levels[-1]] if levels else 0
 
 
 def refuse_endless(asked: Publication) -> None:
     """Raise WorkloadError where the levels of so many places would be planned as one structured attribute."""
-    levels = uneven_levels(asked.workload)
-    leaves = asked.workload.domain.sizes[levels[-1]] if levels else 0
-    if leaves > MOST and not possible(asked):
+    if places(asked) > MOST and not possible(asked):
         raise WorkloadError(
-            f"the levels {levels} have {leaves:,} places at the deepest, and places of different numbers of places. At "
-            "any size they are planned for targets of every number (goal fit-for-use) without cell budgets, and for "
+            f"the levels {uneven_levels(asked.workload)} have {places(asked):,} places at the deepest, and places of "
+            "different numbers of places. At any size they are planned for targets of every number (goal fit-for-use) "
+            "without cell budgets, and for "
             f"neighbours that add or remove a record; otherwise at most {MOST:,} are. Ask for that, or give each level "
             "a group of tables of its own (also = ...). Nothing was planned."
         )
@@ -240,6 +233,10 @@ class Levels(Gaussian):
         if not possible(part.publication):
             raise PlanError("a plan by levels is for targets of levels of one hierarchy, and add-or-remove-one.")
         super().check(part)
+        if any(g.basis.tolist() != [[1]] for g in part.strategy.groups):
+            raise PlanError("a plan by levels measures plain counts of places, and these are none.")
+        if any(m.weights[0] < -SLACK * m.precisions[0] for m in _estimation(part).margins.values()):
+            raise PlanError("a plan by levels measures each margin with all its levels, and this one measures it less.")
 
     def over(self, asked: Publication) -> Cells:
         """Every level as an attribute of its own."""

@@ -19,7 +19,14 @@ from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.units import Neighbours
 from fitnoise.mechanisms._base import Effort
 from fitnoise.mechanisms.gaussian.formulation import AllPairs, Formulation
-from fitnoise.mechanisms.gaussian.levels import LEVELS, TreeEstimation, fits, problem, refuse_endless
+from fitnoise.mechanisms.gaussian.levels import (
+    LEVELS,
+    TreeEstimation,
+    places,
+    possible,
+    problem,
+    refuse_endless,
+)
 from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
 from fitnoise.mechanisms.gaussian.rounding import rescale, round_strategy, variances
 from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded, weighted_cost
@@ -34,8 +41,15 @@ DEFAULT_GAP = 1e-6
 ONE_THREAD = 512
 """Structured cells up to which solving keeps to one BLAS thread: on small matrices more take many times longer."""
 
+TOGETHER = 128
+"""Leaves up to which levels are planned as one structured attribute, to any gap, in seconds."""
+
+PATIENT = 1024
+"""The same where one weight a level is too far from the best there is: in minutes."""
+
 LEVEL_GAP = 1e-2
-"""Aimed at where places have different numbers of places, and are many."""
+"""Aimed at where places have different numbers of places, and are many. Beyond twice of it, and where a smaller one is
+asked for, up to `PATIENT` of them are planned as one structured attribute."""
 
 LEVEL_ITERATIONS = 200
 """Of the ascent to its bound."""
@@ -86,8 +100,12 @@ def plan(
     Source: Problems 1 and 2, section 3; the solver and the certificate are ours.
     """
     gap = publication.gap if gap is None else gap
-    if fits(publication, gap):
-        return _by_level(publication, gap, refine=refine)
+    many = places(publication) if possible(publication) else 0
+    if many > (PATIENT if refine else TOGETHER):
+        made = _by_level(publication, LEVEL_GAP if gap is None else gap, refine=refine)
+        if many > PATIENT or made.gap <= (2 * LEVEL_GAP if gap is None else gap):
+            why = "Places here have different numbers of places, and are too many for smaller gaps"
+            return _settled(made, gap, f"{why}. Ask for a larger one")
     refuse_endless(publication)
     goal = DEFAULT_GAP if gap is None else gap
     decomposition = decompose(publication.workload, apart=publication.apart)
@@ -127,14 +145,13 @@ def _settled(made: TablePart, gap: float | None, hint: str) -> TablePart:
     return made
 
 
-def _by_level(publication: Publication, gap: float | None, *, refine: bool) -> TablePart:
+def _by_level(publication: Publication, goal: float, *, refine: bool) -> TablePart:
     """Tables by levels of a tree with too many leaves for a plan of all mechanisms."""
     if refine:
         raise PlanError(
             "levels of places with different numbers of places are planned with one noise scale a level, and every "
             "record pays the same: there is nothing to refine. No plan was made."
         )
-    goal = LEVEL_GAP if gap is None else gap
     decomposition = decompose(publication.workload, by_level=True)
     asked = problem(publication.workload, decomposition)
     evidence = trees.ascend(asked, goal / 20, LEVEL_ITERATIONS)
@@ -145,11 +162,7 @@ def _by_level(publication: Publication, gap: float | None, *, refine: bool) -> T
     status = "one noise scale for each level and margin; the bound is for all mechanisms of its kind"
     made = TablePart(LEVELS, publication, strategy, evidence, status)
     refuse_pointless(made.exact_cost)
-    return _settled(
-        made,
-        gap,
-        "Places here have different numbers of places, and are too many for smaller gaps. Ask for a larger one",
-    )
+    return made
 
 
 def allowance(decomposition: Decomposition) -> str:
