@@ -28,6 +28,7 @@ ROOM, PATIENCE = 700.0, 10.0
         ("plan", range(25)),
         ("release", range(8)),
         ("ledger", range(25)),
+        pytest.param(None, (37158, 37206, 37735), id="many results, weights beyond doubles"),
         *(pytest.param(None, range(n, n + 500), marks=pytest.mark.slow) for n in (1000, 1500)),
     ],
 )

@@ -185,7 +185,10 @@ def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Terms) 
     if not (np.isfinite(p).all() and np.isfinite(w).all()):
         raise PlanError("targets or budgets are too small for double precision; the plan proves nothing.")
     nu = _nu(d, p, w, evidence.pairs)
-    return nu**2 if terms.trade is None else 2 * nu - float(evidence.numbers.sum())
+    proven = nu * nu if terms.trade is None else 2 * nu - float(evidence.numbers.sum())
+    if not math.isfinite(proven):
+        raise PlanError("targets or budgets are too small for double precision; the plan proves nothing.")
+    return proven
 
 
 def _weights(d: Decomposition, evidence: Evidence, terms: Terms) -> tuple[Floats, Floats]:

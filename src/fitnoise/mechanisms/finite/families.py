@@ -226,6 +226,7 @@ def geometric(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
 
 def _box(graph: Graph) -> tuple[Integers, Integers, Integers]:
     """Results as whole points, (n, places), and the least and largest of every place."""
+    _refuse_many(graph.n)
     found = points(graph.results)
     if found is None or (found != np.round(found)).any() or np.abs(found).max() > 2**31:
         raise WorkloadError(
@@ -235,12 +236,18 @@ def _box(graph: Graph) -> tuple[Integers, Integers, Integers]:
     x = found.astype(np.int64)
     low, high = x.min(axis=0), x.max(axis=0)
     outputs = math.prod((high - low + 1).tolist())
-    if max(graph.n, outputs) > DENSE_LIMIT:
+    if outputs > DENSE_LIMIT:
         raise PlanError(
             f"the query has {graph.n} results in a box of {outputs} points; every pair of them gets a number here, "
             f"which is done for at most {DENSE_LIMIT} of each. No mechanism was made."
         )
     return x, low, high
+
+
+def _refuse_many(n: int) -> None:
+    """Raise PlanError for more results than a table is made for."""
+    if n > DENSE_LIMIT:
+        raise PlanError(f"the query has {n} results; a table is made for at most {DENSE_LIMIT}. No mechanism was made.")
 
 
 def _moves(graph: Graph, x: Integers) -> Integers:
@@ -319,8 +326,7 @@ def randomised_response(graph: Graph, epsilon: float | Fraction) -> FiniteMechan
         PlanError: more than DENSE_LIMIT results.
     """
     exact, n = rational(epsilon), graph.n
-    if n > DENSE_LIMIT:
-        raise PlanError(f"the query has {n} results; a table is made for at most {DENSE_LIMIT}. No mechanism was made.")
+    _refuse_many(n)
     codes = 1 - np.eye(n, dtype=np.int64)
     weights = Weights(tuple(powers(alpha_above(exact), 2)), codes, (1,) * n, (0,) * n, 0)
     return FiniteMechanism(graph, exact, "randomised response", weights, np.arange(n))

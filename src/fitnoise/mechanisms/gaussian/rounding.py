@@ -87,7 +87,8 @@ def _row_squares(a: Floats | Operator, b: Floats) -> Floats:
     m, k = a.shape
     if isinstance(a, np.ndarray):
         step = max(1, CHUNK // (m * k))
-        return np.concatenate([((a @ b[i : i + step]) ** 2).sum(axis=2) for i in range(0, len(b), step)])
+        with np.errstate(over="ignore"):  # beyond doubles, as only a damaged plan is: no target is met
+            return np.concatenate([((a @ b[i : i + step]) ** 2).sum(axis=2) for i in range(0, len(b), step)])
     step = max(1, CHUNK // m)
     return np.stack([sum((a.mv(x[:, c : c + step]) ** 2).sum(axis=1) for c in range(0, k, step)) for x in b])
 
