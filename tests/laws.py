@@ -740,10 +740,12 @@ def alterations(document):
 
 def places(document, path=()):
     """Every place of a document with what is there, from the outside inwards."""
-    yield path, document
-    steps = document if isinstance(document, dict) else range(len(document)) if isinstance(document, list) else ()
-    for step in steps:
-        yield from places(document[step], (*path, step))
+    left = [(path, document)]
+    while left:  # as deep as a document may be
+        path, here = left.pop()
+        yield path, here
+        steps = list(here) if isinstance(here, dict) else range(len(here)) if isinstance(here, list) else ()
+        left += [((*path, step), here[step]) for step in reversed(steps)]
 
 
 def others(leaf):

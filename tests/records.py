@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+from urllib.parse import quote
 
 import duckdb
 import numpy as np
@@ -130,6 +131,13 @@ def texts(_, value):
     return text
 
 
+def names_of_folders(sample, value):
+    """CSV in folders called after a value, which end somewhere."""
+    if len(text := texts(sample, value)) > 60:
+        raise ValueError
+    return text
+
+
 def objects(_, value):
     """Columns of Python objects: everything."""
     return value
@@ -180,6 +188,20 @@ def csv_parts(records, folder):
         written(folder / f"part {i}" / "it's; [1].csv", csv_text(records.part(rows).columns))
     written(folder / "part 0" / "it's; 1.csv", "not,to,be,read\n")
     return folder / "part ?" / "it's; [[]1].csv"
+
+
+def csv_lake(records, folder):
+    """The first column in the names of folders, the others in files below, as writers of many files do it."""
+    column, *others = records.columns
+    by_value = {"__HIVE_DEFAULT_PARTITION__": []}
+    for row in zip(*records.columns.values(), strict=True):
+        by_value.setdefault(row[0], []).append(row[1:])
+    for value, rows in by_value.items():
+        text = csv_text({c: [r[i] for r in rows] for i, c in enumerate(others)})
+        written(folder / "lake" / f"{column}={quote(value, safe='')}" / "part-0.csv", text)
+    written(folder / "lake" / "_SUCCESS", "")
+    written(folder / "lake" / ".part-0.csv.crc", "not,to,be,read\n")
+    return folder / "lake"
 
 
 def parquet(records, folder):

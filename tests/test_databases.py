@@ -415,7 +415,9 @@ def test_a_view_a_virtual_table_and_no_table_are_refused(lite):
         "CREATE VIRTUAL TABLE f USING fts5 (x)", *(f"CREATE TABLE t{i} (x)" for i in range(40)),
     )  # fmt: skip
     for table in (None, "v", "none", "main.none", "x.people", 'people"; DROP TABLE people; --'):
-        with pytest.raises(DataError, match=r"has no table.*'people'.*….*view will not do.*Nothing was read") as caught:
+        with pytest.raises(
+            DataError, match=r"has (no table|tables; say).*'people'.*….*view will not do.*Nothing was read"
+        ) as caught:
             count_x(path, fn.Ordered(0, 1), table=table)
         leaks_nothing(caught.value)
     with pytest.raises(DataError, match=r"table 'f' .* is not read: it is no plain table"):

@@ -145,12 +145,12 @@ def free_command(**asked: Any) -> None:
     "release",
     epilog=_example(
         "fitnoise release plan.json people.parquet --ledger budget.sqlite -o release/",
-        "fitnoise release plan.json people.parquet --ledger budget.sqlite -o release/ --no-tables",
+        "fitnoise release plan.json lake/ --ledger budget.sqlite -o release/ --no-tables",
         "fitnoise release plan.json env:CENSUS_URL --table census.people --ledger budget.sqlite -o release/",
     ),
 )
 @click.argument("plan_file", metavar="PLAN", type=_FILE)
-@click.argument("data")
+@click.argument("data", metavar="DATA...", nargs=-1, required=True)
 @click.option("--ledger", "ledger_file", type=_FILE, required=True, help="Charged before any noise is drawn.")
 @click.option("-o", "--output", type=_FILE, required=True, help="The release directory to make.")
 @click.option("--table", help="Table of a database or a DuckDB file: table, or schema.table.")
@@ -161,6 +161,9 @@ def free_command(**asked: Any) -> None:
 @_AS_JSON
 def release_command(**asked: Any) -> None:
     """Measure PLAN on DATA (CSV, Parquet, DuckDB, SQLite, or a database), once, and write the tables.
+
+    CSV and Parquet files may be many: several paths, a pattern, or a folder, in which folders called column=value hold
+    a column.
 
     A database is named by its URL without a password, or by env:NAME, a variable of the environment that holds its URL.
     Every table can be rebuilt from the release, also those without a file (`fitnoise tables`).

@@ -179,7 +179,7 @@ def free_command(
 
 def release_command(
     plan_file: Path,
-    data: str,
+    data: tuple[str, ...],
     ledger_file: Path,
     output: Path,
     table: str | None,
@@ -198,7 +198,14 @@ def release_command(
     before = _spent(ledger_file, plan.order.account) if plan.publication.beside else None
     with progress("releasing") as tell:
         done = release(
-            plan, data, ledger=ledger_file, directory=output, tables=chosen, table=table, progress=tell, notice=say
+            plan,
+            data[0] if len(data) == 1 else data,
+            ledger=ledger_file,
+            directory=output,
+            tables=chosen,
+            table=table,
+            progress=tell,
+            notice=say,
         )
     with Ledger(ledger_file) as ledger:
         balance = ledger.balance(plan.order.account)

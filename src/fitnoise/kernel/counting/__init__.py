@@ -39,7 +39,8 @@ def open_counter(data: Any, domain: Domain, source: DataSource, bound: Bound | N
     """A counter for whatever the data are.
 
     Args:
-        data: a path to CSV (also .csv.gz), Parquet, a pattern such as "parts/*.parquet", or a DuckDB or SQLite file;
+        data: a path to CSV (also .csv.gz), Parquet, a pattern such as "parts/*.parquet", a folder (those in it called
+            column=value hold a column), a list of these, or a DuckDB or SQLite file;
             a database: "env:NAME" with its URL in a variable of the environment, a URL without a password, or an
             Engine or URL of SQLAlchemy; an Arrow, Polars or pandas frame; an integer NumPy array of counts with the
             domain's shape (or flat, in C order); or a Counter.
@@ -53,14 +54,15 @@ def open_counter(data: Any, domain: Domain, source: DataSource, bound: Bound | N
     """
     if isinstance(data, Counter):
         return data
+    several = isinstance(data, (list, tuple)) and all(isinstance(path, (str, PathLike)) for path in data)
     if isinstance(data, np.ndarray):
         return HistogramCounter(data, domain, drops=source.drops)
     if is_database(data):
         return SqlCounter(database(data), domain, source, bound)
-    if isinstance(data, (str, PathLike)):
+    if several or isinstance(data, (str, PathLike)):
         return DuckCounter.from_path(data, domain, source, bound=bound)
     if hasattr(type(data), "__arrow_c_stream__") or hasattr(type(data), "collect"):
         return DuckCounter.from_frame(data, domain, source, bound=bound)
     raise DataError(
-        f"data are a path, a data frame or an array of counts; got {type(data).__name__}. Nothing was read."
+        f"data are a path or several, a data frame or an array of counts; got {type(data).__name__}. Nothing was read."
     )

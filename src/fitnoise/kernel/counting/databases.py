@@ -300,8 +300,9 @@ def _find(inspector: Any, table: str | None, what: str) -> tuple[str | None, str
             if name in there or len(alike) == 1:
                 return schema, name if name in there else alike[0]
     listed = sorted(own)[:_LISTED] + ["…"] * (len(own) > _LISTED)
+    lacks = "has tables" if table is None else f"has no table {table!r}"
     raise DataError(
-        f"{what} has no table {table!r}; say which of its tables {listed} holds the records (data.table in the "
+        f"{what} {lacks}; say which of its tables {listed} holds the records (data.table in the "
         "specification, or --table; schema.table for one of another schema). A view will not do, because nothing "
         f"bounds what one record does to it: store it as a table. {_NOTHING}"
     )

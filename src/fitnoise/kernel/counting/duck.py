@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
-from os import PathLike
 from typing import Any, TypeVar, final
 
 import duckdb
@@ -26,6 +25,7 @@ from fitnoise.kernel.codings import FALSE, SPACES, TRUE, Code, Codes, Coding, Ra
 from fitnoise.kernel.counting._base import Counter, Gauge, Margin, Margins, Progress
 from fitnoise.kernel.counting.files import from_path
 from fitnoise.kernel.counting.frames import from_frame
+from fitnoise.kernel.counting.paths import FilePath
 from fitnoise.kernel.counting.persons import LONGEST, PERSON, counted_by
 from fitnoise.kernel.counting.sources import Records, Unreadable, engine, quietly, wrong_id, wrong_type
 from fitnoise.kernel.counting.tables import Tables
@@ -106,15 +106,15 @@ class DuckCounter(Counter):
     @classmethod
     def from_path(
         cls,
-        path: str | PathLike[str],
+        data: FilePath | Sequence[FilePath],
         domain: Domain,
         source: DataSource,
         *,
         bound: Bound | None = None,
         memory_limit: str | None = None,
     ) -> DuckCounter:
-        """Open a CSV, Parquet or DuckDB file (or a pattern of CSV or Parquet files); DataError when that fails."""
-        return cls(from_path(path, source.table), domain, source, bound=bound, memory_limit=memory_limit)
+        """Open CSV or Parquet files, or a DuckDB file; DataError when that fails."""
+        return cls(from_path(data, source.table), domain, source, bound=bound, memory_limit=memory_limit)
 
     @classmethod
     def from_frame(

@@ -1,0 +1,146 @@
+"""Which files are meant by a path, a pattern, a folder, or several of them. Part of the trust kernel.
+
+A folder is what writers of many files make of it: every file in it and below holds records, but for what has a name
+that begins with "_" or "."; and where folders below it are called column=value, that text is the column's value in
+every record under them. Parts of a path that were written out are never columns, unless such folders lie below.
+
+No file counts twice, whatever its names.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import final
+
+from fitnoise.errors import DataError
+
+FilePath = str | PathLike[str]
+
+_MARKS = ("_", ".")
+"""How the names begin that writers of many files give to what holds no records."""
+
+_LOGS = {"_delta_log": "Delta", ".hoodie": "Hudi"}
+"""Folders that say which of the files beside them still hold records."""
+
+
+@final
+@dataclass(frozen=True)
+class Files:
+    """Files that are read together, sorted path by path.
+
+    what: for messages.
+    columns: those that folders hold, from the outermost to the innermost; the same for all files.
+    """
+
+    what: str
+    paths: tuple[Path, ...]
+    columns: tuple[str, ...]
+
+
+def find(data: FilePath | Sequence[FilePath]) -> Files:
+    """The files that a path, or several, stand for.
+
+    Raises:
+        DataError: there are none; a file is there twice; an address of a network; a folder that another program keeps
+            a log of; folders that are columns for some of the files only, or for a column that two of them name.
+    """
+    given = [data] if isinstance(data, (str, PathLike)) else list(data)
+    if not given:
+        raise DataError("data are a file, or several; got an empty list. Nothing was read.")
+    found: dict[Path, tuple[str, ...]] = {}
+    for i, path in enumerate(given, 1):
+        if not (found_here := _of(path)):  # of a list nothing is told: what is no path may be data
+            which = repr(_name(path)) if given == [data] else f"at place {i} of the list"
+            raise DataError(f"there is no data file {which}. Nothing was read.")
+        for file, columns in found_here.items():
+            if file in found:
+                raise _twice(file, file)
+            found[file] = columns
+    _refuse_one_under_two_names(found)
+    what = repr(_name(given[0])) + (f" and {len(given) - 1} more" if len(given) > 1 else "")
+    columns = next(iter(found.values()))
+    different = next((f for f, c in found.items() if c != columns), None)
+    if different is not None:
+        raise DataError(
+            f"the files {what} are not alike: {different.name!r} lies in folders called column=value for other columns "
+            f"than {next(iter(found)).name!r}. Make them alike, or release them apart. Nothing was read."
+        )
+    if len({c.casefold() for c in columns}) < len(columns):
+        raise DataError(
+            f"the files {what} lie in two folders of one column, one in the other: {', '.join(columns)} (capitals "
+            "aside). Rename one. Nothing was read."
+        )
+    return Files(f"the {'file' if len(found) == 1 else 'files'} {what}", tuple(found), columns)
+
+
+def _of(data: FilePath) -> dict[Path, tuple[str, ...]]:
+    """The files that one path stands for, and the columns that folders hold; none for what is not there."""
+    if address := re.match(r"(\w[\w+.-]+):/", str(data)):  # a Path has one slash of the two
+        raise DataError(
+            f"data are read from files of this machine, and not over a network ({address[1]}://): copy the file here, "
+            "and give its path. Nothing was read."
+        )
+    path = Path(data)
+    if path.is_file():
+        return {path: ()}
+    if path.is_dir():
+        files = dict.fromkeys(sorted(_below(path)), ())
+        held = any(_columns(f.relative_to(path).parent) for f in files)
+        return {f: _columns(f.absolute().parent) if held else () for f in files}
+    matched = glob.glob(str(path), recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
+    return dict.fromkeys(sorted({Path(f) for f in matched if Path(f).is_file()}), ())
+
+
+def _name(path: FilePath) -> str:
+    """What a path is called: "." by what it stands for."""
+    return Path(path).name or Path(path).absolute().name
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """The files in a folder that hold records."""
+    for place, folders, files in os.walk(folder, onerror=_refuse_unreadable):
+        for name in folders:
+            if name in _LOGS:
+                raise DataError(
+                    f"{folder.name!r} is a table of {_LOGS[name]}, whose log says which of its files still hold "
+                    f"records: read it with a program that knows {_LOGS[name]}, and give the records as a frame, or as "
+                    "files written anew. Nothing was read."
+                )
+        folders[:] = [name for name in folders if not name.startswith(_MARKS)]
+        if linked := [name for name in folders if (Path(place) / name).is_symlink()]:
+            raise DataError(
+                f"the folder {linked[0]!r} in {folder.name!r} is a link to another place: give the files or a pattern "
+                "instead, so that it is clear which are meant. Nothing was read."
+            )
+        yield from (Path(place) / name for name in files if not name.startswith(_MARKS))
+
+
+def _refuse_unreadable(error: OSError) -> None:
+    """A folder that cannot be listed may hold records, which would be missing without a word."""
+    raise DataError(f"a folder cannot be listed ({type(error).__name__}). Nothing was read.")
+
+
+def _columns(folder: Path) -> tuple[str, ...]:
+    """Those of the folders on this path that are called column=value."""
+    return tuple(name for name, equals, _ in (part.partition("=") for part in folder.parts) if name and equals)
+
+
+def _refuse_one_under_two_names(files: dict[Path, tuple[str, ...]]) -> None:
+    seen: dict[tuple[int, int], Path] = {}
+    for f in files:
+        stat = f.stat()
+        other = seen.setdefault((stat.st_dev, stat.st_ino), f)
+        if other is not f:
+            raise _twice(other, f)
+
+
+def _twice(one: Path, other: Path) -> DataError:
+    return DataError(
+        f"{one.name!r} and {other.name!r} are one file: its records would count twice. Give it once. Nothing was read."
+    )

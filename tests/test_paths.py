@@ -1,0 +1,205 @@
+"""Which files are meant: folders as writers of many files make them, lists, and what would count a record twice."""
+
+import os
+import re
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fitnoise as fn
+from fitnoise.errors import DataError
+from fitnoise.interfaces.cli import _run
+from fitnoise.kernel.counting import open_counter
+from fitnoise.kernel.counting.paths import find
+from fitnoise.kernel.units import Bound, DataSource
+from laws import DROP
+from records import written
+
+DOMAIN = fn.Domain(
+    year=fn.Ordered(2019, 2024), sex=fn.Categorical(["F", "M"]), place=fn.Categorical(["a/b", "", "x y", "é=1"])
+)
+X = fn.Domain(x=fn.Ordered(0, 9))
+
+
+def counts(data, domain, *names, policy=DROP, bound=None):
+    return open_counter(data, domain, DataSource(outside_domain=policy), bound).count([names])[names]
+
+
+def people(n=2000, seed=3):
+    rng = np.random.default_rng(seed)
+    years, sexes, places = (rng.choice(DOMAIN[a].values, n) for a in DOMAIN)
+    return pd.DataFrame({"year": years.astype(int), "sex": sexes, "place": places})
+
+
+def truth(frame, *names):
+    out = np.zeros([len(DOMAIN[a].values) for a in names], dtype=np.int64)
+    for row in frame[list(names)].itertuples(index=False):
+        out[tuple(DOMAIN[a].cell(v) for a, v in zip(names, row, strict=True))] += 1
+    return out
+
+
+def refused(data, words):
+    with pytest.raises(DataError, match=f"(?s){words}.*Nothing was (read|counted)") as caught:
+        open_counter(data, X, DataSource())
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+@pytest.mark.parametrize("keys", [["year"], ["sex", "year"], ["place", "year", "sex"]])
+def test_what_a_writer_of_many_files_wrote(form, keys, tmp_path):
+    """Arrow writes places as a%2Fb and %C3%A9%3D1; of columns in folders nothing is left in the files."""
+    frame = people()
+    if form == "csv" or "place" in keys:  # Arrow writes no empty text into the name of a folder
+        frame = frame[frame["place"] != ""]
+    table = pa.Table.from_pandas(frame.assign(other=1), preserve_index=False)
+    folders = ds.partitioning(pa.schema([table.schema.field(k) for k in keys]), flavor="hive")
+    ds.write_dataset(table, tmp_path / "lake", format=form, partitioning=folders)
+    written(tmp_path / "lake" / "_SUCCESS", "")
+    written(tmp_path / "lake" / "_temporary" / "0" / f"part.{form}", "nothing like it\n")
+    written(tmp_path / "lake" / f".part-0.{form}.crc", "crc")
+    for names in [("year",), ("year", "place"), ("sex", "place", "year")]:
+        assert (counts(tmp_path / "lake", DOMAIN, *names) == truth(frame, *names)).all()
+    every = [str(p) for p in (tmp_path / "lake").rglob(f"part*.{form}") if "_temporary" not in p.parts]
+    with pytest.raises(DataError, match="has no column"):  # of files named one by one, no folder is a column
+        counts(every, DOMAIN, keys[0])
+
+
+def test_columns_in_folders_are_read_as_csv_is(tmp_path):
+    for text in ("2020", "02021", " 2022 ", "2023.0", "2024.5", "soon", "__HIVE_DEFAULT_PARTITION__"):
+        written(tmp_path / f"year={text}" / "p.csv", "sex\nF\n")
+    assert counts(tmp_path, DOMAIN, "year").tolist() == [0, 1, 1, 1, 1, 0]
+    with pytest.raises(DataError, match=r"'year' 3.*Nothing was measured"):
+        counts(tmp_path, DOMAIN, "year", policy=DataSource().outside_domain)
+
+
+@pytest.mark.no_cover
+@settings(max_examples=25)
+@given(rows=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("AB c"), st.integers(0, 9)), min_size=1))
+def test_wherever_the_writer_puts_a_record_it_counts_once(tmp_path_factory, rows):
+    folder = tmp_path_factory.mktemp("lake")
+    for (p, q), n in Counter((p, q) for p, q, _ in rows).items():
+        values = [x for a, b, x in rows if (a, b) == (p, q)]
+        place = folder / f"p={p}" / f"q={q}"
+        place.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"x": values[: n // 2]}, schema=pa.schema([("x", pa.int64())])), place / "1.parquet")
+        pq.write_table(pa.table({"x": values[n // 2 :]}, schema=pa.schema([("x", pa.int64())])), place / "2.parquet")
+    domain = fn.Domain(p=fn.Categorical([*"abc"]), q=fn.Categorical([*"AB c"]), x=fn.Ordered(0, 9))
+    expected = np.zeros((3, 4, 10), dtype=int)
+    for p, q, x in rows:
+        expected["abc".index(p), "AB c".index(q), x] += 1
+    assert (counts(folder, domain, "p", "q", "x") == expected).all()
+
+
+def test_lists_of_files_patterns_and_folders(tmp_path, monkeypatch):
+    a = written(tmp_path / "a.csv", "x\n1\n2\n")
+    written(tmp_path / "b" / "1.csv", "x\n3\n")
+    written(tmp_path / "b" / "below" / "2.csv", "x\n4\n")
+    written(tmp_path / "c-1.csv", "x\n5\n")
+    data = [a, str(tmp_path / "b"), tmp_path / "c-?.csv"]
+    assert counts(data, X, "x").tolist() == [0, 1, 1, 1, 1, 1, 0, 0, 0, 0]
+    assert counts(tuple(data[:1]), X, "x").sum() == 2
+    assert find(data).what == "the files 'a.csv' and 2 more"
+    assert find(a).what == "the file 'a.csv'"
+    monkeypatch.chdir(tmp_path / "b")
+    assert find(".").what == "the files 'b'"
+    assert counts(".", X, "x").sum() == 2
+
+
+def test_a_person_may_lie_in_several_folders(tmp_path):
+    """And her id may be the name of a folder."""
+    for who, values in {"7": "3\n4\n5", "8": "3"}.items():
+        written(tmp_path / f"who={who}" / "p.csv", f"x\n{values}\n")
+    assert counts(tmp_path, X, "x", bound=Bound("who", 1)).sum() == 2
+    assert counts(tmp_path, X, "x", bound=Bound("who", 2)).sum() == 3
+
+
+def test_no_file_counts_twice(tmp_path):
+    a = written(tmp_path / "lake" / "a.csv", "x\n1\n")
+    assert refused([a, a], "'a.csv' and 'a.csv' are one file")
+    assert refused([tmp_path / "lake", a], "are one file")
+    os.link(a, tmp_path / "lake" / "b.csv")
+    assert refused(tmp_path / "lake", "'a.csv' and 'b.csv' are one file: its records would count twice")
+    (tmp_path / "lake" / "b.csv").unlink()
+    (tmp_path / "lake" / "c.csv").symlink_to(a)
+    assert refused(tmp_path / "lake", "'a.csv' and 'c.csv' are one file")
+    assert refused(tmp_path / "lake" / "*.csv", "'a.csv' and 'c.csv' are one file")
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"_delta_log/0.json": "", "a.csv": "x\n1\n"}, "is a table of Delta, whose log"),
+        ({"y=1/.hoodie/t": "", "y=1/a.csv": "x\n1\n"}, "is a table of Hudi, whose log"),
+        ({"a.csv": "x\n1\n", "b.parquet": ""}, "of one format; got 'a.csv' and 'b.parquet'"),
+        ({"a.csv": "x\n1\n", "read me.md": ""}, "format of 'read me.md' cannot be told"),
+        ({"_SUCCESS": "", ".a.csv": "x\n1\n"}, "there is no data file 'lake'"),
+        ({"y=1/a.csv": "x\n1\n", "b.csv": "x\n1\n"}, "not alike.*for other columns than"),
+        ({"y=1/a.csv": "x\n1\n", "z=1/b.csv": "x\n1\n"}, "not alike.*for other columns than"),
+        ({"y=1/z=1/a.csv": "x\n1\n", "z=2/y=1/b.csv": "x\n1\n"}, "not alike.*for other columns than"),
+        ({"y=1/a.csv": "x\n1\n", "y=2/b.csv": "x,w\n1,1\n"}, "not alike: 'b.csv' has other columns"),
+        ({"y=1/Y=2/a.csv": "x\n1\n"}, "two folders of one column.*y, Y"),
+        ({"x=1/a.csv": "x\n1\n"}, "folders called x=…, and have a column of that name"),
+        ({"X=1/a.csv": "x\n1\n"}, "folders called X=…, and have a column of that name"),
+        ({"a?b=1/a.csv": "x\n1\n"}, "cannot be read as column=value throughout"),
+    ],
+)
+def test_folders_that_are_refused(files, words, tmp_path):
+    for name, text in files.items():
+        written(tmp_path / "lake" / name, text)
+    assert str(tmp_path) not in refused(tmp_path / "lake", words)
+
+
+def test_a_link_to_another_folder_and_one_that_cannot_be_listed(tmp_path, monkeypatch):
+    written(tmp_path / "elsewhere" / "a.csv", "x\n1\n")
+    written(tmp_path / "lake" / "b.csv", "x\n1\n")
+    (tmp_path / "lake" / "more").symlink_to(tmp_path / "elsewhere")
+    refused(tmp_path / "lake", "'more' in 'lake' is a link to another place")
+    (tmp_path / "lake" / "more").unlink()
+    (tmp_path / "lake" / "shut").mkdir()
+    listed = os.scandir
+
+    def scandir(place):
+        if str(place).endswith("shut"):
+            raise PermissionError("Xk7secret")
+        return listed(place)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert "secret" not in refused(tmp_path / "lake", r"a folder cannot be listed \(PermissionError\)")
+
+
+def test_lists_that_are_no_files(tmp_path):
+    a = written(tmp_path / "a.csv", "x\n1\n")
+    refused([], "got an empty list")
+    assert "secret" not in refused([a, "Xk7secret"], "no data file at place 2 of the list")
+    refused([a, "s3://bucket/b.csv"], r"not over a network \(s3://\)")
+    with pytest.raises(DataError, match=r"a path or several.*got list"):
+        open_counter([a, 7], X, DataSource())
+
+
+def test_from_the_command_line(tmp_path, capsys):
+    """A folder, or several files, as a shell writes out a pattern."""
+    specification = written(
+        tmp_path / "s.toml",
+        '[data]\nsource = "lake"\n[domain.year]\ntype = "ordered"\nlow = 2020\nhigh = 2021\n'
+        '[domain.x]\ntype = "ordered"\nlow = 0\nhigh = 9\n[[tables]]\nattributes = ["year"]\nmargin = 0.01\n',
+    )
+    for year in (2020, 2021):
+        written(tmp_path / "lake" / f"year={year}" / "a.csv", "x\n" + "1\n" * (year - 2000))
+    plan, book = str(tmp_path / "plan.json"), str(tmp_path / "L.sqlite")
+    assert _run(["plan", str(specification), "-o", plan]) == 0
+    assert _run(["release", plan, str(tmp_path / "lake"), "--ledger", book, "-o", str(tmp_path / "r")]) == 0
+    shown = (tmp_path / "r" / "tables" / "year.csv").read_text()
+    assert [round(float(v)) for v in re.findall(r"^\d+,([^,]+),", shown, re.MULTILINE)] == [20, 21]
+    files = [str(written(tmp_path / f"{i}.csv", f"year,x\n2020,{i}\n")) for i in range(3)]
+    assert _run(["release", plan, *files, "--ledger", book, "-o", str(tmp_path / "r2")]) == 0
+    shown = (tmp_path / "r2" / "tables" / "year.csv").read_text()
+    assert [round(float(v)) for v in re.findall(r"^\d+,([^,]+),", shown, re.MULTILINE)] == [3, 0]
+    assert _run(["release", plan, "--ledger", book, "-o", str(tmp_path / "r3")]) == 2
+    assert "DATA" in capsys.readouterr().err
