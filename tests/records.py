@@ -3,19 +3,23 @@
 import csv
 import gzip
 import io
+import math
 import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 import duckdb
 import numpy as np
+import openpyxl
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyreadstat
 
 import fitnoise as fn
 from fitnoise.kernel.domain import Attribute
@@ -237,6 +241,75 @@ def database(table, schema="main"):
         return path
 
     return Source(make, typed, table if schema == "main" else f"{schema}.{table}")
+
+
+# --- files of statistical programs --------------------------------------------------------------------
+
+
+def numbers_and_texts(sample, value):
+    """Columns are of texts without spaces at their end, or of numbers in double precision; a whole one has no point."""
+    if sample.kind == "string":
+        value = "" if value is None else value
+        if not isinstance(value, str):
+            raise ValueError
+        if value != value.rstrip() or "\0" in value or not value.isprintable():
+            raise ValueError
+        return value
+    if value is None:
+        return None
+    if type(value) not in (int, float, Decimal) or (type(value) is int and abs(value) > 10**60):
+        raise ValueError
+    x = float(value)
+    if math.isnan(x):
+        return None
+    if x != value or abs(x) > 1e60 or 0 < abs(x) < 1e-60:  # SAS has the least room
+        raise ValueError
+    return int(x) if x.is_integer() else x
+
+
+WRITERS = {
+    "sav": pyreadstat.write_sav,
+    "por": pyreadstat.write_por,
+    "dta": partial(pyreadstat.write_dta, version=15),
+    "xpt": pyreadstat.write_xport,
+}
+
+
+def program(ending):
+    def make(records, folder):
+        columns = {}
+        for name, values in records.columns.items():
+            text = records.types[name] == pa.string()
+            columns[name] = pd.Series(values, dtype=object if text else float)
+        path = folder / f"people.{ending}"
+        path.unlink(missing_ok=True)
+        WRITERS[ending](pd.DataFrame(columns), str(path))
+        return path
+
+    return Source(make, numbers_and_texts)
+
+
+def cells(_, value):
+    """Excel: texts without control characters, numbers, truth values."""
+    if value is None or isinstance(value, bool):
+        return "" if value is None else value  # an empty cell is what it is in CSV
+    if isinstance(value, str):
+        if not value.isprintable() or value.startswith("="):
+            raise ValueError
+        return value
+    if type(value) not in (int, float) or not abs(value) < 1e300 or float(value) != value:
+        raise ValueError
+    return int(value) if float(value).is_integer() else value
+
+
+def excel(records, folder):
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.append([*records.columns, "line"])
+    for i, row in enumerate(zip(*records.columns.values(), strict=True)):
+        sheet.append([*(None if v == "" else v for v in row), i])
+    book.save(folder / "people.xlsx")
+    return folder / "people.xlsx"
 
 
 # --- frames -----------------------------------------------------------------------------------------------

@@ -163,7 +163,7 @@ def release_command(**asked: Any) -> None:
     """Measure PLAN on DATA (CSV, Parquet, DuckDB, SQLite, or a database), once, and write the tables.
 
     CSV and Parquet files may be many: several paths, a pattern, or a folder, in which folders called column=value hold
-    a column.
+    a column. Files of SPSS, SAS, Stata and Excel are read too (fitnoise[statistics]).
 
     A database is named by its URL without a password, or by env:NAME, a variable of the environment that holds its URL.
     Every table can be rebuilt from the release, also those without a file (`fitnoise tables`).

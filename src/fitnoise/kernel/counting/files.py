@@ -19,12 +19,16 @@ import duckdb
 from fitnoise.errors import DataError
 from fitnoise.kernel.counting.paths import FilePath, Files, find
 from fitnoise.kernel.counting.sources import Records, engine, pick, quietly
+from fitnoise.kernel.counting.statistical import PROGRAMS, from_program, from_sheet
 
 _FORMS = {
     ".csv": "CSV", ".tsv": "CSV", ".txt": "CSV",
     ".parquet": "Parquet", ".pq": "Parquet",
-    ".duckdb": "DuckDB", ".ddb": "DuckDB", ".db": "DuckDB",
+    ".duckdb": "DuckDB", ".ddb": "DuckDB", ".db": "DuckDB", ".xlsx": "Excel", ".xlsm": "Excel", **PROGRAMS,
 }  # fmt: skip
+
+_MANY = ("CSV", "Parquet")
+"""Of which several files are read as one."""
 
 _COMPRESSED = ".gz"
 """No .zst: the engine takes a file that was cut off for a whole one, and Python cannot check it yet."""
@@ -114,12 +118,14 @@ def from_path(data: FilePath | Sequence[FilePath], table: str | None) -> Records
         names = " and ".join(map(repr, [*forms.values()][:2]))
         raise DataError(f"files that are read together are of one format; got {names}. Nothing was read.")
     form = next(iter(forms))
-    if form == "DuckDB":
-        if len(files.paths) > 1:
-            raise DataError(f"{files.what} are {len(files.paths)} DuckDB files; give one. Nothing was read.")
-        read = partial(_duckdb, files.paths[0], table)
-    else:
-        read = partial(_together, files, form)
+    first, *others = files.paths
+    if others and form not in _MANY:
+        raise DataError(f"{files.what} are {len(files.paths)} {form} files; give one. Nothing was read.")
+    if form in PROGRAMS.values():
+        return from_program(first)
+    if form == "Excel":
+        return from_sheet(first, table)
+    read = partial(_duckdb, first, table) if form == "DuckDB" else partial(_together, files, form)
     return quietly(read, f"{files.what} cannot be read as {form}", _ADVICE[form])
 
 
@@ -169,7 +175,8 @@ def _form(path: Path) -> str:
     if form is None or (packed and form != "CSV"):
         raise DataError(
             f"the format of {path.name!r} cannot be told from its name; give a .csv, .tsv or .txt file (also with "
-            ".gz behind), a .parquet file or a .duckdb file. Nothing was read."
+            ".gz behind), a .parquet or .duckdb file, one of SPSS, SAS or Stata (.sav, .zsav, .por, .sas7bdat, .xpt, "
+            ".dta), or .xlsx. Nothing was read."
         )
     return form
 

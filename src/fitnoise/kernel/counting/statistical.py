@@ -1,0 +1,160 @@
+"""Records in the files of statistical programs and spreadsheets: SPSS, SAS, Stata, Excel. Part of the trust kernel.
+
+What such a file holds is read value by value as a CSV file would hold it: their numbers are all in double precision,
+and 7.0 is the text "7". Labels of values, formats and dates are not applied: codes are what the file holds. Missing are
+the system's missing values; in SPSS those that a user declared are the codes they are. An empty cell of a sheet is
+empty text, as it is in CSV.
+
+Every value must be the record's own, so that a cell with a formula, which may look at other records, is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, final
+
+import duckdb
+import pandas as pd
+
+from fitnoise.errors import DataError
+from fitnoise.kernel.counting.frames import PandasRecords
+from fitnoise.kernel.counting.sources import Records, quietly
+
+PROGRAMS: Final = {".sav": "SPSS", ".zsav": "SPSS", ".por": "SPSS", ".sas7bdat": "SAS", ".xpt": "SAS", ".dta": "Stata"}
+"""What writes a file with this ending."""
+
+_READERS = {
+    ".sav": "read_sav", ".zsav": "read_sav", ".por": "read_por",
+    ".sas7bdat": "read_sas7bdat", ".xpt": "read_xport", ".dta": "read_dta",
+}  # fmt: skip
+
+_ADVICE = "it may be damaged, protected, or of another format"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class StatisticalRecords(Records):
+    """A file of SPSS, SAS or Stata; of it, the columns that are needed are held in memory."""
+
+    path: Path
+    what: str
+    names: tuple[str, ...]
+    advice: str = _ADVICE
+    header: bool = False
+
+    def relation(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        positions: Sequence[int],
+        *,
+        schema: bool = False,
+        person: int | None = None,
+    ) -> str:
+        """The columns by position, as columns of Python objects are read."""
+        # pyreadstat takes no columns at all for all of them
+        needed = list(dict.fromkeys(self.names[p] for p in positions or (0,)))
+        frame, _ = _read(self.path, usecols=needed, row_limit=1 if schema else 0)
+        objects = pd.DataFrame({f"c{i}": [*map(_written, frame[name])] for i, name in enumerate(needed)}, dtype=object)
+        places = [needed.index(self.names[p]) for p in positions]
+        return PandasRecords(objects, self.what, tuple(needed)).relation(
+            connection, places, schema=schema, person=person
+        )
+
+    def untyped(self, position: int) -> bool:
+        """Always."""
+        return True
+
+    def known(self, connection: duckdb.DuckDBPyConnection) -> int | None:
+        """Not in all of these formats."""
+        return None
+
+
+def from_program(path: Path) -> Records:
+    """A file of SPSS, SAS or Stata.
+
+    Raises:
+        DataError: it cannot be read, or what reads it is not installed.
+    """
+    what = f"the file {path.name!r}"
+    failed = f"{what} cannot be read as {PROGRAMS[path.suffix.lower()]}"
+    _, about = quietly(partial(_read, path, metadataonly=True), failed, _ADVICE)
+    return StatisticalRecords(path, what, tuple(about.column_names))
+
+
+def from_sheet(path: Path, sheet: str | None) -> Records:
+    """A sheet of an Excel file: its first line names the columns; a line without any value is no record.
+
+    Raises:
+        DataError: it cannot be read, a sheet must be named, cells hold formulas, or what reads it is not installed.
+    """
+    return quietly(partial(_sheet, path, sheet), f"the file {path.name!r} cannot be read as Excel", _ADVICE)
+
+
+def _sheet(path: Path, sheet: str | None) -> Records:
+    with contextlib.closing(_library("openpyxl").load_workbook(path, read_only=True)) as book:
+        known = [s.title for s in book.worksheets]
+        if sheet is None and len(known) == 1:
+            (sheet,) = known
+        if sheet not in known:
+            raise DataError(
+                f"{path.name!r} is an Excel file; say which of its sheets {known} holds the records (data.table in the "
+                f"specification, or --table); got {sheet!r}. Nothing was read."
+            )
+        with contextlib.closing(book[sheet].iter_rows()) as lines:
+            first, *rows = [[_cell(path, c) for c in line] for line in lines] or [[]]
+    what = f"sheet {sheet!r} of {path.name!r}"
+    names = tuple("" if name is None else str(name) for name in first)
+    width = max((i for i, name in enumerate(names, 1) if name), default=0)
+    if not width:
+        raise DataError(f"{what} has no header line. Nothing was read.")
+    if any(x is not None for line in rows for x in line[width:]):
+        raise DataError(
+            f"{what} has values beside the columns that its first line names. Name their columns, or remove them. "
+            "Nothing was read."
+        )
+    rows = [line for line in rows if any(x is not None for x in line)]
+    columns = {i: [line[i] if i < len(line) else None for line in rows] for i in range(width)}
+    return PandasRecords(pd.DataFrame(columns, dtype=object), what, names[:width], header=True)
+
+
+def _cell(path: Path, cell: Any) -> object:
+    """What a cell holds; DataError for a formula."""
+    kind = getattr(cell, "data_type", None)  # what is empty may have none
+    if kind == "f":
+        raise DataError(
+            f"cell {cell.coordinate} of {path.name!r} is a formula, which may look at other records, so that one of "
+            "them could change many. Put its value there (paste special, values). Nothing was read."
+        )
+    return None if kind == "e" else _written(cell.value)
+
+
+def _read(path: Path, **options: Any) -> Any:
+    """A frame of numbers and texts, and what is known of its columns."""
+    read = getattr(_library("pyreadstat"), _READERS[path.suffix.lower()])
+    if read.__name__ == "read_sav":
+        options["user_missing"] = True
+    return read(str(path), disable_datetime_conversion=True, **options)
+
+
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        missing = DataError(
+            f"files of statistical programs are read by {name}, which is not installed: pip install "
+            "'fitnoise[statistics]'. Nothing was read."
+        )
+    raise missing
+
+
+def _written(value: object) -> object:
+    """A number without a point where it is whole; None for one that is missing."""
+    if not isinstance(value, float):
+        return value
+    return int(value) if value.is_integer() else None if math.isnan(value) else value

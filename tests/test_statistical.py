@@ -1,0 +1,146 @@
+"""Files of statistical programs and spreadsheets, written by a library of others, against the declared meaning."""
+
+import builtins
+import datetime
+
+import openpyxl
+import pandas as pd
+import pyreadstat
+import pytest
+
+import fitnoise as fn
+import zoo
+from fitnoise.errors import DataError
+from fitnoise.kernel.counting import open_counter
+from fitnoise.kernel.units import Bound, DataSource
+from laws import DROP, check_counter
+from records import WRITERS, Records, program, written
+
+X = fn.Domain(x=fn.Ordered(0, 9))
+PLAIN = [name for name, sample in zoo.ATTRIBUTES.items() if sample.attribute.column is None and sample.kind != "bool"]
+"""Programs take no names of columns with spaces, and have no truth values."""
+
+
+def count(data, attribute, *, table=None, bound=None, policy=DROP):
+    domain = fn.Domain(x=attribute)
+    source = DataSource(table=table, outside_domain=policy)
+    return open_counter(data, domain, source, bound).count([("x",)])[("x",)].tolist()
+
+
+@pytest.fixture
+def sheet(tmp_path):
+    """A workbook of sheets by name, each of lines."""
+
+    def make(path="x.xlsx", **sheets):
+        book = openpyxl.Workbook()
+        book.remove(book.active)
+        for title, lines in sheets.items():
+            place = book.create_sheet(title)
+            for line in lines:
+                place.append(line)
+        book.save(tmp_path / path)
+        return tmp_path / path
+
+    return make
+
+
+@pytest.mark.parametrize("attribute", PLAIN)
+@pytest.mark.parametrize("ending", WRITERS)
+def test_every_attribute_counts_as_declared(ending, attribute, tmp_path):
+    source, sample = program(ending), zoo.ATTRIBUTES[attribute]
+    held = source.held(sample, sample.values)
+    if ending == "por":  # of which each letter is a byte
+        held = [v for v in held if not isinstance(v, str) or v.isascii()]
+    domain = fn.Domain(X=sample.attribute, Y=fn.Ordered(0, 1))
+    records = Records(domain, {"X": held, "Y": [0, 1] * len(held)}, {"X": sample.kind, "Y": "int16"})
+    records.values["Y"] = records.values["Y"][: len(held)]
+    check_counter(source, records, tmp_path)
+
+
+def test_what_users_of_spss_declare_missing_is_the_code_it_is(tmp_path):
+    """And labels of values are not applied."""
+    frame = pd.DataFrame({"x": [1.0, 2.0, -9.0, None]})
+    path = str(tmp_path / "x.sav")
+    pyreadstat.write_sav(frame, path, missing_ranges={"x": [-9]}, variable_value_labels={"x": {1: "yes", 2: "no"}})
+    assert count(path, fn.Categorical([1, 2, -9])) == [1, 1, 1]
+    assert count(path, fn.Categorical(["1", "2", "yes"])) == [1, 1, 0]
+
+
+def test_persons_in_files_of_programs(tmp_path):
+    """A whole number is an id, though the program has no whole numbers; one with a point is none."""
+    path = str(tmp_path / "x.dta")
+    pyreadstat.write_dta(pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "who": [7.0, 7.0, 8.0, 7.5]}), path)
+    assert sum(count(path, X["x"], bound=Bound("who", 1))) == 2
+    with pytest.raises(DataError, match=r"1 records without a value in 'who'.*a number with a point"):
+        count(path, X["x"], bound=Bound("who", 1), policy=DataSource().outside_domain)
+
+
+def test_sheets(sheet):
+    path = sheet(people=[["x", "y"], [1, "a"], [2.0, None], [None, None], [None, "b"], ["3"]], other=[["x"], [5]])
+    assert count(path, X["x"], table="people") == [0, 1, 1, 1, 0, 0, 0, 0, 0, 0]
+    assert count(path, X["x"], table="other") == [0, 0, 0, 0, 0, 1, 0, 0, 0, 0]
+    with pytest.raises(DataError, match=r"'x' 1 \(attribute 'x'\)"):  # a line without any value is no record
+        count(path, X["x"], table="people", policy=DataSource().outside_domain)
+    for table in (None, "none"):
+        with pytest.raises(DataError, match=rf"which of its sheets \['people', 'other'\].*got {table!r}.*Nothing was"):
+            count(path, X["x"], table=table)
+    assert count(sheet(only=[["x"], [True], [datetime.date(2020, 1, 1)], [4]]), X["x"])[4] == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([["x", "y"], [1, 2], ["=A2+1", 2]], "cell A3 of 'x.xlsx' is a formula"),
+        ([["x", "y"], [1, 2], [1, "=SUM(A:A)"]], "cell B3 of 'x.xlsx' is a formula"),
+        ([["=A2"], [1]], "cell A1 of 'x.xlsx' is a formula"),
+        ([], "has no header line"),
+        ([[None, None], ["x"], [1]], "has no header line"),
+        ([["x"], [1, 2]], "values beside the columns that its first line names"),
+        ([["x", "X"], [1, 2]], None),
+        ([["Xk7secret"], [1]], "its first line names no column of the domain"),
+    ],
+)
+def test_sheets_that_are_refused(sheet, lines, words):
+    path = sheet(people=lines)
+    if words is None:  # a name that is exact is the one that is meant
+        assert count(path, X["x"])[1] == 1
+        return
+    with pytest.raises(DataError, match=f"{words}.*Nothing was") as caught:
+        count(path, X["x"])
+    assert "secret" not in str(caught.value)
+
+
+def test_errors_of_a_sheet_are_missing_values(tmp_path):
+    book = openpyxl.Workbook()
+    book.active.append(["x"])
+    book.active.append(["#N/A"])
+    book.active.append([3])
+    assert book.active["A2"].data_type == "e"
+    book.save(tmp_path / "x.xlsx")
+    assert count(tmp_path / "x.xlsx", fn.Categorical(["#N/A", "3"])) == [0, 1]
+
+
+@pytest.mark.parametrize("ending", [*WRITERS, "sas7bdat", "zsav", "xlsx", "xlsm"])
+def test_files_that_are_something_else(ending, tmp_path):
+    path = written(tmp_path / f"a.{ending}", "x\nXk7secret\n")
+    with pytest.raises(DataError, match=f"'a.{ending}' cannot be read as .*Nothing was measured") as caught:
+        count(path, X["x"])
+    assert "secret" not in str(caught.value)
+    written(tmp_path / f"b.{ending}", "x")
+    with pytest.raises(DataError, match="files; give one"):
+        count(tmp_path / f"?.{ending}", X["x"])
+
+
+@pytest.mark.parametrize(("ending", "library"), [("sav", "pyreadstat"), ("xlsx", "openpyxl")])
+def test_without_the_library(ending, library, tmp_path, monkeypatch):
+    found = builtins.__import__
+    monkeypatch.delitem(__import__("sys").modules, library)
+
+    def without(name, *rest):
+        if name.partition(".")[0] == library:
+            raise ImportError
+        return found(name, *rest)
+
+    monkeypatch.setattr("importlib.import_module", without)
+    with pytest.raises(DataError, match=rf"{library}, which is not installed: pip install 'fitnoise\[statistics\]'"):
+        count(written(tmp_path / f"a.{ending}", "x"), X["x"])
