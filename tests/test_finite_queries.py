@@ -638,6 +638,17 @@ def test_errors_of_clamped_noise_are_those_of_its_law(shape):
     assert mechanism.log_ratio() <= Fraction(1, 2)
 
 
+def test_clamped_noise_costs_what_its_weights_say_and_no_more_than_was_asked():
+    """α may be larger than ε needs: the charge is that of α."""
+    graph, other = finite.sum_query(9, 2), finite.sum_query(9, 2)
+    assert ClampedMechanism(graph, Fraction(1), Fraction(3, 4)).log_ratio() == log_above(Fraction(4, 3))
+    tight = clamped_staircase(graph, Fraction(1, 2))
+    assert log_above(1 / tight.alpha) - Fraction(1, 10**15) < tight.log_ratio() <= Fraction(1, 2)
+    again = tight.anew(other)
+    assert again.graph is other
+    assert (again.epsilon, again.alpha) == (tight.epsilon, tight.alpha)
+
+
 def test_clamped_noise_on_two_axes_hits_as_often_as_it_says():
     graph = finite.independent_counts(70, 70)
     mechanism = clamped_staircase(graph, Fraction(1, 2))
