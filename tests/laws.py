@@ -473,9 +473,12 @@ def check_loss(design, adjacency, rng, *, exact=False):
     for others, asked in runs:
         assert [(y.dtype, y.shape) for y in others] == [(y.dtype, y.shape) for y in answers]
         assert asked.asked == door.asked
-    apart = [np.maximum(x - tables, 0).sum(axis=1) for x in tables]  # how many records one has and the other has not
-    steps = np.array(apart) + np.transpose(apart) if adjacency.by_cell else np.maximum(apart, np.transpose(apart))
+    apart = np.array([np.maximum(x - tables, 0).sum(axis=1) for x in tables])  # records one has and the other has not
+    steps = apart + apart.T if adjacency.by_cell else np.maximum(apart, apart.T)
     near = steps <= adjacency.records
+    if adjacency.once_per:  # an upper bound, of those who all come, or go, where none is replaced
+        fits, exact = np.array([apart_in(design, adjacency.once_per, x - tables) for x in tables]), False
+        near &= fits & fits.T & (not adjacency.by_cell or np.minimum(apart, apart.T) == 0)
     if door.laws:
         rows = [law(*run.laws[0]) for _, run in runs]
         assert len(set(rows)) > 1
@@ -486,6 +489,18 @@ def check_loss(design, adjacency, rng, *, exact=False):
             assert all(x * left <= y * right for x, y in zip(one, other, strict=True))
         return
     check_noise(design, adjacency, loss, tables, near, runs, exact=exact)
+
+
+def apart_in(design, once, more):
+    """Whether of the records that there are more, (count, cells), no two are alike in some attributes of the domain.
+
+    What is not an attribute of the design's domain tells any two apart.
+    """
+    domain = domain_of(design)
+    if not set(once) <= set(domain):
+        return np.ones(len(more), dtype=bool)
+    others = tuple(1 + i for i, a in enumerate(domain) if a not in once)
+    return np.maximum(more, 0).reshape(-1, *domain.shape).sum(axis=others).reshape(len(more), -1).max(axis=1) <= 1
 
 
 def check_noise(design, adjacency, loss, tables, near, runs, *, exact):

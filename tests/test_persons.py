@@ -97,13 +97,13 @@ def stored(rows, kinds=KINDS):
     return Records(STORED, {a: list(c) for a, c in zip(STORED, columns, strict=True)}, kinds)
 
 
-def counter(source, rows, folder, most, *, drop=True, kinds=KINDS):
+def counter(source, rows, folder, most, once=(), *, drop=True, kinds=KINDS):
     made = zoo.COUNTERS[source]
     where = DataSource(table=made.table, outside_domain=DROP if drop else REFUSE)
-    return open_counter(made.make(stored(rows, kinds), folder), DOMAIN, where, Bound("person", most))
+    return open_counter(made.make(stored(rows, kinds), folder), DOMAIN, where, Bound("person", most, once))
 
 
-def first(rows, most):
+def first(rows, most, once=()):
     """What is counted of everybody, record by record: an independent reading of the rule."""
     own = {}
     for *values, person, _ in rows:
@@ -111,7 +111,12 @@ def first(rows, most):
         if None not in cells and person not in (None, ""):
             told = "".join(f"{c + 1}/" for c in cells) + str(person)
             own.setdefault(str(person), []).append((hashlib.md5(told.encode()).hexdigest(), cells))  # noqa: S324
-    return {p: [cells for _, cells in sorted(x)[:most]] for p, x in own.items()}
+    kept = {}
+    for p, x in own.items():
+        line = [cells for _, cells in sorted(x)]
+        alike = [[c for a, c in zip(DOMAIN, cells, strict=True) if a in once] for cells in line]
+        kept[p] = [c for i, c in enumerate(line) if not once or alike[i] not in alike[:i]][:most]
+    return kept
 
 
 def tables(cells):
@@ -133,16 +138,18 @@ def untried(monkeypatch):
 # --- the rule -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("most", [1, 3, 10**12])
+@pytest.mark.parametrize(
+    ("most", "once"), [(1, ()), (3, ()), (10**12, ()), (2, ("age",)), (10**12, ("place", "sex")), (1, ("sex",))]
+)
 @pytest.mark.parametrize("source", SOURCES)
-def test_every_source_counts_the_same_records_of_each_person(source, most, tmp_path, untried):
+def test_every_source_counts_the_same_records_of_each_person(source, most, once, tmp_path, untried):
     rows = people(25)
-    wanted = tables(x for own in first(rows, most).values() for x in own)
+    wanted = tables(x for own in first(rows, most, once).values() for x in own)
     assert 25 * most >= wanted[()] or most > 3
     for drop in (True, False):
-        made = counter(source, rows, tmp_path, most, drop=drop)
+        made = counter(source, rows, tmp_path, most, once, drop=drop)
         made.check(["sex"])
-        assert made.bound == Bound("person", most)
+        assert made.bound == Bound("person", most, once)
         same_counts(made.count(MARGINS), wanted)
         same_counts(made.count([("sex",)]), {("sex",): wanted["sex",]})
         assert made.count([]) == {}
@@ -234,21 +241,24 @@ def test_records_are_held_by_person_and_handed_over_in_pieces(monkeypatch):
         counted[cells] += n
     assert sum(counted.values()) == 6
     assert (counted[0, 7], counted[2, 9]) == (2, 1)
+    once = Persons(3, 1, (0,))
+    once.add([b"a"] * 9, [(i % 4, 7) for i in range(9)])
+    assert [n for some in once.counted() for _, n in some] == [1, 1, 1]
 
 
 # --- what a person can move: the audit of neighbours ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("source", ["csv", "arrow table", "pandas objects", *ENGINES])
-@pytest.mark.parametrize("most", [1, 4])
-def test_a_person_moves_at_most_so_many_records_and_nobody_else_s(source, most, tmp_path, untried):
+@pytest.mark.parametrize(("most", "once"), [(1, ()), (4, ()), (3, ("age",))])
+def test_a_person_moves_at_most_so_many_records_and_nobody_else_s(source, most, once, tmp_path, untried):
     """Persons with many records come, go, move and become others, with hostile ids; the rest in another order."""
     rng, rows = np.random.default_rng(5), people(20, seed=8)
-    full = counter(source, rows, tmp_path, most).count(MARGINS)
+    full = counter(source, rows, tmp_path, most, once).count(MARGINS)
     for person in (FEW[0], FEW[1], FEW[2], FEW[8]):
         others = [x for x in rows if x[3] != person]
-        less = counter(source, [others[i] for i in rng.permutation(len(others))], tmp_path, most).count(MARGINS)
-        kept = tables(first([x for x in rows if x[3] == person], most)[person])
+        less = counter(source, [others[i] for i in rng.permutation(len(others))], tmp_path, most, once).count(MARGINS)
+        kept = tables(first([x for x in rows if x[3] == person], most, once)[person])
         assert 0 < kept[()] <= most
         same_counts({m: full[m] - less[m] for m in MARGINS}, kept)
         for name in (person, FEW[3], "someone else"):
@@ -256,19 +266,22 @@ def test_a_person_moves_at_most_so_many_records_and_nobody_else_s(source, most, 
                 continue
             moved = [(*record(rng), name, 0) for _ in range(int(rng.integers(1, 300)))]
             again = [(others + moved)[i] for i in rng.permutation(len(others) + len(moved))]
-            now = counter(source, again, tmp_path, most).count(MARGINS)
+            now = counter(source, again, tmp_path, most, once).count(MARGINS)
             gained = {m: now[m] - less[m] for m in MARGINS}
-            assert all((x >= 0).all() and x.sum() == min(most, len(moved)) for x in gained.values())
-            same_counts(gained, tables(first(moved, most)[name]))
+            different = len({min(x[1], 3) for x in moved}) if once else len(moved)
+            assert all((x >= 0).all() and x.sum() == min(most, different) for x in gained.values())
+            assert not once or gained[EVERY].sum(axis=(0, 2)).max() == 1
+            same_counts(gained, tables(first(moved, most, once)[name]))
 
 
-def test_a_record_more_moves_one_record_of_its_person_at_most(tmp_path):
+@pytest.mark.parametrize("once", [(), ("age",), ("age", "sex")])
+def test_a_record_more_moves_one_record_of_its_person_at_most(once):
     """What other units pay for, such as a record, where the records of persons are bounded."""
     rng = np.random.default_rng(2)
-    for _ in range(60):
+    for _ in range(200):
         own = [(*record(rng), "p", 0) for _ in range(int(rng.integers(1, 12)))]
         more = [*own, (*record(rng), "p", 0)]
-        before, after = (Counter(first(x, 3)["p"]) for x in (own, more))
+        before, after = (Counter(first(x, 3, once)["p"]) for x in (own, more))
         assert (after - before).total() <= 1
         assert (before - after).total() <= (after - before).total()
 
@@ -318,15 +331,16 @@ def test_an_array_of_counts_knows_no_persons():
 HASHED = replace(DUCKDB, digest="md5({x})", bytes="octet_length({c})")
 
 
-def tried(d, kind=Kind.TEXT, *, drop=True):
-    trial.refuse_unless_bounded(in_duckdb(), d, "the database", kind, drop=drop)
+def tried(d, kind=Kind.TEXT, *, drop=True, once=False):
+    trial.refuse_unless_bounded(in_duckdb(), d, "the database", kind, drop=drop, once=once)
 
 
 @pytest.mark.parametrize("drop", [True, False])
 @pytest.mark.parametrize("kind", [Kind.TEXT, Kind.WHOLE, Kind.ANY])
 @pytest.mark.parametrize("sets", [True, False])
 def test_an_engine_that_counts_the_first_of_each_person_is_admitted(sets, kind, drop):
-    tried(replace(HASHED, sets=sets), kind, drop=drop)
+    for once in (False, True):
+        tried(replace(HASHED, sets=sets), kind, drop=drop, once=once)
 
 
 FLAWS = {
@@ -347,13 +361,22 @@ FLAWS = {
 }
 
 
+@pytest.mark.parametrize("once", [False, True])
 @pytest.mark.parametrize("flaw", FLAWS)
-def test_an_engine_that_counts_others_is_not_admitted(flaw):
+def test_an_engine_that_counts_others_is_not_admitted(flaw, once):
     with pytest.raises(
         DataError, match=r"counted other records of known persons.*Nothing was read and nothing"
     ) as caught:
-        tried(replace(HASHED, **FLAWS[flaw]))
+        tried(replace(HASHED, **FLAWS[flaw]), once=once)
     leaks_nothing(caught.value)
+
+
+def test_an_engine_that_counts_persons_more_than_once_per_value_is_not_admitted(monkeypatch):
+    plain = trial.Person
+    monkeypatch.setattr(trial, "Person", lambda *given: plain(*given[:-1]))
+    tried(HASHED)
+    with pytest.raises(DataError, match="counted other records of known persons"):
+        tried(HASHED, once=True)
 
 
 def test_an_engine_that_tells_other_records_without_an_id_is_not_admitted(monkeypatch):
@@ -373,16 +396,18 @@ def test_an_engine_that_tells_other_records_without_an_id_is_not_admitted(monkey
 def test_engines_are_tried_with_persons_before_they_count(engine, kind, tmp_path, monkeypatch):
     asked = []
 
-    def asking(fetch, d, what, kind, *, drop):
-        asked.append((d.name, kind))
-        trial.refuse_unless_bounded(fetch, d, what, kind, drop=drop)
+    def asking(fetch, d, what, kind, *, drop, once):
+        asked.append((d.name, kind, once))
+        trial.refuse_unless_bounded(fetch, d, what, kind, drop=drop, once=once)
 
     monkeypatch.setattr(sql, "refuse_unless_bounded", asking)
     rows = [(*x[:3], 7 if kind == "int64" else "p", 0) for x in people(2)]
-    made = counter(engine, rows, tmp_path, 2, drop=False, kinds=KINDS | {"person": kind})
-    assert asked == []
-    assert made.count([()])[()] == 2
-    assert asked == [(engine, {"string": Kind.TEXT, "int64": Kind.WHOLE}[kind])]
+    for once in ((), ("age",)):
+        asked.clear()
+        made = counter(engine, rows, tmp_path, 2, once, drop=False, kinds=KINDS | {"person": kind})
+        assert asked == []
+        assert made.count([()])[()] == 2
+        assert asked == [(engine, {"string": Kind.TEXT, "int64": Kind.WHOLE}[kind], bool(once))]
 
 
 @pytest.mark.parametrize("name", ["mssql", "oracle"])
@@ -439,7 +464,7 @@ def measured(made, ledger, bound="as ordered"):
     return measuring.measure(made, ByPerson(bound), ledger, door=Replay()).charge
 
 
-@pytest.mark.parametrize("bound", [None, Bound("pid", 3), Bound("PID", 2), Bound("pid", 1)])
+@pytest.mark.parametrize("bound", [None, Bound("pid", 3), Bound("PID", 2), Bound("pid", 1), Bound("pid", 2, ("o",))])
 def test_data_that_are_counted_otherwise_than_was_priced_are_refused(bound):
     for made, given in ((order(SECTORS, unit=by_id()), bound), (order(SECTORS), Bound("pid", 2))):
         with Ledger(":memory:") as ledger:

@@ -97,7 +97,7 @@ def test_an_account_of_persons_by_an_id_does_not_say_how_many_records_are_counte
         assert {account(DataSource("s"), u) for u in units} == {Account("s", f"one person (by 'pid'), {neighbours}")}
         assert Account("s", units[1].account).protected == units[0]
     assert BY_ID.describe() == "one person (at most 3 records, enforced by column 'pid'), add-or-remove-one"
-    assert BY_ID.bound == ("pid", 3)
+    assert BY_ID.bound == ("pid", 3, ())
     assert PrivacyUnit("person", 3).bound is None
 
 

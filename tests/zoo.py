@@ -383,6 +383,9 @@ ADJACENCIES = {
     "replace, dropped": Adjacency(fn.PrivacyUnit("person", 1, _REPLACE), drops=True),
     "replace 2": Adjacency(fn.PrivacyUnit("person", 2, _REPLACE)),
     "replace 3": Adjacency(fn.PrivacyUnit("person", 3, _REPLACE)),
+    "add or remove 3, once per a0": Adjacency(fn.PrivacyUnit("person", 3, once_per=["a0"])),
+    "add or remove 3, once per o": Adjacency(fn.PrivacyUnit("person", 3, once_per=["o"])),
+    "replace 2, once per a0 and o": Adjacency(fn.PrivacyUnit("person", 2, _REPLACE, once_per=["a0", "o"])),
 }
 
 TABLES = {

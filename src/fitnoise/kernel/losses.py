@@ -42,12 +42,12 @@ class Loss:
     """What a release, or several on the same records, cost one protected unit, exact.
 
     axes: the attributes by whose joint cells the cost is known, no name twice.
-    costs: ρ of what is not pure, of a unit of which all records lie in that cell; C order, length Π sizes.
+    costs: ρ of what is not pure, of a unit of which all records lie in that cell, or no less; C order, length Π sizes.
     implied: ρ of what is pure, likewise by cell: at most Σ ε²/2, and less where an answer is of several numbers.
     pure: ε of every answer that is purely differentially private, in increasing order.
     precision: the largest 1/σ² of the Gaussian noise, all of which is discrete and on integers; 0 where there is none,
         and 1 where nothing is known of it: then nothing but ρ is claimed.
-    by_cell: whether a unit with records in several cells pays no more than the dearest of them: so where neighbours add
+    by_cell: whether a unit with records in several cells pays no more than the mean of them: so where neighbours add
         or remove a record. Otherwise `costs` and `implied` are one number each, and say nothing of cells.
 
     Callers ask its properties and never what kind it is: another representation of the same loss (a privacy-loss curve,

@@ -80,7 +80,8 @@ class Order:
     raise what is spent there. units: further ones that are charged, each on an account of its own.
 
     Raises:
-        PlanError: no design, or one for another domain; or a further unit has an id of its own.
+        PlanError: no design, or one for another domain; a further unit has an id of its own; or a unit has at most one
+            record for each value of what is no attribute of the domain.
     """
 
     domain: Domain
@@ -100,9 +101,11 @@ class Order:
             raise PlanError("an order without a design measures nothing.")
         for design in self.designs:
             design.check(self.domain.sizes)
-        own = self.unit.name, self.unit.max_records, self.unit.id
-        if any(u.id is not None and (u.name, u.max_records, u.id) != own for u in self.units):
+        own = self.unit.name, self.unit.bound
+        if any(u.id is not None and (u.name, u.bound) != own for u in self.units):
             raise PlanError("records are counted by one id, that of the protected unit: no further one has its own.")
+        if not {a for u in (self.unit, *self.units) for a in u.once_per} <= set(self.domain):
+            raise PlanError("records of a unit are once per an attribute that the domain does not have.")
 
     @property
     def adjacency(self) -> Adjacency:
@@ -134,11 +137,13 @@ class Order:
         Of a design of which nothing is proven for the other unit, the cost for its own times what
         :meth:`Adjacency.changes` says. Nothing bounds it for a unit whose records can come or go where data of another
         number of records are refused: that they were not tells the number; nor for one by an id by which these data
-        are not counted (:meth:`Adjacency.of`).
+        are not counted (:meth:`Adjacency.of`). That another unit has one record for each value of an attribute counts
+        where it is enforced here; otherwise the attribute may be another one of that name.
         """
         of = self.adjacency.of(other, *self.units)
         if of is None:
             return None
+        of = of if of.unit.id is not None else of.plain
         told = any(s.exactly for s in self.sizes) or any(d.fixes_size(self.adjacency) for d in self.designs)
         losses = [self._cost(i, of) for i in range(len(self.designs))]
         known = [x for x in losses if x is not None]
@@ -168,8 +173,9 @@ class Order:
         """What a design costs a unit of another kind."""
         with contextlib.suppress(FitnoiseError):
             return self.designs[i].loss(of)
-        times = self.adjacency.changes(of)
-        return None if times is None else self.losses[i].repeated(times)
+        own = self.adjacency.plain  # a change of another unit is none of those that are once per something
+        times = own.changes(of)
+        return None if times is None else self.designs[i].loss(own).repeated(times)
 
     def against_limits(self) -> Iterator[tuple[Limit, Loss]]:
         """Every limit, with the loss that it is about."""

@@ -4,7 +4,9 @@ A Gaussian release of linear functions of the counts x sees a change v of the co
 q_k(v)² = vᵀ X_k v. For add-or-remove-one neighbours its cost is that of the dearest cell, max_i q_k(e_i)². Releases on
 the *same* x are one release with X = Σ_k X_k, so they cost max_i Σ_k q_k(e_i)² together: at most the sum of the single
 costs, and less where these peak in different cells. A unit of up to g records moves v = ±(e_i1 + … + e_im), m ≤ g, and
-q(v) ≤ m max_i q(e_i) by the triangle inequality: g² times as much, and no more.
+q(v) ≤ m max_i q(e_i) by the triangle inequality: g² times as much, and no more. More is true: q(v)² is at most the mean
+of m² q(e_i)² over its records, and so where less is charged, of records that differ in some attribute: a profile is a
+function of cells of which the mean over the records of a unit is no less than what it pays. Such means add.
 
 Nothing here needs the releases to be chosen in advance: for each fixed pair of neighbours their costs add, each chosen
 after seeing those before it (a privacy filter for that pair; Feldman and Zrnic 2021), and the largest total over all
@@ -68,7 +70,8 @@ class Profile:
     """What one unit costs in each joint cell of some attributes.
 
     axes: (key, size) of each attribute, no key twice.
-    values: ρ of a unit of which all records lie in that cell, in units of 2⁻⁶⁴, rounded up; C order, length Π sizes.
+    values: ρ of a unit of which all records lie in that cell, or no less, in units of 2⁻⁶⁴, rounded up; C order, length
+        Π sizes. What a unit with records in several cells pays is at most their mean.
 
     Raises:
         LedgerError: anything else, floats above all.

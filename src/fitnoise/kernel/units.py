@@ -19,7 +19,10 @@ MAX_RECORDS_PER_UNIT = 10**12
 
 
 _ACCOUNTS = (
-    re.compile(r"one (?P<name>.+?)( \(at most (?P<records>[1-9][0-9]{0,12}) records?\))?, (?P<neighbours>[a-z-]+)"),
+    re.compile(
+        r"one (?P<name>.+?)( \(at most (?P<records>[1-9][0-9]{0,12}) records?"
+        r'(, once per (?P<once>"[^"]+"( and "[^"]+")*))?\))?, (?P<neighbours>[a-z-]+)'
+    ),
     re.compile(r"one (?P<name>.+?) \(by '(?P<id>.+)'\), (?P<neighbours>[a-z-]+)"),
 )
 """How accounts of units are called, without an id and with one."""
@@ -52,10 +55,14 @@ class Privacy(enum.StrEnum):
 
 @final
 class Bound(NamedTuple):
-    """Whose a record is told by a column, the id; and how many records of one are counted at most."""
+    """Whose a record is told by a column, the id; and how many records of one are counted at most.
+
+    once_per: of each one at most one record is counted for every joint cell of these attributes; none: any.
+    """
 
     id: str
     most: int
+    once_per: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,10 +76,13 @@ class PrivacyUnit:
         neighbours: Which change of one unit must stay hidden.
         id: The column that says whose a record is. With it `max_records` is enforced: of each unit that many records
             are counted, chosen from its own (:mod:`fitnoise.kernel.counting.persons`).
+        once_per: Attributes of the domain: of one unit at most one record lies in each of their joint cells, such as
+            one a month. Promised or enforced as `max_records` is. In alphabetical order, whatever the order given.
 
     Raises:
         SpecError: The name is empty, padded or not printable, `max_records` is not a whole number ≥ 1,
-            `neighbours` is not a `Neighbours`, or `id` names no column, or whose records nobody says.
+            `neighbours` is not a `Neighbours`, `id` names no column, or whose records nobody says; or `once_per` is no
+            list of different names of attributes, or is said of a record.
 
     **Guarantees**
 
@@ -84,6 +94,7 @@ class PrivacyUnit:
     max_records: int = 1
     neighbours: Neighbours = Neighbours.ADD_OR_REMOVE_ONE
     id: str | None = None
+    once_per: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not is_name(self.name):
@@ -101,6 +112,7 @@ class PrivacyUnit:
             raise SpecError(
                 f"the neighbour relation is {self.neighbours!r}; it needs to be {choices}; nothing was planned"
             )
+        self._check_once_per()
         if self.id is None:
             return
         if not is_name(self.id):
@@ -114,6 +126,23 @@ class PrivacyUnit:
                 'id stands for, such as unit = "person"; nothing was planned'
             )
 
+    def _check_once_per(self) -> None:
+        given = self.once_per
+        names = tuple(given) if isinstance(given, list | tuple) else ()
+        good = all(is_name(a) and '"' not in a for a in names) and len(set(names)) == len(names)
+        if not good or not isinstance(given, list | tuple):
+            raise SpecError(
+                f"once_per of the privacy unit is {given!r}; it needs to be a list of different attributes of the "
+                "domain, by their names, printable, without spaces around them, in composed Unicode (NFC), such as "
+                '["month"]; nothing was planned'
+            )
+        if names and look_alike(self.name, "record"):
+            raise SpecError(
+                f"once_per says what records of one unit may have in common, and the privacy unit is named "
+                f'{self.name!r}: name who has several, such as unit = "person"; nothing was planned'
+            )
+        object.__setattr__(self, "once_per", tuple(sorted(names)))
+
     def describe(self) -> str:
         """One line for a report: "one person (at most 3 records), add-or-remove-one".
 
@@ -126,17 +155,24 @@ class PrivacyUnit:
             return f"one record, {self.neighbours}"
         plural = "record" if self.max_records == 1 else "records"
         how = "" if self.id is None else f", enforced by column '{self.id}'"
-        return f"one {self.name} (at most {self.max_records} {plural}{how}), {self.neighbours}"
+        return f"one {self.name} (at most {self.max_records} {plural}{self._once}{how}), {self.neighbours}"
 
     def __str__(self) -> str:
         return self.describe()
+
+    @property
+    def _once(self) -> str:
+        names = " and ".join(f'"{a}"' for a in self.once_per)
+        return f", once per {names}" if names else ""
 
     @property
     def account(self) -> str:
         """What an account of such units is called.
 
         With an id it is "one person (by 'person_id'), add-or-remove-one", however many records of a person a release
-        counts: releases of one record each and of twelve protect the same persons, and add up in one account.
+        counts, and whether once a month: releases of one record each and of twelve protect the same persons, and add up
+        in one account. What is only promised is part of the name: whoever keeps no such promise is somebody else, and
+        pays for as many records anywhere.
         """
         return self.describe() if self.id is None else f"one {self.name} (by '{self.id}'), {self.neighbours}"
 
@@ -153,7 +189,9 @@ class PrivacyUnit:
             relation = next((n for n in Neighbours if n == said.get("neighbours")), None)
             if relation is not None:
                 with contextlib.suppress(SpecError):
-                    unit = cls(said["name"], int(said.get("records") or 1), relation, said.get("id"))
+                    once = said.get("once")
+                    names = once[1:-1].split('" and "') if once else ()
+                    unit = cls(said["name"], int(said.get("records") or 1), relation, said.get("id"), tuple(names))
                     if unit.account == text:
                         return unit
         raise SpecError(
@@ -164,7 +202,7 @@ class PrivacyUnit:
     @property
     def bound(self) -> Bound | None:
         """By what it is enforced that at most so many records of one unit are counted, where it is."""
-        return None if self.id is None else Bound(self.id, self.max_records)
+        return None if self.id is None else Bound(self.id, self.max_records, self.once_per)
 
     @property
     def kept(self) -> str | None:
@@ -177,7 +215,7 @@ class PrivacyUnit:
         if (self.name, self.max_records) == ("record", 1):
             return None
         plural = "record" if self.max_records == 1 else "records"
-        what = f"at most {self.max_records} {plural} of each {self.name}"
+        what = f"at most {self.max_records} {plural} of each {self.name}{self._once}"
         if self.id is None:
             return f"{what}: promised, not checked"
         return (
@@ -226,11 +264,23 @@ class Adjacency:
 
     **Guarantees**
         * a change of the unit is a sum of at most `records` steps of one record each, every one of them a neighbour
-          step of one of the relations in `steps`.
+          step of one of the relations in `steps`;
+        * what comes, and what goes, is at most one record for each joint cell of `once_per`: where neighbours add or
+          remove one, all records of a unit come, or all go; where they replace one, some go and others come.
     """
 
     unit: PrivacyUnit = PrivacyUnit()
     drops: bool = False
+
+    @property
+    def once_per(self) -> tuple[str, ...]:
+        """Attributes in which any two records of one unit differ, in one at least; none where nothing is known."""
+        return self.unit.once_per if self.records > 1 else ()
+
+    @property
+    def plain(self) -> Adjacency:
+        """The same, and nothing is known of what records of one unit have in common: no neighbours are lost."""
+        return replace(self, unit=replace(self.unit, once_per=()))
 
     @property
     def records(self) -> int:
@@ -263,6 +313,9 @@ class Adjacency:
         * Where it enforces that of this unit alone, a record more may push out another of the same person: each of the
           other's records comes, goes or replaces one, and one that is replaced, with its id, does so for two persons.
         * Where it enforces none, numbers are promises. Of a unit by an id only others' promises are.
+
+        What it is once per is enforced with the bound, or else what the other unit promises: of which attributes, only
+        those know whose plan it is.
         """
         same = look_alike(other.name, self.unit.name) and other.id in {None, self.unit.id}
         if self.unit.id is not None and same:
@@ -280,15 +333,16 @@ class Adjacency:
         """At most how many changes of this unit, one after the other, make any one change of the other's.
 
         A change of the other is at most g' steps of one record. Where this unit can take each of these steps, g at a
-        time do: ⌈g'/g⌉ changes. Where it can add and remove records, replacing some is removing them and adding what
-        they become: twice as many. Where it can only replace them, the number of records stays, and no number of its
-        changes makes one come or go: None.
+        time do: ⌈g'/g⌉ changes; one at a time where its own are once per something, which the other's need not be.
+        Where it can add and remove records, replacing some is removing them and adding what they become: twice as many.
+        Where it can only replace them, the number of records stays, and no number of its changes makes one come or go:
+        None.
 
         So what costs this unit ρ, or pure ε, costs the other at most k²ρ, or kε, for the k returned: ε adds up, and for
         ρ that is group privacy of concentrated differential privacy (Bun and Steinke 2016, Proposition 1.9). Records
         are removed first, so no database in between has more of them than the larger of both.
         """
-        times = -(-other.records // self.records)
+        times = -(-other.records // (1 if self.once_per else self.records))
         if set(other.steps) <= set(self.steps):
             return times
         return 2 * times if Neighbours.ADD_OR_REMOVE_ONE in self.steps else None

@@ -228,7 +228,8 @@ class DuckCounter(Counter):
             sql = f"SELECT {shown} FROM {relation} AS people {' '.join(joins)}"
             names = {a: f"a{i}" for i, a in enumerate(used)}
             if self._bound is not None:
-                sql = _bounded(sql, names, [names[a] for a in self._domain], self._bound.most, drop=self.drops)
+                once = [names[a] for a in self._bound.once_per]
+                sql = _bounded(sql, names, [names[a] for a in self._domain], self._bound.most, once, drop=self.drops)
                 names[PERSON] = "person"
             result = connection.execute(sql, codes)
             records, pieces = 0, max(1, _HANDED // (2048 * 4 * max(1, len(used))))
@@ -238,7 +239,9 @@ class DuckCounter(Counter):
                 yield {a: frame[name].to_numpy() for a, name in names.items()}, len(frame), read
 
 
-def _bounded(records: str, every: Mapping[str, str], cells: Sequence[str], most: int, *, drop: bool) -> str:
+def _bounded(
+    records: str, every: Mapping[str, str], cells: Sequence[str], most: int, once: Sequence[str], *, drop: bool
+) -> str:
     """SQL for the first records of each person (`persons`); and, unless they are dropped, for all that are outside.
 
     Args:
@@ -246,6 +249,7 @@ def _bounded(records: str, every: Mapping[str, str], cells: Sequence[str], most:
         every: the columns of cells that are wanted.
         cells: those by which records of a person are put in order.
         most: how many of each are counted.
+        once: those that no two of them have all in common; none: they may.
         drop: whether records outside are left out.
     """
     wanted, named = ", ".join(every.values()), f"octet_length(p) BETWEEN 1 AND {LONGEST}"
@@ -255,6 +259,9 @@ def _bounded(records: str, every: Mapping[str, str], cells: Sequence[str], most:
     kept = f"inside AND turn <= {most}" if drop else f"turn <= {most} OR NOT inside"
     person = f"CAST(CASE WHEN {named} THEN 0 ELSE -1 END AS SMALLINT) AS person"
     told = f"SELECT *, {inside} AS inside FROM ({records}) coded"
+    if once:
+        again = f"row_number() OVER (PARTITION BY inside, p, {', '.join(once)} ORDER BY {order}) AS again"
+        told = f"SELECT * FROM (SELECT *, {again} FROM ({told}) apart) firsts WHERE again = 1 OR NOT inside"
     lined = f"SELECT *, row_number() OVER (PARTITION BY inside, p ORDER BY {order}) AS turn FROM ({told}) told"
     return f"SELECT {wanted}, {person} FROM ({lined}) lined WHERE {kept}"
 

@@ -10,10 +10,14 @@ counted from 1:
 
     order by the MD5 of "c₁/c₂/…/id", then by c₁, c₂, …; the first g are counted
 
+Where a person has one record for each joint cell of some attributes, the first of each cell are lined up, and the
+first g of these are counted. It goes by cells: by what is read, texts that share a cell would each keep a record.
+
 So what is counted of a person depends on nothing but her own records: on no other record, no order of rows, collation
 or engine, and not on which tables are asked for. Records with the same cells are alike, and which of them are counted
-makes no difference. A record more adds at most one that is counted, and then pushes out at most one. The digest is no
-secret and needs to be none; it only favours no cell.
+makes no difference. A record more adds at most one that is counted, and then pushes out at most one: that of its own
+joint cell, in whose place it then is or before, or the last of the first g. The digest is no secret and needs to be
+none; it only favours no cell.
 """
 
 from __future__ import annotations
@@ -73,13 +77,15 @@ class Persons:
     Args:
         most: records of each person.
         width: of the cells of a record so many, the first, are those by which they are put in order.
+        once: which of these cells no two records that are counted of a person have all in common; none: any may.
 
     What is held grows with the persons, and with how many different records each has.
     """
 
-    def __init__(self, most: int, width: int) -> None:
+    def __init__(self, most: int, width: int, once: Sequence[int] = ()) -> None:
         self._most = most
         self._width = width
+        self._once = once
         self._records: Multiset[tuple[bytes, Cells]] = Multiset()
 
     def add(self, persons: Iterable[bytes], cells: Iterable[Cells]) -> None:
@@ -96,10 +102,13 @@ class Persons:
             yield some
 
     def _first(self, person: bytes, records: list[tuple[Cells, int]]) -> list[tuple[Cells, int]]:
-        if sum(n for _, n in records) <= self._most:
+        if not self._once and sum(n for _, n in records) <= self._most:
             return records
-        left, out = self._most, list[tuple[Cells, int]]()
+        left, out, seen = self._most, list[tuple[Cells, int]](), set[Cells]()
         for cells, n in sorted(records, key=lambda r: (place_in_line(person, r[0][: self._width]), r[0])):
-            out.append((cells, min(n, left)))
+            own = tuple(cells[i] for i in self._once)
+            most = left if not own else 0 if own in seen else min(1, left)
+            seen.add(own)
+            out.append((cells, min(n, most)))
             left -= out[-1][1]
         return [x for x in out if x[1]]

@@ -82,7 +82,8 @@ class SqlCounter(Counter):
             fetch, d = session.fetch, session.dialect
             refuse_unless_right(fetch, d, self._database.what, drop=self.drops)
             if person is not None:
-                refuse_unless_bounded(fetch, d, self._database.what, person.kind, drop=self.drops)
+                once = bool(person.once)
+                refuse_unless_bounded(fetch, d, self._database.what, person.kind, drop=self.drops, once=once)
             asked = [*margins, *told]
             counts, outside = count(fetch, d, session.relation, fields, asked, gauge, drop=self.drops, person=person)
         if not self.drops:
@@ -103,7 +104,7 @@ class SqlCounter(Counter):
         kind, called = session.kinds[place]
         if kind not in {Kind.WHOLE, Kind.TEXT, Kind.FIXED, Kind.ANY}:
             raise wrong_id(self._bound, called)
-        return Person(kind, session.column(place), list(self._domain), self._bound.most)
+        return Person(kind, session.column(place), list(self._domain), self._bound.most, self._bound.once_per)
 
     def _field(self, session: Session, a: str) -> Field:
         """The column of an attribute; DataError for one of a wrong type."""

@@ -56,13 +56,15 @@ class Field:
 class Person:
     """A column that says whose a record is, as `persons` has it, and how many of one are counted.
 
-    column: SQL for it, as of a field. cells: the attributes by which records of a person are put in order.
+    column: SQL for it, as of a field. cells: the attributes by which records of a person are put in order. once: those
+    that no two records of one have all in common; none: they may.
     """
 
     kind: Kind
     column: str
     cells: Sequence[str]
     most: int
+    once: Sequence[str] = ()
 
     def field(self, d: Dialect) -> Field:
         """An attribute of one cell: there is an id."""
@@ -199,8 +201,14 @@ def _first(
     told = f"SELECT {coded}, p, CASE WHEN {inside} THEN 1 ELSE 0 END AS good FROM ({records}) told"
     own = [names[a] for a in person.cells]
     order = ", ".join([d.place_in_line("p", own), *own])
+    whose = ", ".join(["good", d.apart.format(c="p")])
+    if person.once:
+        cell = ", ".join([whose, *(names[a] for a in person.once)])
+        again = f"ROW_NUMBER() OVER (PARTITION BY {cell} ORDER BY {order}) AS again"
+        held = ", ".join([*names.values(), "p", "good"])
+        told = f"SELECT {held} FROM (SELECT {held}, {again} FROM ({told}) apart) firsts WHERE again = 1 OR good = 0"
     shown = ", ".join(f"{name} AS k{i}" for i, name in enumerate(names.values()))
-    turn = f"ROW_NUMBER() OVER (PARTITION BY good, {d.apart.format(c='p')} ORDER BY {order}) AS turn"
+    turn = f"ROW_NUMBER() OVER (PARTITION BY {whose} ORDER BY {order}) AS turn"
     kept = f"good = 1 AND turn <= {person.most}" if drop else f"turn <= {person.most} OR good = 0"
     wanted = ", ".join(f"k{i}" for i in range(len(names)))
     return f"SELECT {wanted} FROM (SELECT {shown}, good, {turn} FROM ({told}) lined) taken WHERE {kept}"
@@ -292,7 +300,8 @@ def _stream_persons(
 ) -> tuple[Margins, dict[str, int]]:
     """The same of persons: those inside the domain are held until all are read. Who is outside is told, at least."""
     order = [*person.cells, *(a for a in fields if a not in person.cells)]
-    persons, outside = Persons(person.most, len(person.cells)), dict.fromkeys([*fields, PERSON], 0)
+    persons = Persons(person.most, len(person.cells), [order.index(a) for a in person.once])
+    outside = dict.fromkeys([*fields, PERSON], 0)
     read = ", ".join(_READ[read_as(fields[a].coding)].format(c=fields[a].column) for a in order)
     for rows in fetch(f"SELECT {read}, {_TEXT.format(c=person.column)} FROM {relation} AS source"):
         *columns, ids = zip(*rows, strict=True)

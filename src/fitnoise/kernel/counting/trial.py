@@ -123,7 +123,7 @@ def refuse_unless_right(fetch: Fetch, d: Dialect, what: str, *, drop: bool) -> N
         )
 
 
-def refuse_unless_bounded(fetch: Fetch, d: Dialect, what: str, kind: Kind, *, drop: bool) -> None:
+def refuse_unless_bounded(fetch: Fetch, d: Dialect, what: str, kind: Kind, *, drop: bool, once: bool = False) -> None:
     """Raise DataError if an engine counts other records of known persons than is declared (`persons`).
 
     Args:
@@ -132,10 +132,11 @@ def refuse_unless_bounded(fetch: Fetch, d: Dialect, what: str, kind: Kind, *, dr
         what: whose engine it is, for the message.
         kind: of the column of ids.
         drop: whether records outside the domain will be dropped, or told.
+        once: whether of each person one record is counted for each value of an attribute.
     """
     kind = kind if kind in d.types else Kind.TEXT
     margins: list[Margin] = [("x", "y"), ("y",), *([] if drop else [("x",), (PERSON,)])]
-    person = Person(kind, "source.id", ("x", "y"), _COUNTED)
+    person = Person(kind, "source.id", ("x", "y"), _COUNTED, ("x",) if once else ())
     fields = {
         "x": Field(Range(0, _KINDS - 1), Kind.WHOLE, "source.x"),
         "y": Field(_CODINGS["words"], Kind.TEXT, "source.y"),
@@ -147,7 +148,7 @@ def refuse_unless_bounded(fetch: Fetch, d: Dialect, what: str, kind: Kind, *, dr
     rows = " UNION ALL ".join(f"SELECT {x} AS x, {_literal(d, Kind.TEXT, y)} AS y{d.dual}" for x, y in own)
     relation = f"(SELECT id, x, y FROM ({ids}) ids CROSS JOIN ({rows}) own)"  # noqa: S608 - literals
     counts, outside = count(fetch, d, relation, fields, margins, Gauge(None), drop=drop, person=person)
-    persons = Persons(_COUNTED, 2)
+    persons = Persons(_COUNTED, 2, (0,) if once else ())
     for name in filter(None, held.values()):
         persons.add([name.encode()] * len(own), [(x, x % 2) for x, _ in own])
     wanted = np.zeros((_KINDS, fields["y"].coding.size), dtype=np.int64)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -46,6 +46,10 @@ _GUARD = 96
 
 MAX_REPLACE_PATTERNS = 2**14
 """Agreement patterns of two records examined one by one for replace-one neighbours."""
+
+MAX_PRODUCTS = 2**20
+"""Products of two columns, over all sectors, up to which pairs of records are examined, for a unit of which no two are
+alike in some attributes; over all sectors and agreement patterns, up to which they are one by one."""
 
 
 @final
@@ -355,23 +359,105 @@ class Strategy(Design):
         """Δ² for one protected unit of up to g records.
 
         A change of the unit is a sum of at most g steps of one record each (:class:`Adjacency`), and the square root of
-        the squared distance is a seminorm: hence g² times the largest single step.
+        the squared distance is a seminorm: hence g² times the largest single step. Of records that are once per
+        something, what comes and what goes costs at most :meth:`unit_profile`, hence both together at most four times
+        that, where neighbours replace one: the smaller of both.
         """
-        return max(self.cost_squared(step) for step in of.steps) * of.unit.cost_factor()
+        if of.by_cell:
+            return max(self.unit_profile(of))
+        whole = max(self.cost_squared(step) for step in of.steps) * of.unit.cost_factor()
+        return min(whole, 4 * max(self.unit_profile(of))) if of.once_per else whole
 
-    def _replace_one(self) -> Fraction:
+    def unit_profile(self, of: Adjacency) -> tuple[Fraction, ...]:
+        """For each structured cell h(o), such that records of one unit that come, or that go, cost at most their mean.
+
+        With X the quadratic form of the strategy, vᵀXv the squared distance of data that differ by v, and m ≤ g records
+        in the cells i: vᵀXv = Σ_ij X_ij, and X_ij ≤ ½ (X_ii + X_jj). So it is at most m Σ_i X_ii, the mean of m² X_ii:
+        h(o) = g² prof(o). Where any two of them differ in an attribute that they are once per, X_ij ≤ C for i ≠ j, C as
+        :meth:`largest_product` has it, and m is at most the number n of joint cells of these attributes. Then vᵀXv is
+        at most Σ_i X_ii + m (m − 1) C, the mean of m X_ii + m (m − 1) C:
+
+            h(o) = max over m ≤ min(g, n) of m prof(o) + m (m − 1) C
+
+        whose largest value is attained where one set of records fits all pairs. As C ≤ max prof, it is at most g² times
+        that. Means add, so several designs together, on the same records, cost at most the dearest sum of their h.
+        """
+        own, sizes = self.profile(), dict((*self.over.exchangeable, *self.over.structured))
+        most, product = of.records, max(own)
+        if of.once_per and sizes.keys() >= set(of.once_per):  # what is not measured by, tells nothing apart
+            most = min(most, math.prod(sizes[a] for a in of.once_per))
+            product = product if most == 1 else min(product, self.largest_product(of.once_per))
+        if product == max(own):
+            return tuple(most**2 * x for x in own)
+        return tuple(_together(x, product, most) for x in own)
+
+    def largest_product(self, once: Collection[str]) -> Fraction:
+        """C, no less than X_ij for any two records that differ in one of these attributes, which are all measured by.
+
+        Two that agree on the exchangeable attributes T, in structured cells o and o', have X_ij = Σ_S weight_S(T)
+        ⟨(A B)_o, (A B)_o'⟩/σ_S²: the maximum over all T and o, o' that leave them different, exact. Where these are too
+        many, the sum over sectors of the largest in each. Where even those are, by |X_ij| ≤ (X_ii X_jj)^½ in each
+        sector, of which weight_S is 1/(n_a − 1) as large, at most, for two records that differ in a ∈ S.
+        """
+        apart = [i for i, (a, n) in enumerate(self.over.exchangeable) if a in once and n > 1]
+        along = [i for i, (a, n) in enumerate(self.over.structured) if a in once and n > 1]
+        free = [a for a, n in enumerate(self.sizes) if n > 1]
+        products = sum(map(len, self.groups)) * self.cells**2
+        if products > MAX_PRODUCTS:
+            return max(self.profile()) if along else max(map(self._roughly, apart))
+        differ, everywhere = self._differing(along), np.ones((self.cells, self.cells), dtype=bool)
+        unit, grams = self._grams()
+        best = []
+        if products << len(free) > MAX_PRODUCTS:
+            for one in [*apart, *([None] if along else [])]:
+                worst = np.zeros(differ.shape, dtype=object)
+                for s, g in grams:
+                    weights = _weights(s, one)
+                    worst = worst + np.maximum(max(weights) * g, min(weights) * g)
+                best.append(worst[differ if one is None else everywhere].max())
+            return Fraction(int(max(best)), unit)
+        for same in (x for k in range(len(free) + 1) for x in itertools.combinations(free, k)):
+            pairs = differ if set(apart) <= set(same) else everywhere
+            if pairs.any():
+                x = sum((s.weight(same) * g for s, g in grams), start=np.zeros(differ.shape, dtype=object))
+                best.append(x[pairs].max())
+        return Fraction(int(max(best)), unit)
+
+    def _differing(self, axes: Sequence[int]) -> NDArray[np.bool_]:
+        """Which two structured cells differ along one of these axes, (n_o, n_o)."""
+        out = np.zeros((self.cells, self.cells), dtype=bool)
+        for axis in axes:
+            along = np.indices(self.over.shape)[axis].ravel()
+            out |= along[:, None] != along
+        return out
+
+    def _roughly(self, apart: int) -> Fraction:
+        """No less than X_ij for any two records that differ in an exchangeable attribute."""
+        unit, precisions = self._precisions
+        total = Fraction(0)
+        for g, precision in zip(self.groups, precisions, strict=True):
+            largest = precision * g.weights.astype(object) * g.column_squares.max(axis=1).astype(object)
+            inside = (g.attributes == apart).any(axis=1)
+            total += sum(largest[~inside].tolist()) + Fraction(sum(largest[inside].tolist()), self.sizes[apart] - 1)
+        return total / unit
+
+    def _grams(self) -> tuple[int, list[tuple[SectorStrategy, Exact]]]:
+        """A unit, and of every sector the products of its columns over σ², in it, (n_o, n_o)."""
         unit, precisions = self._precisions
         factors = [f for group in precisions for f in group]
-        grams = [exact_matmul(s.rows.T, s.rows).astype(object) * f for s, f in zip(self.sectors, factors, strict=True)]
+        pairs = zip(self.sectors, factors, strict=True)
+        return unit, [(s, exact_matmul(s.rows.T, s.rows).astype(object) * f) for s, f in pairs]
+
+    def _replace_one(self) -> Fraction:
+        unit, grams = self._grams()
         own = np.array([int(x * unit) for x in self.profile()], dtype=object)
         base = own[:, None] + own[None, :]
         best = 0
         if 2 ** sum(n > 1 for n in self.sizes) > MAX_REPLACE_PATTERNS:
             # weight_S(T) lies between that of full agreement and that of disagreement on one attribute
             worst = np.zeros((self.cells, self.cells), dtype=object)
-            for s, g in zip(self.sectors, grams, strict=True):
-                weights = [s.weight(s.attributes)]
-                weights += [s.weight(b for b in s.attributes if b != a) for a in s.attributes]
+            for s, g in grams:
+                weights = _weights(s)
                 worst = worst + np.maximum(-max(weights) * g, -min(weights) * g)
             return Fraction(max(int((base + 2 * worst).max()), 0), unit)
         free = [a for a, n in enumerate(self.sizes) if n > 1]
@@ -380,7 +466,7 @@ class Strategy(Design):
             for same in itertools.combinations(free, k):
                 agreeing = [*same, *always]
                 cross = sum(
-                    (s.weight(agreeing) * g for s, g in zip(self.sectors, grams, strict=True)),
+                    (s.weight(agreeing) * g for s, g in grams),
                     start=np.zeros((self.cells, self.cells), dtype=object),
                 )
                 best = max(best, int((base - 2 * cross).max()))  # the same cell twice gives 0
@@ -411,8 +497,7 @@ class Strategy(Design):
         finest = max((1 / Fraction(float(g.scales.min())) ** 2 for g in self.groups if len(g)), default=Fraction(0))
         if not of.by_cell:
             return Loss.concentrated(privacy.rho(self.unit_cost(of)), finest)
-        factor = of.unit.cost_factor()
-        return Loss.of_cells(self.over.structured, [privacy.rho(x * factor) for x in self.profile()], finest)
+        return Loss.of_cells(self.over.structured, [privacy.rho(x) for x in self.unit_profile(of)], finest)
 
     def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
         """By group, (⊗H_a ⊗ A_S B_S) applied to the counts, one sector after the other."""
@@ -483,6 +568,21 @@ class Strategy(Design):
                 for g, cost in zip(self.groups, self.group_costs(), strict=True)
             ]
         }
+
+
+def _weights(s: SectorStrategy, apart: int | None = None) -> list[int]:
+    """Weights between which are those of all pairs of records, or of those that differ in one attribute.
+
+    One that agrees on all others, and those that differ in a further one.
+    """
+    same = [a for a in s.attributes if a != apart]
+    return [s.weight(same), *(s.weight(b for b in same if b != a) for a in same)]
+
+
+def _together(own: Fraction, product: Fraction, most: int) -> Fraction:
+    """The largest, for m = 1, …, most, of m own + m (m − 1) product: at an end, or beside the top of the parabola."""
+    top = min(max(1, math.floor((product - own) / (2 * product))), most) if product < 0 else most
+    return max(m * own + m * (m - 1) * product for m in {top, min(top + 1, most)})
 
 
 def _summed(rows: Exact, which: NDArray[np.intp], count: int) -> Exact:
