@@ -17,7 +17,7 @@ from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.parts import SAFE, largest_entry
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.request.publication import Setting
-from fitnoise.solving.certificates import Evidence, Pairs
+from fitnoise.solving.certificates import ONE, Evidence, Pairs
 
 ROUNDING = 1e-9
 """Another machine sums in another order: relative difference allowed between two computations of one number."""
@@ -160,6 +160,8 @@ def evidence_document(e: Evidence) -> dict[str, Any]:
     document: dict[str, Any] = {"cells": e.cells.tolist(), "numbers": e.numbers.tolist()}
     if e.pairs is not None:
         document["pairs"] = [list(key) for key in e.pairs.keys()]  # noqa: SIM118 - no dictionary
+    if e.together != ONE:
+        document["together"] = [list(kind) for kind in e.together]
     return document
 
 
@@ -168,10 +170,14 @@ def read_evidence(document: Mapping[str, Any]) -> Evidence:
     pairs = document.get("pairs")
     if pairs is not None and not all(len(key) == 3 and all(type(x) is int for x in key) for key in pairs):
         raise PlanError("a pair of the plan's evidence is three whole numbers.")
+    together = document.get("together", [list(kind) for kind in ONE])
+    if not all(list(map(type, kind)) == [int, bool, float] for kind in together):
+        raise PlanError("a set of records of the plan's evidence is their number, whether all else is alike, a weight.")
     return Evidence(
         np.array(document["cells"], dtype=np.float64),
         np.array(document["numbers"], dtype=np.float64),
         None if pairs is None else Pairs.of(pairs),
+        tuple((m, alike, w) for m, alike, w in together),
     )
 
 

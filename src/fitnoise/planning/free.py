@@ -58,7 +58,8 @@ class Left:
 
 def left_beside(plan: Plan) -> tuple[Left, ...]:
     """What is free beside a plan, attribute by attribute; nothing where :func:`free` would refuse."""
-    profile = None if plan.publication.unit.id is not None else plan.order.charged().profile
+    unit = plan.publication.unit
+    profile = None if unit.id is not None or unit.once_per else plan.order.charged().profile
     if profile is None:
         return ()
     try:
@@ -122,6 +123,11 @@ def free(
     names, slack = _slack(domain, charges)
     largest = max(slack)
     whole = joint([c.profile for c in charges])
+    if publication.unit.once_per:
+        raise PlanError(
+            f"what several records of one {publication.unit.name} leave free, which differ in something (once_per), is "
+            "not worked out. Ask for the tables at a price, beside the others. Nothing was planned."
+        )
     if largest <= FAINT * whole:
         raise PlanError(
             "nothing is left to use: records in every cell already pay the full price of these plans. "

@@ -322,10 +322,10 @@ class UnitSpec(Part):
                 f"what several of a {first.name} by an id cost together is not priced yet; say how many records one "
                 f"{self.unit} has at most (max_records), as a promise, or leave it out"
             )
-        own = first.id if self.unit == first.name else None
+        own, once = (first.id, first.once_per) if self.unit == first.name else (None, ())
         records = self.max_records if self.persons is None else self.persons * first.max_records
         return PrivacyUnit(
-            self.unit, records or 0, first.neighbours if self.neighbours is None else self.neighbours, own
+            self.unit, records or 0, first.neighbours if self.neighbours is None else self.neighbours, own, once
         )
 
 
@@ -344,6 +344,11 @@ class PrivacySpec(Part):
         "is a promise, which nobody checks",
     )
     max_records: int = Field(1, description="at most this many records of one unit are counted")
+    once_per: list[str] = Field(
+        [],
+        description="attributes, such as month: of one unit at most one record for each combination of their values is "
+        "counted; without an id that is a promise",
+    )
     neighbours: Neighbours = Field(Neighbours.ADD_OR_REMOVE_ONE, strict=False)
     delta: float = Field(1e-6, description="at which ε is reported")
     cap: CostSpec | None = Field(
@@ -600,7 +605,7 @@ class Spec(Part):
             with wrong.at(f"domain.{name}"):
                 attributes[name] = attribute.build(place)
         with wrong.at("privacy"):
-            unit = PrivacyUnit(p.unit, p.max_records, p.neighbours, p.id)
+            unit = PrivacyUnit(p.unit, p.max_records, p.neighbours, p.id, tuple(p.once_per))
         units = wrong.each(p.also, "privacy.also", lambda other: other.build(unit))
         with wrong.at("data"):
             source = DataSource(d.source, d.table, d.outside_domain, d.max_records, d.account)
@@ -682,6 +687,7 @@ class Spec(Part):
                 "unit": u.name,
                 "id": u.id,
                 "max_records": u.max_records,
+                "once_per": list(u.once_per),
                 "neighbours": u.neighbours,
                 "delta": publication.delta,
                 "cap": cost_document(publication.cap, publication.delta),

@@ -326,6 +326,7 @@ class Publication:
         except ValueError:
             raise SpecError(f"privacy is 'zcdp', 'pure' or 'auto'; got {self.privacy!r}.") from None
         self._check_privacy()
+        self._check_once_per()
         self._check_promise()
         if not 0 < self.delta < 1:
             raise SpecError(f"delta lies strictly between 0 and 1, such as 1e-6; got {self.delta!r}.")
@@ -348,14 +349,16 @@ class Publication:
             if unit in before:
                 raise SpecError(f"the privacy unit {unit.describe()!r} is named twice.")
             alike = next((u for u in before if look_alike(u.name, unit.name)), None)
-            if alike is not None and (alike.name, alike.max_records, alike.id) != (
-                unit.name,
-                unit.max_records,
-                unit.id,
-            ):
+            if alike is not None and alike != replace(unit, neighbours=alike.neighbours):
                 raise SpecError(
                     f"the privacy units {alike.describe()!r} and {unit.describe()!r} read alike: give each a name of "
-                    "its own, or the same name, the same most records, the same id and another neighbour relation."
+                    "its own, or the same name, the same most records, the same id, the same once_per and another "
+                    "neighbour relation."
+                )
+            if alike is None and unit.once_per:
+                raise SpecError(
+                    f"a further unit {unit.describe()!r} is once per something, and is priced as if it were not: say "
+                    "that of the first unit, and leave it out here."
                 )
             if alike is None and unit.id is not None:
                 raise SpecError(
@@ -470,6 +473,22 @@ class Publication:
             raise SpecError("only what stands beside other plans can be free; name them.")
         if len(set(self.beside)) != len(self.beside):
             raise SpecError("a plan is named twice beside this one.")
+
+    def _check_once_per(self) -> None:
+        """What records of a unit have in common is said in attributes of the domain."""
+        domain = self.workload.domain
+        for a in self.unit.once_per:
+            if a not in set(domain):
+                level = f": {a!r} is a level of {domain.home(a)!r}" if a in domain else ""
+                raise SpecError(
+                    f"a {self.unit.name} has one record for each {a!r}, says once_per, and no attribute of the domain "
+                    f"is called so{level}; it has {list(domain)}. What is counted once goes by the cells of attributes."
+                )
+        if self.unit.once_per and self.cell_budgets is not None:
+            raise SpecError(
+                f"cell budgets are about records that share a cell, and those of a {self.unit.name} are once per "
+                "something: give no cell budgets, or no once_per."
+            )
 
     def _check_promise(self) -> None:
         """What goes with pure ε, with ρ-zCDP, and with a choice between them."""

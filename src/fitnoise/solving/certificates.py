@@ -133,6 +133,49 @@ class Pairs:
         return np.diag(self.reach(p, cells)) - cross - cross.T
 
 
+Kinds = tuple[tuple[int, bool, float], ...]
+"""Sets of records of one unit: how many, whether they have the rest of what is exchangeable in common, and a weight."""
+
+
+@final
+@dataclass(frozen=True)
+class Apart:
+    """Of one unit, any two records differ in some exchangeable attributes.
+
+    attributes: positions of these. cells: n, their joint cells. most: records of a unit, at most n.
+    """
+
+    attributes: tuple[int, ...]
+    cells: int
+    most: int
+
+    def factors(self, kinds: Kinds, group: SectorGroup) -> Floats:
+        """How many times as much as one record sets of records cost in each sector of a group, in the mean, (K,).
+
+        m records in m of the n joint cells, all choices alike, add up to Σ_ij E χ_S = m² in a sector without these
+        attributes, and to m (n − m)/(n − 1) in one with them, as χ_S adds up to 0 over all n. So it is where they have
+        all else in common. Where the others are drawn for each on its own, it is m in a sector with any of the others.
+        """
+        within = np.isin(group.attributes, self.attributes)
+        inside, others, total = within.any(axis=1), (~within).any(axis=1), np.zeros(len(group))
+        for m, alike, weight in kinds:
+            own = np.where(inside, m * (self.cells - m) / max(self.cells - 1, 1), float(m) ** 2)
+            total += weight * (own if alike else np.where(others, m, own))
+        return np.asarray(total / sum(weight for _, _, weight in kinds))
+
+    def check(self, kinds: Kinds) -> None:
+        """Raise PlanError for sets of records that no unit has."""
+        weights = [w for _, _, w in kinds]
+        if not all(1 <= m <= self.most for m, _, _ in kinds) or not all(0 <= w < math.inf for w in weights):
+            raise PlanError("the evidence is about more records than a unit can have; the plan proves nothing.")
+        if not 0 < sum(weights) < math.inf:
+            raise PlanError("the evidence weighs no set of records; the plan proves nothing.")
+
+
+ONE: Kinds = ((1, True, 1.0),)
+"""Single records."""
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Evidence:
@@ -140,11 +183,13 @@ class Evidence:
 
     cells: p, one per structured cell, or per pair. numbers: q, one per number; nothing for total error.
     pairs: what `cells` weighs, for replace-one neighbours.
+    together: sets of records in each cell, where units have several that differ.
     """
 
     cells: Floats
     numbers: Floats
     pairs: Pairs | None = None
+    together: Kinds = ONE
 
 
 @final
@@ -157,6 +202,7 @@ class Terms:
     relative: r of every structured cell; None is 1.
     factor: g², for units of g records.
     alone: for replace-one neighbours, whether a single record may also come or go.
+    apart: in what records of a unit differ; None: in nothing that is known, or not by exchangeable attributes alone.
     """
 
     weights: Floats | None = None
@@ -164,6 +210,7 @@ class Terms:
     relative: Floats | None = None
     factor: int = 1
     alone: bool = False
+    apart: Apart | None = None
 
 
 def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Terms) -> float:
@@ -184,7 +231,7 @@ def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Terms) 
         p, w = _weights(d, evidence, terms)
     if not (np.isfinite(p).all() and np.isfinite(w).all()):
         raise PlanError("targets or budgets are too small for double precision; the plan proves nothing.")
-    nu = _nu(d, p, w, evidence.pairs)
+    nu = _nu(d, p, w, evidence.pairs, None if terms.apart is None else (terms.apart, evidence.together))
     proven = nu * nu if terms.trade is None else 2 * nu - float(evidence.numbers.sum())
     if not math.isfinite(proven):
         raise PlanError("targets or budgets are too small for double precision; the plan proves nothing.")
@@ -207,6 +254,10 @@ def check_evidence(d: Decomposition, evidence: Evidence, terms: Terms) -> None:
     """Raise PlanError for weights that prove nothing: negative, not finite, of the wrong shape or all zero."""
     cells = d.cells if evidence.pairs is None else len(evidence.pairs)
     _check("p", evidence.cells, cells, positive=True)
+    if terms.apart is not None:
+        terms.apart.check(evidence.together)
+    elif evidence.together != ONE:
+        raise PlanError("the evidence is about sets of records that no unit has; the plan proves nothing.")
     total_only = terms.weights is not None and terms.trade is None
     _check("q", evidence.numbers, 0 if total_only else len(d.variances), positive=terms.weights is None)
     if evidence.pairs is not None:
@@ -224,9 +275,9 @@ def _check(name: str, w: Floats, n: int, *, positive: bool) -> None:
         raise PlanError(f"dual weights {name} must be {n} numbers ≥ 0, not all 0; the plan proves nothing.")
 
 
-def _nu(d: Decomposition, p: Floats, w: Floats, pairs: Pairs | None) -> float:
+def _nu(d: Decomposition, p: Floats, w: Floats, pairs: Pairs | None, together: tuple[Apart, Kinds] | None) -> float:
     """ν(p, w), rounded down."""
-    nu = 0.0
+    nu, most = 0.0, 1.0
     for group in d.groups:
         stacked = _stack(d, group, w)
         if pairs is None:
@@ -242,8 +293,12 @@ def _nu(d: Decomposition, p: Floats, w: Floats, pairs: Pairs | None) -> float:
                     moment = pairs.moment(p, chi, d.cells)
                     known[key] = _sector_norm(weights, pairs.reach(p, d.cells), moment, len(pairs))
                 norms[i] = known[key]
+        if together is not None:
+            factors = together[0].factors(together[1], group)
+            norms, most = norms * np.sqrt(factors) * (1 - SLACK), max(most, float(factors.max()))
         nu += float(group.multiplicity @ np.maximum(norms, 0.0))
-    return max(nu - _moved(d, w, float(p.sum() if pairs is None else 2 * pairs.reach(p, d.cells).sum())), 0.0)
+    trace = p.sum() * most if pairs is None else 2 * pairs.reach(p, d.cells).sum()
+    return max(nu - _moved(d, w, float(trace)), 0.0)
 
 
 def _moved(d: Decomposition, w: Floats, trace: float) -> float:

@@ -62,8 +62,11 @@ class Alike:
     trivial: bool
 
     @classmethod
-    def of(cls, d: Decomposition, weights: Floats | None) -> Alike:
-        """The coarsest equitable partition that keeps targets, sizes and the numbers' weights apart."""
+    def of(cls, d: Decomposition, weights: Floats | None, multiplicity: Sequence[Floats] | None = None) -> Alike:
+        """The coarsest equitable partition that keeps targets, sizes and the numbers' weights apart.
+
+        multiplicity: of the sectors of each group, where they count otherwise.
+        """
         own = np.zeros((d.rows, 0)) if weights is None else weights[:, None]
         first = [
             _row_colours(np.column_stack([g.variances, g.cells, own[g.numbers].reshape(len(g.tables), -1)]))
@@ -71,7 +74,8 @@ class Alike:
         ]
         if sum(len(c) for c in first) == sum(len(g.tables) for g in d.tables):
             return cls.none(d)
-        tables, sectors = first, [Classes.by(g.multiplicity) for g in d.groups]
+        counted = [g.multiplicity for g in d.groups] if multiplicity is None else multiplicity
+        tables, sectors = first, [Classes.by(x) for x in counted]
         links = [(i, m.tables, _in_words(m.incidence)) for i, g in enumerate(d.groups) for m in g.members]
         before, now = -1, 0
         while before != now:

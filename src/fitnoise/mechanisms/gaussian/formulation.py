@@ -20,8 +20,9 @@ from fitnoise.algebra.operators import Operator
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.mechanisms.gaussian.alike import Alike
-from fitnoise.solving.certificates import NOBODY, Evidence, Pairs, Terms
-from fitnoise.solving.problems import Block, Kinds, Pairwise, Problem, Shared, Source
+from fitnoise.solving import problems
+from fitnoise.solving.certificates import NOBODY, ONE, Evidence, Kinds, Pairs, Terms
+from fitnoise.solving.problems import Block, Pairwise, Problem, Shared, Source
 from fitnoise.solving.sectors import Decomposition, SectorGroup, afford
 
 MAX_KINDS = 2**21
@@ -67,7 +68,7 @@ class AllPairs:
         else:
             codes = [0, *(1 << a for a in free)] if (1 + len(free)) * half <= MAX_KINDS else [0]
         self.patterns = [always | code for code in codes]
-        self.kinds = Kinds(len(self.patterns), d.cells, alone)
+        self.kinds = problems.Kinds(len(self.patterns), d.cells, alone)
         self._shapes = Pairs.of((t, 0, 0) for t in self.patterns)
 
     def chi(self, attributes: tuple[int, ...], sizes: tuple[int, ...]) -> Floats:
@@ -97,6 +98,9 @@ class Formulation:
         decomposition: the workload in sectors, with its targets.
         terms: the objective, the relative budgets and the unit.
         pairs: for replace-one neighbours; None for add-or-remove-one.
+        together: sets of records of one unit, where the terms say in what they differ. A sector in which they cost f
+            times as much as one record counts √f times: for its covariance, over √f, both costs and variances are then
+            those of a problem about single records.
         backend: where matrices live.
 
     Attributes:
@@ -105,11 +109,21 @@ class Formulation:
     """
 
     def __init__(
-        self, decomposition: Decomposition, terms: Terms, *, pairs: AllPairs | None = None, backend: Backend = NUMPY
+        self,
+        decomposition: Decomposition,
+        terms: Terms,
+        *,
+        pairs: AllPairs | None = None,
+        together: Kinds = ONE,
+        backend: Backend = NUMPY,
     ) -> None:
         d = self.decomposition = decomposition
         self._pairs = pairs
-        self.alike = Alike.of(d, terms.weights) if pairs is None else Alike.none(d)
+        apart = terms.apart
+        self._roots = [np.ones(len(g)) if apart is None else np.sqrt(apart.factors(together, g)) for g in d.groups]
+        counted = [g.multiplicity * root for g, root in zip(d.groups, self._roots, strict=True)]
+        self._multiplicity = counted
+        self.alike = Alike.of(d, terms.weights, counted) if pairs is None else Alike.none(d)
         chosen = self.alike.representatives
         self._scale = 1 / (d.variances * d.counted**2)
         self._triangles: list[Floats] = []
@@ -140,7 +154,7 @@ class Formulation:
             count = self.alike.sectors[i].counts
             frame = None if group.is_identity else triangle
             self._triangles.append(triangle)
-            multiplicity = group.multiplicity[self.alike.sectors[i].first] * count
+            multiplicity = self._multiplicity[i][self.alike.sectors[i].first] * count
             return [Block(multiplicity, columns, self._sources(i, group, triangle), frame)]
         out = []
         for k in range(len(group)):
@@ -191,7 +205,8 @@ class Formulation:
             for triangle, z in zip(self._triangles, factors, strict=True)
         ]
         if self._pairs is None:
-            return [f[classes.of] for f, classes in zip(own, self.alike.sectors, strict=True)]
+            scaled = zip(own, self.alike.sectors, self._roots, strict=True)
+            return [f[classes.of] / np.sqrt(root)[:, None, None] for f, classes, root in scaled]
         left = iter(own)
         return [np.concatenate([next(left) for _ in range(len(g))]) for g in self.decomposition.groups]
 

@@ -33,7 +33,7 @@ from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded, weight
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.request.publication import Publication
 from fitnoise.solving import combined, lexicographic, trees
-from fitnoise.solving.certificates import Evidence, Terms, lower_bound
+from fitnoise.solving.certificates import ONE, Evidence, Kinds, Terms, lower_bound
 from fitnoise.solving.sectors import Decomposition, decompose
 
 DEFAULT_GAP = 1e-6
@@ -53,6 +53,12 @@ asked for, up to `PATIENT` of them are planned as one structured attribute."""
 
 LEVEL_ITERATIONS = 200
 """Of the ascent to its bound."""
+
+SECTIONS = 8
+"""Numbers of records of one unit, and mixtures, that are planned for one after the other."""
+
+MANY_SECTORS = 2**12
+"""Beyond, they are two."""
 
 BITS = (20, 24, 28, 32, 36)
 """Bits of the integer strategy, tried in turn until rounding takes no more than its part of the gap: b bits cost about
@@ -110,23 +116,96 @@ def plan(
     goal = DEFAULT_GAP if gap is None else gap
     decomposition = decompose(publication.workload, apart=publication.apart)
     asked = terms(publication, decomposition)
-    found = ideal(
-        decomposition,
-        asked,
-        publication,
-        goal=goal,
-        refine=refine,
-        start=start,
-        device=device,
-        max_iterations=max_iterations,
-        progress=progress,
-    )
+    if refine and publication.adjacency.once_per:
+        raise PlanError(
+            "a plan is refined for records one by one, not for several of one unit that differ in something "
+            "(once_per). No plan was made."
+        )
+
+    def solved(together: Kinds) -> Ideal:
+        return ideal(
+            decomposition,
+            asked,
+            publication,
+            goal=goal,
+            refine=refine,
+            start=start,
+            device=device,
+            max_iterations=max_iterations,
+            progress=progress,
+            together=together,
+        )
+
+    found = solved(ONE)
     strategy = _rounded(decomposition, asked, found, publication, goal)
     made = TablePart(GAUSSIAN, publication, strategy, found.evidence, found.status)
+    if asked.apart is not None and asked.apart.most > 1:
+        made = _together(decomposition, asked, publication, made, solved)
+    elif publication.adjacency.once_per:
+        told = "planned for single records, of which alone the bound is; charged for all that one unit may have"
+        made = replace(made, status=f"{made.status}; {told}")
     refuse_pointless(made.exact_cost)
-    if made.gap > goal and found.gap <= goal:
+    if made.gap > goal and found.gap <= goal and not publication.adjacency.once_per:
         made = replace(made, status=f"{made.status} by the solver; the plan's own is the one stated")
     return _settled(made, gap, f"{allowance(decomposition)}Ask for a larger gap, allow more iterations")
+
+
+def _together(
+    decomposition: Decomposition,
+    asked: Terms,
+    publication: Publication,
+    made: TablePart,
+    solved: Callable[[Kinds], Ideal],
+) -> TablePart:
+    """The least that is charged among optima for sets of records of one unit, and the best bound that these prove.
+
+    Of m records in m cells of what they differ in, with all else alike or each on its own: by golden section over m,
+    real numbers standing for a mixture of the two whole ones beside, and over the mixture of both. Begins with what was
+    made for single records.
+    """
+    most, best, proven = (asked.apart.most if asked.apart else 1), made, made
+    sections = SECTIONS if sum(map(len, decomposition.groups)) <= MANY_SECTORS else 2
+    at_least = lower_bound(decomposition, made.evidence, asked)
+    charged = _reached(decomposition, asked, made.strategy, publication)
+
+    def bound(m: float, alike: float) -> float:
+        nonlocal best, proven, at_least, charged
+        low = min(int(m), most - 1)
+        numbers = {low: low + 1 - m, low + 1: m - low}
+        shares = [(n, kind, w * v) for n, w in numbers.items() for kind, v in ((True, alike), (False, 1 - alike))]
+        kinds = tuple(x for x in ((1, True, 1 / 1024), *shares) if x[0] and x[2] > 0)
+        found = solved(kinds)
+        value = lower_bound(decomposition, found.evidence, asked)
+        if value > at_least:
+            at_least, proven = value, replace(made, evidence=found.evidence)
+        strategy = _rounded(decomposition, asked, found, publication, DEFAULT_GAP)
+        reached = _reached(decomposition, asked, strategy, publication)
+        if reached < charged:
+            charged, best = reached, replace(made, strategy=strategy)
+        return value
+
+    about = _highest(lambda m: bound(m, 0.0), 1.0, float(most), sections)
+    alike = _highest(lambda x: bound(about, x), 0.0, 1.0, sections)
+    _highest(lambda m: bound(m, alike), 1.0, float(most), sections)
+    told = f"the best of {1 + 3 * sections} optima, for other numbers of records of one unit"
+    return replace(best, evidence=proven.evidence, status=told)
+
+
+def _highest(f: Callable[[float], float], low: float, high: float, places: int) -> float:
+    """Where a concave function is about highest: the best of so many places, at least 2."""
+    part = (5**0.5 - 1) / 2
+    left, right = high - part * (high - low), low + part * (high - low)
+    at_left, at_right = f(left), f(right)
+    for _ in range(places - 2):
+        if at_left >= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - part * (high - low)
+            at_left = f(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + part * (high - low)
+            at_right = f(right)
+    return left if at_left >= at_right else right
 
 
 def _settled(made: TablePart, gap: float | None, hint: str) -> TablePart:
@@ -209,6 +288,7 @@ def ideal(
     device: str | None = None,
     max_iterations: int = 2000,
     progress: Callable[[int, float], None] | None = None,
+    together: Kinds = ONE,
 ) -> Ideal:
     """Solve the convex problem of a publication: ideal factors, and weights that prove a bound to about `goal`.
 
@@ -224,7 +304,7 @@ def ideal(
             "a plan is refined for targets of every number and single records: with the fit-for-use goal and "
             "add-or-remove-one neighbours. No plan was made."
         )
-    form = Formulation(decomposition, asked, pairs=pairs, backend=backend)
+    form = Formulation(decomposition, asked, pairs=pairs, together=together, backend=backend)
     with threadpool_limits(1 if decomposition.cells <= ONE_THREAD else None):
         solution = combined.solve(
             form.problem,
@@ -235,7 +315,7 @@ def ideal(
         )
     p, q = solution.dual
     said = form.unfold(q) if asked.weights is None or asked.trade is not None else q[:0]
-    evidence = Evidence(p, said) if pairs is None else pairs.evidence(p, said)
+    evidence = Evidence(p, said, together=together) if pairs is None else pairs.evidence(p, said)
     personal = asked.relative is not None and asked.weights is None  # what is charged would not be settled
     if refine or (personal and lexicographic.affordable(form.problem)):
         refined = lexicographic.refine(form.problem, solution, progress=progress)
@@ -271,7 +351,7 @@ def _rounded(
             reached = _reached(decomposition, asked, found, publication)
         except SingularStrategy:
             continue  # too few bits for the smallest direction
-        if reached <= bound * (1 + goal):
+        if reached <= bound * (1 + goal) or publication.adjacency.once_per:
             break
     if found is None:
         raise PlanError(

@@ -15,7 +15,10 @@ SLACK = 1e-6
 
 
 def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, told: bool) -> Section:
-    """What one record costs by its cell: for programs Δ², for people ρ, if they are told. Replace-one prices pairs."""
+    """What one record costs by its cell: for programs Δ², for people ρ, if they are told. Replace-one prices pairs.
+
+    What several records of one unit cost that differ in something, no cell says on its own: then people are not told.
+    """
     if unit.neighbours is Neighbours.REPLACE_ONE:
         return Section("profile", values=(Value("profile", None),))
     lowest, highest = float(prices.min()), float(prices.max())
@@ -34,6 +37,7 @@ def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, told: bool) -> 
         Value("high", highest * half, Kind.COST, spoken=True),
         Value("cells", len(prices), Kind.COUNT, spoken=True),
     )
+    told = told and not unit.once_per
     return Section("profile", (sentence,) if told else (), values, place=("profile",))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs._base import Design
 from fitnoise.request.publication import Goal, Publication
-from fitnoise.solving.certificates import Terms
+from fitnoise.solving.certificates import Apart, Terms
 from fitnoise.solving.sectors import Decomposition
 
 
@@ -21,7 +22,28 @@ def terms(publication: Publication, decomposition: Decomposition) -> Terms:
         relative = budgets.along(publication.workload.domain, decomposition.structured)
     unit = publication.unit
     alone = publication.source.drops or unit.max_records > 1 or unit.id is not None
-    return Terms(weights, objective.trade, relative, unit.cost_factor(), alone)
+    factor, apart = unit.cost_factor(), None
+    if publication.adjacency.once_per:
+        factor, apart = _apart(publication, decomposition)
+    return Terms(weights, objective.trade, relative, factor, alone, apart)
+
+
+def _apart(publication: Publication, d: Decomposition) -> tuple[int, Apart | None]:
+    """What every strategy charges a unit of which no two records are alike in some attributes.
+
+    Where one of these is measured by no table, as many records as it has values share a cell of all that is. Otherwise
+    a single record, or sets of records where these attributes are all exchangeable.
+    """
+    domain, once = publication.domain, publication.adjacency.once_per
+    measured = {domain.home(name) for name in (*d.exchangeable, *d.structured)}
+    unseen = [domain[a].size for a in once if a not in measured]
+    if unseen:
+        return min(publication.unit.max_records, math.prod(unseen)) ** 2, None
+    if not publication.adjacency.by_cell or not set(once) <= set(d.exchangeable):
+        return 1, None
+    positions = tuple(sorted(d.exchangeable.index(a) for a in once))
+    cells = math.prod(d.sizes[i] for i in positions)
+    return 1, Apart(positions, cells, min(publication.unit.max_records, cells))
 
 
 def traded(asked: Terms, achieved: Floats) -> float:

@@ -1,0 +1,220 @@
+"""Plans for persons of whom no two records share a month: what they cost, and what proves that nothing costs less."""
+
+import itertools
+import json
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+
+import fitnoise as fn
+from fitnoise.errors import GapNotReached, PlanError, SpecError
+from fitnoise.interfaces.render import lines
+from fitnoise.interfaces.reports.plans import plan_report
+from fitnoise.kernel.units import Adjacency
+from fitnoise.mechanisms.gaussian.planning import _highest
+from fitnoise.planning.free import left_beside
+from fitnoise.planning.plan import Plan
+from fitnoise.solving.certificates import ONE, Apart, Evidence, Terms, lower_bound
+from fitnoise.solving.sectors import decompose
+from test_patterns import form, person, sets_of
+
+MONTHS = fn.Categorical([f"M{i:02}" for i in range(12)])
+REGIONS = fn.Categorical([f"R{i}" for i in range(10)])
+YEAR = fn.Domain(month=MONTHS, region=REGIONS)
+SMALL = fn.Domain(t=fn.Categorical([*"abc"]), a=fn.Categorical([*"xy"]), o=fn.Ordered(0, 1))
+TABLES = [fn.table("t", "a", margin=5), fn.table("a", prefix="o", margin=4), fn.table("t", prefix="o", margin=9)]
+
+
+@cache
+def small(unit):
+    """The same tables for several units."""
+    return planned(SMALL, TABLES, unit), form(planned(SMALL, TABLES, unit).strategy)
+
+
+def planned(domain, tables, unit, **more):
+    return fn.plan(fn.Workload(domain, tables), unit=unit, **more)
+
+
+def test_twelve_months_of_ten_regions():
+    """144 times one record, as if all could share a cell; 12 times, charged exactly; and less, planned for."""
+    tables = [fn.table("month", "region", margin=20)]
+    anywhere, one = planned(YEAR, tables, person(12)), planned(YEAR, tables, fn.PrivacyUnit())
+    assert anywhere.rho == pytest.approx(0.6915, rel=1e-3)
+    assert one.strategy.loss(Adjacency(person(12, "month"))).rho == pytest.approx(0.0576, rel=1e-3)
+    plan = planned(YEAR, tables, person(12, "month"))
+    assert plan.rho < 0.0505
+    assert 0.0500 < plan.bound / 2 <= plan.rho
+    assert plan.gap < 0.02
+    assert (plan.variances <= plan.decomposition.variances).all()
+    enforced = planned(YEAR, tables, person(12, "month", column="pid"))
+    assert enforced.rho == plan.rho
+    again = Plan.from_json(plan.to_json())
+    assert (again.hash, again.bound, again.exact_rho) == (plan.hash, plan.bound, plan.exact_rho)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7])
+@pytest.mark.parametrize("once", [("t",), ("t", "a")])
+def test_no_plan_is_below_the_bound_of_another(once, most):
+    """The worst of all sets of records, looked through one by one, under any plan that meets the targets."""
+    plan, _ = small(person(most, *once))
+    others = [person(m, *c) for m, c in ((1, ()), (3, ("t",)), (3, ("t", "a")))]
+    for other, (x, cells) in map(small, (person(most, *once), *others)):
+        worst = max(x[np.ix_(v, v)].sum() for v in map(list, sets_of(cells, once, min(most, 6))))
+        assert plan.bound <= float(worst) * (1 + 1e-9)
+        assert worst <= other.strategy.unit_cost(Adjacency(person(most, *once)))
+    ordinary, _ = small(person(1))
+    assert plan.exact_cost <= ordinary.strategy.unit_cost(Adjacency(person(most, *once))) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("alike", [True, False])
+@pytest.mark.parametrize(("positions", "m"), [(p, m) for p in ((0,), (1,), (0, 1)) for m in (1, 2, 3)])
+def test_what_sets_of_records_cost_in_the_mean(positions, m, alike):
+    """Sums of the agreements of all their pairs, over all choices there are, sector by sector."""
+    sizes = (3, 4, 2)
+    d = decompose(fn.Workload(fn.Domain({f"a{i}": fn.Categorical(range(n)) for i, n in enumerate(sizes)}),
+                              [fn.table("a0", "a1", "a2", margin=1)]))  # fmt: skip
+    cells = math.prod(sizes[i] for i in positions)
+    rest = [i for i in range(3) if i not in positions]
+    chosen = list(itertools.combinations(itertools.product(*(range(sizes[i]) for i in positions)), m))
+    others = list(itertools.product(*(range(sizes[i]) for i in rest)))
+    drawn = [(x,) * m for x in others] if alike else list(itertools.product(others, repeat=m))
+    for group in d.groups:
+        found = Apart(positions, cells, cells).factors(((m, alike, 2.0),), group)
+        for k, attributes in enumerate(group.attributes.tolist()):
+            total = 0.0
+            for keys, values in itertools.product(chosen, drawn):
+                records = [dict(zip(positions, x, strict=True)) | dict(zip(rest, y, strict=True))
+                           for x, y in zip(keys, values, strict=True)]  # fmt: skip
+                for one, other in itertools.product(records, repeat=2):
+                    total += math.prod(1 if one[a] == other[a] else -1 / (sizes[a] - 1) for a in attributes)
+            assert found[k] == pytest.approx(total / len(chosen) / len(drawn), abs=1e-9)
+
+
+def test_evidence_about_records_that_nobody_has_proves_nothing():
+    plan = planned(SMALL, TABLES, person(2, "t"))
+    d, own = plan.decomposition, plan.evidence
+    assert own.together != ONE
+    for kinds in (((3, True, 1.0),), ((0, True, 1.0),), ((1, True, -1.0), (2, True, 2.0))):
+        with pytest.raises(PlanError, match="more records than a unit can have"):
+            lower_bound(d, Evidence(own.cells, own.numbers, None, kinds), plan.terms)
+    for kinds in ((), ((1, True, 0.0),)):
+        with pytest.raises(PlanError, match="weighs no set of records"):
+            lower_bound(d, Evidence(own.cells, own.numbers, None, kinds), plan.terms)
+    with pytest.raises(PlanError, match="sets of records that no unit has"):
+        lower_bound(d, own, Terms())
+    document = json.loads(plan.to_json())
+    kinds = document["weights"]["together"]
+    for wrong in ([*kinds, [2, 1, 0.5]], [*kinds, [2.0, True, 0.5]], [*kinds, [2, True]], [*kinds, [3, True, 9.0]]):
+        document["weights"]["together"] = wrong
+        with pytest.raises(PlanError, match=r"set of records of the plan's evidence|more records than a unit can have"):
+            Plan.from_json(json.dumps(document)).bound.hex()
+
+
+def test_a_plan_cannot_claim_what_it_was_not_made_for():
+    """With once_per written into it, its evidence is another's: of fewer records, or of more than the price allows."""
+    plan = planned(SMALL, TABLES, person(3))
+    document = json.loads(plan.to_json())
+    document["spec"]["privacy"]["once_per"] = ["t"]
+    try:
+        forged = Plan.from_json(json.dumps(document))
+    except PlanError:
+        return
+    assert forged.hash != plan.hash
+    assert forged.exact_rho == plan.strategy.loss(Adjacency(person(3, "t"))).rho
+    assert forged.order.account != plan.order.account
+
+
+ORDERED = fn.Domain(t=fn.Ordered(1, 3), a=fn.Categorical([*"xy"]))
+
+
+@pytest.mark.parametrize(
+    ("domain", "tables", "unit"),
+    [
+        (ORDERED, [fn.table("a", prefix="t", margin=5)], person(3, "t")),
+        (SMALL, TABLES, person(2, "t", neighbours=fn.Neighbours.REPLACE_ONE)),
+        (SMALL, TABLES, person(2, "t", "o")),
+        (SMALL, [fn.table("a", margin=5)], person(2, "t")),
+    ],
+)
+def test_where_it_is_not_planned_for_the_charge_is_exact_all_the_same(domain, tables, unit):
+    plan = planned(domain, tables, unit)
+    assert plan.exact_rho == plan.strategy.loss(Adjacency(unit)).rho
+    assert plan.exact_rho <= planned(domain, tables, person(unit.max_records, neighbours=unit.neighbours)).exact_rho * (
+        1 + 1e-6
+    )
+    assert 0 < plan.bound <= plan.value
+    assert "planned for single records" in plan.status
+    if tables is not TABLES and domain is SMALL:  # nothing tells records apart
+        assert plan.gap < 1e-5
+
+
+def test_budgets_buy_more_once_a_month():
+    for more in (
+        {"budget": fn.Budget(rho=0.05)},
+        {"objective": fn.Objective("total-error"), "budget": fn.Budget(rho=1)},
+    ):
+        whole, once = (
+            planned(YEAR, [fn.table("month", "region", margin=20)], u, **more)
+            for u in (person(12), person(12, "month"))
+        )
+        assert once.relaxation < whole.relaxation / 10
+        assert once.exact_rho <= once.publication.budget.gaussian_rho
+        assert once.bound <= once.value
+
+
+def test_pure_plans_and_questions_gain_nothing_and_say_what_they_cost():
+    for more in ({"privacy": "pure"}, {"finite": [fn.FiniteQuery.count("q", where={"t": "a"}, people=9, epsilon=1)]}):
+        whole, once = (planned(SMALL, TABLES[:1], u, **more) for u in (person(2), person(2, "t")))
+        assert once.exact_epsilon == whole.exact_epsilon if "privacy" in more else once.rho < whole.rho
+
+
+def test_what_is_not_there_yet_is_refused():
+    workload = fn.Workload(SMALL, TABLES)
+    with pytest.raises(PlanError, match=r"refined for records one by one.*No plan was made"):
+        fn.plan(workload, unit=person(2, "t"), refine=True)
+    with pytest.raises(GapNotReached, match="certified gap"):
+        fn.plan(workload, unit=person(2, "t"), gap=1e-9)
+    budgets = fn.CellBudgets(("o",), (1.0, 0.5))
+    with pytest.raises(SpecError, match="give no cell budgets, or no once_per"):
+        fn.Publication(workload, person(2, "t"), cell_budgets=budgets)
+    with pytest.raises(SpecError, match=r"one record for each 'month'.*no attribute of the domain is called so"):
+        fn.Publication(workload, person(2, "month"))
+    places = fn.Domain(place=fn.Hierarchy(["region", "town"], [("n", "a"), ("n", "b"), ("s", "c")]))
+    with pytest.raises(SpecError, match="'region' is a level of 'place'"):
+        fn.Publication(fn.Workload(places, [fn.table("region", margin=3)]), person(2, "region"))
+    with pytest.raises(SpecError, match="the same once_per"):
+        fn.Publication(workload, person(2, "t"), other_units=(person(2, neighbours=fn.Neighbours.REPLACE_ONE),))
+    with pytest.raises(SpecError, match="priced as if it were not"):
+        fn.Publication(workload, fn.PrivacyUnit(), other_units=(person(2, "t", name="home"),))
+    plan = fn.plan(workload, unit=person(2, "t"))
+    assert left_beside(plan) == ()
+    with pytest.raises(PlanError, match=r"differ in something \(once_per\), is not worked out.*Nothing was planned"):
+        fn.free(fn.Workload(SMALL, [fn.table("o", margin=9)]), [plan])
+
+
+def test_places_once_each_are_charged_as_anywhere():
+    """A level in a table tells leaves apart as far as it does; the bound is for single records."""
+    places = fn.Domain(place=fn.Hierarchy(["region", "town"], [("n", "a"), ("n", "b"), ("s", "c")]), a=fn.Ordered(0, 1))
+    for name in ("region", "town", "place"):
+        plan = planned(places, [fn.table(name, margin=3)], person(2, "place"))
+        assert 0 < plan.bound <= plan.value
+        assert plan.exact_rho <= planned(places, [fn.table(name, margin=3)], person(2)).exact_rho * (1 + 1e-6)
+
+
+def test_plans_say_what_a_person_is_counted_once_per():
+    plan = planned(SMALL, TABLES, person(3, "t", column="pid"))
+    told = "\n".join(lines(plan_report(plan)))
+    assert "at most 3 records of each person, once per \"t\": enforced, column 'pid'" in told
+    assert "by the cell of a record" not in told
+    assert "every record pays the same" not in told
+    promised = "\n".join(lines(plan_report(planned(SMALL, TABLES, person(3, "t")))))
+    assert 'at most 3 records of each person, once per "t": promised, not checked' in promised
+
+
+def test_the_highest_of_few_places():
+    seen = []
+    found = _highest(lambda x: seen.append(x) or -((x - 2.2) ** 2), 1.0, 4.0, 9)
+    assert len(seen) == 9
+    assert found == pytest.approx(2.2, abs=0.05)
