@@ -9,7 +9,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 
 FILES = ("files", {"by_year": [40.0, 60.0]})
-ROWS = ("people_with_many_rows", {"kept": True, "counted": 2000.0, "ratio": 64})
+ROWS = ("people_with_many_rows", {"kept": True, "counted": 2000.0, "ratio": 64, "saved": 13.7})
 SLOW = pytest.param("tight_constraints", {}, marks=pytest.mark.slow)  # tries every mechanism for 751 results
 
 

@@ -47,6 +47,10 @@ def test_twelve_months_of_ten_regions():
     assert plan.rho < 0.0505
     assert 0.0500 < plan.bound / 2 <= plan.rho
     assert plan.gap < 0.02
+    assert plan.separate_rho == pytest.approx(12 * one.separate_rho)
+    year = [*tables, fn.table("region", margin=20)]
+    more = planned(YEAR, year, person(12, "month")).separate_rho
+    assert more == pytest.approx((12 + 144) * one.separate_rho)
     assert (plan.variances <= plan.decomposition.variances).all()
     enforced = planned(YEAR, tables, person(12, "month", column="pid"))
     assert enforced.rho == plan.rho

@@ -74,8 +74,11 @@ class Sectors(TableMechanism):
         return z_score(confidence) * std_error
 
     def separate_rho(self, part: TablePart) -> float:
-        """Of independent Gaussian noise with the variances asked, each table on its own."""
-        d, unit, total = part.decomposition, part.publication.unit, 0.0
+        """Of independent Gaussian noise with the variances asked, each table on its own.
+
+        m records that differ in what a table shows share none of its cells: they cost m times one there, elsewhere m².
+        """
+        d, unit, total, apart = part.decomposition, part.publication.unit, 0.0, part.terms.apart
         big = np.array(d.sizes) > 1
         for group in d.tables:
             precision = 1 / (group.variances * part.relaxation)
@@ -88,8 +91,12 @@ class Sectors(TableMechanism):
                 own = 2 * own
                 for i in np.flatnonzero(alone):
                     own[i] = _dearest_pair(group.queries, precision[i], alone=part.terms.alone)
-            total += float(own.sum())
-        return total / 2 * unit.cost_factor()
+            if apart is None:
+                total += float(own.sum()) * unit.cost_factor()
+            else:
+                shown = np.array([set(apart.attributes) <= set(axes) for axes in group.axes.tolist()])
+                total += float(own @ np.where(shown, apart.most, apart.most**2))
+        return total / 2
 
     def write(self, part: TablePart) -> Any:
         """Group by group."""
