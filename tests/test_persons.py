@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import itertools
 import json
+import re
 import sqlite3
 from collections import Counter
 from dataclasses import replace
@@ -624,6 +625,76 @@ def test_a_person_with_ten_thousand_records_counts_as_three(tmp_path, monkeypatc
             with pytest.raises(DataError, match=r"[Nn]othing was (charged|counted)|nothing was charged"):
                 fn.release(plan, data, ledger=ledger)
         assert ledger.entries() == entries
+
+
+MONTHLY = """
+[data]
+source = "clinic"
+
+[privacy]
+unit = "person"
+id = "pid"
+max_records = 12
+once_per = ["month"]
+
+[domain.month]
+type = "categorical"
+codes = ["jan", "feb", "mar"]
+
+[domain.sex]
+type = "categorical"
+codes = ["f", "m"]
+
+[[tables]]
+attributes = ["month", "sex"]
+margin = 5.0
+"""
+
+
+def test_a_person_with_ten_thousand_records_counts_once_a_month(tmp_path, capsys):
+    """From a specification to a release that verifies; one that claims otherwise afterwards does not."""
+    (tmp_path / "spec.toml").write_text(MONTHLY, encoding="utf-8")
+    publication = fn.load_spec(tmp_path / "spec.toml")
+    assert publication.unit == fn.PrivacyUnit("person", 12, ADD, "pid", ("month",))
+    assert Spec.of(publication).publication() == publication
+    plan = fn.plan(publication)
+    assert plan.rho < fn.plan(replace(publication, unit=replace(publication.unit, once_per=()))).rho / 12
+    frame = pd.DataFrame({"pid": ["x"] * 9000, "month": ["jan", "feb", "mar"] * 3000, "sex": ["f"] * 9000})
+    release = fn.release(plan, frame, ledger=tmp_path / "l.db", directory=tmp_path / "r")
+    assert (abs(release["month by sex"]["value"] - [1, 0] * 3) < 40).all()
+    assert fn.verify(tmp_path / "r").ok
+    path = tmp_path / "r" / "release.json"
+    said = json.loads(path.read_text())["charge"]
+    unit = "one person (at most 12 records, once per \"month\", enforced by column 'pid'), add-or-remove-one"
+    assert said["privacy_unit"] == unit
+    assert "at most 12 records of each person, once per \"month\": enforced, column 'pid'" in said["records"]
+    assert 'once per "month": enforced' in "\n".join(lines(release_report(release)))
+    with fn.Ledger(tmp_path / "l.db") as ledger:
+        assert [a.unit for a in ledger.accounts()] == ["one person (by 'pid'), add-or-remove-one"]
+        assert ledger.entries()[-1].rho >= plan.exact_rho
+    for old, new in (('once per \\"month\\"', 'once per \\"sex\\"'), ("at most 12 records", "at most 1 record")):
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+        assert not fn.verify(tmp_path / "r").ok
+        path.write_text(text)
+    plain = tmp_path / "r" / "plan.json"
+    whole = plain.read_text()
+    assert '"once_per"' in whole
+    for claim in ("[]", '["sex"]'):
+        plain.write_text(re.sub(r'"once_per":\s*\[\s*"month"\s*\]', f'"once_per": {claim}', whole))
+        assert plain.read_text() != whole
+        assert not fn.verify(tmp_path / "r").ok
+    assert _run(["plan", str(tmp_path / "spec.toml"), "--json", "--max-records", "1,3,12"]) == 0
+    one, three, twelve = json.loads(capsys.readouterr().out)["bounds"]
+    assert one["rho"] < three["rho"] == twelve["rho"] < 3.1 * one["rho"]
+
+
+def test_once_per_what_is_not_there_is_told_with_its_place(tmp_path):
+    for wrong, words in (('["sex", "week"]', "no attribute of the domain"), ('["sex", "sex"]', "list of different")):
+        (tmp_path / "spec.toml").write_text(MONTHLY.replace('["month"]', wrong, 1), encoding="utf-8")
+        with pytest.raises(SpecError, match=words):
+            fn.load_spec(tmp_path / "spec.toml")
 
 
 def test_what_is_promised_is_said_each_time(tmp_path):
