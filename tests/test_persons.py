@@ -322,6 +322,12 @@ def test_a_column_that_is_not_there_or_there_twice(source, tmp_path):
         open_counter(twice, fn.Domain(person=fn.Categorical(["p"])), DataSource(), Bound("PERSON", 1)).check(["person"])
 
 
+@pytest.mark.parametrize("once", [("region",), ("Age",), ("person",), ("sex", "week")])
+def test_records_are_counted_once_per_attributes_of_the_domain(once):
+    with pytest.raises(DataError, match=r"the attributes of the domain are.*Nothing was read and nothing was charged"):
+        open_counter(pa.table({"person": ["p"]}), DOMAIN, DataSource(), Bound("person", 2, once))
+
+
 def test_an_array_of_counts_knows_no_persons():
     assert open_counter(np.zeros((2, 4, 3), dtype=int), DOMAIN, DataSource(), Bound("person", 1)).bound is None
     assert HistogramCounter(np.zeros((2, 4, 3), dtype=int), DOMAIN).bound is None
@@ -760,7 +766,7 @@ def test_publications_by_an_id(tmp_path):
         fn.Publication(workload, by_id(), beside=("1" * 64,))
     with pytest.raises(SpecError, match="has an id of its own, and records are counted by one id"):
         fn.Publication(workload, by_id(), other_units=(by_id(name="home"),))
-    with pytest.raises(SpecError, match="the same id and another neighbour relation"):
+    with pytest.raises(SpecError, match="the same id, the same once_per and another neighbour relation"):
         fn.Publication(workload, by_id(), other_units=(fn.PrivacyUnit("person", 2, REPLACE),))
     old = fn.table(recode={"a": {"old": [2], "oldest": [3]}}, margin=fn.By("a", [3, 9]))
     uneven = fn.Workload(fn.Domain(a=fn.Ordered(0, 3)), [old])
