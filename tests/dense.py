@@ -9,6 +9,7 @@ import numpy as np
 from fitnoise.algebra import rules
 from fitnoise.algebra.operators import Total
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, PureStrategy
+from fitnoise.kernel.designs.products import ProductStrategy
 from fitnoise.kernel.designs.sectors import StrategyGroup
 from fitnoise.mechanisms.rebuilding import Rebuilt
 from fitnoise.solving.certificates import NOBODY
@@ -93,6 +94,16 @@ def strategy_matrix(plan):
             blocks.append(np.kron(free.astype(object), m.rows.astype(object)))
         rows = np.concatenate(blocks)
         return rows, np.full(len(rows), s.scale)
+    if isinstance(s, ProductStrategy):
+        for g in s.groups:
+            for own, m, scale in zip(g.attributes.tolist(), g.multiples.tolist(), g.scales.tolist(), strict=True):
+                measured = [centring(n) if f.rows is None else f.rows for f, n in zip(s.factors, s.sizes, strict=True)]
+                block = np.ones((1, 1), dtype=object)
+                for a, n in enumerate(s.sizes):
+                    block = np.kron(block, (measured[a] if a in own else np.ones((1, n), np.int64)).astype(object))
+                blocks.append(m * block)
+                scales += [scale] * len(block)
+        return np.concatenate(blocks), np.array(scales)
     for sector in s.sectors:
         free = kron(
             [centring(n) if a in sector.attributes else np.ones((1, n), np.int64) for a, n in enumerate(s.sizes)]
@@ -107,10 +118,9 @@ def split(plan, answers):
     """The answers of every sector, from those of the groups; of a pure plan, of every margin."""
     if isinstance(plan.strategy, PureStrategy):
         return list(answers)
-    out = []
-    for group, y in zip(plan.strategy.groups, answers, strict=True):
-        out += np.split(y, np.cumsum(group.answers)[:-1])
-    return out
+    own = isinstance(plan.strategy, ProductStrategy)
+    counts = plan.strategy.counts if own else [g.answers for g in plan.strategy.groups]
+    return [x for y, n in zip(answers, counts, strict=True) for x in np.split(y, np.cumsum(n)[:-1])]
 
 
 def layouts(d):

@@ -9,6 +9,7 @@ from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.designs.answers import Answer
 from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.parts import SAFE, largest_entry
+from fitnoise.kernel.designs.products import Factor, ProductGroup, ProductStrategy
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.mechanisms.finite.ranks import by_ranks
 from fitnoise.mechanisms.registry import mechanism_for
@@ -40,6 +41,20 @@ def of_sectors(cells, *groups):
 def of_margins(cells, scale, *asked):
     """A design of margins, each as attributes and queries."""
     return PureStrategy(cells, tuple(MeasuredMargin(a, np.array(rows)) for a, rows in asked), scale)
+
+
+def of_products(cells, factors, *groups):
+    """A design of products: factors as rows or None, each group as {attributes: (multiple, scale)}."""
+    made = [Factor(None if rows is None else np.array(rows)) for rows in factors]
+    own = [
+        ProductGroup(
+            np.array(list(asked), dtype=np.intp).reshape(len(asked), len(next(iter(asked)))),
+            np.array([m for m, _ in asked.values()]),
+            np.array([float(s) for _, s in asked.values()]),
+        )
+        for asked in groups
+    ]
+    return ProductStrategy(cells, tuple(made), tuple(own))
 
 
 def answer(domain, query, make):

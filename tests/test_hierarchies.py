@@ -589,7 +589,7 @@ def test_what_is_not_planned_by_level():
     prefix = fn.Domain(geo=uneven([[200, 1], [99]], LEVELS), age=fn.Ordered(0, 85))
     tables.append(fn.table("state", prefix="age", margin=50))
     with pytest.raises(WorkloadError, match=r"'geo', .* 25,800 joint .* show others by groups as values, or give each"):
-        fn.plan(fn.Workload(prefix, tables))
+        fn.plan(fn.Workload(prefix, tables), unit=swap)
 
 
 def test_plans_by_level_that_are_none(by_level):

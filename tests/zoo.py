@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 import fitnoise as fn
-from designs import answer, of_margins, of_sectors, over, ranked
+from designs import answer, of_margins, of_products, of_sectors, over, ranked
 from engines import ENGINES
 from fitnoise.algebra import operators as op
 from fitnoise.errors import ReleaseError
@@ -257,6 +257,13 @@ def many_places():
     return fn.Workload(domain, tables)
 
 
+def many_cells():
+    """Two ordered attributes that are planned in product form: as many joint cells as that takes."""
+    domain = fn.Domain(b=fn.Ordered(0, 1), o=fn.Ordered(0, 32), u=fn.Ordered(0, 39))
+    tables = [fn.table(prefix=["o", "u"], variance=4), fn.table("b", prefix="o", variance=2), fn.table("u", variance=1)]
+    return fn.Workload(domain, tables)
+
+
 def tree_beside_structure():
     domain = fn.Domain(b=fn.Ordered(0, 1), geo=places(2, 3, levels=["state", "county"]), o=fn.Ordered(0, 3))
     return fn.Workload(
@@ -438,6 +445,27 @@ TABLES = {
     "dense margins": of_margins(over((), 8), 4.0, ((), RNG.integers(1, 9, size=(6, 8)))),
 }
 
+PRODUCTS = {
+    "products of factors": of_products(
+        over((3, 2, 2)),
+        ([[1, 2, -1], [0, 3, 1]], [[2, -1]], None),
+        {(): (3, 5)},
+        {(0,): (1, 4), (2,): (5, 8.5)},
+        {(0, 1): (2, 3), (1, 2): (1, 16)},
+    ),
+    "products of centrings": of_products(over((4, 2)), (None, None), {(): (1, 4)}, {(0, 1): (7, 6.25)}),
+    "a product with one value, and with all": of_products(
+        over((1, 3)), (None, [[1, 0, 0], [1, 1, 0], [1, 1, 1]]), {(1,): (1, 2)}
+    ),
+    "products beyond 64 bits": of_products(
+        over((2, 2)), ([[2**61, 1]], [[2**40, 7]]), {(): (1, 2.0**55)}, {(0, 1): (2**50, 1024)}
+    ),
+    "products whose squares pass 64 bits": of_products(
+        over((2, 2)), ([[2**33, 3]], None), {(0,): (1, 1)}, {(0, 1): (1, 2)}
+    ),
+}
+"""Designs of products: what they lose is proven for records that come or go, and bounded for those replaced."""
+
 _PEOPLE = fn.Domain(o=fn.Ordered(-1, 1), a=fn.Categorical(["x", "y"]))
 _WORKERS = fn.Domain(a=fn.Categorical(["x", "y"]), o=fn.Ordered(2, 4))
 _ASK = {"people": 3, "epsilon": 6}
@@ -459,6 +487,7 @@ QUESTIONS = {
 REQUESTS = {
     "fit-for-use": lambda: fn.Publication(WORKLOADS["crossed"]()),
     "fit-for-use by level": lambda: fn.Publication(many_places()),
+    "fit-for-use by axis": lambda: fn.Publication(many_cells()),
     "pure-fit-for-use": lambda: fn.Publication(WORKLOADS["marginals"](), privacy="pure"),
     "projection": lambda: fn.Publication(
         WORKLOADS["marginals"](), small=fn.SmallDatabase(40), budget=fn.Budget(epsilon=1.0, delta=1e-6)

@@ -86,6 +86,13 @@ class Estimation(Protocol):
         """Of two combinations of what sectors are estimated to be (`rebuilding.pulled`)."""
 
 
+class AxisEstimation(Estimation, Protocol):
+    """The same of a workload by axis."""
+
+    def spread(self, axis: int) -> Floats:
+        """How a sum over an attribute is shared out among its values where they are estimated apart, (n_a,)."""
+
+
 UNBIASED = "unbiased estimates; they may be negative and are not rounded"
 
 
@@ -136,6 +143,9 @@ class TableMechanism(abc.ABC):
 
     share: str
     """What the shares of tables are of."""
+
+    alike: str = "every record pays the same"
+    """What is said where no cell is cheaper than another."""
 
     normal: bool
     """Whether its noise, and so any sum of it, is as good as normal."""

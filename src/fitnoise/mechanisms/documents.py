@@ -15,6 +15,7 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.parts import SAFE, largest_entry
+from fitnoise.kernel.designs.products import Factor, ProductGroup, ProductStrategy
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.request.publication import Setting
 from fitnoise.solving.certificates import ONE, Evidence, Pairs
@@ -83,6 +84,50 @@ def read_sectors(document: Sequence[Mapping[str, Any]], over: Cells) -> Strategy
         mixing = flat.reshape(len(rows), len(basis), len(basis))
         groups.append(StrategyGroup(attributes, each[attributes], basis, mixing, scales))
     return Strategy(over, tuple(groups))
+
+
+def products_document(strategy: ProductStrategy) -> dict[str, Any]:
+    """A strategy of products: every factor once with the attributes that have it, and the sets that are measured."""
+    names = np.array(strategy.over.names, dtype=object)
+    shared: dict[bytes | None, list[int]] = {}
+    for i, f in enumerate(strategy.factors):
+        shared.setdefault(None if f.rows is None else f.rows.tobytes() + bytes(str(f.rows.shape), "ascii"), []).append(
+            i
+        )
+    factors = [(where, strategy.factors[where[0]].rows) for where in shared.values()]
+    return {
+        "factors": [
+            {"attributes": names[where].tolist(), "rows": None if rows is None else rows.tolist()}
+            for where, rows in factors
+        ],
+        "sets": [
+            {
+                "attributes": names[g.attributes].tolist(),
+                "multiples": g.multiples.tolist(),
+                "scales": scales_document(g.scales),
+            }
+            for g in strategy.groups
+        ],
+    }
+
+
+def read_products(document: Mapping[str, Any], over: Cells) -> ProductStrategy:
+    """The strategy that `products_document` wrote; PlanError where it is none."""
+    place = {a: i for i, a in enumerate(over.names)}
+    factors: dict[int, Factor] = {}
+    for f in document["factors"]:
+        own = Factor(None if f["rows"] is None else _integers(f["rows"]))
+        factors.update({place[a]: own for a in f["attributes"]})
+    if sum(len(f["attributes"]) for f in document["factors"]) != len(over.sizes) or len(factors) != len(over.sizes):
+        raise PlanError("a product has one factor for each attribute.")
+    groups = []
+    for g in document["sets"]:
+        rows = [[place[a] for a in names] for names in g["attributes"]]
+        multiples = _integers([g["multiples"]])[0]
+        groups.append(
+            ProductGroup(np.array(rows, dtype=np.intp).reshape(len(rows), -1), multiples, _scales(g["scales"]))
+        )
+    return ProductStrategy(over, tuple(factors[i] for i in range(len(over.sizes))), tuple(groups))
 
 
 def margins_document(strategy: PureStrategy) -> dict[str, Any]:

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact, Floats, Indices, equal_rows
-from fitnoise.mechanisms._base import Place
+from fitnoise.mechanisms._base import AxisEstimation, Place
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.request.workloads import some
 from fitnoise.solving.sectors import Members, TableGroup
@@ -88,9 +89,25 @@ class Rebuilt:
                 ordered = inner.transpose([0, *(1 + own), inner.ndim - 1])
                 kept = sorted(axes)
                 spread = [n if a in kept else 1 for a, n in enumerate(sizes)]
-                rest = math.prod(n for a, n in enumerate(sizes) if a not in kept)
-                total[tables] += ordered.reshape(len(tables), *spread, -1) / rest
-        return group.columns(total.reshape(len(here), *sizes, *group.inner_shape))
+                shares = _shares(self.part, group, here[tables], kept)
+                total[tables] += ordered.reshape(len(tables), *spread, -1) * shares
+        for axis, view in enumerate(group.views):
+            if view is not None:
+                total = np.moveaxis(view.mv(np.moveaxis(total, 1 + axis, 0)), 0, 1 + axis)
+        return group.columns(total.reshape(*total.shape[:-1], *group.inner_shape))
+
+
+def _shares(part: TablePart, group: TableGroup, here: Indices, kept: Sequence[int]) -> Floats:
+    """How what is summed over the other axes of some tables is shared out among their values: Π 1/n, or Π w by axis."""
+    others = [i for i in range(group.axes.shape[1]) if i not in kept]
+    if not group.views:
+        return np.array(1 / math.prod(part.decomposition.sizes[a] for a in group.axes[here[0]][others]))
+    estimation = cast(AxisEstimation, part.estimation)
+    out: Floats = np.ones((len(here), *(1,) * (group.axes.shape[1] + 1)))
+    for i in others:
+        own = np.stack([estimation.spread(int(a)) for a in group.axes[here, i]])
+        out = out * own.reshape(len(here), *(own.shape[1] if i == j else 1 for j in range(group.axes.shape[1])), 1)
+    return out
 
 
 def _reaching(part: TablePart, group: TableGroup) -> Iterator[tuple[int, Members]]:
@@ -145,17 +162,23 @@ def pulled(part: TablePart, combination: Mapping[str, Floats]) -> dict[Place, Fl
                 f"table {name!r} needs finite coefficients of shape {expected}; got {coefficients.shape}."
             )
         sizes = [d.sizes[a] for a in group.axes[i]]
-        arranged = group.along(coefficients, sizes)
+        views = group.views or (None,) * len(sizes)
+        shown = [n if view is None else view.shape[0] for n, view in zip(sizes, views, strict=True)]
+        arranged = group.along(coefficients, shown)
+        for axis, view in enumerate(views):
+            if view is not None:
+                arranged = np.moveaxis(view.rmv(np.moveaxis(arranged, axis, 0)), 0, axis)
         for place, members in _reaching(part, group):
             for axes, _, sectors in _pairs(part, group, np.array([i]), place, members):
                 away = tuple(a for a in range(len(sizes)) if a not in axes)
-                summed = arranged.sum(axis=away) / math.prod(sizes[a] for a in away)
+                shares = _shares(part, group, np.array([i]), sorted(axes))
+                summed = (arranged * shares.reshape(shares.shape[1:])).sum(axis=away)
                 own = np.argsort(np.argsort(axes))
                 ordered = summed.transpose([*own, summed.ndim - 1])
                 own_part = members.pulled(ordered)
                 key = place, int(sectors[0])
                 out[key] = out[key] + own_part if key in out else own_part
-    return {key: _centred(total) for key, total in out.items()}
+    return out if any(g.views for g in d.tables) else {key: _centred(total) for key, total in out.items()}
 
 
 def _centred(x: Floats) -> Floats:

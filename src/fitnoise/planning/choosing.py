@@ -25,6 +25,8 @@ from fitnoise.mechanisms._base import Effort
 from fitnoise.mechanisms.finite.choosing import Made, choose
 from fitnoise.mechanisms.gaussian import planning as fit_for_use
 from fitnoise.mechanisms.gaussian.levels import LEVELS
+from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
+from fitnoise.mechanisms.gaussian.products import PRODUCTS
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.registry import mechanism_for
 from fitnoise.mechanisms.tables import TablePart
@@ -194,10 +196,11 @@ class Comparison:
         """What meeting every target costs in total error: the sum of all variances over the least there is.
 
         Of Gaussian noise, both at one privacy cost. At least 1, but for rounding; None where total error is what is
-        minimised, or where the plan of least total error cannot be made, or not in time: levels of many places.
+        minimised, or where the plan of least total error cannot be made, or not in time: levels of many places, and
+        product form.
         """
         publication = self.gaussian.publication
-        if publication.objective.goal is not Goal.FIT_FOR_USE or self.gaussian.mechanism is LEVELS:
+        if publication.objective.goal is not Goal.FIT_FOR_USE or self.gaussian.mechanism is not GAUSSIAN:
             return None
         asked = replace(publication, objective=Objective(Goal.TOTAL_ERROR), budget=None, cap=None, gap=None)
         try:
@@ -263,7 +266,7 @@ def compare(
     found: matrix.Search | None = None
     least_pure = math.sqrt(2 * gaussian.bound)
     hopeless = asked.budget is asked.cap is None and least_pure > gaussian.epsilon() and not every
-    sought = gaussian.mechanism is not LEVELS  # whose places are structured cells to pure noise: that takes hours
+    sought = gaussian.mechanism is GAUSSIAN  # places of levels, and products, are structured cells to pure noise: hours
     if sought and not hopeless:
         with contextlib.suppress(WorkloadError, PlanError):  # too large for the search, or out of reach of its noise
             found = matrix.search(replace(posed[Privacy.PURE], cap=None), every=every, progress=progress)
@@ -272,7 +275,7 @@ def compare(
     lines = [
         Alternative(
             Privacy.ZCDP,
-            "levels and sectors" if gaussian.mechanism is LEVELS else "sectors, optimal",
+            _FAMILY.get(gaussian.mechanism.name, "sectors, optimal"),
             gaussian.epsilon(delta),
             math.sqrt(gaussian.relaxation),
             gaussian.ratio,
@@ -296,7 +299,7 @@ def compare(
     best = both[chosen.privacy]
     other = next((a for a in lines if a.privacy is not chosen.privacy), None)
     if other is None:
-        cannot = "cannot be planned" if sought else "was not looked for: there are many places"
+        cannot = "cannot be planned" if sought else "was not looked for: there are many places, or joint cells"
         why = f"pure noise takes epsilon = {least_pure:.4g} at least" if hopeless else f"pure noise {cannot}"
     else:
         words = _CALLED[other.privacy].format(delta=delta)
@@ -306,6 +309,8 @@ def compare(
     plan = assembled(replace(told.publication, finite=whole.finite), [told], made)
     return Comparison(plan, why, tuple(lines), gaussian, made)
 
+
+_FAMILY = {LEVELS.name: "levels and sectors", PRODUCTS.name: "product form"}
 
 _CALLED = {Privacy.PURE: "pure noise", Privacy.ZCDP: "Gaussian noise at delta = {delta:g}"}
 

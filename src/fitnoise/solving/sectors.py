@@ -85,6 +85,7 @@ class TableGroup:
     starts: the place of each table's first row among the rows of all tables, (T,). cells: n_A, (T,).
     moved: how far each row of the queries is from the one that was asked, its largest entry, (m,): of a rank-deficient
         matrix of real numbers, whose basis is rounded to integers. None where the queries are those that were asked.
+    views: of a workload by axis, what the tables ask along each of their axes, None value by value; nothing of others.
     """
 
     tables: Indices
@@ -97,6 +98,7 @@ class TableGroup:
     transpose: tuple[int, ...]
     spans: tuple[int, ...]
     moved: Floats | None = None
+    views: tuple[op.Operator | None, ...] = ()
 
     @cached_property
     def numbers(self) -> Indices:
@@ -301,7 +303,7 @@ def decompose(
         raise WorkloadError(
             f"the attributes {bound} are asked for by ranges, recodes, per-value targets or a matrix, and have "
             f"{math.prod(shape):,} joint cells; at most {MAX_STRUCTURED_CELLS:,} can be planned exactly. "
-            f"Coarsen one of them, or ask for it value by value with one target. {_uneven(workload.domain, bound)}"
+            f"Coarsen one of them, or ask for it value by value with one target. {uneven(workload.domain, bound)}"
             "Nothing was planned."
         )
     tables = _Tables(workload, free, bound).groups()
@@ -318,7 +320,68 @@ def decompose(
     return Decomposition(tuple(free), tuple(sizes.tolist()), tuple(bound), shape, tuple(tables), groups, shift)
 
 
-def _uneven(domain: Domain, bound: Sequence[str]) -> str:
+def decompose_by_axis(workload: Workload) -> Decomposition:
+    """Put a workload in sectors with every attribute as an axis of its own, whatever is asked along it.
+
+    Of a table all numbers are one row, with the target of all. A structured attribute that every table shows is never
+    summed over, so that sectors without it are left out. Rows of different sectors are orthogonal only as far as a
+    design makes them so (:mod:`fitnoise.solving.products`).
+
+    Raises:
+        WorkloadError: the tables have too many margins.
+    """
+    free, bound = exchangeable_attributes(workload)
+    domain, names = workload.domain, [*free, *bound]
+    sizes = np.array([domain.sizes[a] for a in names], dtype=np.int64)
+    along = _axes(workload, free)
+    place = {domain.home(a): len(free) + i for i, a in enumerate(bound)}
+    found: dict[tuple[tuple[op.Operator | None, ...], tuple[int, ...]], list[tuple[int, list[int], float, float]]] = {}
+    for number, t in enumerate(workload.tables):
+        axes: list[int] = []
+        views: list[op.Operator | None] = []
+        for a in t.attributes:
+            own = along[a] or [place[domain.home(a)]]
+            asked = None if along[a] else t.operator(domain, a, names[own[0]])
+            axes += own
+            views += [None if isinstance(asked, op.Identity) else asked] * len(own)
+        rows = [sizes[i] if view is None else view.shape[0] for i, view in zip(axes, views, strict=True)]
+        spans = tuple(len(along[a] or (0,)) for a in t.attributes)
+        wanted = float(t.variances(domain, workload.confidence).flat[0])
+        found.setdefault((tuple(views), spans), []).append((number, axes, wanted, math.prod(map(float, rows))))
+    one = np.ones((1, 1), dtype=np.int64)
+    tables = []
+    for (asks, spans), alike in found.items():
+        numbers, rows_of, variances, cells = zip(*alike, strict=True)
+        tables.append(
+            TableGroup(
+                tables=np.array(numbers, dtype=np.intp),
+                axes=np.array(rows_of, dtype=np.intp).reshape(len(alike), -1),
+                queries=one,
+                variances=np.array(variances)[:, None],
+                starts=np.array(numbers, dtype=np.intp),
+                cells=np.array(cells),
+                inner_shape=(),
+                transpose=tuple(range(len(asks))),
+                spans=spans,
+                views=asks,
+            )
+        )
+    tables.sort(key=lambda g: int(g.tables[0]))
+    groups, _ = _sectors(tables, sizes, None)
+    shown = [set(row) for g in tables for row in g.axes.tolist()]
+    always = {i for i in range(len(free), len(names)) if sizes[i] > 1 and all(i in x for x in shown)}
+    kept = [x for x in (_showing(g, always) for g in groups) if len(x)]
+    return Decomposition(tuple(names), tuple(sizes.tolist()), (), (), tuple(tables), tuple(kept), 0.0)
+
+
+def _showing(group: SectorGroup, always: set[int]) -> SectorGroup:
+    """The sectors of a group that show all of some attributes."""
+    here = np.array([always <= set(row) for row in group.attributes.tolist()])
+    members = tuple(replace(m, incidence=sp.csr_array(m.incidence[np.flatnonzero(here)])) for m in group.members)
+    return replace(group, attributes=group.attributes[here], sizes=group.sizes[here], members=members)
+
+
+def uneven(domain: Domain, bound: Sequence[str]) -> str:
     """The way out for places that have different numbers of places, which are planned together as structured cells."""
     for home in map(domain.home, bound):
         if isinstance(domain[home], Hierarchy):

@@ -39,7 +39,8 @@ def plan_report(plan: Plan) -> Report:
 def _of_tables(part: TablePart) -> Iterator[Section]:
     """What is said of tables: what their targets mean, how they are answered, and what proves it."""
     yield _targets(part)
-    yield gaussian.profile(part.profile, part.slack, part.publication.unit, told=said(part.loss).by_cell)
+    by_cell = said(part.loss).by_cell
+    yield gaussian.profile(part.profile, part.slack, part.publication.unit, told=by_cell, alike=part.mechanism.alike)
     yield part.mechanism.about(part)
     yield Section("values", (part.mechanism.words(part),))
     yield from part.mechanism.proof(part)

@@ -307,15 +307,7 @@ class Strategy(Design):
     @cached_property
     def _precisions(self) -> tuple[int, list[Exact]]:
         """A unit u, and u/σ² of every sector of each group as Python integers, (K,) each."""
-        distinct = [np.unique(g.scales, return_inverse=True) for g in self.groups]
-        ratios = {x: x.as_integer_ratio() for x in np.concatenate([x for x, _ in distinct]).tolist()}
-        if len(ratios) > EXACT_SCALES:
-            unit = 1 << max(0, 2 * math.frexp(max(ratios))[1] + _GUARD)
-        else:
-            unit = math.lcm(*(n**2 // math.gcd(n, d) ** 2 for n, d in ratios.values()))
-        whole = {x: -(-unit * d * d // (n * n)) for x, (n, d) in ratios.items()}  # rounded up, or exact
-        out = [np.array([whole[x] for x in values.tolist()], dtype=object)[which.ravel()] for values, which in distinct]
-        return unit, out
+        return exact_precisions([g.scales for g in self.groups])
 
     @cached_property
     def _profile(self) -> tuple[Fraction, ...]:
@@ -546,12 +538,7 @@ class Strategy(Design):
     def draw(self, exact: Answers, door: Door) -> Answers:
         """Every answer plus one independent draw of N_Z(0, σ_S²), in the ring of the values (never saturating)."""
         for values, group in zip(exact, self.groups, strict=True):
-            starts, first = group.starts, 0
-            while first < len(group):
-                last = max(first + 1, int(np.searchsorted(starts, starts[first] + DRAWN, side="right")) - 1)
-                drawn = door.discrete_gaussians(group.scales[first:last], group.answers[first:last])
-                values[starts[first] : starts[last]] += drawn
-                first = last
+            add_noise(values, group.scales, group.answers, door)
         return exact
 
     def detail(self, of: Adjacency) -> dict[str, list[Any]]:
@@ -583,6 +570,28 @@ def _together(own: Fraction, product: Fraction, most: int) -> Fraction:
     """The largest, for m = 1, …, most, of m own + m (m − 1) product: at an end, or beside the top of the parabola."""
     top = min(max(1, math.floor((product - own) / (2 * product))), most) if product < 0 else most
     return max(m * own + m * (m - 1) * product for m in {top, min(top + 1, most)})
+
+
+def exact_precisions(scales: Sequence[NDArray[np.float64]]) -> tuple[int, list[Exact]]:
+    """A unit u, and u/σ² of every scale as Python integers, likewise: exact, or rounded up where scales are many."""
+    distinct = [np.unique(x, return_inverse=True) for x in scales]
+    ratios = {x: x.as_integer_ratio() for x in np.concatenate([x for x, _ in distinct]).tolist()}
+    if len(ratios) > EXACT_SCALES:
+        unit = 1 << max(0, 2 * math.frexp(max(ratios))[1] + _GUARD)
+    else:
+        unit = math.lcm(*(n**2 // math.gcd(n, d) ** 2 for n, d in ratios.values()))
+    whole = {x: -(-unit * d * d // (n * n)) for x, (n, d) in ratios.items()}  # rounded up, or exact
+    out = [np.array([whole[x] for x in values.tolist()], dtype=object)[which.ravel()] for values, which in distinct]
+    return unit, out
+
+
+def add_noise(values: Exact, scales: NDArray[np.float64], sizes: NDArray[np.int64], door: Door) -> None:
+    """Add one independent draw of N_Z(0, σ²) to every value, so many of each scale, some at a time."""
+    starts, first = np.concatenate([[0], np.cumsum(sizes)]), 0
+    while first < len(scales):
+        last = max(first + 1, int(np.searchsorted(starts, starts[first] + DRAWN, side="right")) - 1)
+        values[starts[first] : starts[last]] += door.discrete_gaussians(scales[first:last], sizes[first:last])
+        first = last
 
 
 def _summed(rows: Exact, which: NDArray[np.intp], count: int) -> Exact:

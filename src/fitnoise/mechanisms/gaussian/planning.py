@@ -6,15 +6,21 @@ budget, the smallest factor k with every variance ≤ k times its target; the sa
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fitnoise.algebra.backends import NUMPY, torch_backend
-from fitnoise.errors import CapExceeded, GapNotReached, PlanError, SingularStrategy
+from fitnoise.errors import CapExceeded, GapNotReached, PlanError, SingularStrategy, WorkloadError
 from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.designs._base import Design
+from fitnoise.kernel.designs.products import ProductStrategy
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.units import Neighbours
 from fitnoise.mechanisms._base import Effort
@@ -28,13 +34,23 @@ from fitnoise.mechanisms.gaussian.levels import (
     refuse_endless,
 )
 from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
+from fitnoise.mechanisms.gaussian.products import (
+    PRODUCTS,
+    ProductEstimation,
+    joint_cells,
+    obstacle,
+    refuse_wide,
+    rescaled,
+    rounded,
+)
 from fitnoise.mechanisms.gaussian.rounding import rescale, round_strategy, variances
 from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded, weighted_cost
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.request.publication import Publication
-from fitnoise.solving import combined, lexicographic, trees
+from fitnoise.solving import combined, cores, lexicographic, trees
 from fitnoise.solving.certificates import ONE, Evidence, Kinds, Terms, lower_bound
-from fitnoise.solving.sectors import Decomposition, decompose
+from fitnoise.solving.products import Form, Products, solve
+from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS, Decomposition, decompose, decompose_by_axis
 
 DEFAULT_GAP = 1e-6
 
@@ -59,6 +75,13 @@ SECTIONS = 8
 
 MANY_SECTORS = 2**12
 """Beyond, they are two."""
+
+DENSE = 1024
+"""Joint cells of several structured attributes up to which they are planned together, to any gap, within a minute or
+some. Beyond, product form takes seconds; up to `MAX_STRUCTURED_CELLS` they are where a smaller gap is asked for."""
+
+PRODUCT_BITS = (16, 13, 10, 8)
+"""Bits of the factors of a product, the first with which the exact sampler can draw the noise: entries multiply."""
 
 BITS = (20, 24, 28, 32, 36)
 """Bits of the integer strategy, tried in turn until rounding takes no more than its part of the gap: b bits cost about
@@ -113,6 +136,15 @@ def plan(
             why = "Places here have different numbers of places, and are too many for smaller gaps"
             return _settled(made, gap, f"{why}. Ask for a larger one")
     refuse_endless(publication)
+    refuse_wide(publication)
+    cells = joint_cells(publication)
+    together = cells <= MAX_STRUCTURED_CELLS
+    if cells > DENSE and not (refine and together) and obstacle(publication) is None:
+        with contextlib.suppress(*((WorkloadError, PlanError) if together else ())):
+            product = _by_axis(publication, refine=refine, progress=progress)
+            if not together or gap is None or product.gap <= gap:
+                why = f"In product form, as {cells:,} joint cells are planned, there may be none smaller"
+                return _settled(product, gap, f"{why}. Ask for a larger one")
     goal = DEFAULT_GAP if gap is None else gap
     decomposition = decompose(publication.workload, apart=publication.apart)
     asked = terms(publication, decomposition)
@@ -242,6 +274,47 @@ def _by_level(publication: Publication, goal: float, *, refine: bool) -> TablePa
     made = TablePart(LEVELS, publication, strategy, evidence, status)
     refuse_pointless(made.exact_cost)
     return made
+
+
+def _by_axis(publication: Publication, *, refine: bool, progress: Callable[[int, float], None] | None) -> TablePart:
+    """Tables of many joint cells of several structured attributes, in product form."""
+    if refine:
+        raise PlanError(
+            "in product form every record counts as the dearest: there is nothing to refine. Leave refine out, or ask "
+            "for tables of fewer joint cells. No plan was made."
+        )
+    decomposition = decompose_by_axis(publication.workload)
+    asked = Products.of(decomposition)
+    steps = itertools.count(1)
+
+    def told(value: float, proven: float) -> None:
+        if progress is not None:
+            progress(next(steps), value / proven - 1)
+
+    with threadpool_limits(1):
+        form, weights = solve(asked, told=told)
+        evidence = cores.raised(asked, weights)
+    strategy = None
+    for bits in PRODUCT_BITS[:-1]:
+        with contextlib.suppress(PlanError, SingularStrategy):
+            strategy = _of_axes(publication, asked, decomposition, form, bits)
+            break
+    strategy = strategy or _of_axes(publication, asked, decomposition, form, PRODUCT_BITS[-1])
+    status = "in product form, one matrix for each kind of attribute; the bound is for all mechanisms of its kind"
+    made = TablePart(PRODUCTS, publication, strategy, evidence, status)
+    refuse_pointless(made.exact_cost)
+    return made
+
+
+def _of_axes(publication: Publication, asked: Products, d: Decomposition, form: Form, bits: int) -> ProductStrategy:
+    """Integers of a form, scaled to targets or a budget."""
+    strategy = rounded(asked, d, form, bits)
+    if publication.budget is not None:
+        scaled = rescaled(strategy, _spending(publication, strategy, publication.budget.gaussian_rho), up=True)
+        _refuse_spent(publication, scaled)
+        return scaled
+    achieved = ProductEstimation(asked, strategy, d).variances
+    return rescaled(strategy, relaxation(d, terms(publication, d), achieved) ** -0.5 * (1 - 1e-12), up=False)
 
 
 def allowance(decomposition: Decomposition) -> str:
@@ -390,13 +463,22 @@ def scaled(
             cost = float(weighted_cost(publication, strategy))
             stretch = min(stretch, (cost / error) ** 0.5)
         return rescale(strategy, stretch**0.5 * (1 - 1e-12), up=False)
-    allowed = publication.budget.gaussian_rho
+    scaled = rescale(strategy, _spending(publication, strategy, publication.budget.gaussian_rho), up=True)
+    _refuse_spent(publication, scaled)
+    return scaled
+
+
+def _spending(publication: Publication, strategy: Design, allowed: Fraction) -> float:
+    """By what noise is multiplied so that a budget is spent, and no more."""
     spent = weighted_cost(publication, strategy) / 2
     refuse_pointless(2 * spent)
-    scaled = rescale(strategy, float(spent / allowed) ** 0.5 * (1 + 1e-12), up=True)
-    if weighted_cost(publication, scaled) / 2 > allowed:
+    return math.sqrt(spent / allowed) * (1 + 1e-12)
+
+
+def _refuse_spent(publication: Publication, strategy: Design) -> None:
+    """Raise PlanError for a strategy above its budget."""
+    if publication.budget is not None and weighted_cost(publication, strategy) / 2 > publication.budget.gaussian_rho:
         raise PlanError("rounding left the plan above its budget; this is a defect, please report it.")
-    return scaled
 
 
 def _least(plan: TablePart) -> str:

@@ -14,16 +14,17 @@ SLACK = 1e-6
 """A cell pays less than the dearest where its price is below that by more than this part of it."""
 
 
-def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, told: bool) -> Section:
+def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, told: bool, alike: str) -> Section:
     """What one record costs by its cell: for programs Δ², for people ρ, if they are told. Replace-one prices pairs.
 
     What several records of one unit cost that differ in something, no cell says on its own: then people are not told.
+    alike: what is said where no cell is cheaper than another.
     """
     if unit.neighbours is Neighbours.REPLACE_ONE:
         return Section("profile", values=(Value("profile", None),))
     lowest, highest = float(prices.min()), float(prices.max())
     less, half = int((slack > SLACK * highest).sum()), unit.cost_factor() / 2
-    sentence = "every record pays the same"
+    sentence = alike
     if less:
         sentence = (
             "rho from {low} to {high} by the cell of a record; {cells_with_slack} of {cells} cells pay less than the "

@@ -20,7 +20,7 @@ from fitnoise.kernel.designs.sectors import MAX_SCALE, Strategy, StrategyGroup, 
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.solving.sectors import Decomposition
 
-_LEAST_EXPONENT = 11
+LEAST_EXPONENT = 11
 """Scales are at least 2¹⁰. Noise on a coarse lattice misses its margins: an interval of ±1.96 σ holds 93.5 % at σ = 4,
 and 95 % less 0.06/σ in general. Finer lattices cost bits only."""
 
@@ -107,7 +107,7 @@ def rescale(strategy: Strategy, factor: float, *, up: bool) -> Strategy:
                 "the targets are too far apart in size, or too loose, for exact 64-bit noise; "
                 "scale the queries down or tighten the loosest target. Nothing was planned."
             )
-        shift = np.maximum(_LEAST_EXPONENT - np.frexp(scales)[1], 0)
+        shift = np.maximum(LEAST_EXPONENT - np.frexp(scales)[1], 0)
         scales = np.ldexp(scales, shift)
         mixing = g.mixing
         if shift.any():

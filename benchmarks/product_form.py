@@ -1,0 +1,148 @@
+"""Many structured attributes in one table, in product form. Run: python benchmarks/product_form.py
+
+Every line is one process of its own. *upper* is what the integers of the plan cost, Δ² at variance 1 of every number,
+*lower* the bound on all mechanisms of its kind; of ranges both are of the search, before integers: their table has
+more numbers than are published. *released* is counting, noise, all tables and the directory, *verified* the same again.
+"""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from peak import peak_memory
+
+PEOPLE = 100_000
+
+
+def tables(attributes, values, prefix, orders):
+    """All tables of some orders, the last attributes of them cumulative."""
+    import fitnoise as fn
+
+    domain = fn.Domain({f"a{i:02}": fn.Ordered(0, values - 1) for i in range(attributes)})
+    late = list(domain)[attributes - prefix :]
+    shown = [t for k in orders for t in itertools.combinations(domain, k)]
+    return fn.Workload(
+        domain,
+        [fn.table(*[a for a in t if a not in late], prefix=[a for a in t if a in late], variance=1) for t in shown],
+    )
+
+
+def planned(attributes, values, prefix, orders):
+    """A plan, and how far it is from the bound."""
+    import fitnoise as fn
+    from fitnoise.mechanisms.gaussian import planning
+
+    planning.DENSE = 0
+    workload = tables(attributes, values, prefix, orders)
+    start = time.perf_counter()
+    plan = fn.plan(workload)
+    return {
+        "attributes": f"{attributes} of {values}, {prefix} by prefix",
+        "tables of": ", ".join(map(str, orders)),
+        "tables": f"{len(workload.tables):,}",
+        "upper": f"{plan.cost_squared:.4f}",
+        "lower": f"{plan.bound:.4f}",
+        "gap": f"{plan.gap:.2%}",
+        "seconds": f"{time.perf_counter() - start:.1f}",
+        "peak MB": f"{peak_memory():,.0f}",
+    }
+
+
+def ranges(values):
+    """All ranges of two attributes at once: the square of what one costs."""
+    import fitnoise as fn
+    from fitnoise.solving import cores
+    from fitnoise.solving.products import Products, solve
+    from fitnoise.solving.sectors import decompose_by_axis
+
+    domain = fn.Domain(a=fn.Ordered(1, values), b=fn.Ordered(1, values))
+    every = [(i, j) for i in range(1, values + 1) for j in range(i, values + 1)]
+    workload = fn.Workload(domain, [fn.table(ranges={"a": every, "b": every}, variance=1)])
+    start = time.perf_counter()
+    asked = Products.of(decompose_by_axis(workload))
+    form, weights = solve(asked)
+    return {
+        "all ranges of": f"{values} × {values}",
+        "upper": f"{form.value:.4f}",
+        "lower": f"{cores.lower_bound(asked, cores.raised(asked, weights)):.4f}",
+        "seconds": f"{time.perf_counter() - start:.1f}",
+        "peak MB": f"{peak_memory():,.0f}",
+    }
+
+
+def released(attributes, values):
+    """From targets to a verified directory: all pairs, cumulative in both."""
+    import tempfile
+
+    import numpy as np
+    import pandas as pd
+
+    import fitnoise as fn
+
+    workload = tables(attributes, values, attributes, (2,))
+    start = time.perf_counter()
+    plan = fn.plan(fn.Publication(workload, source=fn.DataSource(max_records=2**24)))
+    ready = time.perf_counter()
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({a: rng.integers(0, values, PEOPLE) for a in workload.domain})
+    with tempfile.TemporaryDirectory() as folder:
+        begun = time.perf_counter()
+        fn.release(plan, data, ledger=f"{folder}/ledger.db", directory=f"{folder}/out")
+        done = time.perf_counter()
+        if not all(check.holds for check in fn.verify(f"{folder}/out").checks):
+            raise SystemExit("a release does not hold")
+        verified = time.perf_counter()
+    return {
+        "attributes": f"{attributes} of {values}",
+        "joint cells": f"{values**attributes:.0e}",
+        "noisy numbers": f"{plan.answers:,}",
+        "published": f"{plan.numbers:,}",
+        "planned s": f"{ready - start:.1f}",
+        "released s": f"{done - begun:.1f}",
+        "verified s": f"{verified - done:.1f}",
+        "peak MB": f"{peak_memory():,.0f}",
+    }
+
+
+CASES = [
+    *(
+        ("planned", (n, k, n, (2,)))
+        for n, k in ((3, 3), (3, 6), (3, 10), (5, 10), (5, 20), (10, 10), (20, 10), (10, 100))
+    ),
+    ("planned", (5, 10, 5, (1, 2, 3))),
+    ("planned", (20, 10, 6, (1, 2, 3))),
+    ("ranges", (64,)),
+    ("ranges", (128,)),
+    ("released", (3, 100)),
+    ("released", (10, 100)),
+]
+
+
+def run(which, given):
+    """One line, from a process of its own."""
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, __file__, which, json.dumps(given)]
+    return json.loads(subprocess.run(command, env=environment, check=True, capture_output=True).stdout)  # noqa: S603
+
+
+def main():
+    last = None
+    for which, given in CASES:
+        line = run(which, given)
+        if which != last:
+            print("\n|", " | ".join(line), "|\n|", "---|" * len(line), sep="")
+        print("|", " | ".join(map(str, line.values())), "|", flush=True)
+        last = which
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        print(json.dumps({f.__name__: f for f in (planned, ranges, released)}[sys.argv[1]](*json.loads(sys.argv[2]))))
+    else:
+        main()

@@ -1,0 +1,258 @@
+"""Products: what is measured axis by axis, however many joint cells there are, and its exact price. Trust kernel.
+
+A set T of attributes measures m_T (⊗_{a∈T} H_a ⊗_{a∉T} 1ᵀ) x with independent discrete Gaussian noise of scale σ_T on
+every entry. m_T and H_a are integers, H_a the same in every T: any matrix of the attribute's values, or its centring
+n_a I − J (the row (1, −1) for n_a = 2). So the answers before noise are integers, and one record whose values are i_a
+moves them by
+
+    Σ_T m_T²/σ_T² Π_{a∈T} g_a(i_a) ≤ Δ² = Σ_T m_T²/σ_T² Π_{a∈T} max_i g_a(i),     g_a(i) = ‖column i of H_a‖².
+
+Every term grows with each g_a, so a record that has the dearest value of every attribute pays Δ²: the maximum over all
+joint cells is exact, and takes no array over them. Nothing an optimiser says enters.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.errors import PlanError
+from fitnoise.kernel import privacy
+from fitnoise.kernel.arrays import Exact, Floats
+from fitnoise.kernel.designs._base import WRAP, Answers, Cells, Counts, Design, Door, Margin
+from fitnoise.kernel.designs.parts import SAFE, check_sizes, largest_entry, named, times
+from fitnoise.kernel.designs.sectors import MAX_SCALE, add_noise, axis_rows, centre, exact_precisions
+from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.units import Adjacency, Neighbours
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """What is measured of one attribute.
+
+    rows: H_a, 64-bit integers, (r_a, n_a); or None for its centring.
+    """
+
+    rows: NDArray[np.int64] | None
+
+    def __post_init__(self) -> None:
+        if self.rows is None:
+            return
+        rows = np.array(self.rows)
+        if rows.ndim != 2 or rows.dtype != np.int64 or not rows.size or largest_entry(rows) >= SAFE:
+            raise PlanError("a factor of a product is a matrix of whole numbers of at most 62 bits.")
+        rows.setflags(write=False)  # a price once computed stays the price of these integers
+        object.__setattr__(self, "rows", rows)
+
+    def answers(self, n: int) -> int:
+        """How many answers there are along an axis of n values."""
+        return axis_rows(n) if self.rows is None else len(self.rows)
+
+    def largest(self, n: int) -> int:
+        """The largest entry."""
+        return max(n - 1, 1) if self.rows is None else max(largest_entry(self.rows), 1)
+
+    def dearest(self, n: int) -> int:
+        """max_i ‖column i‖², in Python's integers: 64 bits would not hold it."""
+        if self.rows is None:
+            return 1 if n == 2 else n * (n - 1)
+        return int((self.rows.astype(object) ** 2).sum(axis=0).max())
+
+    def apply(self, counts: Exact, axis: int) -> Exact:
+        """H along one axis, in the ring of the counts."""
+        if self.rows is None:
+            return centre(counts, axis)
+        first = np.moveaxis(counts, axis, 0)
+        out = times(self.rows, first.reshape(len(first), -1), counts.dtype)
+        return np.moveaxis(out.reshape(-1, *first.shape[1:]), 0, axis)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ProductGroup:
+    """Sets of equally many attributes that are measured: K of them.
+
+    attributes: (K, s), positions among all attributes, increasing along each row. multiples: m_T, 64-bit integers
+    from 1 on, (K,). scales: σ_T > 0, floats, (K,).
+    """
+
+    attributes: NDArray[np.intp]
+    multiples: NDArray[np.int64]
+    scales: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for name in ("attributes", "multiples", "scales"):
+            entries = np.array(getattr(self, name))
+            entries.setflags(write=False)
+            object.__setattr__(self, name, entries)
+        if self.attributes.ndim != 2 or self.attributes.dtype != np.intp:
+            raise PlanError("what a product measures is named by rows of positions of attributes.")
+        if (np.diff(self.attributes, axis=1) <= 0).any():
+            raise PlanError("a product names its attributes in increasing order, none twice.")
+        whole = self.multiples.dtype == np.int64 and self.multiples.shape == (len(self.attributes),)
+        if not (whole and ((self.multiples > 0) & (self.multiples < SAFE)).all()):
+            raise PlanError("what a product measures is multiplied by a whole number of at most 62 bits.")
+        good = self.scales.dtype == np.float64 and self.scales.shape == (len(self.attributes),)
+        if not (good and ((self.scales > 0) & (self.scales <= MAX_SCALE)).all()):  # also refuses NaN
+            raise PlanError("a noise scale of a product must be a positive number that the exact sampler can draw.")
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ProductStrategy(Design):
+    """All sets of attributes that are measured together.
+
+    over: the attributes, all of them as `exchangeable` ones: their joint cells are never written. factors: of each.
+    groups: the sets, none twice.
+
+    **Guarantees**
+        * `dearest` is the largest squared column norm of the dense integer strategy divided by σ², exactly; with more
+          than EXACT_SCALES different scales it is an upper bound, less than one part in 2⁸⁰ above;
+        * `cost_squared` is at least the largest squared distance, in units of the noise, that one neighbouring pair can
+          move the answers, and exactly that where neighbours add or remove a record.
+    """
+
+    over: Cells
+    factors: tuple[Factor, ...]
+    groups: tuple[ProductGroup, ...]
+
+    def __post_init__(self) -> None:
+        wide = [n if f.rows is None else f.rows.shape[1] for f, n in zip(self.factors, self.sizes, strict=False)]
+        if self.over.structured or len(self.factors) != len(self.sizes) or wide != list(self.sizes):
+            raise PlanError("the factors of a product do not fit its domain.")
+        if any(
+            g.attributes.size and not 0 <= g.attributes.min() <= g.attributes.max() < len(wide) for g in self.groups
+        ):
+            raise PlanError("a set of attributes of a product does not fit its domain.")
+        sets = [tuple(row) for g in self.groups for row in g.attributes.tolist()]
+        if len(set(sets)) < len(sets):
+            raise PlanError("a product measures each set of attributes once; one appears twice.")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """n_a of every attribute."""
+        return self.over.sizes
+
+    @cached_property
+    def shapes(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """The shape of the answers of every set, by group."""
+        rows = [f.answers(n) for f, n in zip(self.factors, self.sizes, strict=True)]
+        return tuple(tuple(tuple(rows[a] for a in own) for own in g.attributes.tolist()) for g in self.groups)
+
+    @cached_property
+    def counts(self) -> tuple[NDArray[np.int64], ...]:
+        """How many answers each set has, by group."""
+        return tuple(np.array([math.prod(x) for x in shapes], dtype=np.int64) for shapes in self.shapes)
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many noisy answers each group has."""
+        return tuple(int(x.sum()) for x in self.counts)
+
+    @property
+    def answers(self) -> int:
+        """Number of noisy numbers."""
+        return sum(self.lengths)
+
+    @property
+    def scales(self) -> Floats:
+        """σ_T of each set."""
+        return np.concatenate([g.scales for g in self.groups])
+
+    @property
+    def portions(self) -> NDArray[np.int64]:
+        """How many noisy answers each set has."""
+        return np.concatenate(self.counts)
+
+    @cached_property
+    def group_costs(self) -> tuple[Fraction, ...]:
+        """What the sets of each group cost a record with the dearest value of every attribute."""
+        most = [f.dearest(n) for f, n in zip(self.factors, self.sizes, strict=True)]
+        unit, precisions = exact_precisions([g.scales for g in self.groups])
+        out = []
+        for g, precision in zip(self.groups, precisions, strict=True):
+            sets = zip(precision.tolist(), g.multiples.tolist(), g.attributes.tolist(), strict=True)
+            out.append(Fraction(sum(x * m**2 * math.prod(most[a] for a in own) for x, m, own in sets), unit))
+        return tuple(out)
+
+    @property
+    def dearest(self) -> Fraction:
+        """Σ_T m_T²/σ_T² Π max g: what a record with the dearest value of every attribute costs."""
+        return sum(self.group_costs, Fraction(0))
+
+    def profile(self) -> tuple[Fraction, ...]:
+        """One number, of the dearest joint cell."""
+        return (self.dearest,)
+
+    def cost_squared(self, neighbours: Neighbours) -> Fraction:
+        """Δ² for neighbours that differ in one record: exact, or for replacing the square of removing and adding."""
+        return self.dearest * (1 if neighbours is Neighbours.ADD_OR_REMOVE_ONE else 4)
+
+    # --- as a design ------------------------------------------------------------------------------------
+
+    def afresh(self, of: Adjacency) -> ProductStrategy:
+        """The same integers, with nothing computed of them before."""
+        del of
+        return replace(self, factors=tuple(map(replace, self.factors)), groups=tuple(map(replace, self.groups)))
+
+    def check(self, sizes: dict[str, int]) -> None:
+        """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
+        check_sizes(self.over, sizes)
+
+    def margins(self) -> set[Margin]:
+        """The sets of attributes that are measured."""
+        return {m for g in self.groups for m in named(self.over, g.attributes, ())}
+
+    def loss(self, of: Adjacency) -> Loss:
+        """ρ = Δ²/2; where neighbours add or remove a record, every cell counts as the dearest."""
+        finest = max((1 / Fraction(float(g.scales.min())) ** 2 for g in self.groups if len(g)), default=Fraction(0))
+        cost = max(self.cost_squared(step) for step in of.steps) * of.unit.cost_factor()
+        if not of.by_cell:
+            return Loss.concentrated(privacy.rho(cost), finest)
+        return Loss.of_cells((), [privacy.rho(cost)], finest)
+
+    def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
+        """By group, m_T (⊗_{a∈T} H_a) applied to the counts of T along one axis after the other."""
+        del of  # the integers are the same whoever is protected
+        return tuple(self._transformed(g, counts, records) for g in self.groups)
+
+    def _transformed(self, group: ProductGroup, counts: Counts, records: int) -> Exact:
+        """Exact integers; modulo 2⁶⁴ where the factors, and the public bound on the number of records, allow int64."""
+        largest = [f.largest(n) for f, n in zip(self.factors, self.sizes, strict=True)]
+        sets = list(zip(group.multiples.tolist(), group.attributes.tolist(), strict=True))
+        most = max((m * math.prod(largest[a] for a in own) for m, own in sets), default=1)
+        dtype: np.dtype[Any] = np.dtype(object) if records * most >= WRAP else np.dtype(np.int64)
+        out: list[Exact] = [np.zeros(0, dtype=dtype)]
+        for (m, own), margin in zip(sets, named(self.over, group.attributes, ()), strict=True):
+            values = np.asarray(counts[margin]).astype(dtype).reshape([self.sizes[a] for a in own])
+            for axis, a in enumerate(own):
+                values = self.factors[a].apply(values, axis)
+            out.append(m * values.ravel())
+        return np.concatenate(out)
+
+    def draw(self, exact: Answers, door: Door) -> Answers:
+        """Every answer plus one independent draw of N_Z(0, σ_T²), in the ring of the values (never saturating)."""
+        for values, group, sizes in zip(exact, self.groups, self.counts, strict=True):
+            add_noise(values, group.scales, sizes, door)
+        return exact
+
+    def detail(self, of: Adjacency) -> dict[str, list[Any]]:
+        """How many sets of which attributes, and what each group costs for a step of one record."""
+        del of
+        names = self.over.names
+        return {
+            "sectors": [
+                {"count": len(g), "of": [names[a] for a in np.unique(g.attributes)], "cost_squared": str(cost)}
+                for g, cost in zip(self.groups, self.group_costs, strict=True)
+            ]
+        }

@@ -1,0 +1,441 @@
+"""Many joint cells of several structured attributes, in product form: integers, estimates and errors axis by axis.
+
+With [1ᵀ; H_a] inverted as [w_a, H_a^#] from the integers themselves (`solving/products.py` has the letters), a table is
+
+    Σ_{T⊆t} (⊗_{a∈T} R_a H_a^# ⊗_{a∈t∖T} R_a w_a) y_T,
+    var = Σ_T σ_T² Π_{a∈T} ‖row of R_a H_a^#‖² Π_{a∈t∖T} (R_a w_a)²,
+
+so that whatever integers H_a are, estimates are unbiased, and two tables agree on what they share. Work and memory are
+those of the largest table. Untrusted: a mistake here costs accuracy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast, final
+
+import numpy as np
+
+from fitnoise.algebra import rules
+from fitnoise.algebra.operators import Operator
+from fitnoise.errors import PlanError, SingularStrategy, WorkloadError
+from fitnoise.kernel.arrays import Exact, Floats, Indices
+from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.designs.products import Factor, ProductGroup, ProductStrategy
+from fitnoise.kernel.designs.sectors import MAX_SCALE, uncentre
+from fitnoise.kernel.units import Neighbours
+from fitnoise.mechanisms._base import Place
+from fitnoise.mechanisms.documents import products_document, read_products, scales_document
+from fitnoise.mechanisms.gaussian.mechanism import Gaussian
+from fitnoise.mechanisms.gaussian.rounding import LEAST_EXPONENT, cut
+from fitnoise.request.publication import Goal, Publication
+from fitnoise.request.targets import By, z_score
+from fitnoise.request.workloads import Table, Workload, exchangeable_attributes
+from fitnoise.solving import cores, products
+from fitnoise.solving.certificates import Certificate
+from fitnoise.solving.products import Form, Products
+from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS, Decomposition, decompose_by_axis, uneven
+
+if TYPE_CHECKING:
+    from fitnoise.mechanisms.tables import TablePart
+
+MOST_VALUES = 2_000
+"""Values of a structured attribute: matrices of as many rows and columns are decomposed at every step."""
+
+MOST_TABLES = 20_000
+"""Tables, each looked at on its own."""
+
+MOST_COUNTS = 2**26
+"""Counts of one table, of which all are held."""
+
+CONDITION = 1e10
+"""Of a factor's integers, beyond which doubles do not invert them well enough."""
+
+
+def joint_cells(asked: Publication) -> int:
+    """Joint cells of the structured attributes where there are several; 1 of others."""
+    bound = exchangeable_attributes(asked.workload, asked.apart)[1]
+    sizes = asked.workload.domain.sizes
+    return math.prod(sizes[a] for a in bound) if len(bound) > 1 else 1
+
+
+def obstacle(asked: Publication) -> str | None:
+    """Why tables are not planned in product form, as the end of a sentence; None where they can be."""
+    templates = [p if isinstance(p, Table) else p.template for p in asked.workload.tables.parts]
+    varying = [t.name for t in templates if isinstance(t.target.number, By)]
+    reasons = (
+        (asked.objective.goal is not Goal.FIT_FOR_USE, "the goal is another than fit-for-use"),
+        (asked.cell_budgets is not None, "records have budgets by cell"),
+        (asked.unit.neighbours is not Neighbours.ADD_OR_REMOVE_ONE, "neighbours replace a record"),
+        (any(t.matrix is not None for t in templates), "queries are given as a matrix"),
+        (bool(varying), f"table {varying[0] if varying else None!r} has targets that vary by value"),
+    )
+    return next((why for there, why in reasons if there), None) or _too_large(asked.workload)
+
+
+def _too_large(workload: Workload) -> str | None:
+    """What is larger than product form takes, likewise."""
+    domain = workload.domain
+    for a in exchangeable_attributes(workload)[1]:
+        if domain.sizes[a] > MOST_VALUES:
+            return f"{a!r} has {domain.sizes[a]:,} values, and at most {MOST_VALUES:,} are planned"
+    if len(workload.tables) > MOST_TABLES:
+        return f"there are {len(workload.tables):,} tables, and at most {MOST_TABLES:,} are planned"
+    for t in workload.tables:
+        held = max(math.prod(domain[a].size for a in t.attributes), math.prod(t.shape(domain)))
+        if held > MOST_COUNTS:
+            return f"table {t.name!r} is of {held:,} counts, and at most {MOST_COUNTS:,} are held"
+    return None
+
+
+def refuse_wide(asked: Publication) -> None:
+    """Raise WorkloadError for joint cells that are too many to be planned together, and cannot be in product form."""
+    cells = joint_cells(asked)
+    why = obstacle(asked) if cells > MAX_STRUCTURED_CELLS else None
+    if why is not None:
+        bound = exchangeable_attributes(asked.workload, asked.apart)[1]
+        raise WorkloadError(
+            f"the attributes {bound} are asked for by ranges, recodes, per-value targets or a matrix, and have "
+            f"{cells:,} joint cells; at most {MAX_STRUCTURED_CELLS:,} can be planned exactly. Any number is planned in "
+            f"product form, but here {why}. Product form takes one target for each table (goal fit-for-use), without "
+            "cell budgets, for neighbours that add or remove a record. Ask for that, coarsen an attribute, or show it "
+            f"value by value with one target. {uneven(asked.workload.domain, bound)}Nothing was planned."
+        )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Inverse:
+    """[w, H^#] of a factor: w sums to 1 and H w = 0; of an attribute that is always shown w is 0."""
+
+    w: Floats
+    sharp: Floats
+
+    @classmethod
+    def of(cls, rows: Floats, merged: Indices, *, always: bool) -> Inverse:
+        """From a factor's integers. Of values that nothing tells apart the first stands for all.
+
+        Raises:
+            SingularStrategy: they cannot be inverted.
+        """
+        first = np.unique(merged, return_index=True)[1]
+        own = rows[:, first] / np.abs(rows).max()
+        whole = own if always else np.vstack([np.ones(len(first)), own])
+        if whole.shape[0] != whole.shape[1] or not np.linalg.cond(whole) < CONDITION:
+            raise SingularStrategy("a factor of the plan is singular: its answers could not be rebuilt.")
+        inverse = np.zeros((len(merged), len(first)))
+        inverse[first] = np.linalg.inv(whole)
+        w = np.zeros(len(merged)) if always else inverse[:, 0]
+        return cls(w, inverse[:, 0 if always else 1 :] / np.abs(rows).max())
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ProductEstimation:
+    """Every sector from its own answers, axis by axis. Post-processing.
+
+    asked: the tables. strategy: what is measured. decomposition: the workload in sectors, by axis.
+    """
+
+    asked: Products
+    strategy: ProductStrategy
+    decomposition: Decomposition
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many noisy answers each group of sectors has."""
+        return self.strategy.lengths
+
+    @property
+    def whiteners(self) -> list[Floats]:
+        """The scales of what is measured, before factors are inverted."""
+        return [(g.scales / g.multiples)[:, None, None] for g in self.strategy.groups]
+
+    @cached_property
+    def inverses(self) -> dict[int, Inverse]:
+        """Of the factors of all axes that have one."""
+        known: dict[bytes, Inverse] = {}
+        out = {}
+        for kind in self.asked.kinds:
+            for a in kind.axes:
+                rows = self.strategy.factors[a].rows
+                if rows is not None:
+                    key = rows.tobytes() + kind.merged.tobytes()
+                    if key not in known:
+                        known[key] = Inverse.of(rows.astype(np.float64), kind.merged, always=kind.always)
+                    out[a] = known[key]
+        return out
+
+    @cached_property
+    def noise(self) -> dict[tuple[int, ...], float]:
+        """(σ_T/m_T)² by set of attributes."""
+        return {
+            tuple(own): (s / m) ** 2
+            for g in self.strategy.groups
+            for own, s, m in zip(g.attributes.tolist(), g.scales.tolist(), g.multiples.tolist(), strict=True)
+        }
+
+    def spread(self, axis: int) -> Floats:
+        """Of the factor of an attribute, w."""
+        n = self.strategy.sizes[axis]
+        return self.inverses[axis].w if axis in self.inverses else np.full(n, 1 / n)
+
+    def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
+        """θ_T of some sectors of a group, all of the same sizes, (K, n_a for a in T…, 1)."""
+        g, counts = self.strategy.groups[group], self.strategy.counts[group]
+        starts = np.cumsum(counts) - counts
+        out = []
+        for k in sectors.tolist():
+            shape = self.strategy.shapes[group][k]
+            y = answers[group][starts[k] : starts[k] + counts[k]].astype(np.float64).reshape(shape)
+            y = y / float(g.multiples[k])
+            for axis, a in enumerate(g.attributes[k].tolist()):
+                if a in self.inverses:
+                    y = np.moveaxis(np.tensordot(self.inverses[a].sharp, y, (1, axis)), 0, axis)
+                else:
+                    y = uncentre(y, axis, self.strategy.sizes[a])
+            out.append(y[..., None])
+        return np.stack(out)
+
+    def covariance(self, f: Mapping[Place, Floats], h: Mapping[Place, Floats]) -> float:
+        """Of two combinations of what sectors are estimated to be."""
+        total = 0.0
+        for place, x in f.items():
+            if place in h:
+                own = self.strategy.groups[place[0]].attributes[place[1]].tolist()
+                one = self._measured(x[..., 0], own)
+                other = one if h is f else self._measured(h[place][..., 0], own)
+                total += self.noise[tuple(own)] * float((one * other).sum())
+        return total
+
+    def _measured(self, x: Floats, own: Sequence[int]) -> Floats:
+        """(⊗ H_a^#)ᵀ x: a combination of estimates as one of answers."""
+        for axis, a in enumerate(own):
+            if a in self.inverses:
+                x = np.moveaxis(np.tensordot(self.inverses[a].sharp, x, (0, axis)), 0, axis)
+            else:
+                n = self.strategy.sizes[a]  # the centring's own pseudoinverse is symmetric, but for two values
+                one = x.take([0], axis)
+                x = (one - x.take([1], axis)) / 2 if n == 2 else (x - x.mean(axis=axis, keepdims=True)) / n
+        return x
+
+    def rows(self, axis: int, view: Operator | None) -> tuple[Floats, Floats]:
+        """(v, f²) of every row of a view along an axis."""
+        n = self.strategy.sizes[axis]
+        if axis not in self.inverses:  # value by value, or of one value
+            gain = 2.0 if n == 2 else float(n * n)
+            ones = np.ones(n if view is None else view.shape[0])
+            return (1 - 1 / n) / gain * ones, ones / n**2
+        own = self.inverses[axis]
+        w, sharp = (own.w, own.sharp) if view is None else (view.mv(own.w), view.mv(own.sharp))
+        return (sharp**2).sum(axis=1), w**2
+
+    def table_variances(self, axes: Sequence[int], views: Sequence[Operator | None]) -> Floats:
+        """Of all numbers of a table, (rows along each of its axes…)."""
+        masks = [m for m in products.subsets(len(axes)) if self._named(axes, m) in self.noise]
+        noise = np.array([self.noise[self._named(axes, m)] for m in masks])
+        parts = [self.rows(a, view) for a, view in zip(axes, views, strict=True)]
+        return products.variances(parts, masks, noise)
+
+    @staticmethod
+    def _named(axes: Sequence[int], mask: Sequence[int]) -> tuple[int, ...]:
+        return tuple(sorted(axes[i] for i in mask))
+
+    @cached_property
+    def variances(self) -> Floats:
+        """That of the worst row of every table, (M,)."""
+        out = np.empty(self.asked.tables)
+        operators = self.asked.operators
+        for f in self.asked.families:
+            tops: dict[tuple[int, ...], list[int]] = {}
+            for t, row in enumerate(f.axes.tolist()):  # attributes of a kind have one factor, but in altered plans
+                tops.setdefault(tuple(id(self.inverses.get(a)) for a in row), []).append(t)
+            for here in tops.values():
+                row = f.axes[here[0]].tolist()
+                parts = [products.top(*self.rows(a, operators[v])) for a, (_, v) in zip(row, f.slots, strict=True)]
+                masks = [m for m in f.masks if self._named(row, m) in self.noise]
+                named = [[self._named(own, m) for m in masks] for own in f.axes[here].tolist()]
+                noise = np.array([[self.noise[n] for n in names] for names in named])
+                alike, which = np.unique(noise, axis=0, return_inverse=True)
+                out[f.tables[here]] = products.worst(parts, masks, alike)[which.ravel()]
+        return out
+
+
+def rounded(asked: Products, decomposition: Decomposition, form: Form, bits: int) -> ProductStrategy:
+    """Integers for a strategy in product form; the largest entry of each factor has so many bits.
+
+    Raises:
+        PlanError: a scale outside what the exact sampler can draw.
+    """
+    factors: list[Factor] = [Factor(None)] * len(decomposition.sizes)
+    gains = np.ones(len(decomposition.sizes))
+    for kind, w, k in zip(asked.kinds, form.w, form.k, strict=True):
+        n = kind.size
+        for a in kind.axes:
+            gains[a] = math.sqrt(2) if n == 2 else float(n)
+        if kind.even:
+            continue
+        contrasts = kind.contrasts - w @ kind.contrasts
+        triangle = np.linalg.qr(np.linalg.cholesky(np.linalg.inv(k)).T @ contrasts.T, mode="r")
+        exponent = bits - int(np.frexp(np.abs(triangle).max())[1])
+        whole = np.rint(np.ldexp(triangle, exponent)).astype(np.int64)
+        own = Factor(whole[:, kind.merged])
+        for a in kind.axes:
+            factors[a], gains[a] = own, 2.0**exponent
+    groups = []
+    for g in decomposition.groups:
+        precisions = np.array([form.precisions[tuple(own)] for own in g.attributes.tolist()])
+        scales = gains[g.attributes].prod(axis=1) / np.sqrt(precisions)
+        if not (np.isfinite(scales) & (scales > 0) & (scales <= MAX_SCALE)).all():
+            raise _out_of_reach()
+        groups.append(ProductGroup(g.attributes, np.ones(len(g), dtype=np.int64), scales))
+    return ProductStrategy(decomposition.over, tuple(factors), tuple(groups))
+
+
+def rescaled(strategy: ProductStrategy, factor: float, *, up: bool) -> ProductStrategy:
+    """Multiply every σ by a factor, cut it to 32 bits (up or down), and multiply what is measured so that 2¹⁰ ≤ σ.
+
+    Raises:
+        PlanError: a scale outside what the exact sampler can draw.
+    """
+    groups = []
+    for g in strategy.groups:
+        scales = cut(g.scales * factor, up=up)
+        if not ((scales > 0) & (scales <= MAX_SCALE)).all():
+            raise _out_of_reach()
+        shift = np.maximum(LEAST_EXPONENT - np.frexp(scales)[1], 0)
+        if (shift + np.frexp(g.multiples)[1] > 61).any():
+            raise _out_of_reach()
+        groups.append(replace(g, multiples=g.multiples << shift.astype(np.int64), scales=np.ldexp(scales, shift)))
+    return replace(strategy, groups=tuple(groups))
+
+
+def _out_of_reach() -> PlanError:
+    return PlanError(
+        "the targets are too far apart in size, or too loose, for exact 64-bit noise; scale the queries down or "
+        "tighten the loosest target. Nothing was planned."
+    )
+
+
+@final
+class ByAxis(Gaussian):
+    """The least cost, in product form, that meets every target."""
+
+    name = "fit-for-use by axis"
+    alike = "every record counts as the dearest"
+
+    def answers(self, asked: Publication) -> bool:
+        """None by itself: Gaussian noise is planned so where dense matrices would be too large."""
+        del asked
+        return False
+
+    def suits(self, asked: Publication) -> bool:
+        """Targets of one number for each table."""
+        return super().answers(asked) and obstacle(asked) is None
+
+    def check(self, part: TablePart) -> None:
+        """Raise PlanError unless the factors measure what the tables need, set by set."""
+        if not isinstance(part.strategy, ProductStrategy) or obstacle(part.publication) is not None:
+            raise PlanError("a plan by axis is for targets of one number a table, and add-or-remove-one.")
+        d, own = part.decomposition, part.strategy
+        pairs = zip(own.groups, d.groups, strict=False)
+        if own.over != d.over or len(own.groups) != len(d.groups):
+            raise PlanError("the strategy does not measure the sectors that the tables need.")
+        if not all(np.array_equal(mine.attributes, theirs.attributes) for mine, theirs in pairs):
+            raise PlanError("the strategy does not measure the sectors that the tables need.")
+        kinds = {a: kind for kind in _estimation(part).asked.kinds for a in kind.axes}
+        for a, factor in enumerate(own.factors):
+            even = a not in kinds or kinds[a].even
+            if even != (factor.rows is None):
+                raise PlanError("a plan by axis centres what is shown value by value, and nothing else.")
+            if factor.rows is not None:
+                merged = kinds[a].merged
+                first = np.unique(merged, return_index=True)[1]
+                if (factor.rows != factor.rows[:, first][:, merged]).any():
+                    raise PlanError("a factor of the plan tells values apart that the tables do not.")
+        _ = _estimation(part).inverses
+
+    def over(self, asked: Publication) -> Cells:
+        """Every attribute as an axis."""
+        free, bound = exchangeable_attributes(asked.workload)
+        sizes = asked.workload.domain.sizes
+        return Cells(tuple((a, sizes[a]) for a in (*free, *bound)), ())
+
+    def decomposition(self, part: TablePart) -> Decomposition:
+        """Likewise."""
+        return decompose_by_axis(part.publication.workload)
+
+    def estimation(self, part: TablePart) -> ProductEstimation:
+        """Every sector from its own answers, axis by axis."""
+        return ProductEstimation(Products.of(part.decomposition), part.strategy, part.decomposition)
+
+    def variances(self, part: TablePart) -> Floats:
+        """That of the worst row, of every table."""
+        return _estimation(part).variances
+
+    def table_variances(self, part: TablePart, name: str) -> Floats:
+        """Of every number its own."""
+        group, i = part.decomposition.place(part.number(name))
+        found = _estimation(part).table_variances(group.axes[i].tolist(), group.views)
+        return np.asarray(group.columns(found[None])[0])
+
+    def table_margins(self, part: TablePart, name: str, confidence: float) -> Floats:
+        """Normal quantiles times the standard error."""
+        return np.asarray(z_score(confidence) * np.sqrt(self.table_variances(part, name)))
+
+    def certificate(self, part: TablePart) -> Certificate:
+        """The dual bound at the evidence."""
+        bought = 1.0 if part.publication.budget is None else part.relaxation
+        proven = cores.lower_bound(_estimation(part).asked, part.evidence) * part.terms.factor
+        return Certificate(value=part.value, bound=proven / bought)
+
+    def prices(self, part: TablePart) -> Floats:
+        """From the dual weights."""
+        products.Weights.read(_estimation(part).asked, part.evidence)
+        return np.asarray(part.evidence.numbers / part.evidence.numbers.sum())
+
+    def separate_rho(self, part: TablePart) -> float:
+        """Of independent Gaussian noise with the variances asked, each table on its own."""
+        known: dict[Operator, float] = {}
+        total = 0.0
+        for group in part.decomposition.tables:
+            for view in group.views:
+                if view is not None and view not in known:
+                    known[view] = float(rules.column_norms(view).max())
+            own = math.prod(1.0 if view is None else known[view] for view in group.views)
+            total += own * float((1 / (group.variances * part.relaxation)).sum())
+        return total / 2 * part.publication.unit.cost_factor()
+
+    def write(self, part: TablePart) -> Any:
+        """Factors, then sets."""
+        return products_document(part.strategy)
+
+    def read(self, document: Any, over: Cells) -> Any:
+        """The strategy that `write` wrote."""
+        return read_products(document, over)
+
+    def describe(self, part: TablePart) -> dict[str, Any]:
+        """The name, and the noise scale of every set."""
+        names = np.array(part.decomposition.exchangeable, dtype=object)
+        return {
+            "name": self.name,
+            "noise": "independent discrete Gaussian on integers",
+            "scales": [
+                {
+                    "attributes": names[g.attributes].tolist(),
+                    "answers": counts.tolist(),
+                    "scales": scales_document(g.scales),
+                }
+                for g, counts in zip(part.strategy.groups, part.strategy.counts, strict=True)
+            ],
+        }
+
+
+def _estimation(part: TablePart) -> ProductEstimation:
+    return cast(ProductEstimation, part.estimation)
+
+
+PRODUCTS = ByAxis()

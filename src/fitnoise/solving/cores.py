@@ -1,0 +1,374 @@
+"""A bound on all mechanisms for tables by axis, from weights that are products: nuclear norms through small cores.
+
+For weights p = ⊗p_a of cells, q_t = ⊗q_{t,a} of rows and θ of tables, each of mass 1, Δ² ≥ ‖M‖_*², M the stacked
+√(θ_t/c_t) ⊗_{a∈t} M_{a,t} ⊗_{a∉t} √p_aᵀ with M_{a,t} = diag(q)^½ R diag(p)^½. It has as many columns as there are joint
+cells. With P = |M_{a,t}|, L_a orthonormal, its first column √p_a, then the block Krylov space of a's P, P_L = LᵀPL and
+τ = tr P − tr P_L ≥ 0,
+
+    ‖M‖_* ≥ Σ_H ‖ stack over t ⊇ H of √(θ_t/c_t) Π_{a∈H} τ_{a,t} ⊗_{a∈t∖H} P_{L,a,t} ⊗_{a∉t} e₁ᵀ ‖_*,   H over all sets
+
+of attributes that a table shows. Proof: ‖M‖_* ≥ Σ_t tr(Y_tᵀM_t) where ΣY_tᵀY_t ⪯ I. Take Y_t = Σ_{H⊆t} (⊗_{a∈H} Qπ_a) ⊗
+(⊗_{a∈t∖H} QL_a) Z_{t,H} (⊗_{a∉H} L_a)ᵀ with Q the polar factors, π = I − LLᵀ and Z_H the polar factor of the stack: the
+columns of different H are orthogonal, within H ΣY_tᵀY_t ⪯ ΣZᵀZ ⪯ I, and the traces are the terms. Exact where L_a is
+invariant; the Krylov spaces converge at once.
+
+Weights can only make the bound weak, never wrong; no code is shared with the search but the meaning of a problem. One H
+stands for others of the same kinds only where every exchange of two attributes of one kind maps the tables, with views
+and targets, onto themselves *and* all tables of a family weigh the same: both are checked here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from fitnoise.kernel.arrays import Floats, Indices
+from fitnoise.solving.certificates import EPS, Evidence
+from fitnoise.solving.products import Products, Weights
+
+ROOM, ROUGH = 1200, 850
+"""Dimensions of the largest stack of cores: of the bound that is stated, and while it is raised."""
+
+RISING, PATIENCE = 2e-5, 4
+"""Least relative rise of the root of the bound for which it is raised further, and how many steps are waited for it."""
+
+MOST_RANK = 6
+"""Columns of a core beyond which nothing is gained."""
+
+SLACK = 1e-11
+"""Allowance for rounding, relative to the whole, beside that of every spectrum."""
+
+Slot = tuple[int, int]
+"""A kind, and one of its views."""
+
+_Cored = tuple[tuple[int, int, Slot], ...]
+"""Attributes that tables show in a core of more than one column, with the family and the slot."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Axis:
+    """What a family asks of a kind: its core P_L, and τ; for raising the bound also |M|, and the polar factor."""
+
+    core: Floats
+    tau: float
+    absolute: Floats
+    polar: Floats
+
+
+def lower_bound(x: Products, evidence: Evidence) -> float:
+    """The bound on Δ² that evidence proves, of one record that comes or goes.
+
+    Raises:
+        PlanError: weights that prove nothing.
+    """
+    return _Cores(x, Weights.read(x, evidence), ROOM).value() ** 2
+
+
+def raised(x: Products, weights: Weights, steps: int = 20) -> Evidence:
+    """Weights that prove more: p, q and θ follow the marginals of the parts of |M|. At worst those given."""
+    given = weights
+    best, kept, patience = 0.0, weights, PATIENCE
+    for _ in range(steps):
+        value, following = _Cores(x, weights, ROUGH).step()
+        patience = PATIENCE if value > best * (1 + RISING) else patience - 1
+        if value > best:
+            best, kept = value, weights
+        if not patience:
+            break
+        weights = following
+    return max((own.evidence(x) for own in (given, kept)), key=lambda e: lower_bound(x, e))
+
+
+def classes(x: Products, weights: Weights) -> list[tuple[frozenset[int], int]]:
+    """Sets H of attributes, each with how many it stands for."""
+    sets = {frozenset(row[i] for i in m) for f in x.families for row in f.axes.tolist() for m in f.masks}
+    alike = all(np.ptp(own) <= 1e-12 * own.max() for own in weights.theta)
+    if not (alike and x.symmetric):
+        return [(h, 1) for h in sorted(sets, key=sorted)]
+    found: dict[tuple[int, ...], list[frozenset[int]]] = {}
+    for h in sorted(sets, key=sorted):
+        found.setdefault(tuple(sorted(x.kind[a] for a in h)), []).append(h)
+    return [(members[0], len(members)) for members in found.values()]
+
+
+def ranks(x: Products, room: int) -> list[int]:
+    """Columns of the cores of every kind: equally many, as many as there is room for."""
+    sets = {frozenset(row[i] for i in m) for f in x.families for row in f.axes.tolist() for m in f.masks}
+    shapes = Counter(sum(not x.kinds[x.kind[a]].even for a in s) for s in {frozenset(_wide(x, s)) for s in sets})
+    fits = [r for r in range(2, MOST_RANK + 1) if sum(n * (r - 1) ** s for s, n in shapes.items()) <= room]
+    r = max(fits, default=1)
+    return [1 if k.even else min(r, k.size) for k in x.kinds]
+
+
+def _wide(x: Products, axes: frozenset[int]) -> list[int]:
+    """Those that are not exchangeable."""
+    return [a for a in axes if not x.kinds[x.kind[a]].even]
+
+
+class _Cores:
+    """The cores of all axes at some weights."""
+
+    def __init__(self, x: Products, weights: Weights, room: int) -> None:
+        self.x, self.weights = x, weights
+        self.parts: list[dict[Slot, _Axis]] = [{} for _ in x.families]
+        self.bases: list[Floats] = []
+        rank = ranks(x, room)
+        for k, kind in enumerate(x.kinds):
+            if kind.even:
+                n = kind.size
+                one = np.full((1, 1), 1 / n)
+                for f, own in zip(x.families, self.parts, strict=True):
+                    own.update({s: _Axis(one, (n - 1) / n, one, one) for s in f.slots if s[0] == k})
+                self.bases.append(np.ones((1, 1)))
+                continue
+            p = weights.p[k]
+            found: dict[tuple[int, int], tuple[Floats, Floats]] = {}
+            for i, q in enumerate(weights.q):
+                for (own_kind, v), rows in q.items():
+                    if own_kind == k:
+                        found[i, v] = _polar(np.sqrt(rows)[:, None] * kind.views[v] * np.sqrt(p))
+            basis = _krylov(np.sqrt(p), [m for m, _ in found.values()], rank[k])
+            self.bases.append(basis)
+            for (i, v), (absolute, polar) in found.items():
+                core = basis.T @ absolute @ basis
+                tau = max(float(np.trace(absolute) - np.trace(core)), 0.0)
+                self.parts[i][k, v] = _Axis(core, tau, absolute, polar)
+        self.ranks = [b.shape[1] for b in self.bases]
+
+    def value(self) -> float:
+        """The sum over all sets, rounded down."""
+        return (1 - SLACK) * sum(count * self.norm(h) for h, count in classes(self.x, self.weights))
+
+    def norm(self, high: frozenset[int]) -> float:
+        """The nuclear norm of the stack of one set, rounded down."""
+        return _roots(np.asarray(np.linalg.eigvalsh(self._stack(high).gram), dtype=np.float64))
+
+    def _stack(self, high: frozenset[int]) -> _Stack:
+        """The stack of one set."""
+        tables = self._showing(high)
+        places: dict[tuple[int, ...], int] = {}
+        size = 0
+        for rest in tables:
+            for subset in _subsets([a for a, _, _ in rest]):
+                if subset not in places:
+                    places[subset] = size
+                    size += math.prod(self._inside(subset))
+        stack = _Stack(places, {}, tables, np.zeros((size, size)))
+        for rest, own in tables.items():
+            axes = [a for a, _, _ in rest]
+            where = np.empty([n + 1 for n in self._inside(axes)], dtype=np.intp)
+            for subset in _subsets(axes):
+                inside = self._inside(subset)
+                corner = tuple(slice(1, None) if a in subset else 0 for a in axes)
+                where[corner] = places[subset] + np.arange(math.prod(inside)).reshape(inside)
+            stack.where[rest] = where.ravel()
+            gram: Floats = np.ones((1, 1))
+            for _, i, s in rest:
+                core = self.parts[i][s].core
+                gram = np.asarray(np.kron(gram, core.T @ core), dtype=np.float64)
+            stack.gram[np.ix_(where.ravel(), where.ravel())] += sum(v for _, _, v in own) * gram
+        return stack
+
+    def _inside(self, axes: Sequence[int]) -> list[int]:
+        """Columns of the cores of some attributes, without the first of each."""
+        return [self.ranks[self.x.kind[a]] - 1 for a in axes]
+
+    def _showing(self, high: frozenset[int]) -> dict[_Cored, list[tuple[int, int, float]]]:
+        """The tables that show all of some attributes, and what multiplies them, by the others of wide cores."""
+        out: dict[_Cored, list[tuple[int, int, float]]] = {}
+        for i, f in enumerate(self.x.families):
+            own = self.parts[i]
+            for t, row in enumerate(f.axes.tolist()):
+                if not high.issubset(row):
+                    continue
+                scale = float(self.weights.theta[i][t] / f.variance)
+                wide: list[tuple[int, int, Slot]] = []
+                for a, s in zip(row, f.slots, strict=True):
+                    if a in high:
+                        scale *= own[s].tau ** 2
+                    elif self.ranks[s[0]] == 1:
+                        scale *= float(own[s].core[0, 0]) ** 2
+                    else:
+                        wide.append((a, i, s))
+                out.setdefault(tuple(sorted(wide)), []).append((i, t, scale))
+        return out
+
+    def step(self) -> tuple[float, Weights]:
+        """The bound's root, and weights that follow the marginals of |M|."""
+        x, given = self.x, self.weights
+        marginals = _Marginals(
+            [np.zeros((r, r)) for r in self.ranks],
+            [{} for _ in x.kinds],
+            [{s: np.zeros_like(own.core) for s, own in parts.items()} for parts in self.parts],
+            [dict.fromkeys(parts, 0.0) for parts in self.parts],
+            [np.zeros(len(f.tables)) for f in x.families],
+        )
+        found = classes(x, given)
+        value = sum(count * self._collect(h, count, marginals) for h, count in found)
+        p = list(given.p)
+        for k, kind in enumerate(x.kinds):
+            if kind.even:
+                continue
+            basis = self.bases[k]
+            mass = np.einsum("ij,jk,ik->i", basis, marginals.core[k], basis)
+            for (i, s), weight in marginals.rest[k].items():
+                mass += weight * np.maximum(np.diag(_outside(self.parts[i][s].absolute, basis)), 0)
+            p[k] = _followed(mass, p[k])
+        q = [dict(own) for own in given.q]
+        for i, own in enumerate(q):
+            for s, rows in own.items():
+                part, basis = self.parts[i][s], self.bases[s[0]]
+                turned = part.polar @ basis
+                mass = np.einsum("ij,jk,ik->i", turned, marginals.rows[i][s], turned)
+                outside = part.polar @ _outside(part.absolute, basis)
+                mass += marginals.high[i][s] * np.einsum("ij,ij->i", outside, part.polar)
+                own[s] = _followed(mass[: len(rows)], rows)
+        theta = marginals.theta
+        if len(found) and x.symmetric:
+            theta = [np.full(len(own), own.mean()) for own in theta]
+        total = sum(float(own.sum()) for own in theta)
+        return value, Weights(p, q, [np.maximum(own / total, 1e-12) for own in theta])
+
+    def _collect(self, high: frozenset[int], count: int, out: _Marginals) -> float:
+        """Add what the stack of one set says of all marginals, so many times; its nuclear norm."""
+        x = self.x
+        stack = self._stack(high)
+        values, turn = np.linalg.eigh(stack.gram)
+        kept = values > max(float(values[-1]), 0.0) * 1e-13
+        value = _roots(values)
+        if not kept.any():
+            return value
+        roots, turn = np.sqrt(values[kept]), turn[:, kept]
+        inverse, absolute = (turn / roots) @ turn.T, (turn * roots) @ turn.T
+        for rest, tables in stack.tables.items():
+            where = stack.where[rest]
+            shape = [self.ranks[x.kind[a]] for a, _, _ in rest]
+            own = inverse[np.ix_(where, where)].reshape(shape + shape)
+            squares = [self.parts[i][s].core.T @ self.parts[i][s].core for _, i, s in rest]
+            each = _contracted(own, squares, None)
+            for i, t, scale in tables:
+                part = count * scale * float(each)
+                out.theta[i][t] += part
+                f = x.families[i]
+                for a, s in zip(f.axes[t].tolist(), f.slots, strict=True):
+                    tau = self.parts[i][s].tau
+                    if a in high and tau > 0 and not x.kinds[s[0]].even:
+                        out.high[i][s] += part / tau
+                        out.rest[s[0]][i, s] = out.rest[s[0]].get((i, s), 0.0) + part / tau
+            scale = count * sum(v for _, _, v in tables)
+            for j, (_, i, s) in enumerate(rest):
+                core = self.parts[i][s].core
+                out.rows[i][s] += scale * core @ _contracted(own, squares, j) @ core.T
+        whole = float(np.trace(absolute))
+        for k, kind in enumerate(x.kinds):
+            here = [a for a in kind.axes if a not in high]
+            if self.ranks[k] > 1:
+                out.core[k][0, 0] += count * whole * len(here)
+        for subset, begin in stack.places.items():
+            inside = self._inside(subset)
+            block = begin + np.arange(math.prod(inside)).reshape(inside)
+            for j, a in enumerate(subset):
+                k = x.kind[a]
+                along = np.moveaxis(block, j, -1).reshape(-1, inside[j])
+                below = stack.places[tuple(b for b in subset if b != a)] + np.arange(len(along))
+                own = absolute[along[:, :, None], along[:, None, :]].sum(axis=0)
+                cross = absolute[below[:, None], along].sum(axis=0)
+                out.core[k][1:, 1:] += count * own
+                out.core[k][0, 1:] += count * cross
+                out.core[k][1:, 0] += count * cross
+                out.core[k][0, 0] -= count * float(np.trace(own))
+        return value
+
+
+@dataclass(frozen=True, eq=False)
+class _Stack:
+    """The stack of one set H.
+
+    places: where the columns of every set of cores begin. where: the columns of tables, by their cores. tables: these.
+    gram: of the stack.
+    """
+
+    places: dict[tuple[int, ...], int]
+    where: dict[_Cored, Indices]
+    tables: Mapping[_Cored, list[tuple[int, int, float]]]
+    gram: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Marginals:
+    """Of |M|: on the cores and beside them by kind, on rows by family and slot likewise, and by table."""
+
+    core: list[Floats]
+    rest: list[dict[tuple[int, Slot], float]]
+    rows: list[dict[Slot, Floats]]
+    high: list[dict[Slot, float]]
+    theta: list[Floats]
+
+
+def _polar(m: Floats) -> tuple[Floats, Floats]:
+    """|M|, and the polar factor of M with rows of zeros below, so that it is an isometry."""
+    rows, n = m.shape
+    u, s, vt = np.linalg.svd(np.vstack([m, np.zeros((max(n - rows, 0), n))]), full_matrices=False)
+    return (vt.T * s) @ vt, u @ vt
+
+
+def _krylov(first: Floats, matrices: list[Floats], rank: int) -> Floats:
+    """An orthonormal basis of at most so many columns: a vector of length 1, and what the matrices make of it."""
+    basis = front = first[:, None] / np.linalg.norm(first)
+    while basis.shape[1] < rank and front.shape[1]:
+        new: list[Floats] = []
+        for column in front.T:
+            for m in matrices:
+                image = m @ column
+                y, known = image, np.column_stack([basis, *new])
+                for _ in range(2):
+                    y = y - known @ (known.T @ y)
+                norm = float(np.linalg.norm(y))
+                if norm > 1e-9 * float(np.linalg.norm(image)) and basis.shape[1] + len(new) < rank:
+                    new.append(y / norm)
+        front = np.column_stack(new) if new else np.zeros((len(first), 0))
+        basis = np.column_stack([basis, front])
+    return basis
+
+
+def _roots(values: Floats) -> float:
+    """Σ √λ of a Gram matrix's eigenvalues, lowered by their rounding: a zero that comes out as 1e-17 would be 3e-9."""
+    lowered = values - 4 * len(values) * EPS * max(float(values[-1]), 0.0)
+    return float(np.sqrt(np.maximum(lowered, 0)).sum())
+
+
+def _subsets(axes: list[int]) -> list[tuple[int, ...]]:
+    return [c for k in range(len(axes) + 1) for c in itertools.combinations(axes, k)]
+
+
+def _contracted(own: Floats, squares: list[Floats], but: int | None) -> Floats:
+    """Σ over all axes but one of a tensor of twice as many axes times symmetric matrices; over all for None."""
+    n = len(squares)
+    args: list[Any] = [own, list(range(2 * n))]
+    for j, square in enumerate(squares):
+        if j != but:
+            args += [square, [j, n + j]]
+    return np.asarray(np.einsum(*args, [] if but is None else [but, n + but]))
+
+
+def _outside(m: Floats, basis: Floats) -> Floats:
+    """πMπ, π = I − LLᵀ."""
+    left = m - basis @ (basis.T @ m)
+    return np.asarray(left - (left @ basis) @ basis.T)
+
+
+def _followed(mass: Floats, before: Floats) -> Floats:
+    """Weights in proportion to a marginal; those before where it is none."""
+    positive = np.maximum(mass, 0)
+    total = float(positive.sum())
+    if not total > 0:
+        return before
+    floored = np.maximum(positive / total, 1e-9)
+    return np.asarray(floored / floored.sum())

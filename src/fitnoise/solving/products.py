@@ -1,0 +1,537 @@
+"""Product form: many structured attributes in one table, planned without their joint cells.
+
+Sector T of the attributes measures (⊗_{a∈T} H_a ⊗_{a∉T} 1ᵀ) x at precision s_T. With w_a what H_a sends to 0, scaled
+to 1ᵀw_a = 1, and K_a the inverse of H_aᵀH_a beside it, one attribute says
+
+    g(i) = ‖K^−½ Eᵀ(e_i − w)‖² of a record,   f = R w and v(j) = ‖K^½ Eᵀ r_j‖² of row j of a view R,    E ⟂ 1,
+
+and the products of these say everything (docs/notation.md):
+
+    Δ² = Σ_T s_T Π_{a∈T} max g,      var_t(j) = Σ_{T⊆t} s_T⁻¹ Π_{a∈T} v_a(j_a) Π_{a∈t∖T} f_a(j_a)².
+
+An attribute that every table shows is in every T: E = I and w = 0. Exchangeable ones have w = 1/n, H their centring.
+At fixed s the problem in one (w, K) is jointly convex, and solved in closed form; the dual weights p of cells, q of
+rows and θ of tables follow the multipliers. With one product q of rows for a kind of tables the worst row is some per
+cent above the average; a mixture of a few is not (`MIXED`). What is found here is never believed: the price comes from
+the integers, the bound from :mod:`fitnoise.solving.cores`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import final
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+
+from fitnoise.algebra import rules
+from fitnoise.algebra.operators import Operator
+from fitnoise.errors import PlanError, WorkloadError
+from fitnoise.kernel.arrays import Floats, Indices
+from fitnoise.solving.certificates import Evidence
+from fitnoise.solving.sectors import Decomposition
+
+MIXED = 4
+"""Products of which the weights of the rows of one family are a mixture."""
+
+FLOOR = 1e-9
+"""Least share of a weight of cells or rows, before it is normalised."""
+
+CLOSE = 5e-4
+"""Of an upper value to that of the weights at which the search stops: what one product form can do is found."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """Attributes alike: of equally many values, asked the same views in tables alike.
+
+    axes: which. even: exchangeable ones. always: shown by every table. merged: the class of every value that no view
+    tells apart, (n,). views: what is asked of the classes, by number, (m, n') each.
+    """
+
+    axes: tuple[int, ...]
+    even: bool
+    always: bool
+    merged: Indices
+    views: dict[int, Floats]
+
+    @property
+    def size(self) -> int:
+        """n', how many classes there are."""
+        return int(self.merged.max()) + 1
+
+    @property
+    def contrasts(self) -> Floats:
+        """E, an orthonormal basis of what is measured beside the total, (n', n' − 1); of everything, (n', n')."""
+        if self.even:
+            return np.zeros((0, 0))
+        return np.eye(self.size) if self.always else np.asarray(sl.helmert(self.size).T)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Tables alike but for which attributes of their kinds they show: a family.
+
+    slots: kind and view of each of their attributes of two values or more. tables: numbers, (T,). axes: by slot, (T,
+    s). variance: the target of each.
+    """
+
+    slots: tuple[tuple[int, int], ...]
+    tables: Indices
+    axes: Indices
+    variance: float
+
+    @cached_property
+    def masks(self) -> list[tuple[int, ...]]:
+        """All subsets of the slots."""
+        return subsets(len(self.slots))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Products:
+    """Tables by axis: kinds of attributes, and families of tables.
+
+    kinds: of all axes of two values or more. kind: the number of each axis, −1 for those of one value.
+    families: of the tables. tables: how many there are. operators: what views are, by number.
+    """
+
+    kinds: tuple[Kind, ...]
+    kind: tuple[int, ...]
+    families: tuple[Table, ...]
+    tables: int
+    operators: tuple[Operator | None, ...]
+
+    @classmethod
+    def of(cls, d: Decomposition) -> Products:
+        """From a decomposition by axis.
+
+        Raises:
+            WorkloadError: what is asked of an attribute does not tell its values apart, or leaves counts undetermined.
+        """
+        numbered: dict[Operator | None, int] = {}
+        listed: list[tuple[int, float, list[tuple[int, int]]]] = []
+        for g in d.tables:
+            views = [numbered.setdefault(v, len(numbered)) for v in g.views]
+            for t, axes, c in zip(g.tables.tolist(), g.axes.tolist(), g.variances[:, 0].tolist(), strict=True):
+                shown = [(a, v) for a, v in zip(axes, views, strict=True) if d.sizes[a] > 1]
+                listed.append((t, c, shown))
+        used: list[set[int]] = [set() for _ in d.sizes]
+        for _, _, shown in listed:
+            for a, v in shown:
+                used[a].add(v)
+        often = Counter(a for _, _, shown in listed for a, _ in shown)
+        values = numbered.get(None, -1)
+        even = [own <= {values} for own in used]
+        always = [often[a] == len(listed) and not even[a] for a in range(len(d.sizes))]
+        first = [(n, tuple(sorted(own)), x) for n, own, x in zip(d.sizes, used, always, strict=True)]
+        colours = _refined(first, listed)
+        order = sorted({c for c, n, own in zip(colours, d.sizes, used, strict=True) if n > 1 and own})
+        kind = tuple(order.index(c) if c in order else -1 for c in colours)
+        operators = list(numbered)
+        kinds = []
+        for k in range(len(order)):
+            axes = tuple(a for a, own in enumerate(kind) if own == k)
+            a = axes[0]
+            asked = {v: operators[v] for v in sorted(used[a])}
+            kinds.append(_kind(axes, d.sizes[a], asked, d.exchangeable[a], even=even[a], always=always[a]))
+        families: dict[tuple[float, tuple[tuple[int, int], ...]], list[tuple[int, list[int]]]] = {}
+        for t, c, shown in listed:
+            own = sorted((kind[a], v, a) for a, v in shown)
+            families.setdefault((c, tuple((k, v) for k, v, _ in own)), []).append((t, [a for _, _, a in own]))
+        made = [
+            Table(slots, np.array([t for t, _ in rows]), np.array([a for _, a in rows]).reshape(len(rows), -1), c)
+            for (c, slots), rows in families.items()
+        ]
+        return cls(tuple(kinds), kind, tuple(made), len(listed), tuple(operators))
+
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether every exchange of two attributes of one kind maps the tables, views and targets onto themselves."""
+        listed = Counter(
+            (f.variance, frozenset(zip(row, (v for _, v in f.slots), strict=True)))
+            for f in self.families
+            for row in f.axes.tolist()
+        )
+        for kind in self.kinds:
+            for a, b in itertools.pairwise(kind.axes):
+                swap = {a: b, b: a}
+                moved = Counter({(c, frozenset((swap.get(x, x), v) for x, v in t)): n for (c, t), n in listed.items()})
+                if moved != listed:
+                    return False
+        return True
+
+
+def _refined(
+    first: Sequence[tuple[object, ...]], listed: Sequence[tuple[int, float, list[tuple[int, int]]]]
+) -> list[int]:
+    """Colours of attributes that have their like in tables of like colours: as few as there can be."""
+    names = {x: i for i, x in enumerate(sorted(set(first)))}
+    colours = [names[x] for x in first]
+    while True:
+        seen: list[Counter[tuple[object, ...]]] = [Counter() for _ in first]
+        for _, c, shown in listed:
+            whole = tuple(sorted((colours[a], v) for a, v in shown))
+            for a, v in shown:
+                seen[a][(c, v, whole)] += 1
+        keys = [(colour, tuple(sorted(own.items()))) for colour, own in zip(colours, seen, strict=True)]
+        numbers = {x: i for i, x in enumerate(sorted(set(keys)))}
+        if len(numbers) == len(set(colours)):
+            return colours
+        colours = [numbers[x] for x in keys]
+
+
+def _kind(
+    axes: tuple[int, ...], n: int, asked: dict[int, Operator | None], name: str, *, even: bool, always: bool
+) -> Kind:
+    if even:
+        return Kind(axes, even=True, always=False, merged=np.arange(n), views={})
+    views = {v: np.eye(n) if x is None else rules.dense(x).astype(np.float64) for v, x in asked.items()}
+    stacked = np.concatenate(list(views.values()))
+    _, cells, merged = np.unique(stacked, axis=1, return_index=True, return_inverse=True)
+    order = np.argsort(cells)  # classes in the order of their first values
+    merged = np.argsort(order)[merged.ravel()]
+    cells = np.sort(cells)
+    whole = stacked[:, cells] if always else np.vstack([np.ones(len(cells)), stacked[:, cells]])
+    if len(cells) == 1 or np.linalg.matrix_rank(whole) < len(cells):
+        raise WorkloadError(
+            f"in product form what is asked of {name!r} must tell {len(cells)} groups of its values apart, and their "
+            "counts must follow from it: ask for it value by value too, or by groups that do not overlap. Nothing was "
+            "planned."
+        )
+    return Kind(axes, even=False, always=always, merged=merged, views={v: x[:, cells] for v, x in views.items()})
+
+
+# --- weights ----------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(eq=False)
+class Weights:
+    """Dual weights that are products: p by kind, q by family and slot, θ by family, all of mass 1.
+
+    Of exchangeable attributes they are uniform, and not written.
+    """
+
+    p: list[Floats]
+    q: list[dict[tuple[int, int], Floats]]
+    theta: list[Floats]
+
+    @classmethod
+    def uniform(cls, x: Products) -> Weights:
+        """Where a search begins."""
+        p = [np.full(0 if k.even else k.size, 1 / k.size) for k in x.kinds]
+        q = [{s: _even(len(x.kinds[s[0]].views[s[1]])) for s in f.slots if not x.kinds[s[0]].even} for f in x.families]
+        return cls(p, q, [np.full(len(f.tables), 1 / x.tables) for f in x.families])
+
+    def evidence(self, x: Products) -> Evidence:
+        """As a plan keeps them: θ by table, then all others in the order of kinds and families."""
+        theta = np.empty(x.tables)
+        for f, own in zip(x.families, self.theta, strict=True):
+            theta[f.tables] = own
+        return Evidence(np.concatenate([np.zeros(0), *self.p, *(q[s] for q in self.q for s in sorted(q))]), theta)
+
+    @classmethod
+    def read(cls, x: Products, evidence: Evidence) -> Weights:
+        """From what a plan keeps.
+
+        Raises:
+            PlanError: weights that are negative, not finite, of the wrong number or of no mass.
+        """
+        out = cls.uniform(x)
+        own = [*out.p, *(q[s] for q in out.q for s in sorted(q))]
+        count = sum(map(len, own))
+        given, theta = evidence.cells, evidence.numbers
+        fits = evidence.pairs is None and given.shape == (count,) and theta.shape == (x.tables,)
+        if not (fits and np.isfinite(given).all() and np.isfinite(theta).all() and min([0, *given, *theta]) >= 0):
+            raise PlanError(f"dual weights must be {count} + {x.tables} numbers ≥ 0; the plan proves nothing.")
+        parts = np.split(given, np.cumsum([len(v) for v in own])[:-1]) if own else []
+        if theta.sum() <= 0 or any(v.sum() <= 0 for v in parts if len(v)):
+            raise PlanError("dual weights must not all be 0; the plan proves nothing.")
+        left = iter([v / v.sum() if len(v) else v for v in parts])
+        p = [next(left) for _ in out.p]
+        q = [{s: next(left) for s in sorted(own)} for own in out.q]
+        return cls(p, q, [theta[f.tables] / theta.sum() for f in x.families])
+
+
+def _even(n: int) -> Floats:
+    return np.full(n, 1 / n)
+
+
+# --- the search -------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(eq=False)
+class Form:
+    """A strategy in product form, before it is made of integers.
+
+    w, k: of each kind, (n',) and (n' − 1, n' − 1), or of order n' where every table shows it; empty for exchangeable
+    ones. precisions: s_T by set of attributes. value: Δ² at targets that are met.
+    """
+
+    w: list[Floats]
+    k: list[Floats]
+    precisions: dict[tuple[int, ...], float]
+    value: float
+
+
+@dataclass(eq=False)
+class _Family:
+    """A family in a search: with which sectors its tables have, and weights of its own."""
+
+    table: Table
+    masks: list[tuple[int, ...]]
+    inside: NDArray[np.bool_]
+    sectors: Indices
+    q: dict[tuple[int, int], Floats]
+    theta: Floats
+    hi: Floats = field(default_factory=lambda: np.zeros(0))
+    lo: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def products(self, hi: Floats, lo: Floats) -> Floats:
+        """Π hi over the slots of each mask times Π lo over the others."""
+        return np.asarray(np.where(self.inside, hi, lo).prod(axis=1))
+
+    def without(self, i: int, hi: Floats, lo: Floats) -> Floats:
+        """The same but for one slot."""
+        kept = [j for j in range(self.inside.shape[1]) if j != i]
+        return np.asarray(np.where(self.inside[:, kept], hi[kept], lo[kept]).prod(axis=1))
+
+
+class Search:
+    """Ascent of the dual weights, with the strategy that is best for them.
+
+    Args:
+        x: the problem.
+        mixed: products in the mixture of each family's row weights.
+    """
+
+    def __init__(self, x: Products, mixed: int = 1) -> None:
+        self.x = x
+        self.ids: dict[tuple[int, ...], int] = {}
+        self.families: list[_Family] = []
+        plain = Weights.uniform(x)
+        self.p = plain.p
+        for f, q, theta in zip(x.families, plain.q, plain.theta, strict=True):
+            masks = [m for m in f.masks if all(i in m or not x.kinds[k].always for i, (k, _) in enumerate(f.slots))]
+            named = [[tuple(sorted(row[i] for i in m)) for m in masks] for row in f.axes.tolist()]
+            sectors = np.array([[self.ids.setdefault(t, len(self.ids)) for t in row] for row in named])
+            inside = np.array([[i in m for i in range(len(f.slots))] for m in masks]).reshape(len(masks), -1)
+            copies = mixed if len(q) and len(f.slots) > 1 else 1
+            for j in range(copies):
+                tilted = {s: _tilted(v, j, i, copies) for i, (s, v) in enumerate(sorted(q.items()))}
+                self.families.append(_Family(f, masks, inside, sectors, tilted, theta / copies))
+        self.count = np.zeros((len(self.ids), len(x.kinds)))
+        for t, i in self.ids.items():
+            for a in t:
+                self.count[i, x.kind[a]] += 1
+        self.e = [k.contrasts for k in x.kinds]
+        self.w = [np.zeros(0) if k.even else np.full(k.size, 0.0 if k.always else 1 / k.size) for k in x.kinds]
+        self.k = [np.eye(e.shape[1]) for e in self.e]
+        self.views = [{v: (r, r @ e) for v, r in k.views.items()} for k, e in zip(x.kinds, self.e, strict=True)]
+        self._measure()
+        self._weigh()
+
+    def _measure(self) -> None:
+        """What every value costs (g), and of every row f² and v, kind by kind."""
+        self.g: list[Floats] = []
+        self.f: list[dict[int, Floats]] = []
+        self.v: list[dict[int, Floats]] = []
+        for kind, e, w, k, views in zip(self.x.kinds, self.e, self.w, self.k, self.views, strict=True):
+            if kind.even:
+                n = kind.size
+                self.g.append(np.array([(n - 1) / n]))
+                self.f.append({})
+                self.v.append({})
+                continue
+            y = e - w @ e
+            self.g.append(np.einsum("ij,ij->i", y, np.linalg.solve(k, y.T).T))
+            self.f.append({v: np.asarray((r @ w) ** 2) for v, (r, _) in views.items()})
+            self.v.append({v: np.einsum("ij,ij->i", re @ k, re) for v, (_, re) in views.items()})
+
+    def _weigh(self) -> None:
+        """Averages, the precisions that are best for them, and what each part of a kind weighs."""
+        kinds = self.x.kinds
+        above = np.zeros(len(self.ids))
+        for f in self.families:
+            pairs = [self._average(f, s) for s in f.table.slots]
+            f.hi, f.lo = np.array([a for a, _ in pairs]), np.array([b for _, b in pairs])
+            own = f.products(f.hi, f.lo)
+            np.add.at(above, f.sectors, f.theta[:, None] / f.table.variance * own)
+        self.c = np.array([g[0] if k.even else p @ g for k, p, g in zip(kinds, self.p, self.g, strict=True)])
+        cost = (self.c**self.count).prod(axis=1)
+        self.s = np.sqrt(above / cost)
+        self.nu = float(np.sqrt(above * cost).sum())
+        self.a = (self.count * (self.s * cost)[:, None]).sum(axis=0) / self.c
+        self.b: list[dict[tuple[int, int], float]] = []
+        self.phi: list[dict[tuple[int, int], float]] = []
+        for f in self.families:
+            share = (f.theta[:, None] / f.table.variance / self.s[f.sectors]).sum(axis=0)
+            b, phi = dict.fromkeys(f.q, 0.0), dict.fromkeys(f.q, 0.0)
+            for i, s in enumerate(f.table.slots):
+                if s in f.q:
+                    slope = f.without(i, f.hi, f.lo) * share
+                    b[s] += float(slope[f.inside[:, i]].sum())
+                    phi[s] += float(slope[~f.inside[:, i]].sum())
+            self.b.append(b)
+            self.phi.append(phi)
+
+    def _average(self, f: _Family, slot: tuple[int, int]) -> tuple[float, float]:
+        k, v = slot
+        if self.x.kinds[k].even:
+            n = self.x.kinds[k].size
+            return (n - 1) / n, 1 / n**2
+        return float(f.q[slot] @ self.v[k][v]), float(f.q[slot] @ self.f[k][v])
+
+    def improve(self) -> None:
+        """The best w and K of every kind for the weights and precisions there are."""
+        for i, kind in enumerate(self.x.kinds):
+            if kind.even:
+                continue
+            e, p = self.e[i], self.p[i]
+            rows = {v: np.zeros(len(r)) for v, (r, _) in self.views[i].items()}
+            means = {v: np.zeros(len(r)) for v, (r, _) in self.views[i].items()}
+            for f, b, phi in zip(self.families, self.b, self.phi, strict=True):
+                for (k, v), q in f.q.items():
+                    if k == i:
+                        rows[v] += b[k, v] * q
+                        means[v] += phi[k, v] * q
+            gram = np.asarray(sum(re.T @ (rows[v][:, None] * re) for v, (_, re) in self.views[i].items()))
+            if not kind.always:
+                mean = np.asarray(sum(r.T @ (means[v][:, None] * r) for v, (r, _) in self.views[i].items()))
+                inner = self.a[i] * np.linalg.inv(self.k[i]) + e.T @ mean @ e
+                self.w[i] = p + e @ np.linalg.solve(inner, -e.T @ (mean @ p))
+            y = e - self.w[i] @ e
+            self.k[i] = _mean(self.a[i] * (y.T @ (p[:, None] * y)), gram)
+        self._measure()
+        self._weigh()
+
+    def ascend(self) -> None:
+        """One step of the weights towards what is dearest and least accurate."""
+        for i, kind in enumerate(self.x.kinds):
+            if not kind.even:
+                self.p[i] = _normalised(self.p[i] * self.g[i] / self.c[i])
+        for f, b, phi in zip(self.families, self.b, self.phi, strict=True):
+            for (k, v), q in f.q.items():
+                own = b[k, v] * self.v[k][v] + phi[k, v] * self.f[k][v]
+                f.q[k, v] = _normalised(q * own / (q @ own))
+            worst = f.products(f.hi, f.lo) / self.s[f.sectors]
+            f.theta = np.maximum(f.theta * worst.sum(axis=1) / f.table.variance / self.nu, 1e-12)
+        total = sum(f.theta.sum() for f in self.families)
+        for f in self.families:
+            f.theta = f.theta / total
+
+    def value(self) -> float:
+        """Δ² of the strategy there is, scaled to meet its worst target; exact but for rounding."""
+        dearest = np.array([g.max() for g in self.g])
+        cost = float((self.s * (dearest**self.count).prod(axis=1)).sum())
+        return cost * max(self._worst(f) for f in self.families)
+
+    def _worst(self, f: _Family) -> float:
+        """The largest variance over target of a family's tables."""
+        parts = []
+        for k, v in f.table.slots:
+            n = self.x.kinds[k].size
+            even = self.x.kinds[k].even
+            parts.append((np.array([(n - 1) / n]), np.array([n**-2.0])) if even else top(self.v[k][v], self.f[k][v]))
+        noise = 1 / self.s[f.sectors]
+        alike = np.unique((noise / noise.max()).round(12), axis=0)  # rounding decides only which is tried
+        return float(worst(parts, f.masks, alike).max() * noise.max() / f.table.variance)
+
+    def run(self, steps: int, told: Callable[[float, float], None] | None = None) -> Form:
+        """The best form found in so many steps, or until nothing better is there."""
+        self.improve()
+        best = self._form(self.value())
+        for step in range(1, steps + 1):
+            self.ascend()
+            self.improve()
+            if step % 10 == 0 or step == steps:
+                value = self.value()
+                if value < best.value:
+                    best = self._form(value)
+                if told is not None:
+                    told(best.value, self.nu**2)
+                if best.value <= self.nu**2 * (1 + CLOSE):
+                    break
+        return best
+
+    def _form(self, value: float) -> Form:
+        s = {t: float(self.s[i]) for t, i in self.ids.items()}
+        return Form([x.copy() for x in self.w], [x.copy() for x in self.k], s, value)
+
+    @property
+    def weights(self) -> Weights:
+        """Of a search with one product for each family."""
+        return Weights([x.copy() for x in self.p], [dict(f.q) for f in self.families], [f.theta for f in self.families])
+
+
+def solve(x: Products, steps: int = 150, told: Callable[[float, float], None] | None = None) -> tuple[Form, Weights]:
+    """A strategy in product form, and weights to prove a bound with."""
+    one = Search(x)
+    form = one.run(steps, told)
+    if one.nu**2 * (1 + CLOSE) < form.value:
+        other = Search(x, MIXED).run(2 * steps, told)
+        form = min(form, other, key=lambda y: y.value)
+    return form, one.weights
+
+
+def subsets(n: int) -> list[tuple[int, ...]]:
+    """All subsets of so many places, small ones first."""
+    return [x for k in range(n + 1) for x in itertools.combinations(range(n), k)]
+
+
+def worst(parts: Sequence[tuple[Floats, Floats]], masks: Sequence[tuple[int, ...]], noise: Floats) -> Floats:
+    """The largest variance of a row, of tables alike but for their noise, (T,); as `variances`."""
+    return np.array([variances(parts, masks, row).max() for row in noise])
+
+
+def variances(parts: Sequence[tuple[Floats, Floats]], masks: Sequence[tuple[int, ...]], noise: Floats) -> Floats:
+    """Σ_T noise_T Π_{a∈T} v_a Π_{a∉T} f_a² of all rows, (rows of each slot…). parts: (v, f²) of every slot."""
+    total = np.zeros([len(v) for v, _ in parts])
+    for mask, x in zip(masks, noise.tolist(), strict=True):
+        term = np.array(x)
+        for i, (v, f) in enumerate(parts):
+            term = np.multiply.outer(term, v if i in mask else f)
+        total += term
+    return total
+
+
+def top(v: Floats, f: Floats) -> tuple[Floats, Floats]:
+    """The pairs that no other is above in both."""
+    order = np.lexsort((-v, -f))
+    above = np.concatenate([[-1.0], np.maximum.accumulate(v[order])[:-1]])
+    kept = order[v[order] > above]
+    return v[kept], f[kept]
+
+
+def _tilted(q: Floats, j: int, i: int, copies: int) -> Floats:
+    """Where the j-th of some products of row weights begins: each towards other ends of the axes."""
+    if copies == 1:
+        return q
+    x = np.linspace(-1.0, 1.0, len(q))
+    turn = 2 * np.pi * (j + 0.35 * i) / copies
+    return _normalised(q * np.exp(2 * np.cos(turn + i) * x + np.sin(2 * turn + i) * x**2))
+
+
+def _normalised(x: Floats) -> Floats:
+    floored = np.maximum(x / x.sum(), FLOOR)
+    return np.asarray(floored / floored.sum())
+
+
+def _mean(c: Floats, n: Floats) -> Floats:
+    """C # N⁻¹, the geometric mean of two positive matrices."""
+    values, turn = np.linalg.eigh((n + n.T) / 2)
+    values = np.sqrt(np.maximum(values, values[-1] * 1e-14))
+    root, inverse = (turn * values) @ turn.T, (turn / values) @ turn.T
+    middle, axes = np.linalg.eigh(root @ c @ root)
+    half = (axes * np.sqrt(np.maximum(middle, middle[-1] * 1e-15))) @ axes.T
+    out = inverse @ half @ inverse
+    return np.asarray((out + out.T) / 2)

@@ -1,0 +1,540 @@
+"""Product form: many structured attributes in one table are planned, priced, measured and rebuilt axis by axis."""
+
+import contextlib
+import itertools
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fitnoise as fn
+import zoo
+from dense import workload_matrix, workload_variances
+from fitnoise.errors import FitnoiseError, GapNotReached, PlanError, SingularStrategy, WorkloadError
+from fitnoise.interfaces.cli import main
+from fitnoise.kernel.designs.products import Factor
+from fitnoise.mechanisms.gaussian import planning
+from fitnoise.mechanisms.gaussian import products as by_axis
+from fitnoise.planning.plan import Plan
+from fitnoise.reading.release import Release
+from fitnoise.solving import cores
+from fitnoise.solving.certificates import Evidence
+from fitnoise.solving.products import Products, Search, Weights
+from fitnoise.solving.sectors import decompose_by_axis
+from laws import check_accuracy, check_mechanism, check_part, released
+from tolerances import LOOSE
+
+
+def attributes(count, n):
+    return fn.Domain({f"a{i:02d}": fn.Ordered(1, n) for i in range(count)})
+
+
+def by_prefix(count, n, orders=(2,)):
+    """All tables of so many of the attributes, each cumulative in all of them, to variance 1."""
+    domain = attributes(count, n)
+    shown = [t for k in orders for t in itertools.combinations(domain, k)]
+    return fn.Workload(domain, [fn.table(prefix=list(t), variance=1) for t in shown])
+
+
+def problem(workload):
+    return Products.of(decompose_by_axis(workload))
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Product form wherever it is possible."""
+    monkeypatch.setattr(planning, "DENSE", 0)
+
+
+@st.composite
+def workloads(draw):
+    """Tables of up to three small attributes, by value, cumulative, by ranges and recodes, each to one target."""
+    sizes = draw(st.lists(st.integers(1, 3), min_size=2, max_size=3))
+    domain = fn.Domain({f"a{i}": fn.Ordered(1, n) for i, n in enumerate(sizes)})
+    tables = []
+    for i, shown in enumerate(draw(st.lists(st.sets(st.sampled_from(list(domain))), min_size=1, max_size=4))):
+        asked = {"plain": [], "prefix": [], "ranges": {}, "recode": {}}
+        for a in sorted(shown):
+            kind = draw(st.sampled_from(["plain", "prefix", "ranges", "recode"]))
+            n = domain[a].size
+            if kind in ("plain", "prefix"):
+                asked[kind].append(a)
+            elif kind == "ranges":
+                asked[kind][a] = [(i, j) for i in range(1, n + 1) for j in range(i, n + 1)]
+            else:
+                asked[kind][a] = {"low": list(range(1, 1 + (n + 1) // 2)), "all": list(range(1, n + 1))}
+        plain = asked.pop("plain")
+        tables.append(
+            fn.table(
+                *plain,
+                name=f"t{i}",
+                variance=draw(st.sampled_from([1, 1.5, 4])),
+                **{k: v for k, v in asked.items() if v},
+            )
+        )
+    return fn.Workload(domain, tables)
+
+
+def possible(make, workload):
+    """What is made of a workload; None where queries do not tell values apart."""
+    with contextlib.suppress(WorkloadError):
+        return make(workload)
+    with pytest.raises(WorkloadError, match="must tell"):
+        make(workload)
+    return None
+
+
+def planned(workload, **more):
+    """In product form, whatever the number of joint cells."""
+    part = planning._by_axis(fn.Publication(workload, **more), refine=False, progress=None)
+    return Plan.of(part.publication, [part])
+
+
+@settings(max_examples=25)
+@given(workloads(), st.integers(0, 2**32))
+def test_it_is_what_dense_matrices_say(workload, seed):
+    """Price, variances, covariances, transforms and noise-free tables against matrices over all cells; and the bound
+    and the plan on either side of the dense optimum.
+    """
+    plan = possible(planned, workload)
+    if plan is None:
+        return
+    check_mechanism(plan, np.random.default_rng(seed))
+    check_accuracy(plan)
+    dense = fn.plan(workload, gap=1e-4)
+    assert dense.only.mechanism.name == "fit-for-use"
+    assert plan.bound <= dense.cost_squared * (1 + 1e-12)
+    assert dense.bound <= plan.cost_squared * (1 + 1e-12)
+
+
+@settings(max_examples=30)
+@given(workloads(), st.integers(0, 2**32))
+def test_any_weights_prove_a_bound_below_the_dense_one(workload, seed):
+    """Theorem 5: at most the nuclear norm at the same weights, whatever the cores hold; equal where they hold all."""
+    rng = np.random.default_rng(seed)
+    x = possible(problem, workload)
+    if x is None:
+        return
+    given = Weights.uniform(x).evidence(x)
+    evidence = Evidence(given.cells * rng.uniform(0.2, 1, given.cells.shape), rng.uniform(0.2, 1, x.tables))
+    weights, truth = Weights.read(x, evidence), None
+    found = []
+    for room in (0, 30, 10**6):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cores, "ROOM", room)
+            found.append(cores.lower_bound(x, evidence))
+    truth = dense_norm(workload, x, weights) ** 2
+    assert all(v <= truth * (1 + 1e-12) for v in found)
+    assert found[-1] == pytest.approx(truth, rel=1e-6)
+
+
+def dense_norm(workload, x, weights):
+    """‖M‖_* at product weights, written out."""
+    domain = workload.domain
+    axes = list(decompose_by_axis(workload).exchangeable)
+    p = np.ones(1)
+    for a in domain:
+        n = domain[a].size
+        own = np.full(n, 1 / n)
+        if a in axes and x.kind[axes.index(a)] >= 0:
+            kind = x.kinds[x.kind[axes.index(a)]]
+            if not kind.even:
+                own = weights.p[x.kind[axes.index(a)]][kind.merged] / np.bincount(kind.merged)[kind.merged]
+        p = np.kron(p, own)
+    where = {}
+    for i, f in enumerate(x.families):
+        for t, row in zip(f.tables.tolist(), f.axes.tolist(), strict=True):
+            where[t] = i, row, f
+    q = []
+    for t, table in enumerate(workload.tables):
+        i, row, f = where[t]
+        theta = weights.theta[i][f.tables.tolist().index(t)]
+        own = np.ones(1)
+        for a in table.attributes:
+            m = len(table.view(a).labels(domain[a]))
+            each = np.full(m, 1 / m)
+            if axes.index(a) in row:
+                slot = f.slots[row.index(axes.index(a))]
+                each = weights.q[i].get(slot, each)
+            own = np.kron(own, each)
+        q.append(theta * own)
+    scaled = np.sqrt(np.concatenate(q) / workload_variances(workload))[:, None] * workload_matrix(workload) * np.sqrt(p)
+    return np.linalg.svd(scaled, compute_uv=False).sum()
+
+
+@pytest.mark.parametrize(
+    ("count", "n", "orders", "upper", "lower", "best"),
+    [
+        (3, 3, (2,), 3.70, 3.66, 3.6778),
+        (3, 6, (2,), 7.50, 7.38, 7.4073),
+        (5, 10, (2,), 29.4, 27.9, None),
+        (10, 10, (2,), 100.1, 96.1, None),
+        (5, 10, (1, 2, 3), 61.8, 57.4, None),
+    ],
+)
+def test_pairs_by_prefix(always, count, n, orders, upper, lower, best):
+    """The reference table: upper values may fall, lower ones may rise."""
+    plan = fn.plan(by_prefix(count, n, orders))
+    assert plan.mechanism == "fit-for-use by axis"
+    assert lower <= plan.bound <= (best or plan.bound) <= plan.cost_squared <= upper
+    assert 0.999999 < plan.relaxation <= 1
+
+
+def test_ten_attributes_of_a_hundred_values():
+    """10²⁰ joint cells; each table on its own would cost about 1,140."""
+    plan = fn.plan(by_prefix(10, 100))
+    assert 623 <= plan.bound <= plan.cost_squared <= 640
+    assert "product form" in plan.status
+    assert Plan.from_json(plan.to_json()).hash == plan.hash
+
+
+def test_one_table_is_a_product_of_its_axes():
+    """Optimal strategies of products are products of optimal strategies: the square of what one axis costs."""
+    domain = fn.Domain(a=fn.Ordered(1, 40), b=fn.Ordered(1, 40))
+    whole = fn.plan(fn.Workload(domain, [fn.table(prefix=["a", "b"], variance=1)]))
+    axis = fn.plan(fn.Workload(domain, [fn.table(prefix="a", variance=1)]), gap=1e-6)
+    assert whole.mechanism == "fit-for-use by axis"
+    assert whole.cost_squared == pytest.approx(axis.cost_squared**2, rel=2e-3)
+    assert whole.bound == pytest.approx(axis.cost_squared**2, rel=2e-3)
+
+
+def test_attributes_shown_value_by_value_are_sectors(always):
+    """Beside structured ones they cost what they cost among themselves."""
+    domain = fn.Domain(a=fn.Ordered(1, 3), b=fn.Ordered(1, 4), o=fn.Ordered(1, 3), u=fn.Ordered(1, 4))
+    tables = [fn.table("a", "b", variance=1), fn.table("a", variance=2)]
+    plain = fn.plan(fn.Workload(domain, tables), gap=1e-6)
+    beside = planned(fn.Workload(domain, tables))
+    assert beside.cost_squared == pytest.approx(plain.cost_squared, rel=1e-3)
+    assert beside.bound == pytest.approx(plain.cost_squared, rel=1e-3)
+
+
+def test_regular_places_are_further_attributes(always, rng):
+    places = zoo.places(3, 2, levels=("state", "county"))
+    domain = fn.Domain(geo=places, o=fn.Ordered(0, 3), u=fn.Ordered(0, 2))
+    tables = [
+        fn.table("state", prefix=["o", "u"], variance=4),
+        fn.table("county", prefix="o", variance=3),
+        fn.table(prefix="u", variance=1),
+    ]
+    plan = fn.plan(fn.Workload(domain, tables))
+    assert plan.mechanism == "fit-for-use by axis"
+    check_mechanism(plan, rng)
+
+
+def test_places_of_different_numbers_are_structured_cells(always, rng):
+    domain = fn.Domain(
+        geo=fn.Hierarchy(["state", "county"], [("x", "x1"), ("x", "x2"), ("y", "y1")]), o=fn.Ordered(0, 3)
+    )
+    tables = [fn.table("state", prefix="o", variance=4), fn.table("county", variance=3)]
+    plan = fn.plan(fn.Workload(domain, tables))
+    assert plan.mechanism == "fit-for-use by axis"
+    check_mechanism(plan, rng)
+
+
+def test_values_that_nothing_tells_apart_are_counted_together(always, rng):
+    domain = fn.Domain(o=fn.Ordered(0, 5), u=fn.Ordered(0, 3))
+    groups = {"o": {"low": [0, 1, 2], "mid": [3, 4]}}
+    plan = fn.plan(fn.Workload(domain, [fn.table(recode=groups, prefix="u", variance=2), fn.table("u", variance=3)]))
+    assert plan.mechanism == "fit-for-use by axis"
+    factor = next(f.rows for f, a in zip(plan.strategy.factors, plan.strategy.over.names, strict=True) if a == "o")
+    assert (factor[:, [0, 0, 3]] == factor[:, [1, 2, 4]]).all()
+    check_mechanism(plan, rng)
+
+
+def test_a_budget_is_spent_and_units_of_several_records_cost_their_square(always):
+    workload = by_prefix(3, 4)
+    free = fn.plan(workload)
+    plan = fn.plan(workload, budget=fn.Budget(rho=1))
+    assert 1 - 1e-8 < plan.exact_rho <= 1
+    assert plan.relaxation == pytest.approx(free.cost_squared / plan.cost_squared, rel=1e-6)
+    check_part(plan.only)
+    check_accuracy(plan)
+    three = fn.plan(workload, unit=fn.PrivacyUnit("person", 3))
+    assert three.exact_cost == 9 * free.exact_cost
+    assert three.bound == pytest.approx(9 * free.bound)
+
+
+@pytest.mark.parametrize("variance", [1e-6, 1.0, 1e12])
+def test_noise_is_fine_enough_and_within_reach(always, variance):
+    workload = by_prefix(3, 4, (3,))
+    plan = fn.plan(fn.Workload(workload.domain, [fn.table(prefix=list(workload.domain), variance=variance)]))
+    assert all((g.scales >= 2.0**10).all() for g in plan.strategy.groups)
+    assert plan.relaxation <= 1
+    assert plan.cost_squared * variance == pytest.approx(planned(workload).cost_squared, rel=1e-2)
+
+
+def test_an_unreachable_gap_is_told_or_dense():
+    """Where dense matrices can do better they are used; beyond, the gap is refused in words."""
+    with pytest.raises(GapNotReached, match=r"1\.0e-06 was asked for.*In product form.*10,000,000,000 joint cells"):
+        fn.plan(by_prefix(5, 100), gap=1e-6)
+
+
+def test_a_smaller_gap_is_planned_with_dense_matrices(always):
+    assert fn.plan(by_prefix(3, 3)).mechanism == "fit-for-use by axis"
+    exact = fn.plan(by_prefix(3, 3), gap=1e-5)
+    assert (exact.mechanism, exact.gap <= 1e-5) == ("fit-for-use", True)
+    assert fn.plan(by_prefix(3, 3), refine=True).mechanism == "fit-for-use"
+
+
+def test_small_tables_are_planned_together_as_before():
+    assert fn.plan(by_prefix(3, 3)).mechanism == "fit-for-use"
+
+
+WIDE = fn.Domain(o=fn.Ordered(1, 200), u=fn.Ordered(1, 200), x=fn.Ordered(1, 3000))
+"""Of two of its attributes 40,000 joint cells."""
+
+
+@pytest.mark.parametrize(
+    ("tables", "more", "message"),
+    [
+        ([fn.table("u", prefix="o", variance=fn.By("u", {5: 2.0}, default=1.0))], {}, "targets that vary by value"),
+        (
+            [fn.table(prefix=["o", "u"], variance=1)],
+            {"objective": fn.Objective("total-error")},
+            "another than fit-for-use",
+        ),
+        (
+            [fn.table(prefix=["o", "u"], variance=1)],
+            {"unit": fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)},
+            "neighbours replace a record",
+        ),
+        ([fn.table(prefix=["o", "x"], variance=1)], {}, "'x' has 3,000 values, and at most 2,000"),
+        (
+            [fn.table(prefix=["o", "u"], variance=1)],
+            {"cell_budgets": fn.CellBudgets(("o",), (1.0,) * 200)},
+            "budgets by cell",
+        ),
+    ],
+)
+def test_what_is_refused_still_is_refused_before_any_work(tables, more, message):
+    with pytest.raises(
+        WorkloadError, match=rf"0,000 joint cells.*product form, but here.*{message}.*Nothing was planned"
+    ):
+        fn.plan(fn.Workload(WIDE, tables), **more)
+
+
+@pytest.mark.parametrize(("name", "most"), [("MOST_TABLES", 1), ("MOST_COUNTS", 39_999)])
+def test_too_many_tables_or_counts_are_told(monkeypatch, name, most):
+    monkeypatch.setattr(by_axis, name, most)
+    tables = [fn.table(prefix=["o", "u"], variance=1), fn.table(prefix="o", variance=1)]
+    with pytest.raises(WorkloadError, match=rf"but here .*at most {most:,}"):
+        fn.plan(fn.Workload(WIDE, tables))
+
+
+@pytest.mark.parametrize("groups", [{"all": list(range(1, 201))}, {"a": [1, 2], "b": [3, 4], "c": [1, 3], "d": [2, 4]}])
+def test_queries_that_leave_counts_undetermined_are_refused(groups):
+    with pytest.raises(WorkloadError, match=r"what is asked of 'o' must tell.*Nothing was planned"):
+        fn.plan(fn.Workload(WIDE, [fn.table(recode={"o": groups}, prefix="u", variance=1), fn.table("u", variance=1)]))
+
+
+def test_there_is_nothing_to_refine():
+    with pytest.raises(PlanError, match=r"nothing to refine.*No plan was made"):
+        fn.plan(fn.Workload(WIDE, [fn.table(prefix=["o", "u"], variance=1)]), refine=True)
+
+
+# --- one sector for others ---------------------------------------------------------------------------------
+
+
+def unsymmetric():
+    """Tables 01, 02 and 03: one attribute is unlike the others, and pairs of the others are not shown."""
+    domain = attributes(4, 3)
+    first, *others = domain
+    return fn.Workload(domain, [fn.table(prefix=[first, a], variance=1) for a in others])
+
+
+def test_attributes_in_other_tables_are_of_other_kinds():
+    x = problem(unsymmetric())
+    assert sorted(k.axes for k in x.kinds) == [(0,), (1, 2, 3)]
+    assert x.symmetric
+
+
+def ring():
+    """Tables 01, 12, 23, 30: every attribute is in two, and exchanging two of them gives other tables."""
+    domain = attributes(4, 3)
+    names = list(domain)
+    return fn.Workload(domain, [fn.table(prefix=[names[i], names[i - 1]], variance=1) for i in range(4)])
+
+
+def test_one_set_stands_for_others_only_where_tables_stay_the_same():
+    """Detects sets taken for their like although tables are not: a bound above what a plan reaches."""
+    x = problem(ring())
+    assert len(x.kinds) == 1
+    assert not x.symmetric
+    weights = Weights.uniform(x)
+    assert all(count == 1 for _, count in cores.classes(x, weights))
+    plan = planned(ring())
+    assert plan.bound <= fn.plan(ring(), gap=1e-4).cost_squared
+
+
+def test_one_set_stands_for_others_only_where_tables_weigh_the_same():
+    """Detects the same where weights are not: counted once for all, they prove more than is true."""
+    workload = by_prefix(3, 3)
+    x = problem(workload)
+    assert x.symmetric
+    even, uneven = Weights.uniform(x), Weights.uniform(x)
+    uneven.theta = [np.array([0.6, 0.39, 0.01])]
+    assert len(cores.classes(x, even)) < len(cores.classes(x, uneven)) == 7
+    true = dense_norm(workload, x, uneven) ** 2
+    assert cores.lower_bound(x, uneven.evidence(x)) <= true * (1 + 1e-12)
+    wrong = cores._Cores(x, uneven, 8)
+    taken = sum(count * wrong.norm(h) for h, count in cores.classes(x, even)) ** 2
+    assert taken > true  # what the guard is for
+
+
+# --- altered plans -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return fn.plan(zoo.many_cells())
+
+
+def test_the_zoo_s_own(plan):
+    assert plan.mechanism == "fit-for-use by axis"
+    check_part(plan.only)
+    assert Plan.from_json(plan.to_json()).hash == plan.hash
+    assert plan.separate_rho > plan.rho
+    assert plan.numbers == 33 * 40 + 2 * 33 + 40
+    assert sum(t.price for t in plan.tables) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d["strategy"]["factors"][0].update(rows=[[1, 0]]), "fit its domain|centres|cost"),
+        (lambda d: d["strategy"]["factors"][1]["rows"][0].__setitem__(0, 2**30), "do not cost"),
+        (lambda d: d["strategy"]["factors"][1]["rows"][0].__setitem__(0, 7.0), "whole numbers"),
+        (lambda d: d["strategy"]["factors"][1].update(rows=None), "centres|answers"),
+        (lambda d: d["strategy"]["factors"].pop(), "one factor for each"),
+        (lambda d: d["strategy"]["factors"].append(d["strategy"]["factors"][0]), "one factor for each"),
+        (lambda d: d["strategy"]["sets"].pop(), "sectors"),
+        (lambda d: d["strategy"]["sets"][0].update(multiples=[1]), "do not cost"),
+        (lambda d: d["strategy"]["sets"][0].update(multiples=[0]), "multiplied"),
+        (lambda d: d["strategy"]["sets"][0].update(scales=["1/3"]), "not a floating-point"),
+        (lambda d: d["strategy"]["sets"][1].update(attributes=[["nope"]]), "damaged"),
+        (lambda d: d.update(mechanism="fit-for-use"), "damaged"),
+        (lambda d: d.update(strategy=[]), "damaged"),
+    ],
+)
+def test_damaged_plans_are_refused(plan, change, message):
+    document = plan.document()
+    change(document)
+    with pytest.raises(FitnoiseError, match=message):
+        Plan.from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda w: {"cells": w["cells"][:-1]},
+        lambda w: {"numbers": w["numbers"][:-1]},
+        lambda w: {"cells": [-1.0, *w["cells"][1:]]},
+        lambda w: {"numbers": [0.0] * len(w["numbers"])},
+        lambda w: {"cells": [0.0] * len(w["cells"])},
+        lambda w: {"pairs": [[0, 0, 0]]},
+    ],
+)
+def test_weights_that_prove_nothing_are_refused(plan, change):
+    document = plan.document()
+    document["weights"].update(change(document["weights"]))
+    with pytest.raises(PlanError, match="dual weights"):
+        _ = Plan.from_json(json.dumps(document)).bound
+
+
+def test_a_factor_that_cannot_be_inverted_is_refused():
+    with pytest.raises(SingularStrategy, match="could not be rebuilt"):
+        by_axis.Inverse.of(np.array([[1.0, 1.0, 1.0], [0.0, 1.0, 2.0]]), np.arange(3), always=False)
+
+
+def test_a_factor_may_not_tell_apart_what_tables_do_not(always):
+    domain = fn.Domain(o=fn.Ordered(0, 3), u=fn.Ordered(0, 3))
+    groups = {"o": {"low": [0, 1], "high": [2, 3]}}
+    part = fn.plan(fn.Workload(domain, [fn.table(recode=groups, prefix="u", variance=2)])).only
+    place = part.strategy.over.names.index("o")
+    rows = part.strategy.factors[place].rows.copy()
+    rows[0, 1] += 1
+    factors = [Factor(rows) if i == place else f for i, f in enumerate(part.strategy.factors)]
+    with pytest.raises(PlanError, match="tells values apart"):
+        replace(part, strategy=replace(part.strategy, factors=tuple(factors)))
+
+
+def test_searches_improve_and_say_so(always):
+    told = []
+    fn.plan(by_prefix(3, 4), progress=lambda step, gap: told.append((step, gap)))
+    assert [step for step, _ in told] == list(range(1, len(told) + 1))
+    assert told[-1][1] < 0.1
+    x = problem(by_prefix(3, 5))
+    assert Search(x, 4).run(200).value < Search(x).run(100).value  # one product of row weights is not enough
+
+
+# --- from a specification to a verified directory ----------------------------------------------------------
+
+
+def test_from_records_to_a_verified_directory(tmp_path, rng, plan):
+    people = pd.DataFrame({"b": rng.integers(0, 2, 500), "o": rng.integers(0, 33, 500), "u": rng.integers(0, 40, 500)})
+    release = fn.release(plan, people, ledger=tmp_path / "ledger.db", directory=tmp_path / "out")
+    again = Release.read(tmp_path / "out")
+    assert again == release
+    report = fn.verify(tmp_path / "out")
+    assert all(check.holds for check in report.checks)
+    frame = release[plan.publication.workload.tables.names[0]]
+    assert len(frame) == 33 * 40
+    assert (frame["std_error"] <= 2 * (1 + LOOSE)).all()
+    asked = release.sum("u", u=[1, 2, 3])
+    weights = np.isin(np.arange(40), [1, 2, 3]).astype(float)
+    own = release.estimate({"u": weights})
+    assert (asked.value, asked.std_error) == (own.value, own.std_error)
+    last = release.estimate(
+        {plan.publication.workload.tables.names[0]: np.eye(1, 33 * 40, 33 * 40 - 1).reshape(33, 40)}
+    )
+    total = release.estimate({"u": np.ones(40)})
+    assert last.value == pytest.approx(total.value)  # the last number counts everyone, as the sum of the others does
+    assert last.std_error == pytest.approx(total.std_error)
+
+
+SPEC = """
+title = "Wide"
+data = { source = "wide" }
+
+[domain.age]
+type = "ordered"
+low = 0
+high = 99
+
+[domain.income]
+type = "ordered"
+low = 0
+high = 99
+
+[[tables]]
+prefix = ["age", "income"]
+margin = 50
+"""
+
+
+def test_from_a_specification_on_the_command_line(tmp_path, monkeypatch, capsys, rng):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "spec.toml").write_text(SPEC, encoding="utf-8")
+    pd.DataFrame(rng.integers(0, 100, (50, 2)), columns=["age", "income"]).to_csv("people.csv", index=False)
+    main(["plan", "spec.toml", "-o", "plan.json"])
+    told = capsys.readouterr().out
+    assert "in product form" in told
+    assert "no mechanism of its kind can be cheaper by more than" in told
+    assert "every record counts as the dearest" in told
+    main(["release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "out"])
+    main(["verify", "out"])
+    assert all(check.holds for check in fn.verify(tmp_path / "out").checks)
+    assert json.loads((tmp_path / "out" / "release.json").read_text())["mechanism"]["name"] == "fit-for-use by axis"
+
+
+def test_in_memory_too(plan, rng):
+    counts = rng.integers(0, 3, (2, 33, 40))
+    release = released(plan, counts)
+    name = plan.publication.workload.tables.names[0]
+    truth = counts.sum(axis=0).cumsum(axis=0).cumsum(axis=1).ravel()
+    errors = (release[name]["value"] - truth) / release[name]["std_error"]
+    assert np.abs(errors).max() < 6

@@ -1,0 +1,185 @@
+"""What is measured axis by axis costs what its columns say: exactly, however large its integers."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import zoo
+from dense import strategy_matrix
+from designs import of_products, of_sectors, over
+from fitnoise.errors import PlanError
+from fitnoise.kernel.designs import sectors
+from fitnoise.kernel.designs.products import Factor, ProductGroup
+from fitnoise.kernel.designs.sectors import MAX_SCALE
+from fitnoise.kernel.units import Neighbours
+from laws import check_design
+
+ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
+ONE = np.array([1])
+
+
+class Holding:
+    """As much of a plan as is written out as a dense matrix."""
+
+    def __init__(self, strategy):
+        self.strategy = strategy
+
+
+def dearest(design):
+    """The largest squared column of the dense integers over σ²."""
+    rows, scales = strategy_matrix(Holding(design))
+    weights = [1 / Fraction(s) ** 2 for s in scales.tolist()]
+    return max(sum(w * int(x) ** 2 for w, x in zip(weights, column, strict=True)) for column in rows.T)
+
+
+@pytest.mark.parametrize("neighbours", zoo.ADJACENCIES)
+@pytest.mark.parametrize("name", zoo.PRODUCTS)
+def test_what_is_lost_is_what_neighbours_differ_by(name, neighbours, rng):
+    """Exactly where records come or go; where they are replaced it is a bound."""
+    of = zoo.ADJACENCIES[neighbours]
+    check_design(zoo.PRODUCTS[name], of, rng, exact=of.by_cell)
+
+
+@pytest.mark.parametrize("name", zoo.PRODUCTS)
+def test_in_small_pieces_it_is_the_same(name, rng, monkeypatch):
+    monkeypatch.setattr(sectors, "DRAWN", 3)
+    check_design(zoo.PRODUCTS[name], zoo.ADJACENCIES["add or remove"], rng)
+
+
+@st.composite
+def made(draw):
+    """Up to three attributes with some factor or their centring, and some sets of them."""
+    sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    entries = st.one_of(st.integers(-3, 3), st.integers(-(2**61), 2**61))
+    factors = []
+    for n in sizes:
+        count = draw(st.integers(0, 3))
+        rows = [draw(st.lists(entries, min_size=n, max_size=n)) for _ in range(count)]
+        factors.append(rows or None)
+    groups = []
+    for k in range(len(sizes) + 1):
+        sets = draw(st.lists(st.sets(st.integers(0, len(sizes) - 1), min_size=k, max_size=k), max_size=2))
+        asked = {tuple(sorted(x)): (draw(st.integers(1, 2**61)), draw(st.integers(1, 2**30)) / 8) for x in sets}
+        groups += [asked] if asked else []
+    groups = groups or [{(): (1, 1)}]
+    return of_products(over(sizes), factors, *groups)
+
+
+@given(made())
+def test_the_price_is_that_of_the_dearest_joint_cell(design):
+    """Detects integers that wrap around: squares of 64 bits do, and so do their products."""
+    assert design.cost_squared(ADD) == design.dearest == sum(design.group_costs) == dearest(design)
+    assert design.profile() == (design.dearest,)
+    rows = strategy_matrix(Holding(design))[0]
+    assert design.answers == len(rows) == sum(design.lengths) == design.portions.sum()
+
+
+@given(made())
+def test_a_record_replaced_costs_no_more_than_one_removed_and_one_added(design):
+    rows, scales = strategy_matrix(Holding(design))
+    weights = [1 / Fraction(s) ** 2 for s in scales.tolist()]
+    columns = [[int(x) for x in column] for column in rows.T]
+    for one in columns:
+        apart = sum(w * (x - y) ** 2 for w, x, y in zip(weights, one, columns[0], strict=True))
+        assert apart <= design.cost_squared(REPLACE) == 4 * design.dearest
+
+
+def test_a_price_in_64_bits_would_be_too_small():
+    """What fails where products of squares are taken in 64 bits: 3·2⁶⁶ would be 2⁶⁴ times nothing."""
+    design = of_products(over((2, 2)), ([[2**33, 1]], [[3, 1]]), {(0, 1): (1, 1)})
+    assert design.dearest == 9 * 2**66
+    with np.errstate(over="ignore"):
+        wrapped = int((design.factors[0].rows ** 2).sum(axis=0).max()) * 9
+    assert wrapped < design.dearest
+
+
+def test_centrings_are_those_of_sectors():
+    """The same sectors as a design of exchangeable attributes cost the same, and measure the same."""
+    products = of_products(over((3, 2)), (None, None), {(): (3, 5)}, {(0,): (1, 4), (1,): (7, 8.5)}, {(0, 1): (2, 3)})
+    plain = of_sectors(
+        over((3, 2)),
+        ([[1]], {(): ([[3]], 5)}),
+        ([[1]], {(0,): ([[1]], 4), (1,): ([[7]], 8.5)}),
+        ([[1]], {(0, 1): ([[2]], 3)}),
+    )
+    assert products.cost_squared(ADD) == plain.cost_squared(ADD)
+    assert products.group_costs == plain.group_costs()
+    assert plain.cost_squared(REPLACE) <= products.cost_squared(REPLACE)
+    of = zoo.ADJACENCIES["add or remove"]
+    assert products.margins() == plain.margins()
+    assert products.detail(of) == plain.detail(of)
+    counts = {m: np.arange(1, 1 + np.prod([3, 2][: len(m)] if m != ("a1",) else [2])) for m in products.margins()}
+    for mine, theirs in zip(products.exact(counts, of, 2**20), plain.exact(counts, of, 2**20), strict=True):
+        assert mine.tolist() == theirs.tolist()
+
+
+def test_many_scales_are_rounded_up():
+    design = of_products(over((2,) * 7), (None,) * 7, *_many())
+    assert len(set(design.scales)) > sectors.EXACT_SCALES
+    exact = dearest(design)
+    assert exact <= design.dearest <= exact * (1 + Fraction(1, 2**80))
+
+
+def _many():
+    scales = iter(np.arange(3, 40, 1 / 8))
+    by_size = [[x for x in range(128) if x.bit_count() == k] for k in range(8)]
+    return [{tuple(i for i in range(7) if x >> i & 1): (1, next(scales)) for x in own} for own in by_size]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda: Factor(np.ones((2, 2))),
+        lambda: Factor(np.ones(2, dtype=np.int64)),
+        lambda: Factor(np.zeros((0, 2), dtype=np.int64)),
+        lambda: Factor(np.array([[2**62, 0]])),
+        lambda: Factor(np.array([[-(2**63), 0]])),
+        lambda: ProductGroup(np.array([[1, 0]]), ONE, np.array([1.0])),
+        lambda: ProductGroup(np.array([[0, 0]]), ONE, np.array([1.0])),
+        lambda: ProductGroup(np.array([0]), ONE, np.array([1.0])),
+        lambda: ProductGroup(np.array([[0]], dtype=np.int32), ONE, np.array([1.0])),
+        lambda: ProductGroup(np.array([[0]]), np.array([0]), np.array([1.0])),
+        lambda: ProductGroup(np.array([[0]]), np.array([2**62]), np.array([1.0])),
+        lambda: ProductGroup(np.array([[0]]), np.array([1, 1]), np.array([1.0])),
+        lambda: ProductGroup(np.array([[0]]), np.array([1.0]), np.array([1.0])),
+        lambda: ProductGroup(np.array([[0]]), ONE, np.array([0.0])),
+        lambda: ProductGroup(np.array([[0]]), ONE, np.array([np.nan])),
+        lambda: ProductGroup(np.array([[0]]), ONE, np.array([2 * MAX_SCALE])),
+        lambda: ProductGroup(np.array([[0]]), ONE, np.array([1])),
+        lambda: ProductGroup(np.array([[0]]), ONE, np.array([1.0, 1.0])),
+        lambda: of_products(over((2,)), (None, None), {(0,): (1, 1)}),
+        lambda: of_products(over((2, 2)), (None,), {(0,): (1, 1)}),
+        lambda: of_products(over((2,)), ([[1, 2, 3]],), {(0,): (1, 1)}),
+        lambda: of_products(over((2,), 2), (None,), {(0,): (1, 1)}),
+        lambda: of_products(over((2,)), (None,), {(1,): (1, 1)}),
+        lambda: of_products(over((2,)), (None,), {(-1,): (1, 1)}),
+        lambda: of_products(over((2,)), (None,), {(0,): (1, 1)}, {(0,): (1, 2)}),
+    ],
+)
+def test_what_is_no_product_is_refused(change):
+    with pytest.raises(PlanError, match=r"product"):
+        change()
+
+
+def test_what_is_measured_stays_what_was_priced():
+    design = zoo.PRODUCTS["products of factors"]
+    for held in (design.factors[0].rows, *(x for g in design.groups for x in (g.attributes, g.multiples, g.scales))):
+        with pytest.raises(ValueError, match="read-only"):
+            held[...] = 0
+    rows = np.array([[1, 2]])
+    factor = Factor(rows)
+    rows[0, 0] = 100
+    assert factor.rows.tolist() == [[1, 2]]
+    assert replace(factor).rows is not factor.rows
+
+
+def test_nothing_measured_costs_nothing():
+    none = ProductGroup(np.zeros((0, 1), dtype=np.intp), np.zeros(0, dtype=np.int64), np.zeros(0))
+    design = replace(of_products(over((2,)), (None,), {(): (1, 2)}), groups=(none,))
+    of = zoo.ADJACENCIES["add or remove"]
+    assert design.loss(of).rho == 0
+    assert [len(x) for x in design.exact({}, of, 2**40)] == [0]
