@@ -95,6 +95,15 @@ def test_dense_plans_speak_per_query_and_per_cell():
     assert plan.profile.max() == pytest.approx(plan.cost_squared, rel=1e-12)
 
 
+@pytest.mark.parametrize("k", [2_000, 2_000_000, 2**25])
+@pytest.mark.parametrize("rows", [lambda k: [[1] * 5, [0, 1, 2, 3, k]], lambda k: [[1] * 4, [k, k + 1, k + 2, k + 5]]])
+def test_rows_of_very_different_size_keep_their_gap(k, rows):
+    """Rounding A to some bits moves A B by as many more as the basis is larger: it stopped at 3e-5, or was refused."""
+    plan = fn.plan(fn.matrix_workload(np.array(rows(k)), variances=[1, k**2]))
+    assert plan.gap <= 1e-6
+    check_plan(plan)
+
+
 def test_gaps_below_what_integers_and_floats_can_prove_are_refused():
     with pytest.raises(GapNotReached):
         fn.plan(fn.matrix_workload(ref.low_rank(16), variances=1), gap=1e-9)

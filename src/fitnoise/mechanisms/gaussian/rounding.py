@@ -1,8 +1,9 @@
 """From the ideal covariances to an integer strategy. Untrusted: mistakes here cost accuracy, never privacy.
 
 The ideal strategy of sector S has A_SᵀA_S/σ_S² = (n_S / Π g_a) Σ_S⁻¹. Its triangular factor is scaled by a power of two
-so that its largest entry has `bits` bits, and rounded. All scales are then multiplied by one factor, so that the worst
-target holds (or the budget does), and cut to 32 bits of mantissa so that exact prices stay short.
+so that its largest entry has `bits` bits, or more where rows of the basis are of very different size, and rounded. All
+scales are then multiplied by one factor, so that the worst target holds (or the budget does), and cut to 32 bits of
+mantissa so that exact prices stay short.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fitnoise.algebra.operators import Operator
 from fitnoise.errors import PlanError
@@ -18,7 +20,7 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.parts import SAFE, largest_entry
 from fitnoise.kernel.designs.sectors import MAX_SCALE, Strategy, StrategyGroup, gains
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
-from fitnoise.solving.sectors import Decomposition
+from fitnoise.solving.sectors import Decomposition, SectorGroup
 
 LEAST_EXPONENT = 11
 """Scales are at least 2¹⁰. Noise on a coarse lattice misses its margins: an interval of ±1.96 σ holds 93.5 % at σ = 4,
@@ -28,6 +30,9 @@ CHUNK = 2**24
 """Entries of a tall table's product with A⁻¹ held at once."""
 
 _MANTISSA = 32
+
+_MORE = 25
+"""Bits that entries of A may have beyond those asked for, which are 36 at most: 64-bit integers hold them all."""
 
 _MAX_EXPONENT = 52
 """A basis of 26-bit integers makes A small; beyond this power of two the noise would outgrow 64 bits instead."""
@@ -44,12 +49,27 @@ def round_strategy(decomposition: Decomposition, factors: Sequence[Floats], bits
             scales = 1 / (share * np.abs(f[:, 0, 0]))
         else:
             triangles = np.asarray(np.linalg.qr(share[:, None, None] * f, mode="r"))[:, :k]
-            largest = np.frexp(np.abs(triangles).max(axis=(1, 2)))[1]
-            exponents = np.minimum(bits - largest, _MAX_EXPONENT)
+            exponents = np.minimum(bits - _reach(triangles, group), _MAX_EXPONENT)
             mixing = np.rint(np.ldexp(triangles, exponents[:, None, None])).astype(np.int64)
             scales = np.ldexp(1.0, exponents)
         groups.append(StrategyGroup(group.attributes, group.sizes, group.basis, mixing, scales))
     return Strategy(decomposition.over, tuple(groups))
+
+
+def _reach(triangles: Floats, group: SectorGroup) -> NDArray[np.int64]:
+    """Powers of two of the largest entries of A, (K,): less those by which rounding A moves A B more than A itself.
+
+    A row of the basis with large entries has small ones in A, whose rounding it multiplies: there A B needs the bits.
+    """
+    own = np.asarray(np.frexp(np.abs(triangles).max(axis=(1, 2)))[1], dtype=np.int64)
+    largest = int(np.abs(group.basis).max())
+    if group.is_identity or largest == 1:
+        return own
+    step = max(1, CHUNK // (len(group.basis) * group.basis.shape[1]))
+    basis = group.basis.astype(np.float64) / largest
+    moved = [np.abs(triangles[i : i + step] @ basis).max(axis=(1, 2)) for i in range(0, len(group), step)]
+    reach = np.asarray(np.frexp(np.concatenate(moved))[1], dtype=np.int64)
+    return np.asarray(np.clip(reach, own - _MORE, own))
 
 
 def variances(decomposition: Decomposition, strategy: Strategy) -> Floats:
