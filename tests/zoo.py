@@ -260,7 +260,7 @@ def many_places():
 def many_cells():
     """Two ordered attributes that are planned in product form: as many joint cells as that takes."""
     domain = fn.Domain(b=fn.Ordered(0, 1), o=fn.Ordered(0, 32), u=fn.Ordered(0, 39))
-    tables = [fn.table(prefix=["o", "u"], variance=4), fn.table("b", prefix="o", variance=2), fn.table("u", variance=1)]
+    tables = [fn.table(prefix=["o", "u"], variance=4), fn.table("b", variance=2), fn.table(prefix="u", variance=9)]
     return fn.Workload(domain, tables)
 
 

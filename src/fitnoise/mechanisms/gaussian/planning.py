@@ -80,6 +80,12 @@ DENSE = 1024
 """Joint cells of several structured attributes up to which they are planned together, to any gap, within a minute or
 some. Beyond, product form takes seconds; up to `MAX_STRUCTURED_CELLS` they are where a smaller gap is asked for."""
 
+WORTH = 2048
+"""The same where product form is further than `PRODUCT_GAP` from the best there is: in minutes."""
+
+PRODUCT_GAP = 5e-2
+"""What product form may lose there without a gap that is asked for: of several views of several attributes it does."""
+
 PRODUCT_BITS = (16, 13, 10, 8)
 """Bits of the factors of a product, the first with which the exact sampler can draw the noise: entries multiply."""
 
@@ -142,7 +148,8 @@ def plan(
     if cells > DENSE and not (refine and together) and obstacle(publication) is None:
         with contextlib.suppress(*((WorkloadError, PlanError) if together else ())):
             product = _by_axis(publication, refine=refine, progress=progress)
-            if not together or gap is None or product.gap <= gap:
+            near = PRODUCT_GAP if cells <= WORTH else math.inf
+            if not together or product.gap <= (near if gap is None else gap):
                 why = f"In product form, as {cells:,} joint cells are planned, there may be none smaller"
                 return _settled(product, gap, f"{why}. Ask for a larger one")
     goal = DEFAULT_GAP if gap is None else gap
