@@ -46,6 +46,10 @@ CLOSE = 5e-4
 """Of an upper value to that of the weights at which the search stops: what one product form can do is found."""
 
 
+STALE = 80
+"""Steps without any gain after which a search ends."""
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Kind:
@@ -450,16 +454,18 @@ class Search:
         """The best form found in so many steps, or until nothing better is there."""
         self.improve()
         best = self._form(self.value())
+        last = 0  # step that was better
         for step in range(1, steps + 1):
             self.ascend()
             self.improve()
             if step % 10 == 0 or step == steps:
                 value = self.value()
+                last = step if value < best.value * (1 - CLOSE / 50) else last
                 if value < best.value:
                     best = self._form(value)
                 if told is not None:
                     told(best.value, self.nu**2)
-                if best.value <= self.nu**2 * (1 + CLOSE):
+                if best.value <= self.nu**2 * (1 + CLOSE) or step >= last + STALE:
                     break
         return best
 
@@ -473,7 +479,7 @@ class Search:
         return Weights([x.copy() for x in self.p], [dict(f.q) for f in self.families], [f.theta for f in self.families])
 
 
-def solve(x: Products, steps: int = 150, told: Callable[[float, float], None] | None = None) -> tuple[Form, Weights]:
+def solve(x: Products, steps: int = 400, told: Callable[[float, float], None] | None = None) -> tuple[Form, Weights]:
     """A strategy in product form, and weights to prove a bound with."""
     one = Search(x)
     form = one.run(steps, told)
