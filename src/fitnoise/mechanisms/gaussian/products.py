@@ -70,6 +70,7 @@ def obstacle(asked: Publication) -> str | None:
         (asked.objective.goal is not Goal.FIT_FOR_USE, "the goal is another than fit-for-use"),
         (asked.cell_budgets is not None, "records have budgets by cell"),
         (asked.unit.neighbours is not Neighbours.ADD_OR_REMOVE_ONE, "neighbours replace a record"),
+        (bool(asked.adjacency.once_per), "records of one unit are known to differ in something"),
         (any(t.matrix is not None for t in templates), "queries are given as a matrix"),
         (bool(varying), f"table {varying[0] if varying else None!r} has targets that vary by value"),
     )
