@@ -20,6 +20,7 @@ import fitnoise as fn
 from engines import ENGINES, POSTGRESQL, connected, mariadb_table, postgresql
 from fitnoise.errors import DataError
 from fitnoise.interfaces.cli import main
+from fitnoise.kernel.codings import Beside
 from fitnoise.kernel.counting import databases, open_counter, sql, statements, trial
 from fitnoise.kernel.counting._base import Gauge
 from fitnoise.kernel.counting.dialects import DIALECTS, SQLITE, Kind
@@ -51,6 +52,9 @@ def in_duckdb(setup=()):
 
 
 SOURCE = DataSource(table="people")
+
+KNOWN = fn.Domain({a: DOMAIN[a] for a in NAMES})
+"""Without the attribute that no data have: records are dropped by all attributes of a domain."""
 
 
 @pytest.fixture
@@ -195,10 +199,10 @@ GOLDEN_KINDS = {"sex": Kind.TEXT, "age": Kind.WHOLE, "income": Kind.DOUBLE, "own
 GOLDEN_FILES = Path(__file__).parent / "data" / "statements"
 
 
-def golden(name, *, drop, by_id=False, once=()):
+def golden(name, *, drop=False, by_id=False, once=(), domain=GOLDEN):
     """Three tables of four attributes, in the words of an engine, a line each layer; of persons by an id."""
     d = DIALECTS[name]
-    fields = {a: statements.Field(GOLDEN[a].coding, k, f"source.{d.quoted(a)}") for a, k in GOLDEN_KINDS.items()}
+    fields = {a: statements.Field(domain[a].coding, k, f"source.{d.quoted(a)}") for a, k in GOLDEN_KINDS.items()}
     joint = [("sex", "age"), ("age", "income", "owner"), ("size",)]
     relation = ".".join(d.quoted(part) for part in ("census", f"the {d.marks[1]} people"))
     person = statements.Person(Kind.TEXT, f"source.{d.quoted('id')}", list(GOLDEN), 3, once) if by_id else None
@@ -207,6 +211,22 @@ def golden(name, *, drop, by_id=False, once=()):
         joint += [(PERSON,)]
     sql = statements.statement(d, relation, fields, joint, drop=drop, person=person)
     return sql.replace("FROM (", "FROM\n(") + "\n"
+
+
+MISSING = fn.Domain(
+    sex=fn.Categorical(["f", "m"], missing={"other": ["", "é'"]}, outside="other"),
+    age=fn.Ordered(0, 2, clip=True, missing={"unknown": [-9]}, absent="unknown", outside="drop"),
+    income=fn.Binned([0, 2.5], missing={"none": [-1]}, absent="none"),
+    owner=fn.Categorical([True, False], missing={"unknown": ["?"]}, absent="unknown", outside="drop"),
+    size=fn.Categorical([1, -7], missing={"unknown": [99]}, absent="drop", outside="unknown"),
+)
+"""The same with cells for what is no value; of what has none some is dropped, and some told."""
+
+
+@pytest.mark.parametrize("name", [n for n, d in DIALECTS.items() if not d.streams])
+def test_statements_with_missing_values_are_those_that_were_read_by_a_person(name):
+    file = GOLDEN_FILES / f"{name}, missing.sql"
+    assert file.read_text(encoding="utf-8") == golden(name, domain=MISSING, by_id=bool(DIALECTS[name].digest))
 
 
 @pytest.mark.parametrize("name", [n for n, d in DIALECTS.items() if d.digest])
@@ -228,25 +248,27 @@ def test_statements_are_those_that_were_read_by_a_person(name, drop):
 # --- the trial ----------------------------------------------------------------------------------------------------
 
 
-def tried(d, *, drop=True):
-    trial.refuse_unless_right(in_duckdb(), d, "the database", drop=drop)
+def tried(d, *, drop=True, beside=False):
+    trial.refuse_unless_right(in_duckdb(), d, "the database", drop=drop, beside=beside)
 
 
+@pytest.mark.parametrize("beside", [True, False])
 @pytest.mark.parametrize("drop", [True, False])
 @pytest.mark.parametrize("sets", [True, False])
-def test_an_engine_that_counts_as_declared_is_admitted(sets, drop):
-    tried(replace(DUCKDB, sets=sets), drop=drop)
+def test_an_engine_that_counts_as_declared_is_admitted(sets, drop, beside):
+    tried(replace(DUCKDB, sets=sets), drop=drop, beside=beside)
 
 
 def test_the_trial_tries_every_coding_and_every_kind():
     """Detects a record of the trial that would be dropped for what is plain in it, and so would try nothing."""
-    fields = trial._fields(DIALECTS["postgresql"])
+    codings = {**trial._CODINGS, **trial._BESIDE}
+    fields = trial._fields(DIALECTS["postgresql"], codings)
     assert {f.kind for f in fields.values()} == set(Kind) - {Kind.ANY}
-    assert {id(f.coding) for f in fields.values()} == {id(c) for c in trial._CODINGS.values()}
+    assert {id(f.coding) for f in fields.values()} == {id(c) for c in codings.values()}
     records = [values for _, values in trial._records(DIALECTS["postgresql"])]
     for a, f in fields.items():
         inside = [f.coding.cell(v[f.kind]) for v in records]
-        assert None in inside, a
+        assert None in inside or isinstance(f.coding, Beside), a
         assert set(inside) >= {*range(f.coding.size)} or f.kind is not Kind.DOUBLE or a.startswith("far"), a
 
 
@@ -340,14 +362,14 @@ def test_an_engine_that_tells_other_records_outside_is_not_admitted(monkeypatch)
 def test_every_count_begins_with_a_trial(engine, tmp_path, monkeypatch):
     data = ENGINES[engine].make(people(20, source=ENGINES[engine]), tmp_path)
     asked = []
-    monkeypatch.setattr(sql, "refuse_unless_right", lambda fetch, d, what, drop: asked.append((d.name, what, drop)))
-    counter = open_counter(data, DOMAIN, replace(SOURCE, outside_domain=DROP))
+    monkeypatch.setattr(sql, "refuse_unless_right", lambda fetch, d, what, **how: asked.append((d.name, what, how)))
+    counter = open_counter(data, KNOWN, replace(SOURCE, outside_domain=DROP))
     counter.check(NAMES)
     assert asked == []
     counter.count(MARGINS)
     counter.count([("sex",)])
     called = DIALECTS[engine].called
-    assert asked == 2 * [(engine, f"the {called} database", True)]
+    assert asked == 2 * [(engine, f"the {called} database", {"drop": True, "beside": True})]
 
 
 # --- the suite of all engines -------------------------------------------------------------------------------------
@@ -360,7 +382,7 @@ def test_a_record_moves_one_cell_of_every_margin(engine, tmp_path):
     everyone = people(50, spoilt=0.1, source=source)
 
     def counter(records):
-        return open_counter(source.make(records, tmp_path), DOMAIN, replace(SOURCE, outside_domain=DROP))
+        return open_counter(source.make(records, tmp_path), KNOWN, replace(SOURCE, outside_domain=DROP))
 
     cells = in_cells(everyone)
     inside = np.all([cells[a] >= 0 for a in cells], axis=0)
@@ -823,6 +845,10 @@ if __name__ == "__main__":
             if not DIALECTS[listed].streams:
                 file = GOLDEN_FILES / f"{listed}, {policy}.sql"
                 file.write_text(golden(listed, drop=policy == "drop"), encoding="utf-8")
+        if not DIALECTS[listed].streams:
+            file = GOLDEN_FILES / f"{listed}, missing.sql"
+            told = golden(listed, domain=MISSING, by_id=bool(DIALECTS[listed].digest))
+            file.write_text(told, encoding="utf-8")
         if DIALECTS[listed].digest:
             file = GOLDEN_FILES / f"{listed}, persons.sql"
             file.write_text(golden(listed, drop=False, by_id=True), encoding="utf-8")

@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import zoo
 from fitnoise.errors import DomainError, SpecError
 from fitnoise.kernel.codings import Codes, Cuts, Range
 from fitnoise.kernel.domain import Binned, Categorical, Domain, Ordered, attribute_document
+from fitnoise.kernel.units import Bound, DataSource
 from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import Spec
 from laws import check_attribute
@@ -140,6 +142,41 @@ def test_a_file_of_codes_that_cannot_be_read(tmp_path):
         Categorical.from_file(tmp_path / "latin.csv")
 
 
+def test_missing_values_have_cells_beside_the_others():
+    age = Ordered(0, 2, missing={"not applicable": ["N"], "unknown": ["", -9.0]}, absent="unknown")
+    assert age.values == (0, 1, 2, "not applicable", "unknown")
+    assert (age.size, age.own_size, age.beside) == (5, 3, ("not applicable", "unknown"))
+    assert [age.position(v) for v in (2, "not applicable", "unknown")] == [2, 3, 4]
+    assert age.missing == (("not applicable", ("N",)), ("unknown", ("", -9)))
+    assert age == replace(age) == Ordered(0, 2, missing=dict(age.missing), absent="unknown")
+    assert age != Ordered(0, 2, missing=dict(age.missing))
+    assert hash(age) == hash(replace(age))
+    domain = Domain(age=age, sex=Categorical(["f"]))
+    assert (domain.shape, domain.sizes) == ((5, 1), {"age": 5, "sex": 1})
+
+
+@pytest.mark.parametrize(
+    ("said", "dropped"),
+    [
+        ({}, ("x",)),
+        ({"absent": "refuse"}, ("x",)),
+        ({"absent": "refuse", "outside": "refuse"}, ()),
+        ({"missing": {"a": []}, "absent": "a"}, ("x",)),
+        ({"missing": {"a": []}, "absent": "a", "outside": "a"}, ()),
+        ({"missing": {"a": [9]}, "absent": "drop", "outside": "a"}, ("x",)),
+    ],
+)
+def test_what_leaves_records_out_goes_by_the_domain(said, dropped):
+    """Also where an id says whose records they are: one without an id is dropped, where the source says so."""
+    domain = Domain(x=Ordered(0, 2, **said))
+    own = ("x",) if said.get("absent") == "drop" else ()
+    assert (domain.drops(True), domain.drops(False)) == (dropped, own)
+    dropping, refusing = DataSource(outside_domain="drop"), DataSource()
+    assert domain.leaves_out(dropping, None) == bool(dropped)
+    assert domain.leaves_out(dropping, Bound("id", 1))
+    assert domain.leaves_out(refusing, Bound("id", 1)) == domain.leaves_out(refusing, None) == bool(own)
+
+
 def test_domain_is_an_ordered_mapping():
     d = Domain({"place of birth": Categorical(["x"])}, age=Ordered(0, 9, column="AGE"))
     assert (list(d), d.shape, d.size, len(d)) == (["place of birth", "age"], (1, 10), 10, 2)
@@ -171,6 +208,35 @@ def test_domain_is_an_ordered_mapping():
         (lambda: Ordered(3, 2), "low must not exceed high"),
         (lambda: Ordered(0, 10**8), "use cut points"),
         (lambda: Ordered(0, 3, column=7), "named by a non-empty text"),
+        (lambda: Ordered(0, 3, missing={}), "`missing` declares no cell"),
+        (lambda: Ordered(0, 3, missing=[9]), r"name = codes of each cell; got \[9\]"),
+        (lambda: Ordered(0, 3, missing={"a": 9}), "codes of 'a' are a list of values; got 9"),
+        (lambda: Ordered(0, 3, missing={"a": "xy"}), "codes of 'a' are a list of values; got 'xy'"),
+        (lambda: Ordered(0, 3, missing={"a": []}), "neither codes, nor is it that of"),
+        (lambda: Ordered(0, 3, missing={"a": [9], "b": [9]}), "code of missing values 9 is declared twice"),
+        (lambda: Ordered(0, 3, missing={"a": [9, 9.0]}), "code of missing values 9 is declared twice"),
+        (lambda: Ordered(0, 3, missing={"a": [2]}), "code 2 of a missing value is a value of the attribute"),
+        (lambda: Ordered(0, 3, clip=True, missing={"a": [3]}), "code 3 of a missing value is a value"),
+        (lambda: Ordered(0, 3, missing={"a": ["9"]}), "code '9' of a missing value is a number; write it without"),
+        (lambda: Ordered(0, 3, missing={"a": [9.5]}), "a text, or a whole number below"),
+        (lambda: Ordered(0, 3, missing={"a": [2**53]}), "a text, or a whole number below"),
+        (lambda: Ordered(0, 3, missing={"a": [True]}), "a text, or a whole number below"),
+        (lambda: Ordered(0, 3, missing={"a": ["\ud800"]}), "a text, or a whole number below"),
+        (lambda: Ordered(0, 3, missing={"a": [None]}), "a text, or a whole number below"),
+        (lambda: Ordered(0, 3, absent="gone"), r"`absent` is one of the cells of `missing` \[\], .*; got 'gone'"),
+        (lambda: Ordered(0, 3, missing={"a": [9]}, outside="b"), r"`outside` is one of .* \['a'\], .* got 'b'"),
+        (lambda: Ordered(0, 3, missing={"drop": [9]}), "cannot be called 'drop'"),
+        (lambda: Ordered(0, 3, missing={" ": [9]}), "named by a non-empty text; got ' '"),
+        (lambda: Ordered(0, 3, missing={7: [9]}), "named by a non-empty text; got 7"),
+        (lambda: Ordered(0, 3, missing={"a": ["b"], "b": [9]}), "'b' is the name of a cell .* and of a value or code"),
+        (lambda: Categorical(["f"], missing={"f": ["x"]}), "'f' is the name of a cell"),
+        (lambda: Categorical({1: "yes"}, missing={"yes": [9]}), "'yes' is the name of a cell"),
+        (lambda: Binned([0], missing={"under 0": [9]}), "'under 0' is the name of a cell"),
+        (lambda: Categorical(["f"], missing={"a": ["f"]}), "code 'f' of a missing value is a value"),
+        (lambda: Categorical(["f"], missing={"a": [9]}), "the values are texts, .* write '9'"),
+        (lambda: Categorical([True], missing={"a": [9]}), "the values are true/false, .* write '9'"),
+        (lambda: Categorical([True], missing={"a": ["yes"]}), "code 'yes' of a missing value is a value"),
+        (lambda: Ordered(0, 3, missing={"a": [9]}).position("b"), "not a whole number"),
         (lambda: Ordered(0, 3).position(4), "not a whole number from 0 to 3"),
         (lambda: Ordered(0, 3).position("1"), "not a whole number"),
         (lambda: Binned([]), "at least one cut"),

@@ -184,6 +184,14 @@ def test_questions_that_cannot_be_asked_of_the_domain_are_refused(query, error):
         fn.plan(workload(), finite=[query])
 
 
+def test_missing_values_are_counted_and_not_added_up():
+    domain = fn.Domain(hours=fn.Ordered(0, 3, missing={"unknown": [9]}, absent="unknown", outside="unknown"))
+    FiniteQuery.count("x", where={"hours": ["unknown", 1]}, **ASK).check(domain)
+    for query in (FiniteQuery.sum("x", "hours", **ASK), FiniteQuery.median("x", "hours", **ASK)):
+        with pytest.raises(WorkloadError, match=f"the {query.question} of 'hours', which has cells for missing values"):
+            query.check(domain)
+
+
 def test_questions_about_more_cells_than_are_counted_for_one_are_refused():
     query = FiniteQuery.count("x", where={"a": 1, "b": 1}, **ASK)
     half = MARGIN_CELLS // 2

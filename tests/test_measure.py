@@ -74,10 +74,11 @@ def frame_of(domain, cells, values=None):
     """Records in these cells (one row of positions each), as a pandas frame."""
     columns = {}
     for i, a in enumerate(domain):
-        plain = values[a] if values else [[v] for v in getattr(domain[a], "codes", domain[a].values)]
+        plain = values[a] if values else [[v] for v in getattr(domain[a], "codes", domain[a].own_values)]
         if not values and isinstance(domain[a], fn.Binned):
             cuts = domain[a].cuts
             plain = [[cuts[0] - 1], *([c] for c in cuts)]
+        plain = [*plain, *(list(codes) or [None] for _, codes in domain[a].missing)][: domain[a].size]
         columns[domain.column(a)] = [plain[c][k % len(plain[c])] for k, c in enumerate(cells[:, i])]
     return pd.DataFrame(columns)
 
@@ -585,6 +586,18 @@ VARIANTS = [
     fn.Binned([1, 2]),
     fn.Binned([1, 2.5]),
     fn.Binned([1, 2], column="years"),
+    *(
+        replace(a, **said) if isinstance(a, fn.Ordered) else type(a)(made, **said)
+        for a, made in ((fn.Ordered(0, 2), None), (fn.Categorical([0, 1, 2]), [0, 1, 2]), (fn.Binned([1, 2]), [1, 2]))
+        for said in (
+            {"absent": "drop"},
+            {"outside": "drop"},
+            {"missing": {"none": [9]}},
+            {"missing": {"none": [9]}, "absent": "none"},
+            {"missing": {"none": [9, "N"]}},
+            {"missing": {"else": [9]}},
+        )
+    ),
 ]
 
 

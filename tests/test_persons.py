@@ -64,7 +64,7 @@ FEW = (
 
 DOMAIN = fn.Domain(
     sex=fn.Categorical(["f", "m"]),
-    age=fn.Ordered(0, 3, clip=True),
+    age=fn.Ordered(0, 3, clip=True, missing={"not said": [-1], "else": []}, outside="else"),
     place=fn.Hierarchy(["region", "town"], [("n", "a"), ("n", "b"), ("s", "c")]),
 )
 STORED = fn.Domain({**{a: DOMAIN[a] for a in DOMAIN}, "person": fn.Categorical(["p"]), "unused": fn.Ordered(0, 1)})
@@ -85,7 +85,7 @@ def person_of(i, rng):
 
 
 def record(rng):
-    return "fm"[rng.integers(2)], int(rng.integers(0, 6)), "abc"[rng.integers(3)]
+    return "fm"[rng.integers(2)], int(rng.integers(-1, 6)), "abc"[rng.integers(3)]
 
 
 def people(n, seed=3):
@@ -329,8 +329,8 @@ def test_records_are_counted_once_per_attributes_of_the_domain(once):
 
 
 def test_an_array_of_counts_knows_no_persons():
-    assert open_counter(np.zeros((2, 4, 3), dtype=int), DOMAIN, DataSource(), Bound("person", 1)).bound is None
-    assert HistogramCounter(np.zeros((2, 4, 3), dtype=int), DOMAIN).bound is None
+    assert open_counter(np.zeros(DOMAIN.shape, dtype=int), DOMAIN, DataSource(), Bound("person", 1)).bound is None
+    assert HistogramCounter(np.zeros(DOMAIN.shape, dtype=int), DOMAIN).bound is None
 
 
 # --- the trial ------------------------------------------------------------------------------------------------------

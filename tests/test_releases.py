@@ -940,7 +940,7 @@ def test_a_release_names_the_entry_that_charged_it(tmp_path):
         made = fn.release(SMALL, COUNTS, ledger=ledger, directory=tmp_path / "r")
         entry = ledger.entries()[-1]
     document = json.loads((tmp_path / "r" / "release.json").read_text(encoding="utf-8"))
-    assert document["fitnoise_release"] == 5
+    assert document["fitnoise_release"] == 6
     assert document["ledger"] == {"sequence": 2, "digest": entry.digest}
     read = fn.Release.read(tmp_path / "r")
     assert read.entry == made.entry

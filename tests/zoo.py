@@ -5,6 +5,7 @@ import csv
 import datetime
 import json
 import math
+import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from decimal import Decimal
@@ -98,6 +99,13 @@ def _reference(sizes, cells):
     names = "abc"[: len(sizes)]
     attributes = {n: fn.Categorical(list(range(k))) for n, k in zip(names, sizes, strict=True)}
     return fn.Domain(**attributes, o=fn.Ordered(0, cells - 1))
+
+
+def _with_missing():
+    return fn.Domain(
+        sex=fn.Categorical(["f", "m"], missing={"none": [""]}, absent="none", outside="none"),
+        age=fn.Ordered(0, 3, clip=True, missing={"not applicable": ["N"], "unknown": [-9]}, absent="unknown"),
+    )
 
 
 def five_cells():
@@ -320,6 +328,19 @@ WORKLOADS = {
     "coarse tree": coarse_tree,
     "uneven tree": uneven_tree,
     "tree beside structure": tree_beside_structure,
+    "missing values": lambda: fn.Workload(
+        _with_missing(),
+        [
+            fn.table("sex", prefix="age", margin=4),
+            fn.table(ranges={"age": [(0, 1), (1, 3)]}, missing=True, margin=3),
+            fn.table("sex", recode={"age": {"young": [0, 1], "unknown or old": ["unknown", 3]}}, margin=5),
+            fn.table("age", margin=7),
+            fn.table(margin=2),
+        ],
+    ),
+    "missing values by value": lambda: fn.Workload(
+        _with_missing(), [fn.table("age", "sex", margin=4), fn.table("age", margin=2), fn.table(margin=1)]
+    ),
     "columns out of order": lambda: fn.Workload(
         fn.Domain(o=fn.Ordered(0, 2), a=fn.Ordered(0, 2), r=fn.Ordered(0, 3)),
         [
@@ -533,13 +554,13 @@ class Months(Attribute):
     column = None
     ordered = True
     coding = Range(1, 12)
-    values = tuple(calendar.month_name)[1:]
+    own_values = tuple(calendar.month_name)[1:]
 
     def declared(self):
         return {}
 
-    def position(self, value):
-        return self.values.index(value)
+    def own_position(self, value):
+        return self.own_values.index(value)
 
 
 NAN, NEVER = math.nan, (None, math.nan, math.inf, -math.inf)
@@ -665,6 +686,76 @@ ATTRIBUTES = {
         [*NO_NUMBER, 1, 2, 0],
     ),
     "one value": Sample(fn.Ordered(4, 4, clip=True), "int16", [[1, 4, 9]], [None, 4.5, "four"]),
+    "range, missing ones in cells": Sample(
+        fn.Ordered(0, 3, clip=True, missing={"not applicable": ["N"], "unknown": ["", -9]}, absent="unknown"),
+        "double",
+        [[0.0, -4.0, -8.0, "-7", -1e300], [1.0], [2.0, "2"], [3.0, 99.0, 1e300, "07"], ["N"],
+         [-9.0, "-9", "-9.0", " -9 ", None, NAN, "", " ", "\t", ["N"], object(), pd.NA, b"N"]],
+        [math.inf, -math.inf, "n", " N", "N ", 0.5, "0.5", -9.5, "one", "nan", "NULL", True, SECRET],
+    ),
+    "range, all in cells": Sample(
+        fn.Ordered(-1, 3, missing={"gone": [], "else": [99]}, absent="gone", outside="else"),
+        "int64",
+        [[-1], [0], [1], [2], [3, "3.0"], [None, "", NAN], [99, 4, -2, 2**62, "x", "0.5", "1e400", math.inf]],
+        [],
+    ),
+    "range, absent ones dropped": Sample(
+        fn.Ordered(0, 2, absent="drop", outside="refuse"), "int16", [[0], [1], [2]], [None, "", NAN, 3, -1, "x"]
+    ),
+    "range, others dropped": Sample(
+        fn.Ordered(0, 2, absent="refuse", outside="drop"), "float", [[0.0], [1.0], [2.0]], [None, "", NAN, 3.0, 0.5]
+    ),
+    "texts, missing ones in cells": Sample(
+        fn.Categorical(
+            ["f", "m"], missing={"neither": ["N", ""], "gone": [], "else": ["n"]}, absent="gone", outside="else"
+        ),
+        "string",
+        [["f"], ["m"], ["N", ""], [None, NAN, pd.NA], ["n", "F", " f", " ", QUOTED, SECRET, True, 1.5]],
+        [],
+    ),
+    "texts, others dropped": Sample(
+        fn.Categorical(["f", " "], missing={"none": []}, absent="none", outside="drop"),
+        "string",
+        [["f"], [" "], [None, ""]],
+        ["F", "  ", "\t", SECRET, 1],
+    ),
+    "texts of whole numbers, missing ones in a cell": Sample(
+        fn.Categorical(["1", "-3"], missing={"none": ["-9", "x"], "gone": []}, absent="gone"),
+        "int64",
+        [["1", 1], ["-3", -3], ["-9", -9, "x"], [None, ""]],
+        [0, 3, 9, "01", 1.0, -9.0, "-9.0", 2**62],
+    ),
+    "whole numbers, missing ones in cells": Sample(
+        fn.Categorical({1: "yes", 0: "no"}, missing={"none": [9, -9, "N"], "else": []}, absent="none", outside="else"),
+        "int16",
+        [[1, "1.0"], [0, "-0"], [9, -9, "9.0", "N", None, "", NAN], [2, 8, "n", math.inf, 0.5]],
+        [],
+    ),
+    "whole numbers among fractions, missing ones in a cell": Sample(
+        fn.Categorical([20, 0], missing={"none": [-9]}, absent="none", outside="refuse"),
+        "double",
+        [[20.0], [0.0, -0.0], [-9.0, None, NAN]],
+        [math.inf, -math.inf, 19.999, 1e300, sys.float_info.max],
+    ),
+    "truth, missing ones in a cell": Sample(
+        fn.Categorical([True, False], missing={"none": ["9", "?"]}, absent="none", outside="drop"),
+        "bool",
+        [[True, "t"], [False, "0"], [None, "9", "?", "", " "]],
+        ["?!", "2", " 9", -1],
+    ),
+    "bins, missing ones in a cell": Sample(
+        fn.Binned([0, 10], missing={"none": [-9, "N"]}, absent="drop", outside="none"),
+        "double",
+        [[-1.0, -9.5, -8.0], [0.0, 9.5], [10.0, "1e3"], [-9.0, "-9", "N", math.inf, -math.inf, "n"]],
+        [None, NAN, "", " "],
+    ),
+    "decimals, missing ones in a cell": Sample(
+        fn.Ordered(-1, 2, missing={"none": [-9]}, absent="none"),
+        DECIMAL,
+        [[Decimal("-1.000")], [Decimal(0)], [Decimal(1)], [Decimal("2.000")],
+         [Decimal("-9.000"), Decimal("NaN"), None]],
+        [Decimal("0.500"), Decimal(3), Decimal("Infinity")],
+    ),
     "a kind of the tests": Sample(Months(), "int16", [[m, str(m)] for m in range(1, 13)], [None, 0, 13, "May", 1.5]),
 }  # fmt: skip
 """Every kind of attribute, with values of the data in each of its cells, and outside."""
@@ -819,6 +910,10 @@ DOCUMENTS = {
     "attribute of true and false": _attribute(fn.Categorical({True: "yes", False: "no"}, column="z")),
     "ordered attribute": _attribute(fn.Ordered(-1, 5, clip=True, column="z")),
     "binned attribute": _attribute(fn.Binned([0.5, 2, 10.0], column="z")),
+    "attribute with missing values": _attribute(
+        fn.Ordered(-1, 5, clip=True, missing={"none": [9, "N"], "else": []}, absent="none", outside="else", column="z")
+    ),
+    "attribute whose values are dropped": _attribute(fn.Binned([0.5], column="z", absent="drop", outside="refuse")),
     "hierarchy": _attribute(UNEVEN),
     "profile": Document(
         lambda: Profile.of([("k" * 64, 2)], [Fraction(1, 3), Fraction(2)]).document(), Profile.parse, Profile.document

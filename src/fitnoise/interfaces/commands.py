@@ -30,6 +30,7 @@ from fitnoise.planning.choosing import plan as make_plan
 from fitnoise.planning.free import free
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import release
+from fitnoise.reading.description import universe
 from fitnoise.reading.files import csv_text, leftovers, read_text, replace_file
 from fitnoise.reading.release import Release, to_write
 from fitnoise.reading.verification import verify
@@ -238,6 +239,8 @@ def tables_command(directory: Path, names: tuple[str, ...], output: Path | None,
         emit_json({"plan": result.plan.hash, "tables": [_table_document(result, name) for name in names]})
     else:
         emit_csv(csv_text(result[names[0]]))
+        for line in _universe(result, names[0]):
+            say(line)
 
 
 def verify_command(path: Path, ledger_file: Path | None, as_json: bool) -> bool:
@@ -359,7 +362,16 @@ def _table_document(result: Release, name: str) -> dict[str, Any]:
     """One table, its numbers in full."""
     w, frame = result.plan.publication.workload, result[name]
     confidence = w[name].target.level(w.confidence)
-    return {"name": name, "confidence": confidence, "rows": frame.to_dict("records")}
+    table = universe(result.plan.group(name).publication.workload[name], w.domain)
+    return {"name": name, "confidence": confidence, **table, "rows": frame.to_dict("records")}
+
+
+def _universe(result: Release, name: str) -> list[str]:
+    """Whom a table leaves out, and how values are coded: lines below it."""
+    workload = result.plan.group(name).publication.workload
+    told = universe(workload[name], workload.domain)
+    lines = [f"not counted: {a} {', '.join(cells)}" for a, cells in told.get("not_counted", {}).items()]
+    return lines + [f"coded: {a} {words}" for a, words in told.get("coded", {}).items()]
 
 
 def _write_tables(result: Release, names: Sequence[str], folder: Path, directory: Path) -> list[str]:

@@ -1,7 +1,8 @@
 """What a value of the data means: the cell it falls into, in plain Python. Part of the trust kernel.
 
-Every kind of attribute has one of three codings: codes, a range, or cuts. Whatever counts records translates these
-three, and is tested against the definitions here.
+Every kind of attribute has one of three codings: codes, a range, or cuts; and any of them may have further cells beside
+its own, for what is no value (`Beside`). Whatever counts records translates these, and is tested against the
+definitions here.
 
 How values are read, the same from every source:
 
@@ -9,7 +10,9 @@ How values are read, the same from every source:
   that are whole numbers are compared as numbers: "1", "01" and "1.0" are the code 1.
 * text codes letter by letter: capitals and spaces count. A whole number is also its decimal text.
 * true/false from text as true, t, yes, y, 1 and false, f, no, n, 0, whatever their capitals, spaces around ignored.
-* missing: null, NaN, and empty text in CSV, unless "" is a declared code. Infinite numbers are outside every domain.
+* absent: null, NaN, empty text unless "" is a declared code, and of numbers and truth values text of nothing but
+  spaces. In CSV all of these are texts, and what is missing is the empty one. What is no text, number or truth value at
+  all, such as a list, is absent too. Infinite numbers are outside every domain.
 """
 
 from __future__ import annotations
@@ -39,6 +42,10 @@ SPACES = " \t\n\v\f\r"
 TRUE = ("true", "t", "yes", "y", "1")
 FALSE = ("false", "f", "no", "n", "0")
 """Texts that are truth values."""
+
+OUTSIDE, DROPPED, REFUSED = -1, -2, -3
+"""In place of a cell, of a value that has none: the source of the data says what becomes of such records; they are left
+out; or the data are refused."""
 
 _DIGITS = r"[0-9](?:_?[0-9])*"
 
@@ -178,8 +185,119 @@ class Cuts:
         return None if x is None else sum(c <= x for c in self.cuts)
 
 
-Coding = Codes | Range | Cuts
-"""How the values of a column become cells. There are no others, so that whatever counts has three cases."""
+Values = Codes | Range | Cuts
+"""How values become cells. There are no others, so that whatever counts has three cases."""
+
+
+@final
+@dataclass(frozen=True)
+class Beside:
+    """A coding of values, and after its cells further ones, for what is no value.
+
+    of: the coding of values.
+    codes: for each further cell, what of the data falls into it: texts, compared letter by letter; of what is read as
+        numbers also whole numbers, compared as numbers. They come before anything else, so before a range clips them.
+    absent: the cell of what is absent; or OUTSIDE, DROPPED or REFUSED.
+    outside: the same, of all else that is no value.
+
+    Raises:
+        DomainError: a code that stands for two cells, that is a value itself, or that no such column can hold; or a
+            further cell that nothing can fall into.
+    """
+
+    of: Values
+    codes: tuple[tuple[Code, ...], ...]
+    absent: int = OUTSIDE
+    outside: int = OUTSIDE
+    texts: dict[str, int] = field(init=False, repr=False, compare=False)
+    """The cells of codes that are texts."""
+    numbers: dict[float, int] = field(init=False, repr=False, compare=False)
+    """The cells of codes that are whole numbers."""
+
+    def __post_init__(self) -> None:
+        every = tuple(c for codes in self.codes for c in codes)
+        unclipped = Range(self.of.low, self.of.high) if isinstance(self.of, Range) else self.of
+        for code in every:
+            self._check(code)
+            if not isinstance(self.of, Cuts) and unclipped.cell(code) is not None:
+                raise DomainError(f"the code {code!r} of a missing value is a value of the attribute itself.")
+        refuse_repeated("code of missing values", every)
+        cells = [(code, cell) for cell, codes in enumerate(self.codes, self.of.size) for code in codes]
+        for cell, codes in enumerate(self.codes, self.of.size):
+            if not codes and cell not in (self.absent, self.outside):
+                raise DomainError(
+                    "a cell for missing values has neither codes, nor is it that of `absent` or `outside`."
+                )
+        object.__setattr__(self, "texts", {c: i for c, i in cells if isinstance(c, str)})
+        object.__setattr__(self, "numbers", {c: i for c, i in cells if isinstance(c, int)})
+
+    def _check(self, code: object) -> None:
+        """Raise DomainError unless a column that is read so can hold the code, in one way."""
+        kind = read_as(self.of)
+        if isinstance(code, str) and encodable(code):
+            if kind is int and number(code) is not None:
+                raise DomainError(f"the code {code!r} of a missing value is a number; write it without quotes.")
+        elif kind is not int and isinstance(code, (int, float)):
+            what = "texts" if kind is str else "true/false"
+            raise DomainError(f"the values are {what}, so that codes of missing ones are texts; write {str(code)!r}.")
+        elif type(code) is not int or abs(code) >= EXACT:
+            raise DomainError(
+                f"a code of a missing value is a text, or a whole number below 2^53 in size; got {code!r}."
+            )
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return self.of.size + len(self.codes)
+
+    def place(self, value: object) -> int:
+        """The cell of a value; or OUTSIDE, DROPPED or REFUSED, where it has none."""
+        text = written(value)
+        coded = None if text is None else self.texts.get(text)
+        if coded is None and (x := number(text)) is not None:
+            coded = self.numbers.get(x)  # -9.0 is found as -9
+        cell = self.of.cell(value) if coded is None else coded
+        if cell is not None:
+            return cell
+        return self.absent if is_absent(text, read_as(self.of)) else self.outside
+
+    def cell(self, value: object) -> int | None:
+        """The cell of a value; None where it has none."""
+        place = self.place(value)
+        return place if place >= 0 else None
+
+
+Coding = Values | Beside
+"""How what a column holds becomes cells."""
+
+
+def place(coding: Coding, value: object) -> int:
+    """The cell of a value; where it has none OUTSIDE, or DROPPED or REFUSED where that is declared of it."""
+    if isinstance(coding, Beside):
+        return coding.place(value)
+    cell = coding.cell(value)
+    return OUTSIDE if cell is None else cell
+
+
+def without_cell(coding: Coding) -> set[int]:
+    """What there is of OUTSIDE, DROPPED and REFUSED."""
+    return {x for x in (coding.absent, coding.outside) if x < 0} if isinstance(coding, Beside) else {OUTSIDE}
+
+
+def dropped(coding: Coding, *, drop: bool) -> set[int]:
+    """Which of OUTSIDE, DROPPED and REFUSED are left out, where the source does or does not drop what is outside."""
+    return without_cell(coding) & ({OUTSIDE, DROPPED} if drop else {DROPPED})
+
+
+def read_as(coding: Coding) -> type[Code]:
+    """What a column is read as: texts, numbers or truth values."""
+    values = coding.of if isinstance(coding, Beside) else coding
+    return values.kind if isinstance(values, Codes) else int
+
+
+def is_absent(text: str | None, kind: type[Code]) -> bool:
+    """Whether nothing is there: no value, or a text in which nothing is written."""
+    return not (text or "" if kind is str else (text or "").strip(SPACES))
 
 
 def written(value: object) -> str | None:

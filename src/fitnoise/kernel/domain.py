@@ -12,14 +12,31 @@ import csv
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, final
 
 from fitnoise.errors import DomainError
-from fitnoise.kernel.codings import EXACT, Code, Codes, Coding, Cuts, Range, encodable, plain, refuse_repeated
+from fitnoise.kernel.codings import (
+    DROPPED,
+    EXACT,
+    OUTSIDE,
+    REFUSED,
+    Beside,
+    Code,
+    Codes,
+    Coding,
+    Cuts,
+    Range,
+    Values,
+    dropped,
+    encodable,
+    plain,
+    refuse_repeated,
+)
 from fitnoise.kernel.places import Tree
+from fitnoise.kernel.units import Bound, DataSource
 
 RESERVED = (
     "value",
@@ -33,11 +50,21 @@ RESERVED = (
 """Column names of a released table that no attribute may take."""
 
 
+Missing = Mapping[str, Iterable[Code]] | tuple[tuple[str, tuple[Code, ...]], ...]
+"""Cells for what is no value: the name of each, and the codes of the data that fall into it."""
+
+WITHOUT_CELL = ("drop", "refuse")
+"""What may become of a record whose value has no cell."""
+
+
 class Attribute(abc.ABC):
     """One named column of the data with its declared values.
 
     `coding` says into which cell a value of the data falls, `values` what a released table shows for each cell, and
     `ordered` whether "at most" has a meaning. Equal attributes have equal documents, and others have others.
+
+    Beside its values an attribute may have cells for what is none, after them and outside of any order: `missing` names
+    them, `absent` and `outside` say what becomes of what is not there, and of all else that is not declared.
 
     A new kind is a subclass with one of the three codings, a model of its document in `request.attributes`, and a line
     of the zoo: whatever counts, plans or releases asks no more.
@@ -55,18 +82,93 @@ class Attribute(abc.ABC):
     coding: Coding
     """How the values of the data become cells."""
 
+    missing: Missing = ()
+    """The cells for what is no value, each with its codes: pairs, once the attribute is made."""
+
+    absent: str | None = None
+    """What becomes of null, NaN and blank: a cell of `missing`, "refuse" or "drop"; None: what the source says."""
+
+    outside: str | None = None
+    """The same, of all else that is no value."""
+
     @abc.abstractmethod
     def declared(self) -> dict[str, Any]:
-        """All that is declared beside kind and column, as plain JSON values."""
+        """All that is declared beside kind, column and missing values, as plain JSON values."""
 
     @property
     @abc.abstractmethod
-    def values(self) -> tuple[str | int, ...]:
-        """What a released table shows for each cell, in order."""
+    def own_values(self) -> tuple[str | int, ...]:
+        """What a released table shows for each cell of values, in order."""
 
     @abc.abstractmethod
-    def position(self, value: object) -> int:
+    def own_position(self, value: object) -> int:
         """The cell a declared value, as users say it, belongs to; DomainError when it is not declared."""
+
+    @final
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The names of the cells for what is no value, in order."""
+        return tuple(name for name, _ in _pairs(self.missing))
+
+    @final
+    @property
+    def values(self) -> tuple[str | int, ...]:
+        """What a released table shows for each cell, in order: the values, and the cells beside them."""
+        return self.own_values + self.beside
+
+    @final
+    def position(self, value: object) -> int:
+        """The cell a declared value, as users say it, or a cell by its name; DomainError when it is not declared."""
+        if isinstance(value, str) and value in self.beside:
+            return self.own_size + self.beside.index(value)
+        return self.own_position(value)
+
+    @property
+    def coded(self) -> str | None:
+        """How values that are others than the cells' are read, in words; None where none are."""
+        return None
+
+    @final
+    def drops(self, by_default: bool) -> bool:
+        """Whether records may be left out for their value here, where the source does or does not say to."""
+        return bool(dropped(self.coding, drop=by_default))
+
+    @final
+    def _with_missing(self, coding: Values, missing: Missing | None, absent: str | None, outside: str | None) -> None:
+        """Keep the coding, and what is declared of missing values; for constructors of subclasses, at their end."""
+        if missing is not None and not isinstance(missing, (Mapping, tuple)):
+            raise DomainError(f"missing values are declared as name = codes of each cell; got {missing!r}.")
+        if isinstance(missing, Mapping) and not missing:
+            raise DomainError("`missing` declares no cell: name one, such as unknown = [-9], or leave it out.")
+        cells = _pairs(missing or ())
+        for what, cell in (("absent", absent), ("outside", outside)):
+            if cell is not None and cell not in WITHOUT_CELL and cell not in [name for name, _ in cells]:
+                raise DomainError(
+                    f"`{what}` is one of the cells of `missing` {[name for name, _ in cells]}, 'refuse' or 'drop'; got "
+                    f"{cell!r}."
+                )
+        places: dict[str | None, int] = {None: OUTSIDE, "drop": DROPPED, "refuse": REFUSED}
+        places.update((name, coding.size + i) for i, (name, _) in enumerate(cells))
+        made: Coding = coding
+        if cells or absent is not None or outside is not None:
+            made = Beside(coding, tuple(codes for _, codes in cells), places[absent], places[outside])
+        for name, value in (("missing", cells), ("absent", absent), ("outside", outside), ("coding", made)):
+            object.__setattr__(self, name, value)
+        for i, (name, _) in enumerate(cells):
+            self._check_cell(name, {c for j, (_, codes) in enumerate(cells) if j != i for c in codes})
+
+    def _check_cell(self, name: str, others: Collection[Code]) -> None:
+        """Raise DomainError for a name that cannot be that of a cell, or that could mean another."""
+        if not isinstance(name, str) or not name.strip() or not encodable(name):
+            raise DomainError(f"a cell for missing values is named by a non-empty text; got {name!r}.")
+        if name in WITHOUT_CELL:
+            raise DomainError(f"a cell for missing values cannot be called {name!r}, which `absent` may be; rename it.")
+        taken = name in others
+        with contextlib.suppress(DomainError):
+            self.own_position(name)
+            taken = True
+        if taken:
+            raise DomainError(f"{name!r} is the name of a cell for missing values, and of a value or code; rename it.")
 
     @final
     def cell(self, value: object) -> int | None:
@@ -87,6 +189,28 @@ class Attribute(abc.ABC):
         """Number of cells."""
         return self.coding.size
 
+    @final
+    @property
+    def own_size(self) -> int:
+        """Number of cells of values; those beside them come after."""
+        return self.coding.of.size if isinstance(self.coding, Beside) else self.coding.size
+
+
+def _pairs(missing: Missing) -> tuple[tuple[str, tuple[Code, ...]], ...]:
+    """The cells with their codes; whole numbers in one form."""
+    if isinstance(missing, tuple):
+        return missing
+    for name, codes in missing.items():
+        if isinstance(codes, (str, bytes)) or not isinstance(codes, Iterable):
+            raise DomainError(f"the codes of {name!r} are a list of values; got {codes!r}.")
+    return tuple((name, tuple(map(_whole, codes))) for name, codes in missing.items())
+
+
+def _whole(code: object) -> Code:
+    """A code as it is, −9.0 as −9."""
+    item: object = plain(code)
+    return int(item) if isinstance(item, float) and item.is_integer() else plain(item)
+
 
 def _check_column(column: str | None) -> None:
     if column is not None and (not isinstance(column, str) or not column):
@@ -101,9 +225,12 @@ class Categorical(Attribute):
     Args:
         codes: the codes the data hold (all text, all whole numbers or all true/false), or a mapping code → label.
         column: the column of the data to read, when it is not named as the attribute.
+        missing: cells for what is no value: {name: codes}.
+        absent: a cell of `missing` for null, NaN and blank, "refuse" or "drop"; default as the source of the data says.
+        outside: the same for everything else that is not declared.
 
     Raises:
-        DomainError: no codes, codes of mixed kinds, or codes or labels that repeat.
+        DomainError: no codes, codes of mixed kinds, or codes or labels that repeat; or cells that cannot be told apart.
     """
 
     kind: ClassVar[str] = "categorical"
@@ -112,10 +239,21 @@ class Categorical(Attribute):
     codes: tuple[Code, ...]
     labels: tuple[str, ...] | None = None
     column: str | None = None
-    coding: Codes = field(init=False, repr=False)
+    missing: Missing = ()
+    absent: str | None = None
+    outside: str | None = None
+    coding: Coding = field(init=False, repr=False)
     _positions: dict[tuple[bool, object], int] = field(init=False, repr=False, compare=False)
 
-    def __init__(self, codes: Iterable[Code] | Mapping[Code, str], *, column: str | None = None) -> None:
+    def __init__(
+        self,
+        codes: Iterable[Code] | Mapping[Code, str],
+        *,
+        column: str | None = None,
+        missing: Missing | None = None,
+        absent: str | None = None,
+        outside: str | None = None,
+    ) -> None:
         labels = tuple(codes.values()) if isinstance(codes, Mapping) else None
         if isinstance(codes, (str, bytes)):
             raise DomainError(f"codes are a list of values; got the single text {codes!r}.")
@@ -127,13 +265,15 @@ class Categorical(Attribute):
         object.__setattr__(self, "codes", coding.codes)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "column", column)
-        object.__setattr__(self, "coding", coding)
         pairs = (*enumerate(labels or ()), *enumerate(coding.codes))  # true/false are no numbers
         object.__setattr__(self, "_positions", {(isinstance(name, bool), name): i for i, name in pairs})
+        self._with_missing(coding, missing, absent, outside)
 
     @classmethod
-    def from_file(cls, path: str | Path, *, column: str | None = None) -> Categorical:
+    def from_file(cls, path: str | Path, *, column: str | None = None, **beside: Any) -> Categorical:
         """Read codes from a CSV file with a column `code` and, if wanted, a column `label`.
+
+        `beside` is what is said of missing values, as for the class.
 
         Codes are text, unless every one of them is a plain whole number without leading zeros.
 
@@ -148,17 +288,17 @@ class Categorical(Attribute):
             )
         codes = _codes([row["code"] for row in rows])
         if "label" not in header:
-            return cls(codes, column=column)
+            return cls(codes, column=column, **beside)
         if len(set(codes)) != len(codes):
             raise DomainError(f"the file of codes {path.name!r} declares a code twice.")
-        return cls({c: row["label"] for c, row in zip(codes, rows, strict=True)}, column=column)
+        return cls({c: row["label"] for c, row in zip(codes, rows, strict=True)}, column=column, **beside)
 
     @property
-    def values(self) -> tuple[str | int, ...]:
+    def own_values(self) -> tuple[str | int, ...]:
         """Labels where there are any, codes otherwise."""
         return self.labels if self.labels is not None else self.codes
 
-    def position(self, value: object) -> int:
+    def own_position(self, value: object) -> int:
         """The cell of a code, or of a label."""
         with contextlib.suppress(KeyError, TypeError):  # what has no hash is neither
             return self._positions[isinstance(value, bool), value]
@@ -175,7 +315,8 @@ class Ordered(Attribute):
     """Whole numbers from `low` to `high`, ends included.
 
     With `clip=True` smaller values count as `low` and larger ones as `high` ("85 and over"); this is a declared
-    coding of the data, not a repair. Otherwise values outside are outside the domain.
+    coding of the data, not a repair. Otherwise values outside are outside the domain. `missing`, `absent` and `outside`
+    are as for :class:`Categorical`; codes of `missing` come before anything is clipped.
 
     Raises:
         DomainError: bounds that are not whole numbers below 2^53 in size, `low > high`, or ten million cells and more.
@@ -188,7 +329,10 @@ class Ordered(Attribute):
     high: int
     clip: bool = False
     column: str | None = None
-    coding: Range = field(init=False, repr=False, compare=False)
+    missing: Missing | None = field(default=None, kw_only=True)  # type: ignore[assignment]  # pairs, once it is made
+    absent: str | None = field(default=None, kw_only=True)
+    outside: str | None = field(default=None, kw_only=True)
+    coding: Coding = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         coding = Range(self.low, self.high, self.clip)
@@ -196,14 +340,19 @@ class Ordered(Attribute):
         object.__setattr__(self, "low", coding.low)
         object.__setattr__(self, "high", coding.high)
         object.__setattr__(self, "clip", coding.clip)
-        object.__setattr__(self, "coding", coding)
+        self._with_missing(coding, self.missing, self.absent, self.outside)
 
     @property
-    def values(self) -> tuple[str | int, ...]:
+    def own_values(self) -> tuple[str | int, ...]:
         """The whole numbers themselves."""
         return tuple(range(self.low, self.high + 1))
 
-    def position(self, value: object) -> int:
+    @property
+    def coded(self) -> str | None:
+        """What is clipped."""
+        return f"below {self.low} as {self.low}, above {self.high} as {self.high}" if self.clip else None
+
+    def own_position(self, value: object) -> int:
         """The cell of a whole number in the range."""
         value = plain(value)
         if isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high:
@@ -220,8 +369,11 @@ class Ordered(Attribute):
 class Binned(Attribute):
     """A number cut at c₁ < c₂ < … < c_k into k + 1 bins: below c₁, [c₁, c₂), …, c_k or more.
 
+    `missing`, `absent` and `outside` are as for :class:`Categorical`; codes of `missing` come before any bin.
+
     Raises:
-        DomainError: no cuts, cuts that are not finite numbers, or not strictly increasing.
+        DomainError: no cuts, cuts that are not finite numbers, or not strictly increasing; or cells that cannot be told
+            apart.
     """
 
     kind: ClassVar[str] = "binned"
@@ -229,25 +381,36 @@ class Binned(Attribute):
 
     cuts: tuple[float, ...]
     column: str | None = None
-    coding: Cuts = field(init=False, repr=False, compare=False)
+    missing: Missing = ()
+    absent: str | None = None
+    outside: str | None = None
+    coding: Coding = field(init=False, repr=False, compare=False)
     _values: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
-    def __init__(self, cuts: Sequence[float], *, column: str | None = None) -> None:
+    def __init__(
+        self,
+        cuts: Sequence[float],
+        *,
+        column: str | None = None,
+        missing: Missing | None = None,
+        absent: str | None = None,
+        outside: str | None = None,
+    ) -> None:
         coding = Cuts(tuple(cuts))
         _check_column(column)
         object.__setattr__(self, "cuts", coding.cuts)
         object.__setattr__(self, "column", column)
-        object.__setattr__(self, "coding", coding)
         text = [_number(c) for c in coding.cuts]
         middle = [f"{a} to under {b}" for a, b in itertools.pairwise(text)]
         object.__setattr__(self, "_values", (f"under {text[0]}", *middle, f"{text[-1]} or more"))
+        self._with_missing(coding, missing, absent, outside)
 
     @property
-    def values(self) -> tuple[str | int, ...]:
+    def own_values(self) -> tuple[str | int, ...]:
         """Texts such as "10000 to under 25000"."""
         return self._values
 
-    def position(self, value: object) -> int:
+    def own_position(self, value: object) -> int:
         """The bin a number falls into, or the bin with this text."""
         if isinstance(value, str):
             if value in self._values:
@@ -342,11 +505,11 @@ class Hierarchy(Attribute):
         return cls(levels, list(zip(*columns, strict=True)), column=column)
 
     @property
-    def values(self) -> tuple[str | int, ...]:
+    def own_values(self) -> tuple[str | int, ...]:
         """The codes of the leaves."""
         return self.views[-1].values
 
-    def position(self, value: object) -> int:
+    def own_position(self, value: object) -> int:
         """The cell of a leaf's code."""
         return self.views[-1].position(value)
 
@@ -384,11 +547,11 @@ class Level(Attribute):
         return self.of.levels[self.depth]
 
     @property
-    def values(self) -> tuple[str | int, ...]:
+    def own_values(self) -> tuple[str | int, ...]:
         """The codes of its places."""
         return self.of.tree.codes[self.depth]
 
-    def position(self, value: object) -> int:
+    def own_position(self, value: object) -> int:
         """The cell of a place's code."""
         value = plain(value)
         found = self._positions.get(value) if type(value) is type(self.values[0]) else None
@@ -469,6 +632,21 @@ class Domain(Mapping[str, Attribute]):
 
     def __len__(self) -> int:
         return len(self.attributes)
+
+    def drops(self, by_default: bool) -> tuple[str, ...]:
+        """The attributes for whose values records may be left out, of all tables.
+
+        Args:
+            by_default: whether the source of the data leaves out what is outside.
+        """
+        return tuple(name for name, a in self.attributes if a.drops(by_default))
+
+    def leaves_out(self, source: DataSource, bound: Bound | None) -> bool:
+        """Whether records may be left out of all tables: for a value, or because nothing says whose they are.
+
+        It goes by all attributes, whether a table shows them or not: one table more changes no other's truth.
+        """
+        return bool(self.drops(source.drops)) or (source.drops and bound is not None)
 
     def column(self, name: str) -> str:
         """The column of the data that holds this attribute."""
@@ -569,4 +747,6 @@ def _check_name(name: object, lowered: dict[str, str]) -> None:
 
 def attribute_document(a: Attribute) -> dict[str, Any]:
     """All that is declared of an attribute, as plain JSON values: equal for equal attributes, and only for them."""
-    return {"type": a.kind, **a.declared(), "column": a.column}
+    missing = {"missing": {name: list(codes) for name, codes in _pairs(a.missing)}} if a.beside else {}
+    rest = {k: v for k, v in (("absent", a.absent), ("outside", a.outside)) if v is not None}
+    return {"type": a.kind, **a.declared(), "column": a.column, **missing, **rest}

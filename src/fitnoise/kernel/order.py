@@ -110,7 +110,7 @@ class Order:
     @property
     def adjacency(self) -> Adjacency:
         """When two databases are neighbours."""
-        return Adjacency(self.unit, drops=self.source.drops)
+        return Adjacency(self.unit, drops=self.domain.leaves_out(self.source, self.unit.bound))
 
     @property
     def account(self) -> Account:

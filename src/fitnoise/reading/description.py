@@ -12,18 +12,22 @@ from typing import Any, Self, final
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel import privacy
+from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.summaries import FiniteSummary
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
-from fitnoise.request.workloads import AtMost, Table
+from fitnoise.request.workloads import AtMost, Family, Table
 
-FORMAT = 5
+FORMAT = 6
 """Version of the release directory."""
 
+UNTOLD = 5
+"""The version before, which does not say whom a table leaves out, nor how values are coded."""
+
 BELIEVED = 4
-"""The version before, which does not say whether the most records of a unit are promised or enforced."""
+"""The one before that, which does not say whether the most records of a unit are promised or enforced."""
 
 WHOLE = 3
 """The one before that, whose ρ of what is pure is half the square of its ε, and not of its numbers one by one; μ², as a
@@ -122,17 +126,32 @@ def describe(
                 "target": s.target,
                 "confidence": s.confidence,
                 "achieved_moe": s.achieved_moe,
+                **({} if version <= UNTOLD else universe(part, publication.workload.domain)),
             }
             for s, part in zip(
                 plan.summaries, (x for p in plan.groups for x in p.publication.workload.tables.parts), strict=True
             )
         ],
+        **({} if version <= UNTOLD else left_out(plan)),
         **({"finite": [_describe_finite(s) for s in plan.finite_summaries]} if plan.finite else {}),
         "written": "all" if every else list(written),
         **_said(plan, [p.mechanism.words(p) for p in plan.groups], "values"),
         "spec": Spec.of(publication).document(),
         "versions": {name: metadata.version(name) for name in ("fitnoise", "numpy", "duckdb")},
     }
+
+
+def universe(part: Table | Family, domain: Domain) -> dict[str, dict[str, Any]]:
+    """Which records a table does not count, by attribute, and as what it reads values that it does not show."""
+    table = part if isinstance(part, Table) else part.template
+    said: dict[str, dict[str, Any]] = {"not_counted": {**table.not_counted(domain)}, "coded": {**part.coded(domain)}}
+    return {key: found for key, found in said.items() if found}
+
+
+def left_out(plan: Plan) -> dict[str, list[str]]:
+    """The attributes for whose values records are left out of all tables, where there are any."""
+    names = plan.publication.workload.domain.drops(plan.publication.source.drops)
+    return {"left_out": list(names)} if names else {}
 
 
 def _kept(unit: PrivacyUnit, version: int) -> dict[str, str]:

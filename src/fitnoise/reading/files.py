@@ -210,12 +210,17 @@ def extent(labels: Mapping[str, Sequence[str | int]]) -> tuple[int, int]:
 
 
 def label_frame(labels: Mapping[str, Sequence[str | int]]) -> pd.DataFrame:
-    """One row per combination of labels, in C order; nothing is inferred from what a text looks like."""
+    """One row per combination of labels, in C order; nothing is inferred from what a text looks like.
+
+    A column holds one type: numbers with texts among them, of cells for missing values, are texts.
+    """
     sizes = [len(v) for v in labels.values()]
     columns: dict[str, Any] = {}
     for i, (name, values) in enumerate(labels.items()):
-        kind: Any = {bool: np.bool_, int: np.int64}.get(type(values[0]), object)
-        each = np.repeat(np.array(values, dtype=kind), math.prod(sizes[i + 1 :]))
+        one = len({type(v) for v in values}) == 1
+        kind: Any = {bool: np.bool_, int: np.int64}.get(type(values[0]), object) if one else object
+        shown = values if one else list(map(str, values))
+        each = np.repeat(np.array(shown, dtype=kind), math.prod(sizes[i + 1 :]))
         columns[name] = np.tile(each, math.prod(sizes[:i]))
     return pd.DataFrame(columns, index=range(math.prod(sizes)))
 

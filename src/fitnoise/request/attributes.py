@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -11,8 +11,24 @@ from fitnoise.errors import SpecError
 from fitnoise.kernel.domain import Attribute, Binned, Categorical, Hierarchy, Ordered
 from fitnoise.request.parts import Part
 
+_Code = bool | int | str
 
-class CategoricalSpec(Part):
+
+class _WithMissing(Part):
+    """What any kind may say of values that are none."""
+
+    missing: dict[str, list[_Code]] | None = Field(
+        None, description="cells for what is no value, after the others: name = [codes]"
+    )
+    absent: str | None = Field(None, description='a cell of `missing` for null, NaN and blank; or "refuse" or "drop"')
+    outside: str | None = Field(None, description="the same for everything else that is not declared")
+
+    @property
+    def _beside(self) -> dict[str, Any]:
+        return {"missing": self.missing, "absent": self.absent, "outside": self.outside}
+
+
+class CategoricalSpec(_WithMissing):
     """Unordered codes, in line or in a CSV file with a column `code` (and `label`)."""
 
     type: Literal["categorical"]
@@ -32,15 +48,17 @@ class CategoricalSpec(Part):
     def build(self, folder: Path | None) -> Attribute:
         """The attribute; SpecError when its codes are in a file and the folder is not known."""
         if self.codes_file is not None:
-            return Categorical.from_file(_beside(folder, "codes_file", self.codes_file), column=self.column)
+            return Categorical.from_file(
+                _beside(folder, "codes_file", self.codes_file), column=self.column, **self._beside
+            )
         codes = self.codes or []
         if self.labels is None:
-            return Categorical(codes, column=self.column)
+            return Categorical(codes, column=self.column, **self._beside)
         Categorical(codes)  # a repeated code would vanish silently in the mapping below
-        return Categorical(dict(zip(codes, self.labels, strict=True)), column=self.column)
+        return Categorical(dict(zip(codes, self.labels, strict=True)), column=self.column, **self._beside)
 
 
-class OrderedSpec(Part):
+class OrderedSpec(_WithMissing):
     """Whole numbers from low to high."""
 
     type: Literal["ordered"]
@@ -51,10 +69,10 @@ class OrderedSpec(Part):
 
     def build(self, folder: Path | None) -> Attribute:
         """The attribute."""
-        return Ordered(self.low, self.high, self.clip, self.column)
+        return Ordered(self.low, self.high, self.clip, self.column, **self._beside)
 
 
-class BinnedSpec(Part):
+class BinnedSpec(_WithMissing):
     """A number cut into bins: below the first cut, between cuts (lower end included), the last cut or more."""
 
     type: Literal["binned"]
@@ -63,10 +81,10 @@ class BinnedSpec(Part):
 
     def build(self, folder: Path | None) -> Attribute:
         """The attribute."""
-        return Binned(self.cuts, column=self.column)
+        return Binned(self.cuts, column=self.column, **self._beside)
 
 
-class HierarchySpec(Part):
+class HierarchySpec(_WithMissing):
     """Nested places, a row for each leaf, in line or in a CSV file with a column for each level."""
 
     type: Literal["hierarchy"]
@@ -74,6 +92,15 @@ class HierarchySpec(Part):
     places: list[list[bool | int | str]] | None = Field(None, description="for each leaf its codes, level by level")
     file: str | None = Field(None, description="CSV file of the places, relative to the specification")
     column: str | None = Field(None, description="column of the data with codes of leaves, if not the attribute's name")
+
+    @model_validator(mode="after")
+    def _no_cells_beside(self) -> Self:
+        if any(x is not None for x in self._beside.values()):
+            raise ValueError(
+                "nested places have no cells beside them (missing, absent, outside): give what is no place a row of "
+                "its own, such as a place called 'unknown' on every level"
+            )
+        return self
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

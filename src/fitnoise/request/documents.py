@@ -138,6 +138,9 @@ class TableSpec(Part):
     recode: dict[str, dict[str, list[_Value] | SpanSpec]] | None = Field(
         None, description="shown as groups: name.group = [values] or {first, last}"
     )
+    missing: bool = Field(
+        False, description="rows also for the cells of missing values that a prefix, ranges or groups leave out"
+    )
     matrix: list[list[int | float]] | None = Field(None, description="explicit queries about all cells, one a row")
     margin: _Number | None = Field(None, description="half-width of the interval, in people")
     std_error: _Number | None = Field(None, description="standard error, in people")
@@ -154,7 +157,7 @@ class TableSpec(Part):
         if self.all is None and self.among is not None:
             raise SpecError('`among` names the attributes of a pattern of tables; say which, such as all = "pairs".')
         if self.matrix is not None:
-            if self.attributes or self.prefix or self.ranges or self.recode or self.all is not None:
+            if self.attributes or self.prefix or self.ranges or self.recode or self.missing or self.all is not None:
                 raise SpecError(
                     "a table with a matrix asks about all cells; it takes no attributes, views or patterns."
                 )
@@ -165,6 +168,7 @@ class TableSpec(Part):
             ranges = {a: None if b == "all" else b for a, b in ranges.items()}
         recode = {a: {g: _group(domain[a], v) for g, v in groups.items()} for a, groups in (self.recode or {}).items()}
         said = {**numbers, "reference": reference, "confidence": self.confidence, "name": self.name}
+        said["missing"] = self.missing
         views = {"prefix": self.prefix, "ranges": ranges, "recode": recode}
         if self.all is None:
             return table(*self.attributes, **views, **said)
@@ -202,7 +206,7 @@ def _group(attribute: Attribute, values: list[_Value] | SpanSpec) -> tuple[_Valu
         return tuple(values)
     if not attribute.ordered:
         raise SpecError("a group given as {first, last} needs an attribute with an order.")
-    i, j = attribute.position(values.first), attribute.position(values.last)
+    i, j = attribute.own_position(values.first), attribute.own_position(values.last)
     if i > j:
         raise SpecError(f"a group ends where it starts or later; got first {values.first!r}, last {values.last!r}.")
     return attribute.values[i : j + 1]
@@ -635,7 +639,7 @@ class Spec(Part):
 
         def question(asked: FiniteSpec) -> FiniteQuery:
             built = asked.build(domain)
-            built.graph(domain, Adjacency(unit, drops=source.drops))
+            built.graph(domain, Adjacency(unit, drops=domain.leaves_out(source, unit.bound)))
             return built
 
         finite = wrong.each(self.finite, "finite", question)

@@ -538,7 +538,7 @@ class Publication:
     @property
     def adjacency(self) -> Adjacency:
         """When two databases are neighbours."""
-        return Adjacency(self.unit, drops=self.source.drops)
+        return Adjacency(self.unit, drops=self.workload.domain.leaves_out(self.source, self.unit.bound))
 
     @property
     def apart(self) -> tuple[str, ...]:

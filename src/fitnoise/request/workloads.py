@@ -39,10 +39,30 @@ Targets = float | By | BySize | Sequence[float] | NDArray[Any]
 
 
 class View(abc.ABC):
-    """What a table asks along one attribute: a set of queries with a label each."""
+    """What a table asks along one attribute: a set of queries with a label each.
+
+    Cells for missing values are in no order and in no range: only a view value by value, or one that names them, shows
+    them; others do with `missing`, each such cell in a row of its own.
+    """
 
     word: str
     """The word that tells this view from others in a table's default name."""
+
+    missing: bool = False
+    """Whether the cells for missing values that the view leaves out have rows of their own."""
+
+    def left_out(self, attribute: Attribute) -> tuple[int, ...]:
+        """The cells for missing values that no query of the view counts, unless `missing` adds them."""
+        return tuple(range(attribute.own_size, attribute.size))
+
+    @final
+    def _added(self, attribute: Attribute) -> tuple[int, ...]:
+        return self.left_out(attribute) if self.missing else ()
+
+    @final
+    def _names(self, attribute: Attribute) -> tuple[str, ...]:
+        """What `missing` adds, as a released table shows it."""
+        return tuple(attribute.beside[i - attribute.own_size] for i in self._added(attribute))
 
     @abc.abstractmethod
     def operator(self, attribute: Attribute) -> op.Operator:
@@ -56,9 +76,13 @@ class View(abc.ABC):
 @final
 @dataclass(frozen=True)
 class Each(View):
-    """Every value on its own."""
+    """Every value on its own, and every cell for missing ones."""
 
     word = ""
+
+    def left_out(self, attribute: Attribute) -> tuple[int, ...]:
+        """None."""
+        return ()
 
     def operator(self, attribute: Attribute) -> op.Operator:
         """The identity."""
@@ -74,6 +98,7 @@ class Each(View):
 class AtMost(View):
     """Every "at most this value" (cumulative counts): the row labelled v counts records with value ≤ v."""
 
+    missing: bool = False
     word = "prefix"
 
     def operator(self, attribute: Attribute) -> op.Operator:
@@ -82,11 +107,14 @@ class AtMost(View):
             raise WorkloadError(
                 "prefix needs an attribute with an order (Ordered or Binned); a categorical one has none."
             )
-        return op.Prefix(attribute.size)
+        if not attribute.beside:
+            return op.Prefix(attribute.size)
+        ends = ((0, i) for i in range(attribute.own_size))
+        return op.Intervals(attribute.size, (*ends, *((i, i) for i in self._added(attribute))))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
         """The upper ends."""
-        return attribute.values
+        return attribute.own_values + self._names(attribute)
 
 
 @final
@@ -95,6 +123,7 @@ class Ranges(View):
     """Intervals of values, ends included; all of them when `bounds` is None."""
 
     bounds: tuple[tuple[Any, Any], ...] | None = None
+    missing: bool = False
     word = "ranges"
 
     def _cells(self, attribute: Attribute) -> tuple[tuple[int, int], ...]:
@@ -103,20 +132,21 @@ class Ranges(View):
                 "ranges need an attribute with an order (Ordered or Binned); recode a categorical one instead."
             )
         if self.bounds is None:
-            n = attribute.size
+            n = attribute.own_size
             if n > 2048:
                 raise WorkloadError(f"all ranges of {n} values are {n * (n + 1) // 2} queries; name the ranges wanted.")
             return tuple((i, j) for i in range(n) for j in range(i, n))
-        return tuple((attribute.position(a), attribute.position(b)) for a, b in self.bounds)
+        return tuple((attribute.own_position(a), attribute.own_position(b)) for a, b in self.bounds)
 
     def operator(self, attribute: Attribute) -> op.Operator:
         """Interval sums."""
-        return op.Intervals(attribute.size, self._cells(attribute))
+        return op.Intervals(attribute.size, self._cells(attribute) + tuple((i, i) for i in self._added(attribute)))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
         """Texts such as "18 – 64"."""
         v = attribute.values
-        return tuple(str(v[i]) if i == j else f"{v[i]} – {v[j]}" for i, j in self._cells(attribute))
+        spans = tuple(str(v[i]) if i == j else f"{v[i]} – {v[j]}" for i, j in self._cells(attribute))
+        return spans + self._names(attribute)
 
 
 @final
@@ -125,17 +155,24 @@ class Recode(View):
     """Named groups of values; groups may overlap and may leave values out."""
 
     groups: tuple[tuple[str, tuple[Any, ...]], ...]
+    missing: bool = False
     word = "recode"
+
+    def left_out(self, attribute: Attribute) -> tuple[int, ...]:
+        """Those that no group names."""
+        named = {i for group in self._cells(attribute) for i in group}
+        return tuple(i for i in range(attribute.own_size, attribute.size) if i not in named)
+
+    def _cells(self, attribute: Attribute) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(attribute.position(v) for v in values) for _, values in self.groups)
 
     def operator(self, attribute: Attribute) -> op.Operator:
         """Group sums."""
-        return op.Groups(
-            attribute.size, tuple(tuple(attribute.position(v) for v in values) for _, values in self.groups)
-        )
+        return op.Groups(attribute.size, self._cells(attribute) + tuple((i,) for i in self._added(attribute)))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
         """The groups' names."""
-        names = tuple(name for name, _ in self.groups)
+        names = tuple(name for name, _ in self.groups) + self._names(attribute)
         if len(set(names)) != len(names):
             raise WorkloadError(f"a recode names a group twice: {list(names)}.")
         return names
@@ -168,6 +205,23 @@ class Table:
     def view(self, attribute: str) -> View:
         """What is asked of one of the table's attributes."""
         return dict(self.views).get(attribute, EACH)
+
+    @property
+    def missing(self) -> bool:
+        """Whether it has rows for the missing values that its views would leave out."""
+        return any(view.missing for _, view in self.views)
+
+    def not_counted(self, domain: Domain) -> dict[str, list[str]]:
+        """The cells for missing values that no number of the table counts, by attribute."""
+        if self.matrix is not None:
+            return {}
+        left = {a: view.left_out(domain[a]) for a, view in self.views if not view.missing}
+        return {a: [str(domain[a].values[i]) for i in cells] for a, cells in left.items() if cells}
+
+    def coded(self, domain: Domain) -> dict[str, str]:
+        """How values that are others than those shown are read, by attribute."""
+        names = domain if self.matrix is not None else self.attributes
+        return {a: words for a in names if (words := domain[a].coded) is not None}
 
     def labels(self, domain: Domain) -> dict[str, tuple[str | int, ...]]:
         """Row labels per column of the released table."""
@@ -217,6 +271,11 @@ class Table:
                 )
         for a in self.attributes:
             self.view(a).operator(domain[a])
+        if self.missing and not any(view.left_out(domain[a]) for a, view in self.views):
+            raise WorkloadError(
+                f"table {self.name!r} is to show missing values too, and none of its prefixes, ranges and groups "
+                "leaves out a cell for them: leave `missing` out, or declare such cells (missing = … of the attribute)."
+            )
         _refuse_two_levels(domain, self.attributes)
         self.targets(domain)
 
@@ -290,6 +349,7 @@ def table(
     reference: float | PublicTotal | None = None,
     confidence: float | None = None,
     name: str | None = None,
+    missing: bool = False,
 ) -> Table:
     """A table to publish: one number for every combination of its attributes' values.
 
@@ -307,6 +367,7 @@ def table(
         confidence: overrides the workload's for this table.
         name: how the table is called; default: the attributes joined by "by". Tables of one workload that group the
             same attributes in other ways are numbered from the second on.
+        missing: whether cells for missing values that a prefix, ranges or groups leave out have rows of their own.
 
     Raises:
         WorkloadError: no target or several, an attribute twice, a target that is not a positive finite number.
@@ -314,16 +375,20 @@ def table(
     Example:
         `table("status", prefix="age", margin=30)` publishes, for each status, every "age at most a" to ±30.
     """
+    if not isinstance(missing, bool):
+        raise WorkloadError(f"missing is true or false; got {missing!r}.")
     spans = {ranges: None} if isinstance(ranges, str) else dict(ranges or {})
-    views: dict[str, View] = {a: AtMost() for a in _listed(prefix)}
+    views: dict[str, View] = {a: AtMost(missing) for a in _listed(prefix)}
     for extra in (
-        {a: Ranges(None if b is None else tuple((x, y) for x, y in b)) for a, b in spans.items()},
-        {a: Recode(tuple((str(g), tuple(v)) for g, v in m.items())) for a, m in (recode or {}).items()},
+        {a: Ranges(None if b is None else tuple((x, y) for x, y in b), missing) for a, b in spans.items()},
+        {a: Recode(tuple((str(g), tuple(v)) for g, v in m.items()), missing) for a, m in (recode or {}).items()},
     ):
         for a, view in extra.items():
             if a in views:
                 raise WorkloadError(f"attribute {a!r} has two views in one table; publish two tables.")
             views[a] = view
+    if missing and not views:
+        raise WorkloadError("a table that shows every value shows the missing ones too; leave `missing` out.")
     for a in attributes:
         if not isinstance(a, str):
             raise WorkloadError(f"a table is made of attribute names; got {a!r}.")
@@ -408,6 +473,11 @@ class Family(MadeOnDemand[Table]):
 
     def __len__(self) -> int:
         return math.comb(len(self.among), self.order)
+
+    def coded(self, domain: Domain) -> dict[str, str]:
+        """How values that are others than those shown are read, by attribute of any of the tables."""
+        among = {a: words for a in self.among if (words := domain[a].coded) is not None}
+        return among | self.template.coded(domain)
 
     def _made(self, i: int) -> Table:
         shown = tuple(self.among[a] for a in self.combinations[i])
@@ -524,6 +594,7 @@ def all_tables(
     reference: float | PublicTotal | None = None,
     confidence: float | None = None,
     name: str | None = None,
+    missing: bool = False,
 ) -> Family:
     """All tables that show `order` of some attributes: `all_tables(2, names, margin=30)` is every pair.
 
@@ -543,6 +614,7 @@ def all_tables(
         reference: as for :func:`table`.
         confidence: as for :func:`table`.
         name: put before the name of each table.
+        missing: as for :func:`table`.
 
     Returns:
         The tables, to be given to :class:`Workload` beside others.
@@ -568,6 +640,7 @@ def all_tables(
         reference=reference,
         confidence=confidence,
         name=name or "",
+        missing=missing,
     )
     return Family(template, tuple(among), order, numbers)
 

@@ -61,6 +61,7 @@ def table_document(part: Table | Family) -> dict[str, Any]:
     out["recode"] = {
         a: {g: _plain(values) for g, values in v.groups} for a, v in views.items() if isinstance(v, Recode)
     } or None
+    out["missing"] = t.missing
     return out
 
 

@@ -19,6 +19,7 @@ from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.free import left_beside
 from fitnoise.planning.plan import Plan
+from fitnoise.reading.description import left_out, universe
 from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
 from fitnoise.request.publication import Goal
 
@@ -32,7 +33,17 @@ def plan_report(plan: Plan) -> Report:
     promised = (tables(plan.summaries, *_promised(parts)), _questions(plan))
     own = Section("", values=(Value("hash", plan.hash),), tables=promised)
     said = (s for i, p in enumerate(parts) for s in (_of_tables(p) if len(parts) == 1 else _of_several(i, p)))
-    sections = (own, _price(plan), records(plan), *units(plan), _cap(plan), _beside(plan), *said, *_free(plan))
+    sections = (
+        own,
+        _price(plan),
+        whom(plan),
+        records(plan),
+        *units(plan),
+        _cap(plan),
+        _beside(plan),
+        *said,
+        *_free(plan),
+    )
     return Report(plan.publication.title, sections)
 
 
@@ -151,6 +162,31 @@ def _price(plan: Plan) -> Section:
         Value("paid", float(paid), Kind.NUMBER, spoken=True),
     )
     return Section("price", (*words.whole, *of_it), values)
+
+
+def whom(plan: Plan) -> Section:
+    """Whom each table leaves out, and how values are coded; and for which attributes records are in no table."""
+    domain = plan.publication.workload.domain
+    parts = zip(plan.summaries, (x for p in plan.groups for x in p.publication.workload.tables.parts), strict=True)
+    rows = []
+    for s, part in parts:
+        told = universe(part, domain)
+        left, coded = told.get("not_counted", {}), told.get("coded", {})
+        rows += [
+            {"table": called(s.name, s.tables), "attribute": a, "not_counted": left.get(a), "coded": coded.get(a)}
+            for a in {**left, **coded}
+        ]
+    columns = (
+        Column("table", "table"),
+        Column("attribute", "attribute"),
+        Column("not_counted", "not counted"),
+        Column("coded", "coded"),
+    )
+    names = left_out(plan).get("left_out", [])
+    sentence = "records whose value is not declared are left out of all tables: by {left_out}"
+    values = (Value("left_out", names),) if names else ()
+    tables = (Table.of("universe", columns, rows),) if rows else ()
+    return Section("left out", (sentence,) if names else (), values, tables)
 
 
 def records(plan: Plan) -> Section:

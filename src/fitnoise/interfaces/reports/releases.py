@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fitnoise.interfaces.reports.costs import said
 from fitnoise.interfaces.reports.ledgers import balance_section
-from fitnoise.interfaces.reports.plans import called, records, tables, units
+from fitnoise.interfaces.reports.plans import called, records, tables, units, whom
 from fitnoise.kernel.ledger import Quote
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.planning.plan import Plan
@@ -61,6 +61,7 @@ def receipt_report(
             Section(
                 "answers", ("{asked} (in finite.csv)",) * bool(plan.finite), (asked,), (_answers(answers).silent(),)
             ),
+            whom(plan),
             _charged(plan, rise),
             records(plan),
             *units(plan),
@@ -76,6 +77,7 @@ def release_report(release: Release, *, every: bool = False) -> Report:
     sections = [
         Section("", values=(Value("plan", release.plan.hash),)),
         Section("", tables=(tables(summaries, *columns),)),
+        whom(release.plan),
         records(release.plan),
     ]
     if release.finite:

@@ -62,7 +62,7 @@ def open_counter(data: Any, domain: Domain, source: DataSource, bound: Bound | N
         )
     several = isinstance(data, (list, tuple)) and all(isinstance(path, (str, PathLike)) for path in data)
     if isinstance(data, np.ndarray):
-        return HistogramCounter(data, domain, drops=source.drops)
+        return HistogramCounter(data, domain, drops=domain.leaves_out(source, None))
     if is_database(data):
         return SqlCounter(database(data), domain, source, bound)
     if several or isinstance(data, (str, PathLike)):

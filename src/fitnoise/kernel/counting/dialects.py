@@ -18,7 +18,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, final
 
-from fitnoise.kernel.codings import Code, Codes, Coding, Cuts, Range
+from fitnoise.kernel.codings import Beside, Code, Codes, Coding, Cuts, Range, dropped
 from fitnoise.kernel.counting.persons import LONGEST
 from fitnoise.kernel.counting.tables import Prices
 
@@ -53,11 +53,6 @@ FITTING: Final[Mapping[type[Code], tuple[frozenset[Kind], str]]] = MappingProxyT
 """The columns from which codes of a kind are read without guessing, and what to call them."""
 
 
-def read_as(coding: Coding) -> type[Code]:
-    """What the values of a column are read as."""
-    return coding.kind if isinstance(coding, Codes) else int
-
-
 _PRICES: Final = Prices(record=300, table=1e6, cell=2e4)
 """Of a record in one of several tables of a scan, and of a group: as measured on PostgreSQL, whose
 groups beyond some hundred thousand go to the disk."""
@@ -75,7 +70,7 @@ class Dialect:
 
     text: a column of texts, to be compared byte by byte. code: what that is compared with. letters: a text.
     truth: 1, 0 or NULL. whole: as an integer of 64 bits. double, decimal: a column as a double; NULL where it is none.
-    constant: a double. count: how many records, as 64 bits.
+    nothing: whether a column of decimals holds no number. constant: a double. count: how many records, as 64 bits.
 
     types: what a column of each kind can be cast to, for the trial. odd: numbers for it that are not finite, or that
     would not survive a cast, by kind, with what they are. dual: what a row of literals comes from.
@@ -100,6 +95,7 @@ class Dialect:
     whole: str = "CAST({x} AS BIGINT)"
     double: str = "CAST({c} AS DOUBLE PRECISION)"
     decimal: str = "CAST({c} AS DOUBLE PRECISION)"
+    nothing: str = "{c} IS NULL"
     constant: str = "CAST('{v}' AS DOUBLE PRECISION)"
     count: str = "COUNT(*)"
     marks: str = '""'
@@ -153,7 +149,9 @@ class Dialect:
     # --- keys: what records are grouped by ---------------------------------------------------------------
 
     def key(self, coding: Coding, kind: Kind, column: str) -> str:
-        """Of codes what is read; of ranges and cuts the cell, from 1, and 0 outside."""
+        """Of codes what is read; of ranges and cuts the cell, from 1, 0 outside, and −1 of what is absent."""
+        if isinstance(coding, Beside):
+            return self._key_beside(coding, kind, column)
         if isinstance(coding, Codes):
             return self._value(coding, kind, column)
         if kind is Kind.WHOLE:
@@ -161,6 +159,33 @@ class Dialect:
         x = self._double(kind, column)
         inner = self._range(coding, x) if isinstance(coding, Range) else self._cuts(coding, x)
         return f"CASE WHEN {self._finite(x)} THEN {inner} ELSE 0 END"
+
+    def _key_beside(self, coding: Beside, kind: Kind, column: str) -> str:
+        """The same where what is absent is told from what is outside: of codes, NULL is absent."""
+        values, x = coding.of, column if kind is Kind.WHOLE else self._double(kind, column)
+        if isinstance(values, Codes):
+            read = self._value(values, kind, column)
+            if values.kind is bool:
+                return f"COALESCE({read}, CASE WHEN {column} IS NOT NULL THEN 2 END)"
+            if values.kind is str or kind is Kind.WHOLE:
+                return read
+            zero = self.number(0)
+            return (
+                f"CASE WHEN {self._finite(x)} THEN {x} + {zero} WHEN NOT {self._absent(kind, column)} "
+                f"THEN {self.number(LARGEST)} END"  # an infinity: as far from any code as can be
+            )
+        coded = " ".join(
+            f"WHEN {x} = {n if kind is Kind.WHOLE else self.number(n)} THEN {cell + 1}"
+            for n, cell in coding.numbers.items()
+        )
+        return f"CASE WHEN {self._absent(kind, column)} THEN -1 {coded} ELSE {self.key(values, kind, column)} END"
+
+    def _absent(self, kind: Kind, column: str) -> str:
+        """Whether a column of numbers holds none: NULL, or NaN, which some engines order above infinity."""
+        if kind is Kind.DOUBLE:
+            x, least = self._double(kind, column), self.number(-LARGEST)
+            return f"({column} IS NULL OR NOT ({self._finite(x)} OR {x} < {least} OR -{x} < {least}))"
+        return f"({self.nothing.format(c=column)})" if kind is Kind.DECIMAL else f"({column} IS NULL)"
 
     def _value(self, coding: Codes, kind: Kind, column: str) -> str:
         if coding.kind is bool:
@@ -203,7 +228,9 @@ class Dialect:
     # --- codes: which cell a group is ------------------------------------------------------------------------
 
     def cell(self, coding: Coding, kind: Kind, key: str) -> str:
-        """The cell of a key, from 1, and 0 outside."""
+        """The cell of a key, from 1, and 0 where it has none."""
+        if isinstance(coding, Beside):
+            return self._cell_beside(coding, kind, key, max(coding.absent, -1) + 1, max(coding.outside, -1) + 1)
         if not isinstance(coding, Codes):
             return key
         codes = self.codes(coding, kind)
@@ -214,10 +241,32 @@ class Dialect:
 
     def inside(self, coding: Coding, kind: Kind, key: str) -> str:
         """Whether a key is in the domain."""
+        if isinstance(coding, Beside):
+            return f"{self.cell(coding, kind, key)} > 0"
         if not isinstance(coding, Codes):
             return f"{key} > 0"
         codes = self.codes(coding, kind).values()
         return f"{key} IN ({', '.join(codes)})" if codes else "1 = 0"
+
+    def kept(self, coding: Coding, kind: Kind, key: str, *, drop: bool) -> str:
+        """Whether records with a key are not left out; empty where none are."""
+        lost = dropped(coding, drop=drop)
+        if not lost:
+            return ""
+        if not isinstance(coding, Beside):
+            return self.inside(coding, kind, key)
+        absent, outside = (int(x not in lost) for x in (coding.absent, coding.outside))
+        return f"{self._cell_beside(coding, kind, key, absent, outside)} > 0"
+
+    def _cell_beside(self, coding: Beside, kind: Kind, key: str, absent: int, outside: int) -> str:
+        """The cell of a key, from 1; of what is absent, or outside, what is given for it."""
+        if not isinstance(coding.of, Codes):
+            return f"CASE {key} WHEN 0 THEN {outside} WHEN -1 THEN {absent} ELSE {key} END"
+        listed = coded(coding)
+        codes = self.codes(listed, kind).items()
+        when = " ".join(f"WHEN {key} = {code} THEN {listed.cells[i] + 1}" for i, code in codes)
+        blank = f" OR {key} = {self.literal('')}" if coding.of.kind is str and kind is not Kind.WHOLE else ""
+        return f"CASE {when} WHEN {key} IS NULL{blank} THEN {absent} ELSE {outside} END"
 
     def codes(self, coding: Codes, kind: Kind) -> dict[int, str]:
         """The codes that a column can hold, as keys are, by their place."""
@@ -229,6 +278,18 @@ class Dialect:
         if coding.kind is str:
             return {i: self.literal(str(code)) for i, code in listed}
         return {i: self.number(float(code)) for i, code in listed}
+
+
+def coded(coding: Beside | Codes) -> Codes:
+    """All codes that a typed column can hold, with their cells: those of missing values behind the others."""
+    if isinstance(coding, Codes):
+        return coding
+    assert isinstance(coding.of, Codes)  # noqa: S101 - ranges and cuts have no codes of values
+    values = coding.of
+    more: dict[Code, int] = {}
+    more.update(coding.texts.items() if values.kind is str else ())
+    more.update((int(n), cell) for n, cell in coding.numbers.items())
+    return Codes((*values.codes, *more), (*values.cells, *more.values()))
 
 
 def as_whole(code: Code) -> int | None:
@@ -263,6 +324,7 @@ POSTGRESQL = Dialect(
     truth="CASE WHEN {c} THEN 1 WHEN NOT {c} THEN 0 END",
     digits="CAST({x} AS TEXT)",
     digest="md5(convert_to({x}, 'UTF8')) COLLATE \"C\"",
+    nothing="({c} IS NULL OR {c} = 'NaN')",
     decimal=f"{_CASTABLE}CASE WHEN abs({{c}}) <= {_UNDER} THEN 0 ELSE CAST({{c}} AS DOUBLE PRECISION) END END",
     types={
         Kind.WHOLE: "BIGINT", Kind.DOUBLE: "DOUBLE PRECISION", Kind.DECIMAL: "NUMERIC", Kind.TEXT: "TEXT",

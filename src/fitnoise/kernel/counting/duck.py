@@ -1,12 +1,12 @@
 """Counting through DuckDB: files and frames, in one pass, streamed, with nothing on the disk. Part of the trust kernel.
 
-Each attribute becomes a small integer: its cell, or −1 when the value is missing or not declared. The engine reads,
+Each attribute becomes a small integer: its cell, or what `codings` has in place of one. The engine reads,
 understands and codes; the cells stream out of it and are counted in `tables`, so that neither holds the records. The
 code lists come from the declared domain, never from the data. Messages of the engine are not passed on: they quote
 values.
 
-What a value means is declared in `codings`; here is the translation of the three codings, and no question about kinds
-of attributes. It differs in one thing: a whole number of more than 64 bits may become the other double beside it.
+What a value means is declared in `codings`; here is the translation of the codings, and no question about kinds of
+attributes. It differs in one thing: a whole number of more than 64 bits may become the other double beside it.
 """
 
 # ruff: noqa: S608 - SQL holds names and numbers, and no text of the domain or the data
@@ -21,7 +21,20 @@ from typing import Any, TypeVar, final
 import duckdb
 from numpy.typing import NDArray
 
-from fitnoise.kernel.codings import FALSE, SPACES, TRUE, Code, Codes, Coding, Range
+from fitnoise.kernel.codings import (
+    FALSE,
+    REFUSED,
+    SPACES,
+    TRUE,
+    Beside,
+    Code,
+    Codes,
+    Coding,
+    Range,
+    Values,
+    read_as,
+    without_cell,
+)
 from fitnoise.kernel.counting._base import Counter, Gauge, Margin, Margins, Progress
 from fitnoise.kernel.counting.files import from_path
 from fitnoise.kernel.counting.frames import from_frame
@@ -70,7 +83,7 @@ _HANDED = 2**24
 _T = TypeVar("_T")
 
 _Chunk = tuple[dict[str, NDArray[Any]], int, float]
-"""The cell of each record by attribute, −1 where it is outside; how many; how much has been read."""
+"""The cell of each record by attribute, below 0 where it has none; how many; how much has been read."""
 
 
 @final
@@ -131,8 +144,8 @@ class DuckCounter(Counter):
 
     @property
     def drops(self) -> bool:
-        """As the source says."""
-        return self._source.drops
+        """As the domain and the source say."""
+        return self._domain.leaves_out(self._source, self._bound)
 
     @property
     def bound(self) -> Bound | None:
@@ -163,15 +176,14 @@ class DuckCounter(Counter):
         return counts
 
     def _counted(self, margins: Sequence[Margin], gauge: Gauge, *, informed: bool) -> Margins:
-        sizes = counted_by(self._domain, margins, self._bound)
-        told = [] if self._bound is None or self.drops else [(a,) for a in sizes]  # of which some may be outside
-        tables = Tables([*margins, *told], sizes, gauge)
+        drop = self._source.drops
+        sizes = counted_by(self._domain, margins, self._bound, drop=drop)
+        tables = Tables(margins, sizes, gauge)
         names = [a for a in sizes if a != PERSON]
         with contextlib.closing(self._stream(names, informed=informed)) as stream:
             while chunk := self._safely(partial(next, stream, None)):
-                tables.take(*chunk, drop=self.drops)
-        if not self.drops:
-            self._records.refuse(self._domain, tables.outside, self._bound)
+                tables.take(*chunk, drop=drop)
+        self._records.refuse(self._domain, tables.outside, self._bound)
         counts = tables.finish()
         return {m: counts[m] for m in margins}
 
@@ -180,7 +192,8 @@ class DuckCounter(Counter):
 
     def _check(self, attributes: Sequence[str]) -> None:
         with engine(self._memory_limit) as connection:
-            self._relation(connection, list(counted_by(self._domain, [tuple(attributes)], self._bound)), schema=True)
+            used = counted_by(self._domain, [tuple(attributes)], self._bound, drop=self._source.drops)
+            self._relation(connection, list(used), schema=True)
 
     def _relation(
         self, connection: duckdb.DuckDBPyConnection, attributes: Sequence[str], *, schema: bool = False
@@ -197,11 +210,12 @@ class DuckCounter(Counter):
         relation = self._records.relation(connection, positions, schema=schema, person=person)
         rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
         untyped = [self._records.untyped(p) for p in positions]
-        for a, free, row in zip(attributes, untyped, rows, strict=False):  # a relation has a column even for none
+        for i, (a, row) in enumerate(zip(attributes, rows, strict=False)):  # a relation has a column even for none
             kind = _kind(row[1])
             coding = self._domain[a].coding
-            fitting, words = _FITTING[coding.kind if isinstance(coding, Codes) else int]
-            if not free and kind not in fitting | _NOTHING:
+            untyped[i] |= kind == "VARCHAR" and isinstance(coding, Beside) and bool(coding.texts)
+            fitting, words = _FITTING[read_as(coding)]
+            if not untyped[i] and kind not in fitting | _NOTHING:
                 raise wrong_type(self._domain, a, kind, words)
         if self._bound is not None and (kind := _kind(rows[-1][1])) not in _INTEGERS | _TEXTS | _NOTHING:
             raise wrong_id(self._bound, kind)
@@ -221,15 +235,17 @@ class DuckCounter(Counter):
                 cell, join = _cell(coding, i, csv=self._records.header, untyped=free)
                 fields.append(f"CAST({cell} AS {'SMALLINT' if coding.size <= 2**15 else 'INTEGER'}) AS a{i}")
                 joins.append(join)
-            codes: dict[str, Any] = {f"c{i}": _codes(c) for i, c in enumerate(codings) if isinstance(c, Codes)}
-            codes |= {f"s{i}": c.shared for i, c in enumerate(codings) if isinstance(c, Codes) and c.shared is not None}
+            codes: dict[str, Any] = {}
+            for i, (coding, free) in enumerate(zip(codings, untyped, strict=False)):
+                codes |= _lists(coding, i, untyped=free)
             person = [] if self._bound is None else [f"encode(CAST(people.k{len(used)} AS VARCHAR)) AS p"]
             shown = ", ".join(fields + person) or "nothing"
             sql = f"SELECT {shown} FROM {relation} AS people {' '.join(joins)}"
             names = {a: f"a{i}" for i, a in enumerate(used)}
             if self._bound is not None:
+                told = not self._source.drops or any(REFUSED in without_cell(c) for c in codings)
                 once = [names[a] for a in self._bound.once_per]
-                sql = _bounded(sql, names, [names[a] for a in self._domain], self._bound.most, once, drop=self.drops)
+                sql = _bounded(sql, names, [names[a] for a in self._domain], self._bound.most, once, told=told)
                 names[PERSON] = "person"
             result = connection.execute(sql, codes)
             records, pieces = 0, max(1, _HANDED // (2048 * 4 * max(1, len(used))))
@@ -240,29 +256,29 @@ class DuckCounter(Counter):
 
 
 def _bounded(
-    records: str, every: Mapping[str, str], cells: Sequence[str], most: int, once: Sequence[str], *, drop: bool
+    records: str, every: Mapping[str, str], cells: Sequence[str], most: int, once: Sequence[str], *, told: bool
 ) -> str:
-    """SQL for the first records of each person (`persons`); and, unless they are dropped, for all that are outside.
+    """SQL for the first records of each person (`persons`); and, where some may be told, for all that are outside.
 
     Args:
-        records: a statement for their cells, −1 outside, and the bytes of the id, p.
+        records: a statement for their cells, below 0 outside, and the bytes of the id, p.
         every: the columns of cells that are wanted.
         cells: those by which records of a person are put in order.
         most: how many of each are counted.
         once: those that no two of them have all in common; none: they may.
-        drop: whether records outside are left out.
+        told: whether records outside are wanted too.
     """
     wanted, named = ", ".join(every.values()), f"octet_length(p) BETWEEN 1 AND {LONGEST}"
     inside = " AND ".join([*(f"{c} >= 0" for c in every.values()), f"coalesce({named}, false)"])
     line = ", ".join(f"CAST({c} AS BIGINT) + 1, '/'" for c in cells)
     order = ", ".join([f"md5(encode(concat({line})) || p)", *cells])
-    kept = f"inside AND turn <= {most}" if drop else f"turn <= {most} OR NOT inside"
+    kept = f"turn <= {most} OR NOT inside" if told else f"inside AND turn <= {most}"
     person = f"CAST(CASE WHEN {named} THEN 0 ELSE -1 END AS SMALLINT) AS person"
-    told = f"SELECT *, {inside} AS inside FROM ({records}) coded"
+    coded = f"SELECT *, {inside} AS inside FROM ({records}) coded"
     if once:
         again = f"row_number() OVER (PARTITION BY inside, p, {', '.join(once)} ORDER BY {order}) AS again"
-        told = f"SELECT * FROM (SELECT *, {again} FROM ({told}) apart) firsts WHERE again = 1 OR NOT inside"
-    lined = f"SELECT *, row_number() OVER (PARTITION BY inside, p ORDER BY {order}) AS turn FROM ({told}) told"
+        coded = f"SELECT * FROM (SELECT *, {again} FROM ({coded}) apart) firsts WHERE again = 1 OR NOT inside"
+    lined = f"SELECT *, row_number() OVER (PARTITION BY inside, p ORDER BY {order}) AS turn FROM ({coded}) told"
     return f"SELECT {wanted}, {person} FROM ({lined}) lined WHERE {kept}"
 
 
@@ -272,7 +288,31 @@ def _kind(described: str) -> str:
 
 
 def _cell(coding: Coding, i: int, *, csv: bool, untyped: bool) -> tuple[str, str]:
-    """SQL for the cell of column k{i}, −1 where it is outside, and for what has to be joined to tell."""
+    """SQL for the cell of column k{i}, below 0 where it has none, and for what has to be joined to tell."""
+    if not isinstance(coding, Beside):
+        return _value_cell(coding, i, csv=csv, untyped=untyped)
+    column, kind = f"people.k{i}", read_as(coding)
+    text, x = f"CAST({column} AS VARCHAR)", f"try_cast({column} AS DOUBLE)"
+    value, join = _value_cell(coding.of, i, csv=csv, untyped=untyped)
+    told = []
+    if coding.texts and (untyped or kind is str):
+        read = f"coalesce({text}, '')" if csv and "" in coding.texts else text
+        told.append((f"list_position($t{i}, encode({read}))", f"$u{i}"))
+    if coding.numbers:
+        told.append((f"list_position($n{i}, {x})", f"$m{i}"))
+    coded = " ".join(f"WHEN {place} > 0 THEN {cells}[{place}]" for place, cells in told)
+    if kind is str:
+        absent = f"{column} IS NULL OR {text} = ''"
+    elif untyped:
+        absent = f"{column} IS NULL OR trim({text}, '{SPACES}') = ''"
+    else:
+        absent = f"{column} IS NULL" if kind is bool else f"{column} IS NULL OR isnan({x})"
+    rest = f"WHEN {absent} THEN {coding.absent} ELSE {coding.outside}"
+    return f"CASE {coded} WHEN ({value}) >= 0 THEN {value} {rest} END", join
+
+
+def _value_cell(coding: Values, i: int, *, csv: bool, untyped: bool) -> tuple[str, str]:
+    """The same of values alone: −1 for what is none."""
     column = f"people.k{i}"
     if isinstance(coding, Codes):
         code = _code(coding, column, csv=csv, untyped=untyped)
@@ -308,6 +348,20 @@ def _code(coding: Codes, column: str, *, csv: bool, untyped: bool) -> str:
     word = f"lower(trim({column}, '{SPACES}'))"
     true, false = (", ".join(f"'{w}'" for w in words) for words in (TRUE, FALSE))
     return f"CASE WHEN {word} IN ({true}) THEN true WHEN {word} IN ({false}) THEN false END"
+
+
+def _lists(coding: Coding, i: int, *, untyped: bool) -> dict[str, Any]:
+    """What the SQL for a cell of column k{i} calls by name: codes, and the cells of codes."""
+    if isinstance(coding, Beside):
+        lists = _lists(coding.of, i, untyped=untyped)
+        if coding.texts and (untyped or read_as(coding) is str):
+            lists |= {f"t{i}": [c.encode() for c in coding.texts], f"u{i}": list(coding.texts.values())}
+        if coding.numbers:
+            lists |= {f"n{i}": [float(c) for c in coding.numbers], f"m{i}": list(coding.numbers.values())}
+        return lists
+    if not isinstance(coding, Codes):
+        return {}
+    return {f"c{i}": _codes(coding)} | ({} if coding.shared is None else {f"s{i}": coding.shared})
 
 
 def _codes(coding: Codes) -> list[bytes | float | bool]:

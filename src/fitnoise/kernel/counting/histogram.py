@@ -22,7 +22,7 @@ class HistogramCounter(Counter):
     Args:
         counts: integers ≥ 0, of the domain's shape or flat in C order.
         domain: the declared domain.
-        drops: whether records outside the domain were left out when the counts were made.
+        drops: whether records may have been left out when the counts were made.
 
     Raises:
         DataError: wrong shape, not integers, masked, negative (which cell is not said), or 2^62 records and more.

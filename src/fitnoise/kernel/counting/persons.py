@@ -49,9 +49,14 @@ Cells = tuple[int, ...]
 """Of a record, over all attributes of the domain, from 0."""
 
 
-def counted_by(domain: Domain, margins: Sequence[Sequence[str]], bound: Bound | None) -> dict[str, int]:
-    """The attributes by which records are counted, with their sizes; with a bound all of the domain, and the id."""
-    asked = {a for m in margins for a in m} | (set(domain) if bound is not None else set())
+def counted_by(domain: Domain, margins: Sequence[Sequence[str]], bound: Bound | None, *, drop: bool) -> dict[str, int]:
+    """The attributes by which records are counted, with their sizes; with a bound all of the domain, and the id.
+
+    Beside those asked for, there are all of the domain for whose values records are left out: of all margins alike.
+    """
+    asked = {a for m in margins for a in m}
+    homes = {domain.home(a) for a in asked}  # a level of a hierarchy tells as much of that
+    asked |= {a for a in domain.drops(drop) if a not in homes} | (set(domain) if bound is not None else set())
     sizes = {a: n for a, n in domain.sizes.items() if a in asked}
     return sizes if bound is None else sizes | {PERSON: 1}
 

@@ -92,9 +92,10 @@ class Columns:
         if bad:
             told = ", ".join(f"{domain.column(a)!r} {n} (attribute {a!r})" for a, n in bad.items())
             raise DataError(
-                f"{self.what} has records whose values are missing or outside the declared domain, in column "
-                f'{told}. Correct the data or the domain, or declare outside_domain = "drop" to leave such records out '
-                "of every table. Nothing was measured and nothing was charged."
+                f"{self.what} has records whose values are missing or outside the declared domain, in column {told}. "
+                "Correct the data or the domain; or declare cells for them (missing, absent, outside of the "
+                'attribute), which counts them; or outside_domain = "drop", which leaves such records out of every '
+                "table. Nothing was measured and nothing was charged."
             )
 
 

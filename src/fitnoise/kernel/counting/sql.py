@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import final
 
 from fitnoise.errors import DataError
-from fitnoise.kernel.codings import Codes
+from fitnoise.kernel.codings import Beside, read_as
 from fitnoise.kernel.counting._base import Counter, Gauge, Margin, Margins, Progress
 from fitnoise.kernel.counting.databases import Database, Session
-from fitnoise.kernel.counting.dialects import FITTING, Kind, read_as
+from fitnoise.kernel.counting.dialects import FITTING, Kind, coded
 from fitnoise.kernel.counting.persons import PERSON, counted_by
 from fitnoise.kernel.counting.sources import wrong_id, wrong_type
-from fitnoise.kernel.counting.statements import Field, Person, count
+from fitnoise.kernel.counting.statements import Field, Person, count, told_of
 from fitnoise.kernel.counting.trial import refuse_unless_bounded, refuse_unless_right
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import Bound, DataSource
@@ -50,8 +50,8 @@ class SqlCounter(Counter):
 
     @property
     def drops(self) -> bool:
-        """As the source says."""
-        return self._source.drops
+        """As the domain and the source say."""
+        return self._domain.leaves_out(self._source, self._bound)
 
     @property
     def bound(self) -> Bound | None:
@@ -78,22 +78,24 @@ class SqlCounter(Counter):
         gauge = Gauge(progress)
         with self._database.session(self._source.table) as session:
             fields, person = self._fields(session, margins)
-            told = [] if person is None or self.drops else [(a,) for a in [*fields, PERSON]]  # some may be outside
+            drop, used = self._source.drops, {a for m in margins for a in m}
+            told = [(a,) for a in told_of(fields, drop=drop) if person is not None or a not in used]  # may be outside
+            told += [] if person is None or drop else [(PERSON,)]
             fetch, d = session.fetch, session.dialect
-            refuse_unless_right(fetch, d, self._database.what, drop=self.drops)
+            beside = any(isinstance(f.coding, Beside) for f in fields.values())
+            refuse_unless_right(fetch, d, self._database.what, drop=drop, beside=beside)
             if person is not None:
                 once = bool(person.once)
-                refuse_unless_bounded(fetch, d, self._database.what, person.kind, drop=self.drops, once=once)
+                refuse_unless_bounded(fetch, d, self._database.what, person.kind, drop=drop, once=once)
             asked = [*margins, *told]
-            counts, outside = count(fetch, d, session.relation, fields, asked, gauge, drop=self.drops, person=person)
-        if not self.drops:
-            session.refuse(self._domain, outside, self._bound)
+            counts, outside = count(fetch, d, session.relation, fields, asked, gauge, drop=drop, person=person)
+        session.refuse(self._domain, outside, self._bound)
         gauge.finish()
         return {m: counts[m] for m in margins}
 
     def _fields(self, session: Session, margins: Sequence[Margin]) -> tuple[dict[str, Field], Person | None]:
         """The columns of all attributes by which records are counted, and of the id."""
-        used = [a for a in counted_by(self._domain, margins, self._bound) if a != PERSON]
+        used = [a for a in counted_by(self._domain, margins, self._bound, drop=self._source.drops) if a != PERSON]
         return {a: self._field(session, a) for a in used}, self._person(session)
 
     def _person(self, session: Session) -> Person | None:
@@ -113,7 +115,8 @@ class SqlCounter(Counter):
         fitting, words = FITTING[read_as(coding)]
         if kind is None or kind not in fitting:
             raise wrong_type(self._domain, a, called, words)
-        if kind is Kind.FIXED and isinstance(coding, Codes) and any(str(c).endswith(" ") for c in coding.codes):
+        listed = coded(coding).codes if read_as(coding) is str else ()  # type: ignore[arg-type]  # texts are codes
+        if kind is Kind.FIXED and any(str(c).endswith(" ") for c in listed):
             raise DataError(
                 f"column {self._domain.column(a)!r} is of type {called}, whose texts end in no blank; attribute {a!r} "
                 "declares a code that does. Leave the blanks out of the codes. Nothing was counted."

@@ -21,9 +21,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import DataError
-from fitnoise.kernel.codings import Codes, Coding, Range
+from fitnoise.kernel.codings import (
+    DROPPED,
+    OUTSIDE,
+    SPACES,
+    Beside,
+    Codes,
+    Coding,
+    Range,
+    dropped,
+    read_as,
+    without_cell,
+)
 from fitnoise.kernel.counting._base import Gauge, Margin, Margins
-from fitnoise.kernel.counting.dialects import Dialect, Kind, as_whole, read_as
+from fitnoise.kernel.counting.dialects import Dialect, Kind, as_whole, coded
 from fitnoise.kernel.counting.margins import blank
 from fitnoise.kernel.counting.persons import LONGEST, PERSON, Persons
 from fitnoise.kernel.counting.tables import Tables, joint_tables
@@ -88,7 +99,8 @@ def count(
     With a `person`, of the records that are inside in all fields only the first of each are counted. Of those outside,
     all are told, where a margin of that attribute is asked for; `PERSON` stands for the id.
 
-    With `drop`, records outside in any field are left out of all; otherwise of margins of what they are outside of.
+    Records that are dropped in any field, as most are with `drop`, are left out of all, and not told; others without a
+    cell of margins of what they are outside of.
 
     Raises:
         DataError: more joint tables are needed than `MOST_TABLES`, or one of more than 2⁶³ places; nothing was read.
@@ -97,7 +109,7 @@ def count(
         sizes = {a: f.coding.size for a, f in fields.items()} | ({} if person is None else {PERSON: 1})
         tables = Tables(margins, sizes, gauge)
         if person is not None:
-            return _stream_persons(fetch, relation, fields, tables, person)
+            return _stream_persons(fetch, relation, fields, tables, person, drop=drop)
         return _stream(fetch, relation, fields, tables, drop=drop)
     fields = fields if person is None else {**fields, PERSON: person.field(d)}
     sizes = {a: f.coding.size for a, f in fields.items()}
@@ -160,7 +172,7 @@ def statement(
         relation: the records, as it names them.
         fields: of every attribute used.
         joint: attributes of each table.
-        drop: whether records outside the domain in any of the fields are left out.
+        drop: whether records outside the domain in any of the fields are left out, where a field does not say.
         person: whose records they are, where only the first of each are counted.
     """
     names: dict[str, str] = {}  # of each key, one: an engine may take two that are the same for each other
@@ -169,13 +181,15 @@ def statement(
     read = ", ".join(f"{key} AS {name}" for key, name in names.items()) or "0 AS k0"
     records = f"SELECT {read} FROM {relation} source"
     inside = " AND ".join(d.inside(f.coding, f.kind, keys[a]) for a, f in fields.items())
+    kept = " AND ".join(filter(None, (d.kept(f.coding, f.kind, keys[a], drop=drop) for a, f in fields.items())))
     if person is not None:
         told = f"SELECT {read}, {d.person(person.kind, person.column)} AS p FROM {relation} source"
-        records = _first(d, told, fields, keys, inside, person, drop=drop)
+        some = bool(told_of(fields, drop=drop))
+        records = _first(d, told, fields, keys, inside, person, kept=kept, told=some)
         keys = {a: f"k{i}" for i, a in enumerate(fields)}
         fields = {a: Field(Range(0, f.coding.size - 1), Kind.WHOLE, "") for a, f in fields.items()}  # keys are cells
-    elif drop and fields:
-        records = f"SELECT {', '.join(names.values())} FROM ({records}) chosen WHERE {inside}"
+    elif kept:
+        records = f"SELECT {', '.join(names.values())} FROM ({records}) chosen WHERE {kept}"
     scans = [_scan(d, records, fields, keys, tables) for tables in _batches(d, keys, joint)]
     total = d.whole.format(x="SUM(n)")
     return f"SELECT j, place, {total} AS total FROM ({' UNION ALL '.join(scans)}) counted GROUP BY j, place{d.ending}"
@@ -189,16 +203,18 @@ def _first(
     inside: str,
     person: Person,
     *,
-    drop: bool,
+    kept: str,
+    told: bool,
 ) -> str:
-    """Of records that are inside the first of each person (`persons`); and, unless dropped, all that are outside.
+    """Of records that are inside the first of each person (`persons`); and all others that are not left out.
 
     The cells of all fields, k0, k1, …: by cells they are put in order, and not by what was read.
     """
     cells = {a: d.cell(f.coding, f.kind, keys[a]) for a, f in fields.items()}
     names = {a: f"c{i}" for i, a in enumerate(fields)}
     coded = ", ".join(f"{cells[a]} AS {name}" for a, name in names.items())
-    told = f"SELECT {coded}, p, CASE WHEN {inside} THEN 1 ELSE 0 END AS good FROM ({records}) told"
+    left = f" WHERE {kept}" if kept and told else ""
+    every = f"SELECT {coded}, p, CASE WHEN {inside} THEN 1 ELSE 0 END AS good FROM ({records}) told{left}"
     own = [names[a] for a in person.cells]
     order = ", ".join([d.place_in_line("p", own), *own])
     whose = ", ".join(["good", d.apart.format(c="p")])
@@ -206,12 +222,17 @@ def _first(
         cell = ", ".join([whose, *(names[a] for a in person.once)])
         again = f"ROW_NUMBER() OVER (PARTITION BY {cell} ORDER BY {order}) AS again"
         held = ", ".join([*names.values(), "p", "good"])
-        told = f"SELECT {held} FROM (SELECT {held}, {again} FROM ({told}) apart) firsts WHERE again = 1 OR good = 0"
+        every = f"SELECT {held} FROM (SELECT {held}, {again} FROM ({every}) apart) firsts WHERE again = 1 OR good = 0"
     shown = ", ".join(f"{name} AS k{i}" for i, name in enumerate(names.values()))
     turn = f"ROW_NUMBER() OVER (PARTITION BY {whose} ORDER BY {order}) AS turn"
-    kept = f"good = 1 AND turn <= {person.most}" if drop else f"turn <= {person.most} OR good = 0"
+    chosen = f"turn <= {person.most} OR good = 0" if told else f"good = 1 AND turn <= {person.most}"
     wanted = ", ".join(f"k{i}" for i in range(len(names)))
-    return f"SELECT {wanted} FROM (SELECT {shown}, good, {turn} FROM ({told}) lined) taken WHERE {kept}"
+    return f"SELECT {wanted} FROM (SELECT {shown}, good, {turn} FROM ({every}) lined) taken WHERE {chosen}"
+
+
+def told_of(fields: Mapping[str, Field], *, drop: bool) -> list[str]:
+    """The fields in which a record can be outside without being left out."""
+    return [a for a, f in fields.items() if without_cell(f.coding) - dropped(f.coding, drop=drop)]
 
 
 def _batches(d: Dialect, keys: Mapping[str, str], joint: Sequence[Margin]) -> Iterator[dict[int, Margin]]:
@@ -284,32 +305,41 @@ _TEXT = "CASE typeof({c}) WHEN 'text' THEN CAST({c} AS BLOB) WHEN 'integer' THEN
 _READ = {str: _TEXT, int: _NUMBER, bool: _TRUTH}
 """Of SQLite, where each value has a type of its own: bytes of texts, numbers, or NULL."""
 
+_ANY = "CASE typeof({c}) WHEN 'text' THEN CAST({c} AS BLOB) WHEN 'blob' THEN NULL ELSE {c} END"
+"""The same where what is absent is told from what is outside."""
+
 
 def _stream(
     fetch: Fetch, relation: str, fields: Mapping[str, Field], tables: Tables, *, drop: bool
 ) -> tuple[Margins, dict[str, int]]:
-    read = ", ".join(_READ[read_as(f.coding)].format(c=f.column) for f in fields.values()) or "0"
+    read = ", ".join(map(_read, fields.values())) or "0"
     for rows in fetch(f"SELECT {read} FROM {relation} AS source"):
         columns = zip(fields.items(), zip(*rows, strict=True), strict=False)  # there is a column even for none
         tables.take({a: cells_of(f.coding, values) for (a, f), values in columns}, len(rows), drop=drop)
     return tables.finish(), tables.outside
 
 
+def _read(field: Field) -> str:
+    template = _ANY if isinstance(field.coding, Beside) else _READ[read_as(field.coding)]
+    return template.format(c=field.column)
+
+
 def _stream_persons(
-    fetch: Fetch, relation: str, fields: Mapping[str, Field], tables: Tables, person: Person
+    fetch: Fetch, relation: str, fields: Mapping[str, Field], tables: Tables, person: Person, *, drop: bool
 ) -> tuple[Margins, dict[str, int]]:
     """The same of persons: those inside the domain are held until all are read. Who is outside is told, at least."""
     order = [*person.cells, *(a for a in fields if a not in person.cells)]
     persons = Persons(person.most, len(person.cells), [order.index(a) for a in person.once])
     outside = dict.fromkeys([*fields, PERSON], 0)
-    read = ", ".join(_READ[read_as(fields[a].coding)].format(c=fields[a].column) for a in order)
+    read = ", ".join(_read(fields[a]) for a in order)
     for rows in fetch(f"SELECT {read}, {_TEXT.format(c=person.column)} FROM {relation} AS source"):
         *columns, ids = zip(*rows, strict=True)
         cells = {a: cells_of(fields[a].coding, values) for a, values in zip(order, columns, strict=True)}
         names = [x if isinstance(x, bytes) else b"" if x is None else str(x).encode() for x in ids]
-        cells[PERSON] = np.array([0 if 0 < len(x) <= LONGEST else -1 for x in names])
+        cells[PERSON] = np.array([0 if 0 < len(x) <= LONGEST else OUTSIDE for x in names])
+        left = np.any([(c == DROPPED) | (drop & (c == OUTSIDE)) for c in cells.values()], axis=0)
         for a, c in cells.items():
-            outside[a] += int((c < 0).sum())
+            outside[a] += int(((c < 0) & ~left).sum())
         inside = np.flatnonzero(np.all([c >= 0 for c in cells.values()], axis=0))
         records = zip(*(cells[a][inside].tolist() for a in order), strict=True)
         persons.add([names[i] for i in inside], records)
@@ -321,13 +351,11 @@ def _stream_persons(
 
 
 def cells_of(coding: Coding, values: Sequence[bytes | float | None]) -> NDArray[Any]:
-    """The cells of values that were read so, −1 outside."""
+    """The cells of values that were read so, below 0 where there is none."""
+    if isinstance(coding, Beside):
+        return _cells_beside(coding, values)
     if isinstance(coding, Codes):
-        places: dict[object, int] = {}
-        for i, code in zip(coding.cells, coding.codes, strict=True):
-            places[code.encode() if isinstance(code, str) else code] = i
-            if isinstance(code, str) and (n := as_whole(code)) is not None:
-                places[n] = i
+        places = _places(coding)
         return np.fromiter((places.get(v, -1) for v in values), dtype=np.int64, count=len(values))
     x = np.array(values, dtype=np.float64)  # None is not a number
     good = np.isfinite(x)
@@ -337,3 +365,32 @@ def cells_of(coding: Coding, values: Sequence[bytes | float | None]) -> NDArray[
         good &= (x >= coding.low) & (x <= coding.high)
         return np.where(good, x - coding.low, -1).astype(np.int64)
     return np.where(good, np.searchsorted(np.array(coding.cuts), x, side="right"), -1)
+
+
+def _places(coding: Codes) -> dict[object, int]:
+    """The cells of codes, as they are read."""
+    places: dict[object, int] = {}
+    for i, code in zip(coding.cells, coding.codes, strict=True):
+        places[code.encode() if isinstance(code, str) else code] = i
+        if isinstance(code, str) and (n := as_whole(code)) is not None:
+            places[n] = i
+    return places
+
+
+def _cells_beside(coding: Beside, values: Sequence[bytes | float | None]) -> NDArray[Any]:
+    """The same where what is absent is told from what is outside, and texts may be among numbers."""
+    kind = read_as(coding)
+    typed = {str: (bytes, int), int: (int, float)}.get(kind, (int,))
+    spaces = b"" if kind is str else SPACES.encode()
+    own = cells_of(coding.of, [v if isinstance(v, typed) else None for v in values])
+    codes: dict[object, int] = {c.encode(): i for c, i in coding.texts.items()} | dict(coding.numbers.items())
+    if kind is str:
+        codes |= _places(coded(coding))
+
+    def found(v: bytes | float | None, cell: int) -> int:
+        if kind is str and isinstance(v, float):
+            return coding.outside
+        blank = v is None or (isinstance(v, bytes) and not v.strip(spaces))
+        return codes.get(v, cell if cell >= 0 else coding.absent if blank else coding.outside)
+
+    return np.fromiter(map(found, values, own.tolist()), dtype=np.int64, count=len(values))

@@ -17,6 +17,7 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fitnoise.kernel.codings import DROPPED, OUTSIDE
 from fitnoise.kernel.counting._base import Gauge, Margin, Margins
 from fitnoise.kernel.counting.margins import blank, summed
 
@@ -87,20 +88,22 @@ class Tables:
         self._full = max(1, BATCH // max(1, sum(_unsigned(s).itemsize for s in self._used.values())))
         self._read = 0.0
         self._done = 0.0
-        self.outside = dict.fromkeys(self._used, 0)
+        self.outside = dict.fromkeys(sizes, 0)
 
     def take(self, cells: Mapping[str, NDArray[Any]], records: int, read: float = 0.0, *, drop: bool) -> None:
-        """Records more, as for `add`, of which some may be outside (−1): left out of all with `drop`, or only told.
+        """Records more, as for `add`, of which some have no cell: they are left out of all, or only told (`codings`).
 
-        Of what is not dropped only how much is outside is of interest from the first such record on: `outside`.
+        OUTSIDE is left out with `drop`. Of what is told only how much there is is of interest from the first such
+        record on: `outside`.
         """
-        wrong = {a: where for a, c in cells.items() if (where := c < 0).any()}
-        for a, where in wrong.items():
-            self.outside[a] += int(where.sum())
-        if drop and wrong:
-            inside = ~np.logical_or.reduce(list(wrong.values()))
-            cells, records = {a: c[inside] for a, c in cells.items()}, int(inside.sum())
-        if drop or not any(self.outside.values()):
+        lost = {DROPPED, OUTSIDE} if drop else {DROPPED}
+        wrong = [c for c in cells.values() if (c < 0).any()]
+        left = [c == x for c in wrong for x in lost]
+        if left and (out := np.logical_or.reduce(left)).any():
+            cells, records = {a: c[~out] for a, c in cells.items()}, int((~out).sum())
+        for a, c in cells.items() if wrong else ():
+            self.outside[a] += int((c < 0).sum())
+        if not any(self.outside.values()):
             self.add(cells, records, read)
 
     def add(self, cells: Mapping[str, NDArray[Any]], records: int, read: float = 0.0) -> None:

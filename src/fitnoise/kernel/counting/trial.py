@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import DataError
-from fitnoise.kernel.codings import Codes, Coding, Cuts, Range
+from fitnoise.kernel.codings import Beside, Codes, Coding, Cuts, Range, read_as
 from fitnoise.kernel.counting._base import Gauge, Margin
-from fitnoise.kernel.counting.dialects import FITTING, Dialect, Kind, read_as
+from fitnoise.kernel.counting.dialects import FITTING, Dialect, Kind
 from fitnoise.kernel.counting.persons import PERSON, Persons, named
 from fitnoise.kernel.counting.statements import Fetch, Field, Person, count
 
@@ -43,6 +43,19 @@ _CODINGS: Final[Mapping[str, Coding]] = {
     "truth": Codes((True, False)),
     "codes of few cells": Codes((5, 1, -3, 0), shared=(0, 1, 1, 0)),
 }
+
+_BESIDE: Final[Mapping[str, Coding]] = {
+    "words, and absent ones": Beside(Codes(("a", "A", "á", "ss")), (("'",), ("01", "-3")), absent=4),
+    "words, and others": Beside(Codes(("a", "1", "")), ((),), outside=3),
+    "codes, and absent ones": Beside(Codes((1, 0)), ((-3, 17),), absent=2),
+    "codes, and others": Beside(Codes((1, -3)), ((),), outside=2),
+    "range, and absent ones": Beside(Range(0, 5, clip=True), ((-3,), (17, -1)), absent=6),
+    "range, and others": Beside(Range(0, 5), ((), (-1,)), absent=6, outside=7),
+    "bins, and absent ones": Beside(Cuts((0.0, 2.5)), ((1000,),), absent=3),
+    "truth, and absent ones": Beside(Codes((True, False)), ((),), absent=2),
+    "only yes, and others": Beside(Codes((True,)), ((),), outside=1),
+}
+"""Tried where the domain has cells for what is no value."""
 
 _HELD: Final[Mapping[Kind, tuple[Any, ...]]] = {
     Kind.WHOLE: (
@@ -92,7 +105,7 @@ _IDS: Final[Mapping[Kind, tuple[Any, ...]]] = {
 """By the kind of the column that holds them."""
 
 
-def refuse_unless_right(fetch: Fetch, d: Dialect, what: str, *, drop: bool) -> None:
+def refuse_unless_right(fetch: Fetch, d: Dialect, what: str, *, drop: bool, beside: bool = False) -> None:
     """Raise DataError if an engine counts known records otherwise than is declared.
 
     Args:
@@ -100,8 +113,9 @@ def refuse_unless_right(fetch: Fetch, d: Dialect, what: str, *, drop: bool) -> N
         d: the engine's language.
         what: whose engine it is, for the message.
         drop: whether records outside the domain will be dropped, or told.
+        beside: whether what is absent will be told from what is outside.
     """
-    fields, records = _fields(d), list(_records(d))
+    fields, records = _fields(d, {**_CODINGS, **(_BESIDE if beside else {})}), list(_records(d))
     cells = _cells(fields, [values for _, values in records])
     margins: list[Margin] = [*((a,) for a in fields), *pairwise(fields), ()]
     relation = _relation(d, fields, [sql for sql, _ in records])
@@ -164,12 +178,12 @@ def refuse_unless_bounded(fetch: Fetch, d: Dialect, what: str, kind: Kind, *, dr
         )
 
 
-def _fields(d: Dialect) -> dict[str, Field]:
+def _fields(d: Dialect, codings: Mapping[str, Coding]) -> dict[str, Field]:
     """Every coding of every kind of column that it can be read from, and that has what is plain there inside."""
     fitting = [
         (f"{name} of {kind}", coding, kind)
         for kind in d.types
-        for name, coding in _CODINGS.items()
+        for name, coding in codings.items()
         if kind in FITTING[read_as(coding)][0] and coding.cell(_HELD[kind][0]) is not None
     ]
     return {name: Field(coding, kind, f"source.f{i}") for i, (name, coding, kind) in enumerate(fitting)}

@@ -237,6 +237,12 @@ class FiniteQuery:
             raise WorkloadError(
                 f"the question {self.name!r} asks the {self.question} of {self._asked!r}, which has no order."
             )
+        if self.attribute is not None and domain[self.attribute].beside:
+            raise WorkloadError(
+                f"the question {self.name!r} asks the {self.question} of {self.attribute!r}, which has cells for "
+                "missing values that are in no order: ask it of an attribute of the same column without them, whose "
+                'other values are dropped (absent = "drop", outside = "drop").'
+            )
         for margin in self.margins(domain):
             cells = math.prod(domain[a].size for a in margin)
             if cells > MARGIN_CELLS:

@@ -21,7 +21,7 @@ def terms(publication: Publication, decomposition: Decomposition) -> Terms:
     if budgets is not None:
         relative = budgets.along(publication.workload.domain, decomposition.structured)
     unit = publication.unit
-    alone = publication.source.drops or unit.max_records > 1 or unit.id is not None
+    alone = publication.adjacency.drops or unit.max_records > 1 or unit.id is not None
     factor, apart = unit.cost_factor(), None
     if publication.adjacency.once_per:
         factor, apart = _apart(publication, decomposition)

@@ -1,0 +1,279 @@
+"""Values that are missing or not applicable: what tables ask of their cells, and what that costs."""
+
+import contextlib
+import json
+
+import numpy as np
+import pytest
+
+import fitnoise as fn
+from fitnoise.algebra.rules import dense
+from fitnoise.errors import FitnoiseError, SpecError
+from fitnoise.interfaces.cli import main
+from fitnoise.reading.description import FORMAT, UNTOLD, describe
+from fitnoise.reading.files import to_json
+from fitnoise.request.documents import Spec
+
+AGE = fn.Ordered(0, 2, missing={"not applicable": ["N"], "unknown": [-9]}, absent="unknown", outside="refuse")
+DOMAIN = fn.Domain(age=AGE, sex=fn.Categorical(["f", "m"]))
+
+
+def asked(**views):
+    """The labels of the rows, and the cells that each counts."""
+    table = fn.table(**views, margin=5)
+    (name,) = table.attributes
+    table.check(DOMAIN)
+    return table.labels(DOMAIN)[name], dense(table.view(name).operator(DOMAIN[name])).tolist()
+
+
+NA, UNKNOWN = [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_what_is_in_an_order_leaves_missing_values_out_unless_it_is_asked_for(more):
+    labels, rows = asked(prefix="age", missing=more)
+    beside = (["not applicable", "unknown"], [NA, UNKNOWN]) if more else ([], [])
+    assert labels == (0, 1, 2, *beside[0])
+    assert rows == [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], *beside[1]]
+    labels, rows = asked(ranges={"age": [(1, 2)]}, missing=more)
+    assert labels == ("1 – 2", *beside[0])
+    assert rows == [[0, 1, 1, 0, 0], *beside[1]]
+    labels, rows = asked(ranges="age", missing=more)
+    assert len(labels) == 6 + 2 * more
+    assert np.sum(rows[:6], axis=0).tolist() == [3, 4, 3, 0, 0]
+    labels, rows = asked(recode={"age": {"old": [2], "any": [0, "unknown"]}}, missing=more)
+    assert labels == ("old", "any", *["not applicable"] * more)
+    assert rows == [[0, 0, 1, 0, 0], [1, 0, 0, 0, 1], *[NA] * more]
+
+
+def test_tables_by_value_show_missing_values_and_totals_count_them():
+    table = fn.table("age", "sex", margin=5)
+    assert table.labels(DOMAIN)["age"] == (0, 1, 2, "not applicable", "unknown")
+    assert table.shape(DOMAIN) == (5, 2)
+    plan = fn.plan(fn.Workload(DOMAIN, [table, fn.table(margin=9)]))
+    assert [len(x) for x in plan.publication.workload.tables[0].labels(DOMAIN).values()] == [5, 2]
+    assert plan.parts[0].decomposition.structured == ()
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (lambda: fn.table("age", missing=True, margin=5), "shows every value shows the missing ones too"),
+        (lambda: fn.table(prefix="age", missing=1, margin=5), "missing is true or false; got 1"),
+        (lambda: fn.table(recode={"age": {"x": ["unknown", "not applicable"]}}, missing=True, margin=5), "none of its"),
+        (lambda: fn.table(recode={"sex": {"x": ["f"]}}, missing=True, margin=5), "none of its prefixes, ranges and"),
+        (lambda: fn.table(ranges={"age": [(1, "unknown")]}, margin=5), "'unknown' is not a whole number from 0 to 2"),
+        (lambda: fn.table(recode={"age": {"x": ["N"]}}, margin=5), "'N' is not a whole number"),
+    ],
+)
+def test_tables_that_cannot_show_missing_values_are_refused(table, message):
+    with pytest.raises(FitnoiseError, match=message):
+        fn.Workload(DOMAIN, [table()])
+
+
+SPEC = """
+[domain.income]
+type = "ordered"
+low = 0
+high = 4
+missing = { "not applicable" = ["N"], unknown = ["", -9] }
+absent = "unknown"
+outside = "refuse"
+
+[domain.age]
+type = "ordered"
+low = 0
+high = 20
+
+[[tables]]
+prefix = "income"
+missing = true
+margin = 9
+
+[[tables]]
+attributes = ["age"]
+margin = 9
+"""
+
+
+def test_a_specification_says_what_python_does():
+    publication = Spec.from_toml(SPEC).publication()
+    income = fn.Ordered(
+        0, 4, missing={"not applicable": ["N"], "unknown": ["", -9]}, absent="unknown", outside="refuse"
+    )
+    assert publication.workload.domain["income"] == income
+    assert publication.workload.tables[0] == fn.table(prefix="income", missing=True, margin=9)
+    spec = Spec.of(publication)
+    assert spec.publication() == publication
+    assert Spec.from_toml(spec.to_toml()).publication() == publication
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('missing = { "not applicable" = ["N"], unknown = ["", -9] }', "missing = {}", "declares no cell"),
+        ('["", -9]', '["N"]', "domain.income.*code of missing values 'N' is declared twice"),
+        ('["", -9]', "[4]", "domain.income.*code 4 of a missing value is a value of the attribute itself"),
+        ('absent = "unknown"', 'absent = "gone"', "domain.income.*one of the cells of `missing`.*got 'gone'"),
+        ('["", -9]', '""', "missing.unknown must be a list"),
+        ('type = "ordered"\nlow = 0\nhigh = 4', 'type = "hierarchy"\nlevels = ["a", "b"]\nplaces = [["x", "y"]]',
+         "nested places have no cells beside them"),
+        ('attributes = ["age"]', 'attributes = ["age"]\nmissing = true', "leave `missing` out"),
+        ('prefix = "income"\nmissing = true', 'recode.income = { x = { first = 1, last = "unknown" } }', "not a whole"),
+    ],
+)  # fmt: skip
+def test_bad_specifications_are_told_where_and_what(old, new, message):
+    assert old in SPEC
+    with pytest.raises(SpecError, match=f"(?s){message}.*No data were read"):
+        Spec.from_toml(SPEC.replace(old, new)).publication()
+
+
+def cost(n_missing, *tables):
+    cells = {f"m{i}": [1000 + i] for i in range(n_missing)}
+    age = fn.Ordered(0, 85, **({"missing": cells} if cells else {}))
+    return fn.plan(fn.Workload(fn.Domain(age=age), [fn.table(**t) for t in tables])).rho
+
+
+def test_what_missing_values_cost():
+    """Exact optima of the design: prefixes alone count no such cell; a total beside them does."""
+    alone = [cost(n, {"prefix": "age", "margin": 30}) for n in (0, 1, 3)]
+    np.testing.assert_allclose(alone, alone[0], rtol=1e-5)
+    with_total = [cost(n, {"prefix": "age", "margin": 30}, {"margin": 10}) for n in (0, 1)]
+    np.testing.assert_allclose(with_total, [0.025661, 0.025688], atol=1e-6)
+
+
+def test_with_cells_for_everything_nothing_is_dropped_and_replacing_keeps_its_price():
+    whole = {"missing": {"none": []}, "absent": "none", "outside": "none"}
+    swap = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
+    drop = fn.DataSource(outside_domain="drop")
+    told = []
+    for age in (fn.Ordered(0, 4), fn.Ordered(0, 4, **whole)):
+        workload = fn.Workload(fn.Domain(age=age), [fn.table("age", margin=5)])
+        plans = [fn.plan(workload, unit=swap, source=s) for s in (fn.DataSource(), drop)]
+        told.append([p.publication.adjacency.drops for p in plans])
+        assert (plans[0].rho == plans[1].rho) == (told[-1] == [False, False])
+    assert told == [[False, True], [False, False]]
+
+
+# --- from a file to a release ---------------------------------------------------------------------------------------
+
+
+CENSUS = """
+[data]
+source = "census"
+
+[domain.age]
+type = "ordered"
+low = 0
+high = 20
+clip = true
+
+[domain.income]
+type = "ordered"
+low = 0
+high = 4
+missing = { "not applicable" = ["N"], unknown = [""] }
+absent = "unknown"
+
+[[tables]]
+attributes = ["age"]
+margin = 5
+
+[[tables]]
+prefix = "income"
+margin = 5
+"""
+
+
+@pytest.fixture
+def census(tmp_path, monkeypatch):
+    """Thirty children of every age below 15, who have no income, and thirty adults of every age from there on."""
+    monkeypatch.chdir(tmp_path)
+    incomes = {age: ["N"] * 30 if age < 15 else [*map(str, range(5))] * 5 + [""] * 5 for age in range(21)}
+    lines = [f"{age},{x}" for age, own in incomes.items() for x in own]
+    (tmp_path / "people.csv").write_text("age,income\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "census.toml").write_text(CENSUS, encoding="utf-8")
+    return tmp_path
+
+
+def by_command(*command):
+    with contextlib.suppress(SystemExit):
+        main(command)
+
+
+def test_a_file_with_incomes_that_are_not_applicable_keeps_its_children(census, capsys):
+    by_command("plan", "census.toml", "-o", "plan.json")
+    by_command("release", "plan.json", "people.csv", "--ledger", "ledger.db", "-o", "release")
+    by_command("verify", "release", "--ledger", "ledger.db")
+    assert "FAILS" not in "".join(capsys.readouterr())
+    release = fn.Release.read(census / "release")
+    ages = release["age"]
+    assert (ages["value"] - 30).abs().max() < 25  # 5 is the margin of 95 %: less than once in 10^20
+    assert list(release["income prefix"]["income"]) == [0, 1, 2, 3, 4]
+    assert abs(release["income prefix"]["value"].iloc[-1] - 150) < 25
+    document = json.loads((census / "release" / "release.json").read_text(encoding="utf-8"))
+    assert document["fitnoise_release"] == 6
+    assert document["tables"][0]["coded"] == {"age": "below 0 as 0, above 20 as 20"}
+    assert document["tables"][1]["not_counted"] == {"income": ["not applicable", "unknown"]}
+    assert "left_out" not in document
+    by_command("tables", "release", "income prefix")
+    assert "not counted: income not applicable, unknown" in "".join(capsys.readouterr())
+    by_command("tables", "release")
+    told = "".join(capsys.readouterr())
+    assert "not applicable, unknown" in told
+    assert "below 0 as 0, above 20 as 20" in told
+
+
+def test_what_is_not_declared_is_refused_and_the_cells_are_named_first(census, capsys):
+    (census / "census.toml").write_text(CENSUS.replace('["N"]', '["n"]'), encoding="utf-8")
+    by_command("plan", "census.toml", "-o", "plan.json")
+    by_command("release", "plan.json", "people.csv", "--ledger", "ledger.db", "-o", "release")
+    told = "".join(capsys.readouterr())
+    assert "'income' 450 (attribute 'income')" in told
+    assert told.index("missing, absent, outside") < told.index("outside_domain")
+    assert not (census / "release").exists()
+
+
+def test_one_table_more_changes_no_other_table(census):
+    """With records dropped, too: they are by the attributes of the domain; and the release says by which."""
+    domain = fn.Domain(age=fn.Ordered(0, 20), income=fn.Ordered(0, 4, outside="drop", absent="drop"))
+    counts = []
+    for tables in (["age"], ["age", "income"]):
+        workload = fn.Workload(domain, [fn.table(a, margin=5) for a in tables])
+        release = fn.release(
+            fn.plan(workload), census / "people.csv", ledger=census / "l.db", directory=census / f"r{len(tables)}"
+        )
+        counts.append(release["age"]["value"].iloc[:15].abs().max())
+        document = json.loads((census / f"r{len(tables)}" / "release.json").read_text(encoding="utf-8"))
+        assert document["left_out"] == ["income"]
+    assert max(counts) < 25  # nobody below 15 in either
+
+
+def test_rows_with_numbers_and_names_are_texts_in_files_and_add_up(census):
+    workload = fn.Workload(
+        fn.Domain(income=fn.Ordered(0, 4, missing={"none": ["N"], "unknown": [""]}, absent="unknown")),
+        [fn.table("income", margin=5), fn.table(prefix="income", missing=True, margin=5, name="prefixes")],
+    )
+    release = fn.release(fn.plan(workload), census / "people.csv", ledger=census / "l.db", directory=census / "r")
+    assert list(release["income"]["income"]) == ["0", "1", "2", "3", "4", "none", "unknown"]
+    assert fn.verify(census / "r").ok
+    assert abs(release.sum("income", income=["none", 3]).value - 480) < 50
+    assert abs(release.sum("prefixes", income=[4, "none"]).value - 600) < 50
+
+
+def test_a_release_of_the_format_before_says_less_and_is_verified(census):
+    domain = fn.Domain(age=fn.Ordered(0, 20, clip=True), income=fn.Ordered(0, 4))
+    workload = fn.Workload(domain, [fn.table("age", margin=5)])
+    plan = fn.plan(workload, source=fn.DataSource(outside_domain="drop"))
+    made = fn.release(plan, census / "people.csv", ledger=census / "l.db", directory=census / "r")
+    path = census / "r" / "release.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert document["left_out"] == ["age", "income"]
+    before = describe(plan, ["age"], made.entry, UNTOLD)
+    assert "left_out" not in before
+    assert "coded" not in before["tables"][0]
+    path.unlink()
+    path.write_text(to_json(before), encoding="utf-8")
+    assert fn.verify(census / "r").ok
+    path.write_text(to_json(before | {"fitnoise_release": FORMAT}), encoding="utf-8")
+    assert not fn.verify(census / "r").ok
