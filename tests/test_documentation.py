@@ -11,11 +11,20 @@ DOCS = Path(__file__).parent.parent / "docs"
 FILES = ("files", {"by_year": [40.0, 60.0]})
 ROWS = ("people_with_many_rows", {"kept": True, "counted": 2000.0, "ratio": 64, "saved": 13.7})
 AXES = ("product_form", {"kind": "fit-for-use by axis", "close": True, "near": True})
+GONE = (
+    "missing_values",
+    {
+        "kept": True,
+        "rows": ["0", "1", "2", "3", "4", "not applicable", "unknown"],
+        "drops": [("age",), ("age", "income")],
+        "left": [],
+    },
+)
 SLOW = pytest.param("tight_constraints", {}, marks=pytest.mark.slow)  # tries every mechanism for 751 results
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("fit_for_use", {"order": -1}), ("databases", {"kept": True}), AXES, FILES, ROWS, SLOW]
+    ("name", "expected"), [("fit_for_use", {"order": -1}), ("databases", {"kept": True}), AXES, FILES, ROWS, GONE, SLOW]
 )
 def test_examples_run(name, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

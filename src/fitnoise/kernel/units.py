@@ -363,7 +363,7 @@ MAX_RECORDS = 2**40
 
 
 class OutsideDomain(StrEnum):
-    """What to do with a record whose value is missing, not a number, or not in the declared domain."""
+    """What to do with a record whose value is missing, not a number, or not in the declared domain, and has no cell."""
 
     REFUSE = "refuse"
     DROP = "drop"
@@ -376,7 +376,8 @@ class DataSource:
 
     name: of the source.
     table: of a DuckDB file, when the data come from one.
-    outside_domain: refuse the data (default), or leave such records out of every table.
+    outside_domain: what becomes of records outside an attribute that does not say it itself: refuse the data (default),
+        or leave such records out of every table.
     max_records: a public bound on the number of records. It chooses the width of integers at plan time; it is never
         compared with the data.
     account: the name under which a ledger sums up charges: one for all sources about the same people, such as the
@@ -411,7 +412,7 @@ class DataSource:
 
     @property
     def drops(self) -> bool:
-        """Whether records outside the domain are left out, so that a record can come or go."""
+        """Whether records outside the domain are left out, where an attribute does not say otherwise."""
         return self.outside_domain is OutsideDomain.DROP
 
 
