@@ -151,6 +151,8 @@ def test_missing_values_have_cells_beside_the_others():
     assert age == replace(age) == Ordered(0, 2, missing=dict(age.missing), absent="unknown")
     assert age != Ordered(0, 2, missing=dict(age.missing))
     assert hash(age) == hash(replace(age))
+    assert (age.coded, replace(age, clip=True).coded) == (None, "below 0 as 0, above 2 as 2")
+    assert Categorical(["f"]).coded is None
     domain = Domain(age=age, sex=Categorical(["f"]))
     assert (domain.shape, domain.sizes) == ((5, 1), {"age": 5, "sex": 1})
 
