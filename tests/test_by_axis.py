@@ -295,6 +295,17 @@ def test_where_product_form_loses_much_some_are_planned_together(monkeypatch):
     assert fn.plan(mixed).mechanism == "fit-for-use by axis"
 
 
+def test_pure_noise_is_still_looked_for_where_it_was():
+    """Of 1,200 joint cells, which two groups of each attribute make four of."""
+    groups = {x: {"lo": range(1, n // 2 + 1), "hi": range(n // 2 + 1, n + 1)} for x, n in (("a", 40), ("b", 30))}
+    domain = fn.Domain(a=fn.Ordered(1, 40), b=fn.Ordered(1, 30))
+    tables = [fn.table(recode={x: g}, variance=2, name=x) for x, g in groups.items()]
+    compared = fn.compare(fn.Publication(fn.Workload(domain, tables)))
+    assert compared.gaussian.mechanism.name == "fit-for-use by axis"
+    assert compared.plan.epsilon() == pytest.approx(2**0.5, rel=1e-6)
+    assert "Gaussian noise at delta = 1e-06 would take 2.888 times the epsilon" in compared.why
+
+
 def test_small_tables_are_planned_together_as_before():
     assert fn.plan(by_prefix(3, 3)).mechanism == "fit-for-use"
 

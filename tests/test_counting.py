@@ -779,6 +779,26 @@ def test_what_to_do_about_sources_that_cannot_be_counted(tmp_path):
             open_counter(data, domain, DataSource())
 
 
+@pytest.mark.parametrize("attribute", [fn.Binned([10, 20]), fn.Ordered(0, 2, clip=True), fn.Categorical([0, 1, 2])])
+@pytest.mark.parametrize("others", [[], [2.0], [2.0, 30.0], [30.0], [5.0]])
+def test_what_a_file_says_of_all_its_numbers_decides_nothing(attribute, others, tmp_path):
+    """Its least and its largest leave out NaN: one record more would decide what a thousand others count as."""
+    table = pa.table({"x": pa.array([math.nan] * 1000 + others, pa.float64(), from_pandas=False)})
+    for dictionary in (True, False):
+        path = tmp_path / "x.parquet"
+        pq.write_table(table, path, use_dictionary=dictionary)
+        for policy in (DROP, REFUSE):
+            counter, same = (
+                open_counter(data, fn.Domain(x=attribute), DataSource(outside_domain=policy)) for data in (path, table)
+            )
+            if policy is REFUSE:
+                with pytest.raises(DataError, match=r"'x' 1,?0\d\d "):
+                    counter.count([("x",)])
+            else:
+                wanted = [sum(attribute.cell(v) == i for v in others) for i in range(attribute.size)]
+                assert counter.count([("x",)])[("x",)].tolist() == same.count([("x",)])[("x",)].tolist() == wanted
+
+
 def test_files_of_a_pattern_must_be_alike(tmp_path):
     """An engine would cast 3.5 to the integer 4 of the first file, or take columns in another order."""
     domain = fn.Domain(x=fn.Ordered(0, 9))

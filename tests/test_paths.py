@@ -73,7 +73,7 @@ def test_what_a_writer_of_many_files_wrote(form, keys, tmp_path):
 
 def test_columns_in_folders_are_read_as_csv_is(tmp_path):
     for text in ("2020", "02021", " 2022 ", "2023.0", "2024.5", "soon", "__HIVE_DEFAULT_PARTITION__"):
-        written(tmp_path / f"year={text}" / "p.csv", "sex\nF\n")
+        written(tmp_path / f"year={text}" / "p.csv", "sex,place\nF,x y\n")
     assert counts(tmp_path, DOMAIN, "year").tolist() == [0, 1, 1, 1, 1, 0]
     with pytest.raises(DataError, match=r"'year' 3.*Nothing was measured"):
         counts(tmp_path, DOMAIN, "year", policy=DataSource().outside_domain)

@@ -96,6 +96,16 @@ def test_what_sets_of_records_cost_in_the_mean(positions, m, alike):
             assert found[k] == pytest.approx(total / len(chosen) / len(drawn), abs=1e-9)
 
 
+def test_the_size_of_weights_of_sets_of_records_does_not_matter():
+    """However small: their products with costs must not round to more than they are."""
+    d = planned(SMALL, TABLES, person(2, "t")).decomposition
+    for kinds in (((2, True, 5e-324),), ((1, True, 5e-324), (2, False, 5e-324)), ((2, True, 1e308),)):
+        even = tuple((m, alike, 1.0) for m, alike, _ in kinds)
+        for group in d.groups:
+            apart = Apart((0,), 3, 3)
+            np.testing.assert_allclose(apart.factors(kinds, group), apart.factors(even, group), rtol=1e-15)
+
+
 def test_evidence_about_records_that_nobody_has_proves_nothing():
     plan = planned(SMALL, TABLES, person(2, "t"))
     d, own = plan.decomposition, plan.evidence
@@ -183,6 +193,8 @@ def test_what_is_not_there_yet_is_refused():
     budgets = fn.CellBudgets(("o",), (1.0, 0.5))
     with pytest.raises(SpecError, match="give no cell budgets, or no once_per"):
         fn.Publication(workload, person(2, "t"), cell_budgets=budgets)
+    with pytest.raises(SpecError, match="leave out once_per, which costs more, or the size"):
+        fn.Publication(workload, person(2, "t"), small=fn.SmallDatabase(100), budget=fn.Budget(rho=1))
     with pytest.raises(SpecError, match=r"one record for each 'month'.*no attribute of the domain is called so"):
         fn.Publication(workload, person(2, "month"))
     places = fn.Domain(place=fn.Hierarchy(["region", "town"], [("n", "a"), ("n", "b"), ("s", "c")]))

@@ -155,6 +155,7 @@ def _many():
         lambda: of_products(over((2, 2)), (None,), {(0,): (1, 1)}),
         lambda: of_products(over((2,)), ([[1, 2, 3]],), {(0,): (1, 1)}),
         lambda: of_products(over((2,), 2), (None,), {(0,): (1, 1)}),
+        lambda: of_products(over((2,)), (None,)),
         lambda: of_products(over((2,)), (None,), {(1,): (1, 1)}),
         lambda: of_products(over((2,)), (None,), {(-1,): (1, 1)}),
         lambda: of_products(over((2,)), (None,), {(0,): (1, 1)}, {(0,): (1, 2)}),

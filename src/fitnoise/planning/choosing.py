@@ -26,13 +26,14 @@ from fitnoise.mechanisms.finite.choosing import Made, choose
 from fitnoise.mechanisms.gaussian import planning as fit_for_use
 from fitnoise.mechanisms.gaussian.levels import LEVELS
 from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
-from fitnoise.mechanisms.gaussian.products import PRODUCTS
+from fitnoise.mechanisms.gaussian.products import PRODUCTS, joint_cells
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.registry import mechanism_for
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
 from fitnoise.request.publication import Budget, CellBudgets, Goal, Objective, Publication, SmallDatabase
 from fitnoise.request.workloads import Workload
+from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS
 
 
 def plan(
@@ -266,7 +267,8 @@ def compare(
     found: matrix.Search | None = None
     least_pure = math.sqrt(2 * gaussian.bound)
     hopeless = asked.budget is asked.cap is None and least_pure > gaussian.epsilon() and not every
-    sought = gaussian.mechanism is GAUSSIAN  # places of levels, and products, are structured cells to pure noise: hours
+    few = gaussian.mechanism is PRODUCTS and joint_cells(gaussian.publication) <= MAX_STRUCTURED_CELLS
+    sought = gaussian.mechanism is GAUSSIAN or few  # places of levels, and others, are structured cells to pure noise
     if sought and not hopeless:
         with contextlib.suppress(WorkloadError, PlanError):  # too large for the search, or out of reach of its noise
             found = matrix.search(replace(posed[Privacy.PURE], cap=None), every=every, progress=progress)

@@ -489,6 +489,11 @@ class Publication:
                 f"cell budgets are about records that share a cell, and those of a {self.unit.name} are once per "
                 "something: give no cell budgets, or no once_per."
             )
+        if self.unit.once_per and self.small is not None:
+            raise SpecError(
+                f"the noise for a small database is chosen for records of a {self.unit.name} that may be alike, and "
+                "those are once per something: leave out once_per, which costs more, or the size."
+            )
 
     def _check_promise(self) -> None:
         """What goes with pure ε, with ρ-zCDP, and with a choice between them."""

@@ -157,11 +157,12 @@ class Apart:
         all else in common. Where the others are drawn for each on its own, it is m in a sector with any of the others.
         """
         within = np.isin(group.attributes, self.attributes)
-        inside, others, total = within.any(axis=1), (~within).any(axis=1), np.zeros(len(group))
+        inside, others, mean = within.any(axis=1), (~within).any(axis=1), np.zeros(len(group))
+        whole = sum(weight for _, _, weight in kinds)
         for m, alike, weight in kinds:
             own = np.where(inside, m * (self.cells - m) / max(self.cells - 1, 1), float(m) ** 2)
-            total += weight * (own if alike else np.where(others, m, own))
-        return np.asarray(total / sum(weight for _, _, weight in kinds))
+            mean += weight / whole * (own if alike else np.where(others, m, own))
+        return mean
 
     def check(self, kinds: Kinds) -> None:
         """Raise PlanError for sets of records that no unit has."""

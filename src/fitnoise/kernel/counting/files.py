@@ -40,6 +40,10 @@ _HEADER_LINES = 1000
 
 _BLOCK = 2**20
 
+_ANY_NUMBER = "can_have_nan=true"
+"""The least and the largest number that a Parquet file says it holds may leave out NaN. The engine believes them, and
+would take a record without a value for one with the value that all others have (duckdb/duckdb#25521)."""
+
 _FOLDERS = "hive_partitioning=true, hive_types_autocast=false"
 _NO_FOLDERS = "hive_partitioning=false"
 
@@ -243,7 +247,7 @@ def _parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> _Columns:
         below = children or 0
         while below:
             below += (next(rest)[1] or 0) - 1
-    return tuple(names), tuple(kind for _, kind, *_ in kinds), ""
+    return tuple(names), tuple(kind for _, kind, *_ in kinds), _ANY_NUMBER
 
 
 def _duckdb(path: Path, table: str | None) -> Records:

@@ -127,6 +127,8 @@ class ProductStrategy(Design):
     groups: tuple[ProductGroup, ...]
 
     def __post_init__(self) -> None:
+        if not self.groups:
+            raise PlanError("a product that measures nothing has no price.")
         wide = [n if f.rows is None else f.rows.shape[1] for f, n in zip(self.factors, self.sizes, strict=False)]
         if self.over.structured or len(self.factors) != len(self.sizes) or wide != list(self.sizes):
             raise PlanError("the factors of a product do not fit its domain.")
