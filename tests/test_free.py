@@ -324,6 +324,22 @@ def test_the_order_of_attributes_and_new_attributes_do_not_matter():
         assert total == joint(map(profile_of, bases(case)))
 
 
+def test_cells_for_missing_values_in_another_order_are_other_cells():
+    """All cost is in one cell by name, which has another number: nothing is free there, and the ledger adds up."""
+    unknown, refused = {"unknown": [-9]}, {"asked": ["N"]}
+    first, second = (
+        homes(fn.table(recode={"age": {"g": ["unknown"]}}, margin=3), age=fn.Ordered(0, 3, missing=missing))
+        for missing in (unknown | refused, refused | unknown)
+    )
+    assert first.domain["age"].values[4] == second.domain["age"].values[5] == "unknown"
+    plan = fn.plan(first, **HOMES)
+    with pytest.raises(PlanError, match=r"attributes \['age'\] of the plans beside are not, or not defined alike"):
+        fn.free(second, [plan])
+    profiles = [profile_of(p) for p in (plan, alongside(fn.plan(second, **HOMES), plan.hash))]
+    assert len({axis for p in profiles for axis in p.axes}) == 2
+    assert joint(profiles) == sum(map(joint, ([p] for p in profiles)))
+
+
 def test_its_mechanism_is_one_like_all_others(rng):
     for case in ("columns out of order", "two of different structure"):
         check_mechanism(alongside(made(case)), rng)

@@ -596,6 +596,8 @@ VARIANTS = [
             {"missing": {"none": [9]}, "absent": "none"},
             {"missing": {"none": [9, "N"]}},
             {"missing": {"else": [9]}},
+            {"missing": {"none": [9], "else": ["N"]}},
+            {"missing": {"else": ["N"], "none": [9]}},
         )
     ),
 ]

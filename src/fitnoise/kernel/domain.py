@@ -746,7 +746,10 @@ def _check_name(name: object, lowered: dict[str, str]) -> None:
 
 
 def attribute_document(a: Attribute) -> dict[str, Any]:
-    """All that is declared of an attribute, as plain JSON values: equal for equal attributes, and only for them."""
+    """All that is declared of an attribute, as plain JSON values, of which the order counts: that of its cells.
+
+    Written as JSON without sorting, it is the same for equal attributes, and only for them.
+    """
     missing = {"missing": {name: list(codes) for name, codes in _pairs(a.missing)}} if a.beside else {}
     rest = {k: v for k, v in (("absent", a.absent), ("outside", a.outside)) if v is not None}
     return {"type": a.kind, **a.declared(), "column": a.column, **missing, **rest}

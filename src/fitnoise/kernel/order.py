@@ -202,6 +202,11 @@ class Order:
 
 
 def axis_key(domain: Domain, name: str) -> str:
-    """An attribute's name with the SHA-256 of its whole definition: in two plans the same key, the same cells."""
-    document = json.dumps(attribute_document(domain[name]), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    """An attribute's name with the SHA-256 of its whole definition: in two plans the same key, the same cells.
+
+    Cells for missing values are numbered as they are declared, and written as pairs, whose order no sorting changes.
+    """
+    a = domain[name]
+    whole = attribute_document(a) | ({"missing": a.missing} if a.beside else {})
+    document = json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"{name}:{hashlib.sha256(document.encode('ascii')).hexdigest()}"
