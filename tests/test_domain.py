@@ -179,6 +179,12 @@ def test_what_leaves_records_out_goes_by_the_domain(said, dropped):
     assert domain.leaves_out(refusing, Bound("id", 1)) == domain.leaves_out(refusing, None) == bool(own)
 
 
+def test_cells_may_be_called_as_their_own_codes_and_as_numbers_that_are_no_values():
+    assert Ordered(0, 3, True, missing={"-9": [-9], "N": ["N"]}).values == (0, 1, 2, 3, "-9", "N")
+    assert Categorical([1], missing={"2": [2]}).values == (1, "2")
+    assert Binned([0], missing={"-9": [-9]}).values == ("under 0", "0 or more", "-9")
+
+
 def test_domain_is_an_ordered_mapping():
     d = Domain({"place of birth": Categorical(["x"])}, age=Ordered(0, 9, column="AGE"))
     assert (list(d), d.shape, d.size, len(d)) == (["place of birth", "age"], (1, 10), 10, 2)
@@ -230,7 +236,17 @@ def test_domain_is_an_ordered_mapping():
         (lambda: Ordered(0, 3, missing={"drop": [9]}), "cannot be called 'drop'"),
         (lambda: Ordered(0, 3, missing={" ": [9]}), "named by a non-empty text; got ' '"),
         (lambda: Ordered(0, 3, missing={7: [9]}), "named by a non-empty text; got 7"),
-        (lambda: Ordered(0, 3, missing={"a": ["b"], "b": [9]}), "'b' is the name of a cell .* and of a value or code"),
+        (
+            lambda: Ordered(0, 3, missing={"a": ["b"], "b": [9]}),
+            "'b' is the name of a cell .* stands for a value",
+        ),
+        (lambda: Ordered(0, 3, missing={"9": ["N"], "b": [9]}), "'9' is the name of a cell .* rename the cell"),
+        (lambda: Ordered(0, 3, missing={"2": [-9]}), "'2' is the name of a cell .* rename the cell"),
+        (lambda: Ordered(0, 3, missing={" 02": [-9]}), "' 02' is the name of a cell"),
+        (lambda: Categorical([1, 2], missing={"1": [-9]}), "'1' is the name of a cell"),
+        (lambda: Categorical({1: "a"}, missing={"1": [-9]}), "'1' is the name of a cell"),
+        (lambda: Categorical([True, False], missing={"True": ["?"]}), "'True' is the name of a cell"),
+        (lambda: Categorical([True, False], missing={"no": ["?"]}), "'no' is the name of a cell"),
         (lambda: Categorical(["f"], missing={"f": ["x"]}), "'f' is the name of a cell"),
         (lambda: Categorical({1: "yes"}, missing={"yes": [9]}), "'yes' is the name of a cell"),
         (lambda: Binned([0], missing={"under 0": [9]}), "'under 0' is the name of a cell"),

@@ -55,6 +55,15 @@ def test_tables_by_value_show_missing_values_and_totals_count_them():
     assert plan.parts[0].decomposition.structured == ()
 
 
+def test_no_two_rows_have_one_label():
+    domain = fn.Domain(age=fn.Ordered(0, 2, missing={"0 – 1": [-9], "old": ["N"]}))
+    for views in ({"ranges": "age"}, {"ranges": {"age": [(0, 1)]}}, {"recode": {"age": {"old": [2]}}}):
+        fn.Workload(domain, [fn.table(**views, margin=5)])
+        with pytest.raises(FitnoiseError, match=r"two rows would be called '(0 – 1|old)': .* that `missing` adds"):
+            fn.Workload(domain, [fn.table(**views, missing=True, margin=5)])
+    fn.Workload(domain, [fn.table(recode={"age": {"old": ["old"]}}, missing=True, margin=5)])
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [

@@ -216,10 +216,9 @@ class Beside:
 
     def __post_init__(self) -> None:
         every = tuple(c for codes in self.codes for c in codes)
-        unclipped = Range(self.of.low, self.of.high) if isinstance(self.of, Range) else self.of
         for code in every:
             self._check(code)
-            if not isinstance(self.of, Cuts) and unclipped.cell(code) is not None:
+            if is_value(self.of, code):
                 raise DomainError(f"the code {code!r} of a missing value is a value of the attribute itself.")
         refuse_repeated("code of missing values", every)
         cells = [(code, cell) for cell, codes in enumerate(self.codes, self.of.size) for code in codes]
@@ -287,6 +286,12 @@ def without_cell(coding: Coding) -> set[int]:
 def dropped(coding: Coding, *, drop: bool) -> set[int]:
     """Which of OUTSIDE, DROPPED and REFUSED are left out, where the source does or does not drop what is outside."""
     return without_cell(coding) & ({OUTSIDE, DROPPED} if drop else {DROPPED})
+
+
+def is_value(values: Values, code: object) -> bool:
+    """Whether a code is a value itself: of a range before it clips; of cuts, of which any number is one, never."""
+    unclipped = Range(values.low, values.high) if isinstance(values, Range) else values
+    return not isinstance(values, Cuts) and unclipped.cell(code) is not None
 
 
 def read_as(coding: Coding) -> type[Code]:

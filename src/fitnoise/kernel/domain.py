@@ -32,6 +32,7 @@ from fitnoise.kernel.codings import (
     Values,
     dropped,
     encodable,
+    is_value,
     plain,
     refuse_repeated,
 )
@@ -155,20 +156,23 @@ class Attribute(abc.ABC):
         for name, value in (("missing", cells), ("absent", absent), ("outside", outside), ("coding", made)):
             object.__setattr__(self, name, value)
         for i, (name, _) in enumerate(cells):
-            self._check_cell(name, {c for j, (_, codes) in enumerate(cells) if j != i for c in codes})
+            others = {str(c) for j, (_, codes) in enumerate(cells) if j != i for c in codes}
+            self._check_cell(name, coding, others)
 
-    def _check_cell(self, name: str, others: Collection[Code]) -> None:
+    def _check_cell(self, name: str, values: Values, others: Collection[str]) -> None:
         """Raise DomainError for a name that cannot be that of a cell, or that could mean another."""
         if not isinstance(name, str) or not name.strip() or not encodable(name):
             raise DomainError(f"a cell for missing values is named by a non-empty text; got {name!r}.")
         if name in WITHOUT_CELL:
             raise DomainError(f"a cell for missing values cannot be called {name!r}, which `absent` may be; rename it.")
-        taken = name in others
+        taken = name in others or is_value(values, name)
         with contextlib.suppress(DomainError):
             self.own_position(name)
             taken = True
         if taken:
-            raise DomainError(f"{name!r} is the name of a cell for missing values, and of a value or code; rename it.")
+            raise DomainError(
+                f"{name!r} is the name of a cell for missing values, and stands for a value or code; rename the cell."
+            )
 
     @final
     def cell(self, value: object) -> int | None:

@@ -146,7 +146,9 @@ class Ranges(View):
         """Texts such as "18 – 64"."""
         v = attribute.values
         spans = tuple(str(v[i]) if i == j else f"{v[i]} – {v[j]}" for i, j in self._cells(attribute))
-        return spans + self._names(attribute)
+        names = self._names(attribute)
+        _refuse_one_label(spans, names)
+        return spans + names
 
 
 @final
@@ -172,10 +174,20 @@ class Recode(View):
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
         """The groups' names."""
-        names = tuple(name for name, _ in self.groups) + self._names(attribute)
-        if len(set(names)) != len(names):
-            raise WorkloadError(f"a recode names a group twice: {list(names)}.")
-        return names
+        groups, names = tuple(name for name, _ in self.groups), self._names(attribute)
+        if len(set(groups)) != len(groups):
+            raise WorkloadError(f"a recode names a group twice: {list(groups)}.")
+        _refuse_one_label(groups, names)
+        return groups + names
+
+
+def _refuse_one_label(labels: tuple[str, ...], names: tuple[str, ...]) -> None:
+    """Raise WorkloadError where a row that `missing` adds would be called as another is."""
+    for name in set(labels).intersection(names):
+        raise WorkloadError(
+            f"two rows would be called {name!r}: a range or group, and a cell that `missing` adds. Rename the cell or "
+            "the group, or leave `missing` out."
+        )
 
 
 EACH = Each()
