@@ -270,7 +270,7 @@ def test_rows_with_numbers_and_names_are_texts_in_files_and_add_up(census):
     assert abs(release.sum("prefixes", income=[4, "none"]).value - 600) < 50
 
 
-def test_a_release_of_the_format_before_says_less_and_is_verified(census):
+def test_a_release_of_the_format_before_says_less_and_is_verified(census, capsys):
     domain = fn.Domain(age=fn.Ordered(0, 20, clip=True), income=fn.Ordered(0, 4))
     workload = fn.Workload(domain, [fn.table("age", margin=5)])
     plan = fn.plan(workload, source=fn.DataSource(outside_domain="drop"))
@@ -281,8 +281,15 @@ def test_a_release_of_the_format_before_says_less_and_is_verified(census):
     before = describe(plan, ["age"], made.entry, UNTOLD)
     assert "left_out" not in before
     assert "coded" not in before["tables"][0]
+    told = "left out of all tables: by age, income"
+    by_command("tables", "r")
+    assert told in "".join(capsys.readouterr())
     path.unlink()
     path.write_text(to_json(before), encoding="utf-8")
     assert fn.verify(census / "r").ok
+    by_command("tables", "r")  # records were left out by the attributes of its tables then
+    assert told not in "".join(capsys.readouterr())
+    by_command("tables", "r", "--json")
+    assert "left_out" not in "".join(capsys.readouterr())
     path.write_text(to_json(before | {"fitnoise_release": FORMAT}), encoding="utf-8")
     assert not fn.verify(census / "r").ok

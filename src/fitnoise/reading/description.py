@@ -132,7 +132,7 @@ def describe(
                 plan.summaries, (x for p in plan.groups for x in p.publication.workload.tables.parts), strict=True
             )
         ],
-        **({} if version <= UNTOLD else left_out(plan)),
+        **left_out(plan, version),
         **({"finite": [_describe_finite(s) for s in plan.finite_summaries]} if plan.finite else {}),
         "written": "all" if every else list(written),
         **_said(plan, [p.mechanism.words(p) for p in plan.groups], "values"),
@@ -148,9 +148,12 @@ def universe(part: Table | Family, domain: Domain) -> dict[str, dict[str, Any]]:
     return {key: found for key, found in said.items() if found}
 
 
-def left_out(plan: Plan) -> dict[str, list[str]]:
-    """The attributes for whose values records are left out of all tables, where there are any."""
-    names = plan.publication.workload.domain.drops(plan.publication.source.drops)
+def left_out(plan: Plan, version: int = FORMAT) -> dict[str, list[str]]:
+    """The attributes for whose values records are left out of all tables, where there are any.
+
+    Of a release of a version that does not say so, nothing: records were left out by other attributes then.
+    """
+    names = plan.publication.workload.domain.drops(plan.publication.source.drops) if version > UNTOLD else ()
     return {"left_out": list(names)} if names else {}
 
 

@@ -51,7 +51,7 @@ from fitnoise.mechanisms.finite.accuracy import accuracy
 from fitnoise.mechanisms.finite.priors import uniform
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.description import EntryReference, describe
+from fitnoise.reading.description import FORMAT, EntryReference, describe
 from fitnoise.reading.files import (
     DECIMALS,
     DESCRIPTION,
@@ -163,6 +163,7 @@ class Release(Mapping[str, pd.DataFrame]):
         answers: the noisy answers of its tables, per group of sectors or measured margin, part after part.
         charge: the ledger's entry, when this release was just made.
         entry: which one it is, of a release that was read; None where that is not known.
+        version: of the release directory that was read; of one just made, the newest.
         outputs: what was drawn for each question with finitely many answers.
         histograms: of parts for small databases, by place among the plan's parts for tables, as they were released;
             others are computed from the answers.
@@ -184,11 +185,13 @@ class Release(Mapping[str, pd.DataFrame]):
         outputs: Sequence[int] = (),
         histograms: Mapping[int, Floats] | None = None,
         entry: EntryReference | None = None,
+        version: int = FORMAT,
     ) -> None:
         self.plan = plan
         self.answers = tuple(answers)
         self.charge = charge
         self.entry = entry if charge is None else EntryReference(charge.sequence, charge.digest)
+        self.version = version
         self.outputs = tuple(outputs)
         self._histograms = dict(histograms or {})
         counts = [m.outputs for m in plan.finite]
@@ -466,20 +469,21 @@ class Release(Mapping[str, pd.DataFrame]):
         if problem := unfinished(folder):
             raise ReleaseError(f"{problem} Nothing was read.")
         plan = Plan.from_json(read_text(folder / "plan.json"))
-        entry = _read_entry(folder)
+        entry, version = _read_entry(folder)
         answers = _read_answers(plan, folder) if plan.groups else []
         outputs = _read_outputs(plan, folder) if plan.finite else ()
-        return cls(plan, answers, outputs=outputs, histograms=_read_histograms(plan, folder), entry=entry)
+        histograms = _read_histograms(plan, folder)
+        return cls(plan, answers, outputs=outputs, histograms=histograms, entry=entry, version=version)
 
 
-def _read_entry(folder: Path) -> EntryReference | None:
-    """The entry of a ledger that release.json names, which is only there when all else is."""
+def _read_entry(folder: Path) -> tuple[EntryReference | None, int]:
+    """The entry of a ledger that release.json names, which is only there when all else is; and its version."""
     text = read_text(folder / DESCRIPTION)
     try:
         stated = parse(text)
     except ValueError:
         raise ReleaseError(f"{str(folder / DESCRIPTION)!r} is damaged: it is no JSON document.") from None
-    return EntryReference.parse(stated)
+    return EntryReference.parse(stated), stated["fitnoise_release"]
 
 
 def _read_answers(plan: Plan, folder: Path) -> list[Exact]:

@@ -19,7 +19,7 @@ from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.free import left_beside
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.description import left_out, universe
+from fitnoise.reading.description import FORMAT, left_out, universe
 from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
 from fitnoise.request.publication import Goal
 
@@ -164,8 +164,11 @@ def _price(plan: Plan) -> Section:
     return Section("price", (*words.whole, *of_it), values)
 
 
-def whom(plan: Plan) -> Section:
-    """Whom each table leaves out, and how values are coded; and for which attributes records are in no table."""
+def whom(plan: Plan, version: int = FORMAT) -> Section:
+    """Whom each table leaves out, and how values are coded; and for which attributes records are in no table.
+
+    version: of the release that is told of.
+    """
     domain = plan.publication.workload.domain
     parts = zip(plan.summaries, (x for p in plan.groups for x in p.publication.workload.tables.parts), strict=True)
     rows = []
@@ -182,8 +185,10 @@ def whom(plan: Plan) -> Section:
         Column("not_counted", "not counted"),
         Column("coded", "coded"),
     )
-    names = left_out(plan).get("left_out", [])
-    sentence = "records whose value is not declared are left out of all tables: by {left_out}"
+    names = left_out(plan, version).get("left_out", [])
+    sentence = (
+        "records whose value is dropped (absent, outside, outside_domain) are left out of all tables: by {left_out}"
+    )
     values = (Value("left_out", names),) if names else ()
     tables = (Table.of("universe", columns, rows),) if rows else ()
     return Section("left out", (sentence,) if names else (), values, tables)

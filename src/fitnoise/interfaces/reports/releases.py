@@ -77,7 +77,7 @@ def release_report(release: Release, *, every: bool = False) -> Report:
     sections = [
         Section("", values=(Value("plan", release.plan.hash),)),
         Section("", tables=(tables(summaries, *columns),)),
-        whom(release.plan),
+        whom(release.plan, release.version),
         records(release.plan),
     ]
     if release.finite:
