@@ -225,7 +225,11 @@ def test_domain_is_an_ordered_mapping():
         (lambda: Ordered(0, 3, missing={"a": [9, 9.0]}), "code of missing values 9 is declared twice"),
         (lambda: Ordered(0, 3, missing={"a": [2]}), "code 2 of a missing value is a value of the attribute"),
         (lambda: Ordered(0, 3, clip=True, missing={"a": [3]}), "code 3 of a missing value is a value"),
-        (lambda: Ordered(0, 3, missing={"a": ["9"]}), "code '9' of a missing value is a number; write it without"),
+        (lambda: Ordered(0, 3, missing={"a": ["9"]}), "code '9' of a missing value is a number .* write it without"),
+        *(
+            (lambda text=text: Ordered(0, 3, missing={"a": [text]}), "a number where numbers are read; .* `absent`")
+            for text in ("inf", "-inf", " Infinity", "nan", "-NaN", "1e5", "1e999", "+-9", "1_0", "\u0663")
+        ),
         (lambda: Ordered(0, 3, missing={"a": [9.5]}), "a text, or a whole number below"),
         (lambda: Ordered(0, 3, missing={"a": [2**53]}), "a text, or a whole number below"),
         (lambda: Ordered(0, 3, missing={"a": [True]}), "a text, or a whole number below"),

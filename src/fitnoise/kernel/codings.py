@@ -234,8 +234,11 @@ class Beside:
         """Raise DomainError unless a column that is read so can hold the code, in one way."""
         kind = read_as(self.of)
         if isinstance(code, str) and encodable(code):
-            if kind is int and number(code) is not None:
-                raise DomainError(f"the code {code!r} of a missing value is a number; write it without quotes.")
+            if kind is int and _is_number(code):
+                raise DomainError(
+                    f"the code {code!r} of a missing value is a number where numbers are read; write it without quotes "
+                    "where it is a whole one, and say what becomes of others with `absent` (nan) or `outside` (inf)."
+                )
         elif kind is not int and isinstance(code, (int, float)):
             what = "texts" if kind is str else "true/false"
             raise DomainError(f"the values are {what}, so that codes of missing ones are texts; write {str(code)!r}.")
@@ -354,6 +357,15 @@ def refuse_repeated(what: str, names: tuple[object, ...]) -> None:
     if len(set(names)) != len(names):
         repeated = next(x for i, x in enumerate(names) if x in names[:i])
         raise DomainError(f"the {what} {repeated!r} is declared twice; each {what} names one cell.")
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text may be read as a number somewhere, if an infinite one, NaN, or one in digits of another script."""
+    try:
+        float(text)
+    except ValueError:
+        return number(text) is not None
+    return True
 
 
 def _double(x: float | numbers.Real) -> float:
