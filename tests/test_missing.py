@@ -4,12 +4,14 @@ import contextlib
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fitnoise as fn
 from fitnoise.algebra.rules import dense
 from fitnoise.errors import FitnoiseError, SpecError
 from fitnoise.interfaces.cli import main
+from fitnoise.kernel.counting import open_counter
 from fitnoise.reading.description import FORMAT, UNTOLD, describe
 from fitnoise.reading.files import to_json
 from fitnoise.request.documents import Spec
@@ -241,6 +243,23 @@ def test_what_is_not_declared_is_refused_and_the_cells_are_named_first(census, c
     assert "'income' 450 (attribute 'income')" in told
     assert told.index("missing, absent, outside") < told.index("outside_domain")
     assert not (census / "release").exists()
+
+
+@pytest.mark.parametrize(
+    ("said", "ways"),
+    [
+        ({}, [True, False]),
+        ({"absent": "refuse"}, [True, True]),
+        ({"absent": "refuse", "outside": "refuse"}, [False, True]),
+        ({"absent": "drop", "outside": "refuse"}, [False, True]),
+    ],
+)
+def test_a_refusal_advises_what_changes_something(said, ways):
+    domain = fn.Domain(age=fn.Ordered(0, 2, **said))
+    with pytest.raises(FitnoiseError, match=r"'age' 1 \(attribute 'age'\).* which leaves such records out") as caught:
+        open_counter(pd.DataFrame({"age": [0, 7]}), domain, fn.DataSource()).count([("age",)])
+    advice = ('outside_domain = "drop"', '"drop" where an attribute itself says "refuse"')
+    assert [x in str(caught.value) for x in advice] == ways
 
 
 def test_one_table_more_changes_no_other_table(census):

@@ -19,6 +19,7 @@ from typing import TypeVar, final
 import duckdb
 
 from fitnoise.errors import DataError
+from fitnoise.kernel.codings import OUTSIDE, REFUSED, without_cell
 from fitnoise.kernel.counting.persons import IDS, PERSON
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import Bound
@@ -91,11 +92,13 @@ class Columns:
             )
         if bad:
             told = ", ".join(f"{domain.column(a)!r} {n} (attribute {a!r})" for a, n in bad.items())
+            ways = {OUTSIDE: 'outside_domain = "drop"', REFUSED: '"drop" where an attribute itself says "refuse"'}
+            drop = ", or ".join(way for x, way in ways.items() if any(x in without_cell(domain[a].coding) for a in bad))
             raise DataError(
                 f"{self.what} has records whose values are missing or outside the declared domain, in column {told}. "
                 "Correct the data or the domain; or declare cells for them (missing, absent, outside of the "
-                'attribute), which counts them; or outside_domain = "drop", which leaves such records out of every '
-                "table. Nothing was measured and nothing was charged."
+                f"attribute), which counts them; or {drop}, which leaves such records out of every table. Nothing was "
+                "measured and nothing was charged."
             )
 
 
