@@ -150,8 +150,12 @@ def test_missing_values_have_cells_beside_the_others():
     assert age.missing == (("not applicable", ("N",)), ("unknown", ("", -9)))
     assert age == replace(age) == Ordered(0, 2, missing=dict(age.missing), absent="unknown")
     assert age != Ordered(0, 2, missing=dict(age.missing))
+    pairs = Ordered(0, 2, missing=(("not applicable", ["N"]), ("unknown", ["", -9.0])), absent="unknown")
+    assert (pairs, hash(pairs), pairs.missing) == (age, hash(age), age.missing)
     assert hash(age) == hash(replace(age))
-    assert (age.coded, replace(age, clip=True).coded) == (None, "below 0 as 0, above 2 as 2")
+    clipped = "below 0 as 0, above 2 as 2"
+    assert (age.coded, replace(age, clip=True).coded) == (None, f"{clipped}, but for codes of missing values")
+    assert Ordered(0, 2, True).coded == Ordered(0, 2, True, missing={"none": ["N"]}).coded == clipped
     assert Categorical(["f"]).coded is None
     domain = Domain(age=age, sex=Categorical(["f"]))
     assert (domain.shape, domain.sizes) == ((5, 1), {"age": 5, "sex": 1})
@@ -220,6 +224,15 @@ def test_domain_is_an_ordered_mapping():
         (lambda: Ordered(0, 3, missing=[9]), r"name = codes of each cell; got \[9\]"),
         (lambda: Ordered(0, 3, missing={"a": 9}), "codes of 'a' are a list of values; got 9"),
         (lambda: Ordered(0, 3, missing={"a": "xy"}), "codes of 'a' are a list of values; got 'xy'"),
+        (lambda: Ordered(0, 3, missing={"a": {9, 8}}), r"codes of 'a' are a list of values, whose order is fixed; got"),
+        (lambda: Ordered(0, 3, missing={"a": {9: 8}}), r"codes of 'a' are a list of values, whose order is fixed; got"),
+        (lambda: Ordered(0, 3, missing=(1, 2)), r"name = codes of each cell; got \(1, 2\)"),
+        (lambda: Ordered(0, 3, missing=(("a", [9], 1),)), "name = codes of each cell"),
+        (lambda: Categorical(["f"], missing=(("a", 5),)), "codes of 'a' are a list of values; got 5"),
+        (lambda: Binned([0], missing=(("a", "Nx"),)), "codes of 'a' are a list of values; got 'Nx'"),
+        (lambda: Ordered(0, 3, missing=(("a", [9]), ("a", [8]))), "cell for missing values 'a' is declared twice"),
+        (lambda: Ordered(0, 3, missing=((["a"], [9]),)), r"named by a non-empty text; got \['a'\]"),
+        (lambda: Ordered(0, 3, missing={"a": [["N"]]}), "a text, or a whole number below"),
         (lambda: Ordered(0, 3, missing={"a": []}), "neither codes, nor is it that of"),
         (lambda: Ordered(0, 3, missing={"a": [9], "b": [9]}), "code of missing values 9 is declared twice"),
         (lambda: Ordered(0, 3, missing={"a": [9, 9.0]}), "code of missing values 9 is declared twice"),

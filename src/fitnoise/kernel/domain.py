@@ -12,7 +12,7 @@ import csv
 import itertools
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, final
@@ -109,7 +109,7 @@ class Attribute(abc.ABC):
     @property
     def beside(self) -> tuple[str, ...]:
         """The names of the cells for what is no value, in order."""
-        return tuple(name for name, _ in _pairs(self.missing))
+        return tuple(dict(self.missing))
 
     @final
     @property
@@ -137,8 +137,6 @@ class Attribute(abc.ABC):
     @final
     def _with_missing(self, coding: Values, missing: Missing | None, absent: str | None, outside: str | None) -> None:
         """Keep the coding, and what is declared of missing values; for constructors of subclasses, at their end."""
-        if missing is not None and not isinstance(missing, (Mapping, tuple)):
-            raise DomainError(f"missing values are declared as name = codes of each cell; got {missing!r}.")
         if isinstance(missing, Mapping) and not missing:
             raise DomainError("`missing` declares no cell: name one, such as unknown = [-9], or leave it out.")
         cells = _pairs(missing or ())
@@ -161,8 +159,6 @@ class Attribute(abc.ABC):
 
     def _check_cell(self, name: str, values: Values, others: Collection[str]) -> None:
         """Raise DomainError for a name that cannot be that of a cell, or that could mean another."""
-        if not isinstance(name, str) or not name.strip() or not encodable(name):
-            raise DomainError(f"a cell for missing values is named by a non-empty text; got {name!r}.")
         if name in WITHOUT_CELL:
             raise DomainError(f"a cell for missing values cannot be called {name!r}, which `absent` may be; rename it.")
         taken = name in others or is_value(values, name)
@@ -201,13 +197,18 @@ class Attribute(abc.ABC):
 
 
 def _pairs(missing: Missing) -> tuple[tuple[str, tuple[Code, ...]], ...]:
-    """The cells with their codes; whole numbers in one form."""
-    if isinstance(missing, tuple):
-        return missing
-    for name, codes in missing.items():
-        if isinstance(codes, (str, bytes)) or not isinstance(codes, Iterable):
-            raise DomainError(f"the codes of {name!r} are a list of values; got {codes!r}.")
-    return tuple((name, tuple(map(_whole, codes))) for name, codes in missing.items())
+    """The cells with their codes, as a mapping or pairs declare them; whole numbers in one form."""
+    pairs: object = tuple(missing.items()) if isinstance(missing, Mapping) else missing
+    if not isinstance(pairs, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+        raise DomainError(f"missing values are declared as name = codes of each cell; got {missing!r}.")
+    for name, codes in pairs:
+        if not isinstance(name, str) or not name.strip() or not encodable(name):
+            raise DomainError(f"a cell for missing values is named by a non-empty text; got {name!r}.")
+        if isinstance(codes, (str, bytes, Set, Mapping)) or not isinstance(codes, Iterable):
+            fixed = ", whose order is fixed" if isinstance(codes, (Set, Mapping)) else ""
+            raise DomainError(f"the codes of {name!r} are a list of values{fixed}; got {codes!r}.")
+    refuse_repeated("cell for missing values", tuple(name for name, _ in pairs))
+    return tuple((name, tuple(map(_whole, codes))) for name, codes in pairs)
 
 
 def _whole(code: object) -> Code:
@@ -354,7 +355,9 @@ class Ordered(Attribute):
     @property
     def coded(self) -> str | None:
         """What is clipped."""
-        return f"below {self.low} as {self.low}, above {self.high} as {self.high}" if self.clip else None
+        apart = any(isinstance(code, int) for codes in dict(self.missing or ()).values() for code in codes)
+        but = ", but for codes of missing values" if apart else ""
+        return f"below {self.low} as {self.low}, above {self.high} as {self.high}{but}" if self.clip else None
 
     def own_position(self, value: object) -> int:
         """The cell of a whole number in the range."""
@@ -754,6 +757,6 @@ def attribute_document(a: Attribute) -> dict[str, Any]:
 
     Written as JSON without sorting, it is the same for equal attributes, and only for them.
     """
-    missing = {"missing": {name: list(codes) for name, codes in _pairs(a.missing)}} if a.beside else {}
+    missing = {"missing": {name: list(codes) for name, codes in dict(a.missing).items()}} if a.beside else {}
     rest = {k: v for k, v in (("absent", a.absent), ("outside", a.outside)) if v is not None}
     return {"type": a.kind, **a.declared(), "column": a.column, **missing, **rest}
