@@ -433,6 +433,18 @@ def test_texts_of_sqlite_that_are_not_utf_8(lite):
     assert count_x(path, fn.Categorical(["a", "a\0b"]), drop=True) == [0, 1]
 
 
+@pytest.mark.parametrize("kind", ["", "TEXT", "REAL"])
+def test_fractions_among_texts_are_outside(lite, kind):
+    """SQLite keeps in a column of texts what it was given; a fraction has more texts than one."""
+    path = lite(f"CREATE TABLE people (x {kind})", "INSERT INTO people VALUES ('a'), (NULL), (1.5), (' '), ('1.5')")
+    if kind == "REAL":
+        with pytest.raises(DataError, match=r"needs texts"):
+            count_x(path, fn.Categorical(["a"], missing={"no": [], "else": []}, absent="no", outside="else"))
+        return
+    codes = fn.Categorical(["a"], missing={"no": [], "else": []}, absent="no", outside="else")
+    assert count_x(path, codes) == [1, 1, 3]
+
+
 def test_a_view_a_virtual_table_and_no_table_are_refused(lite):
     path = lite(
         "CREATE TABLE people (x INTEGER)", 'CREATE TABLE "ugly.one" (x INTEGER)', "CREATE VIEW v AS SELECT 1 AS x",

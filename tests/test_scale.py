@@ -162,7 +162,7 @@ def test_equal_targets_leave_as_many_classes_as_orders():
 def test_classes_change_the_size_of_the_problem_and_not_its_optimum(name, monkeypatch):
     d = decompose(zoo.WORKLOADS[name]())
     short = combined.solve(Formulation(d, Terms()).problem, gap=1e-10)
-    monkeypatch.setattr(Alike, "of", lambda d, _: Alike.none(d))
+    monkeypatch.setattr(Alike, "of", lambda d, *_: Alike.none(d))
     whole = combined.solve(Formulation(d, Terms()).problem, gap=1e-10)
     assert short.lower == pytest.approx(whole.upper, rel=1e-9)
 
