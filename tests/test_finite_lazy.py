@@ -671,7 +671,7 @@ def test_a_million_results(graph, epsilon, rate):
     hits = accuracy(mechanism).hits().reshape(mechanism.weights.shape)
     if rate is not None:
         assert accuracy(mechanism).hit_rate(uniform(graph)) == pytest.approx(rate, abs=1e-5)
-    assert hits == pytest.approx(np.flip(hits), abs=1e-12)
+    assert np.abs(hits - np.flip(hits)).max() <= 1e-12
     middle = tuple(s // 2 for s in hits.shape)
     small = tight_constraints(sum_query(80, 5), 1.0) if rate else None
     if small is not None:

@@ -120,10 +120,10 @@ def whole_steps(distances: Floats) -> tuple[Integers, int]:
 
 
 def by_cell(matrix: NDArray[Any], cells: Cells) -> NDArray[Any]:
-    """Sums of columns over the cells, (rows, m)."""
+    """Sums of columns over the cells, (…, rows, m)."""
     order = np.argsort(cells.of, kind="stable")
     starts = np.searchsorted(cells.of[order], np.arange(cells.m))
-    return np.asarray(np.add.reduceat(matrix[:, order], starts, axis=1))
+    return np.asarray(np.add.reduceat(matrix[..., order], starts, axis=-1))
 
 
 @final
@@ -151,10 +151,12 @@ class Quotient:
         steps, count = whole_steps(graph.distances_from(cells.first))
         return cls(cells, steps, count)
 
-    def floats(self, epsilon: float, moment: int = 0) -> Floats:
-        """Σ_{j in D} d^moment e^(−ε d), (m, m)."""
-        d = np.arange(self.count - 1)
-        return by_cell(np.append(d**moment * np.exp(-epsilon * d), 0.0)[self.steps], self.cells)
+    def floats(self, epsilon: float | Floats, moment: int = 0) -> Floats:
+        """Σ_{j in D} d^moment e^(−ε d), (m, m); of several ε (…,) at once: (…, m, m)."""
+        d = np.arange(self.count)
+        powers = d**moment * np.exp(-np.multiply.outer(epsilon, d))
+        powers[..., -1] = 0  # at distance ∞
+        return by_cell(powers[..., self.steps], self.cells)
 
     def fixed(self, at: Level) -> tuple[Wholes, Wholes]:
         """B in fixed point, (m, m), and by how many units an entry of a column may be off, (m,)."""

@@ -68,6 +68,9 @@ THRESHOLD_ENTRIES = 2_000_000
 SCAN = 600
 """Values of α, evenly spaced, at which windows are looked for."""
 
+SCAN_ENTRIES = 10**6
+"""Distances of so many results at so many of these values at once."""
+
 DIGITS = 1e-13
 """Half-width of a bracket around a threshold, relative to max(1, ε)."""
 
@@ -507,7 +510,7 @@ class _Search:
         top = self._certain()
         alphas = np.linspace(math.exp(-top), 1, SCAN + 2)[:-1]
         epsilons = [top, *(-np.log(alphas[1:])).tolist()]
-        exists = [True, *(bool(self._least(e) >= 0) for e in epsilons[1:])]
+        exists = [True, *(self._leasts(np.array(epsilons[1:])) >= 0).tolist()]
         steps = zip(epsilons[:-1], epsilons[1:], exists[:-1], exists[1:], strict=True)
         ends = [self._switch(e, f, a) for e, f, a, b in steps if a != b]
         if not ends:
@@ -533,8 +536,16 @@ class _Search:
         except np.linalg.LinAlgError:
             return np.full(self.quotient.cells.m, -1.0)
 
-    def _least(self, epsilon: float) -> float:
-        return float(self._solution(epsilon).min())
+    def _leasts(self, epsilons: Floats) -> Floats:
+        """The least entry of each solution, several solved for at once."""
+        many = max(SCAN_ENTRIES // self.quotient.steps.size, 1)
+        found = []
+        for some in np.split(epsilons, range(many, len(epsilons), many)):
+            try:
+                found.append(np.linalg.solve(self.quotient.floats(some), np.ones((self.quotient.cells.m, 1)))[..., 0])
+            except np.linalg.LinAlgError:  # one of them is singular
+                found.append(np.array([self._solution(e) for e in some.tolist()]))
+        return np.concatenate(found).min(axis=1)
 
     def _decide(self, epsilon: float) -> Verdict:
         return _of_quotient(self.graph, self.quotient, level(epsilon), [Fraction(1)] * self.quotient.cells.m).verdict
