@@ -167,9 +167,11 @@ def rebuilt_releases(plan, answers):
     """Tables of many releases by name, (count, shape…), from the noisy answers of each group, (count, k): every answer
     is rebuilt alone and counted as often as it was given, which the first releases, rebuilt as they are, confirm."""
     silent = [np.zeros(a.shape[1], dtype=np.int64) for a in answers]
-    made = {name: 0 for name in plan.publication.workload.tables.names}
+    made = dict.fromkeys(plan.publication.workload.tables.names, 0)
     for g, given in enumerate(answers):
-        units = (rebuilt_tables(plan, [*silent[:g], one, *silent[g + 1 :]]) for one in np.eye(len(silent[g]), dtype=int))
+        units = (
+            rebuilt_tables(plan, [*silent[:g], one, *silent[g + 1 :]]) for one in np.eye(len(silent[g]), dtype=int)
+        )
         alone = list(units)
         for name in made if alone else ():
             made[name] = made[name] + np.tensordot(given, np.stack([unit[name] for unit in alone]), axes=1)

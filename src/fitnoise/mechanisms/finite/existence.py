@@ -545,7 +545,7 @@ class _Search:
                 found.append(np.linalg.solve(self.quotient.floats(some), np.ones((self.quotient.cells.m, 1)))[..., 0])
             except np.linalg.LinAlgError:  # one of them is singular
                 found.append(np.array([self._solution(e) for e in some.tolist()]))
-        return np.concatenate(found).min(axis=1)
+        return np.asarray(np.concatenate(found).min(axis=1))
 
     def _decide(self, epsilon: float) -> Verdict:
         return _of_quotient(self.graph, self.quotient, level(epsilon), [Fraction(1)] * self.quotient.cells.m).verdict

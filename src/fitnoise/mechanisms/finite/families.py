@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
@@ -270,7 +270,8 @@ def _clamped(alpha: Fraction, v: int, x: Integers, low: Integers, high: Integers
     α^a = (1 − α) Σ_{m ≥ a} α^m: the noise is a mixture of uniform noises on boxes |x| ≤ m v, with weights b_m ≈ α^m.
     A box around i holds Π_k c_k(m) points that clamp to o, where c_k depends on the distance t = |i_k − o_k| and on
     whether o_k is an end of its range: inside it is 1 if t ≤ m v, else 0; at one end max(0, m v − t + 1); at both
-    2 m v + 1. From m = M on, M v at least all distances, the product is a polynomial f(m) of a degree of at most the
+    2 m v + 1. From the first m on where no factor is 0 the product is a polynomial in m, so that moments of b
+    sum it up. From m = M on, M v at least all distances, the product is a polynomial f(m) of a degree of at most the
     number of places, and Σ_{m ≥ M} α^(m − M) f(m) = Σ_l Δ^l f(M) α^l / (1 − α)^(l + 1). All is multiplied by
     (1 − α)^(places + 1) and the denominators.
 
@@ -293,17 +294,33 @@ def _clamped(alpha: Fraction, v: int, x: Integers, low: Integers, high: Integers
     seen, codes = np.unique(code.reshape(len(x), -1), return_inverse=True)
     a, q = alpha.numerator, alpha.denominator
     scale = (q - a) ** (places + 1)
+    moments = [_sums_from(b * m**d for m, b in enumerate(boxes[:reach])) for d in range(places + 1)]
     values = []
     for packed in seen.tolist():
         digits = [divmod(packed // base**k % base, 3) for k in range(places)]
-        count = [math.prod(_points_at(m * v, t, ends) for t, ends in digits) for m in range(reach + places + 1)]
-        value = scale * sum(b * c for b, c in zip(boxes[:-1], count[:reach], strict=True))
-        rest = count[reach:]
+        first = max([0, *(-(-(t - ends) // v) for t, ends in digits if ends < 2)])
+        value = scale * sum(f * moment[first] for f, moment in zip(_points(digits, v), moments, strict=False))
+        rest = [math.prod(_points_at(m * v, t, ends) for t, ends in digits) for m in range(reach, reach + places + 1)]
         for order in range(places + 1):
             value += boxes[-1] * rest[0] * a**order * (q - a) ** (places - order) * q
             rest = [after - before for before, after in itertools.pairwise(rest)]
         values.append(value)
     return Weights(tuple(values), codes.reshape(len(x), -1), (1,) * math.prod(shape), (0,) * len(x), 0)
+
+
+def _sums_from(terms: Iterable[int]) -> list[int]:
+    """Σ_{m ≥ first} of the terms, for every first from 0 to their number."""
+    return list(itertools.accumulate(reversed(list(terms)), initial=0))[::-1]
+
+
+def _points(digits: Sequence[tuple[int, int]], v: int) -> list[int]:
+    """Π_k c_k(m) as a polynomial in m, lowest power first, for m from which on no factor is 0."""
+    out = [1]
+    for t, ends in digits:
+        if ends:
+            fixed, slope = (1 - t, v) if ends == 1 else (1, 2 * v)
+            out = [fixed * low + slope * high for low, high in zip([*out, 0], [0, *out], strict=True)]
+    return out
 
 
 def _points_at(radius: int, t: int, ends: int) -> int:
