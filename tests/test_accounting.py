@@ -10,7 +10,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fitnoise as fn
@@ -123,7 +123,12 @@ def test_of_numbers_on_integers_it_is_above_their_exact_law(scale, moves):
         assert whole.delta(epsilon) <= delta + len(moves) / scale**2 + 1e-3
 
 
-@given(st.lists(st.lists(st.tuples(st.fractions(Fraction(1, 9), 2), st.integers(1, 3)), min_size=1), max_size=3))
+@settings(max_examples=50)
+@given(
+    st.lists(
+        st.lists(st.tuples(st.fractions(Fraction(1, 9), 2), st.integers(1, 3)), min_size=1, max_size=4), max_size=3
+    )
+)
 def test_of_several_units_the_curve_is_above_each(laws):
     whole = Curve((table(*laws),)) if laws else Curve(())
     for epsilon in (0.0, 0.4, 1.5, 5.0):

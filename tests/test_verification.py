@@ -56,6 +56,14 @@ def good(tmp_path_factory):
 
 
 @pytest.fixture
+def bare(tmp_path):
+    """A release without files of tables, and the ledger that charged it."""
+    with fn.Ledger(tmp_path / "bare.db") as book:
+        fn.release(PLAN, np.zeros((3, 2, 4), dtype=int), ledger=book, directory=tmp_path / "bare", tables=[])
+        yield tmp_path / "bare", book
+
+
+@pytest.fixture
 def ledger(good):
     """The one that charged the good release."""
     with fn.Ledger(good.with_name("ledger.db")) as book:
@@ -712,7 +720,11 @@ def test_any_changed_place_of_a_document_is_reported(good, folder, ledger, name,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_every_changed_place_of_a_document_is_reported(good, folder, ledger, name):
+def test_every_changed_place_of_a_document_is_reported(bare, folder, name):
+    """Where no file of a table contradicts it either."""
+    good, ledger = bare
+    shutil.rmtree(folder)
+    shutil.copytree(good, folder)
     original = json.loads((good / name).read_text(encoding="utf-8"))
     for i, path in enumerate(leaves(original)):
         values = mutations(at(original, path))
