@@ -312,15 +312,15 @@ def test_the_sampler_passes_the_battery(law, way, scale):
     assert rejected(sample(law, way, scale), law(scale)) == []
 
 
-LARGE = {"vectorised": 3_000_000, "in integers": 50_000, "among others": 1_000_000, "OpenDP": 150_000}
+LARGE = {"vectorised": 3_000_000, "among others": 1_000_000}  # the others are too slow to see more than above
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", LARGE)
 @pytest.mark.parametrize("law", LAWS)
 def test_the_sampler_passes_the_battery_on_a_large_sample(law, way, scale):
-    # 3,000,000 draws show a variance wrong by 0.8 % at every scale, 150,000 one wrong by 3.6 %.
+    # 3,000,000 draws show a variance wrong by 0.8 % at every scale, 20,000 one wrong by 10 %.
     assert rejected(WAYS[way](law, scale, LARGE[way]), law(scale)) == []
 
 
