@@ -4,6 +4,7 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ import fitnoise as fn
 import zoo
 from fitnoise.kernel import ledger as ledgers
 from fitnoise.kernel import measure as measuring
+from fitnoise.kernel.counting import duck, files, frames, sources, sql
 
 settings.register_profile("fitnoise", deadline=None)  # how long an example takes says how busy the machine is
 settings.load_profile("fitnoise")
@@ -37,6 +39,29 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.stem not in KERNEL or item.get_closest_marker("slow"):
             item.add_marker("no_cover")
+
+
+@pytest.fixture(scope="session")
+def started():
+    with sources.engine() as connection:
+        connection.execute("SET threads = 1")
+        yield connection
+
+
+@pytest.fixture
+def one_engine(started, monkeypatch):
+    """Starting an engine, or trying one, takes ten times longer than counting a few records: tests may share one."""
+
+    @contextmanager
+    def engine(_=None):
+        try:
+            yield started
+        finally:
+            started.execute("DETACH DATABASE IF EXISTS source")
+
+    for room in (duck, files, frames):
+        monkeypatch.setattr(room, "engine", engine)
+    monkeypatch.setattr(sql, "refuse_unless_right", lambda *_, **__: None)
 
 
 @pytest.fixture

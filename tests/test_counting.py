@@ -32,11 +32,8 @@ from fitnoise.kernel.counting import (
     HistogramCounter,
     Tally,
     duck,
-    files,
-    frames,
     open_counter,
     sources,
-    sql,
     tables,
 )
 from fitnoise.kernel.units import DataSource
@@ -82,33 +79,15 @@ def beside(source, attribute, values):
     return Records(domain, {"x": held, "beside": more}, {"x": sample.kind, "beside": BESIDE.kind})
 
 
-@pytest.fixture(scope="module")
-def started():
-    with sources.engine() as connection:
-        connection.execute("SET threads = 1")
-        yield connection
-
-
 @pytest.fixture
 def real_engine():
     """For tests that start and stop engines as users do."""
 
 
 @pytest.fixture(autouse=True)
-def one_engine(request, started, monkeypatch):
-    """Starting an engine, or trying one, takes ten times longer than counting a few records: most tests share one."""
-
-    @contextlib.contextmanager
-    def engine(_=None):
-        try:
-            yield started
-        finally:
-            started.execute("DETACH DATABASE IF EXISTS source")
-
+def most_share_an_engine(request):
     if "real_engine" not in request.fixturenames:
-        for room in (duck, files, frames):
-            monkeypatch.setattr(room, "engine", engine)
-        monkeypatch.setattr(sql, "refuse_unless_right", lambda *_, **__: None)
+        request.getfixturevalue("one_engine")
 
 
 # --- the law ------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from fitnoise.errors import BudgetExceeded, CapExceeded, DataError, LedgerError,
 from fitnoise.kernel import ledger as ledgers
 from fitnoise.kernel import losses, noise
 from fitnoise.kernel import measure as measuring
-from fitnoise.kernel.counting import Counter, DuckCounter, HistogramCounter, Tally, duck, sources
+from fitnoise.kernel.counting import Counter, DuckCounter, HistogramCounter, Tally
 from fitnoise.kernel.designs._base import WRAP
 from fitnoise.kernel.ledger import Account, Ledger
 from fitnoise.kernel.losses import Loss
@@ -91,15 +91,6 @@ def histogram(domain, cells):
 
 def random_cells(domain, n, rng):
     return np.stack([rng.integers(0, size, n) for size in domain.shape], axis=1)
-
-
-@pytest.fixture
-def one_engine(monkeypatch):
-    """Starting an engine takes longer than counting a hundred records: share one."""
-    with sources.engine() as connection:
-        connection.execute("SET threads = 1")
-        monkeypatch.setattr(duck, "engine", lambda _: contextlib.nullcontext(connection))
-        yield
 
 
 def run(plan, counter, ledger=None, door=None):

@@ -16,6 +16,8 @@ from fitnoise.kernel.units import Bound, DataSource
 from laws import DROP, check_counter
 from records import WRITERS, Records, program, written
 
+pytestmark = pytest.mark.usefixtures("one_engine")
+
 X = fn.Domain(x=fn.Ordered(0, 9))
 PLAIN = [name for name, sample in zoo.ATTRIBUTES.items() if sample.attribute.column is None and sample.kind != "bool"]
 """Programs take no names of columns with spaces, and have no truth values."""
