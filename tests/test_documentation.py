@@ -20,11 +20,20 @@ GONE = (
         "left": [],
     },
 )
+ASKED = (
+    "asking",
+    {
+        "labels": {"state": ("Iowa", "Ohio", "Utah")},
+        "told": "'age' and 'state' are never shown together: no number of the release tells of both. "
+        "Nothing was estimated.",
+    },
+)
 SLOW = pytest.param("tight_constraints", {}, marks=pytest.mark.slow)  # tries every mechanism for 751 results
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("fit_for_use", {"order": -1}), ("databases", {"kept": True}), AXES, FILES, ROWS, GONE, SLOW]
+    ("name", "expected"),
+    [("fit_for_use", {"order": -1}), ("databases", {"kept": True}), AXES, FILES, ROWS, GONE, ASKED, SLOW],
 )
 def test_examples_run(name, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

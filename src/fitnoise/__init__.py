@@ -30,7 +30,8 @@ if TYPE_CHECKING:  # for type checkers and editors, name by name what the tables
     from fitnoise.planning.free import free
     from fitnoise.planning.plan import Plan
     from fitnoise.publishing import release
-    from fitnoise.reading.release import Estimate, FiniteAnswer, Release
+    from fitnoise.reading.estimates import Estimate, Estimates, Ratios
+    from fitnoise.reading.release import FiniteAnswer, Release
     from fitnoise.reading.verification import verify
     from fitnoise.request.documents import Spec, load_spec
     from fitnoise.request.publication import (
@@ -63,6 +64,7 @@ __all__ = [
     "Domain",
     "ErrorWeights",
     "Estimate",
+    "Estimates",
     "Family",
     "FiniteAnswer",
     "FiniteQuery",
@@ -79,6 +81,7 @@ __all__ = [
     "PrivacyUnit",
     "PublicTotal",
     "Publication",
+    "Ratios",
     "Release",
     "SmallDatabase",
     "Spec",
@@ -104,7 +107,8 @@ _ROOMS = {
     "planning.free": ("free",),
     "planning.plan": ("Plan",),
     "publishing": ("release",),
-    "reading.release": ("Estimate", "FiniteAnswer", "Release"),
+    "reading.estimates": ("Estimate", "Estimates", "Ratios"),
+    "reading.release": ("FiniteAnswer", "Release"),
     "reading.verification": ("verify",),
     "request.documents": ("Spec", "load_spec"),
     "request.publication": (

@@ -22,6 +22,7 @@ from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, TableGroup
 
 if TYPE_CHECKING:
+    from fitnoise.mechanisms.numbers import Numbers
     from fitnoise.mechanisms.tables import TablePart
 
 Place = tuple[int, int]
@@ -188,11 +189,17 @@ class TableMechanism(abc.ABC):
     ) -> Floats:
         """Half-widths of intervals for every row of the i-th of some tables, or for one."""
 
+    def single(self, part: TablePart, pulled: Mapping[Place, Floats]) -> tuple[Floats, float] | None:
+        """The coefficient of every single noise in a combination of numbers, and their scale; None of normal noise.
+
+        pulled: the combination by sector (`rebuilding.pulled`).
+        """
+        del part, pulled
+        return None
+
     @abc.abstractmethod
-    def combined(
-        self, part: TablePart, pulled: Callable[[], Mapping[Place, Floats]], std_error: float, confidence: float
-    ) -> float:
-        """The half-width for a combination of numbers. pulled: its coefficients by sector (`rebuilding.pulled`)."""
+    def between(self, one: Numbers, other: Numbers) -> Floats:
+        """Covariances of pairs of numbers of its tables, (P,), in people²."""
 
     @abc.abstractmethod
     def prices(self, part: TablePart) -> Floats:

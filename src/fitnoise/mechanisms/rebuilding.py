@@ -138,6 +138,22 @@ def _pairs(
         yield pattern, tables[alike], sectors[alike]
 
 
+def coefficients(part: TablePart, name: str, given: Floats) -> Floats:
+    """One for each number of a table, in its shape.
+
+    Raises:
+        ReleaseError: there is no such table, or they are of another shape or not finite.
+    """
+    workload = part.publication.workload
+    if name not in workload.tables.numbered:
+        raise ReleaseError(f"no table {name!r}; the release has {some(workload.tables.names)}.")
+    found = np.asarray(given, dtype=np.float64)
+    expected = workload[name].shape(workload.domain)
+    if found.shape != expected or not np.isfinite(found).all():
+        raise ReleaseError(f"table {name!r} needs finite coefficients of shape {expected}; got {found.shape}.")
+    return found
+
+
 def pulled(part: TablePart, combination: Mapping[str, Floats]) -> dict[Place, Floats]:
     """p_S(f) = C_S Lᵀf for the combination f = Σ_A ⟨f_A, table_A⟩, so that f is Σ_S ⟨p_S, θ_S⟩.
 
@@ -151,20 +167,12 @@ def pulled(part: TablePart, combination: Mapping[str, Floats]) -> dict[Place, Fl
     d, workload = part.decomposition, part.publication.workload
     out: dict[Place, Floats] = {}
     for name, given in combination.items():
-        if name not in workload.tables.numbered:
-            raise ReleaseError(f"no table {name!r}; the release has {some(workload.tables.names)}.")
-        number = workload.number(name)
-        group, i = d.place(number)
-        coefficients = np.asarray(given, dtype=np.float64)
-        expected = workload.tables[number].shape(workload.domain)
-        if coefficients.shape != expected or not np.isfinite(coefficients).all():
-            raise ReleaseError(
-                f"table {name!r} needs finite coefficients of shape {expected}; got {coefficients.shape}."
-            )
+        own_numbers = coefficients(part, name, given)
+        group, i = d.place(workload.number(name))
         sizes = [d.sizes[a] for a in group.axes[i]]
         views = group.views or (None,) * len(sizes)
         shown = [n if view is None else view.shape[0] for n, view in zip(sizes, views, strict=True)]
-        arranged = group.along(coefficients, shown)
+        arranged = group.along(own_numbers, shown)
         for axis, view in enumerate(views):
             if view is not None:
                 arranged = np.moveaxis(view.rmv(np.moveaxis(arranged, axis, 0)), 0, axis)

@@ -26,7 +26,6 @@ Its release.json is put there last of all, after the charge: what a killed proce
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,7 +42,7 @@ import pandas as pd
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.codings import plain
-from fitnoise.kernel.domain import Attribute, Level
+from fitnoise.kernel.domain import Attribute, Domain, Level
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Biased
 from fitnoise.mechanisms.documents import DIGITS, parse
@@ -51,7 +50,9 @@ from fitnoise.mechanisms.finite.accuracy import accuracy
 from fitnoise.mechanisms.finite.priors import uniform
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
+from fitnoise.reading.asking import Question, refuse
 from fitnoise.reading.description import FORMAT, EntryReference, describe
+from fitnoise.reading.estimates import Estimate, Estimates, Rows
 from fitnoise.reading.files import (
     DECIMALS,
     DESCRIPTION,
@@ -73,6 +74,7 @@ from fitnoise.reading.files import (
     unfinished,
     write_parquet,
 )
+from fitnoise.reading.forms import Forms, Source
 from fitnoise.request.workloads import EACH, View, Workload, slug, some
 from fitnoise.request.workloads import table as ask
 
@@ -90,17 +92,6 @@ of their own squared length."""
 
 MAX_FILES = 5_000
 """Tables written as files without being named one by one."""
-
-
-@final
-@dataclass(frozen=True)
-class Estimate:
-    """A number computed from a release, with its error: value ± moe at `confidence`."""
-
-    value: float
-    std_error: float
-    moe: float
-    confidence: float
 
 
 @final
@@ -209,6 +200,11 @@ class Release(Mapping[str, pd.DataFrame]):
     @cached_property
     def _rebuilt(self) -> tuple[rebuilding.Rebuilt, ...]:
         return tuple(rebuilding.Rebuilt(p, y) for p, y in zip(self.plan.groups, self._own, strict=True))
+
+    @cached_property
+    def _sources(self) -> tuple[Source, ...]:
+        digest = answers_digest(self.answers)
+        return tuple(Source(digest, i, x) for i, x in enumerate(self._rebuilt))
 
     @cached_property
     def biased(self) -> tuple[Biased | None, ...]:
@@ -338,27 +334,65 @@ class Release(Mapping[str, pd.DataFrame]):
         Raises:
             ReleaseError: an unknown table or coefficients of another shape.
         """
-        gamma = self.plan.publication.confidence if confidence is None else confidence
         for name in combination:
             if name not in self:
                 raise ReleaseError(f"no table {name!r}; the release has {some(list(self))}.")
-        own: dict[int, dict[str, Floats]] = {}
+        whole = Forms(1, {})
         for name, coefficients in combination.items():
-            own.setdefault(self._part(name) or 0, {})[name] = coefficients
-        parts = [(self.plan.groups[i], self._rebuilt[i], asked) for i, asked in own.items()]
-        variance = math.fsum(rebuilding.covariance(p, asked, asked) for p, _, asked in parts)
-        value = math.fsum((np.asarray(c) * r.table(name)).sum() for _, r, asked in parts for name, c in asked.items())
-        std_error = math.sqrt(max(variance, 0.0))
-        if len(parts) > 1 and not all(p.mechanism.normal for p, _, _ in parts):
-            raise ReleaseError(
-                "the numbers come from parts with different kinds of noise, and no interval of proven coverage is "
-                "known for their sum; ask for the numbers of each part on their own."
-            )
-        if not parts:
-            return Estimate(0.0, 0.0, 0.0, gamma)
-        part, _, asked = parts[0]
-        moe = part.mechanism.combined(part, lambda: rebuilding.pulled(part, asked), std_error, gamma)
-        return Estimate(value, std_error, moe, gamma)
+            whole = whole.plus(self._sources[self._part(name) or 0].form(name, coefficients))
+        return Estimates(whole, Rows({}, {}), self.plan.publication.confidence).one(confidence)
+
+    def count(
+        self,
+        where: Mapping[str, Any] | None = None,
+        /,
+        *,
+        by: str | Sequence[str] | None = None,
+        **columns: Any,
+    ) -> Estimates:
+        """How many records there are, by what they are asked for: unbiased, with exact errors.
+
+        A release is consistent, so the tables need not be named: any of them that shows the attributes gives the same
+        estimate. What is not named is summed over, and cells for missing values count then as all records do.
+
+        Args:
+            where: for some attributes, or levels of hierarchies, a value, a list of values, or a range of an attribute
+                with an order as a tuple (first, last), ends included. A range leaves missing values out.
+            by: attributes or levels by whose values the numbers are told apart: all values that remain, and cells for
+                missing ones where a table shows them.
+            columns: the same as `where`, for names that are Python identifiers.
+
+        Returns:
+            One number, or one for each combination of values, in people.
+
+        Raises:
+            ReleaseError: an unknown attribute or value, attributes that are never shown together, or values that no
+                rows of tables make.
+
+        **Guarantees**
+            as :class:`~fitnoise.reading.estimates.Estimates`; of a small database they are of the unbiased columns, and
+            nothing is said of the biased ones, for which no interval of proven coverage is known.
+
+        Example:
+            `release.count(status="joint", by="state") / release.count(by="state")`; `release.count(age=(0, 17))`
+        """
+        return self._estimates(Question.of(self._domain, {**(where or {}), **columns}, by))
+
+    @property
+    def _domain(self) -> Domain:
+        if not self.plan.groups:
+            raise ReleaseError("the release has no tables, only answers to questions: see `finite`.")
+        return self.plan.groups[0].publication.workload.domain
+
+    def _estimates(self, asked: Question) -> Estimates:
+        """What a question asks, of the part that tells it best: by its plan, not by its answers."""
+        found = [x for x in map(asked.forms, self._sources) if x is not None]
+        if not found:
+            raise refuse(self._sources, asked)
+        best = min(found, key=lambda x: float(x[1].covariances(x[1]).max())) if len(found) > 1 else found[0]
+        own, forms = best
+        rows = Rows(own.labels, {name: own.domain.home(name) for name in own.by})
+        return Estimates(forms, rows, self.plan.publication.confidence, own, counts=True)
 
     def sum(
         self, table: str, where: Mapping[str, Any] | None = None, /, *, confidence: float | None = None, **columns: Any

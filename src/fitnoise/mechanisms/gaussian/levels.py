@@ -28,6 +28,7 @@ from fitnoise.kernel.units import Neighbours
 from fitnoise.mechanisms._base import Place
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.mechanisms.gaussian.mechanism import Gaussian
+from fitnoise.mechanisms.numbers import ALL, Numbers, agreement, share
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import Workload, attributes_by_level, uneven_levels
@@ -205,6 +206,67 @@ class TreeEstimation:
             total += sum(float((x * moved[level]).sum()) for level, x in theirs[beside].items())
         return total
 
+    def between(self, one: Numbers, other: Numbers) -> Floats:
+        """Covariances of pairs of numbers, (P,): over T, what X_T⁻¹ says of their places."""
+        sizes, (mine, level, v), (theirs, deeper, w) = self.decomposition.sizes, self._at(one), self._at(other)
+        total = np.zeros(len(one))
+        for beside, margin in self.margins.items():
+            if set(beside) <= set(mine) & set(theirs):
+                found = self._entries(margin, (level, v), (deeper, w))
+                for a in beside:
+                    found *= agreement(mine[a], theirs[a], sizes[a])
+                for axes in (mine, theirs):
+                    for a in axes.keys() - set(beside):
+                        found *= share(axes[a], sizes[a])
+                total += found
+        return total
+
+    def _at(self, numbers: Numbers) -> tuple[dict[int, Indices], int, Indices]:
+        """Along attributes beside the tree where some numbers stand; their level, and the place there."""
+        beside, level, place = {}, 0, np.zeros(len(numbers), dtype=np.intp)
+        for a, v in numbers.axes.items():
+            if self.asked.axes[a]:
+                level, place = int(self.asked.axes[a]), v
+            else:
+                beside[a] = v
+        return beside, level, place
+
+    def _entries(self, margin: Margin, one: tuple[int, Indices], other: tuple[int, Indices]) -> Floats:
+        """Entries of X_T⁻¹ for pairs of places, each of one level; ALL is the top.
+
+        Estimates of the places in g get the shares v_h/s_g of what g has, and vary beside that as independent numbers
+        do that add up to 0. So a place and one in it have V of the larger times the shares from there down; two places
+        that part below g, in h and k, have (V_g − s_g) times the shares of both.
+        """
+        whole, own, below = self.asked.tree.variances(list(margin.weights))
+        of, (v, mine), (w, theirs) = self.asked.tree.of, self._upwards(*one), self._upwards(*other)
+        out, together = np.full(len(v), whole[0][0]), np.ones(len(v), dtype=bool)
+        for k in range(1, max(len(mine), len(theirs))):
+            shares = [np.ones(len(v)), np.ones(len(v))]
+            for i, (level, above) in enumerate(((v, mine), (w, theirs))):
+                deep = np.flatnonzero(level >= k)
+                if len(deep):
+                    within = below[k - 1][of[k - 1][above[k - 1][deep]]]
+                    shares[i][deep] = own[k][of[k][above[k][deep]]] / within
+            out *= shares[0] * shares[1]
+            both = np.flatnonzero(together & (v >= k) & (w >= k))
+            together[:] = False
+            if len(both):
+                met = mine[k][both] == theirs[k][both]
+                same, apart = both[met], both[~met]
+                out[same] = whole[k][of[k][mine[k][same]]]
+                top = of[k - 1][mine[k - 1][apart]]
+                out[apart] = (shares[0] * shares[1])[apart] * (whole[k - 1][top] - below[k - 1][top])
+                together[same] = True
+        return out
+
+    def _upwards(self, level: int, places: Indices) -> tuple[Indices, list[Indices]]:
+        """The level of each place, 0 for ALL, (P,); and the places they lie in, from the top down to their own."""
+        found = [np.maximum(places, 0)]
+        for k in range(level, 0, -1):
+            found.insert(0, self.asked.above[k - 1][found[0]])
+        return np.where(places == ALL, 0, level), found
+
     def _by_margin(self, pulled: Mapping[Place, Floats]) -> dict[tuple[int, ...], dict[int, Floats]]:
         out: dict[tuple[int, ...], dict[int, Floats]] = {}
         for place, x in pulled.items():
@@ -270,6 +332,10 @@ class Levels(Gaussian):
     def table_margins(self, part: TablePart, name: str, confidence: float) -> Floats:
         """Normal quantiles times the standard error."""
         return np.asarray(z_score(confidence) * np.sqrt(self.table_variances(part, name)))
+
+    def between(self, one: Numbers, other: Numbers) -> Floats:
+        """From the answers of all levels."""
+        return _estimation(one.part).between(one, other)
 
     def certificate(self, part: TablePart) -> Certificate:
         """The dual bound at the evidence."""

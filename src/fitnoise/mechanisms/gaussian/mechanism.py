@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +15,12 @@ from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.units import Neighbours, Privacy
-from fitnoise.mechanisms._base import UNBIASED_ROUNDING, Estimation, Place, TableMechanism
+from fitnoise.mechanisms._base import UNBIASED_ROUNDING, Estimation, TableMechanism
 from fitnoise.mechanisms.documents import read_sectors, scales_document, sectors_document
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.mechanisms.gaussian.report import proof, unbiased
 from fitnoise.mechanisms.gaussian.terms import relaxation, traded
+from fitnoise.mechanisms.numbers import Numbers, by_sector
 from fitnoise.reporting import Section
 from fitnoise.request.targets import z_score
 from fitnoise.solving.certificates import Certificate, check_evidence, lower_bound
@@ -66,12 +67,9 @@ class Sectors(TableMechanism):
         numbers = part.variances[group.numbers[i]]
         return np.asarray(z_score(confidence) * np.sqrt(numbers if row is None else numbers[row : row + 1]))
 
-    def combined(
-        self, part: TablePart, pulled: Callable[[], Mapping[Place, Floats]], std_error: float, confidence: float
-    ) -> float:
-        """Likewise: a combination of normal numbers is normal."""
-        del part, pulled
-        return z_score(confidence) * std_error
+    def between(self, one: Numbers, other: Numbers) -> Floats:
+        """Sector by sector."""
+        return by_sector(one, other)
 
     def separate_rho(self, part: TablePart) -> float:
         """Of independent Gaussian noise with the variances asked, each table on its own.

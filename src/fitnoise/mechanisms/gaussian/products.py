@@ -31,6 +31,7 @@ from fitnoise.mechanisms._base import Place
 from fitnoise.mechanisms.documents import products_document, read_products, scales_document
 from fitnoise.mechanisms.gaussian.mechanism import Gaussian
 from fitnoise.mechanisms.gaussian.rounding import LEAST_EXPONENT, cut
+from fitnoise.mechanisms.numbers import ALL, Numbers, agreement, dots, share, with_sums
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.request.targets import By, z_score
 from fitnoise.request.workloads import Table, Workload, exchangeable_attributes
@@ -131,6 +132,16 @@ class Inverse:
         inverse[first] = np.linalg.inv(whole)
         w = np.zeros(len(merged)) if always else inverse[:, 0]
         return cls(w, inverse[:, 0 if always else 1 :] / np.abs(rows).max())
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Along:
+    """Of P numbers along an axis of their table: their rows, w of each (P,), and H^# of all rows, where it has one."""
+
+    at: Indices
+    share: Floats
+    sharp: Floats | None
 
 
 @final
@@ -240,6 +251,38 @@ class ProductEstimation:
         noise = np.array([self.noise[self._named(axes, m)] for m in masks])
         parts = [self.rows(a, view) for a, view in zip(axes, views, strict=True)]
         return products.variances(parts, masks, noise)
+
+    def between(self, one: Numbers, other: Numbers) -> Floats:
+        """Covariances of pairs of numbers, (P,): set by set the products along the axes."""
+        mine, theirs = self._along(one), self._along(other)
+        common = {a: self._product(a, mine[a], theirs[a]) for a in mine if a in theirs}
+        total = np.zeros(len(one))
+        for mask in products.subsets(len(common)):
+            own = self._named(list(common), mask)
+            if own in self.noise:
+                rest = [axes[a].share for axes in (mine, theirs) for a in axes if a not in own]
+                total += self.noise[own] * math.prod([np.ones(len(one)), *(common[a] for a in own), *rest])
+        return total
+
+    def _along(self, numbers: Numbers) -> dict[int, _Along]:
+        """The rows of some numbers' table along its axes."""
+        out = {}
+        views = zip(numbers.axes.items(), numbers.group.views, strict=True)
+        for (a, v), view in views:
+            if a not in self.inverses:
+                out[a] = _Along(v, share(v, self.strategy.sizes[a]), None)
+            else:
+                w, sharp = self.inverses[a].w, self.inverses[a].sharp
+                w, sharp = (w, sharp) if view is None else (view.mv(w), view.mv(sharp))
+                at = np.where(v == ALL, len(w), v)
+                out[a] = _Along(at, with_sums(w, 1)[at], with_sums(sharp, 1))
+        return out
+
+    def _product(self, axis: int, one: _Along, other: _Along) -> Floats:
+        if one.sharp is None or other.sharp is None:
+            n = self.strategy.sizes[axis]
+            return agreement(one.at, other.at, n) / (2.0 if n == 2 else float(n * n))
+        return dots(one.sharp, other.sharp, one.at, other.at)
 
     @staticmethod
     def _named(axes: Sequence[int], mask: Sequence[int]) -> tuple[int, ...]:
@@ -386,6 +429,10 @@ class ByAxis(Gaussian):
     def table_margins(self, part: TablePart, name: str, confidence: float) -> Floats:
         """Normal quantiles times the standard error."""
         return np.asarray(z_score(confidence) * np.sqrt(self.table_variances(part, name)))
+
+    def between(self, one: Numbers, other: Numbers) -> Floats:
+        """Axis by axis."""
+        return _estimation(one.part).between(one, other)
 
     def certificate(self, part: TablePart) -> Certificate:
         """The dual bound at the evidence."""

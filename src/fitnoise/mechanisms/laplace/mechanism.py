@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -17,10 +17,10 @@ from fitnoise.kernel.units import Neighbours, Privacy
 from fitnoise.mechanisms._base import UNBIASED_ROUNDING, Place, TableMechanism
 from fitnoise.mechanisms.documents import margins_document, read_margins, scales_document
 from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
-from fitnoise.mechanisms.laplace import laplace_sums
 from fitnoise.mechanisms.laplace.estimate import PureEstimation
 from fitnoise.mechanisms.laplace.margins import pure_margins, pure_relaxation
 from fitnoise.mechanisms.laplace.report import proof, unbiased
+from fitnoise.mechanisms.numbers import Numbers, by_sector
 from fitnoise.reporting import Section
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, TableGroup, decompose
@@ -90,14 +90,13 @@ class Laplace(TableMechanism):
         """From exact sums of Laplace noise."""
         return pure_margins(self._of(part), group, i, confidence, row)
 
-    def combined(
-        self, part: TablePart, pulled: Callable[[], Mapping[Place, Floats]], std_error: float, confidence: float
-    ) -> float:
-        """Likewise, of all the single noises in the combination."""
-        del std_error
-        values, counts = np.unique(np.abs(self._of(part).noise_coefficients(pulled())), return_counts=True)
-        widths = laplace_sums.half_width(values[None], part.strategy.scale, confidence, counts.astype(np.float64))
-        return float(widths[0])
+    def single(self, part: TablePart, pulled: Mapping[Place, Floats]) -> tuple[Floats, float]:
+        """Likewise, of all the single noises in a combination."""
+        return self._of(part).noise_coefficients(pulled), part.strategy.scale
+
+    def between(self, one: Numbers, other: Numbers) -> Floats:
+        """Sector by sector."""
+        return by_sector(one, other)
 
     @staticmethod
     def _of(part: TablePart) -> PureEstimation:

@@ -1,0 +1,147 @@
+"""Covariances of published numbers, pair by pair and many at once. Post-processing only.
+
+A number of table A at values v is Σ_{S⊆A} θ_S[v_S] / Π_{a∈A∖S} n_a, and the sum over all values of an attribute has no
+θ_S that shows it. So two numbers, at v and w, with structured rows r and q, have the covariance
+
+    Σ_{S⊆A∩B} Π_{a∈S} ([v_a = w_a] − 1/n_a) · Π_{a∈A∖S} 1/n_a · Π_{a∈B∖S} 1/n_a · (L_A W_S)_r · (L_B W_S)_q,
+
+where the first factor is 0, and of the others one is 1, along an attribute that is summed over.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+
+from fitnoise.kernel.arrays import Floats, Indices
+from fitnoise.mechanisms.tables import TablePart
+from fitnoise.solving.sectors import Members, TableGroup
+
+ALL = -1
+"""In place of a row of a column: the sum over all of them."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """P numbers of one table, or sums of such.
+
+    part: the tables. table: which one, by its place in the workload. at: the row along each of its columns, or ALL,
+    (columns, P).
+    """
+
+    part: TablePart
+    table: int
+    at: Indices
+
+    def __len__(self) -> int:
+        return int(self.at.shape[1])
+
+    @cached_property
+    def _place(self) -> tuple[TableGroup, int]:
+        return self.part.decomposition.place(self.table)
+
+    @property
+    def group(self) -> TableGroup:
+        """Of the table."""
+        return self._place[0]
+
+    @property
+    def i(self) -> int:
+        """The table's place in its group."""
+        return self._place[1]
+
+    @cached_property
+    def _unfolded(self) -> tuple[dict[int, Indices], list[Indices]]:
+        own = self.group.axes[self.i].tolist()
+        sizes = [self.part.decomposition.sizes[a] for a in own]
+        for k, view in enumerate(self.group.views):
+            sizes[k] = sizes[k] if view is None else view.shape[0]
+        lengths = [*sizes, *self.group.inner_shape]
+        cuts = np.cumsum([0, *self.group.spans])
+        found: dict[int, Indices] = {}
+        for row, (start, stop) in zip(self.at, itertools.pairwise(cuts), strict=True):
+            dims = self.group.transpose[start:stop]
+            inside = np.unravel_index(np.maximum(row, 0), tuple(lengths[d] for d in dims))
+            found.update({d: np.where(row == ALL, ALL, x) for d, x in zip(dims, inside, strict=True)})
+        return {a: found[k] for k, a in enumerate(own)}, [found[d] for d in range(len(own), len(lengths))]
+
+    @property
+    def axes(self) -> dict[int, Indices]:
+        """By exchangeable attribute of the table the value, or ALL, (P,)."""
+        return self._unfolded[0]
+
+    @cached_property
+    def inner(self) -> Indices:
+        """Among the table's structured rows, with a sum of all after those along each attribute, (P,)."""
+        shape = tuple(n + 1 for n in self.group.inner_shape)
+        at = tuple(np.where(x == ALL, n, x) for x, n in zip(self._unfolded[1], self.group.inner_shape, strict=True))
+        return np.asarray(np.ravel_multi_index(at, shape)) if shape else np.zeros(len(self), dtype=np.intp)
+
+    def sectors(self) -> Iterator[tuple[tuple[int, int], Members]]:
+        """The sectors that the table reaches, each by its group and place there."""
+        d = self.part.decomposition
+        number = next(i for i, g in enumerate(d.tables) if g is self.group)
+        for place, sectors in enumerate(d.groups):
+            for m in sectors.members:
+                if m.tables == number:
+                    yield from (((place, s), m) for s in m.by_table[[self.i]].indices.tolist())
+
+    def rows(self, members: Members, factor: Floats) -> Floats:
+        """L times a factor (k, d), with sums along every structured attribute, (rows, d)."""
+        own = members.answers(factor.T).T.reshape(*self.group.inner_shape, -1)
+        return with_sums(own, len(self.group.inner_shape)).reshape(-1, own.shape[-1])
+
+
+def with_sums(x: Floats, axes: int) -> Floats:
+    """An array with the sum over each of its first axes after that axis."""
+    for axis in range(axes):
+        x = np.concatenate([x, x.sum(axis=axis, keepdims=True)], axis=axis)
+    return x
+
+
+def agreement(v: Indices, w: Indices, n: int) -> Floats:
+    """[v = w] − 1/n, and 0 for sums over all n values."""
+    return np.where((v == ALL) | (w == ALL), 0.0, (v == w) - 1 / n)
+
+
+def share(v: Indices, n: int) -> Floats:
+    """1/n, and 1 for sums over all n values."""
+    return np.where(v == ALL, 1.0, 1 / n)
+
+
+def dots(x: Floats, y: Floats, v: Indices, w: Indices) -> Floats:
+    """⟨x_v, y_w⟩ for pairs of rows (P,)."""
+    step = max(1, 2**22 // x.shape[1])
+    spans = (slice(k, k + step) for k in range(0, len(v), step))
+    return np.concatenate([np.zeros(0), *(np.einsum("pk,pk->p", x[v[s]], y[w[s]]) for s in spans)])
+
+
+def by_sector(one: Numbers, other: Numbers) -> Floats:
+    """Covariances of pairs of numbers where every sector is estimated apart from others, (P,), in people²."""
+    sizes, mine, theirs = one.part.decomposition.sizes, one.axes, other.axes
+    agree = {a: agreement(v, theirs[a], sizes[a]) for a, v in mine.items() if a in theirs}
+    shares = [(a, share(v, sizes[a])) for axes in (mine, theirs) for a, v in axes.items()]
+    width = int(other.inner.max(initial=0)) + 1
+    pairs, which = np.unique(one.inner * width + other.inner, return_inverse=True)
+    rows, columns = np.divmod(pairs, width)
+    reached, total = dict(other.sectors()), np.zeros(len(one))
+    for (place, s), members in one.sectors():
+        if (place, s) not in reached:
+            continue
+        whitener = one.part.estimation.whiteners[place][s]
+        x, y = one.rows(members, whitener), other.rows(reached[place, s], whitener)
+        found = dots(x, y, rows, columns)[which.ravel()]
+        own = set(one.part.decomposition.groups[place].attributes[s].tolist())
+        for a in own:
+            found *= agree[a]
+        for a, part in shares:
+            if a not in own:
+                found *= part
+        total += found
+    return total

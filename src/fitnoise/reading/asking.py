@@ -1,0 +1,385 @@
+"""From what a reader asks, by names of attributes, to linear forms of what tables show.
+
+A release is consistent, so any table that shows the attributes gives the same number: the smallest one is taken.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self, final
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from fitnoise.algebra import operators as op
+from fitnoise.errors import DomainError, ReleaseError
+from fitnoise.kernel.arrays import Floats, Indices
+from fitnoise.kernel.domain import Attribute, Domain, Hierarchy
+from fitnoise.reading.forms import Forms, Source
+from fitnoise.request.workloads import EACH, AtMost, Family, Table, View, Workload
+
+Mask = npt.NDArray[np.bool_]
+
+DENSE = 2**22
+"""Entries of the matrix of a view that is solved with."""
+
+CLOSE = 1e-9
+"""By how much what is made of a view's rows may be off from what is asked."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Along:
+    """What is asked along one attribute, or along the levels of one hierarchy, by leaf.
+
+    home: the attribute. depth: of the deepest level that is named. chosen: whether records there are counted,
+    (leaves,). weights: what each counts for. by: the name by which numbers are told apart. labels: its values that
+    remain, and place: which of them each leaf is in, (leaves,); −1 for none.
+    """
+
+    home: str
+    depth: int
+    chosen: Mask
+    weights: Floats
+    by: str | None = None
+    labels: tuple[Any, ...] = ()
+    place: Indices | None = None
+
+    def rows(self, leaves: Indices) -> sp.csr_array:
+        """What each number asks of some cells, each given by a leaf of it, (numbers, cells)."""
+        data = self.weights[leaves] * self.chosen[leaves]
+        place = np.zeros(len(leaves), dtype=np.intp) if self.place is None else self.place[leaves]
+        some = np.flatnonzero((data != 0) & (place >= 0))
+        shape = (len(self.labels) if self.by is not None else 1, len(leaves))
+        return sp.csr_array((data[some], (place[some], some)), shape=shape)
+
+    def without(self, some: Mask) -> Self:
+        """The same without some leaves, and without what is left without any."""
+        chosen = self.chosen & ~some
+        if self.place is None:
+            return replace(self, chosen=chosen)
+        there = np.unique(self.place[chosen])
+        there = there[there >= 0]
+        new = np.full(len(self.labels) + 1, -1)
+        new[there] = np.arange(len(there))
+        return replace(self, chosen=chosen, labels=tuple(self.labels[i] for i in there), place=new[self.place])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A number, or one for each combination of values: what is asked along each attribute that is named."""
+
+    domain: Domain
+    along: Mapping[str, Along]
+    by: tuple[str, ...]
+
+    @classmethod
+    def of(cls, domain: Domain, where: Mapping[str, Any], by: str | Iterable[str] | None) -> Self:
+        """What is asked by names.
+
+        Raises:
+            ReleaseError: an unknown attribute or value, or two levels of one hierarchy told apart.
+        """
+        told = (by,) if isinstance(by, str) else tuple(by or ())
+        for name in (*where, *told):
+            if name not in domain:
+                raise ReleaseError(
+                    f"no attribute {name!r}; the release tells of {list(domain)}. Nothing was estimated."
+                )
+        homes = [domain.home(name) for name in told]
+        for i, home in enumerate(homes):
+            if home in homes[:i]:
+                raise ReleaseError(
+                    f"numbers are told apart by {told[homes.index(home)]!r} and {told[i]!r}, which are one "
+                    "attribute or two levels of one hierarchy: name one of them. Nothing was estimated."
+                )
+        along: dict[str, Along] = {}
+        for name in (*where, *told):
+            home = domain.home(name)
+            own = along.get(home, _everyone(domain, home))
+            if name in where:
+                own = replace(own, chosen=own.chosen & _cells(domain, name, where[name])[_leaves(domain, name)])
+            along[home] = replace(own, depth=max(own.depth, domain.depth(name)))
+        for name in told:
+            home, attribute = domain.home(name), domain[name]
+            place = _leaves(domain, name)
+            all_of_it = replace(along[home], by=name, labels=attribute.values, place=place)
+            along[home] = all_of_it.without(np.zeros(len(place), dtype=bool))
+        for own in along.values():
+            if not own.chosen.any():
+                raise ReleaseError(f"nobody is asked for along {own.home!r}: what is chosen there excludes itself.")
+        return cls(domain, along, told)
+
+    def weighted(self, name: str, weights: Floats) -> Question:
+        """The same with a weight for each cell of an attribute."""
+        home = self.domain.home(name)
+        own = self.along.get(home, _everyone(self.domain, home))
+        return replace(self, along={**self.along, home: replace(own, weights=weights[_leaves(self.domain, name)])})
+
+    def known(self, name: str) -> Question:
+        """The same of records with a value of an attribute."""
+        home, attribute = self.domain.home(name), self.domain[name]
+        own = self.along.get(home, _everyone(self.domain, home))
+        if not attribute.beside:
+            return self
+        without = own.without(np.arange(attribute.size) >= attribute.own_size)
+        return replace(self, along={**self.along, home: without})
+
+    @property
+    def labels(self) -> dict[str, tuple[Any, ...]]:
+        """The values by which numbers are told apart."""
+        return {name: self.along[self.domain.home(name)].labels for name in self.by}
+
+    @property
+    def universe(self) -> str:
+        """Which records are counted, in words."""
+        asked = [home for home, own in self.along.items() if not own.chosen.all()]
+        return f"records chosen by {', '.join(asked)}" if asked else "all records"
+
+    def within(self, other: Question) -> bool:
+        """Whether row by row, told apart by the same values, its records are among those of another question."""
+        mine = ((self.along.get(home, _everyone(self.domain, home)), own) for home, own in other.along.items())
+        inside = all(bool((own.chosen[a.chosen]).all()) for a, own in mine)
+        return inside and self.domain == other.domain and set(other.by) <= set(self.by)
+
+    def picked(self, choices: Sequence[tuple[str, list[int], bool]]) -> Question:
+        """What is asked of some of the numbers: by name which labels, and whether they are still told apart."""
+        along = dict(self.along)
+        for name, labels, several in choices:
+            home = self.domain.home(name)
+            own = along[home]
+            assert own.place is not None  # noqa: S101 - numbers are told apart by it
+            own = own.without(~np.isin(own.place, labels))
+            along[home] = own if several else replace(own, by=None, labels=(), place=None)
+        return replace(self, along=along, by=tuple(name for name, _, several in choices if several))
+
+    def forms(self, source: Source) -> tuple[Question, Forms] | None:
+        """The numbers, from the smallest table of a part that shows them; None where none does.
+
+        Values that are missing are told apart where a table shows them so, and left out otherwise.
+        """
+        workload = source.part.publication.workload
+        shown = list(_showing(workload, self.along))
+        for asked in dict.fromkeys((self, self._by_known())):
+            for number in shown:
+                found = asked._written(source, number)
+                if found is not None:
+                    return asked, found
+        return None
+
+    def _by_known(self) -> Question:
+        out = self
+        for name in self.by:
+            out = out.known(name) if self.along[self.domain.home(name)].chosen.all() else out
+        return out
+
+    def _written(self, source: Source, number: int) -> Forms | None:
+        """Over the rows of one table; None where they cannot make it."""
+        domain, table = self.domain, source.part.publication.workload.tables[number]
+        whole, order = sp.csr_array(np.ones((1, 1))), []
+        for column in table.attributes:
+            home = domain.home(column)
+            own = self.along.get(home, _everyone(domain, home))
+            rows = own.rows(_first_leaves(domain, column))
+            along = _over(table.view(column), domain[column], rows)
+            if along is None:
+                return None
+            whole = sp.csr_array(sp.kron(whole, along, format="csr"))
+            order += [own.by] if own.by is not None else []
+        sizes = [len(self.labels[name]) for name in order]
+        where = np.arange(math.prod(sizes)).reshape(sizes).transpose([order.index(name) for name in self.by]).ravel()
+        return Forms(len(where), {(source, number): sp.csr_array(whole[where])})
+
+
+def _everyone(domain: Domain, home: str) -> Along:
+    n = domain[home].size
+    return Along(home, 0, np.ones(n, dtype=bool), np.ones(n))
+
+
+def _leaves(domain: Domain, name: str) -> Indices:
+    """The cell of an attribute or level in which each leaf of its hierarchy lies; of others each cell itself."""
+    home = domain[domain.home(name)]
+    return home.tree.above(domain.depth(name)) if isinstance(home, Hierarchy) else np.arange(home.size)
+
+
+def _first_leaves(domain: Domain, name: str) -> Indices:
+    """A leaf of each cell."""
+    return np.unique(_leaves(domain, name), return_index=True)[1]
+
+
+def _cells(domain: Domain, name: str, wanted: Any) -> Mask:
+    """The cells of an attribute or level that are wanted: of a value, of several, or from one to another."""
+    attribute = domain[name]
+    out = np.zeros(attribute.size, dtype=bool)
+    if isinstance(wanted, tuple):
+        if not attribute.ordered or len(wanted) != 2:
+            raise ReleaseError(
+                f"{name} = {wanted!r}: a pair is a range (first, last) of an attribute with an order"
+                f"{'' if attribute.ordered else f', and {name!r} has none'}; several values are a list."
+            )
+        low, high = (_position(attribute, name, value, own=True) for value in wanted)
+        if low > high:
+            raise ReleaseError(f"{name} = {wanted!r}: the range ends before it begins.")
+        out[low : high + 1] = True
+        return out
+    several = isinstance(wanted, Iterable) and not isinstance(wanted, (str, bytes, Mapping))
+    for value in list(wanted) if several else [wanted]:
+        out[_position(attribute, name, value)] = True
+    return out
+
+
+def _position(attribute: Attribute, name: str, value: Any, *, own: bool = False) -> int:
+    try:
+        return attribute.own_position(value) if own else attribute.position(value)
+    except DomainError:
+        raise ReleaseError(
+            f"no value {value!r} of {name!r}; there are {reprlib.repr(list(attribute.values))}. Nothing was estimated."
+        ) from None
+
+
+# --- which table, and over which of its rows ------------------------------------------------------------
+
+
+def _showing(workload: Workload, along: Mapping[str, Along]) -> Iterator[int]:
+    """The tables that show all attributes, as deep as they are asked for, the smallest first."""
+    domain, found = workload.domain, list[tuple[float, int]]()
+    for start, part in zip(workload.tables.starts.tolist(), workload.tables.parts, strict=False):
+        if isinstance(part, Table):
+            if part.matrix is None and _shows(domain, part.attributes, along):
+                found.append((math.prod(part.shape(domain)), start))
+        else:
+            found += [(cells, start + i) for cells, i in _in_family(domain, part, along)]
+    return (number for _, number in sorted(found))
+
+
+def _shows(domain: Domain, shown: Sequence[str], along: Mapping[str, Along]) -> bool:
+    depths = {domain.home(a): domain.depth(a) for a in shown}
+    return all(home in depths and depths[home] >= own.depth for home, own in along.items())
+
+
+def _in_family(domain: Domain, family: Family, along: Mapping[str, Along]) -> list[tuple[float, int]]:
+    """The same of a pattern of tables: the smallest of those that show all."""
+    beside = {domain.home(a) for a in family.template.attributes}
+    if not _shows(domain, family.template.attributes, {h: x for h, x in along.items() if h in beside}):
+        return []
+    wanted = [own for home, own in along.items() if home not in beside]
+    there = np.ones(len(family), dtype=bool)
+    for own in wanted:
+        names = [domain.home(a) == own.home and domain.depth(a) >= own.depth for a in family.among]
+        there &= np.isin(family.combinations, np.flatnonzero(names)).any(axis=1)
+    some = np.flatnonzero(there)
+    if not len(some):
+        return []
+    cells = family.cells(domain)[some]
+    best = int(np.argmin(cells))
+    return [(float(cells[best]), int(some[best]))]
+
+
+def _over(view: View, attribute: Attribute, rows: sp.csr_array) -> sp.csr_array | None:
+    """Coefficients for a column's rows, and the sum of all, that make what is asked of its cells; None if none do."""
+    n = rows.shape[1]
+    if view is EACH:
+        every = rows.shape[0] == 1 and rows.nnz == n and bool((rows.data == 1).all())
+        own = sp.csr_array(([1.0], ([0], [n])), shape=(1, n + 1)) if every else None
+        return (
+            own
+            if own is not None
+            else sp.csr_array((rows.data, rows.indices, rows.indptr), shape=(rows.shape[0], n + 1))
+        )
+    operator = view.operator(attribute)
+    made = _cumulative(attribute, operator, rows) if isinstance(view, AtMost) else _of_rows(operator, rows)
+    return None if made is None else sp.csr_array(sp.hstack([made, sp.csr_array((made.shape[0], 1))], format="csr"))
+
+
+def _cumulative(attribute: Attribute, operator: op.Operator, rows: sp.csr_array) -> sp.csr_array | None:
+    """Of "at most" every value: x_i − x_{i+1} in row i; cells beside the order have rows of their own, or none."""
+    x, n = rows.tocoo(), attribute.own_size
+    width = operator.shape[0]
+    if (x.col >= width).any():
+        return None
+    before = (x.col > 0) & (x.col < n)
+    data = np.concatenate([x.data, -x.data[before]])
+    place = np.concatenate([x.row, x.row[before]]), np.concatenate([x.col, x.col[before] - 1])
+    out = sp.csr_array((data, place), shape=(rows.shape[0], width))
+    out.eliminate_zeros()
+    return out
+
+
+def _of_rows(operator: op.Operator, rows: sp.csr_array) -> sp.csr_array | None:
+    """Of ranges and groups: rows that together are what is asked, or any combination of them that is."""
+    known: dict[tuple[int, ...], int] = {}
+    for i, group in enumerate(_sets(operator)):
+        known.setdefault(group, i)
+    entries = []
+    for i in range(rows.shape[0]):
+        some = slice(rows.indptr[i], rows.indptr[i + 1])
+        cells = np.sort(rows.indices[some])
+        runs: list[tuple[int, ...]] = [
+            tuple(run.tolist()) for run in np.split(cells, np.flatnonzero(np.diff(cells) != 1) + 1)
+        ]
+        whole: tuple[int, ...] = tuple(cells.tolist())
+        if not (rows.data[some] == 1).all() or not all(x in known for x in ([whole] if whole in known else runs)):
+            return _solved(operator, rows)
+        entries += [(i, known[x]) for x in ([whole] if whole in known else runs)]
+    place = np.array(entries, dtype=np.intp).reshape(-1, 2)
+    return sp.csr_array((np.ones(len(place)), (place[:, 0], place[:, 1])), shape=(rows.shape[0], operator.shape[0]))
+
+
+def _sets(operator: op.Operator) -> Iterator[tuple[int, ...]]:
+    """The cells of each row of ranges or groups."""
+    if isinstance(operator, op.Intervals):
+        yield from (tuple(range(i, j + 1)) for i, j in operator.bounds)
+    elif isinstance(operator, op.Groups):
+        yield from (tuple(sorted(group)) for group in operator.groups)
+
+
+def _solved(operator: op.Operator, rows: sp.csr_array) -> sp.csr_array | None:
+    """By least squares; None where what is asked is not in the span."""
+    m, n = operator.shape
+    if m * n > DENSE:
+        return None
+    wanted = rows.toarray().T
+    matrix = operator.rmv(np.eye(m))
+    found = np.linalg.lstsq(matrix, wanted, rcond=None)[0]
+    whole = np.rint(found)
+    found = np.asarray(np.where(np.abs(found - whole) < CLOSE, whole, found))
+    if not (np.abs(matrix @ found - wanted) <= CLOSE * np.abs(wanted).max()).all():
+        return None
+    return sp.csr_array(found.T)
+
+
+# --- what no table shows --------------------------------------------------------------------------------
+
+
+def refuse(sources: Sequence[Source], asked: Question) -> ReleaseError:
+    """Why no table has what is asked."""
+    workloads = [s.part.publication.workload for s in sources]
+
+    def together(homes: Iterable[str]) -> bool:
+        some = {home: asked.along[home] for home in homes}
+        return any(next(_showing(w, some), None) is not None for w in workloads)
+
+    for home in asked.along:
+        if not together([home]):
+            return ReleaseError(
+                f"no table of the release shows {home!r} as deep as it is asked. Nothing was estimated."
+            )
+    for one, other in itertools.combinations(asked.along, 2):
+        if not together([one, other]):
+            return ReleaseError(
+                f"{one!r} and {other!r} are never shown together: no number of the release tells of both. "
+                "Nothing was estimated."
+            )
+    names = list(asked.along)
+    if not together(names):
+        return ReleaseError(f"{names} are never shown together, only some of them. Nothing was estimated.")
+    return ReleaseError(
+        f"the tables that show {names or 'all records'} show groups, ranges or values from which what is asked cannot "
+        "be made: ask for what their rows are of. Nothing was estimated."
+    )

@@ -1,0 +1,560 @@
+"""What a reader forms of published numbers, with intervals of proven coverage. Post-processing only.
+
+**An interval is the set of values whose linear hypothesis is not rejected.** The noise of any linear form of a release
+is known exactly, so that each test has its level for any data: no approximation of a ratio by something linear.
+
+    sum, difference     |f·x − v| ≤ m(f)
+    ratio r = a/b       |(a − r b)·x| ≤ m(a − r b): closed for Gaussian noise (Fieller 1954), step by step for others
+
+m(f) is the half-width of f's noise at the confidence. It is a norm of f: of normal noise √(fᵀVf) times a number; of any
+symmetric noise with a log-concave density, such as sums of Laplace noise, by Meyer and Reisner (1991) and Bobkov
+(2010). So {(s, t): m(s a − t b) < (s a − t b)·x} is a convex cone: **of all directions (s, t) one arc is rejected**,
+and what is accepted is an interval of ratios t/s, or all but one, and always the estimate. So whatever lies beyond a
+rejected ratio, seen from the estimate, is rejected, and an end can be looked for step by step.
+
+Values that nobody's data can have are left out: counts are not negative, and a part of b's records is at most all of
+them. An interval that is right with some chance is so after it is cut to what is possible.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from fitnoise.errors import ReleaseError
+from fitnoise.kernel.arrays import Floats, Indices
+from fitnoise.reading.asking import Question
+from fitnoise.reading.files import label_frame
+from fitnoise.reading.forms import Forms
+from fitnoise.reading.laws import Law, law
+from fitnoise.request.targets import checked_confidence, z_score
+
+MOST_COVARIANCES = 2_000
+"""Numbers whose covariances are written as a matrix."""
+
+STEPS = 16
+"""Taken towards an end of an interval."""
+
+Range = tuple[Floats, Floats]
+
+
+@final
+@dataclass(frozen=True)
+class Estimate:
+    """A number computed from a release, with its error: value ± moe at `confidence`."""
+
+    value: float
+    std_error: float
+    moe: float
+    confidence: float
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """By what numbers are told apart: names with their labels, and the attribute that each name is of or a level of."""
+
+    labels: Mapping[str, tuple[Any, ...]]
+    homes: Mapping[str, str]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many labels each name has."""
+        return tuple(map(len, self.labels.values()))
+
+    def frame(self, columns: Mapping[str, npt.NDArray[Any]]) -> pd.DataFrame:
+        """The labels, and columns beside them, a row for each number."""
+        frame = label_frame(dict(self.labels)) if self.labels else pd.DataFrame(index=range(1))
+        for name, x in columns.items():
+            frame[name] = x.ravel()
+        return frame
+
+    def chosen(self, key: Any) -> tuple[Rows, Indices, list[tuple[str, list[int], bool]]]:
+        """Some rows: what is left of the labels, the rows' places, and what was chosen by name.
+
+        Raises:
+            ReleaseError: not one key for each name, or an unknown label.
+        """
+        keys = key if isinstance(key, tuple) else (key,)
+        if len(keys) != len(self.labels):
+            raise ReleaseError(
+                f"numbers are told apart by {list(self.labels)}: give a label, or a list of labels, for each; "
+                f"got {key!r}."
+            )
+        picked = []
+        for (name, labels), wanted in zip(self.labels.items(), keys, strict=True):
+            several = isinstance(wanted, list)
+            picked.append((name, [_place(name, labels, x) for x in (wanted if several else [wanted])], several))
+        where = np.arange(math.prod(self.shape)).reshape(self.shape)[np.ix_(*(own for _, own, _ in picked))].ravel()
+        left = {name: tuple(self.labels[name][i] for i in own) for name, own, several in picked if several}
+        return Rows(left, {name: self.homes[name] for name in left}), where, picked
+
+    def beside(self, other: Rows) -> tuple[Rows, Indices, Indices]:
+        """All that is told apart by one or the other, and which of the rows of each belongs there.
+
+        Raises:
+            ReleaseError: labels of one name that differ, or two levels of one hierarchy.
+        """
+        labels, homes = {**other.labels, **self.labels}, {**other.homes, **self.homes}
+        labels = {name: labels[name] for name in dict.fromkeys([*self.labels, *other.labels])}
+        for name in self.labels.keys() & other.labels.keys():
+            if self.labels[name] != other.labels[name]:
+                raise ReleaseError(
+                    f"the numbers are told apart by {name!r}, and not by the same values of it: choose those that both "
+                    "have."
+                )
+        if len({homes[name] for name in labels}) < len(labels):
+            raise ReleaseError(f"the numbers are told apart by two levels of one hierarchy: {list(labels)}.")
+        both = Rows(labels, homes)
+        return both, _spread(self, both), _spread(other, both)
+
+
+def _place(name: str, labels: Sequence[Any], wanted: Any) -> int:
+    for i, x in enumerate(labels):
+        if x == wanted and isinstance(x, bool) == isinstance(wanted, (bool, np.bool_)):
+            return i
+    raise ReleaseError(f"no number is of {name} = {wanted!r}; there are {list(labels)[:20]}.")
+
+
+def _spread(own: Rows, both: Rows) -> Indices:
+    where = np.arange(math.prod(own.shape)).reshape(own.shape)
+    names = [name for name in both.labels if name in own.labels]
+    ordered = where.transpose([list(own.labels).index(name) for name in names])
+    across = ordered.reshape([len(labels) if name in own.labels else 1 for name, labels in both.labels.items()])
+    return np.asarray(np.broadcast_to(across, both.shape).ravel())
+
+
+def level(confidence: float, numbers: int, law: Law, *, simultaneous: bool) -> float:
+    """The confidence of each interval, that all of them hold at once with `confidence`.
+
+    Šidák (1967): |Z_1| ≤ c_1, …, |Z_n| ≤ c_n hold together at least as often as if jointly normal Z were independent,
+    so γ^(1/n) each will do, of forms and of ratios, whose tests are of forms. Of other noise 1 − (1 − γ)/n
+    (Bonferroni).
+    """
+    gamma = checked_confidence(confidence)
+    if not simultaneous or numbers < 2:
+        return gamma
+    return gamma ** (1 / numbers) if law.normal else 1 - (1 - gamma) / numbers
+
+
+@final
+class Estimates:
+    """Unbiased estimates of linear statistics of a release, one or many: counts, and sums and differences of such.
+
+    Made by `Release.count`. They are added, subtracted, and multiplied or divided by numbers; divided by one another
+    they are `Ratios`. Numbers that are told apart by the same names go together by these; by others, all with all.
+
+    **Guarantees**
+        * `value` is unbiased, and `std_error` exact for Gaussian noise (at least the discrete noise's own);
+        * intervals have at least their confidence, up to 6·10⁻⁵ for the lattice of the noise (docs/guarantees.md);
+        * whichever tables show what is asked, the numbers are the same, up to floating point.
+    """
+
+    def __init__(
+        self, forms: Forms, rows: Rows, confidence: float, asked: Question | None = None, *, counts: bool = False
+    ) -> None:
+        self._forms, self._rows, self._asked, self._counts = forms, rows, asked, counts
+        self.confidence = confidence
+
+    @property
+    def labels(self) -> dict[str, tuple[Any, ...]]:
+        """By what the numbers are told apart: names, each with its labels."""
+        return dict(self._rows.labels)
+
+    @property
+    def universe(self) -> str:
+        """Which records are counted, as far as one question says it."""
+        return "what was computed of several counts" if self._asked is None else self._asked.universe
+
+    def __len__(self) -> int:
+        return self._forms.length
+
+    def __repr__(self) -> str:
+        told = f" by {', '.join(self.labels)}" if self.labels else ""
+        return f"<{len(self)} estimate{'s' * (len(self) != 1)}{told}>"
+
+    @cached_property
+    def _law(self) -> Law:
+        return law(self._forms)
+
+    @cached_property
+    def _values(self) -> Floats:
+        return self._forms.values()
+
+    @property
+    def value(self) -> Any:
+        """Unbiased estimates, in people, along the labels: an array, or a number where there are none."""
+        return self._values.reshape(self._rows.shape)[()]
+
+    @property
+    def std_error(self) -> Any:
+        """Their standard errors, in people, likewise."""
+        return np.sqrt(self._law.covariances[:, 0, 0]).reshape(self._rows.shape)[()]
+
+    def moe(self, confidence: float | None = None, *, simultaneous: bool = False) -> Any:
+        """Half-widths of intervals, in people, likewise.
+
+        Args:
+            confidence: of each interval; default the release's.
+            simultaneous: whether it is of all intervals at once instead.
+
+        Raises:
+            ReleaseError: numbers from different kinds of noise. WorkloadError: a confidence outside (0, 1).
+        """
+        gamma = level(self._own(confidence), len(self), self._law, simultaneous=simultaneous)
+        return self._law.half_widths(np.ones((len(self), 1)), gamma).reshape(self._rows.shape)[()]
+
+    def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
+        """(low, high): value ∓ moe."""
+        moe = self.moe(confidence, simultaneous=simultaneous)
+        return self.value - moe, self.value + moe
+
+    def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
+        """Columns: the labels, value, std_error, moe. Arguments as for `moe`."""
+        moe = self.moe(confidence, simultaneous=simultaneous)
+        return self._rows.frame(
+            {"value": self._values, "std_error": np.asarray(self.std_error), "moe": np.asarray(moe)}
+        )
+
+    def covariance(self) -> Floats:
+        """Covariances of all pairs, (numbers, numbers), in people²: exact for Gaussian noise.
+
+        Raises:
+            ReleaseError: more than 2,000 numbers.
+        """
+        n = len(self)
+        if n > MOST_COVARIANCES:
+            raise ReleaseError(
+                f"{n:,} numbers have {n * n:,} covariances; at most {MOST_COVARIANCES:,} numbers' are written."
+            )
+        i, j = np.tril_indices(n)
+        out = np.empty((n, n))
+        out[i, j] = out[j, i] = self._forms.take(i).covariances(self._forms.take(j))
+        return out
+
+    def one(self, confidence: float | None = None) -> Estimate:
+        """A single number with its error.
+
+        Raises:
+            ReleaseError: there are several.
+        """
+        if len(self) != 1:
+            raise ReleaseError(f"there are {len(self)} numbers, told apart by {list(self.labels)}: choose one.")
+        gamma = self._own(confidence)
+        value, error, moe = (np.ravel(x)[0] for x in (self._values, self.std_error, self.moe(gamma)))
+        return Estimate(float(value), float(error), float(moe), gamma)
+
+    def _own(self, confidence: float | None) -> float:
+        return self.confidence if confidence is None else checked_confidence(confidence)
+
+    def __getitem__(self, key: Any) -> Estimates:
+        """Those of a label, or of a list of labels, for each name by which they are told apart."""
+        rows, where, picked = self._rows.chosen(key)
+        asked = None if self._asked is None else self._asked.picked(picked)
+        return Estimates(self._forms.take(where), rows, self.confidence, asked, counts=self._counts)
+
+    def _scaled(self, factor: float) -> Estimates:
+        return Estimates(self._forms.times(factor), self._rows, self.confidence, counts=self._counts and factor >= 0)
+
+    def _beside(self, other: Estimates) -> tuple[Rows, Forms, Forms]:
+        rows, mine, theirs = self._rows.beside(other._rows)
+        return rows, self._forms.take(mine), other._forms.take(theirs)
+
+    def _plus(self, other: Estimates, sign: float) -> Estimates:
+        rows, mine, theirs = self._beside(other)
+        counts = self._counts and other._counts and sign > 0
+        return Estimates(mine.plus(theirs.times(sign)), rows, self.confidence, counts=counts)
+
+    def __add__(self, other: Estimates) -> Estimates:
+        if not isinstance(other, Estimates):
+            return NotImplemented
+        if self._forms.digests != other._forms.digests:
+            raise ReleaseError(
+                "numbers of different releases are compared (-, /), not added up: a record may be in both. "
+                "Nothing was added up."
+            )
+        return self._plus(other, 1.0)
+
+    def __sub__(self, other: Estimates) -> Estimates:
+        return self._plus(other, -1.0) if isinstance(other, Estimates) else NotImplemented
+
+    def __neg__(self) -> Estimates:
+        return self._scaled(-1.0)
+
+    def __mul__(self, factor: float) -> Estimates:
+        return self._scaled(_number(factor)) if _is_number(factor) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        if isinstance(other, Estimates):
+            return Ratios.of(self, other)
+        return self._scaled(1 / _divisor(other)) if _is_number(other) else NotImplemented
+
+
+def _is_number(x: object) -> bool:
+    return isinstance(x, (int, float, np.integer, np.floating)) and not isinstance(x, (bool, np.bool_))
+
+
+def _number(x: Any) -> float:
+    if not math.isfinite(x):
+        raise ReleaseError(f"estimates are multiplied by finite numbers; got {x!r}. Nothing was computed.")
+    return float(x)
+
+
+def _divisor(x: Any) -> float:
+    if x == 0:
+        raise ReleaseError("estimates are not divided by 0. Nothing was computed.")
+    return _number(x)
+
+
+@final
+class Ratios:
+    """Ratios of two estimates each, a/b: shares, rates, growth, means. Made by dividing `Estimates`.
+
+    They are multiplied or divided by numbers, and numbers are added to or subtracted from them: 1000 * a / b,
+    a / b - 1.
+
+    **Guarantees**
+        * the true ratio is from `low` to `high` with at least the confidence, whatever the data, up to 6·10⁻⁵ for the
+          lattice of the noise; where b is 0 there is no true ratio, and nothing is said;
+        * where b is not told from 0 (`told` is false) ratios of any size may remain, and an end may be infinite;
+        * a part of b's records is from 0 to 1, and no ratio of counts is below 0.
+
+    Source: Fieller, J. R. Stat. Soc. B 16 (1954) for Gaussian noise; for sums of Laplace noise ours, by the same test.
+    """
+
+    def __init__(
+        self, parts: tuple[Forms, Forms], rows: Rows, confidence: float, possible: Range, line: tuple[float, float]
+    ) -> None:
+        self._parts, self._rows, self.confidence = parts, rows, confidence
+        self._possible, (self._factor, self._shift) = possible, line
+
+    @classmethod
+    def of(cls, top: Estimates, bottom: Estimates) -> Ratios:
+        """One by the other."""
+        rows, a, b = top._beside(bottom)
+        n, low, high = a.length, -math.inf, math.inf
+        if top._counts and bottom._counts:
+            low = 0.0
+            if top._asked is not None and bottom._asked is not None and a.digests == b.digests:
+                high = 1.0 if top._asked.within(bottom._asked) else math.inf
+        return cls((a, b), rows, top.confidence, (np.full(n, low), np.full(n, high)), (1.0, 0.0))
+
+    @property
+    def labels(self) -> dict[str, tuple[Any, ...]]:
+        """By what they are told apart: names, each with its labels."""
+        return dict(self._rows.labels)
+
+    def __len__(self) -> int:
+        return self._parts[0].length
+
+    def __repr__(self) -> str:
+        told = f" by {', '.join(self.labels)}" if self.labels else ""
+        return f"<{len(self)} ratio{'s' * (len(self) != 1)}{told}>"
+
+    @cached_property
+    def _law(self) -> Law:
+        return law(*self._parts)
+
+    @cached_property
+    def _values(self) -> tuple[Floats, Floats]:
+        return self._parts[0].values(), self._parts[1].values()
+
+    def _ends(self, confidence: float | None, *, simultaneous: bool) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+        own = self.confidence if confidence is None else confidence
+        gamma = level(own, len(self), self._law, simultaneous=simultaneous)
+        return inverted(self._law, self._values, self._possible, gamma)
+
+    def _moved(self, low: Floats, high: Floats) -> tuple[Any, Any]:
+        ends = [self._factor * x + self._shift for x in (low, high)]
+        ends = [x.reshape(self._rows.shape)[()] for x in (ends if self._factor >= 0 else ends[::-1])]
+        return ends[0], ends[1]
+
+    @property
+    def value(self) -> Any:
+        """The estimates' ratios, moved into what is possible: an array, or a number. NaN where b is estimated as 0."""
+        a, b = self._values
+        with np.errstate(all="ignore"):
+            plain = np.where(b == 0, math.nan, a / b)
+        return (self._factor * np.clip(plain, *self._possible) + self._shift).reshape(self._rows.shape)[()]
+
+    @property
+    def told(self) -> Any:
+        """Whether b is told from 0 at the release's confidence."""
+        return self._ends(None, simultaneous=False)[2].reshape(self._rows.shape)[()]
+
+    def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
+        """(low, high): the ends of all ratios that are not rejected.
+
+        Args:
+            confidence: of each interval; default the release's.
+            simultaneous: whether it is of all intervals at once instead.
+
+        Raises:
+            ReleaseError: numbers from different kinds of noise. WorkloadError: a confidence outside (0, 1).
+        """
+        low, high, _ = self._ends(confidence, simultaneous=simultaneous)
+        return self._moved(low, high)
+
+    def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
+        """Columns: the labels, value, low, high, told. Arguments as for `interval`."""
+        low, high, told = self._ends(confidence, simultaneous=simultaneous)
+        ends = self._moved(low, high)
+        columns = {"value": self.value, "low": ends[0], "high": ends[1], "told": told}
+        return self._rows.frame({name: np.asarray(x) for name, x in columns.items()})
+
+    def __getitem__(self, key: Any) -> Ratios:
+        """Those of a label, or of a list of labels, for each name by which they are told apart."""
+        rows, where, _ = self._rows.chosen(key)
+        a, b = (f.take(where) for f in self._parts)
+        low, high = (x[where] for x in self._possible)
+        return Ratios((a, b), rows, self.confidence, (low, high), (self._factor, self._shift))
+
+    def _line(self, factor: float, shift: float) -> Ratios:
+        line = (self._factor * factor, self._shift * factor + shift)
+        return Ratios(self._parts, self._rows, self.confidence, self._possible, line)
+
+    def __mul__(self, factor: float) -> Ratios:
+        return self._line(_number(factor), 0.0) if _is_number(factor) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: float) -> Ratios:
+        return self._line(1 / _divisor(other), 0.0) if _is_number(other) else NotImplemented
+
+    def __add__(self, other: float) -> Ratios:
+        return self._line(1.0, _number(other)) if _is_number(other) else NotImplemented
+
+    __radd__ = __add__
+
+    def __sub__(self, other: float) -> Ratios:
+        return self._line(1.0, -_number(other)) if _is_number(other) else NotImplemented
+
+    def __rsub__(self, other: float) -> Ratios:
+        return self._line(-1.0, _number(other)) if _is_number(other) else NotImplemented
+
+    def __neg__(self) -> Ratios:
+        return self._line(-1.0, 0.0)
+
+
+# --- intervals of ratios --------------------------------------------------------------------------------
+
+
+def inverted(
+    law: Law, values: tuple[Floats, Floats], possible: Range, confidence: float
+) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+    """(low, high, told) of {r possible: |a − r b| ≤ m(a − r b)}, its hull; where it is empty, the nearest end.
+
+    Args:
+        law: of the forms a and b, row by row.
+        values: their estimates, (J,) each.
+        possible: the ends of what r may be, (J,) each.
+        confidence: of m.
+    """
+    found = _fieller(law, values, z_score(confidence)) if law.normal else None
+    if found is None:
+        return _bisected(law, values, possible, confidence)
+    first, last, inside, told = found
+    low, high = possible
+    # inside: from first to last; otherwise up to first, and from last on
+    above, below = np.maximum(first, low), np.minimum(last, high)
+    left, right = ~inside & (first >= low), ~inside & (last <= high)
+    from_here = np.where(inside, above, np.where(left, low, np.maximum(last, low)))
+    to_there = np.where(inside, below, np.where(right, high, np.minimum(first, high)))
+    none, nearest = from_here > to_there, _nearest(values, possible)
+    return np.where(none, nearest, from_here), np.where(none, nearest, to_there), told
+
+
+def _nearest(values: tuple[Floats, Floats], possible: Range) -> Floats:
+    """The end of what is possible that is nearer to the estimate."""
+    (a, b), (low, high) = values, possible
+    with np.errstate(all="ignore"):
+        return np.where(np.abs(a / b - low) <= np.abs(a / b - high), low, high)
+
+
+def _fieller(
+    law: Law, values: tuple[Floats, Floats], z: float
+) -> tuple[Floats, Floats, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """The roots of A r² − 2 B r + C, in order, and whether what is accepted lies between them; all is (−∞, ∞)."""
+    (a, b), v = values, law.covariances
+    square = b * b - z * z * v[:, 1, 1]
+    cross = a * b - z * z * v[:, 0, 1]
+    rest = a * a - z * z * v[:, 0, 0]
+    told = square > 0
+    spread = cross * cross - square * rest
+    with np.errstate(all="ignore"):
+        far = cross + np.copysign(np.sqrt(np.maximum(spread, 0.0)), cross)
+        one = np.where(far == 0, 0.0, far / square)
+        other = np.where(far == 0, 0.0, rest / far)
+    first, last = np.minimum(one, other), np.maximum(one, other)
+    every = ~told & ((spread <= 0) | ~np.isfinite(first + last))
+    return np.where(every, -math.inf, first), np.where(every, math.inf, last), told | every, told
+
+
+def _bisected(
+    law: Law, values: tuple[Floats, Floats], possible: Range, confidence: float
+) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+    """The same for any noise whose half-widths are a norm, up to `law.slack`: by the angle whose tangent is the ratio.
+
+    Ratios are rejected only if they are by a little more than the slack, and an end is one that is: whatever lies
+    beyond is rejected by the norm itself, since rejected directions are one arc.
+    """
+    a, b = values
+    unit = np.sqrt(law.covariances[:, [0, 1], [0, 1]]).T
+    unit = np.where(unit > 0, unit, 1.0)
+    a, b, ratio = a / unit[0], b / unit[1], unit[0] / unit[1]
+    wide = 1 + 2 * law.slack
+
+    def beyond(angle: Floats) -> Floats:
+        """How far from accepted, 0 or less where it is."""
+        s, t = np.cos(angle), np.sin(angle)
+        m = law.half_widths(np.stack([s / unit[0], -t / unit[1]], axis=1), confidence)
+        return np.asarray(np.abs(s * a - t * b) - wide * m)
+
+    low, high = (np.arctan(x / ratio) for x in possible)
+    with np.errstate(all="ignore"):
+        middle = np.where(b == 0, np.sign(a) * math.pi / 2, np.arctan(a / b))
+    told = beyond(np.full(len(a), math.pi / 2)) > 0
+    off_low, off_high, between = beyond(low), beyond(high), (middle > low) & (middle < high)
+    at_low, at_high = off_low <= 0, off_high <= 0
+    off_middle, ends = np.where(between, beyond(np.where(between, middle, 0.0)), 0.0), []
+    for end, off, other, off_other, there in (
+        (low, off_low, high, off_high, at_high),
+        (high, off_high, low, off_low, at_low),
+    ):
+        inner, inside = np.where(between, middle, other), np.where(between, off_middle, off_other)
+        crossed = _crossing(beyond, (end, off), (inner, inside))
+        ends.append(np.where((off <= 0) | ~(between | there), end, crossed))
+    none, nearest = ~(between | at_low | at_high), _nearest(values, possible)
+    found = [np.where(np.abs(x) >= math.pi / 2, np.copysign(math.inf, x), np.tan(x) * ratio) for x in ends]
+    exact = [np.where(x == own, value, y) for x, y, own, value in zip(ends, found, (low, high), possible, strict=True)]
+    return np.where(none, nearest, exact[0]), np.where(none, nearest, exact[1]), told
+
+
+def _crossing(beyond: Callable[[Floats], Floats], one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> Floats:
+    """Where a function falls to 0 between two places, from the side on which it is above 0 (regula falsi, Illinois).
+
+    one, other: the places, and the function there, above 0 and not above.
+    """
+    (out, above), (inner, below) = one, other
+    last = np.zeros(len(out))
+    for _ in range(STEPS):
+        with np.errstate(all="ignore"):
+            share = above / (above - below)
+        half = out + np.clip(np.where(np.isfinite(share), share, 0.5), 0.001, 0.999) * (inner - out)
+        found = beyond(half)
+        side = np.where(found > 0, 1.0, -1.0)
+        again = side == last
+        below, above = np.where(again & (side > 0), below / 2, below), np.where(again & (side < 0), above / 2, above)
+        out, above = np.where(side > 0, half, out), np.where(side > 0, found, above)
+        inner, below = np.where(side > 0, inner, half), np.where(side > 0, below, found)
+        last = side
+    return out

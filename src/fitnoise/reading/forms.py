@@ -1,0 +1,222 @@
+"""Linear forms of published numbers: values and exact covariances of many at once. Post-processing only.
+
+A form is a sparse row of coefficients for the numbers of some tables, and for sums of them over all rows of a column.
+Releases are consistent, so a form is the same number whichever tables it is written over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from fitnoise.kernel.arrays import Floats, Indices
+from fitnoise.mechanisms import rebuilding
+from fitnoise.mechanisms.numbers import Numbers, with_sums
+from fitnoise.mechanisms.rebuilding import Rebuilt
+from fitnoise.mechanisms.tables import TablePart
+
+HEAVY = 2**12
+"""Pairs of coefficients of two forms beyond which all numbers of their tables are gone through instead."""
+
+HELD = 2**21
+"""Pairs held at once."""
+
+TALL = 2**26
+"""Structured rows times cells of a table beyond which they are not looked at one by one."""
+
+
+@final
+@dataclass(frozen=True)
+class Source:
+    """Noisy answers of one part of a release: those of equal digests are the same noise, others independent.
+
+    digest: of all answers of the release. place: the part's. rebuilt: its tables.
+    """
+
+    digest: str
+    place: int
+    rebuilt: Rebuilt
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Source) and (self.digest, self.place) == (other.digest, other.place)
+
+    def __hash__(self) -> int:
+        return hash((self.digest, self.place))
+
+    @property
+    def part(self) -> TablePart:
+        """The tables and their design."""
+        return self.rebuilt.part
+
+    def shape(self, table: int) -> tuple[int, ...]:
+        """Of a table by its place, with a sum after the rows of each column."""
+        workload = self.part.publication.workload
+        return tuple(n + 1 for n in workload.tables[table].shape(workload.domain))
+
+    def values(self, table: int) -> Floats:
+        """All numbers of a table, and their sums along columns, as one vector."""
+        if table not in self._known:
+            found = self.rebuilt.table(self.part.publication.workload.tables[table].name)
+            self._known[table] = with_sums(found, found.ndim).ravel()
+        return self._known[table]
+
+    @cached_property
+    def _known(self) -> dict[int, Floats]:
+        return {}
+
+    def form(self, name: str, coefficients: Floats) -> Forms:
+        """One combination of a table's numbers, by coefficients in its shape.
+
+        Raises:
+            ReleaseError: there is no such table, or they are of another shape.
+        """
+        own = rebuilding.coefficients(self.part, name, coefficients)
+        number = self.part.publication.workload.number(name)
+        wide = np.zeros(self.shape(number))
+        wide[tuple(slice(n) for n in own.shape)] = own
+        return Forms(1, {(self, number): sp.csr_array(wide.reshape(1, -1))})
+
+
+Pieces = Mapping[tuple[Source, int], sp.csr_array]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Forms:
+    """Linear forms, one a row, (J,): by source and table the coefficients of its numbers (`Source.shape`), sparse."""
+
+    length: int
+    pieces: Pieces
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Whose noise is in them."""
+        return tuple(dict.fromkeys(source for source, _ in self.pieces))
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """Of which releases they are."""
+        return frozenset(source.digest for source, _ in self.pieces)
+
+    def values(self) -> Floats:
+        """Their unbiased estimates, (J,)."""
+        out = np.zeros(self.length)
+        for (source, table), x in self.pieces.items():
+            out += x @ source.values(table)
+        return out
+
+    def take(self, rows: Indices) -> Forms:
+        """Some of them, in any order, as often as wanted."""
+        return Forms(len(rows), {key: x[rows] for key, x in self.pieces.items()})
+
+    def times(self, factors: Floats | float) -> Forms:
+        """Each times a number."""
+        scale = sp.diags_array(np.broadcast_to(np.asarray(factors, dtype=np.float64), self.length))
+        return Forms(self.length, {key: sp.csr_array(scale @ x) for key, x in self.pieces.items()})
+
+    def plus(self, other: Forms) -> Forms:
+        """Row by row the sums."""
+        pieces = dict(self.pieces)
+        for key, x in other.pieces.items():
+            pieces[key] = sp.csr_array(pieces[key] + x) if key in pieces else x
+        return Forms(self.length, pieces)
+
+    def covariances(self, other: Forms) -> Floats:
+        """Of the rows of both, one by one, (J,), in people²: exact for Gaussian noise, those of the noise or more."""
+        out = np.zeros(self.length)
+        for (source, table), x in self.pieces.items():
+            for (theirs, beside), y in other.pieces.items():
+                if source == theirs:
+                    out += _covariances(source, (table, x), (beside, y))
+        return out
+
+    def entries(self, row: int) -> Iterator[tuple[Source, int, Indices, Floats]]:
+        """What one of them is made of: for sources and tables the numbers, by place along columns, and coefficients."""
+        for (source, table), x in self.pieces.items():
+            some = slice(x.indptr[row], x.indptr[row + 1])
+            if x.indices[some].size:
+                at = _unfolded(source, table, x.indices[some])
+                yield source, table, at, x.data[some]
+
+    def tensors(self, row: int) -> dict[Source, dict[str, Floats]]:
+        """One of them, by source and table's name a coefficient for each number of the table, in its shape."""
+        out: dict[Source, dict[str, Floats]] = {}
+        for (source, table), x in self.pieces.items():
+            if x.indptr[row] < x.indptr[row + 1]:
+                name = source.part.publication.workload.tables[table].name
+                out.setdefault(source, {})[name] = _tensor(source, table, x, row)
+        return out
+
+
+def _unfolded(source: Source, table: int, flat: npt.NDArray[np.integer[Any]]) -> Indices:
+    """The row along each column, or ALL, of numbers in the order of `Source.shape`, (columns, P)."""
+    shape = source.shape(table)
+    if not shape:
+        return np.zeros((0, len(flat)), dtype=np.intp)
+    at = np.stack(np.unravel_index(flat, shape))
+    return np.where(at == np.array(shape)[:, None] - 1, -1, at)
+
+
+def _tensor(source: Source, table: int, x: sp.csr_array, row: int) -> Floats:
+    """The coefficients of one row for a table's numbers, with those of sums given to all that they are of."""
+    out = x[[row]].toarray().reshape(source.shape(table))
+    for axis in range(out.ndim):
+        last = out.shape[axis] - 1
+        out = out.take(range(last), axis=axis) + out.take([last], axis=axis)
+    return np.asarray(out)
+
+
+def _covariances(source: Source, mine: tuple[int, sp.csr_array], theirs: tuple[int, sp.csr_array]) -> Floats:
+    (table, x), (beside, y) = mine, theirs
+    long, short = np.diff(x.indptr).astype(np.int64), np.diff(y.indptr).astype(np.int64)
+    pairs, out = long * short, np.zeros(len(long))
+    tall = any(_tall(source.part, t) for t in (table, beside))
+    heavy = pairs > (0 if tall else HEAVY)
+    for row in np.flatnonzero(heavy).tolist():
+        f, h = ({_name(source, t): _tensor(source, t, z, row)} for t, z in ((table, x), (beside, y)))
+        out[row] = rebuilding.covariance(source.part, f, h)
+    light = np.flatnonzero(~heavy & (pairs > 0))
+    ends = np.cumsum(pairs[light])
+    start = 0
+    while start < len(light):
+        done = ends[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, done + HELD, side="right")))
+        rows = light[start:stop]
+        inside = np.arange(int(pairs[rows].sum())) - np.repeat(np.cumsum(pairs[rows]) - pairs[rows], pairs[rows])
+        which = np.repeat(rows, pairs[rows])
+        first, second = np.divmod(inside, short[which])
+        i, j = x.indptr[which] + first, y.indptr[which] + second
+        one = Numbers(source.part, table, _unfolded(source, table, x.indices[i]))
+        other = Numbers(source.part, beside, _unfolded(source, beside, y.indices[j]))
+        found = source.part.mechanism.between(one, other) * x.data[i] * y.data[j]
+        out += np.bincount(which, found, minlength=len(out))
+        start = stop
+    return out
+
+
+def _name(source: Source, table: int) -> str:
+    return source.part.publication.workload.tables[table].name
+
+
+def _tall(part: TablePart, table: int) -> bool:
+    """Whether a table has too many structured rows to write what each of them asks."""
+    group, _ = part.decomposition.place(table)
+    rows = np.prod([n + 1.0 for n in group.inner_shape])
+    return bool(rows * part.decomposition.cells > TALL)
+
+
+def joined(forms: Sequence[Forms]) -> Forms:
+    """Rows of several, one after the other."""
+    length = sum(f.length for f in forms)
+    pieces = {}
+    for key in dict.fromkeys(key for f in forms for key in f.pieces):
+        width = int(np.prod(key[0].shape(key[1]), dtype=np.int64))
+        blocks = [f.pieces.get(key, sp.csr_array((f.length, width))) for f in forms]
+        pieces[key] = sp.csr_array(sp.vstack(blocks, format="csr"))
+    return Forms(length, pieces)
