@@ -1,0 +1,54 @@
+"""Whole tables of shares with their intervals: seconds, by the number of shares and the kind of noise.
+
+    python benchmarks/asking.py [--largest 1000000]
+
+A share is of three: a table of n places by m groups by sex, and how many of each place and group are women. Pure
+releases are slower, since each half-width is a quantile of a sum of Laplace noises; they are asked for fewer shares.
+"""
+
+import argparse
+import time
+
+import numpy as np
+
+import fitnoise as fn
+from fitnoise.reading.release import Release
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--largest", type=int, default=1_000_000)
+
+
+def empty(plan):
+    """A release of nobody, without noise: what is measured here is not what it says."""
+    return Release(plan, [np.zeros(n, dtype=np.int64) for p in plan.groups for n in p.estimation.lengths])
+
+
+def tables(n, m):
+    domain = fn.Domain(place=fn.Ordered(1, n), group=fn.Ordered(1, m), sex=fn.Categorical(["f", "m"]))
+    return fn.Workload(domain, [fn.table("place", "group", "sex", margin=10), fn.table("place", "sex", margin=5)])
+
+
+def timed(release, by):
+    """Seconds for the tables that are needed, for all shares, and for a band that holds for all at once."""
+    start = time.perf_counter()
+    top, bottom = release.count(sex="f", by=by), release.count(by=by)
+    _ = top.value, bottom.value
+    rebuilt = time.perf_counter()
+    share = top / bottom
+    share.frame()
+    done = time.perf_counter()
+    share.frame(simultaneous=True)
+    return rebuilt - start, done - rebuilt, time.perf_counter() - done
+
+
+if __name__ == "__main__":
+    largest = parser.parse_args().largest
+    print("noise       shares   tables  intervals  simultaneous (seconds)")
+    for n, m in ((40, 25), (400, 25), (4000, 25), (40_000, 25)):
+        if n * m <= largest:
+            seconds = timed(empty(fn.plan(tables(n, m))), ["place", "group"])
+            print(f"Gaussian {n * m:9,d} {seconds[0]:8.2f} {seconds[1]:10.2f} {seconds[2]:13.2f}", flush=True)
+    for n, m in ((4, 25), (40, 25)):
+        if n * m <= largest:
+            seconds = timed(empty(fn.plan(tables(n, m), privacy="pure")), ["place", "group"])
+            print(f"pure     {n * m:9,d} {seconds[0]:8.2f} {seconds[1]:10.2f} {seconds[2]:13.2f}", flush=True)
