@@ -481,8 +481,8 @@ def check_loss(design, adjacency, rng, *, exact=False):
     apart = np.array([np.maximum(x - tables, 0).sum(axis=1) for x in tables])  # records one has and the other has not
     steps = apart + apart.T if adjacency.by_cell else np.maximum(apart, apart.T)
     near = steps <= adjacency.records
-    if adjacency.once_per:  # an upper bound, of those who all come, or go, where none is replaced
-        fits, exact = np.array([apart_in(design, adjacency.once_per, x - tables) for x in tables]), False
+    if adjacency.pattern:  # an upper bound, of those who all come, or go, where none is replaced
+        fits, exact = np.array([apart_in(design, adjacency.pattern, x - tables) for x in tables]), False
         near &= fits & fits.T & (not adjacency.by_cell or np.minimum(apart, apart.T) == 0)
     if door.laws:
         rows = [law(*run.laws[0]) for _, run in runs]
@@ -496,16 +496,28 @@ def check_loss(design, adjacency, rng, *, exact=False):
     check_noise(design, adjacency, loss, tables, near, runs, exact=exact)
 
 
-def apart_in(design, once, more):
-    """Whether of the records that there are more, (count, cells), no two are alike in some attributes of the domain.
+def apart_in(design, pattern, more):
+    """Whether the records that there are more, (count, cells), keep to a pattern.
 
     What is not an attribute of the design's domain tells any two apart.
     """
     domain = domain_of(design)
-    if not set(once) <= set(domain):
-        return np.ones(len(more), dtype=bool)
-    others = tuple(1 + i for i, a in enumerate(domain) if a not in once)
-    return np.maximum(more, 0).reshape(-1, *domain.shape).sum(axis=others).reshape(len(more), -1).max(axis=1) <= 1
+    cells = np.maximum(more, 0).reshape(-1, *domain.shape)
+
+    def along(*names):
+        others = tuple(1 + i for i, a in enumerate(domain) if a not in names)
+        return cells.sum(axis=others).reshape(len(more), -1)
+
+    fits = np.ones(len(more), dtype=bool)
+    for names, most in pattern.caps:
+        fits &= along(*names).max(axis=1) <= most if set(names) <= set(domain) else True
+    for a in set(pattern.fixed) & set(domain):
+        fits &= (along(a) > 0).sum(axis=1) <= 1
+    for a, n in pattern.separation:
+        held = along(a) > 0 if a in domain else np.zeros((len(more), n), dtype=bool)
+        for k in range(1, n):
+            fits &= ~(held[:, k:] & held[:, :-k]).any(axis=1)
+    return fits
 
 
 def check_noise(design, adjacency, loss, tables, near, runs, *, exact):

@@ -829,7 +829,7 @@ def test_an_order_for_nothing_is_none():
 @pytest.mark.parametrize("question", ["count", "median", "sum of some"])
 def test_a_question_is_answered_for_whom_the_order_is(question, neighbours, rng):
     of = zoo.ADJACENCIES[neighbours]
-    of = of if set(of.once_per) <= {"o"} else of.plain
+    of = of if of.pattern.names <= {"o"} else of.plain
     answer = zoo.DESIGNS[f"{question} by tight constraints"](of)
     source = DataSource("homes", outside_domain=DROP if of.drops else OutsideDomain.REFUSE)
     counts = np.zeros(answer.domain.shape, dtype=int)

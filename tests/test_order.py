@@ -152,7 +152,7 @@ def test_an_answer_is_measured_only_at_the_price_that_its_question_names():
 @pytest.mark.parametrize("neighbours", zoo.ADJACENCIES)
 def test_an_answer_is_proven_and_told_of_for_whom_the_order_is(neighbours):
     of = zoo.ADJACENCIES[neighbours]
-    of = of if set(of.once_per) <= {"o"} else of.plain
+    of = of if of.pattern.names <= {"o"} else of.plain
     answer = zoo.DESIGNS["sum by tight constraints"](of)
     source = DataSource("homes", outside_domain=OutsideDomain.DROP if of.drops else OutsideDomain.REFUSE)
     fresh = Order(answer.domain, source, of.unit, (answer,), "0" * 64, "by hand").afresh()

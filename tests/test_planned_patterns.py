@@ -18,7 +18,7 @@ from fitnoise.planning.free import left_beside
 from fitnoise.planning.plan import Plan
 from fitnoise.solving.certificates import ONE, Apart, Evidence, Terms, lower_bound
 from fitnoise.solving.sectors import decompose
-from test_patterns import form, person, sets_of
+from test_patterns import admissible, form, person, sets_of
 
 MONTHS = fn.Categorical([f"M{i:02}" for i in range(12)])
 REGIONS = fn.Categorical([f"R{i}" for i in range(10)])
@@ -70,6 +70,63 @@ def test_no_plan_is_below_the_bound_of_another(once, most):
         assert worst <= other.strategy.unit_cost(Adjacency(person(most, *once)))
     ordinary, _ = small(person(1))
     assert plan.exact_cost <= ordinary.strategy.unit_cost(Adjacency(person(most, *once))) * (1 + 1e-6)
+
+
+KEPT = [
+    {"per_value": {"t": 2}},
+    {"per_value": {"t": 1, "a": 2}},
+    {"once_per": ["t"], "fixed": ["a"]},
+    {"once_per": ["t"], "fixed": ["o"]},
+    {"once_per": ["t", "o"]},
+    {"once_per": ["t"], "per_value": {"o": 2}},
+    {"separation": {"o": 1}, "fixed": ["t"]},
+    {"once_per": ["t", "unseen"]},
+    {"once_per": ["t", "unseen"], "fixed": ["unseen", "a"]},
+    {"per_value": {"unseen": 2}},
+    {"separation": {"unseen": 2}},
+    {"separation": {"o": 1, "unseen": 2}},
+    {"fixed": ["a"]},
+]
+
+
+@pytest.mark.parametrize("pattern", KEPT, ids=str)
+def test_no_plan_is_below_the_bound_for_a_pattern(pattern):
+    """The worst of all records that a person may have, under any plan that meets the targets."""
+    domain = fn.Domain(dict(SMALL) | {"unseen": fn.Ordered(0, 3)})
+    cells = [dict(zip(domain, c, strict=True)) for c in np.ndindex(*domain.shape)]
+    for most in (2, 4):
+        unit = fn.PrivacyUnit("person", most, **pattern)
+        plan = planned(domain, TABLES, unit)
+        assert plan.exact_rho == plan.strategy.loss(domain.adjacency(plan.publication.source, unit)).rho
+        assert plan.exact_rho <= planned(domain, TABLES, person(most)).exact_rho * (1 + 1e-6)
+        for other in (plan, planned(SMALL, TABLES, person(1)), planned(SMALL, TABLES, person(3, "t"))):
+            x, seen = form(other.strategy)
+            place = {(c["t"], c["a"], c["o"]): i for i, c in enumerate(seen)}
+            at = [place[c["t"], c["a"], c["o"]] for c in cells]
+            worst = max(x[np.ix_(v, v)].sum() for v in ([at[i] for i in w] for w in admissible(cells, unit.pattern, 2)))
+            if most == 2:
+                assert plan.bound <= float(worst) * (1 + 1e-9)
+            assert worst <= other.strategy.unit_cost(domain.adjacency(plan.publication.source, unit))
+
+
+def test_what_is_fixed_is_planned_for():
+    """Who stays in her region has twelve records there: a number common to all months makes that cheap."""
+    tables = [fn.table("month", "region", margin=20)]
+    moving = planned(YEAR, tables, person(12, "month"))
+    staying = planned(YEAR, tables, fn.PrivacyUnit("person", 12, once_per=["month"], fixed=["region"]))
+    assert staying.rho == pytest.approx(0.0239, rel=5e-3)
+    assert staying.rho < moving.rho / 2
+    assert staying.bound / 2 <= staying.rho
+    assert staying.gap < 0.02
+
+
+def test_several_records_a_month_are_planned_for():
+    tables = [fn.table("month", "region", margin=20)]
+    once = planned(YEAR, tables, person(12, "month"))
+    twice = planned(YEAR, tables, fn.PrivacyUnit("person", 24, per_value={"month": 2}))
+    assert twice.rho == pytest.approx(4 * once.rho, rel=1e-3)
+    assert twice.gap < 0.02
+    assert twice.separate_rho == pytest.approx(4 * once.separate_rho)
 
 
 @pytest.mark.parametrize("alike", [True, False])
@@ -182,6 +239,8 @@ def test_pure_plans_and_questions_gain_nothing_and_say_what_they_cost():
     for more in ({"privacy": "pure"}, {"finite": [fn.FiniteQuery.count("q", where={"t": "a"}, people=9, epsilon=1)]}):
         whole, once = (planned(SMALL, TABLES[:1], u, **more) for u in (person(2), person(2, "t")))
         assert once.exact_epsilon == whole.exact_epsilon if "privacy" in more else once.rho < whole.rho
+        told = ["saves nothing: their costs add up" in "\n".join(lines(plan_report(x))) for x in (whole, once)]
+        assert told == [False, "privacy" in more]
 
 
 def test_what_is_not_there_yet_is_refused():
@@ -191,22 +250,22 @@ def test_what_is_not_there_yet_is_refused():
     with pytest.raises(GapNotReached, match="certified gap"):
         fn.plan(workload, unit=person(2, "t"), gap=1e-9)
     budgets = fn.CellBudgets(("o",), (1.0, 0.5))
-    with pytest.raises(SpecError, match="give no cell budgets, or no once_per"):
+    with pytest.raises(SpecError, match="give no cell budgets, or no once_per, per_value"):
         fn.Publication(workload, person(2, "t"), cell_budgets=budgets)
-    with pytest.raises(SpecError, match="leave out once_per, which costs more, or the size"):
+    with pytest.raises(SpecError, match="leave out once_per, per_value, separation and fixed, which"):
         fn.Publication(workload, person(2, "t"), small=fn.SmallDatabase(100), budget=fn.Budget(rho=1))
-    with pytest.raises(SpecError, match=r"one record for each 'month'.*no attribute of the domain is called so"):
+    with pytest.raises(SpecError, match=r"once_per says of 'month'.*no attribute of the domain is called so"):
         fn.Publication(workload, person(2, "month"))
     places = fn.Domain(place=fn.Hierarchy(["region", "town"], [("n", "a"), ("n", "b"), ("s", "c")]))
     with pytest.raises(SpecError, match="'region' is a level of 'place'"):
         fn.Publication(fn.Workload(places, [fn.table("region", margin=3)]), person(2, "region"))
     with pytest.raises(SpecError, match="the same once_per"):
         fn.Publication(workload, person(2, "t"), other_units=(person(2, neighbours=fn.Neighbours.REPLACE_ONE),))
-    with pytest.raises(SpecError, match="priced as if it were not"):
+    with pytest.raises(SpecError, match="priced as if they did not"):
         fn.Publication(workload, fn.PrivacyUnit(), other_units=(person(2, "t", name="home"),))
     plan = fn.plan(workload, unit=person(2, "t"))
     assert left_beside(plan) == ()
-    with pytest.raises(PlanError, match=r"differ in something \(once_per\), is not worked out.*Nothing was planned"):
+    with pytest.raises(PlanError, match=r"keep to a pattern \(such as once_per\), is not worked.*Nothing was planned"):
         fn.free(fn.Workload(SMALL, [fn.table("o", margin=9)]), [plan])
 
 

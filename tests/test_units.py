@@ -12,6 +12,7 @@ from fitnoise.kernel.units import (
     MAX_RECORDS_PER_UNIT,
     Account,
     Adjacency,
+    Bound,
     DataSource,
     Neighbours,
     OutsideDomain,
@@ -97,8 +98,66 @@ def test_an_account_of_persons_by_an_id_does_not_say_how_many_records_are_counte
         assert {account(DataSource("s"), u) for u in units} == {Account("s", f"one person (by 'pid'), {neighbours}")}
         assert Account("s", units[1].account).protected == units[0]
     assert BY_ID.describe() == "one person (at most 3 records, enforced by column 'pid'), add-or-remove-one"
-    assert BY_ID.bound == ("pid", 3, ())
+    assert BY_ID.bound == Bound("pid", 3)
     assert PrivacyUnit("person", 3).bound is None
+
+
+PATTERNS = [
+    {"per_value": {"month": 3}},
+    {"per_value": {"b": 1, "a": 10**12}, "once_per": ["d", "c"]},
+    {"separation": {"month": 3, "a": 2}},
+    {"fixed": ["sex", "birth_year"]},
+    {"once_per": ["a and b"], "per_value": {"3 apart in": 3}, "separation": {"4 for each": 4}, "fixed": ["alike in"]},
+]
+
+
+@pytest.mark.parametrize("said", PATTERNS, ids=str)
+@pytest.mark.parametrize("name", ["person", "one (by x)", "a (at most 3 records, alike in x)"])
+def test_accounts_say_the_pattern_that_is_promised(name, said):
+    """What is only promised is part of the name; what is enforced is not, or persons would be split."""
+    for neighbours in Neighbours:
+        unit = PrivacyUnit(name, 12, neighbours, **said)
+        assert PrivacyUnit.told(unit.account) == unit
+        assert unit.kept is not None
+        assert unit.kept.endswith("promised, not checked")
+        assert all(f'"{a}"' in unit.account for a in unit.pattern.names)
+        assert (unit.pattern.words in unit.kept, unit.pattern.words in unit.describe()) == (True, True)
+        enforced = PrivacyUnit("person", 12, neighbours, "pid", **said)
+        assert enforced.account == PrivacyUnit("person", 1, neighbours, "pid").account
+        assert enforced.bound == Bound("pid", 12, unit.pattern)
+    assert Adjacency(unit).plain.unit == PrivacyUnit(name, 12, neighbours)
+
+
+def test_how_a_pattern_is_said():
+    given = {"once_per": ["b", "a"], "per_value": {"m": 3}, "separation": {"t": 2}, "fixed": ["sex"]}
+    unit = PrivacyUnit("person", 12, **given)
+    assert unit.describe() == (
+        'one person (at most 12 records, once per "a" and "b", 3 for each "m", 2 apart in "t", alike in "sex"), '
+        "add-or-remove-one"
+    )
+    assert unit == PrivacyUnit("person", 12, ADD, None, ("a", "b"), (("m", 3),), (("t", 2),), ("sex",))
+    assert hash(unit) == hash(replace(unit))
+
+
+WRONG = [
+    ["month"], {"month": 0}, {"month": 10**12 + 1}, {"month": True}, {"month": 2.0}, {"": 1}, {' "': 1}, None,
+    {"a": "1"}, (("a", 1), ("a", 2)), (("a",),), ("ab",), 3, {1: 1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ["per_value", "separation"])
+@pytest.mark.parametrize("given", WRONG)
+def test_so_many_for_each_attribute_are_whole_numbers(what, given):
+    with pytest.raises(SpecError, match=rf"{what} of the privacy unit is .*whole numbers of at least 1.*nothing was"):
+        PrivacyUnit("person", 2, **{what: given})
+
+
+@pytest.mark.parametrize("said", [{"fixed": ["a"]}, {"per_value": {"a": 1}}, {"separation": {"a": 1}}])
+def test_a_record_keeps_to_no_pattern(said):
+    with pytest.raises(SpecError, match=rf"{next(iter(said))} says what records.*name who has several.*nothing was"):
+        PrivacyUnit("record", 2, **said)
+    with pytest.raises(SpecError, match="fixed of the privacy unit is 'sex'; it needs to be a list"):
+        PrivacyUnit("person", 2, fixed="sex")
 
 
 @pytest.mark.parametrize("name", ["person", "one (by x)", "a (at most 3 records)", "a, b", "a'"])

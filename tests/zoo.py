@@ -413,6 +413,10 @@ ADJACENCIES = {
     "replace 3": Adjacency(fn.PrivacyUnit("person", 3, _REPLACE)),
     "add or remove 3, once per a0": Adjacency(fn.PrivacyUnit("person", 3, once_per=["a0"])),
     "add or remove 3, once per o": Adjacency(fn.PrivacyUnit("person", 3, once_per=["o"])),
+    "add or remove 3, 2 for each a0": Adjacency(fn.PrivacyUnit("person", 3, per_value={"a0": 2})),
+    "add or remove 2, apart in o, alike in a0": Adjacency(
+        fn.PrivacyUnit("person", 2, separation={"o": 2}, fixed=["a0"])
+    ),
     "replace 2, once per a0 and o": Adjacency(fn.PrivacyUnit("person", 2, _REPLACE, once_per=["a0", "o"])),
 }
 

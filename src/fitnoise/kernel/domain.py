@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, final
 
+import numpy as np
+
 from fitnoise.errors import DomainError
 from fitnoise.kernel.codings import (
     DROPPED,
@@ -37,7 +39,7 @@ from fitnoise.kernel.codings import (
     refuse_repeated,
 )
 from fitnoise.kernel.places import Tree
-from fitnoise.kernel.units import Bound, DataSource
+from fitnoise.kernel.units import Adjacency, Bound, DataSource, PrivacyUnit
 
 RESERVED = (
     "value",
@@ -671,6 +673,23 @@ class Domain(Mapping[str, Attribute]):
             return self._shares[name].lower
         a = self[name]
         return a.depth if isinstance(a, Level) else len(a.levels) - 1 if isinstance(a, Hierarchy) else 0
+
+    def alike(self, name: str, axes: Collection[str]) -> int:
+        """How many cells of an attribute lie in one place along all of these at most: itself, its levels and shares."""
+        attribute = self[name]
+        if name in axes:
+            return 1
+        if not axes or not isinstance(attribute, Hierarchy):
+            return attribute.size
+        along = [attribute.tree.above(self.depth(a)) for a in axes]
+        for i, share in enumerate(map(self._shares.get, axes)):
+            if share is not None:  # places of one upper place stand together: which of them it is, from 0
+                along[i] = along[i] % share.size
+        return int(np.unique(np.stack(along), axis=1, return_counts=True)[1].max())
+
+    def adjacency(self, source: DataSource, unit: PrivacyUnit) -> Adjacency:
+        """When two databases of such records are neighbours for a unit."""
+        return Adjacency(unit, drops=self.leaves_out(source, unit.bound), grid=self)
 
     @property
     def shape(self) -> tuple[int, ...]:

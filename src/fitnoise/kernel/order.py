@@ -80,8 +80,8 @@ class Order:
     raise what is spent there. units: further ones that are charged, each on an account of its own.
 
     Raises:
-        PlanError: no design, or one for another domain; a further unit has an id of its own; or a unit has at most one
-            record for each value of what is no attribute of the domain.
+        PlanError: no design, or one for another domain; a further unit has an id of its own; or the records of a unit
+            keep to a pattern in what is no attribute of the domain.
     """
 
     domain: Domain
@@ -104,13 +104,13 @@ class Order:
         own = self.unit.name, self.unit.bound
         if any(u.id is not None and (u.name, u.bound) != own for u in self.units):
             raise PlanError("records are counted by one id, that of the protected unit: no further one has its own.")
-        if not {a for u in (self.unit, *self.units) for a in u.once_per} <= set(self.domain):
-            raise PlanError("records of a unit are once per an attribute that the domain does not have.")
+        if not {a for u in (self.unit, *self.units) for a in u.pattern.names} <= set(self.domain):
+            raise PlanError("records of a unit keep to a pattern in an attribute that the domain does not have.")
 
     @property
     def adjacency(self) -> Adjacency:
         """When two databases are neighbours."""
-        return Adjacency(self.unit, drops=self.domain.leaves_out(self.source, self.unit.bound))
+        return self.domain.adjacency(self.source, self.unit)
 
     @property
     def account(self) -> Account:
@@ -137,8 +137,8 @@ class Order:
         Of a design of which nothing is proven for the other unit, the cost for its own times what
         :meth:`Adjacency.changes` says. Nothing bounds it for a unit whose records can come or go where data of another
         number of records are refused: that they were not tells the number; nor for one by an id by which these data
-        are not counted (:meth:`Adjacency.of`). That another unit has one record for each value of an attribute counts
-        where it is enforced here; otherwise the attribute may be another one of that name.
+        are not counted (:meth:`Adjacency.of`). That records of another unit keep to a pattern counts where it is
+        enforced here; otherwise its attributes may be others of their names.
         """
         of = self.adjacency.of(other, *self.units)
         if of is None:
@@ -173,7 +173,7 @@ class Order:
         """What a design costs a unit of another kind."""
         with contextlib.suppress(FitnoiseError):
             return self.designs[i].loss(of)
-        own = self.adjacency.plain  # a change of another unit is none of those that are once per something
+        own = self.adjacency.plain  # a change of another unit is none of those that keep to a pattern
         times = own.changes(of)
         return None if times is None else self.designs[i].loss(own).repeated(times)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import itertools
+import math
 import re
 import reprlib
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple, Self, final
+from typing import Final, NamedTuple, Protocol, Self, final
 
 from fitnoise.errors import LedgerError, SpecError
 from fitnoise.kernel.checks import is_name, look_alike
@@ -18,10 +21,16 @@ MAX_RECORDS_PER_UNIT = 10**12
 """More records than that in one unit is a mistake, and its square would leave floating point."""
 
 
+_WHOLE, _LIST = "[1-9][0-9]{0,12}", '"[^"]+"( and "[^"]+")*'
+
 _ACCOUNTS = (
     re.compile(
-        r"one (?P<name>.+?)( \(at most (?P<records>[1-9][0-9]{0,12}) records?"
-        r'(, once per (?P<once>"[^"]+"( and "[^"]+")*))?\))?, (?P<neighbours>[a-z-]+)'
+        rf"one (?P<name>.+?)( \(at most (?P<records>{_WHOLE}) records?"
+        rf"(, once per (?P<once_per>{_LIST}))?"
+        rf'(?P<per_value>(, {_WHOLE} for each "[^"]+")*)'
+        rf'(?P<separation>(, {_WHOLE} apart in "[^"]+")*)'
+        rf"(, alike in (?P<fixed>{_LIST}))?"
+        r"\))?, (?P<neighbours>[a-z-]+)"
     ),
     re.compile(r"one (?P<name>.+?) \(by '(?P<id>.+)'\), (?P<neighbours>[a-z-]+)"),
 )
@@ -54,15 +63,69 @@ class Privacy(enum.StrEnum):
 
 
 @final
-class Bound(NamedTuple):
-    """Whose a record is told by a column, the id; and how many records of one are counted at most.
+class Pattern(NamedTuple):
+    """What records of one unit have in common, and in what they differ, by the cells of attributes of the domain.
 
-    once_per: of each one at most one record is counted for every joint cell of these attributes; none: any.
+    once_per: at most one lies in each of their joint cells. per_value: at most so many in each cell of an attribute.
+    separation: along an attribute any two are at least so many cells apart. fixed: all lie in one cell of each.
     """
+
+    once_per: tuple[str, ...] = ()
+    per_value: tuple[tuple[str, int], ...] = ()
+    separation: tuple[tuple[str, int], ...] = ()
+    fixed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return any(map(len, self))
+
+    @property
+    def said(self) -> dict[str, tuple[str, ...]]:
+        """Of which attributes each of these speaks."""
+        each, far = (tuple(a for a, _ in pairs) for pairs in (self.per_value, self.separation))
+        return {"once_per": self.once_per, "per_value": each, "separation": far, "fixed": self.fixed}
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All attributes that are spoken of."""
+        return frozenset(itertools.chain(*self.said.values()))
+
+    @property
+    def caps(self) -> tuple[tuple[tuple[str, ...], int], ...]:
+        """Attributes, and how many records lie in each of their joint cells at most; what is fixed tells none apart."""
+        once = ((self.once_per, 1),) if self.once_per else ()
+        every = (*once, *(((a,), most) for a, most in self.per_value), *(((a,), 1) for a, _ in self.separation))
+        return tuple((tuple(a for a in names if a not in self.fixed), most) for names, most in every)
+
+    @property
+    def words(self) -> str:
+        """As it is said of a unit: ', once per "month"'; nothing where there is nothing to say."""
+        both = '" and "'
+        once = f', once per "{both.join(self.once_per)}"' if self.once_per else ""
+        each = "".join(f', {n} for each "{a}"' for a, n in self.per_value)
+        far = "".join(f', {n} apart in "{a}"' for a, n in self.separation)
+        fixed = f', alike in "{both.join(self.fixed)}"' if self.fixed else ""
+        return once + each + far + fixed
+
+    @classmethod
+    def told(cls, once_per: str | None, per_value: str | None, separation: str | None, fixed: str | None) -> Self:
+        """From the words for each of the four."""
+        lists = (tuple(re.findall('"([^"]+)"', words or "")) for words in (once_per, fixed))
+        pairs = (re.findall(r'([0-9]+) [a-z ]+ "([^"]+)"', words or "") for words in (per_value, separation))
+        (once, alike), (each, far) = lists, (tuple((a, int(n)) for n, a in found) for found in pairs)
+        return cls(once, each, far, alike)
+
+
+ANY: Final = Pattern()
+"""Records of one unit may be anything."""
+
+
+@final
+class Bound(NamedTuple):
+    """Whose a record is told by a column, the id; how many records of one are counted at most, and which together."""
 
     id: str
     most: int
-    once_per: tuple[str, ...] = ()
+    pattern: Pattern = ANY
 
 
 @dataclass(frozen=True)
@@ -77,12 +140,18 @@ class PrivacyUnit:
         id: The column that says whose a record is. With it `max_records` is enforced: of each unit that many records
             are counted, chosen from its own (:mod:`fitnoise.kernel.counting.persons`).
         once_per: Attributes of the domain: of one unit at most one record lies in each of their joint cells, such as
-            one a month. Promised or enforced as `max_records` is. In alphabetical order, whatever the order given.
+            one a month. Promised or enforced as `max_records` is, as are the following.
+        per_value: Of one unit at most so many records lie in each cell of an attribute: {"month": 3}.
+        separation: Along an ordered attribute any two records of one unit are at least so many cells apart.
+        fixed: Attributes in which all records of one unit agree, such as the year of birth.
+
+    All four are held in alphabetical order, whatever the order given, the middle ones as pairs.
 
     Raises:
         SpecError: The name is empty, padded or not printable, `max_records` is not a whole number ≥ 1,
-            `neighbours` is not a `Neighbours`, `id` names no column, or whose records nobody says; or `once_per` is no
-            list of different names of attributes, or is said of a record.
+            `neighbours` is not a `Neighbours`, `id` names no column, or whose records nobody says; or `once_per` or
+            `fixed` is no list of different names of attributes, `per_value` or `separation` gives no whole numbers ≥ 1
+            for such names, or any is said of a record.
 
     **Guarantees**
 
@@ -95,6 +164,9 @@ class PrivacyUnit:
     neighbours: Neighbours = Neighbours.ADD_OR_REMOVE_ONE
     id: str | None = None
     once_per: tuple[str, ...] = ()
+    per_value: Mapping[str, int] | tuple[tuple[str, int], ...] = ()
+    separation: Mapping[str, int] | tuple[tuple[str, int], ...] = ()
+    fixed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not is_name(self.name):
@@ -102,7 +174,7 @@ class PrivacyUnit:
                 f"the privacy unit is named {self.name!r}; it needs a printable name without spaces around it, "
                 'in composed Unicode (NFC), such as "person"; nothing was planned'
             )
-        if type(self.max_records) is not int or not 1 <= self.max_records <= MAX_RECORDS_PER_UNIT:
+        if not _is_count(self.max_records):
             raise SpecError(
                 f"a privacy unit was given at most {self.max_records!r} records; it needs a whole number of at "
                 "least 1 and at most 10^12: declare the most records one unit can have; nothing was planned"
@@ -112,7 +184,7 @@ class PrivacyUnit:
             raise SpecError(
                 f"the neighbour relation is {self.neighbours!r}; it needs to be {choices}; nothing was planned"
             )
-        self._check_once_per()
+        self._check_pattern()
         if self.id is None:
             return
         if not is_name(self.id):
@@ -126,22 +198,39 @@ class PrivacyUnit:
                 'id stands for, such as unit = "person"; nothing was planned'
             )
 
-    def _check_once_per(self) -> None:
-        given = self.once_per
-        names = tuple(given) if isinstance(given, list | tuple) else ()
-        good = all(is_name(a) and '"' not in a for a in names) and len(set(names)) == len(names)
-        if not good or not isinstance(given, list | tuple):
+    def _check_pattern(self) -> None:
+        for what in ("once_per", "fixed"):
+            given = getattr(self, what)
+            names = tuple(given) if isinstance(given, list | tuple) else (None,)
+            if not _attributes(names):
+                raise SpecError(
+                    f"{what} of the privacy unit is {given!r}; it needs to be a list of different attributes of the "
+                    "domain, by their names, printable, without spaces around them, in composed Unicode (NFC), such as "
+                    '["month"]; nothing was planned'
+                )
+            object.__setattr__(self, what, tuple(sorted(names)))
+        for what in ("per_value", "separation"):
+            given = getattr(self, what)
+            pairs = tuple(given.items()) if isinstance(given, Mapping) else given
+            good = isinstance(pairs, tuple) and all(isinstance(x, tuple) and len(x) == 2 for x in pairs)
+            if not good or not _attributes([a for a, _ in pairs]) or not all(_is_count(n) for _, n in pairs):
+                raise SpecError(
+                    f"{what} of the privacy unit is {given!r}; it needs to give attributes of the domain, by their "
+                    'names, whole numbers of at least 1 and at most 10^12, such as {"month": 3}; nothing was planned'
+                )
+            object.__setattr__(self, what, tuple(sorted(pairs)))
+        said = next((what for what, given in self.pattern.said.items() if given), None)
+        if said is not None and look_alike(self.name, "record"):
             raise SpecError(
-                f"once_per of the privacy unit is {given!r}; it needs to be a list of different attributes of the "
-                "domain, by their names, printable, without spaces around them, in composed Unicode (NFC), such as "
-                '["month"]; nothing was planned'
-            )
-        if names and look_alike(self.name, "record"):
-            raise SpecError(
-                f"once_per says what records of one unit may have in common, and the privacy unit is named "
+                f"{said} says what records of one unit may have in common, and the privacy unit is named "
                 f'{self.name!r}: name who has several, such as unit = "person"; nothing was planned'
             )
-        object.__setattr__(self, "once_per", tuple(sorted(names)))
+
+    @property
+    def pattern(self) -> Pattern:
+        """What records of one unit have in common."""
+        each, far = (tuple(dict(given).items()) for given in (self.per_value, self.separation))
+        return Pattern(self.once_per, each, far, self.fixed)
 
     def describe(self) -> str:
         """One line for a report: "one person (at most 3 records), add-or-remove-one".
@@ -155,22 +244,17 @@ class PrivacyUnit:
             return f"one record, {self.neighbours}"
         plural = "record" if self.max_records == 1 else "records"
         how = "" if self.id is None else f", enforced by column '{self.id}'"
-        return f"one {self.name} (at most {self.max_records} {plural}{self._once}{how}), {self.neighbours}"
+        return f"one {self.name} (at most {self.max_records} {plural}{self.pattern.words}{how}), {self.neighbours}"
 
     def __str__(self) -> str:
         return self.describe()
-
-    @property
-    def _once(self) -> str:
-        names = " and ".join(f'"{a}"' for a in self.once_per)
-        return f", once per {names}" if names else ""
 
     @property
     def account(self) -> str:
         """What an account of such units is called.
 
         With an id it is "one person (by 'person_id'), add-or-remove-one", however many records of a person a release
-        counts, and whether once a month: releases of one record each and of twelve protect the same persons, and add up
+        counts, and in what pattern: releases of one record each and of twelve protect the same persons, and add up
         in one account. What is only promised is part of the name: whoever keeps no such promise is somebody else, and
         pays for as many records anywhere.
         """
@@ -189,9 +273,8 @@ class PrivacyUnit:
             relation = next((n for n in Neighbours if n == said.get("neighbours")), None)
             if relation is not None:
                 with contextlib.suppress(SpecError):
-                    once = said.get("once")
-                    names = once[1:-1].split('" and "') if once else ()
-                    unit = cls(said["name"], int(said.get("records") or 1), relation, said.get("id"), tuple(names))
+                    pattern = Pattern.told(*(said.get(key) for key in Pattern._fields))
+                    unit = cls(said["name"], int(said.get("records") or 1), relation, said.get("id"), *pattern)
                     if unit.account == text:
                         return unit
         raise SpecError(
@@ -202,7 +285,7 @@ class PrivacyUnit:
     @property
     def bound(self) -> Bound | None:
         """By what it is enforced that at most so many records of one unit are counted, where it is."""
-        return None if self.id is None else Bound(self.id, self.max_records, self.once_per)
+        return None if self.id is None else Bound(self.id, self.max_records, self.pattern)
 
     @property
     def kept(self) -> str | None:
@@ -215,7 +298,7 @@ class PrivacyUnit:
         if (self.name, self.max_records) == ("record", 1):
             return None
         plural = "record" if self.max_records == 1 else "records"
-        what = f"at most {self.max_records} {plural} of each {self.name}{self._once}"
+        what = f"at most {self.max_records} {plural} of each {self.name}{self.pattern.words}"
         if self.id is None:
             return f"{what}: promised, not checked"
         return (
@@ -247,6 +330,15 @@ class PrivacyUnit:
         return self.max_records**2
 
 
+def _attributes(names: Sequence[object]) -> bool:
+    """Whether these name different attributes."""
+    return all(isinstance(a, str) and is_name(a) and '"' not in a for a in names) and len(set(names)) == len(names)
+
+
+def _is_count(n: object) -> bool:
+    return type(n) is int and 1 <= n <= MAX_RECORDS_PER_UNIT
+
+
 class Region(StrEnum):
     """Which x are allowed, for n records."""
 
@@ -255,37 +347,71 @@ class Region(StrEnum):
     HULL = "hull"
 
 
+class Grid(Protocol):
+    """What is known of a domain: all that a design may count by."""
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Number of cells of attributes, of their levels and of shares of these."""
+
+    def home(self, name: str, /) -> str:
+        """The attribute of which this is a level or a share; an attribute itself."""
+
+    def alike(self, name: str, axes: Collection[str], /) -> int:
+        """How many cells of an attribute lie in one place along all of these axes at most."""
+
+
 @final
 @dataclass(frozen=True)
 class Adjacency:
     """When two databases are neighbours: what one protected unit can change, and what a design prices.
 
-    unit: who is protected. drops: whether records outside the domain are left out, so that one can come or go.
+    unit: who is protected. drops: whether records outside the domain are left out, so that one can come or go. grid: of
+    the domain; None where it is not known, and each name is an attribute of its own.
 
     **Guarantees**
         * a change of the unit is a sum of at most `records` steps of one record each, every one of them a neighbour
           step of one of the relations in `steps`;
-        * what comes, and what goes, is at most one record for each joint cell of `once_per`: where neighbours add or
-          remove one, all records of a unit come, or all go; where they replace one, some go and others come.
+        * what comes, and what goes, keeps to `pattern`: where neighbours add or remove one, all records of a unit come,
+          or all go; where they replace one, some go and others come.
     """
 
     unit: PrivacyUnit = PrivacyUnit()
     drops: bool = False
+    grid: Grid | None = field(default=None, repr=False, compare=False)
 
     @property
-    def once_per(self) -> tuple[str, ...]:
-        """Attributes in which any two records of one unit differ, in one at least; none where nothing is known."""
-        return self.unit.once_per if self.records > 1 else ()
+    def pattern(self) -> Pattern:
+        """What records of one unit have in common; nothing where there is one, or where nothing is known."""
+        return self.unit.pattern if self.records > 1 else ANY
 
     @property
     def plain(self) -> Adjacency:
         """The same, and nothing is known of what records of one unit have in common: no neighbours are lost."""
-        return replace(self, unit=replace(self.unit, once_per=()))
+        return replace(self, unit=replace(self.unit, once_per=(), per_value=(), separation=(), fixed=()))
 
-    @property
+    @cached_property
     def records(self) -> int:
-        """How many records one unit can have, g."""
-        return self.unit.max_records
+        """How many records one unit can have, g: no more than have place in its pattern."""
+        own, most = self.unit.pattern, [self.unit.max_records]
+        if self.grid is not None:
+            sizes = self.grid.sizes
+            most += [n * math.prod(sizes[a] for a in names) for names, n in own.caps]
+            most += [-(-sizes[a] // n) for a, n in own.separation if a not in own.fixed]
+        return min(most)
+
+    def along(self, axes: Iterable[str], names: Collection[str]) -> tuple[list[str], int | None]:
+        """Those of some axes along which attributes lie, and how many of their joint cells share a place there at most.
+
+        None where one of the attributes lies along no axis, and nothing is known of how many cells it has.
+        """
+        axes = list(axes)
+        if self.grid is None:
+            there = [a for a in axes if a in names]
+            return there, 1 if len(there) == len(set(names)) else None
+        homes = {a: self.grid.home(a) for a in axes}
+        alike = (self.grid.alike(name, [a for a in axes if homes[a] == name]) for name in names)
+        return [a for a in axes if homes[a] in names], math.prod(alike)
 
     @property
     def steps(self) -> tuple[Neighbours, ...]:
@@ -295,7 +421,7 @@ class Adjacency:
         may have fewer records than g, or if an id says whose it is: of one who has more or fewer, other numbers count.
         """
         own = self.unit.neighbours
-        some = self.drops or self.records > 1 or self.unit.id is not None
+        some = self.drops or self.unit.max_records > 1 or self.unit.id is not None
         both = own is Neighbours.REPLACE_ONE and some
         return (own, Neighbours.ADD_OR_REMOVE_ONE) if both else (own,)
 
@@ -312,10 +438,11 @@ class Adjacency:
         * Where the counting enforces the bound of the other unit, at most so many of its records come or go.
         * Where it enforces that of this unit alone, a record more may push out another of the same person: each of the
           other's records comes, goes or replaces one, and one that is replaced, with its id, does so for two persons.
+          Where several rules choose her records, or what is alike or apart, it may push out all, for as many others.
         * Where it enforces none, numbers are promises. Of a unit by an id only others' promises are.
 
-        What it is once per is enforced with the bound, or else what the other unit promises: of which attributes, only
-        those know whose plan it is.
+        A pattern is enforced with the bound, or else what the other unit promises: of which attributes, only those know
+        whose plan it is.
         """
         same = look_alike(other.name, self.unit.name) and other.id in {None, self.unit.id}
         if self.unit.id is not None and same:
@@ -324,6 +451,8 @@ class Adjacency:
         records = max(said + ([other.max_records] if other.id is None else []), default=MAX_RECORDS_PER_UNIT + 1)
         if self.unit.id is not None:
             records *= 1 if other.neighbours is Neighbours.ADD_OR_REMOVE_ONE else 2
+            own = self.unit.pattern
+            records *= 1 if len(own.caps) <= 1 and not own.separation and not own.fixed else self.records
             other = replace(other, neighbours=Neighbours.REPLACE_ONE)
         if records > MAX_RECORDS_PER_UNIT:
             return None
@@ -342,7 +471,7 @@ class Adjacency:
         ρ that is group privacy of concentrated differential privacy (Bun and Steinke 2016, Proposition 1.9). Records
         are removed first, so no database in between has more of them than the larger of both.
         """
-        times = -(-other.records // (1 if self.once_per else self.records))
+        times = -(-other.records // (1 if self.pattern else self.records))
         if set(other.steps) <= set(self.steps):
             return times
         return 2 * times if Neighbours.ADD_OR_REMOVE_ONE in self.steps else None

@@ -59,7 +59,7 @@ class Left:
 def left_beside(plan: Plan) -> tuple[Left, ...]:
     """What is free beside a plan, attribute by attribute; nothing where :func:`free` would refuse."""
     unit = plan.publication.unit
-    profile = None if unit.id is not None or unit.once_per else plan.order.charged().profile
+    profile = None if unit.id is not None or unit.pattern else plan.order.charged().profile
     if profile is None:
         return ()
     try:
@@ -123,10 +123,10 @@ def free(
     names, slack = _slack(domain, charges)
     largest = max(slack)
     whole = joint([c.profile for c in charges])
-    if publication.unit.once_per:
+    if publication.unit.pattern:
         raise PlanError(
-            f"what several records of one {publication.unit.name} leave free, which differ in something (once_per), is "
-            "not worked out. Ask for the tables at a price, beside the others. Nothing was planned."
+            f"what several records of one {publication.unit.name} leave free, which keep to a pattern (such as "
+            "once_per), is not worked out. Ask for the tables at a price, beside the others. Nothing was planned."
         )
     if largest <= FAINT * whole:
         raise PlanError(

@@ -30,7 +30,6 @@ from fitnoise.kernel.designs.questions import Aim, FiniteQuery, Question
 from fitnoise.kernel.domain import Attribute, Domain, attribute_document
 from fitnoise.kernel.units import (
     MAX_RECORDS,
-    Adjacency,
     DataSource,
     Neighbours,
     OutsideDomain,
@@ -326,10 +325,10 @@ class UnitSpec(Part):
                 f"what several of a {first.name} by an id cost together is not priced yet; say how many records one "
                 f"{self.unit} has at most (max_records), as a promise, or leave it out"
             )
-        own, once = (first.id, first.once_per) if self.unit == first.name else (None, ())
+        own, pattern = (first.id, first.pattern) if self.unit == first.name else (None, ())
         records = self.max_records if self.persons is None else self.persons * first.max_records
         return PrivacyUnit(
-            self.unit, records or 0, first.neighbours if self.neighbours is None else self.neighbours, own, once
+            self.unit, records or 0, first.neighbours if self.neighbours is None else self.neighbours, own, *pattern
         )
 
 
@@ -352,6 +351,18 @@ class PrivacySpec(Part):
         [],
         description="attributes, such as month: of one unit at most one record for each combination of their values is "
         "counted; without an id that is a promise",
+    )
+    per_value: dict[str, int] = Field(
+        {}, description="attributes, such as month: of one unit at most so many records for each value are counted"
+    )
+    separation: dict[str, int] = Field(
+        {},
+        description="ordered attributes, such as month: any two records of one unit that are counted lie at least so "
+        "many cells apart",
+    )
+    fixed: list[str] = Field(
+        [],
+        description="attributes, such as birth_year: all records of one unit that are counted agree in them",
     )
     neighbours: Neighbours = Field(Neighbours.ADD_OR_REMOVE_ONE, strict=False)
     delta: float = Field(1e-6, description="at which ε is reported")
@@ -609,7 +620,16 @@ class Spec(Part):
             with wrong.at(f"domain.{name}"):
                 attributes[name] = attribute.build(place)
         with wrong.at("privacy"):
-            unit = PrivacyUnit(p.unit, p.max_records, p.neighbours, p.id, tuple(p.once_per))
+            unit = PrivacyUnit(
+                p.unit,
+                p.max_records,
+                p.neighbours,
+                p.id,
+                once_per=tuple(p.once_per),
+                per_value=p.per_value,
+                separation=p.separation,
+                fixed=tuple(p.fixed),
+            )
         units = wrong.each(p.also, "privacy.also", lambda other: other.build(unit))
         with wrong.at("data"):
             source = DataSource(d.source, d.table, d.outside_domain, d.max_records, d.account)
@@ -639,7 +659,7 @@ class Spec(Part):
 
         def question(asked: FiniteSpec) -> FiniteQuery:
             built = asked.build(domain)
-            built.graph(domain, Adjacency(unit, drops=domain.leaves_out(source, unit.bound)))
+            built.graph(domain, domain.adjacency(source, unit))
             return built
 
         finite = wrong.each(self.finite, "finite", question)
@@ -692,6 +712,9 @@ class Spec(Part):
                 "id": u.id,
                 "max_records": u.max_records,
                 "once_per": list(u.once_per),
+                "per_value": dict(u.per_value),
+                "separation": dict(u.separation),
+                "fixed": list(u.fixed),
                 "neighbours": u.neighbours,
                 "delta": publication.delta,
                 "cap": cost_document(publication.cap, publication.delta),

@@ -326,7 +326,7 @@ class Publication:
         except ValueError:
             raise SpecError(f"privacy is 'zcdp', 'pure' or 'auto'; got {self.privacy!r}.") from None
         self._check_privacy()
-        self._check_once_per()
+        self._check_pattern()
         self._check_promise()
         if not 0 < self.delta < 1:
             raise SpecError(f"delta lies strictly between 0 and 1, such as 1e-6; got {self.delta!r}.")
@@ -352,13 +352,13 @@ class Publication:
             if alike is not None and alike != replace(unit, neighbours=alike.neighbours):
                 raise SpecError(
                     f"the privacy units {alike.describe()!r} and {unit.describe()!r} read alike: give each a name of "
-                    "its own, or the same name, the same most records, the same id, the same once_per and another "
-                    "neighbour relation."
+                    "its own, or the same name, the same most records, the same id, the same once_per, per_value, "
+                    "separation and fixed, and another neighbour relation."
                 )
-            if alike is None and unit.once_per:
+            if alike is None and unit.pattern:
                 raise SpecError(
-                    f"a further unit {unit.describe()!r} is once per something, and is priced as if it were not: say "
-                    "that of the first unit, and leave it out here."
+                    f"records of a further unit {unit.describe()!r} keep to a pattern, and are priced as if they did "
+                    "not: say that of the first unit, and leave it out here."
                 )
             if alike is None and unit.id is not None:
                 raise SpecError(
@@ -474,25 +474,35 @@ class Publication:
         if len(set(self.beside)) != len(self.beside):
             raise SpecError("a plan is named twice beside this one.")
 
-    def _check_once_per(self) -> None:
+    def _check_pattern(self) -> None:
         """What records of a unit have in common is said in attributes of the domain."""
-        domain = self.workload.domain
-        for a in self.unit.once_per:
-            if a not in set(domain):
-                level = f": {a!r} is a level of {domain.home(a)!r}" if a in domain else ""
+        domain, pattern = self.workload.domain, self.unit.pattern
+        for what, said in pattern.said.items():
+            for a in said:
+                if a not in set(domain):
+                    level = f": {a!r} is a level of {domain.home(a)!r}" if a in domain else ""
+                    raise SpecError(
+                        f"{what} says of {a!r} what records of one {self.unit.name} have in common, and no attribute "
+                        f"of the domain is called so{level}; it has {list(domain)}. It goes by the cells of attributes."
+                    )
+        for a, _ in pattern.separation:
+            if not domain[a].ordered or domain[a].beside:
+                why = "has cells beside its order" if domain[a].ordered else "has no order"
                 raise SpecError(
-                    f"a {self.unit.name} has one record for each {a!r}, says once_per, and no attribute of the domain "
-                    f"is called so{level}; it has {list(domain)}. What is counted once goes by the cells of attributes."
+                    f"records of one {self.unit.name} are apart in {a!r}, says separation, which {why}: separation "
+                    "needs an ordered attribute or one of bins, without cells for missing values. Name another, or say "
+                    "once_per."
                 )
-        if self.unit.once_per and self.cell_budgets is not None:
+        if pattern and self.cell_budgets is not None:
             raise SpecError(
-                f"cell budgets are about records that share a cell, and those of a {self.unit.name} are once per "
-                "something: give no cell budgets, or no once_per."
+                f"cell budgets are about records that share a cell, and those of a {self.unit.name} keep to a pattern: "
+                "give no cell budgets, or no once_per, per_value, separation or fixed."
             )
-        if self.unit.once_per and self.small is not None:
+        if pattern and self.small is not None:
             raise SpecError(
                 f"the noise for a small database is chosen for records of a {self.unit.name} that may be alike, and "
-                "those are once per something: leave out once_per, which costs more, or the size."
+                "those keep to a pattern: leave out once_per, per_value, separation and fixed, which costs more, or "
+                "the size."
             )
 
     def _check_promise(self) -> None:
@@ -543,7 +553,7 @@ class Publication:
     @property
     def adjacency(self) -> Adjacency:
         """When two databases are neighbours."""
-        return Adjacency(self.unit, drops=self.workload.domain.leaves_out(self.source, self.unit.bound))
+        return self.workload.domain.adjacency(self.source, self.unit)
 
     @property
     def apart(self) -> tuple[str, ...]:

@@ -142,22 +142,26 @@ Kinds = tuple[tuple[int, bool, float], ...]
 class Apart:
     """Of one unit, any two records differ in some exchangeable attributes.
 
-    attributes: positions of these. cells: n, their joint cells. most: records of a unit, at most n.
+    attributes: positions of these. cells: n, their joint cells. most: records of a unit, at most n. fixed: positions of
+    attributes in which they agree.
     """
 
     attributes: tuple[int, ...]
     cells: int
     most: int
+    fixed: tuple[int, ...] = ()
 
     def factors(self, kinds: Kinds, group: SectorGroup) -> Floats:
         """How many times as much as one record sets of records cost in each sector of a group, in the mean, (K,).
 
         m records in m of the n joint cells, all choices alike, add up to Σ_ij E χ_S = m² in a sector without these
         attributes, and to m (n − m)/(n − 1) in one with them, as χ_S adds up to 0 over all n. So it is where they have
-        all else in common. Where the others are drawn for each on its own, it is m in a sector with any of the others.
+        all else in common. Where the others are drawn for each on its own, but for those that are fixed, it is m in a
+        sector with any of the others.
         """
         within = np.isin(group.attributes, self.attributes)
-        inside, others, mean = within.any(axis=1), (~within).any(axis=1), np.zeros(len(group))
+        free = ~(within | np.isin(group.attributes, self.fixed))
+        inside, others, mean = within.any(axis=1), free.any(axis=1), np.zeros(len(group))
         whole = sum(weight for _, _, weight in kinds)
         for m, alike, weight in kinds:
             own = np.where(inside, m * (self.cells - m) / max(self.cells - 1, 1), float(m) ** 2)

@@ -50,15 +50,15 @@ def open_counter(data: Any, domain: Domain, source: DataSource, bound: Bound | N
             An array of counts, which does not know persons, has none all the same, nor has a Counter one but its own.
 
     Raises:
-        DataError: the source is of no known kind or cannot be opened, or a person's records are counted once per what
+        DataError: the source is of no known kind or cannot be opened, or a person's records keep to a pattern in what
             is no attribute of the domain.
     """
     if isinstance(data, Counter):
         return data
-    if bound is not None and not set(bound.once_per) <= set(domain):
+    if bound is not None and not bound.pattern.names <= set(domain):
         raise DataError(
-            f"records of one person are counted once per {list(bound.once_per)}, and the attributes of the domain are "
-            f"{list(domain)}: name some of these. Nothing was read and nothing was charged."
+            f"records of one person keep to a pattern in {sorted(bound.pattern.names)}, and the attributes of the "
+            f"domain are {list(domain)}: name some of these. Nothing was read and nothing was charged."
         )
     several = isinstance(data, (list, tuple)) and all(isinstance(path, (str, PathLike)) for path in data)
     if isinstance(data, np.ndarray):

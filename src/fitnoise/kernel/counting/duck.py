@@ -41,6 +41,7 @@ from fitnoise.kernel.counting.frames import from_frame
 from fitnoise.kernel.counting.paths import FilePath
 from fitnoise.kernel.counting.persons import LONGEST, PERSON, counted_by
 from fitnoise.kernel.counting.sources import Records, Unreadable, engine, quietly, wrong_id, wrong_type
+from fitnoise.kernel.counting.statements import kept_to
 from fitnoise.kernel.counting.tables import Tables
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import Bound, DataSource
@@ -246,8 +247,7 @@ class DuckCounter(Counter):
             names = {a: f"a{i}" for i, a in enumerate(used)}
             if self._bound is not None:
                 told = not self._source.drops or any(REFUSED in without_cell(c) for c in codings)
-                once = [names[a] for a in self._bound.once_per]
-                sql = _bounded(sql, names, [names[a] for a in self._domain], self._bound.most, once, told=told)
+                sql = _bounded(sql, names, list(self._domain), self._bound, told=told)
                 names[PERSON] = "person"
             result = connection.execute(sql, codes)
             records, pieces = 0, max(1, _HANDED // (2048 * 4 * max(1, len(used))))
@@ -257,31 +257,28 @@ class DuckCounter(Counter):
                 yield {a: frame[name].to_numpy() for a, name in names.items()}, len(frame), read
 
 
-def _bounded(
-    records: str, every: Mapping[str, str], cells: Sequence[str], most: int, once: Sequence[str], *, told: bool
-) -> str:
+def _bounded(records: str, every: Mapping[str, str], cells: Sequence[str], bound: Bound, *, told: bool) -> str:
     """SQL for the first records of each person (`persons`); and, where some may be told, for all that are outside.
 
     Args:
         records: a statement for their cells, below 0 outside, and the bytes of the id, p.
-        every: the columns of cells that are wanted.
-        cells: those by which records of a person are put in order.
-        most: how many of each are counted.
-        once: those that no two of them have all in common; none: they may.
+        every: the columns of cells that are wanted, by attribute.
+        cells: the attributes by which records of a person are put in order.
+        bound: how many of each are counted, and which together.
         told: whether records outside are wanted too.
     """
     wanted, named = ", ".join(every.values()), f"octet_length(p) BETWEEN 1 AND {LONGEST}"
     inside = " AND ".join([*(f"{c} >= 0" for c in every.values()), f"coalesce({named}, false)"])
-    line = ", ".join(f"CAST({c} AS BIGINT) + 1, '/'" for c in cells)
-    order = ", ".join([f"md5(encode(concat({line})) || p)", *cells])
-    kept = f"turn <= {most} OR NOT inside" if told else f"inside AND turn <= {most}"
+    line = ", ".join(f"CAST({every[a]} AS BIGINT) + 1, '/'" for a in cells)
+    order = ", ".join([f"md5(encode(concat({line})) || p)", *(every[a] for a in cells)])
+    taken = f"turn <= {bound.most} OR NOT inside" if told else f"inside AND turn <= {bound.most}"
     person = f"CAST(CASE WHEN {named} THEN 0 ELSE -1 END AS SMALLINT) AS person"
     coded = f"SELECT *, {inside} AS inside FROM ({records}) coded"
-    if once:
-        again = f"row_number() OVER (PARTITION BY inside, p, {', '.join(once)} ORDER BY {order}) AS again"
-        coded = f"SELECT * FROM (SELECT *, {again} FROM ({coded}) apart) firsts WHERE again = 1 OR NOT inside"
+    held = f"{wanted}, p, inside"
+    for more, kept in kept_to(bound.pattern, every, "inside, p", order):
+        coded = f"SELECT {held} FROM (SELECT {held}, {more} FROM ({coded}) apart) firsts WHERE {kept} OR NOT inside"
     lined = f"SELECT *, row_number() OVER (PARTITION BY inside, p ORDER BY {order}) AS turn FROM ({coded}) told"
-    return f"SELECT {wanted}, {person} FROM ({lined}) lined WHERE {kept}"
+    return f"SELECT {wanted}, {person} FROM ({lined}) lined WHERE {taken}"
 
 
 def _kind(described: str) -> str:

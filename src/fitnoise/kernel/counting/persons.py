@@ -10,14 +10,21 @@ counted from 1:
 
     order by the MD5 of "c₁/c₂/…/id", then by c₁, c₂, …; the first g are counted
 
-Where a person has one record for each joint cell of some attributes, the first of each cell are lined up, and the
-first g of these are counted. It goes by cells: by what is read, texts that share a cell would each keep a record.
+Where her records keep to a pattern (:class:`fitnoise.kernel.units.Pattern`), those are taken out of the line first, in
+this order, that do not keep to it:
+
+    fixed        those that do not agree with the first of the line
+    once_per     all but the first of each joint cell; then per_value, attribute by attribute: all but the first so many
+    separation   all but the first of each cell; then those of which the one before, along the attribute, is too near
+
+What is left keeps to the pattern, as taking records away breaks none. Whoever keeps to it anyway loses nothing. It goes
+by cells: by what is read, texts that share a cell would each keep a record.
 
 So what is counted of a person depends on nothing but her own records: on no other record, no order of rows, collation
 or engine, and not on which tables are asked for. Records with the same cells are alike, and which of them are counted
-makes no difference. A record more adds at most one that is counted, and then pushes out at most one: that of its own
-joint cell, in whose place it then is or before, or the last of the first g. The digest is no secret and needs to be
-none; it only favours no cell.
+makes no difference. With one cap at most, a record more adds at most one that is counted, and then pushes out at most
+one: that of its own joint cell, in whose place it then is or before, or the last of the first g. With more, or with
+what is fixed or apart, it may change all. The digest is no secret and needs to be none; it only favours no cell.
 """
 
 from __future__ import annotations
@@ -32,7 +39,7 @@ from typing import Final, final
 
 from fitnoise.kernel.codings import encodable, written
 from fitnoise.kernel.domain import Domain
-from fitnoise.kernel.units import Bound
+from fitnoise.kernel.units import ANY, Bound, Pattern
 
 PERSON: Final = ""
 """What stands for the id among attributes, of which none is called so."""
@@ -47,6 +54,9 @@ _TOGETHER: Final = 2**14
 
 Cells = tuple[int, ...]
 """Of a record, over all attributes of the domain, from 0."""
+
+_Alike = tuple[Cells, int]
+"""Records of one person in the same cells, and how many."""
 
 
 def counted_by(domain: Domain, margins: Sequence[Sequence[str]], bound: Bound | None, *, drop: bool) -> dict[str, int]:
@@ -81,39 +91,59 @@ class Persons:
 
     Args:
         most: records of each person.
-        width: of the cells of a record so many, the first, are those by which they are put in order.
-        once: which of these cells no two records that are counted of a person have all in common; none: any may.
+        names: of the attributes of the first cells of a record, by which they are put in order.
+        pattern: to which the records that are counted of a person keep.
 
     What is held grows with the persons, and with how many different records each has.
     """
 
-    def __init__(self, most: int, width: int, once: Sequence[int] = ()) -> None:
+    def __init__(self, most: int, names: Sequence[str], pattern: Pattern = ANY) -> None:
         self._most = most
-        self._width = width
-        self._once = once
+        self._names = names
+        self._pattern = pattern
         self._records: Multiset[tuple[bytes, Cells]] = Multiset()
 
     def add(self, persons: Iterable[bytes], cells: Iterable[Cells]) -> None:
         """Records more, each with its person and its cells."""
         self._records.update(zip(persons, cells, strict=True))
 
-    def counted(self) -> Iterator[list[tuple[Cells, int]]]:
+    def counted(self) -> Iterator[list[_Alike]]:
         """What is counted: cells, and how often; a few thousand at a time."""
-        own: dict[bytes, list[tuple[Cells, int]]] = defaultdict(list)
+        own: dict[bytes, list[_Alike]] = defaultdict(list)
         for (person, cells), n in self._records.items():
             own[person].append((cells, n))
         every = (x for person, records in own.items() for x in self._first(person, records))
         while some := list(itertools.islice(every, _TOGETHER)):
             yield some
 
-    def _first(self, person: bytes, records: list[tuple[Cells, int]]) -> list[tuple[Cells, int]]:
-        if not self._once and sum(n for _, n in records) <= self._most:
+    def _first(self, person: bytes, records: list[_Alike]) -> list[_Alike]:
+        if not self._pattern and sum(n for _, n in records) <= self._most:
             return records
-        left, out, seen = self._most, list[tuple[Cells, int]](), set[Cells]()
-        for cells, n in sorted(records, key=lambda r: (place_in_line(person, r[0][: self._width]), r[0])):
-            own = tuple(cells[i] for i in self._once)
-            most = left if not own else 0 if own in seen else min(1, left)
-            seen.add(own)
-            out.append((cells, min(n, most)))
-            left -= out[-1][1]
-        return [x for x in out if x[1]]
+        width = len(self._names)
+        line = sorted(records, key=lambda r: (place_in_line(person, r[0][:width]), r[0]))
+        return _capped(self._kept(line), (), self._most)
+
+    def _kept(self, line: list[_Alike]) -> list[_Alike]:
+        """Those of a line that keep to the pattern."""
+        pattern, place = self._pattern, self._names.index
+        for i in map(place, pattern.fixed):
+            line = [r for r in line if r[0][i] == line[0][0][i]]
+        for names, most in pattern.caps:
+            line = _capped(line, [place(a) for a in names], most)
+        for i, far in ((place(a), n) for a, n in pattern.separation):
+            along = sorted(cells[i] for cells, _ in line)
+            near = {cell for before, cell in itertools.pairwise(along) if cell - before < far}
+            line = [r for r in line if r[0][i] not in near]
+        return line
+
+
+def _capped(line: list[_Alike], along: Sequence[int], most: int) -> list[_Alike]:
+    """The first so many of a line in each joint cell along some attributes."""
+    left: dict[Cells, int] = {}
+    out = []
+    for cells, n in line:
+        own = tuple(cells[i] for i in along)
+        some = min(n, left.get(own, most))
+        left[own] = left.get(own, most) - some
+        out += [(cells, some)] if some else []
+    return out

@@ -85,8 +85,8 @@ class SqlCounter(Counter):
             beside = any(isinstance(f.coding, Beside) for f in fields.values())
             refuse_unless_right(fetch, d, self._database.what, drop=drop, beside=beside)
             if person is not None:
-                once = bool(person.once)
-                refuse_unless_bounded(fetch, d, self._database.what, person.kind, drop=drop, once=once)
+                what, kept = self._database.what, person.pattern
+                refuse_unless_bounded(fetch, d, what, person.kind, drop=drop, pattern=kept)
             asked = [*margins, *told]
             counts, outside = count(fetch, d, session.relation, fields, asked, gauge, drop=drop, person=person)
         session.refuse(self._domain, outside, self._bound)
@@ -106,7 +106,7 @@ class SqlCounter(Counter):
         kind, called = session.kinds[place]
         if kind not in {Kind.WHOLE, Kind.TEXT, Kind.FIXED, Kind.ANY}:
             raise wrong_id(self._bound, called)
-        return Person(kind, session.column(place), list(self._domain), self._bound.most, self._bound.once_per)
+        return Person(kind, session.column(place), list(self._domain), self._bound.most, self._bound.pattern)
 
     def _field(self, session: Session, a: str) -> Field:
         """The column of an attribute; DataError for one of a wrong type."""

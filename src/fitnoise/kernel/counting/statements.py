@@ -38,6 +38,7 @@ from fitnoise.kernel.counting.dialects import Dialect, Kind, as_whole, coded
 from fitnoise.kernel.counting.margins import blank
 from fitnoise.kernel.counting.persons import LONGEST, PERSON, Persons
 from fitnoise.kernel.counting.tables import Tables, joint_tables
+from fitnoise.kernel.units import ANY, Pattern
 
 RECORDS: Final = 10**7
 """How many records tables are chosen for: a public figure, since their number is not."""
@@ -67,15 +68,15 @@ class Field:
 class Person:
     """A column that says whose a record is, as `persons` has it, and how many of one are counted.
 
-    column: SQL for it, as of a field. cells: the attributes by which records of a person are put in order. once: those
-    that no two records of one have all in common; none: they may.
+    column: SQL for it, as of a field. cells: the attributes by which records of a person are put in order. pattern: to
+    which those that are counted of one keep.
     """
 
     kind: Kind
     column: str
     cells: Sequence[str]
     most: int
-    once: Sequence[str] = ()
+    pattern: Pattern = ANY
 
     def field(self, d: Dialect) -> Field:
         """An attribute of one cell: there is an id."""
@@ -218,16 +219,37 @@ def _first(
     own = [names[a] for a in person.cells]
     order = ", ".join([d.place_in_line("p", own), *own])
     whose = ", ".join(["good", d.apart.format(c="p")])
-    if person.once:
-        cell = ", ".join([whose, *(names[a] for a in person.once)])
-        again = f"ROW_NUMBER() OVER (PARTITION BY {cell} ORDER BY {order}) AS again"
-        held = ", ".join([*names.values(), "p", "good"])
-        every = f"SELECT {held} FROM (SELECT {held}, {again} FROM ({every}) apart) firsts WHERE again = 1 OR good = 0"
+    held = ", ".join([*names.values(), "p", "good"])
+    for more, so in kept_to(person.pattern, names, whose, order):
+        every = f"SELECT {held} FROM (SELECT {held}, {more} FROM ({every}) apart) firsts WHERE {so} OR good = 0"
     shown = ", ".join(f"{name} AS k{i}" for i, name in enumerate(names.values()))
     turn = f"ROW_NUMBER() OVER (PARTITION BY {whose} ORDER BY {order}) AS turn"
     chosen = f"turn <= {person.most} OR good = 0" if told else f"good = 1 AND turn <= {person.most}"
     wanted = ", ".join(f"k{i}" for i in range(len(names)))
     return f"SELECT {wanted} FROM (SELECT {shown}, good, {turn} FROM ({every}) lined) taken WHERE {chosen}"
+
+
+def kept_to(pattern: Pattern, names: Mapping[str, str], whose: str, order: str) -> Iterator[tuple[str, str]]:
+    """Step by step, what is asked beside the cells of records, and the condition of those that keep to a pattern.
+
+    Args:
+        pattern: to which they keep (`persons`).
+        names: of the columns of cells, by attribute.
+        whose: by what records of one person are told from those of others.
+        order: by what they are put in order.
+    """
+    if pattern.fixed:
+        line = f"OVER (PARTITION BY {whose} ORDER BY {order})"
+        own = {names[a]: f"first{i}" for i, a in enumerate(pattern.fixed)}
+        firsts = ", ".join(f"FIRST_VALUE({c}) {line} AS {first}" for c, first in own.items())
+        yield firsts, f"({' AND '.join(f'{c} = {first}' for c, first in own.items())})"
+    for attributes, most in pattern.caps:
+        cell = ", ".join([whose, *(names[a] for a in attributes)])
+        yield f"ROW_NUMBER() OVER (PARTITION BY {cell} ORDER BY {order}) AS again", f"again <= {most}"
+    for a, far in pattern.separation:
+        c = names[a]
+        before = f"FIRST_VALUE({c}) OVER (PARTITION BY {whose} ORDER BY {c} ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
+        yield f"{before} AS nearest", f"(nearest = {c} OR {c} - nearest >= {far})"  # its own where there is none
 
 
 def told_of(fields: Mapping[str, Field], *, drop: bool) -> list[str]:
@@ -329,7 +351,7 @@ def _stream_persons(
 ) -> tuple[Margins, dict[str, int]]:
     """The same of persons: those inside the domain are held until all are read. Who is outside is told, at least."""
     order = [*person.cells, *(a for a in fields if a not in person.cells)]
-    persons = Persons(person.most, len(person.cells), [order.index(a) for a in person.once])
+    persons = Persons(person.most, person.cells, person.pattern)
     outside = dict.fromkeys([*fields, PERSON], 0)
     read = ", ".join(_read(fields[a]) for a in order)
     for rows in fetch(f"SELECT {read}, {_TEXT.format(c=person.column)} FROM {relation} AS source"):

@@ -21,6 +21,7 @@ from fitnoise.kernel.counting._base import Gauge, Margin
 from fitnoise.kernel.counting.dialects import FITTING, Dialect, Kind
 from fitnoise.kernel.counting.persons import PERSON, Persons, named
 from fitnoise.kernel.counting.statements import Fetch, Field, Person, count
+from fitnoise.kernel.units import ANY, Pattern
 
 _TEXTS: Final = (
     "a", "A", "a ", " a", "á", "Á", "a\u0301", "ß", "ss", "ſ", "1", "01", "1.0", "'", "''", '"', "\\", "\\'", "\\x61",
@@ -137,7 +138,9 @@ def refuse_unless_right(fetch: Fetch, d: Dialect, what: str, *, drop: bool, besi
         )
 
 
-def refuse_unless_bounded(fetch: Fetch, d: Dialect, what: str, kind: Kind, *, drop: bool, once: bool = False) -> None:
+def refuse_unless_bounded(
+    fetch: Fetch, d: Dialect, what: str, kind: Kind, *, drop: bool, pattern: Pattern = ANY
+) -> None:
     """Raise DataError if an engine counts other records of known persons than is declared (`persons`).
 
     Args:
@@ -146,11 +149,17 @@ def refuse_unless_bounded(fetch: Fetch, d: Dialect, what: str, kind: Kind, *, dr
         what: whose engine it is, for the message.
         kind: of the column of ids.
         drop: whether records outside the domain will be dropped, or told.
-        once: whether of each person one record is counted for each value of an attribute.
+        pattern: to which those that are counted of one person keep: of that kind is what is tried.
     """
     kind = kind if kind in d.types else Kind.TEXT
     margins: list[Margin] = [("x", "y"), ("y",), *([] if drop else [("x",), (PERSON,)])]
-    person = Person(kind, "source.id", ("x", "y"), _COUNTED, ("x",) if once else ())
+    tried = Pattern(
+        ("x",) if pattern.once_per else (),
+        (("y", 2),) if pattern.per_value else (),
+        (("x", 2),) if pattern.separation else (),
+        ("y",) if pattern.fixed else (),
+    )
+    person = Person(kind, "source.id", ("x", "y"), _COUNTED, tried)
     fields = {
         "x": Field(Range(0, _KINDS - 1), Kind.WHOLE, "source.x"),
         "y": Field(_CODINGS["words"], Kind.TEXT, "source.y"),
@@ -162,7 +171,7 @@ def refuse_unless_bounded(fetch: Fetch, d: Dialect, what: str, kind: Kind, *, dr
     rows = " UNION ALL ".join(f"SELECT {x} AS x, {_literal(d, Kind.TEXT, y)} AS y{d.dual}" for x, y in own)
     relation = f"(SELECT id, x, y FROM ({ids}) ids CROSS JOIN ({rows}) own)"  # noqa: S608 - literals
     counts, outside = count(fetch, d, relation, fields, margins, Gauge(None), drop=drop, person=person)
-    persons = Persons(_COUNTED, 2, (0,) if once else ())
+    persons = Persons(_COUNTED, person.cells, tried)
     for name in filter(None, held.values()):
         persons.add([name.encode()] * len(own), [(x, x % 2) for x, _ in own])
     wanted = np.zeros((_KINDS, fields["y"].coding.size), dtype=np.int64)

@@ -236,7 +236,7 @@ class PureStrategy(Design):
         Number k on its own is |s_k|/t-differentially private, hence (s_k/t)²/2-zCDP, and independent draws add. By cell
         where neighbours add or remove a record: of a unit of up to g records ‖s‖₂ ≤ g max_o ‖A_·,o‖₂.
         """
-        epsilon, factor = self.unit_epsilon(of), of.unit.cost_factor() * self.rate**2 / 2
+        epsilon, factor = self.unit_epsilon(of), of.records**2 * self.rate**2 / 2
         if of.by_cell:
             squares = self._squares.tolist()
             return Loss.of_epsilon(

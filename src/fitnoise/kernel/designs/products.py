@@ -218,7 +218,7 @@ class ProductStrategy(Design):
     def loss(self, of: Adjacency) -> Loss:
         """ρ = Δ²/2; where neighbours add or remove a record, every cell counts as the dearest."""
         finest = max((1 / Fraction(float(g.scales.min())) ** 2 for g in self.groups if len(g)), default=Fraction(0))
-        cost = max(self.cost_squared(step) for step in of.steps) * of.unit.cost_factor()
+        cost = max(self.cost_squared(step) for step in of.steps) * of.records**2
         if not of.by_cell:
             return Loss.concentrated(privacy.rho(cost), finest)
         return Loss.of_cells((), [privacy.rho(cost)], finest)

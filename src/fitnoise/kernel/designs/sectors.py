@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, final
+from typing import Any, NamedTuple, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,20 @@ MAX_REPLACE_PATTERNS = 2**14
 MAX_PRODUCTS = 2**20
 """Products of two columns, over all sectors, up to which pairs of records are examined, for a unit of which no two are
 alike in some attributes; over all sectors and agreement patterns, up to which they are one by one."""
+
+
+_Cost = TypeVar("_Cost", int, Fraction)
+
+_Partners = list[tuple[int, int]]
+"""What further records add beside one, and how many add that."""
+
+
+@final
+class _Cap(NamedTuple):
+    """Of one unit at most so many records share a joint cell along these axes."""
+
+    axes: frozenset[str]
+    most: int
 
 
 @final
@@ -351,37 +365,134 @@ class Strategy(Design):
         """Δ² for one protected unit of up to g records.
 
         A change of the unit is a sum of at most g steps of one record each (:class:`Adjacency`), and the square root of
-        the squared distance is a seminorm: hence g² times the largest single step. Of records that are once per
-        something, what comes and what goes costs at most :meth:`unit_profile`, hence both together at most four times
-        that, where neighbours replace one: the smaller of both.
+        the squared distance is a seminorm: hence g² times the largest single step. Of records that keep to a pattern,
+        what comes and what goes costs at most :meth:`unit_profile`, hence both together at most four times that, where
+        neighbours replace one: the smaller of both.
         """
         if of.by_cell:
             return max(self.unit_profile(of))
-        whole = max(self.cost_squared(step) for step in of.steps) * of.unit.cost_factor()
-        return min(whole, 4 * max(self.unit_profile(of))) if of.once_per else whole
+        whole = max(self.cost_squared(step) for step in of.steps) * of.records**2
+        return min(whole, 4 * max(self.unit_profile(of))) if of.pattern else whole
 
     def unit_profile(self, of: Adjacency) -> tuple[Fraction, ...]:
         """For each structured cell h(o), such that records of one unit that come, or that go, cost at most their mean.
 
         With X the quadratic form of the strategy, vᵀXv the squared distance of data that differ by v, and m ≤ g records
         in the cells i: vᵀXv = Σ_ij X_ij, and X_ij ≤ ½ (X_ii + X_jj). So it is at most m Σ_i X_ii, the mean of m² X_ii:
-        h(o) = g² prof(o). Where any two of them differ in an attribute that they are once per, X_ij ≤ C for i ≠ j, C as
-        :meth:`largest_product` has it, and m is at most the number n of joint cells of these attributes. Then vᵀXv is
-        at most Σ_i X_ii + m (m − 1) C, the mean of m X_ii + m (m − 1) C:
+        h(o) = g² prof(o).
 
-            h(o) = max over m ≤ min(g, n) of m prof(o) + m (m − 1) C
+        Where at most k of them lie in one joint cell of some attributes, let R_m(o) be X_ii and the m − 1 largest X_ij
+        beside it: for each joint cell the largest X_ij of a record j that may lie there together with i, at most k
+        times, k − 1 times in that of i itself. Then vᵀXv = Σ_i Σ_j X_ij ≤ Σ_i R_m(o_i), the mean of m R_m(o_i):
 
-        whose largest value is attained where one set of records fits all pairs. As C ≤ max prof, it is at most g² times
-        that. Means add, so several designs together, on the same records, cost at most the dearest sum of their h.
+            h(o) = max over m ≤ g of m R_m(o)
+
+        Any two records must differ where k = 1, agree in what is fixed, and be so far apart as is said. Records that
+        nothing measured tells apart share their place, so k is larger there. Σ_i R_m(o_i) is also at most the sum of
+        the m largest R_m of records in different joint cells, k in each: the h of all cells, where that is less. Of all
+        these h the one whose largest value is least. It is attained where one set of records fits all pairs.
+
+        Means add, so several designs together, on the same records, cost at most the dearest sum of their h.
         """
-        own, sizes = self.profile(), dict((*self.over.exchangeable, *self.over.structured))
-        most, product = of.records, max(own)
-        if of.once_per and sizes.keys() >= set(of.once_per):  # what is not measured by, tells nothing apart
-            most = min(most, math.prod(sizes[a] for a in of.once_per))
-            product = product if most == 1 else min(product, self.largest_product(of.once_per))
-        if product == max(own):
-            return tuple(most**2 * x for x in own)
-        return tuple(_together(x, product, most) for x in own)
+        best = tuple(of.records**2 * x for x in self.profile())
+        names = [a for a, _ in (*self.over.exchangeable, *self.over.structured)]
+        found = ((of.along(names, attributes), most) for attributes, most in of.pattern.caps)
+        caps = [_Cap(frozenset(axes), most * alike) for (axes, alike), most in found if alike is not None]
+        for prices in self._in_pattern(caps, of) if caps else ():
+            best = min(best, prices, key=max)
+        return best
+
+    def _in_pattern(self, caps: Sequence[_Cap], of: Adjacency) -> Iterator[tuple[Fraction, ...]]:
+        """The h of all cells, by one cap and by another."""
+        own, most = self.profile(), of.records
+        if sum(map(len, self.groups)) * self.cells**2 << sum(n > 1 for n in self.sizes) > MAX_PRODUCTS:
+            sizes = dict((*self.over.exchangeable, *self.over.structured))
+            for cap in caps:  # two that share their joint cell cost at most the mean of both
+                rest = math.prod(sizes[a] for a in cap.axes) - 1
+                product = min(max(own), self.largest_product(cap.axes)) if rest else max(own)
+                yield tuple(_together(x, [(x, cap.most - 1), (product, cap.most * rest)], most) for x in own)
+            return
+        unit, partners = self._partners(caps, of)
+        costs = [int(x * unit) for x in own]
+        for cap, others in zip(caps, partners, strict=True):
+            prices = [_together(x, found, most) for x, found in zip(costs, others, strict=True)]
+            yield tuple(Fraction(x, unit) for x in prices)
+            if self.cells * most <= MAX_PRODUCTS:
+                yield (Fraction(self._different(cap, costs, others, most), unit),) * self.cells
+
+    def _partners(self, caps: Sequence[_Cap], of: Adjacency) -> tuple[int, list[list[_Partners]]]:
+        """A unit; and for every cap and structured cell what records that may be there beside one of it add, in it."""
+        unit, grams = self._grams()
+        every = (*self.over.exchangeable, *self.over.structured)
+        fixed, _ = of.along([a for a, _ in every], of.pattern.fixed)
+        free = [i for i, n in enumerate(self.sizes) if n > 1]
+        held = {i for i in free if self.over.names[i] in fixed}
+        near = ~self._differing([i for i, (a, _) in enumerate(self.over.structured) if a in fixed])
+        for axis, (a, _) in enumerate(self.over.structured):
+            along = self._along(axis)
+            near &= abs(along[:, None] - along) >= dict(of.pattern.separation).get(a, 0)
+        inner = [frozenset(i for i in free if self.over.names[i] in cap.axes) for cap in caps]
+        outer = [[i for i, (a, _) in enumerate(self.over.structured) if a in cap.axes] for cap in caps]
+        lowest = -2 * max(int(x * unit) for x in self.profile()) - 1
+        found: list[dict[frozenset[int], Exact]] = [{} for _ in caps]
+        for same in (frozenset(x) for k in range(len(free) + 1) for x in itertools.combinations(free, k)):
+            if not held <= same:
+                continue
+            pairs = near.copy()
+            for cap, own, axes in zip(caps, inner, outer, strict=True):
+                if cap.most == 1 and own <= same:
+                    pairs &= self._differing(axes)
+            x = sum((s.weight(same) * g for s, g in grams), start=np.zeros(near.shape, dtype=object))
+            x = np.where(pairs, x, lowest).reshape(self.cells, *self.over.shape)
+            for own, axes, kinds in zip(inner, outer, found, strict=True):
+                rest = tuple(1 + i for i in range(len(self.over.shape)) if i not in axes)
+                dearest = x.max(axis=rest).reshape(self.cells, -1)
+                kinds[own & same] = np.maximum(kinds.get(own & same, dearest), dearest)
+        return unit, [
+            [
+                [
+                    (value, cap.most - 1 if (kind, w) == (own, at) else cap.most * self._others(own - kind))
+                    for kind, dearest in kinds.items()
+                    for w, value in enumerate(dearest[o].tolist())
+                    if value > lowest
+                ]
+                for o, at in enumerate(self._place_along(axes))
+            ]
+            for cap, own, axes, kinds in zip(caps, inner, outer, found, strict=True)
+        ]
+
+    def _others(self, differing: Collection[int]) -> int:
+        """How many joint cells of exchangeable attributes differ from one in all of these, and in no other."""
+        return math.prod(self.sizes[i] - 1 for i in differing)
+
+    def _place_along(self, axes: Sequence[int]) -> list[int]:
+        """The joint cell along some structured axes, in C order, of every structured cell."""
+        out = np.zeros(self.cells, dtype=np.intp)
+        for axis in axes:
+            out = out * self.over.shape[axis] + self._along(axis)
+        return [int(x) for x in out]
+
+    def _along(self, axis: int) -> NDArray[np.intp]:
+        """The cell of every structured cell along one axis."""
+        return np.asarray(np.indices(self.over.shape)[axis].ravel())
+
+    def _different(self, cap: _Cap, costs: Sequence[int], partners: Sequence[_Partners], most: int) -> int:
+        """The largest sum, for m = 1, …, most, of the m largest R_m of records of which so many share a joint cell."""
+        axes = [i for i, (a, _) in enumerate(self.over.structured) if a in cap.axes]
+        slots = cap.most * math.prod(n for a, n in self.over.exchangeable if a in cap.axes)
+        at = self._place_along(axes)
+        lines = [[x for x, n in sorted(found, reverse=True) for _ in range(min(n, most))][:most] for found in partners]
+        best, totals = 0, dict(enumerate(costs))
+        for m in range(1, most + 1):
+            dearest: dict[int, int] = {}
+            for o, total in totals.items():
+                dearest[at[o]] = max(total, dearest.get(at[o], total))
+            some = sorted(dearest.values(), reverse=True)
+            if len(some) * slots < m:
+                break
+            best = max(best, sum(x * min(slots, m - i * slots) for i, x in enumerate(some[: -(-m // slots)])))
+            totals = {o: total + lines[o][m - 1] for o, total in totals.items() if len(lines[o]) >= m}
+        return best
 
     def largest_product(self, once: Collection[str]) -> Fraction:
         """C, no less than X_ij for any two records that differ in one of these attributes, which are all measured by.
@@ -419,7 +530,7 @@ class Strategy(Design):
         """Which two structured cells differ along one of these axes, (n_o, n_o)."""
         out = np.zeros((self.cells, self.cells), dtype=bool)
         for axis in axes:
-            along = np.indices(self.over.shape)[axis].ravel()
+            along = self._along(axis)
             out |= along[:, None] != along
         return out
 
@@ -566,10 +677,19 @@ def _weights(s: SectorStrategy, apart: int | None = None) -> list[int]:
     return [s.weight(same), *(s.weight(b for b in same if b != a) for a in same)]
 
 
-def _together(own: Fraction, product: Fraction, most: int) -> Fraction:
-    """The largest, for m = 1, …, most, of m own + m (m − 1) product: at an end, or beside the top of the parabola."""
-    top = min(max(1, math.floor((product - own) / (2 * product))), most) if product < 0 else most
-    return max(m * own + m * (m - 1) * product for m in {top, min(top + 1, most)})
+def _together(own: _Cost, partners: Iterable[tuple[_Cost, int]], most: int) -> _Cost:
+    """The largest, for m = 1, …, most, of m times what a record costs with the m − 1 dearest partners that there are.
+
+    partners: what each adds, and how many there are of it. With the same for each further one it is a parabola in m:
+    largest at an end, or beside its top.
+    """
+    best, m, total = own, 1, own
+    for value, there in sorted(partners, reverse=True):
+        n = min(there, most - m)
+        top = n if value >= 0 else min(max(0, -(total + m * value) // (2 * value)), n)
+        best = max(best, *((m + k) * (total + k * value) for k in {top, min(top + 1, n)}))
+        m, total = m + n, total + n * value
+    return best
 
 
 def exact_precisions(scales: Sequence[NDArray[np.float64]]) -> tuple[int, list[Exact]]:

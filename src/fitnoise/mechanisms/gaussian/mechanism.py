@@ -90,10 +90,10 @@ class Sectors(TableMechanism):
                 for i in np.flatnonzero(alone):
                     own[i] = _dearest_pair(group.queries, precision[i], alone=part.terms.alone)
             if apart is None:
-                total += float(own.sum()) * unit.cost_factor()
+                total += float(own.sum()) * part.publication.adjacency.records**2
             else:
                 shown = np.array([set(apart.attributes) <= set(axes) for axes in group.axes.tolist()])
-                total += float(own @ np.where(shown, apart.most, apart.most**2))
+                total += float(own @ np.where(shown, apart.most, apart.most**2)) * part.terms.factor
         return total / 2
 
     def write(self, part: TablePart) -> Any:

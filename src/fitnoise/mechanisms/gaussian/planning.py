@@ -155,10 +155,10 @@ def plan(
     goal = DEFAULT_GAP if gap is None else gap
     decomposition = decompose(publication.workload, apart=publication.apart)
     asked = terms(publication, decomposition)
-    if refine and publication.adjacency.once_per:
+    if refine and publication.adjacency.pattern:
         raise PlanError(
-            "a plan is refined for records one by one, not for several of one unit that differ in something "
-            "(once_per). No plan was made."
+            "a plan is refined for records one by one, not for several of one unit that keep to a pattern (such as "
+            "once_per). No plan was made."
         )
 
     def solved(together: Kinds) -> Ideal:
@@ -180,11 +180,11 @@ def plan(
     made = TablePart(GAUSSIAN, publication, strategy, found.evidence, found.status)
     if asked.apart is not None and asked.apart.most > 1:
         made = _together(decomposition, asked, publication, made, solved)
-    elif publication.adjacency.once_per:
+    elif publication.adjacency.pattern:
         told = "planned for single records, of which alone the bound is; charged for all that one unit may have"
         made = replace(made, status=f"{made.status}; {told}")
     refuse_pointless(made.exact_cost)
-    if made.gap > goal and found.gap <= goal and not publication.adjacency.once_per:
+    if made.gap > goal and found.gap <= goal and not publication.adjacency.pattern:
         made = replace(made, status=f"{made.status} by the solver; the plan's own is the one stated")
     return _settled(made, gap, f"{allowance(decomposition)}Ask for a larger gap, allow more iterations")
 
@@ -431,7 +431,7 @@ def _rounded(
             reached = _reached(decomposition, asked, found, publication)
         except SingularStrategy:
             continue  # too few bits for the smallest direction
-        if reached <= bound * (1 + goal) or publication.adjacency.once_per:
+        if reached <= bound * (1 + goal) or publication.adjacency.pattern:
             break
     if found is None:
         raise PlanError(

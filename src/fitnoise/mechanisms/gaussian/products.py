@@ -71,7 +71,7 @@ def obstacle(asked: Publication) -> str | None:
         (asked.objective.goal is not Goal.FIT_FOR_USE, "the goal is another than fit-for-use"),
         (asked.cell_budgets is not None, "records have budgets by cell"),
         (asked.unit.neighbours is not Neighbours.ADD_OR_REMOVE_ONE, "neighbours replace a record"),
-        (bool(asked.adjacency.once_per), "records of one unit are known to differ in something"),
+        (bool(asked.adjacency.pattern), "records of one unit are known to keep to a pattern"),
         (any(t.matrix is not None for t in templates), "queries are given as a matrix"),
         (bool(varying), f"table {varying[0] if varying else None!r} has targets that vary by value"),
     )
@@ -455,7 +455,7 @@ class ByAxis(Gaussian):
                     known[view] = float(rules.column_norms(view).max())
             own = math.prod(1.0 if view is None else known[view] for view in group.views)
             total += own * float((1 / (group.variances * part.relaxation)).sum())
-        return total / 2 * part.publication.unit.cost_factor()
+        return total / 2 * part.publication.adjacency.records**2
 
     def write(self, part: TablePart) -> Any:
         """Factors, then sets."""

@@ -17,7 +17,7 @@ SLACK = 1e-6
 def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, told: bool, alike: str) -> Section:
     """What one record costs by its cell: for programs Δ², for people ρ, if they are told. Replace-one prices pairs.
 
-    What several records of one unit cost that differ in something, no cell says on its own: then people are not told.
+    What several records of one unit cost that keep to a pattern, no cell says on its own: then people are not told.
     alike: what is said where no cell is cheaper than another.
     """
     if unit.neighbours is Neighbours.REPLACE_ONE:
@@ -38,7 +38,7 @@ def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, told: bool, ali
         Value("high", highest * half, Kind.COST, spoken=True),
         Value("cells", len(prices), Kind.COUNT, spoken=True),
     )
-    told = told and not unit.once_per
+    told = told and not unit.pattern
     return Section("profile", (sentence,) if told else (), values, place=("profile",))
 
 

@@ -22,28 +22,36 @@ def terms(publication: Publication, decomposition: Decomposition) -> Terms:
         relative = budgets.along(publication.workload.domain, decomposition.structured)
     unit = publication.unit
     alone = publication.adjacency.drops or unit.max_records > 1 or unit.id is not None
-    factor, apart = unit.cost_factor(), None
-    if publication.adjacency.once_per:
-        factor, apart = _apart(publication, decomposition)
+    factor, apart = _together(publication, decomposition)
     return Terms(weights, objective.trade, relative, factor, alone, apart)
 
 
-def _apart(publication: Publication, d: Decomposition) -> tuple[int, Apart | None]:
-    """What every strategy charges a unit of which no two records are alike in some attributes.
+def _together(publication: Publication, d: Decomposition) -> tuple[int, Apart | None]:
+    """What every strategy charges at least: for k records in one cell k², and for sets of such in different cells.
 
-    Where one of these is measured by no table, as many records as it has values share a cell of all that is. Otherwise
-    a single record, or sets of records where these attributes are all exchangeable.
+    All g are in one cell where nothing keeps them apart. Where at most so many have a joint cell of some attributes in
+    common, and nothing else keeps them apart, so many are; times the cells of those that no table shows. Sets of them
+    are known in different cells of attributes that are all exchangeable. Otherwise a single record is.
     """
-    domain, once = publication.domain, publication.adjacency.once_per
-    measured = {domain.home(name) for name in (*d.exchangeable, *d.structured)}
-    unseen = [domain[a].size for a in once if a not in measured]
-    if unseen:
-        return min(publication.unit.max_records, math.prod(unseen)) ** 2, None
-    if not publication.adjacency.by_cell or not set(once) <= set(d.exchangeable):
-        return 1, None
-    positions = tuple(sorted(d.exchangeable.index(a) for a in once))
-    cells = math.prod(d.sizes[i] for i in positions)
-    return 1, Apart(positions, cells, min(publication.unit.max_records, cells))
+    of, axes = publication.adjacency, (*d.exchangeable, *d.structured)
+    pattern, best = of.pattern, 1
+    if not pattern.caps:
+        return of.records**2, None
+    for i, (names, most) in enumerate(pattern.caps):
+        measured, alike = of.along(axes, names)
+        far = any(n > 1 for _, n in pattern.separation) and (len(pattern.caps) > 1 or bool(measured))
+        if far or alike is None or not set(measured) <= set(names):
+            continue  # not all sets are there, or not in all places alike
+        total = min([of.records, *(n for j, (_, n) in enumerate(pattern.caps) if j != i)])
+        k = min(most * alike, total)
+        if measured and of.by_cell and set(measured) <= set(d.exchangeable):
+            place = {a: x for x, a in enumerate(d.exchangeable)}
+            along = tuple(sorted(place[a] for a in measured))
+            fixed = tuple(sorted(place[a] for a in of.along(d.exchangeable, pattern.fixed)[0]))
+            cells = math.prod(d.sizes[x] for x in along)
+            return k**2, Apart(along, cells, min(total // k, cells), fixed)
+        best = max(best, k**2)
+    return best, None
 
 
 def traded(asked: Terms, achieved: Floats) -> float:

@@ -74,7 +74,7 @@ class Laplace(TableMechanism):
 
     def proof(self, part: TablePart) -> Iterator[Section]:
         """ε²/2, and how many times the bound it is."""
-        yield proof(part.certificate)
+        yield proof(part.certificate, apart=bool(part.publication.adjacency.pattern.caps))
 
     def beyond(self, part: TablePart) -> Section:
         """What no unbiased pure mechanism at all is below."""
@@ -116,7 +116,7 @@ class Laplace(TableMechanism):
             sizes = abs(group.queries) if isinstance(group.queries, np.ndarray) else group.queries  # those are counts
             paid = rates @ sizes if isinstance(sizes, np.ndarray) else sizes.rmv(rates.T).T
             total += float(paid.max(axis=1).sum())
-        return (total * unit.max_records * (2 if twice else 1)) ** 2 / 2
+        return (total * part.publication.adjacency.records * (2 if twice else 1)) ** 2 / 2
 
     def write(self, part: TablePart) -> Any:
         """The scale, and margin by margin its queries."""

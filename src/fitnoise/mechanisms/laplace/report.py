@@ -8,15 +8,19 @@ from fitnoise.reporting import Kind, Section, Value
 from fitnoise.solving.certificates import Certificate
 
 
-def proof(certificate: Certificate) -> Section:
-    """What was reached, and what no linear mechanism with Laplace noise is below."""
+def proof(certificate: Certificate, *, apart: bool) -> Section:
+    """What was reached, and what no linear mechanism with Laplace noise is below.
+
+    apart: whether something is known to keep records of one unit apart.
+    """
     told = (
         "epsilon^2/2 = {value}, {ratio} times a bound: no linear mechanism with Laplace noise has these variances "
         "below epsilon = {least}"
     )
+    gains = ("(where noise is pure, what keeps records of one unit apart saves nothing: their costs add up)",)
     return Section(
         "proof",
-        (told, "(how near to that any pure mechanism can come is not known)"),
+        (told, "(how near to that any pure mechanism can come is not known)", *(gains if apart else ())),
         (
             Value("value", certificate.value, Kind.OPTIMUM),
             Value("bound", certificate.bound, Kind.OPTIMUM),
