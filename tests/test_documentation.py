@@ -28,12 +28,16 @@ ASKED = (
         "Nothing was estimated.",
     },
 )
+WHICH = (
+    "which_records",
+    {"near": True, "said": ["'country' is 'SI'", "'year' is at least 2020 and below 2025"]},
+)
 SLOW = pytest.param("tight_constraints", {}, marks=pytest.mark.slow)  # tries every mechanism for 751 results
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("fit_for_use", {"order": -1}), ("databases", {"kept": True}), AXES, FILES, ROWS, GONE, ASKED, SLOW],
+    [("fit_for_use", {"order": -1}), ("databases", {"kept": True}), AXES, FILES, ROWS, GONE, ASKED, WHICH, SLOW],
 )
 def test_examples_run(name, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -30,7 +30,7 @@ from fitnoise.planning.choosing import plan as make_plan
 from fitnoise.planning.free import free
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import release
-from fitnoise.reading.description import universe
+from fitnoise.reading.description import counted, universe
 from fitnoise.reading.files import csv_text, leftovers, read_text, replace_file
 from fitnoise.reading.release import Release, to_write
 from fitnoise.reading.verification import verify
@@ -363,14 +363,15 @@ def _table_document(result: Release, name: str) -> dict[str, Any]:
     w, frame = result.plan.publication.workload, result[name]
     confidence = w[name].target.level(w.confidence)
     table = universe(result.plan.group(name).publication.workload[name], w.domain)
-    return {"name": name, "confidence": confidence, **table, "rows": frame.to_dict("records")}
+    return {"name": name, "confidence": confidence, **counted(result.plan), **table, "rows": frame.to_dict("records")}
 
 
 def _universe(result: Release, name: str) -> list[str]:
     """Whom a table leaves out, and how values are coded: lines below it."""
     workload = result.plan.group(name).publication.workload
     told = universe(workload[name], workload.domain)
-    lines = [f"not counted: {a} {', '.join(cells)}" for a, cells in told.get("not_counted", {}).items()]
+    lines = [f"counted: {words}" for words in counted(result.plan).get("counted", [])]
+    lines += [f"not counted: {a} {', '.join(cells)}" for a, cells in told.get("not_counted", {}).items()]
     return lines + [f"coded: {a} {words}" for a, words in told.get("coded", {}).items()]
 
 

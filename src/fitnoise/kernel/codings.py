@@ -21,6 +21,7 @@ import itertools
 import math
 import numbers
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -185,6 +186,33 @@ class Cuts:
         return None if x is None else sum(c <= x for c in self.cuts)
 
 
+@final
+@dataclass(frozen=True)
+class Interval:
+    """One cell, for numbers x with low ≤ x < high: what a condition asks for (`conditions`).
+
+    Raises:
+        DomainError: no finite number is between them.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not max(self.low, -sys.float_info.max) < self.high:
+            raise DomainError("no number is within the bounds.")
+
+    @property
+    def size(self) -> int:
+        """One cell."""
+        return 1
+
+    def cell(self, value: object) -> int | None:
+        """0 of a number between the ends; None for all else."""
+        x = number(written(value))
+        return 0 if x is not None and self.low <= x < self.high else None
+
+
 Values = Codes | Range | Cuts
 """How values become cells. There are no others, so that whatever counts has three cases."""
 
@@ -269,8 +297,8 @@ class Beside:
         return place if place >= 0 else None
 
 
-Coding = Values | Beside
-"""How what a column holds becomes cells."""
+Coding = Values | Beside | Interval
+"""How what a column holds becomes cells, of which that of a condition has one."""
 
 
 def place(coding: Coding, value: object) -> int:

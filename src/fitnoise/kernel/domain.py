@@ -653,9 +653,11 @@ class Domain(Mapping[str, Attribute]):
     def leaves_out(self, source: DataSource, bound: Bound | None) -> bool:
         """Whether records may be left out of all tables: for a value, or because nothing says whose they are.
 
+        With conditions on records they come and go, too.
+
         It goes by all attributes, whether a table shows them or not: one table more changes no other's truth.
         """
-        return bool(self.drops(source.drops)) or (source.drops and bound is not None)
+        return bool(source.where) or bool(self.drops(source.drops)) or (source.drops and bound is not None)
 
     def column(self, name: str) -> str:
         """The column of the data that holds this attribute."""

@@ -81,6 +81,11 @@ def measure(
             "or another one, or another number of records. An array of counts has no ids. Nothing was read and nothing "
             "was charged."
         )
+    if counter.where != order.source.where:
+        raise DataError(
+            "the plan and the data source disagree on which records are counted: one has other conditions (where). "
+            "An array of counts has no columns that could meet any. Nothing was read and nothing was charged."
+        )
     if order.beside and order.unit.bound is not None:
         raise PlanError(
             "a plan by an id stands beside no other: which records of a unit are counted depends on the plan. Nothing "

@@ -12,10 +12,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Final, NamedTuple, Protocol, Self, final
+from typing import Any, Final, NamedTuple, Protocol, Self, final
 
 from fitnoise.errors import LedgerError, SpecError
 from fitnoise.kernel.checks import is_name, look_alike
+from fitnoise.kernel.conditions import Condition, conditions
 
 MAX_RECORDS_PER_UNIT = 10**12
 """More records than that in one unit is a mistake, and its square would leave floating point."""
@@ -511,6 +512,12 @@ class DataSource:
         compared with the data.
     account: the name under which a ledger sums up charges: one for all sources about the same people, such as the
         quarters of a survey; None where it is that of the source.
+    where: which records are counted at all, by their own columns: {column: value, values or bounds}, such as
+        {"country": "SI", "year": {"at_least": 2020, "below": 2025}, "kind": ["a", "b"]}. All must be met; what is
+        missing meets none. Whose data they are it does not change: the account is the same.
+
+    Raises:
+        SpecError: one of these is not as said.
     """
 
     name: str = "default"
@@ -518,8 +525,10 @@ class DataSource:
     outside_domain: OutsideDomain = OutsideDomain.REFUSE
     max_records: int = MAX_RECORDS
     account: str | None = None
+    where: tuple[Condition, ...] | Mapping[str, Any] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "where", conditions(self.where))
         try:
             object.__setattr__(self, "outside_domain", OutsideDomain(self.outside_domain))
         except ValueError:
@@ -543,6 +552,12 @@ class DataSource:
     def drops(self) -> bool:
         """Whether records outside the domain are left out, where an attribute does not say otherwise."""
         return self.outside_domain is OutsideDomain.DROP
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What records must meet to be counted, by column."""
+        assert isinstance(self.where, tuple)  # noqa: S101 - made so
+        return self.where
 
 
 @final

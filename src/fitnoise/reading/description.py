@@ -132,6 +132,7 @@ def describe(
                 plan.summaries, (x for p in plan.groups for x in p.publication.workload.tables.parts), strict=True
             )
         ],
+        **counted(plan),
         **left_out(plan, version),
         **({"finite": [_describe_finite(s) for s in plan.finite_summaries]} if plan.finite else {}),
         "written": "all" if every else list(written),
@@ -146,6 +147,12 @@ def universe(part: Table | Family, domain: Domain) -> dict[str, dict[str, Any]]:
     table = part if isinstance(part, Table) else part.template
     said: dict[str, dict[str, Any]] = {"not_counted": {**table.not_counted(domain)}, "coded": {**part.coded(domain)}}
     return {key: found for key, found in said.items() if found}
+
+
+def counted(plan: Plan) -> dict[str, list[str]]:
+    """What records meet that are counted, where there are conditions: in words."""
+    conditions = plan.publication.source.conditions
+    return {"counted": [c.words for c in conditions]} if conditions else {}
 
 
 def left_out(plan: Plan, version: int = FORMAT) -> dict[str, list[str]]:

@@ -260,6 +260,15 @@ def exact_number(text: str) -> Fraction:
     raise SpecError(f"a number such as 0.05, or a fraction such as '1/28', is needed; got {reprlib.repr(text)}.")
 
 
+class BoundsSpec(Part):
+    """Bounds within which a column's number lies."""
+
+    at_least: int | float | None = None
+    above: int | float | None = None
+    at_most: int | float | None = None
+    below: int | float | None = None
+
+
 class DataSpec(Part):
     """What is publicly known of the data."""
 
@@ -272,6 +281,14 @@ class DataSpec(Part):
     table: str | None = Field(None, description="table of a database or a DuckDB file: table, or schema.table")
     outside_domain: OutsideDomain = Field(OutsideDomain.REFUSE, strict=False)
     max_records: int = Field(MAX_RECORDS, description="public bound on the number of records")
+    where: dict[str, _Value | list[_Value] | BoundsSpec] = Field(
+        {}, description="which records are counted: for each column a value, several of which one, or bounds"
+    )
+
+    def conditions(self) -> dict[str, Any]:
+        """What `where` says, as plain values."""
+        bounds = {c: x.model_dump(exclude_none=True) for c, x in self.where.items() if isinstance(x, BoundsSpec)}
+        return {**self.where, **bounds}
 
 
 class CellBudgetsSpec(Part):
@@ -632,7 +649,7 @@ class Spec(Part):
             )
         units = wrong.each(p.also, "privacy.also", lambda other: other.build(unit))
         with wrong.at("data"):
-            source = DataSource(d.source, d.table, d.outside_domain, d.max_records, d.account)
+            source = DataSource(d.source, d.table, d.outside_domain, d.max_records, d.account, d.conditions())
         with wrong.at("projection"):
             small = _small(self.mechanism, self.size, self.projection)
         with wrong.at("accuracy"):
@@ -706,6 +723,7 @@ class Spec(Part):
                 "table": s.table,
                 "outside_domain": s.outside_domain,
                 "max_records": s.max_records,
+                "where": {c.column: c.document for c in s.conditions},
             },
             "privacy": {
                 "unit": u.name,

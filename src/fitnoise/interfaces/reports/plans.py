@@ -19,7 +19,7 @@ from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.free import left_beside
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.description import FORMAT, left_out, universe
+from fitnoise.reading.description import FORMAT, counted, left_out, universe
 from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
 from fitnoise.request.publication import Goal
 
@@ -165,7 +165,7 @@ def _price(plan: Plan) -> Section:
 
 
 def whom(plan: Plan, version: int = FORMAT) -> Section:
-    """Whom each table leaves out, and how values are coded; and for which attributes records are in no table.
+    """Which records are counted; whom each table leaves out, and how values are coded; by what records are in no table.
 
     version: of the release that is told of.
     """
@@ -185,13 +185,16 @@ def whom(plan: Plan, version: int = FORMAT) -> Section:
         Column("not_counted", "not counted"),
         Column("coded", "coded"),
     )
-    names = left_out(plan, version).get("left_out", [])
-    sentence = (
-        "records whose value is dropped (absent, outside, outside_domain) are left out of all tables: by {left_out}"
-    )
-    values = (Value("left_out", names),) if names else ()
+    sentences = {
+        "counted": "records are counted of which {counted}; others are as if they were not there",
+        "left_out": (
+            "records whose value is dropped (absent, outside, outside_domain) are left out of all tables: by {left_out}"
+        ),
+    }
+    said = counted(plan) | left_out(plan, version)
+    values = tuple(Value(key, found) for key, found in said.items())
     tables = (Table.of("universe", columns, rows),) if rows else ()
-    return Section("left out", (sentence,) if names else (), values, tables)
+    return Section("left out", tuple(sentences[key] for key in said), values, tables)
 
 
 def records(plan: Plan) -> Section:

@@ -8,6 +8,7 @@ from typing import Any, final
 
 from numpy.typing import NDArray
 
+from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.units import Bound
 
 Margin = tuple[str, ...]
@@ -24,6 +25,8 @@ class Counter(abc.ABC):
     **Guarantees**
         * every array has the shape of its attributes, int64, in the order asked;
         * all margins are of the same records;
+        * a record that does not meet the conditions is as one that is not there: it is neither counted nor told of, and
+          takes no other's place;
         * without a bound, one record more in the data adds one to exactly one cell of every margin (or to none, when
           the record is outside the domain and the source says to drop it);
         * with a bound g, what is counted of each unit is a function of its own records, and at most g of them: a unit
@@ -40,6 +43,11 @@ class Counter(abc.ABC):
     def bound(self) -> Bound | None:
         """By which column it is told whose a record is, and how many of one person's are counted; None: all are."""
         return None
+
+    @property
+    def where(self) -> tuple[Condition, ...]:
+        """What records must meet to be counted, all of it."""
+        return ()
 
     @abc.abstractmethod
     def check(self, attributes: Sequence[str]) -> None:

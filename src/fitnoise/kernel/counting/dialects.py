@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, final
 
-from fitnoise.kernel.codings import Beside, Code, Codes, Coding, Cuts, Range, dropped
+from fitnoise.kernel.codings import Beside, Code, Codes, Coding, Cuts, Interval, Range, dropped
 from fitnoise.kernel.counting.persons import LONGEST
 from fitnoise.kernel.counting.tables import Prices
 
@@ -154,6 +154,8 @@ class Dialect:
             return self._key_beside(coding, kind, column)
         if isinstance(coding, Codes):
             return self._value(coding, kind, column)
+        if isinstance(coding, Interval):
+            return f"CASE WHEN {self.met(coding, kind, column)} THEN 1 ELSE 0 END"
         if kind is Kind.WHOLE:
             return _whole_range(coding, column) if isinstance(coding, Range) else self._whole_cuts(coding, column)
         x = self._double(kind, column)
@@ -225,6 +227,14 @@ class Dialect:
         bins = " ".join(f"WHEN {column} < {math.ceil(c)} THEN {i}" for i, c in enumerate(coding.cuts, 1))
         return f"CASE {bins} WHEN {column} >= {math.ceil(coding.cuts[-1])} THEN {coding.size} ELSE 0 END"
 
+    def met(self, coding: Coding, kind: Kind, column: str) -> str:
+        """Whether a column holds what a condition asks for, in words by which an engine may leave parts unread."""
+        if not isinstance(coding, Interval):
+            return self.inside(coding, kind, self.key(coding, kind, column))
+        if kind is Kind.WHOLE and all(abs(end) < 2**53 for end in (coding.low, coding.high) if math.isfinite(end)):
+            return between(coding, column, lambda end: str(math.ceil(end)), whole=True)
+        return between(coding, self._double(kind, column), self.number)
+
     # --- codes: which cell a group is ------------------------------------------------------------------------
 
     def cell(self, coding: Coding, kind: Kind, key: str) -> str:
@@ -278,6 +288,16 @@ class Dialect:
         if coding.kind is str:
             return {i: self.literal(str(code)) for i, code in listed}
         return {i: self.number(float(code)) for i, code in listed}
+
+
+def between(coding: Interval, x: str, constant: Callable[[float], str], *, whole: bool = False) -> str:
+    """Whether a number is in an interval: false or unknown for NULL, NaN (wherever the engine orders it), infinities.
+
+    whole: whether none of these but NULL is possible.
+    """
+    least = [(">=", coding.low)] if math.isfinite(coding.low) else [] if whole else [(">=", -LARGEST)]
+    most = [("<", coding.high)] if math.isfinite(coding.high) else [] if whole else [("<=", LARGEST)]
+    return " AND ".join(f"{x} {sign} {constant(end)}" for sign, end in least + most)
 
 
 def coded(coding: Beside | Codes) -> Codes:

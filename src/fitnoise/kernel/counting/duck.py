@@ -30,17 +30,27 @@ from fitnoise.kernel.codings import (
     Code,
     Codes,
     Coding,
+    Interval,
     Range,
     Values,
     read_as,
     without_cell,
 )
+from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.counting._base import Counter, Gauge, Margin, Margins, Progress
 from fitnoise.kernel.counting.files import from_path
 from fitnoise.kernel.counting.frames import from_frame
 from fitnoise.kernel.counting.paths import FilePath
 from fitnoise.kernel.counting.persons import LONGEST, PERSON, counted_by
-from fitnoise.kernel.counting.sources import Records, Unreadable, engine, quietly, wrong_id, wrong_type
+from fitnoise.kernel.counting.sources import (
+    Records,
+    Unreadable,
+    engine,
+    quietly,
+    wrong_condition,
+    wrong_id,
+    wrong_type,
+)
 from fitnoise.kernel.counting.statements import kept_to
 from fitnoise.kernel.counting.tables import Tables
 from fitnoise.kernel.domain import Domain
@@ -155,6 +165,11 @@ class DuckCounter(Counter):
         """As it was told."""
         return self._bound
 
+    @property
+    def where(self) -> tuple[Condition, ...]:
+        """As the source says."""
+        return self._source.conditions
+
     def check(self, attributes: Sequence[str]) -> None:
         """Raise DataError for a missing or ambiguous column or one of the wrong type; reads no record."""
         self._safely(partial(self._check, attributes))
@@ -201,28 +216,35 @@ class DuckCounter(Counter):
     def _relation(
         self, connection: duckdb.DuckDBPyConnection, attributes: Sequence[str], *, schema: bool = False
     ) -> tuple[str, list[bool]]:
-        """SQL for the columns of these attributes as k0, k1, …, last the id, and which are untyped.
+        """SQL for the columns of these attributes as k0, k1, …, of the conditions, last the id; and which are untyped.
 
         DataError for a wrong type.
         """
         attributes = [a for a in attributes if a != PERSON]
         positions = [self._records.place(self._domain, a) for a in attributes]
+        positions += [self._records.place_of_condition(self._domain, c) for c in self.where]
         if self._bound is not None:
             positions.append(self._records.place_of_id(self._domain, self._bound.id))
-        person = None if self._bound is None else len(attributes)
+        codings = self._codings(attributes)
+        person = None if self._bound is None else len(codings)
         relation = self._records.relation(connection, positions, schema=schema, person=person)
         rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
         untyped = [self._records.untyped(p) for p in positions]
-        for i, (a, row) in enumerate(zip(attributes, rows, strict=False)):  # a relation has a column even for none
+        for i, (coding, row) in enumerate(zip(codings, rows, strict=False)):  # a relation has a column even for none
             kind = _kind(row[1])
-            coding = self._domain[a].coding
             untyped[i] |= kind == "VARCHAR" and isinstance(coding, Beside) and bool(coding.texts)
             fitting, words = _FITTING[read_as(coding)]
             if not untyped[i] and kind not in fitting | _NOTHING:
-                raise wrong_type(self._domain, a, kind, words)
+                if i < len(attributes):
+                    raise wrong_type(self._domain, attributes[i], kind, words)
+                raise wrong_condition(self.where[i - len(attributes)], kind, words)
         if self._bound is not None and (kind := _kind(rows[-1][1])) not in _INTEGERS | _TEXTS | _NOTHING:
             raise wrong_id(self._bound, kind)
         return relation, untyped
+
+    def _codings(self, attributes: Sequence[str]) -> list[Coding]:
+        """Of these, and of the conditions."""
+        return [*(self._domain[a].coding for a in attributes), *(c.coding for c in self.where)]
 
     def _stream(self, used: Sequence[str], *, informed: bool) -> Generator[_Chunk]:
         """The cells of all records, some thousands at a time; the engine reads on meanwhile, but not far."""
@@ -232,21 +254,25 @@ class DuckCounter(Counter):
             relation, untyped = self._relation(connection, used)
             known = self._records.known(connection) if informed else None
             connection.execute(f"SET enable_progress_bar = {str(informed and known is None).lower()}")
-            codings = [self._domain[a].coding for a in used]
-            fields, joins = [], []
+            codings = self._codings(used)
+            fields, joins, met = [], [], []
             for i, (coding, free) in enumerate(zip(codings, untyped, strict=False)):
                 cell, join = _cell(coding, i, csv=self._records.header, untyped=free)
-                fields.append(f"CAST({cell} AS {'SMALLINT' if coding.size <= 2**15 else 'INTEGER'}) AS a{i}")
                 joins.append(join)
+                if i < len(used):
+                    fields.append(f"CAST({cell} AS {'SMALLINT' if coding.size <= 2**15 else 'INTEGER'}) AS a{i}")
+                else:
+                    met.append(f"{cell} >= 0")
             codes: dict[str, Any] = {}
             for i, (coding, free) in enumerate(zip(codings, untyped, strict=False)):
                 codes |= _lists(coding, i, untyped=free)
-            person = [] if self._bound is None else [f"encode(CAST(people.k{len(used)} AS VARCHAR)) AS p"]
-            shown = ", ".join(fields + person) or "nothing"
+            person = [] if self._bound is None else [f"encode(CAST(people.k{len(codings)} AS VARCHAR)) AS p"]
+            shown = ", ".join(fields + person) or "0 AS nothing"
             sql = f"SELECT {shown} FROM {relation} AS people {' '.join(joins)}"
+            sql += f" WHERE {' AND '.join(met)}" if met else ""
             names = {a: f"a{i}" for i, a in enumerate(used)}
             if self._bound is not None:
-                told = not self._source.drops or any(REFUSED in without_cell(c) for c in codings)
+                told = not self._source.drops or any(REFUSED in without_cell(c) for c in codings[: len(used)])
                 sql = _bounded(sql, names, list(self._domain), self._bound, told=told)
                 names[PERSON] = "person"
             result = connection.execute(sql, codes)
@@ -310,7 +336,7 @@ def _cell(coding: Coding, i: int, *, csv: bool, untyped: bool) -> tuple[str, str
     return f"CASE {coded} WHEN ({value}) >= 0 THEN {value} {rest} END", join
 
 
-def _value_cell(coding: Values, i: int, *, csv: bool, untyped: bool) -> tuple[str, str]:
+def _value_cell(coding: Values | Interval, i: int, *, csv: bool, untyped: bool) -> tuple[str, str]:
     """The same of values alone: −1 for what is none."""
     column = f"people.k{i}"
     if isinstance(coding, Codes):
@@ -322,6 +348,9 @@ def _value_cell(coding: Values, i: int, *, csv: bool, untyped: bool) -> tuple[st
         return f"coalesce(l{i}.cell, -1)", f"LEFT JOIN {listed} ON l{i}.code = {code}"
     x = f"try_cast({column} AS DOUBLE)"
     outside = f"{x} IS NULL OR isnan({x}) OR isinf({x})"
+    if isinstance(coding, Interval):
+        ends = [f"{x} {sign} CAST('{e!r}' AS DOUBLE)" for sign, e in (("<", coding.low), (">=", coding.high))]
+        return f"CASE WHEN {outside} OR {' OR '.join(ends)} THEN -1 ELSE 0 END", ""
     if isinstance(coding, Range):
         below, above = (0, coding.size - 1) if coding.clip else (-1, -1)
         return (

@@ -20,6 +20,7 @@ import duckdb
 
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import OUTSIDE, REFUSED, without_cell
+from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.counting.persons import IDS, PERSON
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import Bound
@@ -59,6 +60,11 @@ class Columns:
         """The column that says whose a record is; DataError when there is none, or several."""
         return self._only(domain, column, "the id of the privacy unit")
 
+    @final
+    def place_of_condition(self, domain: Domain, condition: Condition) -> int:
+        """The column that a condition is on; DataError when there is none, or several."""
+        return self._only(domain, condition.column, "a condition on records")
+
     def _only(self, domain: Domain, column: str, who: str) -> int:
         places = self.places(column)
         if len(places) > 1:
@@ -74,7 +80,7 @@ class Columns:
                 names = f"its first line names {told} of the domain: is that a header line?"
             raise DataError(
                 f"{self.what} has no column {column!r}, which {who} needs; {names} "
-                "Rename the column, or declare which one is meant (column = …, id = …). Nothing was counted."
+                "Rename the column, or declare which one is meant (column = …, id = …, where = …). Nothing was counted."
             )
         return places[0]
 
@@ -107,6 +113,14 @@ def wrong_type(domain: Domain, attribute: str, kind: str, words: str) -> DataErr
     return DataError(
         f"column {domain.column(attribute)!r} is of type {kind}; attribute {attribute!r} needs {words}. "
         "Convert the column, or declare the attribute differently. Nothing was counted."
+    )
+
+
+def wrong_condition(condition: Condition, kind: str, words: str) -> DataError:
+    """The error for a column of a type that cannot be compared with what a condition asks for."""
+    return DataError(
+        f"column {condition.column!r} is of type {kind}; the condition on it needs {words}. Convert the column, or ask "
+        "for what it holds. Nothing was counted."
     )
 
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import final
 
 from fitnoise.errors import DataError
-from fitnoise.kernel.codings import Beside, read_as
+from fitnoise.kernel.codings import Beside, Coding, read_as
+from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.counting._base import Counter, Gauge, Margin, Margins, Progress
 from fitnoise.kernel.counting.databases import Database, Session
 from fitnoise.kernel.counting.dialects import FITTING, Kind, coded
 from fitnoise.kernel.counting.persons import PERSON, counted_by
-from fitnoise.kernel.counting.sources import wrong_id, wrong_type
-from fitnoise.kernel.counting.statements import Field, Person, count, told_of
+from fitnoise.kernel.counting.sources import wrong_condition, wrong_id, wrong_type
+from fitnoise.kernel.counting.statements import Field, Person, count, meeting, told_of
 from fitnoise.kernel.counting.trial import refuse_unless_bounded, refuse_unless_right
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import Bound, DataSource
@@ -58,10 +59,16 @@ class SqlCounter(Counter):
         """As it was told."""
         return self._bound
 
+    @property
+    def where(self) -> tuple[Condition, ...]:
+        """As the source says."""
+        return self._source.conditions
+
     def check(self, attributes: Sequence[str]) -> None:
         """Raise DataError for a missing or ambiguous column or one of the wrong type; reads no record."""
         with self._database.session(self._source.table) as session:
             self._fields(session, [tuple(attributes)] if attributes else [])
+            self._met(session)
 
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
         """All margins by one statement; beside the counts it takes some megabytes.
@@ -88,7 +95,8 @@ class SqlCounter(Counter):
                 what, kept = self._database.what, person.pattern
                 refuse_unless_bounded(fetch, d, what, person.kind, drop=drop, pattern=kept)
             asked = [*margins, *told]
-            counts, outside = count(fetch, d, session.relation, fields, asked, gauge, drop=drop, person=person)
+            relation = meeting(d, session.relation, self._met(session), fields, person)
+            counts, outside = count(fetch, d, relation, fields, asked, gauge, drop=drop, person=person)
         session.refuse(self._domain, outside, self._bound)
         gauge.finish()
         return {m: counts[m] for m in margins}
@@ -115,10 +123,28 @@ class SqlCounter(Counter):
         fitting, words = FITTING[read_as(coding)]
         if kind is None or kind not in fitting:
             raise wrong_type(self._domain, a, called, words)
-        listed = coded(coding).codes if read_as(coding) is str else ()  # type: ignore[arg-type]  # texts are codes
-        if kind is Kind.FIXED and any(str(c).endswith(" ") for c in listed):
-            raise DataError(
-                f"column {self._domain.column(a)!r} is of type {called}, whose texts end in no blank; attribute {a!r} "
-                "declares a code that does. Leave the blanks out of the codes. Nothing was counted."
-            )
+        _refuse_blanks(coding, kind, called, self._domain.column(a), f"attribute {a!r}")
         return Field(coding, kind, session.column(place))
+
+    def _met(self, session: Session) -> list[Field]:
+        """The columns of all conditions; DataError for one of a wrong type."""
+        return [self._condition(session, c) for c in self.where]
+
+    def _condition(self, session: Session, c: Condition) -> Field:
+        place = session.place_of_condition(self._domain, c)
+        kind, called = session.kinds[place]
+        fitting, words = FITTING[read_as(c.coding)]
+        if kind is None or kind not in fitting:
+            raise wrong_condition(c, called, words)
+        _refuse_blanks(c.coding, kind, called, c.column, "the condition on it")
+        return Field(c.coding, kind, session.column(place))
+
+
+def _refuse_blanks(coding: Coding, kind: Kind, called: str, column: str, who: str) -> None:
+    """Raise DataError for a code that ends in a blank, of a column whose texts end in none."""
+    listed = coded(coding).codes if read_as(coding) is str else ()  # type: ignore[arg-type]  # texts are codes
+    if kind is Kind.FIXED and any(str(c).endswith(" ") for c in listed):
+        raise DataError(
+            f"column {column!r} is of type {called}, whose texts end in no blank; {who} declares a code that does. "
+            "Leave the blanks out of the codes. Nothing was counted."
+        )

@@ -28,13 +28,14 @@ from fitnoise.kernel.codings import (
     Beside,
     Codes,
     Coding,
+    Interval,
     Range,
     dropped,
     read_as,
     without_cell,
 )
 from fitnoise.kernel.counting._base import Gauge, Margin, Margins
-from fitnoise.kernel.counting.dialects import Dialect, Kind, as_whole, coded
+from fitnoise.kernel.counting.dialects import Dialect, Kind, as_whole, between, coded
 from fitnoise.kernel.counting.margins import blank
 from fitnoise.kernel.counting.persons import LONGEST, PERSON, Persons
 from fitnoise.kernel.counting.tables import Tables, joint_tables
@@ -150,6 +151,29 @@ def _whole_numbers(rows: Sequence[Sequence[Any]], places: Sequence[int]) -> NDAr
             "Nothing was charged."
         )
     return numbers
+
+
+def meeting(
+    d: Dialect, relation: str, conditions: Sequence[Field], fields: Mapping[str, Field], person: Person | None
+) -> str:
+    """The records of a relation that meet all conditions: of each the columns of these fields, and of the person."""
+    if not conditions:
+        return relation
+    columns = [f.column for f in fields.values()] + ([] if person is None else [person.column])
+    shown = ", ".join(dict.fromkeys(columns)) or "0 AS k0"
+    return f"(SELECT {shown} FROM {relation} source WHERE {' AND '.join(_met(d, f) for f in conditions)})"
+
+
+def _met(d: Dialect, f: Field) -> str:
+    """Whether a column meets a condition; of SQLite by value, as records are read there."""
+    if not d.streams:
+        return d.met(f.coding, f.kind, f.column)
+    read = _read(f)
+    if isinstance(f.coding, Interval):
+        return between(f.coding, f"CAST({read} AS REAL)", _real)
+    assert isinstance(f.coding, Codes)  # noqa: S101 - there are no other conditions
+    codes = (f"X'{v.hex()}'" if isinstance(v, bytes) else f"{v:d}" for v in _places(f.coding))
+    return f"{read} IN ({', '.join(codes)})"
 
 
 # --- the statement -------------------------------------------------------------------------------------------
@@ -331,6 +355,15 @@ _ANY = "CASE typeof({c}) WHEN 'text' THEN CAST({c} AS BLOB) WHEN 'blob' THEN NUL
 """The same where what is absent is told from what is outside."""
 
 
+def _real(x: float) -> str:
+    """A double, exactly: of decimals, SQLite may read the one beside it."""
+    over, under = x.as_integer_ratio()
+    zeros, ones = max(0, over.bit_length() - 62), under.bit_length() - 1
+    times = [f" * CAST({2 ** min(62, zeros - i)} AS REAL)" for i in range(0, zeros, 62)]
+    parts = [f" / CAST({2 ** min(62, ones - i)} AS REAL)" for i in range(0, ones, 62)]
+    return f"(CAST({over >> zeros} AS REAL){''.join(times + parts)})"
+
+
 def _stream(
     fetch: Fetch, relation: str, fields: Mapping[str, Field], tables: Tables, *, drop: bool
 ) -> tuple[Margins, dict[str, int]]:
@@ -381,6 +414,8 @@ def cells_of(coding: Coding, values: Sequence[bytes | float | None]) -> NDArray[
         return np.fromiter((places.get(v, -1) for v in values), dtype=np.int64, count=len(values))
     x = np.array(values, dtype=np.float64)  # None is not a number
     good = np.isfinite(x)
+    if isinstance(coding, Interval):
+        return np.where(good & (x >= coding.low) & (x < coding.high), 0, -1)
     if isinstance(coding, Range):
         good &= x == np.floor(x)
         x = np.clip(x, coding.low, coding.high) if coding.clip else x

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import DataError
-from fitnoise.kernel.codings import Beside, Codes, Coding, Cuts, Range, read_as
+from fitnoise.kernel.codings import Beside, Codes, Coding, Cuts, Interval, Range, read_as
 from fitnoise.kernel.counting._base import Gauge, Margin
 from fitnoise.kernel.counting.dialects import FITTING, Dialect, Kind
 from fitnoise.kernel.counting.persons import PERSON, Persons, named
@@ -42,6 +42,10 @@ _CODINGS: Final[Mapping[str, Coding]] = {
     "bins": Cuts((-10.5, 0.0, 0.1, 2.5, 1000.0)),
     "far bins": Cuts((-1.7976931348623157e308, -1e300, 2.0**63, 1.8e19, 1.7976931348623157e308)),
     "truth": Codes((True, False)),
+    "between": Interval(-0.5, 2.5),
+    "whole numbers between": Interval(0.0, 17.0),
+    "from": Interval(0.1),
+    "below": Interval(high=2.0**53 + 2),
     "codes of few cells": Codes((5, 1, -3, 0), shared=(0, 1, 1, 0)),
 }
 

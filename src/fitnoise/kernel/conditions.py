@@ -1,0 +1,146 @@
+"""Which records are counted at all: conditions on their own columns. Part of the trust kernel.
+
+A condition is on one column of a record, and is met or not by that record alone. Its values are read as `codings` says:
+texts byte by byte, numbers in double precision. What is absent (null, NaN, blank) or infinite meets none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, fields
+from typing import Any, final
+
+from fitnoise.errors import DomainError, SpecError
+from fitnoise.kernel.checks import is_plain
+from fitnoise.kernel.codings import EXACT, Code, Codes, Interval, encodable, plain
+
+_TOLD = 8
+"""Codes that are told in words."""
+
+_WAYS = (
+    "a text, a whole number or true/false; a list of these, of which one; or numbers between bounds, such as "
+    "{ at_least = 2020, below = 2025 }"
+)
+
+
+@final
+@dataclass(frozen=True)
+class Condition:
+    """What a record must hold in a column to be counted.
+
+    column: of the data.
+    codes: one of these, all text, all whole numbers or all true/false, in order; none where there are bounds.
+    at_least, above, at_most, below: a number within these.
+
+    Raises:
+        SpecError: no column; neither codes nor bounds; codes that no column holds together; or bounds between which no
+            number lies.
+    """
+
+    column: str
+    codes: tuple[Code, ...] = ()
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+    below: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str) or not self.column or not encodable(self.column):
+            raise SpecError(f"a condition is on a column, named by a non-empty text; got {self.column!r}.")
+        try:
+            codes = tuple(map(_code, self.codes))
+            object.__setattr__(self, "codes", tuple(sorted(codes)) if len({type(c) for c in codes}) == 1 else codes)
+            for name, x in self.bounds.items():
+                object.__setattr__(self, name, _bound(x))
+            _ = self.coding
+        except DomainError as error:
+            raise SpecError(f"the condition on {self.column!r} cannot be met or told: {error}") from None
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """Those that are given, by their names."""
+        named = {f.name: getattr(self, f.name) for f in fields(self)[2:]}
+        return {name: x for name, x in named.items() if x is not None}
+
+    @property
+    def coding(self) -> Codes | Interval:
+        """How what the column holds is read: what meets the condition has a cell."""
+        if not self.bounds and not self.codes:
+            raise DomainError("it lists no value.")
+        if not self.bounds:
+            return Codes(self.codes)
+        low, high = (self.at_least, self.above), (self.at_most, self.below)
+        if self.codes or None not in low or None not in high:
+            raise DomainError("it has values or bounds, `at_least` or `above`, `at_most` or `below`.")
+        return Interval(
+            max(-math.inf if self.at_least is None else self.at_least, _next(self.above, -math.inf)),
+            min(math.inf if self.below is None else self.below, _next(self.at_most, math.inf)),
+        )
+
+    @property
+    def document(self) -> Any:
+        """What a specification says of the column."""
+        codes = list(self.codes)
+        return self.bounds or (codes[0] if len(codes) == 1 else codes)
+
+    @property
+    def words(self) -> str:
+        """The condition, for a report: "'year' is at least 2020 and below 2025"."""
+        told = " and ".join(f"{name.replace('_', ' ')} {x!r}" for name, x in self.bounds.items())
+        if not told:
+            shown = [repr(c) if isinstance(c, str) else str(c).lower() for c in self.codes[:_TOLD]]
+            more = len(self.codes) - len(shown)
+            told = " or ".join(shown) + (f", or one of {more} more" if more else "")
+        return f"{self.column!r} is {told}"
+
+
+def conditions(given: object) -> tuple[Condition, ...]:
+    """Conditions as users say them, {column: value, values or bounds}, all of which must be met; by column.
+
+    Raises:
+        SpecError: anything else, or two for one column.
+    """
+    if isinstance(given, tuple) and all(isinstance(c, Condition) for c in given):
+        found = given
+    elif isinstance(given, Mapping):
+        found = tuple(_condition(column, value) for column, value in given.items())
+    else:
+        raise SpecError(f"`where` says for each column what its value is: {_WAYS}; got {type(given).__name__}.")
+    if len({c.column for c in found}) < len(found):
+        raise SpecError("`where` has two conditions on one column; give one with both bounds.")
+    return tuple(sorted(found, key=lambda c: c.column))
+
+
+def _condition(column: Any, value: object) -> Condition:
+    if isinstance(value, Mapping):
+        known = [f.name for f in fields(Condition)[2:]]
+        if not value or not set(value) <= set(known):
+            raise SpecError(f"the bounds of {column!r} are some of {', '.join(known)}; got {list(value)}.")
+        return Condition(column, **value)
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes, Set)):
+        return Condition(column, tuple(value))
+    return Condition(column, (value,))  # type: ignore[arg-type]  # judged there
+
+
+def _code(code: object) -> Code:
+    """A code of Python; 7.0 as 7."""
+    item: object = plain(code)
+    if isinstance(item, float) and item.is_integer():
+        return int(item)
+    if not isinstance(item, (str, int)):
+        raise DomainError(f"a condition is {_WAYS}; got {item!r}.")
+    return item
+
+
+def _bound(x: object) -> float:
+    number: object = plain(x)
+    if not is_plain(number) or not math.isfinite(number) or (isinstance(number, int) and abs(number) >= EXACT):
+        raise DomainError(f"bounds are finite numbers, whole ones below 2^53 in size; got {x!r}.")
+    whole = float(number).is_integer() and abs(number) < EXACT
+    return int(number) if whole else number  # of one number one form
+
+
+def _next(x: float | None, nothing: float) -> float:
+    """The next number in double precision."""
+    return nothing if x is None else math.nextafter(x, math.inf)

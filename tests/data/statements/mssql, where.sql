@@ -1,0 +1,12 @@
+(SELECT source.[age], source.[id] FROM [census].[the ]] people] source WHERE CAST(CAST(source.[sex] AS NVARCHAR(MAX)) AS VARBINARY(MAX)) IN (0x6600, 0xe9002700)
+AND CAST(CAST(RTRIM(source.[state]) AS NVARCHAR(MAX)) AS VARBINARY(MAX)) IN (0x6100)
+AND source.[year] >= 2020
+AND source.[year] < 2025
+AND CAST(source.[income] AS FLOAT) >= CAST('0.5000000000000001' AS FLOAT)
+AND CAST(source.[income] AS FLOAT) <= CAST('1.7976931348623157e+308' AS FLOAT)
+AND CAST(source.[wealth] AS FLOAT) >= CAST('-1.7976931348623157e+308' AS FLOAT)
+AND CAST(source.[wealth] AS FLOAT) < CAST('1000000.0000000001' AS FLOAT)
+AND CASE source.[owner] WHEN 1 THEN 1 WHEN 0 THEN 0 END IN (1)
+AND source.[size] IN (-7, 1)
+AND CAST(source.[far] AS FLOAT) >= CAST('-1.7976931348623157e+308' AS FLOAT)
+AND CAST(source.[far] AS FLOAT) < CAST('1e+300' AS FLOAT))

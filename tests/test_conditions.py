@@ -1,0 +1,561 @@
+"""Conditions on records: met alike wherever records are counted, before anything else, and said wherever they count."""
+
+import contextlib
+import datetime
+import itertools
+import json
+import math
+import sqlite3
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fitnoise as fn
+import zoo
+from engines import ENGINES, POSTGRESQL
+from fitnoise.errors import DataError, PlanError, SpecError
+from fitnoise.interfaces.cli import main
+from fitnoise.interfaces.render import lines
+from fitnoise.interfaces.reports.plans import plan_report
+from fitnoise.kernel.codings import Interval
+from fitnoise.kernel.conditions import Condition, conditions
+from fitnoise.kernel.counting import HistogramCounter, open_counter, sql
+from fitnoise.kernel.counting.dialects import DIALECTS, Kind
+from fitnoise.kernel.counting.statements import Field, Person, _real, meeting
+from fitnoise.kernel.counting.trial import refuse_unless_right
+from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.measure import measure
+from fitnoise.kernel.units import Account, Adjacency, Bound, DataSource, account
+from fitnoise.request.documents import Spec
+from laws import DROP, REFUSE, counted, leaks_nothing, same_counts
+from records import SECRET, Records, Sample
+from test_databases import DUCKDB, GOLDEN_FILES, in_duckdb, post  # noqa: F401 - fixtures too
+
+HOSTILE = "we\"ir`d [c]; --%s' {x} é"
+"""A column's name."""
+
+TEXTS = ["a", "A", "a ", "á", "", "it's", '"', "%s", "; --", "\\", "1", "01", "\U0001f600", None, "1.0", SECRET]
+NUMBERS = [
+    0, -0.0, 2, 2.0, 1.9999999999999998, 2.0000000000000004, -3, 0.1, 0.30000000000000004, 0.3, 2**53 - 1, 2**53, 7,
+    2**53 + 1, 2**62, -(2**62), 1e300, 5e-324, math.nan, math.inf, -math.inf, None,
+]  # fmt: skip
+
+ASKED = {
+    "a text": (TEXTS, "a"),
+    "texts": (TEXTS, ["it's", '"', "%s", "; --", "\\", "á", "\U0001f600", "1"]),
+    "an empty text": (TEXTS, ["", "a"]),
+    "digits, of numbers": ([1, 2, 3, -1, None], ["1", "01", "-1"]),
+    "codes": (NUMBERS, [2, -3, 0]),
+    "truth": ([True, False, None], True),
+    "any truth": ([True, False, None], [False, True]),
+    "from, below": (NUMBERS, {"at_least": 0.3, "below": 7.5}),
+    "up to": (NUMBERS, {"at_most": 2}),
+    "above": (NUMBERS, {"above": 2}),
+    "from": (NUMBERS, {"at_least": 2**53 - 1}),
+    "above, below, far": (NUMBERS, {"above": 1e-320, "below": 9.2e18}),
+}
+"""What a column may hold, and a condition on it."""
+
+KINDS = {str: ["string"], bool: ["bool"], int: ["int64", "double", "float", "decimal"]}
+"""As what a column can hold values."""
+
+PERSON = "person"
+
+
+def of(asked):
+    """The types of columns that hold what is asked for."""
+    return ["int64"] if asked.startswith("digits") else KINDS[type(ASKED[asked][0][0])]
+
+
+def stored(values, kind, source):
+    """Records with these values in a column that no attribute reads, as far as the source holds them."""
+    sample = Sample(fn.Categorical(["-"], column=HOSTILE), kind, [], [])
+    known = [float(x) if kind in ("double", "float") and isinstance(x, int) else x for x in values]
+    held = source.held(sample, known)
+    domain = fn.Domain(c=sample.attribute, x=fn.Ordered(0, 2), y=fn.Categorical(["u", "v"]))
+    columns = {"c": held * 6, "x": [i // len(held) % 4 if held else 0 for i in range(6 * len(held))]}
+    columns["y"] = ["uvv"[i % 3] for i in range(len(columns["x"]))]
+    return Records(domain, columns, {"c": kind, "x": "int64", "y": "string"})
+
+
+DOMAIN = fn.Domain(x=fn.Ordered(0, 2), y=fn.Categorical(["u", "v"]))
+MARGINS = [("x", "y"), ("y",), ()]
+
+
+def cells_of(records, met):
+    found = {a: [DOMAIN[a].cell(v) for v in records.values[a]] for a in DOMAIN}
+    return {a: np.array([-1 if c is None else c for c in cells], dtype=int)[met] for a, cells in found.items()}
+
+
+@pytest.fixture
+def untried(one_engine, monkeypatch):
+    """Engines that were tried elsewhere."""
+    monkeypatch.setattr(sql, "refuse_unless_bounded", lambda *_, **__: None)
+
+
+SOURCES = [s for s in zoo.COUNTERS if not s.startswith("histogram")]
+
+
+# --- the law --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_counts_the_records_that_meet_a_condition(source, asked, tmp_path, untried):
+    """Those that do not are neither counted nor told of, whatever they hold; those outside are, if they do."""
+    values, value = ASKED[asked]
+    made = zoo.COUNTERS[source]
+    if source == "excel":  # whose files have fifteen digits of a number
+        values = [x for x in values if not isinstance(x, float) or float(f"{x:.15g}") == x]
+    for kind in of(asked):
+        records = stored(values, kind, made)
+        where = {HOSTILE: value}
+        (condition,) = conditions(where)
+        met = np.array([condition.coding.cell(v) is not None for v in records.values["c"]], dtype=bool)
+        if kind not in ("decimal", "int64"):  # of which sources hold few
+            assert met.any()
+            assert not met.all() or asked == "any truth"
+        cells = cells_of(records, met)
+        outside = int((cells["x"] < 0).sum())
+        (folder := tmp_path / kind).mkdir()
+        data = made.make(records, folder)
+        dropping = open_counter(data, DOMAIN, DataSource(table=made.table, outside_domain=DROP, where=where))
+        dropping.check(["x"])
+        assert dropping.drops
+        assert dropping.where == (condition,)
+        everything = {a: np.where(cells["x"] < 0, -1, c) for a, c in cells.items()}
+        same_counts(dropping.count(MARGINS), counted(DOMAIN, everything, MARGINS))
+        telling = open_counter(data, DOMAIN, DataSource(table=made.table, outside_domain=REFUSE, where=where))
+        assert telling.drops
+        if outside:
+            with pytest.raises(DataError, match=rf"'x' {outside} \(attribute 'x'\).*nothing was charged") as caught:
+                telling.count(MARGINS)
+            leaks_nothing(caught.value)
+        same_counts(telling.count([("y",)]), counted(DOMAIN, {"y": cells["y"]}, [("y",)]))
+        same_counts(telling.count([()]), counted(DOMAIN, {"y": cells["y"]}, [()]))
+
+
+@pytest.mark.parametrize("source", ["csv", "csv lake", "parquet", "duckdb", "arrow table", "pandas objects", *ENGINES])
+def test_all_conditions_are_met_by_one_record(source, tmp_path, untried):
+    """Also on columns that attributes read, and with more codes than are looked through one by one."""
+    made = zoo.COUNTERS[source]
+    records = stored(["a", "b", "c"], "string", made)
+    codes = [f"{i}" for i in range(200)] + ["a", "c"]
+    where = {HOSTILE: codes, "x": {"above": 0}, "y": "v"}
+    met = np.array(
+        [c in codes and x > 0 and y == "v" for c, x, y in zip(*records.values.values(), strict=True)], dtype=bool
+    )
+    source = DataSource(table=made.table, outside_domain=DROP, where=where)
+    got = open_counter(made.make(records, tmp_path), DOMAIN, source).count(MARGINS)
+    cells = cells_of(records, met)
+    same_counts(got, counted(DOMAIN, {a: np.where(cells["x"] < 0, -1, c) for a, c in cells.items()}, MARGINS))
+    assert 0 < got[()] < len(records)
+
+
+def test_engines_are_tried_before_they_count_by_conditions(tmp_path):
+    for source in ENGINES:
+        made = ENGINES[source]
+        records = stored(NUMBERS, "double", made)
+        where = DataSource(table=made.table, outside_domain=DROP, where={HOSTILE: {"at_least": 0.3}})
+        assert open_counter(made.make(records, tmp_path), DOMAIN, where).count([()])[()] > 0
+    for flaw in ("coalesce(CAST({c} AS DOUBLE), 1)", "least(CAST({c} AS DOUBLE), 1.7976931348623157e308)"):
+        with pytest.raises(DataError, match="counted known records"):
+            refuse_unless_right(in_duckdb(), replace(DUCKDB, double=flaw), "the database", drop=True)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_sqlite_has_bounds_exactly(x):
+    with contextlib.closing(sqlite3.connect(":memory:")) as db:
+        assert db.execute(f"SELECT {_real(x)}").fetchone() == (x,)
+
+
+def test_folders_that_no_record_can_meet_are_not_opened(tmp_path):
+    """Filters go before the reading: a condition on a folder's column leaves the files of others alone."""
+    for year in (2020, 2021):
+        (tmp_path / f"year={year}").mkdir()
+        frame = pd.DataFrame({"x": [0, 1, 2]})
+        frame.to_parquet(tmp_path / f"year={year}" / "part.parquet")
+    counter = open_counter(tmp_path, DOMAIN_X, DataSource(where={"year": "2021"}))
+    assert counter.count([("x",)])["x",].tolist() == [1, 1, 1]
+    broken = tmp_path / "year=2020" / "part.parquet"
+    whole = broken.read_bytes()
+    start = whole.index(b"PAR1") + 4
+    broken.write_bytes(whole[:start] + bytes(20) + whole[start + 20 :])
+    assert counter.count([("x",)])["x",].tolist() == [1, 1, 1]
+    with pytest.raises(DataError, match="nothing was charged"):
+        open_counter(tmp_path, DOMAIN_X, DataSource()).count([("x",)])
+
+
+DOMAIN_X = fn.Domain(x=fn.Ordered(0, 2))
+
+
+# --- persons: conditions come before the bound ------------------------------------------------------------------------
+
+
+def clinic(rng, persons=20):
+    """Visits (person, x, y, year)."""
+    return [visit(rng, f"p{i}") for i in range(persons) for _ in range(int(rng.integers(1, 9)))]
+
+
+def visit(rng, person):
+    return person, int(rng.integers(0, 4)), "uv"[rng.integers(2)], int(rng.integers(2019, 2022))
+
+
+def visits(source, rows, folder, where, most=None):
+    made = zoo.COUNTERS[source]
+    domain = fn.Domain(p=fn.Categorical(["-"], column=PERSON), **{a: DOMAIN[a] for a in DOMAIN}, year=fn.Ordered(0, 1))
+    columns = zip(*rows, strict=True) if rows else [[]] * 4
+    kinds = {"p": "string", "x": "int64", "y": "string", "year": "int64"}
+    data = made.make(Records(domain, {a: list(c) for a, c in zip(domain, columns, strict=True)}, kinds), folder)
+    known = DataSource(table=made.table, outside_domain=DROP, where=where)
+    bound = None if most is None else Bound(PERSON, most)
+    return open_counter(data, DOMAIN, known, bound).count(MARGINS)
+
+
+WHERE = {"year": {"at_least": 2020}}
+
+
+@pytest.mark.parametrize("most", [None, 1, 3])
+@pytest.mark.parametrize("source", ["csv", "parquet", "duckdb", "arrow table", "pandas objects", *ENGINES])
+def test_filtering_is_as_having_no_other_records(source, most, tmp_path, untried):
+    """So a record that meets no condition takes no other's place, under any bound."""
+    rows = clinic(np.random.default_rng(3))
+    wanted = visits(source, [r for r in rows if r[3] >= 2020], tmp_path, {}, most)
+    same_counts(visits(source, rows, tmp_path, WHERE, most), wanted)
+    assert 0 < wanted[()] < len(rows)
+
+
+@pytest.mark.parametrize("source", ["csv", "arrow table", *ENGINES])
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_person_moves_at_most_so_many_records_over_conditions(source, most, tmp_path, untried):
+    """Persons come, go, move over the condition and become others: the audit of neighbours."""
+    rng = np.random.default_rng(7)
+    rows = clinic(rng)
+    full = visits(source, rows, tmp_path, WHERE, most)
+    for person in ("p0", "p3", "p7"):
+        others = [r for r in rows if r[0] != person]
+        own = [r for r in rows if r[0] == person]
+        less = visits(source, others[::-1], tmp_path, WHERE, most)
+        moved = [(p, x, y, 2019) for p, x, y, _ in own]
+        same_counts(visits(source, moved + others, tmp_path, WHERE, most), less)
+        for again in (own, [visit(rng, person) for _ in range(50)], [visit(rng, "new") for _ in range(2)]):
+            now = visits(source, again + others, tmp_path, WHERE, most)
+            gained = {m: now[m] - less[m] for m in MARGINS}
+            inside = sum(r[3] >= 2020 and r[1] < 3 for r in again)
+            assert all((x >= 0).all() and x.sum() == min(most, inside) for x in gained.values())
+        changed = {
+            m: full[m] - visits(source, [visit(rng, person), *others], tmp_path, WHERE, most)[m] for m in MARGINS
+        }
+        assert all(abs(x).sum() <= 2 * most for x in changed.values())
+
+
+# --- columns that no condition can be met by --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["csv", "parquet pattern", "duckdb", "arrow table", "pandas", *ENGINES])
+def test_columns_that_are_not_there_there_twice_or_of_another_type(source, tmp_path):
+    made = zoo.COUNTERS[source]
+    records = stored(["a", "b"], "string", made)
+    data = made.make(records, tmp_path)
+
+    def opened(where, **more):
+        open_counter(data, DOMAIN, DataSource(table=made.table, where=where)).check(["x"], **more)
+
+    opened({HOSTILE.upper(): "a"})
+    with pytest.raises(DataError, match=r"no column 'Z', which a condition on records needs.*Nothing was") as caught:
+        opened({"Z": SECRET})
+    leaks_nothing(caught.value)
+    if source == "csv":  # where all is text
+        return
+    asked = [("x", True, "true/false")]
+    if source != "duckdb":  # whose texts are read as numbers, too
+        asked += [(HOSTILE, 1, "numbers"), (HOSTILE, {"below": 2}, "numbers")]
+    for column, value, words in asked:
+        with pytest.raises(
+            DataError, match=rf"is of type \w+; the condition on it needs {words}.*Nothing was"
+        ) as caught:
+            opened({column: value})
+        leaks_nothing(caught.value)
+
+
+def test_a_column_that_is_there_twice():
+    twice = pa.Table.from_arrays([pa.array(["p"]), pa.array(["p"]), pa.array([1])], ["c", "C", "x"])
+    with pytest.raises(DataError, match=r"2 columns called 'Ｃ'|2 columns called 'cC'|has no column 'cC'"):
+        open_counter(twice, DOMAIN_X, DataSource(where={"cC": "p"})).check(["x"])
+    open_counter(twice, DOMAIN_X, DataSource(where={"C": "p"})).check(["x"])
+    other = pa.Table.from_arrays([pa.array(["p"]), pa.array(["p"]), pa.array([1])], ["Ab", "aB", "x"])
+    with pytest.raises(DataError, match=r"2 columns called 'ab'.*which a condition on records needs"):
+        open_counter(other, DOMAIN_X, DataSource(where={"ab": "p"})).check(["x"])
+
+
+@pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel with PostgreSQL for this platform")
+def test_fixed_texts_end_in_no_blank(post):  # noqa: F811 - a fixture
+    url = post("CREATE TABLE people (c CHAR(3), x INT)", "INSERT INTO people VALUES ('a', 1), ('b', 2)")
+    source = DataSource(table="people", where={"c": "a"})
+    assert open_counter(url, DOMAIN_X, source).count([("x",)])["x",].tolist() == [0, 1, 0]
+    with pytest.raises(DataError, match=r"the condition on it declares a code that does"):
+        open_counter(url, DOMAIN_X, replace(source, where={"c": "a "}))
+
+
+def test_dates_and_nested_values_are_of_no_type_that_is_compared():
+    for value in (datetime.date(2024, 1, 1), [1], b"a"):
+        frame = pa.table({"c": [value], "x": [1]})
+        with pytest.raises(DataError, match=r"is of type \w+; the condition on it needs texts"):
+            open_counter(frame, DOMAIN_X, DataSource(where={"c": "2024-01-01"})).check(["x"])
+
+
+# --- statements, read by a person -----------------------------------------------------------------------------------
+
+
+def golden(name):
+    """Conditions of every kind, in the words of an engine."""
+    d = DIALECTS[name]
+    asked = {
+        "sex": (["f", "é'"], Kind.TEXT),
+        "state": ("a", Kind.FIXED),
+        "year": ({"at_least": 2020, "below": 2025}, Kind.WHOLE),
+        "income": ({"above": 0.5}, Kind.DOUBLE),
+        "wealth": ({"at_most": 1e6}, Kind.DECIMAL),
+        "owner": (True, Kind.TRUTH),
+        "size": ([1, -7], Kind.WHOLE),
+        "far": ({"below": 1e300}, Kind.WHOLE),
+    }
+    where = [Field(conditions({a: x})[0].coding, k, f"source.{d.quoted(a)}") for a, (x, k) in asked.items()]
+    fields = {"age": Field(Interval(0), Kind.WHOLE, f"source.{d.quoted('age')}")}
+    person = Person(Kind.TEXT, f"source.{d.quoted('id')}", ["age"], 1)
+    relation = ".".join(d.quoted(part) for part in ("census", f"the {d.marks[1]} people"))
+    return meeting(d, relation, where, fields, person).replace(" AND ", "\nAND ") + "\n"
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_conditions_are_those_that_were_read_by_a_person(name):
+    """Write them anew with `python tests/test_conditions.py`, and read what changed."""
+    assert (GOLDEN_FILES / f"{name}, where.sql").read_text(encoding="utf-8") == golden(name)
+
+
+def test_without_conditions_the_table_is_the_relation():
+    d = DIALECTS["postgresql"]
+    assert meeting(d, "people", [], {}, None) == "people"
+    where = [Field(Interval(0), Kind.WHOLE, "source.a")]
+    assert meeting(d, "people", where, {}, None) == "(SELECT 0 AS k0 FROM people source WHERE source.a >= 0)"
+
+
+# --- what can be said ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"a": 0.5}, "a text, a whole number or true/false"),
+        ({"a": None}, "a text, a whole number or true/false"),
+        ({"a": b"x"}, "a text, a whole number or true/false"),
+        ({"a": {"x", "y"}}, "a text, a whole number or true/false"),
+        ({"a": []}, "lists no value"),
+        ({"a": ["x", 1]}, "all text, all whole numbers"),
+        ({"a": ["x", "x"]}, "declared twice"),
+        ({"a": 2**53}, "below 2\\^53"),
+        ({"a": "\ud800"}, "surrogate"),
+        ({"a": {}}, "bounds of 'a' are some of at_least, above, at_most, below"),
+        ({"a": {"least": 3}}, "bounds of 'a' are some of"),
+        ({"a": {"at_least": 1, "above": 0}}, "`at_least` or `above`"),
+        ({"a": {"at_most": 1, "below": 2}}, "`at_most` or `below`"),
+        ({"a": {"at_least": 3, "below": 3}}, "no number"),
+        ({"a": {"above": 3, "below": 3.0000000000000004}}, "no number"),
+        ({"a": {"above": 1.7976931348623157e308}}, "no number"),
+        ({"a": {"below": -1.7976931348623157e308}}, "no number"),
+        ({"a": {"at_least": math.nan}}, "finite numbers"),
+        ({"a": {"at_least": math.inf}}, "finite numbers"),
+        ({"a": {"at_least": 2**60}}, "finite numbers"),
+        ({"a": {"at_least": True}}, "finite numbers"),
+        ({"a": {"at_least": "3"}}, "finite numbers"),
+        ({"": 1}, "non-empty text"),
+        ({3: 1}, "non-empty text"),
+        ({"\ud800": 1}, "non-empty text"),
+        (5, "for each column"),
+        ((5,), "for each column"),
+        ((Condition("a", (1,)), Condition("a", (2,))), "two conditions on one column"),
+        ((Condition("a", (1,)), 5), "for each column"),
+    ],
+)  # fmt: skip
+def test_conditions_that_say_nothing_that_can_be_met(given, words):
+    with pytest.raises(SpecError, match=words):
+        DataSource(where=given)
+
+
+def test_a_condition_has_codes_or_bounds():
+    with pytest.raises(SpecError, match="values or bounds"):
+        Condition("a", (1,), at_least=3)
+    assert Condition("a", (1, 2.0)).codes == (1, 2)
+
+
+def test_one_meaning_has_one_form_and_words():
+    one = DataSource(where={"b": np.int64(3), "a": ["y", "x"], "c": {"at_least": -0.0, "below": np.float64(2.5)}})
+    two = DataSource(where={"c": {"below": 2.5, "at_least": 0.0}, "a": ("x", "y"), "b": [3]})
+    assert one == two
+    assert hash(one) == hash(two)
+    assert replace(one) == one
+    assert [c.words for c in one.conditions] == ["'a' is 'x' or 'y'", "'b' is 3", "'c' is at least 0 and below 2.5"]
+    assert [c.document for c in one.conditions] == [["x", "y"], 3, {"at_least": 0, "below": 2.5}]
+    assert type(one.conditions[2].at_least) is int
+    long = DataSource(where={"\x1b": [str(i) for i in range(100, 130)]}).conditions[0].words
+    assert long == "'\\x1b' is " + " or ".join(f"'{i}'" for i in range(100, 108)) + ", or one of 22 more"
+    assert DataSource(where={"t": True}).conditions[0].words == "'t' is true"
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, max_value=1e308), st.floats())
+def test_bounds_mean_what_they_say(bound, x):
+    finite = math.isfinite(x)
+    for name, met in {"at_least": x >= bound, "above": x > bound, "at_most": x <= bound, "below": x < bound}.items():
+        with contextlib.suppress(SpecError):  # of the last number
+            (found,) = conditions({"a": {name: bound}})
+            assert (found.coding.cell(x) == 0) == (finite and met)
+            assert found.coding.cell(None) is None
+
+
+# --- the plan, its price, its account, the release ------------------------------------------------------------------
+
+
+SPEC = """
+[data]
+source = "register"
+where = { country = "SI", year = { at_least = 2020, below = 2022 }, kind = ["a", "b"] }
+
+[domain.sex]
+type = "categorical"
+codes = ["f", "m"]
+
+[[tables]]
+attributes = ["sex"]
+margin = 5
+"""
+
+
+@pytest.fixture
+def register(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    every = itertools.product("fm", ("SI", "AT", "si", ""), (2019, 2020, 2021, 2022, ""), "abc")
+    rows = [",".join(map(str, x)) for x in every]
+    (tmp_path / "people.csv").write_text("sex,country,year,kind\n" + "\n".join(rows * 50) + "\n", encoding="utf-8")
+    (tmp_path / "spec.toml").write_text(SPEC, encoding="utf-8")
+    return tmp_path
+
+
+def by_command(*command):
+    with contextlib.suppress(SystemExit):
+        main(command)
+
+
+def test_from_a_specification_to_a_verified_release(register, capsys):
+    by_command("plan", "spec.toml", "-o", "plan.json")
+    by_command("release", "plan.json", "people.csv", "--ledger", "ledger.db", "-o", "release")
+    by_command("verify", "release", "--ledger", "ledger.db")
+    told = "".join(capsys.readouterr())
+    assert "FAILS" not in told
+    words = ["'country' is 'SI'", "'kind' is 'a' or 'b'", "'year' is at least 2020 and below 2022"]
+    assert all(x in told for x in words)
+    release = fn.Release.read("release")
+    assert (release["sex"]["value"] - 200).abs().max() < 40  # 5 is the margin of 95 %
+    path = register / "release" / "release.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert document["counted"] == words
+    by_command("tables", "release", "sex")
+    told = "".join(capsys.readouterr())
+    assert all(f"counted: {x}" in told for x in words)
+    by_command("tables", "release", "sex", "--json")
+    assert json.loads(capsys.readouterr().out)["tables"][0]["counted"] == words
+    for claim in (words[:2], []):
+        path.write_text(json.dumps(document | {"counted": claim}), encoding="utf-8")
+        assert not fn.verify("release").ok
+
+
+def test_what_data_cannot_meet_costs_nothing(register, capsys):
+    (register / "spec.toml").write_text(SPEC.replace("country =", "land ="), encoding="utf-8")
+    by_command("plan", "spec.toml", "-o", "plan.json")
+    by_command("release", "plan.json", "people.csv", "--ledger", "ledger.db", "-o", "release")
+    assert "no column 'land', which a condition on records needs" in "".join(capsys.readouterr())
+    assert not (register / "release").exists()
+    with Ledger(register / "ledger.db") as ledger:
+        assert ledger.entries() == []
+
+
+def test_a_specification_and_python_say_the_same(register):
+    publication = fn.load_spec("spec.toml")
+    where = {"kind": ["b", "a"], "year": {"below": 2022, "at_least": 2020}, "country": ["SI"]}
+    assert publication.source == fn.DataSource("register", where=where)
+    spec = Spec.of(publication)
+    assert spec.publication() == publication
+    assert Spec.from_toml(spec.to_toml()).publication() == publication
+    plan = fn.plan(publication)
+    assert fn.Plan.from_json(plan.to_json()).hash == plan.hash
+    assert "records are counted of which 'country' is 'SI'" in "\n".join(lines(plan_report(plan)))
+    plain = fn.plan(replace(publication, source=replace(publication.source, where={})))
+    other = fn.plan(replace(publication, source=replace(publication.source, where=where | {"country": "AT"})))
+    assert len({p.hash for p in (plan, plain, other)}) == 3
+    assert "where" not in plain.to_json()
+    assert "records are counted" not in "\n".join(lines(plan_report(plain)))
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("{ a = 0.5 }", r"in data: the condition on 'a'"),
+        ("{ a = { at_last = 3 } }", "at_last"),
+        ("{ a = { at_least = 3, below = 3 } }", "no number"),
+        ("{ a = 2024-01-01 }", "data.where.a"),
+        ("3", "data.where"),
+    ],
+)
+def test_bad_specifications_are_told_where_and_what(said, words):
+    text = SPEC.replace('{ country = "SI", year = { at_least = 2020, below = 2022 }, kind = ["a", "b"] }', said)
+    with pytest.raises(SpecError, match=words):
+        Spec.from_toml(text).publication()
+
+
+def test_records_come_and_go_and_are_charged_to_one_account():
+    """Replacing a record may make it come or go; and whoever is filtered has the account of everybody."""
+    source = DataSource("register", where={"c": 1})
+    assert fn.Domain(x=fn.Ordered(0, 2)).leaves_out(source, None)
+    swap = fn.PrivacyUnit("person", neighbours=fn.Neighbours.REPLACE_ONE)
+    workload = fn.Workload(DOMAIN_X, [fn.table("x", margin=5), fn.table(margin=3)])
+    filtered = fn.plan(workload, unit=swap, source=source)
+    dropping = fn.plan(workload, unit=swap, source=DataSource("register", outside_domain="drop"))
+    plain = fn.plan(workload, unit=swap, source=DataSource("register"))
+    assert filtered.order.adjacency == Adjacency(swap, drops=True)
+    assert filtered.exact_rho == dropping.exact_rho > plain.exact_rho
+    assert account(source, swap) == account(DataSource("register"), swap) == Account("register", swap.account)
+
+
+def test_data_that_are_filtered_otherwise_than_was_planned_are_refused(tmp_path):
+    plan = fn.plan(fn.Workload(DOMAIN_X, [fn.table("x", margin=5)]), source=DataSource("s", where={"c": 1}))
+    frame = pd.DataFrame({"x": [0, 1], "c": [1, 1]})
+    with Ledger(tmp_path / "l.db") as ledger:
+        for where in ({}, {"c": 2}, {"c": [1, 2]}, {"d": 1}):
+            counter = open_counter(frame, DOMAIN_X, DataSource("s", where=where, outside_domain="drop"))
+            with pytest.raises(DataError, match=r"which records are counted.*Nothing was read and nothing was charged"):
+                measure(plan.order, counter, ledger)
+        counts = np.array([3, 4, 5])
+        with pytest.raises(DataError, match="An array of counts has no columns"):
+            fn.release(plan, counts, ledger=ledger)
+        assert HistogramCounter(counts, DOMAIN_X).where == ()
+        assert ledger.entries() == []
+        assert fn.release(plan, frame, ledger=ledger)["x"]["value"].abs().max() < 40
+
+
+def test_free_is_only_what_is_of_the_very_same_records():
+    domain = fn.Domain(x=fn.Categorical(range(3)))
+    recode = fn.Workload(domain, [fn.table("x", margin=5)])
+    source = DataSource("s", where={"c": 1})
+    plan = fn.plan(recode, source=source)
+    other = fn.Publication(recode, fn.PrivacyUnit(), DataSource("s", where={"c": 2}))
+    with pytest.raises(PlanError, match="same privacy unit and data source"):
+        fn.free(other, [plan])
+
+
+if __name__ == "__main__":
+    for listed in DIALECTS:
+        (GOLDEN_FILES / f"{listed}, where.sql").write_text(golden(listed), encoding="utf-8")
