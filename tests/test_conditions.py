@@ -26,7 +26,7 @@ from fitnoise.kernel.codings import Interval
 from fitnoise.kernel.conditions import Condition, conditions
 from fitnoise.kernel.counting import HistogramCounter, open_counter, sql
 from fitnoise.kernel.counting.dialects import DIALECTS, Kind
-from fitnoise.kernel.counting.statements import Field, Person, _real, meeting
+from fitnoise.kernel.counting.statements import Field, Person, _real, prepared
 from fitnoise.kernel.counting.trial import refuse_unless_right
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.measure import measure
@@ -329,7 +329,7 @@ def golden(name):
     fields = {"age": Field(Interval(0), Kind.WHOLE, f"source.{d.quoted('age')}")}
     person = Person(Kind.TEXT, f"source.{d.quoted('id')}", ["age"], 1)
     relation = ".".join(d.quoted(part) for part in ("census", f"the {d.marks[1]} people"))
-    return meeting(d, relation, where, fields, person).replace(" AND ", "\nAND ") + "\n"
+    return prepared(d, relation, where, fields, person)[0].replace(" AND ", "\nAND ") + "\n"
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -340,9 +340,10 @@ def test_conditions_are_those_that_were_read_by_a_person(name):
 
 def test_without_conditions_the_table_is_the_relation():
     d = DIALECTS["postgresql"]
-    assert meeting(d, "people", [], {}, None) == "people"
+    assert prepared(d, "people", [], {}, None) == ("people", {}, None)
     where = [Field(Interval(0), Kind.WHOLE, "source.a")]
-    assert meeting(d, "people", where, {}, None) == "(SELECT 0 AS k0 FROM people source WHERE source.a >= 0)"
+    sql = "(SELECT 0 AS v0 FROM people source WHERE source.a >= 0)"
+    assert prepared(d, "people", where, {}, None) == (sql, {}, None)
 
 
 # --- what can be said ---------------------------------------------------------------------------------------------
@@ -506,7 +507,7 @@ def test_a_specification_and_python_say_the_same(register):
         ("{ a = 0.5 }", r"in data: the condition on 'a'"),
         ("{ a = { at_last = 3 } }", "at_last"),
         ("{ a = { at_least = 3, below = 3 } }", "no number"),
-        ("{ a = 2024-01-01 }", "data.where.a"),
+        ("{ a = 07:00:00 }", "data.where.a"),
         ("3", "data.where"),
     ],
 )

@@ -30,7 +30,7 @@ ASKED = (
 )
 WHICH = (
     "which_records",
-    {"near": True, "said": ["'country' is 'SI'", "'year' is at least 2020 and below 2025"]},
+    {"near": True, "leap": [24, 23, None], "said": ["'country' is 'SI'", "'year' is at least 2020 and below 2025"]},
 )
 SLOW = pytest.param("tight_constraints", {}, marks=pytest.mark.slow)  # tries every mechanism for 751 results
 

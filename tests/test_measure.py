@@ -589,6 +589,9 @@ VARIANTS = [
             {"missing": {"else": [9]}},
             {"missing": {"none": [9], "else": ["N"]}},
             {"missing": {"else": ["N"], "none": [9]}},
+            {"read": "year"},
+            {"read": {"age_on": "2024-12-31"}},
+            {"read": {"age_on": "2024-12-30"}},
         )
     ),
 ]

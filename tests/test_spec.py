@@ -918,7 +918,7 @@ REFUSED = {
     ),
     "a key of another kind of attribute": (
         table("margin = 1") + "[domain.x]\ntype = 'ordered'\nlow = 1\nhigh = 2\ncodes = [1]\n",
-        r"in domain.x: unknown key 'codes' \(known here: missing, absent, outside, type, low, high, clip, column\)\.",
+        r"unknown key 'codes' \(known here: missing, absent, outside, read, type, low, high, clip, column\)\.",
     ),
     "missing key": (
         table("margin = { by = 'age' }"),
@@ -1389,7 +1389,7 @@ def test_an_unknown_key_hides_no_mistake_but_those_that_follow_from_it():
         "in privacy: unknown key 'units' (did you mean 'unit'?)",
         "privacy.neighbours must be ",
         "accuracy.confidence must be a number; got 'high'",
-        "in domain.age: unknown key 'edges' (known here: missing, absent, outside, type, cuts, column)",
+        "in domain.age: unknown key 'edges' (known here: missing, absent, outside, read, type, cuts, column)",
         "domain.sex.type must be ",
         "in tables[0]: unknown key 'margins' (did you mean 'margin'?)",
         "tables[0].attributes must be a list; got 7",

@@ -9,19 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, fields
+from datetime import date
 from typing import Any, final
 
 from fitnoise.errors import DomainError, SpecError
 from fitnoise.kernel.checks import is_plain
 from fitnoise.kernel.codings import EXACT, Code, Codes, Interval, encodable, plain
+from fitnoise.kernel.dates import Part, Read, as_day, day_number
 
 _TOLD = 8
 """Codes that are told in words."""
 
 _WAYS = (
     "a text, a whole number or true/false; a list of these, of which one; or numbers between bounds, such as "
-    "{ at_least = 2020, below = 2025 }"
+    "{ at_least = 2020, below = 2025 }; or a date, or dates between bounds"
 )
+
+_LAST = 10**8
+"""Above any day."""
 
 
 @final
@@ -31,7 +36,7 @@ class Condition:
 
     column: of the data.
     codes: one of these, all text, all whole numbers or all true/false, in order; none where there are bounds.
-    at_least, above, at_most, below: a number within these.
+    at_least, above, at_most, below: a number within these, or a day, where they are dates: of a time the day counts.
 
     Raises:
         SpecError: no column; neither codes nor bounds; codes that no column holds together; or bounds between which no
@@ -40,10 +45,10 @@ class Condition:
 
     column: str
     codes: tuple[Code, ...] = ()
-    at_least: float | None = None
-    above: float | None = None
-    at_most: float | None = None
-    below: float | None = None
+    at_least: float | date | None = None
+    above: float | date | None = None
+    at_most: float | date | None = None
+    below: float | date | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column or not encodable(self.column):
@@ -58,7 +63,7 @@ class Condition:
             raise SpecError(f"the condition on {self.column!r} cannot be met or told: {error}") from None
 
     @property
-    def bounds(self) -> dict[str, float]:
+    def bounds(self) -> dict[str, float | date]:
         """Those that are given, by their names."""
         named = {f.name: getattr(self, f.name) for f in fields(self)[2:]}
         return {name: x for name, x in named.items() if x is not None}
@@ -73,21 +78,32 @@ class Condition:
         low, high = (self.at_least, self.above), (self.at_most, self.below)
         if self.codes or None not in low or None not in high:
             raise DomainError("it has values or bounds, `at_least` or `above`, `at_most` or `below`.")
+        days = [isinstance(x, date) for x in self.bounds.values()]
+        if any(days) and not all(days):
+            raise DomainError("its bounds are numbers or dates, and not one of each.")
+        ends = {name: day_number(x) if isinstance(x, date) else x for name, x in self.bounds.items()}
+        least, most = (0, _LAST) if any(days) else (-math.inf, math.inf)
         return Interval(
-            max(-math.inf if self.at_least is None else self.at_least, _next(self.above, -math.inf)),
-            min(math.inf if self.below is None else self.below, _next(self.at_most, math.inf)),
+            max(ends.get("at_least", least), _next(ends.get("above", -math.inf))),
+            min(ends.get("below", most), _next(ends.get("at_most", math.inf))),
         )
+
+    @property
+    def read(self) -> Read | None:
+        """What is read off the column, where it holds dates."""
+        return Read(Part.DAY) if any(isinstance(x, date) for x in self.bounds.values()) else None
 
     @property
     def document(self) -> Any:
         """What a specification says of the column."""
         codes = list(self.codes)
-        return self.bounds or (codes[0] if len(codes) == 1 else codes)
+        bounds = {name: x.isoformat() if isinstance(x, date) else x for name, x in self.bounds.items()}
+        return bounds or (codes[0] if len(codes) == 1 else codes)
 
     @property
     def words(self) -> str:
         """The condition, for a report: "'year' is at least 2020 and below 2025"."""
-        told = " and ".join(f"{name.replace('_', ' ')} {x!r}" for name, x in self.bounds.items())
+        told = " and ".join(f"{name.replace('_', ' ')} {x}" for name, x in self.bounds.items())
         if not told:
             shown = [repr(c) if isinstance(c, str) else str(c).lower() for c in self.codes[:_TOLD]]
             more = len(self.codes) - len(shown)
@@ -120,6 +136,8 @@ def _condition(column: Any, value: object) -> Condition:
         return Condition(column, **value)
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes, Set)):
         return Condition(column, tuple(value))
+    if isinstance(value, date):
+        return Condition(column, at_least=value, at_most=value)
     return Condition(column, (value,))  # type: ignore[arg-type]  # judged there
 
 
@@ -133,14 +151,18 @@ def _code(code: object) -> Code:
     return item
 
 
-def _bound(x: object) -> float:
+def _bound(x: object) -> float | date:
+    if (day := as_day(x)) is not None:
+        return day
     number: object = plain(x)
     if not is_plain(number) or not math.isfinite(number) or (isinstance(number, int) and abs(number) >= EXACT):
-        raise DomainError(f"bounds are finite numbers, whole ones below 2^53 in size; got {x!r}.")
+        raise DomainError(
+            f"bounds are finite numbers, whole ones below 2^53 in size, or dates (2024-12-31); got {x!r}."
+        )
     whole = float(number).is_integer() and abs(number) < EXACT
     return int(number) if whole else number  # of one number one form
 
 
-def _next(x: float | None, nothing: float) -> float:
-    """The next number in double precision."""
-    return nothing if x is None else math.nextafter(x, math.inf)
+def _next(x: float) -> float:
+    """The next number in double precision; of an infinite one itself."""
+    return x if math.isinf(x) else math.nextafter(x, math.inf)

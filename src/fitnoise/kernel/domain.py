@@ -38,6 +38,7 @@ from fitnoise.kernel.codings import (
     plain,
     refuse_repeated,
 )
+from fitnoise.kernel.dates import Read, read
 from fitnoise.kernel.places import Tree
 from fitnoise.kernel.units import Adjacency, Bound, DataSource, PrivacyUnit
 
@@ -82,8 +83,11 @@ class Attribute(abc.ABC):
     column: str | None
     """The column of the data that is read; None when it has the attribute's own name."""
 
+    read: Read | Mapping[str, Any] | str | None = None
+    """What is read off a date that the column holds; None where the value itself is."""
+
     coding: Coding
-    """How the values of the data become cells."""
+    """How the values of the data, or what is read off them, become cells."""
 
     missing: Missing = ()
     """The cells for what is no value, each with its codes: pairs, once the attribute is made."""
@@ -130,6 +134,19 @@ class Attribute(abc.ABC):
     def coded(self) -> str | None:
         """How values that are others than the cells' are read, in words; None where none are."""
         return None
+
+    @final
+    @property
+    def derived(self) -> Read | None:
+        """What is read off a date, where something is."""
+        return read(self.read)
+
+    @final
+    def _with_read(self, given: object, kind: type[Code]) -> None:
+        """Keep what is read off a date; for constructors of subclasses."""
+        if given is not None and kind is not int:
+            raise DomainError("what is read off a date is a whole number, and the codes of this attribute are others.")
+        object.__setattr__(self, "read", read(given))
 
     @final
     def drops(self, by_default: bool) -> bool:
@@ -183,7 +200,7 @@ class Attribute(abc.ABC):
             * it is None or from 0 to `size` − 1, and never an error, whatever the value;
             * every counter counts a record in exactly the cells of its values, or in none when one of them is outside.
         """
-        return self.coding.cell(value)
+        return self.coding.cell(value if self.derived is None else self.derived.number(value))
 
     @final
     @property
@@ -235,6 +252,8 @@ class Categorical(Attribute):
         missing: cells for what is no value: {name: codes}.
         absent: a cell of `missing` for null, NaN and blank, "refuse" or "drop"; default as the source of the data says.
         outside: the same for everything else that is not declared.
+        read: what the codes are read off, where the column holds dates: "year", "quarter", "month", "weekday", "hour",
+            or {"age_on": "2024-12-31"} (:mod:`fitnoise.kernel.dates`).
 
     Raises:
         DomainError: no codes, codes of mixed kinds, or codes or labels that repeat; or cells that cannot be told apart.
@@ -249,6 +268,7 @@ class Categorical(Attribute):
     missing: Missing = ()
     absent: str | None = None
     outside: str | None = None
+    read: Read | Mapping[str, Any] | str | None = None
     coding: Coding = field(init=False, repr=False)
     _positions: dict[tuple[bool, object], int] = field(init=False, repr=False, compare=False)
 
@@ -260,6 +280,7 @@ class Categorical(Attribute):
         missing: Missing | None = None,
         absent: str | None = None,
         outside: str | None = None,
+        read: Read | Mapping[str, Any] | str | None = None,
     ) -> None:
         labels = tuple(codes.values()) if isinstance(codes, Mapping) else None
         if isinstance(codes, (str, bytes)):
@@ -274,6 +295,7 @@ class Categorical(Attribute):
         object.__setattr__(self, "column", column)
         pairs = (*enumerate(labels or ()), *enumerate(coding.codes))  # true/false are no numbers
         object.__setattr__(self, "_positions", {(isinstance(name, bool), name): i for i, name in pairs})
+        self._with_read(read, coding.kind)
         self._with_missing(coding, missing, absent, outside)
 
     @classmethod
@@ -323,7 +345,7 @@ class Ordered(Attribute):
 
     With `clip=True` smaller values count as `low` and larger ones as `high` ("85 and over"); this is a declared
     coding of the data, not a repair. Otherwise values outside are outside the domain. `missing`, `absent` and `outside`
-    are as for :class:`Categorical`; codes of `missing` come before anything is clipped.
+    are as for :class:`Categorical`, as is `read`; codes of `missing` come before anything is clipped.
 
     Raises:
         DomainError: bounds that are not whole numbers below 2^53 in size, `low > high`, or ten million cells and more.
@@ -339,10 +361,12 @@ class Ordered(Attribute):
     missing: Missing | None = field(default=None, kw_only=True)  # type: ignore[assignment]  # pairs, once it is made
     absent: str | None = field(default=None, kw_only=True)
     outside: str | None = field(default=None, kw_only=True)
+    read: Read | Mapping[str, Any] | str | None = field(default=None, kw_only=True)
     coding: Coding = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         coding = Range(self.low, self.high, self.clip)
+        self._with_read(self.read, int)
         _check_column(self.column)
         object.__setattr__(self, "low", coding.low)
         object.__setattr__(self, "high", coding.high)
@@ -378,7 +402,7 @@ class Ordered(Attribute):
 class Binned(Attribute):
     """A number cut at c₁ < c₂ < … < c_k into k + 1 bins: below c₁, [c₁, c₂), …, c_k or more.
 
-    `missing`, `absent` and `outside` are as for :class:`Categorical`; codes of `missing` come before any bin.
+    `missing`, `absent`, `outside` and `read` are as for :class:`Categorical`; codes of `missing` come before any bin.
 
     Raises:
         DomainError: no cuts, cuts that are not finite numbers, or not strictly increasing; or cells that cannot be told
@@ -393,6 +417,7 @@ class Binned(Attribute):
     missing: Missing = ()
     absent: str | None = None
     outside: str | None = None
+    read: Read | Mapping[str, Any] | str | None = None
     coding: Coding = field(init=False, repr=False, compare=False)
     _values: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
@@ -404,8 +429,10 @@ class Binned(Attribute):
         missing: Missing | None = None,
         absent: str | None = None,
         outside: str | None = None,
+        read: Read | Mapping[str, Any] | str | None = None,
     ) -> None:
         coding = Cuts(tuple(cuts))
+        self._with_read(read, int)
         _check_column(column)
         object.__setattr__(self, "cuts", coding.cuts)
         object.__setattr__(self, "column", column)
@@ -780,4 +807,5 @@ def attribute_document(a: Attribute) -> dict[str, Any]:
     """
     missing = {"missing": {name: list(codes) for name, codes in dict(a.missing).items()}} if a.beside else {}
     rest = {k: v for k, v in (("absent", a.absent), ("outside", a.outside)) if v is not None}
+    rest |= {} if a.derived is None else {"read": a.derived.document}
     return {"type": a.kind, **a.declared(), "column": a.column, **missing, **rest}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -14,8 +15,14 @@ from fitnoise.request.parts import Part
 _Code = bool | int | str
 
 
+class AgeSpec(Part):
+    """An age in completed years."""
+
+    age_on: str | date = Field(description="the day on which, such as 2024-12-31")
+
+
 class _WithMissing(Part):
-    """What any kind may say of values that are none."""
+    """What any kind may say of values that are none, or that are read off others."""
 
     missing: dict[str, list[_Code]] | None = Field(
         None, description="cells for what is no value, after the others: name = [codes]"
@@ -23,9 +30,14 @@ class _WithMissing(Part):
     absent: str | None = Field(None, description='a cell of `missing` for null, NaN and blank; or "refuse" or "drop"')
     outside: str | None = Field(None, description="the same for everything else that is not declared")
 
+    read: Literal["year", "quarter", "month", "weekday", "hour"] | AgeSpec | None = Field(
+        None, description="what is read off the column's dates"
+    )
+
     @property
     def _beside(self) -> dict[str, Any]:
-        return {"missing": self.missing, "absent": self.absent, "outside": self.outside}
+        read = self.read.model_dump(mode="json") if isinstance(self.read, AgeSpec) else self.read
+        return {"missing": self.missing, "absent": self.absent, "outside": self.outside, "read": read}
 
 
 class CategoricalSpec(_WithMissing):
@@ -97,8 +109,8 @@ class HierarchySpec(_WithMissing):
     def _no_cells_beside(self) -> Self:
         if any(x is not None for x in self._beside.values()):
             raise ValueError(
-                "nested places have no cells beside them (missing, absent, outside): give what is no place a row of "
-                "its own, such as a place called 'unknown' on every level"
+                "nested places have no cells beside them (missing, absent, outside), and are read off no date (read): "
+                "give what is no place a row of its own, such as a place called 'unknown' on every level"
             )
         return self
 

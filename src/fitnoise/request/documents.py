@@ -16,6 +16,7 @@ import reprlib
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import date
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -260,13 +261,16 @@ def exact_number(text: str) -> Fraction:
     raise SpecError(f"a number such as 0.05, or a fraction such as '1/28', is needed; got {reprlib.repr(text)}.")
 
 
-class BoundsSpec(Part):
-    """Bounds within which a column's number lies."""
+_Bound = int | float | date | str
 
-    at_least: int | float | None = None
-    above: int | float | None = None
-    at_most: int | float | None = None
-    below: int | float | None = None
+
+class BoundsSpec(Part):
+    """Bounds within which a column's number, or date, lies."""
+
+    at_least: _Bound | None = None
+    above: _Bound | None = None
+    at_most: _Bound | None = None
+    below: _Bound | None = None
 
 
 class DataSpec(Part):
@@ -281,7 +285,7 @@ class DataSpec(Part):
     table: str | None = Field(None, description="table of a database or a DuckDB file: table, or schema.table")
     outside_domain: OutsideDomain = Field(OutsideDomain.REFUSE, strict=False)
     max_records: int = Field(MAX_RECORDS, description="public bound on the number of records")
-    where: dict[str, _Value | list[_Value] | BoundsSpec] = Field(
+    where: dict[str, _Value | date | list[_Value] | BoundsSpec] = Field(
         {}, description="which records are counted: for each column a value, several of which one, or bounds"
     )
 

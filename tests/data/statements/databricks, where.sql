@@ -1,4 +1,4 @@
-(SELECT source.`age`, source.`id` FROM `census`.`the `` people` source WHERE CAST(source.`sex` AS BINARY) IN (X'66', X'c3a927')
+(SELECT source.`age` AS v0, source.`id` AS p FROM `census`.`the `` people` source WHERE CAST(source.`sex` AS BINARY) IN (X'66', X'c3a927')
 AND CAST(RTRIM(source.`state`) AS BINARY) IN (X'61')
 AND source.`year` >= 2020
 AND source.`year` < 2025

@@ -1,4 +1,4 @@
-(SELECT source.[age], source.[id] FROM [census].[the ]] people] source WHERE CAST(CAST(source.[sex] AS NVARCHAR(MAX)) AS VARBINARY(MAX)) IN (0x6600, 0xe9002700)
+(SELECT source.[age] AS v0, source.[id] AS p FROM [census].[the ]] people] source WHERE CAST(CAST(source.[sex] AS NVARCHAR(MAX)) AS VARBINARY(MAX)) IN (0x6600, 0xe9002700)
 AND CAST(CAST(RTRIM(source.[state]) AS NVARCHAR(MAX)) AS VARBINARY(MAX)) IN (0x6100)
 AND source.[year] >= 2020
 AND source.[year] < 2025

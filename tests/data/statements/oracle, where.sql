@@ -1,4 +1,4 @@
-(SELECT source."age", source."id" FROM "census"."the "" people" source WHERE (source."sex") COLLATE BINARY IN (UTL_I18N.RAW_TO_CHAR(HEXTORAW('66'), 'AL32UTF8'), UTL_I18N.RAW_TO_CHAR(HEXTORAW('c3a927'), 'AL32UTF8'))
+(SELECT source."age" AS v0, source."id" AS p FROM "census"."the "" people" source WHERE (source."sex") COLLATE BINARY IN (UTL_I18N.RAW_TO_CHAR(HEXTORAW('66'), 'AL32UTF8'), UTL_I18N.RAW_TO_CHAR(HEXTORAW('c3a927'), 'AL32UTF8'))
 AND (RTRIM(source."state")) COLLATE BINARY IN (UTL_I18N.RAW_TO_CHAR(HEXTORAW('61'), 'AL32UTF8'))
 AND source."year" >= 2020
 AND source."year" < 2025

@@ -1,4 +1,4 @@
-(SELECT source."age", source."id" FROM "census"."the "" people" source WHERE CAST(source."sex" AS TEXT) COLLATE "C" IN (U&'\+000066', U&'\+0000e9\+000027')
+(SELECT source."age" AS v0, source."id" AS p FROM "census"."the "" people" source WHERE CAST(source."sex" AS TEXT) COLLATE "C" IN (U&'\+000066', U&'\+0000e9\+000027')
 AND CAST(RTRIM(source."state") AS TEXT) COLLATE "C" IN (U&'\+000061')
 AND source."year" >= 2020
 AND source."year" < 2025

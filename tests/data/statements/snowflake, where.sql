@@ -1,4 +1,4 @@
-(SELECT source."age", source."id" FROM "census"."the "" people" source WHERE TO_BINARY(CAST(source."sex" AS VARCHAR), 'UTF-8') IN (TO_BINARY('66', 'HEX'), TO_BINARY('c3a927', 'HEX'))
+(SELECT source."age" AS v0, source."id" AS p FROM "census"."the "" people" source WHERE TO_BINARY(CAST(source."sex" AS VARCHAR), 'UTF-8') IN (TO_BINARY('66', 'HEX'), TO_BINARY('c3a927', 'HEX'))
 AND TO_BINARY(CAST(RTRIM(source."state") AS VARCHAR), 'UTF-8') IN (TO_BINARY('61', 'HEX'))
 AND source."year" >= 2020
 AND source."year" < 2025

@@ -1,4 +1,4 @@
-(SELECT source."age", source."id" FROM "census"."the "" people" source WHERE CASE typeof(source."sex") WHEN 'text' THEN CAST(source."sex" AS BLOB) WHEN 'integer' THEN source."sex" END IN (X'66', X'c3a927')
+(SELECT source."age" AS v0, source."id" AS p FROM "census"."the "" people" source WHERE CASE typeof(source."sex") WHEN 'text' THEN CAST(source."sex" AS BLOB) WHEN 'integer' THEN source."sex" END IN (X'66', X'c3a927')
 AND CASE typeof(source."state") WHEN 'text' THEN CAST(source."state" AS BLOB) WHEN 'integer' THEN source."state" END IN (X'61')
 AND CAST(CASE WHEN typeof(source."year") IN ('integer', 'real') THEN source."year" END AS REAL) >= (CAST(2020 AS REAL))
 AND CAST(CASE WHEN typeof(source."year") IN ('integer', 'real') THEN source."year" END AS REAL) < (CAST(2025 AS REAL))

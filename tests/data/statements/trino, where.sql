@@ -1,4 +1,4 @@
-(SELECT source."age", source."id" FROM "census"."the "" people" source WHERE to_utf8(CAST(source."sex" AS VARCHAR)) IN (X'66', X'c3a927')
+(SELECT source."age" AS v0, source."id" AS p FROM "census"."the "" people" source WHERE to_utf8(CAST(source."sex" AS VARCHAR)) IN (X'66', X'c3a927')
 AND to_utf8(CAST(RTRIM(source."state") AS VARCHAR)) IN (X'61')
 AND source."year" >= 2020
 AND source."year" < 2025

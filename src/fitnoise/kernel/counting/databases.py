@@ -329,6 +329,11 @@ def _kind(d: Dialect, column: Any) -> tuple[Kind | None, str]:
     found = next((kind for of, kind in kinds if isinstance(column, of)), None)
     if found is Kind.WHOLE and getattr(column, "display_width", None) == 1:  # so MySQL calls its booleans
         found = Kind.TRUTH
+    zoned = getattr(column, "timezone", False) or getattr(column, "local_timezone", False)
+    if isinstance(column, sa.DateTime) and type(column).__name__ in d.stamps and not zoned:
+        found = Kind.STAMP
+    elif isinstance(column, sa.Date):
+        found = Kind.DATE
     if found is None and d.streams and isinstance(column, sa.types.NullType):
         found = Kind.ANY
     return found, type(column).__name__

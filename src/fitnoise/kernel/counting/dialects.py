@@ -21,6 +21,7 @@ from typing import Final, final
 from fitnoise.kernel.codings import Beside, Code, Codes, Coding, Cuts, Interval, Range, dropped
 from fitnoise.kernel.counting.persons import LONGEST
 from fitnoise.kernel.counting.tables import Prices
+from fitnoise.kernel.dates import Part, Read
 
 LARGEST: Final = 1.7976931348623157e308
 """What no finite number exceeds in size."""
@@ -39,7 +40,13 @@ class Kind(StrEnum):
     FIXED = "fixed"
     TRUTH = "truth"
     ANY = "any"
+    DATE = "date"
+    STAMP = "date and time"
+    DERIVED = "read off a date"
 
+
+NO_DATE: Final = 2**53
+"""In place of a number that could be read off a date, where there is none but a value."""
 
 _NUMBERS = frozenset({Kind.WHOLE, Kind.DOUBLE, Kind.DECIMAL, Kind.ANY})
 
@@ -79,6 +86,9 @@ class Dialect:
     hexadecimal; empty where there is none of UTF-8. bytes: how long what `text` gives is. apart: by what persons are
     told apart, where an engine sorts long texts badly.
 
+    part: what is read off a date, by {p}, its name; hour: the same of one with a time. dated, stamped: a date, and one
+    with a time, for the trial. stamps: what types are called that have a time and no zone.
+
     sets: whether one scan counts several tables (GROUPING SETS). streams: whether records are read out and coded here,
     which is for engines in our own process that sort in order to group.
     isolation: as SQLAlchemy calls it. session: run first. ending: of the statement.
@@ -107,6 +117,11 @@ class Dialect:
     types: Mapping[Kind, str] = field(default_factory=dict)
     odd: tuple[tuple[Kind, str, float], ...] = ()
     dual: str = ""
+    part: str = "EXTRACT({p} FROM {c})"
+    hour: str = "EXTRACT(HOUR FROM {c})"
+    dated: str = "CAST('{v}' AS DATE)"
+    stamped: str = "CAST('{v}' AS TIMESTAMP)"
+    stamps: tuple[str, ...] = ()
     sets: bool = True
     streams: bool = False
     isolation: str | None = None
@@ -150,6 +165,10 @@ class Dialect:
 
     def key(self, coding: Coding, kind: Kind, column: str) -> str:
         """Of codes what is read; of ranges and cuts the cell, from 1, 0 outside, and −1 of what is absent."""
+        if kind is Kind.DERIVED:
+            key = self.key(coding, Kind.WHOLE, column)
+            listed = isinstance(coding.of if isinstance(coding, Beside) else coding, Codes)
+            return key if listed else f"CASE WHEN {column} = {NO_DATE} THEN 0 ELSE {key} END"
         if isinstance(coding, Beside):
             return self._key_beside(coding, kind, column)
         if isinstance(coding, Codes):
@@ -231,9 +250,45 @@ class Dialect:
         """Whether a column holds what a condition asks for, in words by which an engine may leave parts unread."""
         if not isinstance(coding, Interval):
             return self.inside(coding, kind, self.key(coding, kind, column))
-        if kind is Kind.WHOLE and all(abs(end) < 2**53 for end in (coding.low, coding.high) if math.isfinite(end)):
+        if kind in {Kind.WHOLE, Kind.DERIVED} and all(
+            abs(end) < 2**53 for end in (coding.low, coding.high) if math.isfinite(end)
+        ):
             return between(coding, column, lambda end: str(math.ceil(end)), whole=True)
         return between(coding, self._double(kind, column), self.number)
+
+    # --- dates: what is read off them (`dates`), as whole numbers ----------------------------------------------
+
+    def derived(self, read: Read, column: str) -> str:
+        """What is read off a column of dates; NULL of NULL, and `NO_DATE` of what has no such number."""
+        y, m, d = (self.part.format(p=p, c=column) for p in ("YEAR", "MONTH", "DAY"))
+        there = f"{y} BETWEEN 1 AND 9999 AND {m} BETWEEN 1 AND 12 AND {d} BETWEEN 1 AND 31"  # some have infinite dates
+        if read.on is not None:
+            on = read.on
+            there += f" AND {y} * 10000 + {m} * 100 + {d} <= {on.year * 10000 + on.month * 100 + on.day}"
+            number = f"{on.year} - {y} - CASE WHEN {m} * 100 + {d} > {on.month * 100 + on.day} THEN 1 ELSE 0 END"
+        elif read.part is Part.HOUR:
+            number = self.hour.format(c=column)
+        elif read.part is Part.WEEKDAY:
+            number = self._weekday(y, m, d)
+        elif read.part is Part.DAY:
+            number = f"{y} * 10000 + {m} * 100 + {d}"
+        else:
+            number = {Part.YEAR: y, Part.MONTH: m, Part.QUARTER: self._floor(f"{m} + 2", 3)}[read.part]
+        return f"CASE WHEN {there} THEN {self.whole.format(x=number)} WHEN {column} IS NOT NULL THEN {NO_DATE} END"
+
+    def _weekday(self, y: str, m: str, d: str) -> str:
+        """From 1 for Monday to 7, by calendar arithmetic: engines begin their weeks on other days.
+
+        Source: Sakamoto's congruence; the year begins in March, and months are moved by `_MOVED` days.
+        """
+        year = f"CASE WHEN {m} < 3 THEN {y} - 1 ELSE {y} END"
+        moved = " ".join(f"WHEN {i} THEN {days}" for i, days in enumerate(_MOVED, 1))
+        leap = f"{self._floor(year, 4)} - {self._floor(year, 100)} + {self._floor(year, 400)}"
+        days = f"{year} + {leap} + CASE {m} {moved} END + {d} + 6"
+        return f"{days} - 7 * {self._floor(days, 7)} + 1"
+
+    def _floor(self, x: str, n: int) -> str:
+        return f"FLOOR(({x}) / {self.number(n)})"
 
     # --- codes: which cell a group is ------------------------------------------------------------------------
 
@@ -283,11 +338,15 @@ class Dialect:
         listed = enumerate(coding.codes)
         if coding.kind is bool:
             return {i: str(int(code)) for i, code in listed}
-        if kind is Kind.WHOLE:
+        if kind in {Kind.WHOLE, Kind.DERIVED}:
             return {i: str(n) for i, code in listed if (n := as_whole(code)) is not None}
         if coding.kind is str:
             return {i: self.literal(str(code)) for i, code in listed}
         return {i: self.number(float(code)) for i, code in listed}
+
+
+_MOVED = (0, 3, 2, 5, 0, 3, 5, 1, 4, 6, 2, 4)
+"""Days by which months are moved, but for weeks."""
 
 
 def between(coding: Interval, x: str, constant: Callable[[float], str], *, whole: bool = False) -> str:
@@ -344,6 +403,7 @@ POSTGRESQL = Dialect(
     truth="CASE WHEN {c} THEN 1 WHEN NOT {c} THEN 0 END",
     digits="CAST({x} AS TEXT)",
     digest="md5(convert_to({x}, 'UTF8')) COLLATE \"C\"",
+    stamps=("TIMESTAMP",),
     nothing="({c} IS NULL OR {c} = 'NaN')",
     decimal=f"{_CASTABLE}CASE WHEN abs({{c}}) <= {_UNDER} THEN 0 ELSE CAST({{c}} AS DOUBLE PRECISION) END END",
     types={
@@ -374,6 +434,7 @@ SQLITE = Dialect(
     "sqlite",
     "SQLite",
     letters="CAST(X'{h}' AS TEXT)",
+    stamps=("DATETIME", "TIMESTAMP"),
     types={
         Kind.WHOLE: "INTEGER", Kind.DOUBLE: "REAL", Kind.DECIMAL: "NUMERIC", Kind.TEXT: "TEXT", Kind.FIXED: "TEXT",
         Kind.TRUTH: "INTEGER",
@@ -400,6 +461,8 @@ MYSQL = Dialect(
     double="CAST({c} AS DOUBLE)",
     decimal="CAST({c} AS DOUBLE)",
     constant="CAST({v} AS DOUBLE)",
+    stamped="CAST('{v}' AS DATETIME)",
+    stamps=("DATETIME",),
     digits="CAST({x} AS CHAR)",
     joined="CONCAT({a}, {b})",
     digest="MD5({x})",
@@ -492,6 +555,8 @@ BIGQUERY = replace(
     whole="CAST({x} AS INT64)",
     digits="CAST({x} AS STRING)",
     digest="TO_HEX(MD5({x}))",
+    stamped="CAST('{v}' AS DATETIME)",
+    stamps=("DATETIME",),
     types={
         Kind.WHOLE: "INT64", Kind.DOUBLE: "FLOAT64", Kind.DECIMAL: "NUMERIC", Kind.TEXT: "STRING", Kind.TRUTH: "BOOL",
     },
@@ -503,6 +568,8 @@ SNOWFLAKE = replace(
     digest="MD5({x})",
     code="TO_BINARY('{h}', 'HEX')",
     letters="TO_VARCHAR(TO_BINARY('{h}', 'HEX'), 'UTF-8')",
+    stamped="CAST('{v}' AS TIMESTAMP_NTZ)",
+    stamps=("TIMESTAMP_NTZ",),
     odd=((Kind.DOUBLE, "'NaN'", math.nan), (Kind.DOUBLE, "'inf'", math.inf), (Kind.DOUBLE, "'-inf'", -math.inf)),
     session=("ALTER SESSION SET TIMEZONE = 'UTC', ROWS_PER_RESULTSET = 0",),
 )
@@ -513,6 +580,7 @@ TRINO = replace(
     digest="lower(to_hex(md5({x})))",
     bytes="length({c})",
     letters="from_utf8(X'{h}')",
+    stamps=("TIMESTAMP",),
 )
 
 DATABRICKS = replace(
@@ -522,6 +590,8 @@ DATABRICKS = replace(
     digits="CAST({x} AS STRING)",
     digest="md5({x})",
     letters="CAST(X'{h}' AS STRING)",
+    stamped="CAST('{v}' AS TIMESTAMP_NTZ)",
+    stamps=("TIMESTAMP_NTZ",),
     types={
         Kind.WHOLE: "BIGINT", Kind.DOUBLE: "DOUBLE", Kind.DECIMAL: "DECIMAL(38, 10)", Kind.TEXT: "STRING",
         Kind.TRUTH: "BOOLEAN",
@@ -539,6 +609,10 @@ MSSQL = Dialect(
     double="CAST({c} AS FLOAT)",
     decimal="CAST({c} AS FLOAT)",
     constant="CAST('{v}' AS FLOAT)",
+    part="DATEPART({p}, {c})",
+    hour="DATEPART(HOUR, {c})",
+    stamped="CAST('{v}' AS DATETIME2)",
+    stamps=("DATETIME", "DATETIME2", "SMALLDATETIME"),
     count="COUNT_BIG(*)",
     types={
         Kind.WHOLE: "BIGINT", Kind.DOUBLE: "FLOAT", Kind.DECIMAL: "DECIMAL(38, 10)", Kind.TEXT: "NVARCHAR(MAX)",
@@ -558,6 +632,10 @@ ORACLE = Dialect(
     double="CAST({c} AS BINARY_DOUBLE)",
     decimal="CAST({c} AS BINARY_DOUBLE)",
     constant="{v}d",
+    hour="EXTRACT(HOUR FROM CAST({c} AS TIMESTAMP))",
+    dated="DATE '{v}'",
+    stamped="TIMESTAMP '{v}'",
+    stamps=("DATE", "TIMESTAMP"),
     types={
         Kind.WHOLE: "NUMBER(19)", Kind.DOUBLE: "BINARY_DOUBLE", Kind.DECIMAL: "NUMBER", Kind.TEXT: "VARCHAR2(999)",
         Kind.FIXED: "CHAR(9)",

@@ -43,6 +43,7 @@ from fitnoise.kernel.counting.frames import from_frame
 from fitnoise.kernel.counting.paths import FilePath
 from fitnoise.kernel.counting.persons import LONGEST, PERSON, counted_by
 from fitnoise.kernel.counting.sources import (
+    DATED,
     Records,
     Unreadable,
     engine,
@@ -53,6 +54,7 @@ from fitnoise.kernel.counting.sources import (
 )
 from fitnoise.kernel.counting.statements import kept_to
 from fitnoise.kernel.counting.tables import Tables
+from fitnoise.kernel.dates import WRITTEN, Part, Read
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import Bound, DataSource
 
@@ -71,6 +73,9 @@ _FITTING: dict[type[Code], tuple[set[str], str]] = {
     bool: ({"BOOLEAN"}, "true/false"),
 }
 """Types from which codes of a kind are read without guessing, and what to call them."""
+
+_STAMPS = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
+"""Types of a date with a time and without a zone."""
 
 _NOTHING = {"NULL"}
 """The type of a column without a single value."""
@@ -92,6 +97,9 @@ hundred joins that does not fit 500 MB."""
 
 _HANDED = 2**24
 """Bytes of cells that the engine hands over at a time, as far as its own pieces of 2,048 records allow."""
+
+_PARTS = {Part.YEAR: "year", Part.QUARTER: "quarter", Part.MONTH: "month", Part.WEEKDAY: "isodow"}
+"""Functions of a date."""
 
 _T = TypeVar("_T")
 
@@ -226,20 +234,33 @@ class DuckCounter(Counter):
         if self._bound is not None:
             positions.append(self._records.place_of_id(self._domain, self._bound.id))
         codings = self._codings(attributes)
+        reads = [*(self._domain[a].derived for a in attributes), *(c.read for c in self.where)]
+        derived = {i: read for i, read in enumerate(reads) if read is not None}
         person = None if self._bound is None else len(codings)
-        relation = self._records.relation(connection, positions, schema=schema, person=person)
+        relation = self._records.relation(connection, positions, schema=schema, person=person, dates=derived)
         rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
         untyped = [self._records.untyped(p) for p in positions]
         for i, (coding, row) in enumerate(zip(codings, rows, strict=False)):  # a relation has a column even for none
             kind = _kind(row[1])
-            untyped[i] |= kind == "VARCHAR" and isinstance(coding, Beside) and bool(coding.texts)
-            fitting, words = _FITTING[read_as(coding)]
+            if i in derived:
+                untyped[i] = False
+                timed = derived[i].part is Part.HOUR
+                fitting, words = _STAMPS | {"VARCHAR"} | (set() if timed else {"DATE"}), DATED[timed]
+            else:
+                fitting, words = _FITTING[read_as(coding)]
+            untyped[i] |= i not in derived and kind == "VARCHAR" and isinstance(coding, Beside) and bool(coding.texts)
             if not untyped[i] and kind not in fitting | _NOTHING:
                 if i < len(attributes):
                     raise wrong_type(self._domain, attributes[i], kind, words)
                 raise wrong_condition(self.where[i - len(attributes)], kind, words)
         if self._bound is not None and (kind := _kind(rows[-1][1])) not in _INTEGERS | _TEXTS | _NOTHING:
             raise wrong_id(self._bound, kind)
+        if derived:
+            shown = (
+                f"{_derived(derived[i], i, _kind(row[1]))} AS k{i}" if i in derived else f"k{i}"
+                for i, row in enumerate(rows)
+            )
+            relation = f"(SELECT {', '.join(shown)} FROM {relation} AS people)"
         return relation, untyped
 
     def _codings(self, attributes: Sequence[str]) -> list[Coding]:
@@ -305,6 +326,31 @@ def _bounded(records: str, every: Mapping[str, str], cells: Sequence[str], bound
         coded = f"SELECT {held} FROM (SELECT {held}, {more} FROM ({coded}) apart) firsts WHERE {kept} OR NOT inside"
     lined = f"SELECT *, row_number() OVER (PARTITION BY inside, p ORDER BY {order}) AS turn FROM ({coded}) told"
     return f"SELECT {wanted}, {person} FROM ({lined}) lined WHERE {taken}"
+
+
+def _derived(read: Read, i: int, kind: str) -> str:
+    """SQL for what is read off column k{i}: NULL where nothing is there, infinite where there is no such number."""
+    column = f"people.k{i}"
+    if kind in _NOTHING | {"VARCHAR"}:
+        text = f"trim(CAST({column} AS VARCHAR), '{SPACES}')"
+        day = f"CASE WHEN regexp_full_match({text}, '{WRITTEN}') THEN try_cast({text}[:10] AS DATE) END"
+        absent, hour = f"{column} IS NULL OR {text} = ''", f"try_cast({text}[12:13] AS DOUBLE)"
+    else:
+        day, absent, hour = f"CAST({column} AS DATE)", f"{column} IS NULL", f"hour({column})"
+    within = f"({day}) BETWEEN DATE '0001-01-01' AND DATE '9999-12-31'"
+    if read.part is Part.HOUR:
+        found = hour
+    elif read.part is Part.DAY:
+        found = f"year({day}) * 10000 + month({day}) * 100 + day({day})"
+    elif read.on is None:
+        found = f"{_PARTS[read.part]}({day})"
+    else:
+        on, own = read.on, f"month({day}) * 100 + day({day})"
+        born = f"DATE '{on.isoformat()}'"
+        turned = f"{on.year} - year({day}) - CASE WHEN {on.month * 100 + on.day} < {own} THEN 1 ELSE 0 END"
+        found = f"CASE WHEN ({day}) <= {born} THEN {turned} END"
+    number = f"coalesce(CAST({found} AS DOUBLE), CAST('inf' AS DOUBLE))"
+    return f"CASE WHEN {absent} THEN NULL WHEN {within} THEN {number} ELSE CAST('inf' AS DOUBLE) END"
 
 
 def _kind(described: str) -> str:

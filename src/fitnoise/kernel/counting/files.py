@@ -8,7 +8,7 @@ import csv
 import glob
 import gzip
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -83,6 +83,7 @@ class SqlRecords(Records):
         *,
         schema: bool = False,
         person: int | None = None,
+        dates: Collection[int] = (),
     ) -> str:
         """The columns by position; the engine reads no others. DataError for one that is another when read again."""
         for name in (self.names[p] for p in positions if p in self.moving):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -14,6 +14,7 @@ from fitnoise.errors import DataError
 from fitnoise.kernel.codings import written
 from fitnoise.kernel.counting.persons import named
 from fitnoise.kernel.counting.sources import Records, engine, pick, quietly
+from fitnoise.kernel.dates import dated
 
 PEOPLE: Final = "fitnoise_people"
 """What a frame is called inside the engine."""
@@ -39,6 +40,7 @@ class FrameRecords(Records):
         *,
         schema: bool = False,
         person: int | None = None,
+        dates: Collection[int] = (),
     ) -> str:
         """The columns by position; others are not even handed to the engine, where the frame can select."""
         if positions and hasattr(self.frame, "select"):
@@ -75,10 +77,11 @@ class PandasRecords(Records):
         *,
         schema: bool = False,
         person: int | None = None,
+        dates: Collection[int] = (),
     ) -> str:
         """The columns by position, without the index."""
         frame = self.frame.iloc[:0] if schema else self.frame
-        texts = {i: written if i != person else named for i in range(len(positions))}
+        texts = {i: named if i == person else dated if i in dates else written for i in range(len(positions))}
         columns = {f"c{i}": _plain(frame.iloc[:, p], texts[i]) for i, p in enumerate(positions)}
         connection.register(PEOPLE, pd.DataFrame(columns or {"c0": np.zeros(len(frame), dtype=np.int8)}))
         return pick(PEOPLE, max(1, len(columns)), range(len(columns)))

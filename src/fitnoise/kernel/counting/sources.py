@@ -13,7 +13,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar, final
 
 import duckdb
@@ -26,6 +26,10 @@ from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import Bound
 
 _T = TypeVar("_T")
+
+
+DATED = ("dates, without a time zone", "dates with a time, without a time zone")
+"""What columns hold off which something is read, and an hour."""
 
 
 class Unreadable(DataError):
@@ -148,10 +152,12 @@ class Records(Columns, abc.ABC):
         *,
         schema: bool = False,
         person: int | None = None,
+        dates: Collection[int] = (),
     ) -> str:
         """SQL for a relation of these columns, named k0, k1, …; with `schema` its rows do not matter.
 
         person: which of them holds ids, where one does: what is none of a type that has others is missing there.
+        dates: which hold dates, off which something is read: Python's are written there as texts.
         """
 
     @abc.abstractmethod

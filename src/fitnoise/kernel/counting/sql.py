@@ -12,9 +12,10 @@ from fitnoise.kernel.counting._base import Counter, Gauge, Margin, Margins, Prog
 from fitnoise.kernel.counting.databases import Database, Session
 from fitnoise.kernel.counting.dialects import FITTING, Kind, coded
 from fitnoise.kernel.counting.persons import PERSON, counted_by
-from fitnoise.kernel.counting.sources import wrong_condition, wrong_id, wrong_type
-from fitnoise.kernel.counting.statements import Field, Person, count, meeting, told_of
-from fitnoise.kernel.counting.trial import refuse_unless_bounded, refuse_unless_right
+from fitnoise.kernel.counting.sources import DATED, wrong_condition, wrong_id, wrong_type
+from fitnoise.kernel.counting.statements import Field, Person, count, prepared, told_of
+from fitnoise.kernel.counting.trial import refuse_unless_bounded, refuse_unless_dated, refuse_unless_right
+from fitnoise.kernel.dates import Part
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import Bound, DataSource
 
@@ -95,7 +96,11 @@ class SqlCounter(Counter):
                 what, kept = self._database.what, person.pattern
                 refuse_unless_bounded(fetch, d, what, person.kind, drop=drop, pattern=kept)
             asked = [*margins, *told]
-            relation = meeting(d, session.relation, self._met(session), fields, person)
+            met = self._met(session)
+            for f in (*fields.values(), *met):
+                if f.read is not None and not d.streams:
+                    refuse_unless_dated(fetch, d, self._database.what, f.read, timed=f.kind is Kind.STAMP)
+            relation, fields, person = prepared(d, session.relation, met, fields, person)
             counts, outside = count(fetch, d, relation, fields, asked, gauge, drop=drop, person=person)
         session.refuse(self._domain, outside, self._bound)
         gauge.finish()
@@ -120,9 +125,15 @@ class SqlCounter(Counter):
         """The column of an attribute; DataError for one of a wrong type."""
         place, coding = session.place(self._domain, a), self._domain[a].coding
         kind, called = session.kinds[place]
+        read = self._domain[a].derived
         fitting, words = FITTING[read_as(coding)]
+        if read is not None:
+            timed = read.part is Part.HOUR
+            fitting, words = _dated(session, timed=timed), DATED[timed]
         if kind is None or kind not in fitting:
             raise wrong_type(self._domain, a, called, words)
+        if read is not None:
+            return Field(coding, kind, session.column(place), read)
         _refuse_blanks(coding, kind, called, self._domain.column(a), f"attribute {a!r}")
         return Field(coding, kind, session.column(place))
 
@@ -134,10 +145,18 @@ class SqlCounter(Counter):
         place = session.place_of_condition(self._domain, c)
         kind, called = session.kinds[place]
         fitting, words = FITTING[read_as(c.coding)]
+        if c.read is not None:
+            fitting, words = _dated(session, timed=False), DATED[0]
         if kind is None or kind not in fitting:
             raise wrong_condition(c, called, words)
         _refuse_blanks(c.coding, kind, called, c.column, "the condition on it")
-        return Field(c.coding, kind, session.column(place))
+        return Field(c.coding, kind, session.column(place), c.read)
+
+
+def _dated(session: Session, *, timed: bool) -> frozenset[Kind]:
+    """The columns off which something is read, an hour or else; of SQLite, where dates are texts, each value tells."""
+    texts = {Kind.DATE, Kind.TEXT, Kind.ANY} if session.dialect.streams else set()
+    return frozenset({Kind.STAMP, *texts, *([] if timed else [Kind.DATE])})
 
 
 def _refuse_blanks(coding: Coding, kind: Kind, called: str, column: str, who: str) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
 import numpy as np
@@ -39,6 +39,7 @@ from fitnoise.kernel.counting.dialects import Dialect, Kind, as_whole, between, 
 from fitnoise.kernel.counting.margins import blank
 from fitnoise.kernel.counting.persons import LONGEST, PERSON, Persons
 from fitnoise.kernel.counting.tables import Tables, joint_tables
+from fitnoise.kernel.dates import Read
 from fitnoise.kernel.units import ANY, Pattern
 
 RECORDS: Final = 10**7
@@ -57,11 +58,22 @@ Fetch = Callable[[str], Iterable[Sequence[Sequence[Any]]]]
 @final
 @dataclass(frozen=True)
 class Field:
-    """A column as an attribute reads it. column: SQL for it, in a relation called `source`."""
+    """A column as an attribute reads it. column: SQL for it, in a relation called `source`.
+
+    read: what is read off its dates; None for its values.
+    """
 
     coding: Coding
     kind: Kind
     column: str
+    read: Read | None = None
+
+    def cells(self, values: Sequence[bytes | float | None]) -> NDArray[Any]:
+        """The cells of values as they are read, below 0 where there is none."""
+        if self.read is None:
+            return cells_of(self.coding, values)
+        texts = (v.decode(errors="replace") if isinstance(v, bytes) else v for v in values)
+        return cells_of(self.coding, [*map(self.read.number, texts)])
 
 
 @final
@@ -153,22 +165,32 @@ def _whole_numbers(rows: Sequence[Sequence[Any]], places: Sequence[int]) -> NDAr
     return numbers
 
 
-def meeting(
+def prepared(
     d: Dialect, relation: str, conditions: Sequence[Field], fields: Mapping[str, Field], person: Person | None
-) -> str:
-    """The records of a relation that meet all conditions: of each the columns of these fields, and of the person."""
-    if not conditions:
-        return relation
-    columns = [f.column for f in fields.values()] + ([] if person is None else [person.column])
-    shown = ", ".join(dict.fromkeys(columns)) or "0 AS k0"
-    return f"(SELECT {shown} FROM {relation} source WHERE {' AND '.join(_met(d, f) for f in conditions)})"
+) -> tuple[str, dict[str, Field], Person | None]:
+    """The records of a relation that meet all conditions, with what is read off dates; and its columns.
+
+    Where there is neither, the relation itself.
+    """
+    own = {a: f for a, f in fields.items() if f.read is not None and not d.streams}
+    if not conditions and not own:
+        return relation, dict(fields), person
+    read = {a: f.column if f.read is None or a not in own else d.derived(f.read, f.column) for a, f in fields.items()}
+    shown = [f"{x} AS v{i}" for i, x in enumerate(read.values())] + (
+        [] if person is None else [f"{person.column} AS p"]
+    )
+    met = " AND ".join(_met(d, f) for f in conditions)
+    chosen = f"(SELECT {', '.join(shown) or '0 AS v0'} FROM {relation} source{' WHERE ' if met else ''}{met})"
+    now = {a: replace(f, column=f"source.v{i}") for i, (a, f) in enumerate(fields.items())}
+    now |= {a: Field(f.coding, Kind.DERIVED, now[a].column) for a, f in own.items()}
+    return chosen, now, None if person is None else replace(person, column="source.p")
 
 
 def _met(d: Dialect, f: Field) -> str:
     """Whether a column meets a condition; of SQLite by value, as records are read there."""
     if not d.streams:
-        return d.met(f.coding, f.kind, f.column)
-    read = _read(f)
+        return d.met(f.coding, *((f.kind, f.column) if f.read is None else (Kind.DERIVED, d.derived(f.read, f.column))))
+    read = _read(f) if f.read is None else _DAY.format(t=f"trim({f.column}, {_BLANKS})", c=f.column)
     if isinstance(f.coding, Interval):
         return between(f.coding, f"CAST({read} AS REAL)", _real)
     assert isinstance(f.coding, Codes)  # noqa: S101 - there are no other conditions
@@ -355,6 +377,24 @@ _ANY = "CASE typeof({c}) WHEN 'text' THEN CAST({c} AS BLOB) WHEN 'blob' THEN NUL
 """The same where what is absent is told from what is outside."""
 
 
+_BLANKS = f"char({', '.join(str(ord(c)) for c in SPACES)})"
+
+_TIMED = (
+    "substr({t}, 11) GLOB '[ T][0-2][0-9]:[0-5][0-9]*' AND substr({t}, 12, 2) < '24' AND (length({t}) = 16 OR "
+    "substr({t}, 17) GLOB ':[0-5][0-9]*' AND (length({t}) = 19 OR "
+    "substr({t}, 20) GLOB '.[0-9]*' AND length({t}) BETWEEN 21 AND 29 AND NOT substr({t}, 21) GLOB '*[^0-9]*'))"
+)
+
+_DAY = (
+    "CASE WHEN typeof({c}) = 'text' AND length(CAST({t} AS BLOB)) = length({t}) "  # no letter of several bytes, no NUL
+    "AND {t} GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*' AND {t} NOT GLOB '0000*' "
+    "AND date(substr({t}, 1, 10), '+0 days') = substr({t}, 1, 10) "  # which of no day makes another
+    f"AND (length({{t}}) = 10 OR {_TIMED}) "
+    "THEN CAST(replace(substr({t}, 1, 10), '-', '') AS INTEGER) END"
+)
+"""The number of a day that SQLite has as a text (`dates`); NULL of what is no date."""
+
+
 def _real(x: float) -> str:
     """A double, exactly: of decimals, SQLite may read the one beside it."""
     over, under = x.as_integer_ratio()
@@ -370,12 +410,12 @@ def _stream(
     read = ", ".join(map(_read, fields.values())) or "0"
     for rows in fetch(f"SELECT {read} FROM {relation} AS source"):
         columns = zip(fields.items(), zip(*rows, strict=True), strict=False)  # there is a column even for none
-        tables.take({a: cells_of(f.coding, values) for (a, f), values in columns}, len(rows), drop=drop)
+        tables.take({a: f.cells(values) for (a, f), values in columns}, len(rows), drop=drop)
     return tables.finish(), tables.outside
 
 
 def _read(field: Field) -> str:
-    template = _ANY if isinstance(field.coding, Beside) else _READ[read_as(field.coding)]
+    template = _ANY if isinstance(field.coding, Beside) else _READ[read_as(field.coding) if field.read is None else str]
     return template.format(c=field.column)
 
 
@@ -389,7 +429,7 @@ def _stream_persons(
     read = ", ".join(_read(fields[a]) for a in order)
     for rows in fetch(f"SELECT {read}, {_TEXT.format(c=person.column)} FROM {relation} AS source"):
         *columns, ids = zip(*rows, strict=True)
-        cells = {a: cells_of(fields[a].coding, values) for a, values in zip(order, columns, strict=True)}
+        cells = {a: fields[a].cells(values) for a, values in zip(order, columns, strict=True)}
         names = [x if isinstance(x, bytes) else b"" if x is None else str(x).encode() for x in ids]
         cells[PERSON] = np.array([0 if 0 < len(x) <= LONGEST else OUTSIDE for x in names])
         left = np.any([(c == DROPPED) | (drop & (c == OUTSIDE)) for c in cells.values()], axis=0)

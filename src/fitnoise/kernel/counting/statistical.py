@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -55,6 +55,7 @@ class StatisticalRecords(Records):
         *,
         schema: bool = False,
         person: int | None = None,
+        dates: Collection[int] = (),
     ) -> str:
         """The columns by position, as columns of Python objects are read."""
         # pyreadstat takes no columns at all for all of them
@@ -63,7 +64,7 @@ class StatisticalRecords(Records):
         objects = pd.DataFrame({f"c{i}": [*map(_written, frame[name])] for i, name in enumerate(needed)}, dtype=object)
         places = [needed.index(self.names[p]) for p in positions]
         return PandasRecords(objects, self.what, tuple(needed)).relation(
-            connection, places, schema=schema, person=person
+            connection, places, schema=schema, person=person, dates=dates
         )
 
     def untyped(self, position: int) -> bool:

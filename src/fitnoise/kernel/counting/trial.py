@@ -20,7 +20,8 @@ from fitnoise.kernel.codings import Beside, Codes, Coding, Cuts, Interval, Range
 from fitnoise.kernel.counting._base import Gauge, Margin
 from fitnoise.kernel.counting.dialects import FITTING, Dialect, Kind
 from fitnoise.kernel.counting.persons import PERSON, Persons, named
-from fitnoise.kernel.counting.statements import Fetch, Field, Person, count
+from fitnoise.kernel.counting.statements import Fetch, Field, Person, count, prepared
+from fitnoise.kernel.dates import Part, Read
 from fitnoise.kernel.units import ANY, Pattern
 
 _TEXTS: Final = (
@@ -85,6 +86,20 @@ _HELD: Final[Mapping[Kind, tuple[Any, ...]]] = {
 }  # fmt: skip
 """Values of every kind of column, the first of which is plain: it is inside wherever that is possible."""
 
+
+_DAYS: Final = (
+    "2000-02-28", "2000-02-29", "2000-03-01", "1900-02-28", "1900-03-01", "2023-12-31", "2024-01-01", "2024-01-02",
+    "2024-01-03", "2024-01-04", "2024-01-05", "2024-01-06", "2024-01-07", "2024-02-29", "2024-04-30", "2024-05-01",
+    "2024-06-30", "2024-07-01", "2024-08-31", "2024-09-30", "2024-10-01", "2024-11-30", "2024-12-31", "1970-01-01",
+    "1969-12-31", "1583-01-01", "2100-02-28", "2100-03-01", "9999-12-31",
+)  # fmt: skip
+"""Days of every month and of the week, at the ends of years and of Februaries."""
+
+_LAST: Final = 9999
+"""The largest number that is read off a date, but for the day itself."""
+
+_FIRST: Final = 20231230
+"""The first day that is read itself."""
 
 _COUNTED: Final = 3
 """Records of each person of the trial that are counted, of twice `_KINDS`."""
@@ -188,6 +203,32 @@ def refuse_unless_bounded(
             f"{what} counted other records of known persons, such as ones whose ids differ in capitals, than is "
             "declared, so it may do so with yours: copy the table into a Parquet file, and count that. Nothing was "
             "read and nothing was charged."
+        )
+
+
+def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: Read, *, timed: bool) -> None:
+    """Raise DataError if an engine reads something else off known dates than is declared (`dates`).
+
+    Args:
+        fetch: runs a statement in the session that will count.
+        d: the engine's language.
+        what: whose engine it is, for the message.
+        read: what is read.
+        timed: whether the dates have a time.
+    """
+    template, times = (d.stamped, (" 00:00:00", " 23:59:59")) if timed else (d.dated, ("",))
+    own = () if read.on is None else (read.on.isoformat(),)
+    days = [day + time for day in dict.fromkeys((*_DAYS, *own)) for time in times]
+    rows = " UNION ALL ".join(f"SELECT {template.format(v=day)} AS x{d.dual}" for day in days)
+    low = _FIRST if read.part is Part.DAY else 0
+    fields = {"x": Field(Range(low, low + _LAST), Kind.DATE, "source.x", read)}
+    relation, fields, _ = prepared(d, f"({rows})", [], fields, None)
+    counts, _ = count(fetch, d, relation, fields, [("x",)], Gauge(None), drop=True)
+    found = [n - low for day in days if (n := read.number(day)) is not None and 0 <= n - low <= _LAST]
+    if not np.array_equal(counts["x",], np.bincount(np.array(found, dtype=int), minlength=_LAST + 1)):
+        raise DataError(
+            f"{what} reads something else off known dates than is declared, so it may do so with yours: copy the table "
+            "into a Parquet file, and count that. Nothing was read and nothing was charged."
         )
 
 

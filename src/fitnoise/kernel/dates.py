@@ -1,0 +1,131 @@
+"""What is read off a date: an age, a year, an hour. Part of the trust kernel.
+
+Dates are of the Gregorian calendar, from 0001-01-01 to 9999-12-31, without a time zone: of one instant, zones disagree
+on the day. A text is a date where it is written as one, 2024-02-29, also with a time behind it, 2024-02-29 23:59:59.5
+or with a T between; spaces around are ignored. What is absent of a date is absent of what is read off it; all else that
+is no date has nothing that could be read, and is outside.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Any, final
+
+from fitnoise.errors import DomainError
+from fitnoise.kernel.codings import SPACES, is_absent, written
+
+_TIME = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?"
+
+WRITTEN = rf"([0-9]{{4}})-([0-9]{{2}})-([0-9]{{2}})([ T]{_TIME})?"
+"""How a date is written, with or without a time."""
+
+
+class Part(StrEnum):
+    """What is read off a date."""
+
+    AGE = "age_on"
+    YEAR = "year"
+    QUARTER = "quarter"
+    MONTH = "month"
+    WEEKDAY = "weekday"
+    HOUR = "hour"
+    DAY = "day"
+
+
+@final
+@dataclass(frozen=True)
+class Read:
+    """What is read off a date, a whole number.
+
+    part: the age in completed years on the day `on`; the year; the quarter, 1 to 4; the month; the day of the week,
+        from 1 for Monday to 7; the hour, 0 to 23; or the day itself, 20241231, of which only conditions ask.
+    on: of an age.
+
+    With (y, m, d) the date and (Y, M, D) the day `on`, the age is Y − y, less one where (M, D) is before (m, d) in the
+    year: who was born on 29 February completes a year on 1 March where there is no such day. Before birth there is no
+    age: that is outside, and clipped to nothing.
+    """
+
+    part: Part
+    on: date | None = None
+
+    def number(self, value: object) -> float | None:
+        """The number; None of what is absent, and an infinite one, which is in no domain, of all else that has none."""
+        text = dated(value)
+        if text is None or is_absent(text, int):
+            return None
+        found = re.fullmatch(WRITTEN, text.strip(SPACES))
+        try:
+            day = date(*map(int, found.groups()[:3])) if found else None
+        except ValueError:
+            day = None
+        if day is None or found is None:
+            return math.inf
+        if self.part is Part.HOUR:
+            return math.inf if found[5] is None else int(found[5])
+        return self._of(day)
+
+    def _of(self, day: date) -> float:
+        if self.on is not None:
+            before = (self.on.month, self.on.day) < (day.month, day.day)
+            return self.on.year - day.year - before if day <= self.on else math.inf
+        return {
+            Part.YEAR: day.year,
+            Part.QUARTER: (day.month + 2) // 3,
+            Part.MONTH: day.month,
+            Part.WEEKDAY: day.isoweekday(),
+            Part.DAY: day_number(day),
+        }[self.part]
+
+    @property
+    def document(self) -> Any:
+        """As a specification says it."""
+        return self.part.value if self.on is None else {self.part.value: self.on.isoformat()}
+
+
+def dated(value: object) -> str | None:
+    """A date of Python as it is written, and all else as `written` has it."""
+    if isinstance(value, date):
+        return str(value) if value == value else None  # noqa: PLR0124 - that of pandas may be none
+    return written(value)
+
+
+def read(given: object) -> Read | None:
+    """What is read off a date, as users say it: "year", or {"age_on": "2024-12-31"}; None for the value itself.
+
+    Raises:
+        DomainError: anything else.
+    """
+    if given is None or isinstance(given, Read):
+        return given
+    if isinstance(given, str) and given in {*Part} - {Part.AGE, Part.DAY}:
+        return Read(Part(given))
+    if isinstance(given, Mapping) and list(given) == [Part.AGE.value]:
+        day = as_day(given[Part.AGE.value])
+        if day is not None:
+            return Read(Part.AGE, day)
+    parts = ", ".join(f"'{part}'" for part in Part if part not in {Part.AGE, Part.DAY})
+    raise DomainError(
+        f'what is read off a date is one of {parts}, or the age on a day, such as {{ age_on = "2024-12-31" }}; got '
+        f"{given!r}."
+    )
+
+
+def day_number(day: date) -> int:
+    """The day as a number of eight digits, in the order of days: 20241231."""
+    return day.year * 10000 + day.month * 100 + day.day
+
+
+def as_day(given: object) -> date | None:
+    """The day that a date, or a text such as "2024-12-31", is; None for all else."""
+    if isinstance(given, str) and re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", given):
+        try:
+            return date.fromisoformat(given)
+        except ValueError:
+            return None
+    return given if isinstance(given, date) and not isinstance(given, datetime) else None

@@ -1,0 +1,515 @@
+"""What is read off dates: by the calendar, alike wherever records are counted."""
+
+import contextlib
+import datetime
+import itertools
+import sqlite3
+from calendar import isleap
+from dataclasses import replace
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fitnoise as fn
+import zoo
+from engines import ENGINES, POSTGRESQL, connected, postgresql
+from fitnoise.errors import DataError, DomainError, SpecError
+from fitnoise.kernel.conditions import conditions
+from fitnoise.kernel.counting import open_counter, trial
+from fitnoise.kernel.counting.dialects import DIALECTS, Kind
+from fitnoise.kernel.counting.statements import Field, prepared
+from fitnoise.kernel.dates import Part, Read, read
+from fitnoise.kernel.order import axis_key
+from fitnoise.kernel.units import Bound, DataSource
+from fitnoise.request.documents import Spec
+from laws import DROP, leaks_nothing, same_counts
+from records import SECRET, Records, Sample
+from test_databases import DUCKDB, GOLDEN_FILES, in_duckdb, post  # noqa: F401 - a fixture
+
+AGE = {"age_on": "2023-02-28"}
+READS = ["year", "quarter", "month", "weekday", "hour", AGE, {"age_on": "2024-02-29"}]
+
+TEXTS = [
+    "2000-02-29", "2000-02-28", "2000-03-01", "2023-02-28", "2023-03-01", "2024-02-29", "2024-03-01", "0001-01-01",
+    "9999-12-31", "1900-03-01", "1899-12-31", " 2001-01-01 ", "2001-01-01 00:00", "2001-01-01T23:59",
+    "2001-01-01 07:59:59",
+    "2001-01-01 23:59:59.999999", "2001-01-01 24:00", "2001-01-01 07:60", "2001-01-01 7:00", "2001-01-01 07:00+01",
+    "2001-01-01 07:00:00Z", "1900-02-29", "2001-02-29", "2001-13-01", "2001-00-01", "2001-01-32", "2001-1-1",
+    "20010101", "01.01.2001", "2001-01-01x", "0000-01-01", "-2001-01-01", "12001-01-01", "", " ", "x", None, SECRET,
+    "infinity", "now", "today", "epoch", "\uff12001-01-01", "2001-01-01 07:00:61",
+]  # fmt: skip
+
+KINDS = {
+    "codes": lambda **more: fn.Categorical([1, 4, 7, 12, 23, 2000, 2001], column="d", **more),
+    "range": lambda **more: fn.Ordered(-1, 30, column="d", **more),
+    "clipped": lambda **more: fn.Ordered(0, 22, True, "d", **more),
+    "bins": lambda **more: fn.Binned([1, 4.5, 22, 1900, 2001], column="d", **more),
+    "absent apart": lambda **more: fn.Ordered(
+        1, 22, True, "d", missing={"absent": [], "other": [23]}, absent="absent", outside="other", **more
+    ),
+    "coded apart": lambda **more: fn.Categorical([1, 2, 4], column="d", missing={"a": [7, 22]}, absent="a", **more),
+    "bins apart": lambda **more: fn.Binned([1, 22], column="d", missing={"a": []}, outside="a", **more),
+}
+
+
+def wanted(attribute, values):
+    counts = np.zeros(attribute.size, dtype=np.int64)
+    for cell in map(attribute.cell, values):
+        counts[cell if cell is not None else 0] += cell is not None
+    return {("x",): counts}
+
+
+def counts(data, attribute, **source):
+    domain = fn.Domain(x=attribute)
+    return open_counter(data, domain, DataSource(outside_domain=DROP, **source)).count([("x",)])
+
+
+@pytest.fixture
+def stamps():
+    days = [datetime.datetime(y, m, d, h, 59, 59) for y, m, d, h in DAYS]  # noqa: DTZ001 - without a zone
+    return [*days, None]
+
+
+DAYS = [
+    (2000, 2, 29, 0), (2000, 2, 28, 1), (2000, 3, 1, 22), (2023, 2, 28, 23), (2023, 3, 1, 12), (2024, 2, 29, 4),
+    (1970, 1, 1, 0), (1969, 12, 31, 7), (2001, 4, 1, 7), (2022, 9, 30, 23), (2001, 1, 1, 0),
+]  # fmt: skip
+
+
+# --- the calendar -----------------------------------------------------------------------------------------------------
+
+
+@given(st.dates(), st.dates())
+def test_an_age_is_the_number_of_birthdays(born, on):
+    """Counted one by one: whoever was born on 29 February has one on 1 March where there is no such day."""
+    got = Read(Part.AGE, on).number(born)
+    if born > on:
+        assert got == np.inf
+        return
+
+    def birthday(year):
+        gone = (born.month, born.day) == (2, 29) and not isleap(year)
+        return datetime.date(year, 3, 1) if gone else born.replace(year=year)
+
+    assert got == sum(birthday(y) <= on for y in range(born.year + 1, on.year + 1))
+
+
+@given(st.dates())
+def test_parts_are_those_of_the_calendar(day):
+    assert Read(Part.YEAR).number(day) == day.year
+    assert Read(Part.MONTH).number(str(day)) == day.month
+    assert Read(Part.QUARTER).number(day) == 1 + (day.month - 1) // 3
+    assert Read(Part.WEEKDAY).number(day) == day.weekday() + 1
+    assert Read(Part.HOUR).number(f"{day} 07:59") == 7
+    assert Read(Part.HOUR).number(day) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("born", "on", "age"),
+    [
+        ("2000-02-29", "2001-02-28", 0), ("2000-02-29", "2001-03-01", 1), ("2000-02-29", "2004-02-28", 3),
+        ("2000-02-29", "2004-02-29", 4), ("2000-12-31", "2001-12-30", 0), ("2000-12-31", "2001-12-31", 1),
+        ("2024-12-31", "2024-12-31", 0), ("2025-01-01", "2024-12-31", np.inf), ("", "2024-12-31", None),
+    ],
+)  # fmt: skip
+def test_ages_at_the_ends_of_years_and_of_february(born, on, age):
+    assert read({"age_on": on}).number(born) == age
+
+
+# --- the law: alike everywhere --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("source", ["csv", "tsv", "csv lake", "parquet", "duckdb", "arrow table", "polars",
+                                    "pandas objects", "pandas str", "excel", "sqlite"])  # fmt: skip
+def test_every_source_reads_texts_as_declared(source, kind, tmp_path, one_engine):
+    made = zoo.COUNTERS[source]
+    sample = Sample(fn.Categorical(["-"], column="d"), "string", [], [])
+    held = [x for x in made.held(sample, TEXTS) if source != "excel" or x is None or x.strip()]
+    records = Records(
+        fn.Domain(x=sample.attribute, y=fn.Ordered(0, 1)),
+        {"x": held, "y": [0] * len(held)},
+        {"x": "string", "y": "int16"},
+    )
+    data = made.make(records, tmp_path)
+    for part in READS:
+        attribute = KINDS[kind](read=part)
+        same_counts(counts(data, attribute, table=made.table), wanted(attribute, held))
+
+
+@pytest.mark.parametrize("part", READS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_types_of_dates_are_read_as_the_dates_are(kind, part, stamps, tmp_path, one_engine):
+    attribute = KINDS[kind](read=part)
+    want = wanted(attribute, stamps)
+    for unit in ("s", "ms", "us", "ns"):
+        same_counts(counts(pa.table({"d": pa.array(stamps, pa.timestamp(unit))}), attribute), want)
+    same_counts(counts(pd.DataFrame({"d": pd.Series(stamps, dtype="datetime64[us]")}), attribute), want)
+    same_counts(counts(pd.DataFrame({"d": pd.Series(stamps, dtype=object)}), attribute), want)
+    days = [None if x is None else x.date() for x in stamps]
+    typed = [pa.table({"d": pa.array(days, t)}) for t in (pa.date32(), pa.date64())]
+    if part == "hour":
+        with pytest.raises(DataError, match=r"needs dates with a time, without a time zone.*Nothing was"):
+            counts(typed[0], attribute)
+        return
+    for data in (*typed, pd.DataFrame({"d": pd.Series(days, dtype=object)})):
+        same_counts(counts(data, attribute), wanted(attribute, days))
+
+
+def test_infinite_and_early_dates_of_duckdb_are_outside(tmp_path):
+    path = tmp_path / "x.duckdb"
+    with duckdb.connect(str(path)) as db:
+        db.execute("CREATE TABLE people AS SELECT unnest([DATE 'infinity', DATE '-infinity', DATE '0044-03-15 (BC)', "
+                   "DATE '12000-01-01', DATE '2001-01-01', NULL]) AS d")  # fmt: skip
+        db.execute("CREATE TABLE times AS SELECT CAST(d AS TIMESTAMP) AS d FROM people")
+    for part in READS:
+        attribute = KINDS["absent apart"](read=part)
+        good = [datetime.datetime(2001, 1, 1), None, *["x"] * 4]  # noqa: DTZ001 - without a zone
+        same_counts(counts(path, attribute, table="times"), wanted(attribute, good))
+        if part != "hour":
+            same_counts(counts(path, attribute, table="people"), wanted(attribute, good))
+
+
+@pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel with PostgreSQL for this platform")
+@pytest.mark.parametrize("kind", KINDS)
+def test_dates_of_postgresql(kind, post):  # noqa: F811 - a fixture
+    days = ", ".join(f"('{y:04}-{m:02}-{d:02} {h:02}:59:59')" for y, m, d, h in DAYS)
+    odd = "('infinity'), ('-infinity'), ('0044-03-15 BC'), ('12000-01-01'), (NULL)"
+    url = post(
+        "CREATE TABLE times (d TIMESTAMP, z TIMESTAMPTZ, t TEXT)",
+        f"INSERT INTO times (d) VALUES {days}, {odd}",
+        "CREATE TABLE people AS SELECT CAST(d AS DATE) AS d FROM times",
+    )
+    values = [*(datetime.datetime(*x, 59, 59) for x in DAYS), *["x"] * 4, None]  # noqa: DTZ001 - without a zone
+    for part in READS:
+        attribute = KINDS[kind](read=part)
+        same_counts(counts(url, attribute, table="times"), wanted(attribute, values))
+        if part != "hour":
+            same_counts(counts(url, attribute, table="people"), wanted(attribute, values))
+    for column in "zt":
+        with pytest.raises(DataError, match=r"needs dates, without a time zone.*Nothing was") as caught:
+            counts(url, fn.Ordered(0, 9, column=column, read="month"), table="times")
+        leaks_nothing(caught.value)
+    with pytest.raises(DataError, match="needs dates with a time"):
+        counts(url, fn.Ordered(0, 9, column="d", read="hour"), table="people")
+
+
+def test_dates_of_sqlite_are_texts(tmp_path):
+    path = tmp_path / "x.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE people (d DATE, s DATETIME, t TEXT, n INTEGER)")
+        db.execute("INSERT INTO people VALUES ('2001-04-01', '2001-04-01 07:00:00', '2001-04-01T07:00', 3)")
+        db.execute("INSERT INTO people VALUES (20010401, x'00ff', 7.5, NULL)")
+        db.commit()
+    for column in "dst":
+        assert counts(path, fn.Ordered(1, 9, column=column, read="month"), table="people")["x",].tolist()[3] == 1
+    with pytest.raises(DataError, match="needs dates"):
+        counts(path, fn.Ordered(1, 9, column="n", read="month"), table="people")
+
+
+def test_columns_without_dates_or_with_a_zone_are_refused():
+    instant = datetime.datetime(2001, 1, 1, tzinfo=datetime.UTC)
+    for value in (1, 1.5, True, instant, [1], datetime.time(1)):
+        with pytest.raises(DataError, match=r"needs dates, without a time zone.*Nothing was") as caught:
+            counts(pa.table({"d": [value]}), KINDS["range"](read="month"))
+        leaks_nothing(caught.value)
+
+
+# --- conditions on dates ----------------------------------------------------------------------------------------------
+
+ASKED = [
+    {"at_least": "2000-02-29", "below": "2001-01-01"},
+    {"above": datetime.date(2001, 1, 1)},
+    {"at_most": "2001-01-01"},
+    {"above": "1999-12-31", "at_most": "9999-12-31"},
+    datetime.date(2001, 1, 1),
+]
+TRAPS = [
+    "2001-01-01\x00", "\x002001-01-01", "2001-01-01 07:00:00.", "2001-01-01 07:00:00.1234567890",
+    "2001-01-01 07:00:00.1x", "2001-01-01 0\u0661:00", "2001-01-01  07:00", "2001-01-01 ", "\t2001-01-01\n",
+    "\xa02001-01-01", "2001-01-01 07", "2001-01-01 07:", "2001-01-01 07:00:", "2001-01-01T07:00:00.123456789",
+    "2001-01-01 25:00", "2001-01-01\u00e9", "2001-04-31", "2100-02-29",
+]  # fmt: skip
+
+
+def meets(where, values):
+    """By the meaning of `Condition`: how many of these."""
+    (condition,) = conditions({"d": where})
+    return sum(condition.coding.cell(condition.read.number(v)) is not None for v in values)
+
+
+@pytest.mark.parametrize("source", ["csv", "parquet", "duckdb", "arrow table", "pandas objects", "excel", "sqlite"])
+def test_every_source_compares_dates_as_declared(source, tmp_path, one_engine):
+    made = zoo.COUNTERS[source]
+    sample = Sample(fn.Categorical(["-"], column="d"), "string", [], [])
+    values = [x for x in TEXTS + ([] if source == "excel" else TRAPS) if source != "csv" or "\x00" not in (x or "")]
+    held = [x for x in made.held(sample, values) if source != "excel" or x is None or x.strip()]
+    domain = fn.Domain(x=sample.attribute, y=fn.Ordered(0, 1))
+    records = Records(domain, {"x": held, "y": [0] * len(held)}, {"x": "string", "y": "int16"})
+    data = made.make(records, tmp_path)
+    for where in ASKED:
+        known = DataSource(table=made.table, where={"d": where})
+        got = open_counter(data, fn.Domain(y=fn.Ordered(0, 1)), known).count([("y",)])
+        assert got["y",].tolist() == [meets(where, held), 0]
+        assert 0 < got["y",][0] < len(held)
+
+
+@pytest.mark.parametrize("where", ASKED)
+def test_types_of_dates_are_compared_as_the_dates_are(where, stamps, tmp_path, one_engine):
+    every = fn.Domain(y=fn.Ordered(0, 1))
+    days = [None if x is None else x.date() for x in stamps]
+    wanted = meets(where, stamps)
+    assert wanted == meets(where, days)
+    frames = [
+        pa.table({"d": pa.array(stamps, pa.timestamp(u)), "y": [0] * len(stamps)}) for u in ("s", "ms", "us", "ns")
+    ]
+    frames += [pa.table({"d": pa.array(days, t), "y": [0] * len(days)}) for t in (pa.date32(), pa.date64())]
+    frames += [pd.DataFrame({"d": pd.Series(x, dtype=object), "y": 0}) for x in (days, stamps)]
+    for data in frames:
+        got = open_counter(data, every, DataSource(where={"d": where})).count([("y",)])
+        assert got["y",].tolist() == [wanted, 0]
+
+
+@pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel with PostgreSQL for this platform")
+def test_dates_of_postgresql_are_compared(post):  # noqa: F811 - a fixture
+    days = ", ".join(f"('{y:04}-{m:02}-{d:02} {h:02}:59:59', 0)" for y, m, d, h in DAYS)
+    odd = "('infinity', 0), ('-infinity', 0), ('0044-03-15 BC', 0), ('12000-01-01', 0), (NULL, 0)"
+    url = post(
+        "CREATE TABLE times (d TIMESTAMP, y INT, t TEXT, z TIMESTAMPTZ)",
+        f"INSERT INTO times (d, y) VALUES {days}, {odd}",
+        "CREATE TABLE people AS SELECT CAST(d AS DATE) AS d, y FROM times",
+    )
+    every = fn.Domain(y=fn.Ordered(0, 1))
+    for where in ASKED:
+        wanted = meets(where, [datetime.datetime(*x, 59, 59) for x in DAYS])  # noqa: DTZ001 - without a zone
+        for table in ("people", "times"):
+            got = open_counter(url, every, DataSource(table=table, where={"d": where})).count([("y",)])
+            assert got["y",].tolist() == [wanted, 0]
+    for column in "tz":
+        with pytest.raises(DataError, match=r"the condition on it needs dates, without a time zone.*Nothing was"):
+            open_counter(url, every, DataSource(table="times", where={column: {"above": "2001-01-01"}}))
+
+
+def test_columns_that_hold_no_dates_meet_no_condition_on_them():
+    for value in (1, 1.5, True):
+        with pytest.raises(DataError, match=r"the condition on it needs dates, without a time zone.*Nothing was"):
+            counts(pa.table({"d": [value], "x": [1]}), fn.Ordered(0, 1), where={"d": {"above": "2001-01-01"}})
+
+
+def test_conditions_on_dates_have_one_form():
+    one = DataSource(where={"d": {"at_least": datetime.date(2024, 1, 1), "below": "2025-01-01"}})
+    assert one == DataSource(where={"d": {"at_least": "2024-01-01", "below": datetime.date(2025, 1, 1)}})
+    (condition,) = one.conditions
+    assert condition.words == "'d' is at least 2024-01-01 and below 2025-01-01"
+    assert condition.document == {"at_least": "2024-01-01", "below": "2025-01-01"}
+    assert DataSource(where={"d": datetime.date(2024, 1, 1)}).conditions[0].document == {
+        "at_least": "2024-01-01",
+        "at_most": "2024-01-01",
+    }
+    text = SPEC + '\n[data]\nwhere = { seen = { at_least = 2024-01-01, below = "2025-01-01" }, born = 2000-02-29 }\n'
+    publication = Spec.from_toml(text).publication()
+    assert Spec.of(publication).publication() == publication
+    assert [c.column for c in publication.source.conditions] == ["born", "seen"]
+    for wrong in (
+        {"at_least": "2024-01-01", "below": 2025},
+        {"at_least": "2024-01-01", "below": "2024-01-01"},
+        {"at_least": "2024-02-30"},
+        datetime.datetime(2024, 1, 1),  # noqa: DTZ001 - without a zone
+        [datetime.date(2024, 1, 1)],
+    ):
+        with pytest.raises(SpecError, match="the condition on 'd'"):
+            DataSource(where={"d": wrong})
+
+
+# --- with conditions and persons ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["csv", "duckdb", "arrow table", *ENGINES])
+def test_persons_and_conditions_over_what_is_read(source, tmp_path, one_engine, monkeypatch):
+    """Neighbours: a person comes, goes, has other dates, becomes another; at most g records move, and no other's."""
+    monkeypatch.setattr("fitnoise.kernel.counting.sql.refuse_unless_bounded", lambda *_, **__: None)
+    made, rng = zoo.COUNTERS[source], np.random.default_rng(1)
+    domain = fn.Domain(x=fn.Ordered(0, 23, column="d", read=AGE), w=fn.Ordered(1, 7, column="d", read="weekday"))
+    margins = [("x", "w"), ("w",), ()]
+
+    def row(person):
+        day = datetime.date(2000, 1, 1) + datetime.timedelta(days=int(rng.integers(0, 10000)))
+        return day, person, int(rng.integers(2))
+
+    def counted(rows, most=2):
+        days, persons, keep = zip(*rows, strict=True)
+        if source in ("csv", "sqlite"):
+            days = [str(d) for d in days]
+        columns = {"d": pa.array(days), "person": pa.array(persons), "keep": pa.array(keep)}
+        data = hold(source, columns, tmp_path)
+        known = DataSource(table=made.table, outside_domain=DROP, where={"keep": 1})
+        return open_counter(data, domain, known, Bound("person", most)).count(margins)
+
+    rows = [row(f"p{i % 9}") for i in range(40)]
+    for person in ("p0", "p5"):
+        others = [r for r in rows if r[1] != person]
+        less = counted(others[::-1])
+        for again in ([r for r in rows if r[1] == person], [row(person) for _ in range(30)], [row("new")] * 5):
+            now = counted(again + others)
+            inside = sum(keep and domain["x"].cell(d) is not None for d, _, keep in again)
+            for m in margins:
+                gained = now[m] - less[m]
+                assert (gained >= 0).all()
+                assert gained.sum() == min(2, inside)
+
+
+def hold(source, columns, folder):
+    """A table with these columns, of dates as the source has them."""
+    held = pa.table(columns)
+    if source == "arrow table":
+        return held
+    if source == "csv":
+        held.to_pandas().to_csv(folder / "x.csv", index=False)
+        return folder / "x.csv"
+    if source == "duckdb":
+        (folder / "x.duckdb").unlink(missing_ok=True)
+        with duckdb.connect(str(folder / "x.duckdb")) as db:
+            db.execute("CREATE TABLE people AS SELECT * FROM held")
+        return folder / "x.duckdb"
+    url = f"sqlite:///{folder / 'x.sqlite'}" if source == "sqlite" else str(postgresql())
+    frame = held.to_pandas()
+    if source == "sqlite":
+        (folder / "x.sqlite").unlink(missing_ok=True)
+    schema = None if source == "sqlite" else f"dates{next(NUMBER)}"
+    address = (
+        sa.make_url(url) if schema is None else postgresql().update_query_dict({"options": f"-csearch_path={schema}"})
+    )
+    with connected(address) as db:
+        if schema is not None:
+            db.exec_driver_sql(f"CREATE SCHEMA {schema}")
+        db.exec_driver_sql("CREATE TABLE people (d DATE, person TEXT, keep INTEGER)")
+        rows = [dict(zip("dpk", x, strict=True)) for x in frame.itertuples(index=False)]
+        db.execute(sa.text("INSERT INTO people VALUES (:d, :p, :k)"), rows)
+    return folder / "x.sqlite" if schema is None else address
+
+
+NUMBER = itertools.count()
+
+
+# --- statements and the trial -----------------------------------------------------------------------------------------
+
+
+def golden(name):
+    d = DIALECTS[name]
+    column = f"source.{d.quoted('born')}"
+    fields = {str(part): Field(fn.Ordered(0, 9).coding, Kind.STAMP, column, read(part)) for part in READS}
+    return prepared(d, d.quoted("people"), [], fields, None)[0].replace(" AS v", " AS\nv") + "\n"
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_dates_are_read_as_a_person_has_read(name):
+    """Write them anew with `python tests/test_dates.py`, and read what changed."""
+    assert (GOLDEN_FILES / f"{name}, dates.sql").read_text(encoding="utf-8") == golden(name)
+
+
+@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize("part", [*READS, "day"])
+def test_engines_are_tried_with_known_dates(part, timed):
+    if part == "hour" and not timed:
+        return
+    told = Read(Part.DAY) if part == "day" else read(part)
+    trial.refuse_unless_dated(in_duckdb(), DUCKDB, "the database", told, timed=timed)
+    flaws = [replace(DUCKDB, part="EXTRACT({p} FROM {c} + INTERVAL 1 DAY)", hour="EXTRACT(HOUR FROM {c}) + 1")]
+    flaws += [] if part == "hour" else [replace(DUCKDB, part="EXTRACT({p} FROM {c}) % 28")]
+    for flaw in flaws:
+        with pytest.raises(
+            DataError, match=r"something else off known dates.*Nothing was read and nothing was"
+        ) as caught:
+            trial.refuse_unless_dated(in_duckdb(), flaw, "the database", told, timed=timed)
+        leaks_nothing(caught.value)
+
+
+# --- what can be said -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["age_on", "day", "decade", "Year", 7, {}, {"age_on": "2024-02-30"}, {"age_on": "2024-1-1"}, {"age_on": None},
+     {"age_on": "2024-12-31", "year": 1}, {"year": "2024-01-01"}, ["year"], {"age_on": datetime.datetime(2024, 1, 1)}],  # noqa: DTZ001
+)  # fmt: skip
+def test_what_is_read_off_no_date_is_refused(given):
+    with pytest.raises(DomainError, match=r"what is read off a date is one of 'year'"):
+        fn.Ordered(0, 9, read=given)
+
+
+def test_numbers_are_read_off_dates_and_nothing_else():
+    for codes in (["1"], [True]):
+        with pytest.raises(DomainError, match="read off a date is a whole number"):
+            fn.Categorical(codes, read="month")
+    one, two = (
+        fn.Ordered(0, 9, read={"age_on": datetime.date(2024, 12, 31)}),
+        fn.Ordered(0, 9, read={"age_on": "2024-12-31"}),
+    )
+    assert one == two != fn.Ordered(0, 9)
+    keys = {axis_key(fn.Domain(x=a), "x") for a in (one, two, fn.Ordered(0, 9), fn.Ordered(0, 9, read="month"))}
+    assert len(keys) == 3  # what is read off dates is another axis of a ledger's
+
+
+SPEC = """
+[domain.age]
+type = "ordered"
+low = 0
+high = 85
+clip = true
+column = "birth_date"
+read = { age_on = "2024-12-31" }
+
+[domain.month]
+type = "categorical"
+codes = [1, 2, 3]
+column = "seen"
+read = "month"
+
+[domain.year]
+type = "binned"
+cuts = [2020]
+column = "seen"
+read = "year"
+
+[[tables]]
+attributes = ["age"]
+margin = 5
+"""
+
+
+def test_a_specification_and_python_say_the_same():
+    publication = Spec.from_toml(SPEC).publication()
+    domain = publication.workload.domain
+    assert domain["age"] == fn.Ordered(0, 85, True, "birth_date", read={"age_on": "2024-12-31"})
+    assert domain["month"] == fn.Categorical([1, 2, 3], column="seen", read="month")
+    assert domain["year"] == fn.Binned([2020], column="seen", read="year")
+    assert Spec.of(publication).publication() == publication
+    assert Spec.from_toml(Spec.of(publication).to_toml()).publication() == publication
+    assert Spec.from_toml(SPEC.replace('"2024-12-31"', "2024-12-31")).publication() == publication
+    plan = fn.plan(publication)
+    assert fn.Plan.from_json(plan.to_json()).hash == plan.hash
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('read = "month"', 'read = "moon"', "domain.month"),
+        ('"2024-12-31"', '"31.12.2024"', r"in domain.age: what is read off a date"),
+        ("age_on", "age_at", "age_at"),
+        ("[1, 2, 3]", '["1"]', r"in domain.month: what is read off a date is a whole number"),
+    ],
+)
+def test_bad_specifications_are_told_where_and_what(old, new, words):
+    with pytest.raises(SpecError, match=words):
+        Spec.from_toml(SPEC.replace(old, new)).publication()
+
+
+if __name__ == "__main__":
+    for listed in DIALECTS:
+        (GOLDEN_FILES / f"{listed}, dates.sql").write_text(golden(listed), encoding="utf-8")
