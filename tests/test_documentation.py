@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from engines import SPARK, spark
+
 DOCS = Path(__file__).parent.parent / "docs"
 
 
@@ -32,15 +34,33 @@ WHICH = (
     "which_records",
     {"near": True, "leap": [24, 23, None], "said": ["'country' is 'SI'", "'year' is at least 2020 and below 2025"]},
 )
+SPARKED = pytest.param(
+    "spark",
+    {"kept": True, "half": 10_000.0},
+    marks=pytest.mark.skipif(not SPARK, reason="`make engines` runs it, where there is Java"),
+)
 SLOW = pytest.param("tight_constraints", {}, marks=pytest.mark.slow)  # tries every mechanism for 751 results
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("fit_for_use", {"order": -1}), ("databases", {"kept": True}), AXES, FILES, ROWS, GONE, ASKED, WHICH, SLOW],
+    [
+        ("fit_for_use", {"order": -1}),
+        ("databases", {"kept": True}),
+        AXES,
+        FILES,
+        ROWS,
+        GONE,
+        ASKED,
+        WHICH,
+        SPARKED,
+        SLOW,
+    ],
 )
 def test_examples_run(name, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    if name == "spark":
+        spark()
     text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(blocks) > 1

@@ -39,7 +39,8 @@ def release(
         data: a CSV or Parquet file, a pattern, a folder of such files (in which folders called column=value hold a
             column), or a list of these; a DuckDB, SQLite, SPSS, SAS, Stata or Excel file; a database ("env:NAME", a
             variable of the environment that holds its URL, a URL without a password, or an Engine of SQLAlchemy), which
-            counts where it is; an Arrow, Polars or pandas frame; or an array of counts.
+            counts where it is; "spark:TABLE", a session of Spark or its DataFrame; an Arrow, Polars or pandas frame; or
+            an array of counts.
         ledger: the ledger, or its file (made when it does not exist); charged before any noise is drawn.
         directory: where to write the release; it must not exist, or be empty. None writes nothing.
         tables: names of the tables to write there as files; None writes all. The others can be rebuilt at any time.

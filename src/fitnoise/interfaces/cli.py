@@ -147,6 +147,7 @@ def free_command(**asked: Any) -> None:
         "fitnoise release plan.json people.parquet --ledger budget.sqlite -o release/",
         "fitnoise release plan.json lake/ --ledger budget.sqlite -o release/ --no-tables",
         "fitnoise release plan.json env:CENSUS_URL --table census.people --ledger budget.sqlite -o release/",
+        "fitnoise release plan.json spark:census.people --ledger budget.sqlite -o release/",
     ),
 )
 @click.argument("plan_file", metavar="PLAN", type=_FILE)
@@ -165,7 +166,8 @@ def release_command(**asked: Any) -> None:
     CSV and Parquet files may be many: several paths, a pattern, or a folder, in which folders called column=value hold
     a column. Files of SPSS, SAS, Stata and Excel are read too (fitnoise[statistics]).
 
-    A database is named by its URL without a password, or by env:NAME, a variable of the environment that holds its URL.
+    A database is named by its URL without a password, or by env:NAME, a variable of the environment that holds its URL;
+    a table of Spark by spark:TABLE.
     Every table can be rebuilt from the release, also those without a file (`fitnoise tables`).
     """
     from fitnoise.interfaces import commands

@@ -17,6 +17,7 @@ from fitnoise.kernel.counting.databases import database, is_database
 from fitnoise.kernel.counting.duck import DuckCounter
 from fitnoise.kernel.counting.histogram import HistogramCounter
 from fitnoise.kernel.counting.margins import Tally, maximal
+from fitnoise.kernel.counting.spark import in_spark, is_spark
 from fitnoise.kernel.counting.sql import SqlCounter
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import Bound, DataSource
@@ -42,8 +43,10 @@ def open_counter(data: Any, domain: Domain, source: DataSource, bound: Bound | N
         data: a path to CSV (also .csv.gz), Parquet, a pattern such as "parts/*.parquet", a folder (those in it called
             column=value hold a column), a list of these, or a DuckDB or SQLite file;
             a database: "env:NAME" with its URL in a variable of the environment, a URL without a password, or an
-            Engine or URL of SQLAlchemy; an Arrow, Polars or pandas frame; an integer NumPy array of counts with the
-            domain's shape (or flat, in C order); or a Counter.
+            Engine or URL of SQLAlchemy; "spark:TABLE", a session of Spark (whose table the source names), or its
+            DataFrame, of which the columns that are needed are kept in the cluster while they are counted; an Arrow,
+            Polars or pandas frame; an integer NumPy array of counts with the domain's shape (or flat, in C order); or a
+            Counter.
         domain: the declared domain.
         source: the table of a database, and what to do with records outside the domain.
         bound: how many records of a person are counted, and by which column it is told whose they are; None: all.
@@ -63,6 +66,8 @@ def open_counter(data: Any, domain: Domain, source: DataSource, bound: Bound | N
     several = isinstance(data, (list, tuple)) and all(isinstance(path, (str, PathLike)) for path in data)
     if isinstance(data, np.ndarray):
         return HistogramCounter(data, domain, drops=domain.leaves_out(source, None))
+    if is_spark(data):
+        return SqlCounter(in_spark(data), domain, source, bound)
     if is_database(data):
         return SqlCounter(database(data), domain, source, bound)
     if several or isinstance(data, (str, PathLike)):

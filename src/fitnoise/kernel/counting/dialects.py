@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -84,13 +84,16 @@ class Dialect:
 
     digits: an integer as a text. joined: two texts, {a} and {b}, as one. digest: the MD5 of what `text` gives, in
     hexadecimal; empty where there is none of UTF-8. bytes: how long what `text` gives is. apart: by what persons are
-    told apart, where an engine sorts long texts badly.
+    told apart, where an engine sorts long texts badly. start: the first {n} bytes of what `text` gives, for the same.
+    longest: bytes of a code, where that is less than any; 0: none. integral: a finite number without its fraction, or
+    the nearest whole one.
 
     part: what is read off a date, by {p}, its name; hour: the same of one with a time. dated, stamped: a date, and one
     with a time, for the trial. stamps: what types are called that have a time and no zone.
 
-    sets: whether one scan counts several tables (GROUPING SETS). streams: whether records are read out and coded here,
-    which is for engines in our own process that sort in order to group.
+    sets: whether one scan counts several tables (GROUPING SETS). listed: whether rows of literals are one list (VALUES)
+    where each SELECT would be planned for itself. streams: whether records are read out and coded here, which is for
+    engines in our own process that sort in order to group.
     isolation: as SQLAlchemy calls it. session: run first. ending: of the statement.
     admits: questions, with :schema and :name of the table, whose answers must be as said, or why it is not read.
     """
@@ -114,6 +117,9 @@ class Dialect:
     digest: str = ""
     bytes: str = "OCTET_LENGTH({c})"
     apart: str = "{c}"
+    start: str = "{c}"
+    longest: int = 0
+    integral: str = "FLOOR({x})"
     types: Mapping[Kind, str] = field(default_factory=dict)
     odd: tuple[tuple[Kind, str, float], ...] = ()
     dual: str = ""
@@ -123,6 +129,7 @@ class Dialect:
     stamped: str = "CAST('{v}' AS TIMESTAMP)"
     stamps: tuple[str, ...] = ()
     sets: bool = True
+    listed: bool = False
     streams: bool = False
     isolation: str | None = None
     session: tuple[str, ...] = ()
@@ -142,6 +149,14 @@ class Dialect:
     def number(self, x: float) -> str:
         """A double, exactly."""
         return self.constant.format(v=repr(float(x)))
+
+    def rows(self, names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+        """Literals, row by row, as a query with columns of these names."""
+        if self.listed:
+            told = ", ".join(f"({', '.join(row)})" for row in rows)
+            return f"SELECT * FROM (VALUES {told}) AS listed({', '.join(names)})"  # noqa: S608 - literals
+        named = (", ".join(f"{x} AS {name}" for x, name in zip(row, names, strict=True)) for row in rows)
+        return " UNION ALL ".join(f"SELECT {row}{self.dual}" for row in named)
 
     # --- persons: whose records they are (`persons`) --------------------------------------------------------
 
@@ -230,8 +245,8 @@ class Dialect:
         first, last = (1, coding.size) if coding.clip else (0, 0)
         cell = f"{self.whole.format(x=f'{x} - {low}')} + 1"
         return (
-            f"CASE WHEN {x} <> FLOOR({x}) THEN 0 WHEN {x} < {low} THEN {first} WHEN {x} > {high} THEN {last} "
-            f"ELSE {cell} END"
+            f"CASE WHEN {x} <> {self.integral.format(x=x)} THEN 0 WHEN {x} < {low} THEN {first} "
+            f"WHEN {x} > {high} THEN {last} ELSE {cell} END"
         )
 
     def _cuts(self, coding: Cuts, x: str) -> str:
@@ -587,6 +602,8 @@ DATABRICKS = replace(
     _warehouse("databricks", "Databricks", "DOUBLE"),
     marks="``",
     text="CAST({c} AS BINARY)",
+    whole="TRY_CAST({x} AS BIGINT)",
+    integral="RINT({x})",  # others give a whole number of 64 bits, also of a larger one
     digits="CAST({x} AS STRING)",
     digest="md5({x})",
     letters="CAST(X'{h}' AS STRING)",
@@ -597,6 +614,9 @@ DATABRICKS = replace(
         Kind.TRUTH: "BOOLEAN",
     },
 )  # fmt: skip
+
+SPARK = replace(DATABRICKS, name="spark", called="Spark", listed=True)
+"""Not by SQLAlchemy: a session of Spark runs the statement."""
 
 MSSQL = Dialect(
     "mssql",

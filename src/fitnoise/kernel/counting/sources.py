@@ -200,6 +200,14 @@ def engine(memory_limit: str | None = None) -> Iterator[duckdb.DuckDBPyConnectio
         yield connection
 
 
+def _sqlstate(error: Exception) -> str:
+    """What databases and Spark call an error, where they do."""
+    with contextlib.suppress(Exception):  # Spark asks a process that may be gone
+        told = error.getSqlState() if hasattr(error, "getSqlState") else getattr(error, "orig", None)
+        return str(getattr(told, "sqlstate", told))
+    return ""
+
+
 def quietly(action: Callable[[], _T], message: str, advice: str) -> _T:
     """Run what may fail with words that quote the data; then raise DataError with our own words, and no context.
 
@@ -211,7 +219,7 @@ def quietly(action: Callable[[], _T], message: str, advice: str) -> _T:
         raise
     except Exception as error:  # also what frames raise while they hand over their columns
         reason = type(error).__name__
-        state = str(getattr(getattr(error, "orig", None), "sqlstate", ""))
+        state = _sqlstate(error)
         line = re.match(r"Invalid Input Error: CSV Error on Line: (\d+)\n", str(error))
     if re.fullmatch("[0-9A-Z]{5}", state):  # what databases call it
         reason += f", SQLSTATE {state}"

@@ -13,6 +13,7 @@ from fitnoise.kernel.counting.databases import Database, Session
 from fitnoise.kernel.counting.dialects import FITTING, Kind, coded
 from fitnoise.kernel.counting.persons import PERSON, counted_by
 from fitnoise.kernel.counting.sources import DATED, wrong_condition, wrong_id, wrong_type
+from fitnoise.kernel.counting.spark import Spark, SparkTable
 from fitnoise.kernel.counting.statements import Field, Person, count, prepared, told_of
 from fitnoise.kernel.counting.trial import refuse_unless_bounded, refuse_unless_dated, refuse_unless_right
 from fitnoise.kernel.dates import Part
@@ -28,7 +29,7 @@ class SqlCounter(Counter):
     Before it counts, the engine is tried in the same session on known records.
 
     Args:
-        database: where the table is, and how to get there.
+        database: where the table is, and how to get there; or Spark.
         domain: the declared domain.
         source: which table it is, and what to do with records outside the domain.
         bound: how many records of a person are counted, and by which column it is told whose they are; None: all.
@@ -37,7 +38,9 @@ class SqlCounter(Counter):
         DataError: the database cannot be reached, has no such table, or cannot tell persons by an id.
     """
 
-    def __init__(self, database: Database, domain: Domain, source: DataSource, bound: Bound | None = None) -> None:
+    def __init__(
+        self, database: Database | Spark, domain: Domain, source: DataSource, bound: Bound | None = None
+    ) -> None:
         if bound is not None and not (database.dialect.digest or database.dialect.streams):
             raise DataError(
                 f"{database.what} has no MD5 of texts in UTF-8, by which the records of a person are put in order, so "
@@ -106,12 +109,14 @@ class SqlCounter(Counter):
         gauge.finish()
         return {m: counts[m] for m in margins}
 
-    def _fields(self, session: Session, margins: Sequence[Margin]) -> tuple[dict[str, Field], Person | None]:
+    def _fields(
+        self, session: Session | SparkTable, margins: Sequence[Margin]
+    ) -> tuple[dict[str, Field], Person | None]:
         """The columns of all attributes by which records are counted, and of the id."""
         used = [a for a in counted_by(self._domain, margins, self._bound, drop=self._source.drops) if a != PERSON]
         return {a: self._field(session, a) for a in used}, self._person(session)
 
-    def _person(self, session: Session) -> Person | None:
+    def _person(self, session: Session | SparkTable) -> Person | None:
         """The column that says whose a record is; DataError for one of a wrong type."""
         if self._bound is None:
             return None
@@ -121,7 +126,7 @@ class SqlCounter(Counter):
             raise wrong_id(self._bound, called)
         return Person(kind, session.column(place), list(self._domain), self._bound.most, self._bound.pattern)
 
-    def _field(self, session: Session, a: str) -> Field:
+    def _field(self, session: Session | SparkTable, a: str) -> Field:
         """The column of an attribute; DataError for one of a wrong type."""
         place, coding = session.place(self._domain, a), self._domain[a].coding
         kind, called = session.kinds[place]
@@ -137,11 +142,11 @@ class SqlCounter(Counter):
         _refuse_blanks(coding, kind, called, self._domain.column(a), f"attribute {a!r}")
         return Field(coding, kind, session.column(place))
 
-    def _met(self, session: Session) -> list[Field]:
+    def _met(self, session: Session | SparkTable) -> list[Field]:
         """The columns of all conditions; DataError for one of a wrong type."""
         return [self._condition(session, c) for c in self.where]
 
-    def _condition(self, session: Session, c: Condition) -> Field:
+    def _condition(self, session: Session | SparkTable, c: Condition) -> Field:
         place = session.place_of_condition(self._domain, c)
         kind, called = session.kinds[place]
         fitting, words = FITTING[read_as(c.coding)]
@@ -153,7 +158,7 @@ class SqlCounter(Counter):
         return Field(c.coding, kind, session.column(place), c.read)
 
 
-def _dated(session: Session, *, timed: bool) -> frozenset[Kind]:
+def _dated(session: Session | SparkTable, *, timed: bool) -> frozenset[Kind]:
     """The columns off which something is read, an hour or else; of SQLite, where dates are texts, each value tells."""
     texts = {Kind.DATE, Kind.TEXT, Kind.ANY} if session.dialect.streams else set()
     return frozenset({Kind.STAMP, *texts, *([] if timed else [Kind.DATE])})

@@ -7,7 +7,7 @@ attributes, plain ones that are inside: so whatever is done to that value shows,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any, Final
@@ -184,10 +184,10 @@ def refuse_unless_bounded(
         "y": Field(_CODINGS["words"], Kind.TEXT, "source.y"),
     }
     held = {_literal(d, kind, x): named(x) for x in (*_IDS[kind], None)}
-    ids = " UNION ALL ".join(f"SELECT {sql} AS id{d.dual}" for sql in held)
+    ids = d.rows(["id"], ([sql] for sql in held))
     words = ("a", "A")
     own = [(x, words[x % 2]) for x in range(_KINDS)] * 2
-    rows = " UNION ALL ".join(f"SELECT {x} AS x, {_literal(d, Kind.TEXT, y)} AS y{d.dual}" for x, y in own)
+    rows = d.rows(["x", "y"], ([str(x), _literal(d, Kind.TEXT, y)] for x, y in own))
     relation = f"(SELECT id, x, y FROM ({ids}) ids CROSS JOIN ({rows}) own)"  # noqa: S608 - literals
     counts, outside = count(fetch, d, relation, fields, margins, Gauge(None), drop=drop, person=person)
     persons = Persons(_COUNTED, person.cells, tried)
@@ -243,7 +243,7 @@ def _fields(d: Dialect, codings: Mapping[str, Coding]) -> dict[str, Field]:
     return {name: Field(coding, kind, f"source.f{i}") for i, (name, coding, kind) in enumerate(fitting)}
 
 
-def _records(d: Dialect) -> Iterator[tuple[str, dict[Kind, Any]]]:
+def _records(d: Dialect) -> Iterator[tuple[list[str], dict[Kind, Any]]]:
     """Records with a column for every kind, as literals and as the values they stand for."""
     plain = {kind: _HELD[kind][0] for kind in d.types}
     literals = {kind: _literal(d, kind, x) for kind, x in plain.items()}
@@ -251,7 +251,7 @@ def _records(d: Dialect) -> Iterator[tuple[str, dict[Kind, Any]]]:
         own = [(_literal(d, kind, x), x) for x in (*_HELD[kind], None)]
         own += [(f"CAST({sql} AS {d.types[kind]})", x) for k, sql, x in d.odd if k is kind]
         for sql, x in own:
-            yield ", ".join(f"{y} AS {k}_held" for k, y in (literals | {kind: sql}).items()), plain | {kind: x}
+            yield [*(literals | {kind: sql}).values()], plain | {kind: x}
 
 
 def _literal(d: Dialect, kind: Kind, x: Any) -> str:
@@ -267,10 +267,10 @@ def _literal(d: Dialect, kind: Kind, x: Any) -> str:
     return f"CAST({sql} AS {d.types[kind]})"
 
 
-def _relation(d: Dialect, fields: Mapping[str, Field], records: Sequence[str]) -> str:
+def _relation(d: Dialect, fields: Mapping[str, Field], records: Iterable[Sequence[str]]) -> str:
     """Every record once for every field, which alone has its value there; the others have what is plain."""
-    held = " UNION ALL ".join(f"SELECT {sql}{d.dual}" for sql in records)
-    turns = " UNION ALL ".join(f"SELECT {i} AS turn{d.dual}" for i in range(len(fields)))
+    held = d.rows([f"{kind}_held" for kind in d.types], records)
+    turns = d.rows(["turn"], ([str(i)] for i in range(len(fields))))
     columns = ", ".join(
         f"CASE WHEN turn = {i} THEN {f.kind}_held ELSE {_literal(d, f.kind, _HELD[f.kind][0])} END AS f{i}"
         for i, f in enumerate(fields.values())

@@ -1,0 +1,251 @@
+"""Counting where Spark is: a table that a session knows, classic or Connect, or a DataFrame. Part of the trust kernel.
+
+The statement is that of databases, run by the session: of the records only counts come back. While it is counted,
+Spark's log is off, since it may quote a value, and so are settings with which it would read a part of the records
+without an error; both are put back.
+
+A table is read where it is. A DataFrame is a query, which may give other records each time that it runs: so it is run
+once, of the columns that are needed, and what it gave is kept in the cluster until it is counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final
+
+from fitnoise.errors import DataError
+from fitnoise.kernel.counting.dialects import SPARK, Dialect, Kind
+from fitnoise.kernel.counting.sources import Columns, quietly
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ADDRESS: Final = "spark:"
+"""How data begin that are a table of Spark."""
+
+_ADVICE = "ask the owner of the cluster whether it is at work, and whether you may read the table"
+
+_NOTHING = "Nothing was read and nothing was charged."
+
+_FETCHED = 2**14
+"""Rows that are fetched at a time."""
+
+_SETTINGS = {
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.function.concatBinaryAsString": "false",
+    "spark.sql.variable.substitute": "false",
+}
+"""As the statement needs them."""
+
+_STORED = ("parquet", "orc", "avro", "delta", "iceberg")
+"""Formats in which every record stands for itself."""
+
+_TABLES = ("MANAGED", "EXTERNAL")
+"""What Spark calls tables that are stored."""
+
+_KINDS = {
+    "ByteType": Kind.WHOLE, "ShortType": Kind.WHOLE, "IntegerType": Kind.WHOLE, "LongType": Kind.WHOLE,
+    "FloatType": Kind.DOUBLE, "DoubleType": Kind.DOUBLE, "DecimalType": Kind.DECIMAL, "StringType": Kind.TEXT,
+    "VarcharType": Kind.TEXT, "CharType": Kind.FIXED, "BooleanType": Kind.TRUTH,
+}  # fmt: skip
+
+_DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
+"""Where a column of texts says that it was declared CHAR(n)."""
+
+
+@final
+@dataclass(frozen=True)
+class Spark:
+    """What a session of Spark knows, and one of its DataFrames, if that is what is counted.
+
+    name: of the table, where the address says it; that of the specification otherwise.
+    """
+
+    spark: SparkSession
+    frame: DataFrame | None = None
+    name: str | None = None
+    dialect: ClassVar[Dialect] = SPARK
+    what: ClassVar[str] = SPARK.called
+
+    @contextlib.contextmanager
+    def session(self, table: str | None) -> Iterator[SparkTable]:
+        """The table, with settings as they must be; put back at the end.
+
+        Raises:
+            DataError: Spark cannot be reached, or there is no such table.
+        """
+        with contextlib.ExitStack() as stack:
+            quietly(partial(self._set, stack), f"{self.what} cannot be reached", _ADVICE)
+            found = quietly(partial(self._found, table), f"{self.what} cannot describe the table", _ADVICE)
+            stack.callback(found.forget)
+            yield found
+
+    def _set(self, stack: contextlib.ExitStack) -> None:
+        stack.callback(logging.disable, logging.root.manager.disable)
+        logging.disable(logging.CRITICAL)  # where PySpark repeats errors
+        if not type(self.spark).__module__.startswith("pyspark.sql.connect"):  # its log is the server's
+            context = self.spark.sparkContext
+            level = context._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString()
+            context.setLogLevel("OFF")
+            stack.callback(_tried, partial(context.setLogLevel, level))
+        for key, value in _SETTINGS.items():
+            before = self.spark.conf.get(key)
+            self.spark.conf.set(key, value)
+            stack.callback(_tried, partial(self.spark.conf.set, key, before))
+
+    def _found(self, table: str | None) -> SparkTable:
+        if self.frame is not None:
+            if self.frame.isStreaming:
+                raise DataError(f"a DataFrame of a stream has no end: write it as a table first. {_NOTHING}")
+            names = tuple(self.frame.columns)
+            renamed = self.frame.toDF(*(f"c{i}" for i in range(len(names))))
+            view = f"fitnoise_{secrets.token_hex(8)}"
+            return SparkTable(self.spark, "the DataFrame", names, _kinds(self.frame), view, renamed)
+        name = self.name or table
+        if name is None:
+            raise DataError(
+                f"a table of Spark is named, {ADDRESS}TABLE, or by data.table in the specification (--table); got "
+                f"none. {_NOTHING}"
+            )
+        what = f"table {name!r} of {self.what}"
+        if not self.spark.catalog.tableExists(name):
+            raise DataError(
+                f"{self.what} knows no table {name!r}: name it as Spark does, such as catalog.schema.table. {_NOTHING}"
+            )
+        known = self.spark.catalog.getTable(name)
+        if known.isTemporary or known.tableType not in _TABLES:
+            raise DataError(
+                f"{what} is a view; a view will not do, because nothing bounds what one record does to it: store it as "
+                f"a table, or hand over its DataFrame in Python. {_NOTHING}"
+            )
+        parts = [*filter(None, [known.catalog]), *(known.namespace or []), known.name]
+        relation = ".".join(map(SPARK.quoted, parts))
+        told = [tuple(row)[:2] for row in self.spark.sql(f"DESCRIBE TABLE EXTENDED {relation}").collect()]
+        stored = dict(told[[key for key, _ in told].index("") :]).get("Provider", "") if ("", "") in told else ""
+        if stored.lower() not in _STORED:
+            raise DataError(
+                f"{what} is not read: it is stored in none of the formats {', '.join(_STORED)}, in which every record "
+                f"stands for itself. Write it as a table in one of them. {_NOTHING}"
+            )
+        frame = self.spark.table(relation)
+        return SparkTable(self.spark, what, tuple(frame.columns), _kinds(frame), relation)
+
+
+@final
+@dataclass(frozen=True)
+class SparkTable(Columns):
+    """The records that are counted: their columns, and what they hold, by the schema.
+
+    kinds: None for a type that is none of these; and what the schema calls it. name: the table, in SQL. frame: what is
+    kept under that name when it is needed, with columns c0, c1, …; None of a table.
+    """
+
+    spark: SparkSession
+    what: str
+    names: tuple[str, ...]
+    kinds: tuple[tuple[Kind | None, str], ...]
+    name: str
+    frame: DataFrame | None = None
+    header: bool = False
+    dialect: ClassVar[Dialect] = SPARK
+    _used: list[int] = field(default_factory=list)
+    _kept: list[Any] = field(default_factory=list)
+
+    def column(self, place: int) -> str:
+        """SQL for a column of the relation, under the name `source`."""
+        self._used.append(place)
+        return f"source.{SPARK.quoted(self.names[place] if self.frame is None else f'c{place}')}"
+
+    @property
+    def relation(self) -> str:
+        """The table, in SQL; of a DataFrame, the columns that were asked for, kept where they are."""
+        if self.frame is not None and not self._kept:
+            self._safely(partial(self._keep, self.frame))
+        return self.name
+
+    def fetch(self, statement: str) -> Iterator[Sequence[Sequence[Any]]]:
+        """Run a statement as it stands; its rows, some thousands at a time."""
+        rows = self._safely(lambda: self.spark.sql(statement).toLocalIterator())
+        while some := self._safely(lambda: list(islice(rows, _FETCHED))):
+            yield some
+
+    def forget(self) -> None:
+        """Keep nothing of a DataFrame."""
+        for frame in self._kept:
+            _tried(partial(self.spark.catalog.dropTempView, self.name))
+            _tried(frame.unpersist)
+
+    def _keep(self, frame: DataFrame) -> None:
+        kept = frame.select(*(f"c{i}" for i in sorted(set(self._used)))).localCheckpoint()
+        self._kept.append(kept)
+        kept.createOrReplaceTempView(self.name)
+
+    def _safely(self, action: Any) -> Any:
+        return quietly(action, f"the records of {self.what} cannot be counted", _ADVICE)
+
+
+def is_spark(data: Any) -> bool:
+    """Whether data are in Spark: `spark:TABLE`, a session, or a DataFrame."""
+    if isinstance(data, str):
+        return data.startswith(ADDRESS) and not data.startswith(f"{ADDRESS}//")
+    return type(data).__module__.startswith("pyspark.sql.")
+
+
+def in_spark(data: Any) -> Spark:
+    """Where `spark:TABLE`, a session or a DataFrame is.
+
+    An address means the session that is there (of spark-submit, or of the server that SPARK_REMOTE names), or else one
+    on this machine.
+
+    Raises:
+        DataError: PySpark is not installed or finds no Java, or there is another thing of Spark.
+    """
+    if isinstance(data, str):
+        name = data.removeprefix(ADDRESS) or None
+        return Spark(quietly(_session, f"{SPARK.called} cannot be started", "is Java there?"), name=name)
+    if hasattr(data, "sparkSession") and hasattr(data, "localCheckpoint"):
+        return Spark(data.sparkSession, data)
+    if hasattr(data, "catalog"):
+        return Spark(data)
+    raise DataError(
+        f"of Spark a table, a session with the name of a table, or a DataFrame is counted; got {type(data).__name__}. "
+        f"{_NOTHING}"
+    )
+
+
+def _session() -> Any:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        missing = DataError(
+            "to count in Spark fitnoise needs the package pyspark, which is not installed: pip install "
+            f"'fitnoise[spark]', or run it with spark-submit. {_NOTHING}"
+        )
+    else:
+        return SparkSession.builder.getOrCreate()
+    raise missing
+
+
+def _kinds(frame: DataFrame) -> tuple[tuple[Kind | None, str], ...]:
+    """What the types of its columns hold, and what they are called."""
+    return tuple(map(_kind, frame.schema.fields))
+
+
+def _kind(column: Any) -> tuple[Kind | None, str]:
+    called = type(column.dataType).__name__
+    kind = _KINDS.get(called)
+    declared = (column.metadata or {}).get(_DECLARED, "")
+    return (Kind.FIXED, "CharType") if kind is Kind.TEXT and declared.startswith("char(") else (kind, called)
+
+
+def _tried(action: Any) -> None:
+    """What is put back in a session that may be lost."""
+    with contextlib.suppress(Exception):
+        action()

@@ -1,0 +1,453 @@
+"""Counting in Spark: with a stand-in for its sessions, which counts in DuckDB; with Spark itself by `make engines`."""
+
+import contextlib
+import logging
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import duckdb
+import pytest
+
+import fitnoise as fn
+from engines import SPARK
+from engines import spark as real
+from fitnoise.errors import DataError
+from fitnoise.kernel.counting import open_counter, spark
+from fitnoise.kernel.counting.dialects import DIALECTS, Kind
+from fitnoise.kernel.units import Bound, DataSource
+from laws import DROP, leaks_nothing
+from records import SECRET
+from test_databases import DUCKDB, GOLDEN_FILES, golden
+
+needs_spark = pytest.mark.skipif(not SPARK, reason="`make engines` tries it, where there is Java")
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+
+
+# --- a stand-in -------------------------------------------------------------------------------------------------------
+
+
+def of_spark(kind):
+    """A class that says it is of Spark."""
+    kind.__module__ = "pyspark.sql.standing_in"
+    return kind
+
+
+def named(name):
+    """An object of a class of this name."""
+    return type(name, (), {})()
+
+
+TYPES = {"INTEGER": "IntegerType", "VARCHAR": "StringType", "DOUBLE": "DoubleType", "DATE": "DateType"}
+
+
+class Failed(Exception):
+    """As Spark's: it quotes a value, and has a state."""
+
+    def __init__(self, state="22P02"):
+        super().__init__(f"the value {SECRET!r} on host db.example.org")
+        self.state = state
+
+    def getSqlState(self):  # noqa: N802 - as Spark calls it
+        if self.state is None:
+            raise ConnectionError
+        return self.state
+
+
+@of_spark
+class Frame:
+    def __init__(self, session, relation, stream=False):
+        self.sparkSession, self.relation, self.isStreaming = session, relation, stream
+        self.columns = relation.columns
+
+    @property
+    def schema(self):
+        kinds = zip(self.relation.columns, self.relation.types, strict=True)
+        return SimpleNamespace(
+            fields=[
+                SimpleNamespace(
+                    name=n,
+                    dataType=named(TYPES[str(t)]),
+                    metadata={"__CHAR_VARCHAR_TYPE_STRING": "char(3)"} if n == "fixed" else None,
+                )
+                for n, t in kinds
+            ]
+        )
+
+    def toDF(self, *names):  # noqa: N802
+        told = ", ".join(f"#{i} AS {n}" for i, n in enumerate(names, 1))
+        return Frame(self.sparkSession, self.relation.project(told))
+
+    def select(self, *names):
+        return Frame(self.sparkSession, self.relation.project(", ".join(names)))
+
+    def localCheckpoint(self):  # noqa: N802
+        self.sparkSession.kept.append(self.columns)
+        return self
+
+    def createOrReplaceTempView(self, name):  # noqa: N802
+        self.relation.create(name)
+
+    def unpersist(self):
+        self.sparkSession.kept.append("forgotten")
+
+
+@of_spark
+class Session:
+    """Tables: name → what Spark calls its kind, and the format."""
+
+    def __init__(self, *setup, tables=None):
+        self.db = duckdb.connect()
+        for line in setup:
+            self.db.execute(line)
+        self.tables, self.kept, self.levels, self.told = tables or {}, [], [], []
+        self.settings = {**dict.fromkeys(spark._SETTINGS, "as it was")}
+        self.failing = lambda _: None
+        level = SimpleNamespace(toString=lambda: "WARN")
+        log = SimpleNamespace(LogManager=SimpleNamespace(getRootLogger=lambda: SimpleNamespace(getLevel=lambda: level)))
+        logging = SimpleNamespace(log4j=log)
+        jvm = SimpleNamespace(org=SimpleNamespace(apache=SimpleNamespace(logging=logging)))
+        self.sparkContext = SimpleNamespace(_jvm=jvm, setLogLevel=self.levels.append)
+        self.conf = SimpleNamespace(get=self.settings.__getitem__, set=self.settings.__setitem__)
+        self.catalog = SimpleNamespace(
+            tableExists=self.tables.__contains__,
+            getTable=lambda n: SimpleNamespace(
+                name=n, catalog=None, namespace=[], tableType=self.tables[n][0], isTemporary=False
+            ),
+            dropTempView=lambda n: self.db.execute(f"DROP TABLE {n}"),
+        )
+
+    def sql(self, text):
+        self.failing(text)
+        if found := re.fullmatch(r'DESCRIBE TABLE EXTENDED "(\w+)"', text):
+            stored = self.tables[found[1]][1]
+            head = [("Provider", "int", None), ("", "", ""), ("# Detailed Table Information", "", "")]
+            return SimpleNamespace(collect=lambda: head + [("Provider", stored, "")] * bool(stored))
+        assert set(self.settings.values()) == {"false"}
+        assert self.levels[-1:] in ([], ["OFF"])
+        self.told.append(text)
+        return SimpleNamespace(toLocalIterator=lambda: iter(self.db.execute(text).fetchall()))
+
+    def table(self, name):
+        return Frame(self, self.db.table(name.strip('"')))
+
+
+@of_spark
+class Remote(Session):
+    """As of Connect, which has no context."""
+
+    def __init__(self, *setup, **more):
+        super().__init__(*setup, **more)
+        del self.sparkContext
+
+
+Remote.__module__ = "pyspark.sql.connect.standing_in"
+
+PEOPLE = (
+    "CREATE TABLE people (x INTEGER, y VARCHAR, fixed VARCHAR, p INTEGER, born DATE)",
+    "INSERT INTO people VALUES (0, 'a', 'b', 1, NULL), (1, 'A', 'b', 1, NULL)",
+    "INSERT INTO people VALUES (1, 'a ', 'b', 2, NULL), (7, 'a', 'b', 2, NULL)",
+)
+STORED = {"people": ("MANAGED", "PARQUET")}
+DOMAIN = fn.Domain(x=fn.Ordered(0, 2), y=fn.Categorical(["a", "A", "a "]))
+SOURCE = DataSource(table="people", outside_domain=DROP)
+
+
+@pytest.fixture
+def duck(monkeypatch):
+    """Spark speaks as DuckDB does."""
+    d = replace(DUCKDB, called="Spark", listed=True, digest="md5({x})", bytes="octet_length({c})")
+    monkeypatch.setattr(spark, "SPARK", d)
+    for kind in (spark.Spark, spark.SparkTable):
+        monkeypatch.setattr(kind, "dialect", d)
+
+
+@pytest.mark.usefixtures("duck")
+@pytest.mark.parametrize("kind", [Session, Remote])
+def test_a_session_counts_a_table_and_is_left_as_it_was(kind):
+    session = kind(*PEOPLE, tables=STORED)
+    counter = open_counter(session, DOMAIN, SOURCE)
+    assert counter.drops
+    counts = counter.count([("x", "y"), ("y",), ()])
+    assert counts["x", "y"].tolist() == [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
+    assert counts[()] == 3
+    assert set(session.settings.values()) == {"as it was"}
+    assert session.levels[-1:] == ["WARN"] * (kind is Session)
+    assert len(session.told) == 2  # the trial, and one statement
+    assert session.kept == []
+
+
+@pytest.mark.usefixtures("duck")
+def test_a_frame_is_run_once_of_the_columns_that_are_needed():
+    session = Session(*PEOPLE)
+    frame = Frame(session, session.db.sql("SELECT born, x AS y, y AS x, p AS Y, random() AS r FROM people"))
+    frame.columns = ["born", "n", "y", "p", "p"]
+    counter = open_counter(frame, fn.Domain(x=fn.Ordered(0, 2, column="n"), y=DOMAIN["y"]), SOURCE)
+    counter.check(["x", "y"])
+    assert session.kept == []
+    assert counter.count([("x",), ("y",)])["x",].tolist() == [1, 2, 0]
+    assert session.kept == [["c1", "c2"], "forgotten"]
+    assert "fitnoise" not in str(session.db.execute("SHOW TABLES").fetchall())
+    with pytest.raises(DataError, match=r"'p' .*column 'p'|2 columns called 'p'"):
+        open_counter(frame, fn.Domain(x=fn.Ordered(0, 2, column="p")), SOURCE).check(["x"])
+    with pytest.raises(DataError, match=r"of a stream has no end.*Nothing was read"):
+        open_counter(Frame(session, frame.relation, stream=True), DOMAIN, SOURCE)
+
+
+@pytest.mark.usefixtures("duck")
+def test_persons_are_bounded_by_the_same_rule():
+    session = Session(*PEOPLE, tables=STORED)
+    counts = open_counter(session, DOMAIN, SOURCE, Bound("p", 1)).count([("x",), ()])
+    assert counts[()] == 2
+    assert len(session.told) == 3  # both trials, and one statement
+
+
+@pytest.mark.usefixtures("duck")
+def test_what_is_no_table_of_records_is_refused():
+    session = Session(
+        *PEOPLE, "CREATE TABLE other (x INTEGER)",
+        tables={**STORED, "v": ("VIEW", ""), "t": ("TEMPORARY", ""), "other": ("EXTERNAL", "jdbc")},
+    )  # fmt: skip
+    for table, words in {
+        None: "a table of Spark is named",
+        "none": "Spark knows no table 'none'",
+        "v": "table 'v' of Spark is a view.*nothing bounds",
+        "t": "table 't' of Spark is a view.*nothing bounds",
+        "other": "stored in none of the formats parquet, orc",
+    }.items():
+        with pytest.raises(DataError, match=rf"{words}.*Nothing was read and nothing was charged") as caught:
+            open_counter(session, DOMAIN, replace(SOURCE, table=table))
+        leaks_nothing(caught.value)
+    for attribute, words in {
+        fn.Ordered(0, 1, column="born"): "'born' is of type DateType",
+        fn.Categorical(["b "], column="fixed"): "CharType, whose texts end in no blank",
+    }.items():
+        with pytest.raises(DataError, match=words):
+            open_counter(session, fn.Domain(x=attribute), SOURCE).check(["x"])
+    session.tables["people"] = ("EXTERNAL", "")
+    with pytest.raises(DataError, match="stored in none"):
+        open_counter(session, DOMAIN, SOURCE)
+    with pytest.raises(DataError, match=r"a DataFrame is counted; got Grouped.*Nothing was read"):
+        open_counter(of_spark(type("Grouped", (), {}))(), DOMAIN, SOURCE)
+
+
+@pytest.mark.usefixtures("duck")
+@pytest.mark.parametrize("state", ["22P02", None, "not a state"])
+def test_what_spark_says_of_an_error_is_told_to_nobody(state, caplog):
+    def fail(_):
+        logging.getLogger("SQLQueryContextLogger").error(SECRET)
+        raise Failed(state)
+
+    told = r"\(Failed, SQLSTATE 22P02\)" if state == "22P02" else r"\(Failed\)"
+    session = Session(*PEOPLE, tables=STORED)
+    counter = open_counter(session, DOMAIN, SOURCE)
+    session.failing = fail
+    with pytest.raises(DataError, match=rf"Spark cannot describe the table {told}.*nothing was charged") as caught:
+        counter.count([("x",)])
+    leaks_nothing(caught.value)
+    session.failing = lambda text: text.startswith("DESCRIBE") or fail(text)
+    with pytest.raises(DataError, match=rf"of table 'people' of Spark cannot be counted {told}") as caught:
+        counter.count([("x",)])
+    leaks_nothing(caught.value)
+    assert set(session.settings.values()) == {"as it was"}
+    assert SECRET not in caplog.text
+    assert logging.root.manager.disable == logging.NOTSET
+    session.conf.get = fail
+    with pytest.raises(DataError, match=rf"Spark cannot be reached {told}") as caught:
+        counter.count([("x",)])
+    leaks_nothing(caught.value)
+    assert "example.org" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("duck")
+def test_an_address_means_the_session_that_is_there(monkeypatch):
+    session = Session(*PEOPLE, tables=STORED)
+    builder = SimpleNamespace(getOrCreate=lambda: session)
+    module = ModuleType("pyspark.sql")
+    module.SparkSession = SimpleNamespace(builder=builder)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", module)
+    for address, table in {"spark:people": None, "spark:": "people"}.items():
+        assert open_counter(address, DOMAIN, replace(SOURCE, table=table)).count([("x",)])["x",].tolist() == [1, 2, 0]
+    assert open_counter("spark:people", DOMAIN, replace(SOURCE, table="other")).count([()])[()] == 3
+    builder.getOrCreate = partial(Session.sql, None)
+    with pytest.raises(DataError, match=r"Spark cannot be started \(TypeError\); is Java there.*nothing was charged"):
+        open_counter("spark:people", DOMAIN, SOURCE)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(DataError, match=r"pip install 'fitnoise\[spark\]'.*Nothing was read") as caught:
+        open_counter("spark:people", DOMAIN, SOURCE)
+    leaks_nothing(caught.value)
+    with pytest.raises(DataError, match=r"not over a network \(spark://\)"):
+        open_counter("spark://host:7077", DOMAIN, SOURCE)
+
+
+def test_kinds_of_columns():
+    for name, kind in {"LongType": Kind.WHOLE, "CharType": Kind.FIXED, "MapType": None}.items():
+        assert spark._kind(SimpleNamespace(dataType=named(name), metadata={})) == (kind, name)
+
+
+def test_the_statement_is_that_of_databricks(monkeypatch):
+    monkeypatch.setattr("test_databases.DIALECTS", {**DIALECTS, "spark": spark.SPARK})
+    for policy in ("drop", "refuse"):
+        file = GOLDEN_FILES / f"databricks, {policy}.sql"
+        assert file.read_text(encoding="utf-8") == golden("spark", drop=policy == "drop")
+
+
+# --- Spark itself -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lake():
+    """Runs statements of Spark's; tables are dropped."""
+    made = []
+
+    def run(*statements):
+        for line in statements:
+            real().sql(line)
+            made.extend(re.findall(r"CREATE TABLE (\w+)", line))
+        return real()
+
+    yield run
+    for name in made:
+        real().sql(f"DROP TABLE IF EXISTS {name}")
+
+
+@needs_spark
+@pytest.mark.parametrize("frame", [True, False])
+def test_types_and_values_of_spark(lake, frame):
+    session = lake(
+        "CREATE TABLE t (c CHAR(3), n STRING COLLATE UTF8_LCASE, f FLOAT, d DECIMAL(9, 2), b BOOLEAN, x DOUBLE, "
+        "p STRING, `odd``name` TINYINT, day DATE) USING parquet",
+        "INSERT INTO t VALUES ('a ', 'A', 0.1, 1.5, true, double('NaN'), 'p7', 1, NULL)",
+        "INSERT INTO t VALUES ('A', 'a', 0.5, 2, false, 1e300, 'P7', 2, NULL)",
+        "INSERT INTO t VALUES ('b', 'a ', 2, -1, NULL, 0.5, 'p7', 3, NULL)",
+    )
+    data = session.table("t") if frame else session
+    for attribute, wanted in {
+        fn.Categorical(["a", "A"], column="c"): [1, 1],
+        fn.Categorical(["a", "A", "a "], column="n"): [1, 1, 1],
+        fn.Binned([0.1, 0.5], column="f"): [0, 1, 2],
+        fn.Binned([0, 1.5], column="d"): [1, 0, 2],
+        fn.Categorical([True, False], column="b"): [1, 1],
+        fn.Ordered(0, 3, clip=True, column="x"): [0, 0, 0, 1],
+        fn.Ordered(1, 3, column="odd`name"): [1, 1, 1],
+        fn.Ordered(1, 2, column="ODD`NAME", missing={"none": [3]}): [1, 1, 1],
+    }.items():
+        counter = open_counter(data, fn.Domain(x=attribute), DataSource(table="t", outside_domain=DROP))
+        assert counter.count([("x",)])["x",].tolist() == wanted
+    with pytest.raises(DataError, match=r"'day' is of type DateType"):
+        open_counter(data, fn.Domain(x=fn.Ordered(0, 1, column="day")), DataSource(table="t")).check(["x"])
+    domain = fn.Domain(n=fn.Categorical(["a", "A", "a "]))
+    counts = open_counter(data, domain, DataSource(table="t"), Bound("p", 1)).count([("n",)])
+    assert counts["n",].sum() == 2
+    assert not any(t.isTemporary for t in session.catalog.listTables())
+
+
+@needs_spark
+def test_views_streams_and_other_formats_of_spark(lake):
+    session = lake(
+        "CREATE TABLE t USING parquet AS SELECT 1 AS x", "CREATE OR REPLACE TEMP VIEW tv AS SELECT * FROM t",
+        "CREATE OR REPLACE VIEW pv AS SELECT * FROM t", "CREATE TABLE j USING json AS SELECT 1 AS x",
+    )  # fmt: skip
+    domain = fn.Domain(x=fn.Ordered(0, 1))
+    for name, words in {"tv": "is a view", "pv": "is a view", "j": "stored in none", "none": "knows no table"}.items():
+        with pytest.raises(DataError, match=rf"{words}.*Nothing was read"):
+            open_counter(f"spark:{name}", domain, DataSource())
+    session.sql("DROP VIEW pv")
+    stream = session.readStream.format("rate").load()
+    with pytest.raises(DataError, match="of a stream has no end"):
+        open_counter(stream, domain, DataSource())
+    assert open_counter("spark:spark_catalog.default.t", domain, DataSource()).count([("x",)])["x",].tolist() == [0, 1]
+    moving = session.sql("SELECT CAST(rand() < 0.5 AS INT) AS x FROM range(1000)")
+    counts = open_counter(moving, fn.Domain(x=fn.Ordered(0, 1), y=fn.Ordered(0, 1, column="x")), DataSource()).count(
+        [("x", "y"), ("x",), ("y",)]
+    )
+    assert counts["x", "y"].sum(axis=1).tolist() == counts["x",].tolist() == counts["y",].tolist()
+
+
+@needs_spark
+def test_no_value_is_in_a_message_or_a_log_of_spark(lake, capfd):
+    session = lake("CREATE TABLE t USING parquet AS SELECT 1 AS x")
+    broken = session.sql(f"SELECT raise_error('{SECRET}') AS x FROM t")
+    counter = open_counter(broken.select(broken.x.cast("int").alias("x")), fn.Domain(x=fn.Ordered(0, 1)), DataSource())
+    with pytest.raises(DataError, match=r"of the DataFrame cannot be counted \(\w+, SQLSTATE P0001\)") as caught:
+        counter.count([("x",)])
+    leaks_nothing(caught.value)
+    assert SECRET not in "".join(capfd.readouterr())
+    session.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    place = session.table("t").inputFiles()[0].removeprefix("file://")
+    Path(place).write_bytes(b"PAR1" + os.urandom(99))
+    for kept in Path(place).parent.glob(".*.crc"):
+        kept.unlink()
+    session.sql("REFRESH TABLE t")
+    with contextlib.suppress(Exception):
+        assert session.table("t").count() == 0  # so it would be counted
+    with pytest.raises(DataError, match=r"cannot be counted"):
+        open_counter("spark:t", fn.Domain(x=fn.Ordered(0, 1)), DataSource()).count([("x",)])
+    assert session.conf.get("spark.sql.files.ignoreCorruptFiles") == "true"
+    session.conf.set("spark.sql.files.ignoreCorruptFiles", "false")
+
+
+SPEC = """
+[data]
+source = "census"
+outside_domain = "drop"
+
+[domain.sex]
+type = "categorical"
+codes = ["f", "m"]
+
+[[tables]]
+attributes = ["sex"]
+margin = 4.0
+"""
+
+SCRIPT = """
+import sys
+from pyspark.sql import SparkSession
+settings = {"spark.sql.shuffle.partitions": "2"}
+builder = SparkSession.builder.config(map=settings)
+session = (builder.remote("local[2]") if sys.argv[1] == "connect" else builder).getOrCreate()
+assert ("connect" in type(session).__module__) == (sys.argv[1] == "connect")
+session.sql("CREATE TABLE people USING parquet AS SELECT id, IF(id % 3 = 0, 'f', 'm') AS sex FROM range(9000)")
+from fitnoise.interfaces.cli import main
+for command in (
+    ["plan", "spec.toml", "-o", "plan.json"],
+    ["release", "plan.json", "spark:people", "--ledger", "ledger.db", "-o", "release"],
+    ["verify", "release", "--ledger", "ledger.db"],
+):
+    try:
+        main(command)
+    except SystemExit as end:
+        if end.code:
+            raise
+import fitnoise as fn
+plan = fn.Plan.from_json(open("plan.json").read())
+print("of a frame", fn.release(plan, session.table("people"), ledger="ledger.db")["sex"]["value"].tolist())
+"""
+
+
+@needs_spark
+@pytest.mark.parametrize("way", ["submit", "connect"])
+def test_spark_submit_and_connect(way, tmp_path):
+    (tmp_path / "spec.toml").write_text(SPEC, encoding="utf-8")
+    (tmp_path / "main.py").write_text(SCRIPT, encoding="utf-8")
+    import pyspark
+
+    submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
+    command = [*(submit if way == "submit" else [sys.executable]), "main.py", way]
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(sys.path), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_HOME": str(Path(pyspark.__file__).parent),
+    }  # fmt: skip
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    value = float(re.search(r"of a frame \[([\d.]+),", done.stdout)[1])
+    assert abs(value - 3000) < 40
+    assert fn.verify(tmp_path / "release").ok
+    with fn.Ledger(tmp_path / "ledger.db") as ledger:
+        assert sum(e.kind == "charge" for e in ledger.entries()) == 2
