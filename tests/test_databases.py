@@ -658,6 +658,13 @@ def test_tables_and_sessions_of_mariadb():
             db.exec_driver_sql(line)
     init = "SET sql_mode = 'PAD_CHAR_TO_FULL_LENGTH,ANSI_QUOTES,NO_BACKSLASH_ESCAPES', sql_select_limit = 1"
     engine = sa.create_engine(url, connect_args={"init_command": init})
+    longest = ["x" * 16_000 + end for end in ("", "a", "b", "A")]
+    with connected(url) as db:
+        db.exec_driver_sql("CREATE TABLE long_texts (c LONGTEXT)")
+        for text in (*longest, longest[0] + "aa", longest[0] * 9):
+            db.exec_driver_sql("INSERT INTO long_texts VALUES (%s)", (text,))
+    codes = fn.Categorical(longest, missing={"other": ["none"]}, outside="other", column="c")
+    assert count_x(url, codes, table="long_texts") == [1, 1, 1, 1, 2]
     for data in (url, engine):
         assert count_x(data, fn.Categorical(["a", "A"], column="c"), drop=True, table="t") == [1, 1]
         assert count_x(data, fn.Categorical(["á", "a", "a ", "A"], column="v"), drop=True, table="t") == [1, 0, 1, 1]
@@ -768,6 +775,14 @@ def test_a_session_that_cannot_be_set_is_closed(lite, monkeypatch):
     with pytest.raises(DataError, match=r"the SQLite database cannot be reached \(OperationalError\)") as caught:
         open_counter(path, DOMAIN, SOURCE)
     leaks_nothing(caught.value)
+
+
+def test_codes_that_an_engine_cannot_tell_apart_are_refused(lite, monkeypatch):
+    path = lite("CREATE TABLE people (x TEXT)", "INSERT INTO people VALUES ('abcd')")
+    monkeypatch.setattr(databases, "SQLITE", replace(SQLITE, longest=5))
+    assert count_x(path, fn.Categorical(["abcd"])) == [1]
+    with pytest.raises(DataError, match=r"'x' declares a code of 5 bytes or more, which SQLite.*Nothing was counted"):
+        count_x(path, fn.Categorical(["abcd", "abcé"]))
 
 
 def test_names_are_those_that_the_engine_has():

@@ -84,9 +84,9 @@ class Dialect:
 
     digits: an integer as a text. joined: two texts, {a} and {b}, as one. digest: the MD5 of what `text` gives, in
     hexadecimal; empty where there is none of UTF-8. bytes: how long what `text` gives is. apart: by what persons are
-    told apart, where an engine sorts long texts badly. start: the first {n} bytes of what `text` gives, for the same.
-    longest: bytes of a code, where that is less than any; 0: none. integral: a finite number without its fraction, or
-    the nearest whole one.
+    told apart, where an engine sorts long texts badly; start: for the same, the first {n} bytes of what `text` gives,
+    and longest: so many bytes or more no code may have. integral: a finite number without its fraction, or the nearest
+    whole one.
 
     part: what is read off a date, by {p}, its name; hour: the same of one with a time. dated, stamped: a date, and one
     with a time, for the trial. stamps: what types are called that have a time and no zone.
@@ -118,7 +118,7 @@ class Dialect:
     bytes: str = "OCTET_LENGTH({c})"
     apart: str = "{c}"
     start: str = "{c}"
-    longest: int = 0
+    longest: int | None = None
     integral: str = "FLOOR({x})"
     types: Mapping[Kind, str] = field(default_factory=dict)
     odd: tuple[tuple[Kind, str, float], ...] = ()
@@ -187,7 +187,7 @@ class Dialect:
         if isinstance(coding, Beside):
             return self._key_beside(coding, kind, column)
         if isinstance(coding, Codes):
-            return self._value(coding, kind, column)
+            return self._value(coding, kind, column, _longest(coding))
         if isinstance(coding, Interval):
             return f"CASE WHEN {self.met(coding, kind, column)} THEN 1 ELSE 0 END"
         if kind is Kind.WHOLE:
@@ -200,7 +200,7 @@ class Dialect:
         """The same where what is absent is told from what is outside: of codes, NULL is absent."""
         values, x = coding.of, column if kind is Kind.WHOLE else self._double(kind, column)
         if isinstance(values, Codes):
-            read = self._value(values, kind, column)
+            read = self._value(values, kind, column, _longest(coding))
             if values.kind is bool:
                 return f"COALESCE({read}, CASE WHEN {column} IS NOT NULL THEN 2 END)"
             if values.kind is str or kind is Kind.WHOLE:
@@ -223,13 +223,14 @@ class Dialect:
             return f"({column} IS NULL OR NOT ({self._finite(x)} OR {x} < {least} OR -{x} < {least}))"
         return f"({self.nothing.format(c=column)})" if kind is Kind.DECIMAL else f"({column} IS NULL)"
 
-    def _value(self, coding: Codes, kind: Kind, column: str) -> str:
+    def _value(self, coding: Codes, kind: Kind, column: str, longest: int) -> str:
         if coding.kind is bool:
             return self.truth.format(c=column)
         if kind is Kind.WHOLE:
             return column
         if coding.kind is str:
-            return self.text.format(c=f"RTRIM({column})" if kind is Kind.FIXED else column)
+            text = self.text.format(c=f"RTRIM({column})" if kind is Kind.FIXED else column)
+            return self.start.format(c=text, n=longest + 1)  # a longer one is none
         x = self._double(kind, column)
         return f"CASE WHEN {self._finite(x)} THEN {x} + {self.number(0)} END"  # of two zeros one: lists hold bits
 
@@ -386,6 +387,11 @@ def coded(coding: Beside | Codes) -> Codes:
     return Codes((*values.codes, *more), (*values.cells, *more.values()))
 
 
+def _longest(coding: Beside | Codes) -> int:
+    """Bytes of the longest code."""
+    return max(len(str(code).encode()) for code in coded(coding).codes)
+
+
 def as_whole(code: Code) -> int | None:
     """The integer of 64 bits whose value, or whose decimal text, is the code."""
     if isinstance(code, str) and not _WHOLE.fullmatch(code):
@@ -466,6 +472,9 @@ SQLITE = Dialect(
     ),
 )  # fmt: skip
 
+_SORTED = 2**14
+"""Bytes of a text by which MySQL and MariaDB tell it from others where they sort."""
+
 MYSQL = Dialect(
     "mysql",
     "MySQL",
@@ -483,6 +492,8 @@ MYSQL = Dialect(
     digest="MD5({x})",
     # as texts in hexadecimal, whose length is bounded: sorting others takes `max_sort_length` bytes each
     apart=f"CAST(CONVERT(HEX({{c}}) USING latin1) AS CHAR({2 * LONGEST}) CHARACTER SET latin1)",
+    start="LEFT({c}, {n})",
+    longest=_SORTED - 1,
     types={
         Kind.WHOLE: "SIGNED", Kind.DOUBLE: "DOUBLE", Kind.DECIMAL: "DECIMAL(65, 30)", Kind.TEXT: "CHAR",
         Kind.FIXED: "CHAR(9)", Kind.TRUTH: "SIGNED",
@@ -493,7 +504,8 @@ MYSQL = Dialect(
         # nothing pads, nothing is guessed; quotes stay what SQLAlchemy found that they are
         "SET SESSION sql_mode = IF(FIND_IN_SET('ANSI_QUOTES', @@sql_mode), 'ANSI_QUOTES', 'STRICT_ALL_TABLES')",
         "SET SESSION sql_select_limit = 18446744073709551615",
-        "SET SESSION max_sort_length = 8388608",  # texts that are alike for so long would be one group
+        f"SET SESSION max_sort_length = {_SORTED}",  # texts that are alike for so long would be one group
+        f"SET SESSION sort_buffer_size = {_SORTED * 2**12}",  # it has to hold 15 records: 256 texts of that length
         "SET SESSION time_zone = '+00:00'",
     ),
     admits=(

@@ -140,6 +140,14 @@ class SqlCounter(Counter):
         if read is not None:
             return Field(coding, kind, session.column(place), read)
         _refuse_blanks(coding, kind, called, self._domain.column(a), f"attribute {a!r}")
+        most = session.dialect.longest
+        listed = coded(coding).codes if read_as(coding) is str else ()  # type: ignore[arg-type]  # texts are codes
+        if most is not None and any(len(str(c).encode()) >= most for c in listed):
+            raise DataError(
+                f"attribute {a!r} declares a code of {most:,} bytes or more, which {session.dialect.called} may take "
+                "for another: declare shorter ones, or copy the table into a Parquet file, and count that. Nothing "
+                "was counted."
+            )
         return Field(coding, kind, session.column(place))
 
     def _met(self, session: Session | SparkTable) -> list[Field]:
