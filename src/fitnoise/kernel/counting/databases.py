@@ -137,7 +137,7 @@ class Session(Columns):
 
     def fetch(self, statement: str) -> Iterator[Sequence[Sequence[Any]]]:
         """Run a statement as it stands; its rows, some thousands at a time."""
-        options = {"no_parameters": True, "stream_results": True}
+        options = {"no_parameters": True, "stream_results": not self.dialect.at_once}
         with contextlib.ExitStack() as stack:
 
             def run() -> Any:

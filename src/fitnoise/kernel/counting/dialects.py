@@ -94,6 +94,7 @@ class Dialect:
     sets: whether one scan counts several tables (GROUPING SETS). listed: whether rows of literals are one list (VALUES)
     where each SELECT would be planned for itself. streams: whether records are read out and coded here, which is for
     engines in our own process that sort in order to group.
+    at_once: whether the rows, which are counts, are handed over together: a cursor would be served by one processor.
     isolation: as SQLAlchemy calls it. session: run first. ending: of the statement.
     admits: questions, with :schema and :name of the table, whose answers must be as said, or why it is not read.
     """
@@ -131,6 +132,7 @@ class Dialect:
     sets: bool = True
     listed: bool = False
     streams: bool = False
+    at_once: bool = False
     isolation: str | None = None
     session: tuple[str, ...] = ()
     ending: str = ""
@@ -447,8 +449,8 @@ POSTGRESQL = Dialect(
         "SET LOCAL row_security = off",  # which is an error where a policy would hide records
         "SET LOCAL enable_sort = off",  # it guesses too many groups, and sorts
         "SET LOCAL hash_mem_multiplier = 64",  # the memory that it may plan for; what is used follows the cells
-        "SET LOCAL cursor_tuple_fraction = 1",
     ),
+    at_once=True,
 )  # fmt: skip
 
 SQLITE = Dialect(
