@@ -23,7 +23,7 @@ from fitnoise.interfaces.cli import main
 from fitnoise.kernel.codings import Beside
 from fitnoise.kernel.counting import databases, open_counter, sql, statements, trial
 from fitnoise.kernel.counting._base import Gauge
-from fitnoise.kernel.counting.dialects import DIALECTS, SQLITE, Kind
+from fitnoise.kernel.counting.dialects import DIALECTS, SQLITE, Dialect, Kind
 from fitnoise.kernel.counting.persons import PERSON
 from fitnoise.kernel.units import ANY, DataSource, Pattern
 from laws import DROP, REFUSE, counted, in_cells, leaks_nothing, same_counts
@@ -351,6 +351,43 @@ def test_an_engine_with_a_flaw_is_not_admitted(flaw):
     with pytest.raises(DataError, match=r"the database counted known records.*Nothing was read and nothing") as caught:
         tried(replace(DUCKDB, **FLAWS[flaw]))
     leaks_nothing(caught.value)
+
+
+def test_empty_texts_are_tried_where_there_are_some():
+    none = replace(DUCKDB, text="encode(nullif(CAST({c} AS VARCHAR), ''))")
+    tried(none)
+    tried(replace(none, empty=False), beside=True)
+    with pytest.raises(DataError, match=r"counted known records"):
+        tried(none, beside=True)
+
+
+@pytest.mark.parametrize("drop", [True, False])
+def test_an_engine_that_leaves_out_others_is_not_admitted(drop, monkeypatch):
+    """Detects one that keeps what an attribute drops, or drops what it refuses."""
+    kept = Dialect.kept
+    for wrong in (
+        lambda self, coding, kind, key, *, drop: kept(self, coding, kind, key, drop=drop) and "1 = 1",
+        lambda self, coding, kind, key, *, drop: f"{self.cell(coding, kind, key)} > 0",
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(Dialect, "kept", wrong)
+            with pytest.raises(DataError, match=r"counted known records"):
+                tried(DUCKDB, drop=drop, beside=True)
+
+
+def test_whole_numbers_of_a_column_without_a_type_are_texts_where_truth_is_read(lite):
+    values = [1, 0, 9, 9.0, "9", 8, None, "", "yes", 1.0]
+    path = lite(
+        "CREATE TABLE people (x)",
+        "INSERT INTO people VALUES " + ", ".join("(NULL)" if v is None else f"({v!r})" for v in values),
+    )
+    attribute = fn.Categorical([True], missing={"unknown": ["9"], "none": []}, absent="none", outside="unknown")
+    read = [v for v in values if v not in ("yes",)]  # of texts no truth values: databases guess none
+    wanted = [sum(attribute.cell(v) == c for v in read) for c in range(3)]
+    wanted[1] += 1
+    assert count_x(path, attribute) == wanted
+    attribute = fn.Categorical([True], missing={"unknown": ["9"]})
+    assert count_x(path, attribute, drop=True) == [1, 2]
 
 
 def test_an_engine_that_tells_other_records_outside_is_not_admitted(monkeypatch):

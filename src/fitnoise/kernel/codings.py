@@ -367,8 +367,8 @@ def truth(text: str) -> bool | None:
 
 def plain(code: object) -> Code:
     """NumPy scalars as plain Python values; anything else unchanged, to be judged by the caller."""
-    item = getattr(code, "item", None)
-    return item() if callable(item) else code  # type: ignore[return-value]  # judged by the caller
+    scalar = hasattr(code, "item") and getattr(code, "ndim", 0) == 0
+    return code.item() if scalar else code  # type: ignore[attr-defined, return-value]  # judged by the caller
 
 
 def encodable(text: str) -> bool:

@@ -91,9 +91,9 @@ class Dialect:
     part: what is read off a date, by {p}, its name; hour: the same of one with a time. dated, stamped: a date, and one
     with a time, for the trial. stamps: what types are called that have a time and no zone.
 
-    sets: whether one scan counts several tables (GROUPING SETS). listed: whether rows of literals are one list (VALUES)
-    where each SELECT would be planned for itself. streams: whether records are read out and coded here, which is for
-    engines in our own process that sort in order to group.
+    empty: whether there is an empty text. sets: whether one scan counts several tables (GROUPING SETS). listed: whether
+    rows of literals are one list (VALUES) where each SELECT would be planned for itself. streams: whether records are
+    read out and coded here, which is for engines in our own process that sort in order to group.
     at_once: whether the rows, which are counts, are handed over together: a cursor would be served by one processor.
     isolation: as SQLAlchemy calls it. session: run first. ending: of the statement.
     admits: questions, with :schema and :name of the table, whose answers must be as said, or why it is not read.
@@ -133,6 +133,7 @@ class Dialect:
     listed: bool = False
     streams: bool = False
     at_once: bool = False
+    empty: bool = True
     isolation: str | None = None
     session: tuple[str, ...] = ()
     ending: str = ""
@@ -676,6 +677,7 @@ ORACLE = Dialect(
     },
     odd=((Kind.DOUBLE, "'NaN'", math.nan), (Kind.DOUBLE, "'Inf'", math.inf), (Kind.DOUBLE, "'-Inf'", -math.inf)),
     dual=" FROM DUAL",
+    empty=False,
     isolation="SERIALIZABLE",
     session=("ALTER SESSION SET NLS_COMP = BINARY NLS_SORT = BINARY TIME_ZONE = 'UTC'",),
 )  # fmt: skip

@@ -483,9 +483,11 @@ def _cells_beside(coding: Beside, values: Sequence[bytes | float | None]) -> NDA
     codes: dict[object, int] = {c.encode(): i for c, i in coding.texts.items()} | dict(coding.numbers.items())
     if kind is str:
         codes |= _places(coded(coding))
+    if kind is bool:  # an integer is its decimal text
+        codes |= {n: i for c, i in coding.texts.items() if (n := as_whole(c)) is not None}
 
     def found(v: bytes | float | None, cell: int) -> int:
-        if kind is str and isinstance(v, float):
+        if kind is not int and isinstance(v, float):
             return coding.outside
         blank = v is None or (isinstance(v, bytes) and not v.strip(spaces))
         return codes.get(v, cell if cell >= 0 else coding.absent if blank else coding.outside)

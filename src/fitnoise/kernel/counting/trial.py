@@ -16,17 +16,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import DataError
-from fitnoise.kernel.codings import Beside, Codes, Coding, Cuts, Interval, Range, read_as
+from fitnoise.kernel.codings import (
+    DROPPED,
+    OUTSIDE,
+    REFUSED,
+    Beside,
+    Codes,
+    Coding,
+    Cuts,
+    Interval,
+    Range,
+    place,
+    read_as,
+    without_cell,
+)
 from fitnoise.kernel.counting._base import Gauge, Margin
 from fitnoise.kernel.counting.dialects import FITTING, Dialect, Kind
 from fitnoise.kernel.counting.persons import PERSON, Persons, named
-from fitnoise.kernel.counting.statements import Fetch, Field, Person, count, prepared
+from fitnoise.kernel.counting.statements import Fetch, Field, Person, count, prepared, told_of
 from fitnoise.kernel.dates import Part, Read
 from fitnoise.kernel.units import ANY, Pattern
 
 _TEXTS: Final = (
-    "a", "A", "a ", " a", "á", "Á", "a\u0301", "ß", "ss", "ſ", "1", "01", "1.0", "'", "''", '"', "\\", "\\'", "\\x61",
-    "%", "%s", "_", "{c}", ":a", "?", "--", "NULL", "null", "\t", "a\t", "a\n", "a\u00a0", "\u200b", "\uff41",
+    "a", "", "A", "a ", " a", "á", "Á", "a\u0301", "ß", "ss", "ſ", "1", "01", "1.0", "'", "''", '"', "\\", "\\'",
+    "\\x61", "%", "%s", "_", "{c}", ":a", "?", "--", "NULL", "null", "\t", "a\t", "a\n", "a\u00a0", "\u200b", "\uff41",
     "\U0001f600", "\u0130", "\u0131", "i", "I",
 )  # fmt: skip
 
@@ -60,6 +73,10 @@ _BESIDE: Final[Mapping[str, Coding]] = {
     "bins, and absent ones": Beside(Cuts((0.0, 2.5)), ((1000,),), absent=3),
     "truth, and absent ones": Beside(Codes((True, False)), ((),), absent=2),
     "only yes, and others": Beside(Codes((True,)), ((),), outside=1),
+    "words, an empty one missing": Beside(Codes(("a", "A")), (("", "á"),), absent=DROPPED, outside=REFUSED),
+    "range, absent ones refused": Beside(Range(0, 5), ((17,),), absent=REFUSED, outside=DROPPED),
+    "bins, absent ones dropped": Beside(Cuts((0.0, 2.5)), ((1000,),), absent=DROPPED),
+    "truth, others dropped": Beside(Codes((True,)), ((),), absent=1, outside=DROPPED),
 }
 """Tried where the domain has cells for what is no value."""
 
@@ -137,18 +154,20 @@ def refuse_unless_right(fetch: Fetch, d: Dialect, what: str, *, drop: bool, besi
     """
     fields, records = _fields(d, {**_CODINGS, **(_BESIDE if beside else {})}), list(_records(d))
     cells = _cells(fields, [values for _, values in records])
-    margins: list[Margin] = [*((a,) for a in fields), *pairwise(fields), ()]
     relation = _relation(d, fields, [sql for sql, _ in records])
-    counts, _ = count(fetch, d, relation, fields, margins, Gauge(None), drop=True)
-    inside = np.all([c >= 0 for c in cells.values()], axis=0)
+    counted = {a: f for a, f in fields.items() if REFUSED not in without_cell(f.coding)}
+    margins: list[Margin] = [*((a,) for a in counted), *pairwise(counted), ()]
+    counts, _ = count(fetch, d, relation, counted, margins, Gauge(None), drop=True)
+    inside = np.all([cells[a] >= 0 for a in counted], axis=0)
     right = True
     for m in margins:
         wanted = np.zeros([fields[a].coding.size for a in m], dtype=np.int64)
         np.add.at(wanted, tuple(cells[a][inside] for a in m), 1 if m else inside.sum())
         right &= np.array_equal(counts[m], wanted)
-    if right and not drop:
-        _, outside = count(fetch, d, relation, fields, margins, Gauge(None), drop=False)
-        right = outside == {a: int((c < 0).sum()) for a, c in cells.items()}
+    if right and told_of(fields, drop=drop):
+        _, outside = count(fetch, d, relation, fields, [(a,) for a in fields], Gauge(None), drop=drop)
+        kept = ~np.any([np.isin(c, [DROPPED, *([OUTSIDE] if drop else [])]) for c in cells.values()], axis=0)
+        right = outside == {a: int((c[kept] < 0).sum()) for a, c in cells.items()}
     if not right:
         raise DataError(
             f"{what} counted known records, such as texts that differ in capitals, otherwise than is declared, so it "
@@ -248,7 +267,7 @@ def _records(d: Dialect) -> Iterator[tuple[list[str], dict[Kind, Any]]]:
     plain = {kind: _HELD[kind][0] for kind in d.types}
     literals = {kind: _literal(d, kind, x) for kind, x in plain.items()}
     for kind in d.types:
-        own = [(_literal(d, kind, x), x) for x in (*_HELD[kind], None)]
+        own = [(_literal(d, kind, x), x) for x in (*_HELD[kind], None) if x != "" or d.empty]
         own += [(f"CAST({sql} AS {d.types[kind]})", x) for k, sql, x in d.odd if k is kind]
         for sql, x in own:
             yield [*(literals | {kind: sql}).values()], plain | {kind: x}
@@ -279,10 +298,10 @@ def _relation(d: Dialect, fields: Mapping[str, Field], records: Iterable[Sequenc
 
 
 def _cells(fields: Mapping[str, Field], values: Sequence[Mapping[Kind, Any]]) -> dict[str, NDArray[np.int64]]:
-    """The cells of these records, −1 outside."""
+    """The cells of these records; OUTSIDE, DROPPED or REFUSED where there is none."""
     cells = {}
     for i, (a, f) in enumerate(fields.items()):
         own = np.full((len(fields), len(values)), f.coding.cell(_HELD[f.kind][0]))
-        own[i] = [-1 if (c := f.coding.cell(v[f.kind])) is None else c for v in values]
+        own[i] = [place(f.coding, v[f.kind]) for v in values]
         cells[a] = own.ravel()
     return cells
