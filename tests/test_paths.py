@@ -174,6 +174,34 @@ def test_a_link_to_another_folder_and_one_that_cannot_be_listed(tmp_path, monkey
     assert "secret" not in refused(tmp_path / "lake", r"a folder cannot be listed \(PermissionError\)")
 
 
+def test_files_of_a_table_with_a_log_are_refused_however_they_are_named(tmp_path, monkeypatch):
+    """Detects a record that was replaced, and counts beside the one that replaced it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t" / "_delta_log").mkdir(parents=True)
+    file = written(tmp_path / "t" / "y=1" / "a.csv", "x\n1\n")
+    for data in ("t", "t/y=1", "t/*/*.csv", file, [file], "t/y=1/a.csv", tmp_path):
+        refused(data, "'t' is a table of Delta, whose log")
+    (tmp_path / "t" / "_delta_log").rmdir()
+    assert counts("t", fn.Domain(x=fn.Ordered(0, 1)), "x").tolist() == [0, 1]
+
+
+def test_a_column_may_have_a_name_that_marks_begin_with(tmp_path):
+    """As Spark has it. Detects records that are left out without a word."""
+    for year in (1, 2):
+        written(tmp_path / "lake" / f"_year={year}" / "a.csv", "x\n1\n")
+    written(tmp_path / "lake" / "_temporary" / "a.csv", "not,to,be,read\n")
+    assert counts(tmp_path / "lake", fn.Domain(_year=fn.Ordered(1, 3)), "_year").tolist() == [1, 1, 0]
+
+
+def test_what_is_no_file_in_a_folder_is_refused(tmp_path):
+    written(tmp_path / "lake" / "a.csv", "x\n1\n")
+    (tmp_path / "lake" / "b.csv").symlink_to(tmp_path / "gone.csv")
+    refused(tmp_path / "lake", "'b.csv' in 'lake' is no file")
+    (tmp_path / "lake" / "b.csv").unlink()
+    os.mkfifo(tmp_path / "lake" / "c.csv")
+    refused(tmp_path / "lake", "'c.csv' in 'lake' is no file")
+
+
 def test_lists_that_are_no_files(tmp_path):
     a = written(tmp_path / "a.csv", "x\n1\n")
     refused([], "got an empty list")

@@ -2,6 +2,8 @@
 
 import builtins
 import datetime
+import re
+import zipfile
 
 import openpyxl
 import pandas as pd
@@ -110,6 +112,19 @@ def test_sheets_that_are_refused(sheet, lines, words):
     with pytest.raises(DataError, match=f"{words}.*Nothing was") as caught:
         count(path, X["x"])
     assert "secret" not in str(caught.value)
+
+
+def test_a_sheet_is_read_to_its_end_whatever_its_file_says(sheet, tmp_path):
+    """Detects records that are left out: some programs write where a sheet ends, and are wrong."""
+    path = sheet(only=[["x", "y"], [1, 5], [1, 6], [0, 7]])
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(tmp_path / "short.xlsx", "w") as new:
+        for name in old.namelist():
+            content, times = re.subn(rb'<dimension ref="[^"]*"', b'<dimension ref="A1:A2"', old.read(name))
+            assert times == name.endswith("sheet1.xml")
+            new.writestr(name, content)
+    for file in (path, tmp_path / "short.xlsx"):
+        assert count(file, fn.Ordered(0, 1, column="x")) == [1, 2]
+        assert count(file, fn.Ordered(5, 7, column="y")) == [1, 1, 1]
 
 
 def test_errors_of_a_sheet_are_missing_values(tmp_path):

@@ -1,8 +1,9 @@
 """Which files are meant by a path, a pattern, a folder, or several of them. Part of the trust kernel.
 
 A folder is what writers of many files make of it: every file in it and below holds records, but for what has a name
-that begins with "_" or "."; and where folders below it are called column=value, that text is the column's value in
-every record under them. Parts of a path that were written out are never columns, unless such folders lie below.
+that begins with "." or, unless it is called column=value, with "_"; and where folders below it are called so, that text
+is the column's value in every record under them. Parts of a path that were written out are never columns, unless such
+folders lie below.
 
 No file counts twice, whatever its names.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -21,9 +22,6 @@ from typing import final
 from fitnoise.errors import DataError
 
 FilePath = str | PathLike[str]
-
-_MARKS = ("_", ".")
-"""How the names begin that writers of many files give to what holds no records."""
 
 _LOGS = {"_delta_log": "Delta", ".hoodie": "Hudi"}
 """Folders that say which of the files beside them still hold records."""
@@ -62,6 +60,7 @@ def find(data: FilePath | Sequence[FilePath]) -> Files:
             if file in found:
                 raise _twice(file, file)
             found[file] = columns
+    _refuse_logged(found)
     _refuse_one_under_two_names(found)
     what = repr(_name(given[0])) + (f" and {len(given) - 1} more" if len(given) > 1 else "")
     columns = next(iter(found.values()))
@@ -105,20 +104,36 @@ def _name(path: FilePath) -> str:
 def _below(folder: Path) -> Iterator[Path]:
     """The files in a folder that hold records."""
     for place, folders, files in os.walk(folder, onerror=_refuse_unreadable):
-        for name in folders:
-            if name in _LOGS:
-                raise DataError(
-                    f"{folder.name!r} is a table of {_LOGS[name]}, whose log says which of its files still hold "
-                    f"records: read it with a program that knows {_LOGS[name]}, and give the records as a frame, or as "
-                    "files written anew. Nothing was read."
-                )
-        folders[:] = [name for name in folders if not name.startswith(_MARKS)]
+        folders[:] = [name for name in folders if not _is_mark(name)]
         if linked := [name for name in folders if (Path(place) / name).is_symlink()]:
             raise DataError(
                 f"the folder {linked[0]!r} in {folder.name!r} is a link to another place: give the files or a pattern "
                 "instead, so that it is clear which are meant. Nothing was read."
             )
-        yield from (Path(place) / name for name in files if not name.startswith(_MARKS))
+        held = [name for name in files if not _is_mark(name)]
+        if odd := [name for name in held if not (Path(place) / name).is_file()]:
+            raise DataError(
+                f"{odd[0]!r} in {folder.name!r} is no file: a link to nothing, or what is read but once. Remove it, or "
+                "give the files or a pattern instead. Nothing was read."
+            )
+        yield from (Path(place) / name for name in held)
+
+
+def _is_mark(name: str) -> bool:
+    """Whether what is called so in a folder holds no records, by the custom of writers of many files."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def _refuse_logged(files: Iterable[Path]) -> None:
+    """Raise DataError for a file of a table with a log, however it was named."""
+    for folder in {parent for file in files for parent in file.absolute().parents}:
+        for log in _LOGS:
+            if (folder / log).is_dir():
+                raise DataError(
+                    f"{folder.name!r} is a table of {_LOGS[log]}, whose log says which of its files still hold "
+                    f"records: read it with a program that knows {_LOGS[log]}, and give the records as a frame, or as "
+                    "files written anew. Nothing was read."
+                )
 
 
 def _refuse_unreadable(error: OSError) -> None:

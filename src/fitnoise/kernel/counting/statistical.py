@@ -107,6 +107,7 @@ def _sheet(path: Path, sheet: str | None) -> Records:
                 f"{path.name!r} is an Excel file; say which of its sheets {known} holds the records (data.table in the "
                 f"specification, or --table); got {sheet!r}. Nothing was read."
             )
+        book[sheet].reset_dimensions()  # which the file states, and beyond which nothing would be read
         with contextlib.closing(book[sheet].iter_rows()) as lines:
             first, *rows = [[_cell(path, c) for c in line] for line in lines] or [[]]
     what = f"sheet {sheet!r} of {path.name!r}"
