@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engines import SPARK, spark
+from engines import POSTGRESQL, SPARK, connected, postgresql, spark
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -39,6 +39,11 @@ SPARKED = pytest.param(
     {"kept": True, "half": 10_000.0},
     marks=pytest.mark.skipif(not SPARK, reason="`make engines` runs it, where there is Java"),
 )
+POST = pytest.param(
+    "postgresql",
+    {"kept": True, "children": 6000.0},
+    marks=pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel with PostgreSQL for this platform"),
+)
 SLOW = pytest.param("tight_constraints", {}, marks=pytest.mark.slow)  # tries every mechanism for 751 results
 
 
@@ -54,6 +59,7 @@ SLOW = pytest.param("tight_constraints", {}, marks=pytest.mark.slow)  # tries ev
         ASKED,
         WHICH,
         SPARKED,
+        POST,
         SLOW,
     ],
 )
@@ -61,6 +67,10 @@ def test_examples_run(name, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if name == "spark":
         spark()
+    if name == "postgresql":
+        with connected(postgresql()) as db:
+            db.exec_driver_sql("DROP SCHEMA IF EXISTS census CASCADE")
+        monkeypatch.setenv("CENSUS_URL", postgresql().render_as_string(hide_password=False))
     text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(blocks) > 1

@@ -54,6 +54,7 @@ _KINDS = {
     "ByteType": Kind.WHOLE, "ShortType": Kind.WHOLE, "IntegerType": Kind.WHOLE, "LongType": Kind.WHOLE,
     "FloatType": Kind.DOUBLE, "DoubleType": Kind.DOUBLE, "DecimalType": Kind.DECIMAL, "StringType": Kind.TEXT,
     "VarcharType": Kind.TEXT, "CharType": Kind.FIXED, "BooleanType": Kind.TRUTH,
+    "DateType": Kind.DATE, "TimestampNTZType": Kind.STAMP,
 }  # fmt: skip
 
 _DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
