@@ -1,5 +1,5 @@
-(SELECT source.`age` AS v0, source.`id` AS p FROM `census`.`the `` people` source WHERE CAST(CONVERT(source.`sex` USING utf8mb4) AS BINARY) IN (X'66', X'c3a927')
-AND CAST(CONVERT(RTRIM(source.`state`) USING utf8mb4) AS BINARY) IN (X'61')
+(SELECT source.`age` AS v0, source.`id` AS p FROM `census`.`the `` people` source WHERE LEFT(CAST(CONVERT(source.`sex` USING utf8mb4) AS BINARY), 4) IN (X'66', X'c3a927')
+AND LEFT(CAST(CONVERT(RTRIM(source.`state`) USING utf8mb4) AS BINARY), 2) IN (X'61')
 AND source.`year` >= 2020
 AND source.`year` < 2025
 AND CAST(source.`income` AS DOUBLE) >= CAST(0.5000000000000001 AS DOUBLE)
