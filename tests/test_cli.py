@@ -57,7 +57,7 @@ prefix = "age"
 margin = { by = "age", values = [9, 9, 9, 8] }
 """
 DATA = "area,age\n" + "n,1\n" * 40 + "s,3\n" * 20
-COMMANDS = ["plan", "compare", "release", "tables", "verify", "ledger", "demo", "schema"]
+COMMANDS = ["plan", "compare", "release", "tables", "ask", "verify", "ledger", "demo", "schema"]
 RELEASE = ["release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release"]
 UNIT = PrivacyUnit().describe()
 ESCAPE = "\x1b"
@@ -471,6 +471,7 @@ def test_every_command_has_help_with_an_example_and_json(run, command):
             "-o writes the tables that are named; name one or more. Nothing was written",
         ),
         (["tables", "release", "area", "--all"], "--all lists all tables, and takes no names. Nothing was written"),
+        (["ask", "release"], "Missing argument 'EXPRESSION'"),
         (["ledger", "l", "--cap", "x", "--source", "people"], "a fraction such as '1/28', is needed; got 'x'"),
         (["ledger", "l", "--cap", "-1", "--source", "people"], "a fraction such as '1/28', is needed; got '-1'"),
         (["ledger", "l", "--cap", "1"], "a cap needs --source"),
@@ -1836,3 +1837,58 @@ def test_all_that_was_released_is_added_up_to_one_curve(run, here, promised):
     assert f"people ({UNIT}): entry 5 says ρ alone" in run("ledger", "budget.db", "--delta", "1e-9")[1]
     code, _, err = run("ledger", "budget.db", "--plot", "other.svg")
     assert (code != 0, "of no account is a curve known" in err, (here / "other.svg").exists()) == (True, True, False)
+
+
+# --- questions to a release -----------------------------------------------------------------------------------
+
+
+def test_a_release_is_asked_in_one_line(run, pattern):
+    share = pattern.count(area="Nörth", by="age") / pattern.count(by="age")
+    question = 'count(area="Nörth") / count()'
+    code, out, err = run("ask", "release", question, "--by", "age", "--csv")
+    assert (code, err) == (0, "estimating …\n")
+    assert out == csv_text(share.frame(), fixed=())
+    assert out.startswith("age,value,low,high,told\n0,")
+    document = json.loads(run("ask", "release", question, "--by", "age", "--json")[1])
+    assert (document["plan"], document["asked"]) == (pattern.plan.hash, question)
+    assert (document["confidence"], document["simultaneous"]) == (0.95, False)
+    frame = share.frame()
+    assert [row["age"] for row in document["rows"]] == [0, 1, 2, 3]
+    assert [row["told"] for row in document["rows"]] == frame["told"].tolist()
+    for name in ("value", "low", "high"):
+        assert [row[name] for row in document["rows"]] == [x if math.isfinite(x) else None for x in frame[name]]
+    code, out, _ = run("ask", "release", "2 * count(sex=[True, False]) - count({})", "--by", "area", "--by", "sex")
+    assert code == 0
+    lines = [re.split(r" {2,}", line) for line in out.splitlines()]
+    assert lines[0] == ["area", "sex", "value", "standard error", "margin ±"]
+    assert [line[:2] for line in lines[1:5]] == [
+        ["Nörth", "True"], ["Nörth", "False"], ['South, "old"', "True"], ['South, "old"', "False"]
+    ]  # fmt: skip
+    assert lines[6] == ["intervals", "each interval holds 95 % of the time"]
+    code, out, _ = run("ask", "release", "count() / (count() - count())", "--simultaneous")
+    assert code == 0
+    assert out.splitlines()[1].split() == ["–", "–", "–"]
+    assert out.splitlines()[-2:] == [
+        "intervals  all intervals hold at once 95 % of the time",
+        "           – is an end that is open: b of a/b may be 0",
+    ]
+
+
+def test_two_releases_are_asked_together(run, here, pattern):
+    (here / "people.csv").write_text(PEOPLE + "n,2,false\n" * 30, encoding="utf-8")
+    assert run(*RELEASE[:6], "later")[0] == 0
+    growth = fn.Release.read("later").count(by="area") / pattern.count(by="area") - 1
+    code, out, _ = run("ask", "release", "other.count() / count() - 1", "--by", "area", "--also", "later", "--csv")
+    assert (code, out) == (0, csv_text(growth.frame(), fixed=()))
+    wide = run("ask", "release", "other.count()/count()-1", "--by=area", "--also=later", "--csv", "--simultaneous")[1]
+    assert wide == csv_text(growth.frame(simultaneous=True), fixed=())
+    for more, message in (
+        ([], "needs another release; name its directory (--also)"),
+        (["--also", "x"], "'x/plan.json' is missing"),
+    ):
+        code, out, err = run("ask", "release", "other.count() / count()", *more)
+        assert (code, out) == (8, "")
+        assert message in err
+    assert run("ask", "release", "__import__('os').getcwd()")[0] == 8
+    code, _, err = run("ask", "release", "count()", "--csv", "--json")
+    assert (code, "--csv prints a CSV file and --json a document" in err) == (2, True)

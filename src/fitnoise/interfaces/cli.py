@@ -1,4 +1,4 @@
-"""The command line: plan, compare, free, release, tables, verify, ledger, demo, schema. In the order of life.
+"""The command line: plan, compare, free, release, tables, ask, verify, ledger, demo, schema. In the order of life.
 
 Words and options only: what a command does is loaded when it is run (`commands`), so that help comes at once.
 """
@@ -196,6 +196,33 @@ def tables_command(**asked: Any) -> None:
     from fitnoise.interfaces import commands
 
     commands.tables_command(**asked)
+
+
+@cli.command(
+    "ask",
+    epilog=_example(
+        """fitnoise ask release/ 'count(status="joint") / count()' --by state""",
+        """fitnoise ask release/ '1000 * count(age=(0, 17)) / 81_300' --csv""",
+        """fitnoise ask release/ 'other.count() / count() - 1' --by state --also later/ --simultaneous""",
+    ),
+)
+@click.argument("directory", metavar="RELEASE", type=_FILE)
+@click.argument("expression")
+@click.option(
+    "--by", metavar="NAME", multiple=True, help="Tell the numbers apart by this attribute or level; repeatable."
+)
+@click.option("--also", type=_FILE, help="Another release, called `other` in the expression.")
+@click.option("--simultaneous", is_flag=True, help="Widen the intervals so that all of them hold at once.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print a CSV file on stdout, its numbers in full.")
+@_AS_JSON
+def ask_command(**asked: Any) -> None:
+    """Compute EXPRESSION from RELEASE: counts, sums, differences, shares, rates and growth, with their intervals.
+
+    EXPRESSION is of count(...), numbers and + - * /, as in Python. Which table shows what is counted need not be known.
+    """
+    from fitnoise.interfaces import commands
+
+    commands.ask_command(**asked)
 
 
 @cli.command(

@@ -19,7 +19,7 @@ from fitnoise.interfaces.console import emit_csv, emit_json, progress, say, show
 from fitnoise.interfaces.reports.comparisons import comparison_report, settings_report
 from fitnoise.interfaces.reports.ledgers import ledger_report, more_section, together
 from fitnoise.interfaces.reports.plans import bounds_section, plan_report
-from fitnoise.interfaces.reports.releases import receipt_report, release_report, verification_report
+from fitnoise.interfaces.reports.releases import asked_report, receipt_report, release_report, verification_report
 from fitnoise.kernel.ledger import Entry, Ledger, Quote
 from fitnoise.kernel.profiles import Charged, ceil_dyadic
 from fitnoise.kernel.units import Account, Privacy, PrivacyUnit, account
@@ -31,6 +31,7 @@ from fitnoise.planning.free import free
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import release
 from fitnoise.reading.description import counted, universe
+from fitnoise.reading.expressions import ask
 from fitnoise.reading.files import csv_text, leftovers, read_text, replace_file
 from fitnoise.reading.release import Release, to_write
 from fitnoise.reading.verification import verify
@@ -241,6 +242,28 @@ def tables_command(directory: Path, names: tuple[str, ...], output: Path | None,
         emit_csv(csv_text(result[names[0]]))
         for line in _universe(result, names[0]):
             say(line)
+
+
+def ask_command(
+    directory: Path,
+    expression: str,
+    by: tuple[str, ...],
+    also: Path | None,
+    simultaneous: bool,
+    as_csv: bool,
+    as_json: bool,
+) -> None:
+    """Compute what is asked of a release, and show it with its intervals."""
+    if as_csv and as_json:
+        raise click.UsageError("--csv prints a CSV file and --json a document: give one of them.")
+    with progress("estimating"):
+        own = Release.read(directory)
+        found = ask(expression, own, None if also is None else Release.read(also), by=by)
+        frame = found.frame(simultaneous=simultaneous)
+    if as_csv:
+        emit_csv(csv_text(frame, fixed=()))
+    else:
+        _tell(asked_report(own, expression, found, frame, simultaneous=simultaneous), as_json)
 
 
 def verify_command(path: Path, ledger_file: Path | None, as_json: bool) -> bool:

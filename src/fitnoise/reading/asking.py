@@ -10,6 +10,7 @@ import math
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import NoneType
 from typing import Any, Self, final
 
 import numpy as np
@@ -86,8 +87,10 @@ class Question:
         Raises:
             ReleaseError: an unknown attribute or value, or two levels of one hierarchy told apart.
         """
-        told = (by,) if isinstance(by, str) else tuple(by or ())
+        told = (by,) if isinstance(by, str) else tuple(by or ()) if isinstance(by, (Iterable, NoneType)) else (by,)
         for name in (*where, *told):
+            if not isinstance(name, str):
+                raise ReleaseError(f"attributes are asked for by their names; got {name!r}. Nothing was estimated.")
             if name not in domain:
                 raise ReleaseError(
                     f"no attribute {name!r}; the release tells of {list(domain)}. Nothing was estimated."

@@ -39,6 +39,9 @@ from fitnoise.request.targets import checked_confidence, z_score
 MOST_COVARIANCES = 2_000
 """Numbers whose covariances are written as a matrix."""
 
+MOST = 1_000_000
+"""Numbers made by combining all of some with all of others."""
+
 STEPS = 16
 """Taken towards an end of an interval."""
 
@@ -70,7 +73,13 @@ class Rows:
         return tuple(map(len, self.labels.values()))
 
     def frame(self, columns: Mapping[str, npt.NDArray[Any]]) -> pd.DataFrame:
-        """The labels, and columns beside them, a row for each number."""
+        """The labels, and columns beside them, a row for each number.
+
+        Raises:
+            ReleaseError: an attribute is called like a column.
+        """
+        if both := [name for name in columns if name in self.labels]:
+            raise ReleaseError(f"{both[0]!r} is an attribute and would be a column of numbers: see `interval` instead.")
         frame = label_frame(dict(self.labels)) if self.labels else pd.DataFrame(index=range(1))
         for name, x in columns.items():
             frame[name] = x.ravel()
@@ -100,7 +109,7 @@ class Rows:
         """All that is told apart by one or the other, and which of the rows of each belongs there.
 
         Raises:
-            ReleaseError: labels of one name that differ, or two levels of one hierarchy.
+            ReleaseError: labels of one name that differ, two levels of one hierarchy, or more than anybody reads.
         """
         labels, homes = {**other.labels, **self.labels}, {**other.homes, **self.homes}
         labels = {name: labels[name] for name in dict.fromkeys([*self.labels, *other.labels])}
@@ -113,6 +122,11 @@ class Rows:
         if len({homes[name] for name in labels}) < len(labels):
             raise ReleaseError(f"the numbers are told apart by two levels of one hierarchy: {list(labels)}.")
         both = Rows(labels, homes)
+        if math.prod(both.shape) > max(MOST, math.prod(self.shape), math.prod(other.shape)):
+            raise ReleaseError(
+                f"all with all these are {math.prod(both.shape):,} numbers, told apart by {list(labels)}; at most "
+                f"{MOST:,} are made so. Nothing was computed."
+            )
         return both, _spread(self, both), _spread(other, both)
 
 

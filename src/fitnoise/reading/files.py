@@ -11,7 +11,7 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -238,10 +238,13 @@ def to_json(document: Any) -> str:
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
-def csv_text(frame: pd.DataFrame, *, guarded: bool = True) -> str:
-    """A released table as CSV, the same on every platform: numbers to 6 decimals, texts as of :func:`field`."""
+def csv_text(frame: pd.DataFrame, *, guarded: bool = True, fixed: Collection[str] = RESERVED) -> str:
+    """A released table as CSV, the same on every platform: numbers to 6 decimals, texts as of :func:`field`.
+
+    fixed: the columns of numbers that are written so; others are written in full.
+    """
     columns = [
-        _fixed(frame[name].tolist()) if name in RESERVED else _fields(frame[name].tolist(), guarded=guarded)
+        _fixed(frame[name].tolist()) if name in fixed else _fields(frame[name].tolist(), guarded=guarded)
         for name in frame.columns
     ]
     head = [field(name, guarded=guarded) for name in frame.columns]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
+
+import pandas as pd
 
 from fitnoise.interfaces.reports.costs import said
 from fitnoise.interfaces.reports.ledgers import balance_section
@@ -12,6 +15,7 @@ from fitnoise.interfaces.reports.plans import called, records, tables, units, wh
 from fitnoise.kernel.ledger import Quote
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.planning.plan import Plan
+from fitnoise.reading.estimates import Estimates, Ratios
 from fitnoise.reading.release import FiniteAnswer, Release
 from fitnoise.reading.verification import Verification
 from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
@@ -83,6 +87,51 @@ def release_report(release: Release, *, every: bool = False) -> Report:
     if release.finite:
         sections.append(Section("", tables=(_answers(release.finite.values()),)))
     return Report(release.plan.publication.title, tuple(sections))
+
+
+def asked_report(
+    release: Release, asked: str, found: Estimates | Ratios, frame: pd.DataFrame, *, simultaneous: bool
+) -> Report:
+    """What a reader asked, and the numbers with their intervals, as of `frame`.
+
+    Numbers that nothing tells (of a denominator that is estimated as 0), and ends that are open, are None.
+    """
+    people = isinstance(found, Estimates)
+    kinds = {
+        "value": Kind.ESTIMATE if people else Kind.NUMBER,
+        "std_error": Kind.PEOPLE,
+        "moe": Kind.PEOPLE,
+        "low": Kind.NUMBER,
+        "high": Kind.NUMBER,
+        "told": Kind.TEXT,
+    }
+    shown = {name: kinds[name] for name in frame.columns if name not in found.labels}
+    words = {"value": "value", "std_error": "standard error", "moe": "margin ±", "low": "from", "high": "to"}
+    columns = (
+        *(Column(name, name) for name in found.labels),
+        *(Column(name, words.get(name), kind) for name, kind in shown.items()),
+    )
+    rows = [{k: None if _open(x) else x for k, x in row.items()} for row in frame.to_dict("records")]
+    open_ones = any(x is None for row in rows for x in row.values())
+    together = "all intervals hold at once" if simultaneous else "each interval holds"
+    values = (
+        Value("plan", release.plan.hash),
+        Value("asked", asked),
+        Value("confidence", found.confidence, Kind.LEVEL),
+        Value("simultaneous", simultaneous),
+    )
+    sentences = (
+        f"{together} {{confidence}} of the time",
+        *("– is an end that is open: b of a/b may be 0",) * open_ones,
+    )
+    return Report(
+        release.plan.publication.title,
+        (Section("", tables=(Table.of("rows", columns, rows),)), Section("intervals", sentences, values)),
+    )
+
+
+def _open(x: object) -> bool:
+    return isinstance(x, float) and not math.isfinite(x)
 
 
 def verification_report(checked: Verification) -> Report:
