@@ -1874,6 +1874,18 @@ def test_a_release_is_asked_in_one_line(run, pattern):
     ]
 
 
+def test_a_quantile_is_asked(run, pattern):
+    found = pattern.quantile("age", 0.5, by="area")
+    code, out, _ = run("ask", "release", "quantile('age', 0.5)", "--by", "area", "--csv")
+    assert (code, out) == (0, csv_text(found.frame(), fixed=()))
+    lines = run("ask", "release", "quantile('age', 0.5)", "--by", "area")[1].splitlines()
+    row = found.frame().iloc[0]
+    assert lines[0].split() == ["area", "value", "from", "to"]
+    assert lines[1].split() == ["Nörth", *(str(row[name]) for name in ("value", "low", "high"))]
+    rows = json.loads(run("ask", "release", "quantile('age', 0.5)", "--json")[1])["rows"]
+    assert rows == pattern.quantile("age", 0.5).frame().to_dict("records")
+
+
 def test_two_releases_are_asked_together(run, here, pattern):
     (here / "people.csv").write_text(PEOPLE + "n,2,false\n" * 30, encoding="utf-8")
     assert run(*RELEASE[:6], "later")[0] == 0

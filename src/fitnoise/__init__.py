@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # for type checkers and editors, name by name what the tables
     from fitnoise.planning.plan import Plan
     from fitnoise.publishing import release
     from fitnoise.reading.estimates import Estimate, Estimates, Ratios
+    from fitnoise.reading.quantiles import Quantiles
     from fitnoise.reading.release import FiniteAnswer, Release
     from fitnoise.reading.verification import verify
     from fitnoise.request.documents import Spec, load_spec
@@ -81,6 +82,7 @@ __all__ = [
     "PrivacyUnit",
     "PublicTotal",
     "Publication",
+    "Quantiles",
     "Ratios",
     "Release",
     "SmallDatabase",
@@ -108,6 +110,7 @@ _ROOMS = {
     "planning.plan": ("Plan",),
     "publishing": ("release",),
     "reading.estimates": ("Estimate", "Estimates", "Ratios"),
+    "reading.quantiles": ("Quantiles",),
     "reading.release": ("FiniteAnswer", "Release"),
     "reading.verification": ("verify",),
     "request.documents": ("Spec", "load_spec"),

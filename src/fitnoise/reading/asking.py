@@ -87,10 +87,8 @@ class Question:
         Raises:
             ReleaseError: an unknown attribute or value, or two levels of one hierarchy told apart.
         """
-        told = (by,) if isinstance(by, str) else tuple(by or ()) if isinstance(by, (Iterable, NoneType)) else (by,)
-        for name in (*where, *told):
-            if not isinstance(name, str):
-                raise ReleaseError(f"attributes are asked for by their names; got {name!r}. Nothing was estimated.")
+        told = names(by)
+        for name in (*names(where), *told):
             if name not in domain:
                 raise ReleaseError(
                     f"no attribute {name!r}; the release tells of {list(domain)}. Nothing was estimated."
@@ -126,12 +124,18 @@ class Question:
         return replace(self, along={**self.along, home: replace(own, weights=weights[_leaves(self.domain, name)])})
 
     def known(self, name: str) -> Question:
-        """The same of records with a value of an attribute."""
+        """The same of records with a value of an attribute.
+
+        Raises:
+            ReleaseError: there are none.
+        """
         home, attribute = self.domain.home(name), self.domain[name]
         own = self.along.get(home, _everyone(self.domain, home))
         if not attribute.beside:
             return self
         without = own.without(np.arange(attribute.size) >= attribute.own_size)
+        if not without.chosen.any():
+            raise ReleaseError(f"nobody is asked for along {home!r}: only missing values are chosen there.")
         return replace(self, along={**self.along, home: without})
 
     @property
@@ -141,9 +145,18 @@ class Question:
 
     @property
     def universe(self) -> str:
-        """Which records are counted, in words."""
-        asked = [home for home, own in self.along.items() if not own.chosen.all()]
-        return f"records chosen by {', '.join(asked)}" if asked else "all records"
+        """Which records are counted, in words: by what they are chosen, and which cells for missing values are not."""
+        chosen, without = [], []
+        for home, own in self.along.items():
+            attribute = self.domain[home]
+            n = attribute.own_size
+            if not own.chosen[:n].all():
+                chosen.append(home)
+            elif not own.chosen[n:].all():
+                left = [x for x, there in zip(attribute.beside, own.chosen[n:], strict=True) if not there]
+                without.append(f"{home} {', '.join(left)}")
+        said = f"records chosen by {', '.join(chosen)}" if chosen else "all records"
+        return f"{said} but those with {'; '.join(without)}" if without else said
 
     def within(self, other: Question) -> bool:
         """Whether row by row, told apart by the same values, its records are among those of another question."""
@@ -198,6 +211,19 @@ class Question:
         sizes = [len(self.labels[name]) for name in order]
         where = np.arange(math.prod(sizes)).reshape(sizes).transpose([order.index(name) for name in self.by]).ravel()
         return Forms(len(where), {(source, number): sp.csr_array(whole[where])})
+
+
+def names(given: Any) -> tuple[str, ...]:
+    """Names, where there are none, one or several.
+
+    Raises:
+        ReleaseError: something else.
+    """
+    found = (given,) if isinstance(given, str) or not isinstance(given, (Iterable, NoneType)) else tuple(given or ())
+    for name in found:
+        if not isinstance(name, str):
+            raise ReleaseError(f"attributes are asked for by their names; got {name!r}. Nothing was estimated.")
+    return found
 
 
 def _everyone(domain: Domain, home: str) -> Along:

@@ -145,17 +145,17 @@ def _spread(own: Rows, both: Rows) -> Indices:
     return np.asarray(np.broadcast_to(across, both.shape).ravel())
 
 
-def level(confidence: float, numbers: int, law: Law, *, simultaneous: bool) -> float:
+def level(confidence: float, numbers: int, *, normal: bool, simultaneous: bool) -> float:
     """The confidence of each interval, that all of them hold at once with `confidence`.
 
     Šidák (1967): |Z_1| ≤ c_1, …, |Z_n| ≤ c_n hold together at least as often as if jointly normal Z were independent,
     so γ^(1/n) each will do, of forms and of ratios, whose tests are of forms. Of other noise 1 − (1 − γ)/n
-    (Bonferroni).
+    (Bonferroni), and of tests that are not two-sided ones of centred normal noise.
     """
     gamma = checked_confidence(confidence)
     if not simultaneous or numbers < 2:
         return gamma
-    return gamma ** (1 / numbers) if law.normal else 1 - (1 - gamma) / numbers
+    return gamma ** (1 / numbers) if normal else 1 - (1 - gamma) / numbers
 
 
 @final
@@ -222,7 +222,7 @@ class Estimates:
         Raises:
             ReleaseError: numbers from different kinds of noise. WorkloadError: a confidence outside (0, 1).
         """
-        gamma = level(self._own(confidence), len(self), self._law, simultaneous=simultaneous)
+        gamma = level(self._own(confidence), len(self), normal=self._law.normal, simultaneous=simultaneous)
         return self._law.half_widths(np.ones((len(self), 1)), gamma).reshape(self._rows.shape)[()]
 
     def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
@@ -384,7 +384,7 @@ class Ratios:
 
     def _ends(self, confidence: float | None, *, simultaneous: bool) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
         own = self.confidence if confidence is None else confidence
-        gamma = level(own, len(self), self._law, simultaneous=simultaneous)
+        gamma = level(own, len(self), normal=self._law.normal, simultaneous=simultaneous)
         return inverted(self._law, self._values, self._possible, gamma)
 
     def _moved(self, low: Floats, high: Floats) -> tuple[Any, Any]:

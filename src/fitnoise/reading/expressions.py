@@ -1,7 +1,7 @@
 """What is asked of releases in one line of text, as on the command line. Nothing in it is ever run as Python.
 
     sum     = sum + sum | sum - sum | sum * sum | sum / sum | +sum | -sum | (sum) | number | call
-    call    = count(…) | other.count(…)
+    call    = count(…) | quantile("age", 0.5, …) | other.count(…) | other.quantile("age", 0.5, …)
     (…)     = {name: literal, …} at most once, then name=literal, …; a literal is a text, a number, a list, a tuple, …
 
 It is read by Python's own parser into a tree, of which only these nodes are known; all others are refused. Length,
@@ -21,6 +21,7 @@ from fitnoise.errors import ReleaseError
 
 if TYPE_CHECKING:
     from fitnoise.reading.estimates import Estimates, Ratios
+    from fitnoise.reading.quantiles import Quantiles
     from fitnoise.reading.release import Release
 
 LONGEST = 10_000
@@ -32,8 +33,8 @@ DEEPEST = 50
 SHOWN = 60
 """Letters of what is refused that are told."""
 
-CALLS = ("count",)
-"""What may be asked: methods of `Release`."""
+CALLS = {"count": 0, "quantile": 2}
+"""What may be asked: methods of `Release`, and how many literals come first."""
 
 OTHER = "other"
 """What a second release is called."""
@@ -46,7 +47,9 @@ _STEPS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 
-def ask(text: str, release: Release, other: Release | None = None, *, by: Sequence[str] = ()) -> Estimates | Ratios:
+def ask(
+    text: str, release: Release, other: Release | None = None, *, by: Sequence[str] = ()
+) -> Estimates | Ratios | Quantiles:
     """What an expression asks, as Python would compute it from the methods of the releases.
 
     Args:
@@ -60,7 +63,7 @@ def ask(text: str, release: Release, other: Release | None = None, *, by: Sequen
             anybody would ask; and whatever the methods refuse.
     """
     releases = {"": release, **({} if other is None else {OTHER: other})}
-    found: Estimates | Ratios | float = _computed(_parsed(text), releases, tuple(by))
+    found: Estimates | Ratios | Quantiles | float = _computed(_parsed(text), releases, tuple(by))
     if isinstance(found, float):
         raise _refused(text, "asks nothing of the release; ask for a count, such as count()")
     return found
@@ -96,7 +99,7 @@ def _computed(node: ast.expr, releases: Mapping[str, Release], by: tuple[str, ..
             return _finite(node, lambda: float(number))
         case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=inner):
             own = _computed(inner, releases, by)
-            return -own if isinstance(sign, ast.USub) else own
+            return _finite(node, lambda: -own if isinstance(sign, ast.USub) else own)
         case ast.BinOp(left=left, op=step, right=right) if type(step) in _STEPS:
             a, b = (_computed(x, releases, by) for x in (left, right))
             return _finite(node, lambda: _STEPS[type(step)](a, b))
@@ -108,7 +111,7 @@ def _computed(node: ast.expr, releases: Mapping[str, Release], by: tuple[str, ..
             return _called(node, releases[OTHER], name, by)
     calls = ", ".join(f"{name}(…)" for name in CALLS)
     raise _refused(
-        ast.unparse(node), f"is not known here: an expression is of {calls}, {OTHER}.{CALLS[0]}(…), numbers and + - * /"
+        ast.unparse(node), f"is not known here: an expression is of {calls}, {OTHER}.count(…), numbers and + - * /"
     )
 
 
@@ -134,7 +137,10 @@ def _called(node: ast.Call, release: Release, name: str, by: tuple[str, ...]) ->
         raise _refused(ast.unparse(node), "gives arguments that have no name, or one twice; name each once")
     given = {str(word.arg): _literal(word.value) for word in node.keywords}
     places = [_literal(own) for own in node.args]
-    if len(places) > 1 or not all(isinstance(own, dict) for own in places):
+    needed = CALLS[name]
+    if len(places) < needed:
+        raise _refused(ast.unparse(node), 'lacks what it is of, as in quantile("age", 0.5)')
+    if len(places) > needed + 1 or not all(isinstance(own, dict) for own in places[needed:]):
         raise _refused(
             ast.unparse(node), 'gives arguments without a name; name them, as in count(sex="f"), or give one mapping, '
             'as in count({"born in": "Ohio"})'

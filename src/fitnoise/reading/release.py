@@ -50,7 +50,7 @@ from fitnoise.mechanisms.finite.accuracy import accuracy
 from fitnoise.mechanisms.finite.priors import uniform
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.asking import Question, refuse
+from fitnoise.reading.asking import Question, names, refuse
 from fitnoise.reading.description import FORMAT, EntryReference, describe
 from fitnoise.reading.estimates import Estimate, Estimates, Rows
 from fitnoise.reading.files import (
@@ -75,6 +75,7 @@ from fitnoise.reading.files import (
     write_parquet,
 )
 from fitnoise.reading.forms import Forms, Source
+from fitnoise.reading.quantiles import Quantiles
 from fitnoise.request.workloads import EACH, View, Workload, slug, some
 from fitnoise.request.workloads import table as ask
 
@@ -377,6 +378,50 @@ class Release(Mapping[str, pd.DataFrame]):
             `release.count(status="joint", by="state") / release.count(by="state")`; `release.count(age=(0, 17))`
         """
         return self._estimates(Question.of(self._domain, {**(where or {}), **columns}, by))
+
+    def quantile(
+        self,
+        attribute: str,
+        q: float,
+        where: Mapping[str, Any] | None = None,
+        /,
+        *,
+        by: str | Sequence[str] | None = None,
+        **columns: Any,
+    ) -> Quantiles:
+        """The value of an attribute with an order at which a part q of the records is reached: 0.5 for the median.
+
+        Args:
+            attribute: with values or bins in order, each of which tables tell from the others, or count up to.
+            q: the part, between 0 and 1.
+            where: which records, as for `count`. Those without a value of the attribute are left out, see `universe`.
+            by: attributes or levels by whose values the numbers are told apart.
+            columns: the same as `where`, for names that are Python identifiers.
+
+        Raises:
+            ReleaseError: an attribute without an order, a q that is not between 0 and 1, or counts that are not to be
+                had, as for `count`.
+
+        **Guarantees**
+            as :class:`~fitnoise.reading.quantiles.Quantiles`.
+
+        Example:
+            `release.quantile("age", 0.5, by="status").frame()`
+        """
+        return Quantiles(self._along(attribute, where, by, columns), attribute, q)
+
+    def _along(
+        self,
+        attribute: str,
+        where: Mapping[str, Any] | None,
+        by: str | Sequence[str] | None,
+        columns: Mapping[str, Any],
+    ) -> Estimates:
+        """Counts of records with a value of an attribute with an order, told apart by it after all else."""
+        asked = Question.of(self._domain, {**(where or {}), **columns}, (*names(by), attribute))
+        if not self._domain[attribute].ordered:
+            raise ReleaseError(f"the values of {attribute!r} have no order. Nothing was estimated.")
+        return self._estimates(asked.known(attribute))
 
     @property
     def _domain(self) -> Domain:

@@ -16,6 +16,7 @@ from fitnoise.kernel.ledger import Quote
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.estimates import Estimates, Ratios
+from fitnoise.reading.quantiles import Quantiles
 from fitnoise.reading.release import FiniteAnswer, Release
 from fitnoise.reading.verification import Verification
 from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
@@ -90,7 +91,7 @@ def release_report(release: Release, *, every: bool = False) -> Report:
 
 
 def asked_report(
-    release: Release, asked: str, found: Estimates | Ratios, frame: pd.DataFrame, *, simultaneous: bool
+    release: Release, asked: str, found: Estimates | Ratios | Quantiles, frame: pd.DataFrame, *, simultaneous: bool
 ) -> Report:
     """What a reader asked, and the numbers with their intervals, as of `frame`.
 

@@ -1,0 +1,190 @@
+"""Quantiles of a release: what they are, and how often their intervals hold."""
+
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import fitnoise as fn
+from fitnoise.errors import ReleaseError, WorkloadError
+from fitnoise.kernel import noise
+from fitnoise.reading import quantiles
+from fitnoise.reading.quantiles import first, kept
+from laws import released
+from tolerances import SIGNIFICANCE, as_often_as
+
+AGES = 12
+DOMAIN = fn.Domain(
+    sex=fn.Categorical(["f", "m"]),
+    age=fn.Ordered(0, AGES - 1, missing={"unknown": [-9]}, absent="unknown"),
+    pay=fn.Binned([1000, 2000, 4000]),
+)
+TABLES = [fn.table("sex", prefix="age", margin=4), fn.table("sex", "pay", margin=3), fn.table("age", margin=5)]
+COUNTS = np.random.default_rng(6).integers(0, 9, DOMAIN.shape)
+PROMISES = ["gaussian", "pure"]
+
+
+@cache
+def plan(privacy):
+    return fn.plan(fn.Workload(DOMAIN, TABLES), privacy=None if privacy == "gaussian" else privacy)
+
+
+@cache
+def made(privacy="gaussian"):
+    return released(plan(privacy), COUNTS)
+
+
+@pytest.fixture
+def quiet(monkeypatch):
+    """A release without noise."""
+    monkeypatch.setattr(
+        noise, "discrete_gaussians", lambda scales, counts, **_: np.zeros(int(np.sum(counts)), np.int64)
+    )
+    return released(plan("gaussian"), COUNTS)
+
+
+def truth(counts, q):
+    """The first place at which counts have a part of all, exactly."""
+    cumulated = np.cumsum(counts)
+    return next(t for t, x in enumerate(cumulated.tolist()) if x >= Fraction(str(q)) * int(cumulated[-1]))
+
+
+@pytest.mark.parametrize("q", [0.013, 0.27, 0.5, 0.77, 0.99])
+def test_quantiles_are_those_of_the_records(quiet, q):
+    ages = COUNTS.sum(axis=2)[:, :AGES]
+    found = quiet.quantile("age", q, by="sex")
+    assert found.labels == {"sex": ("f", "m")}
+    assert found.value.tolist() == [truth(x, q) for x in ages]
+    frame = found.frame()
+    assert list(frame.columns) == ["sex", "value", "low", "high"]
+    assert frame["value"].dtype == np.int64
+    assert (frame["low"] <= frame["value"]).all()
+    assert (frame["value"] <= frame["high"]).all()
+    assert quiet.quantile("age", q).value == truth(ages.sum(axis=0), q)
+    assert quiet.quantile("age", q, sex="m", age=(3, 7)).value == 3 + truth(ages[1, 3:8], q)
+    assert quiet.quantile("age", q, {"age": [2, 5, 9]}).value == [2, 5, 9][truth(ages.sum(axis=0)[[2, 5, 9]], q)]
+    bins = DOMAIN["pay"].values
+    pay = quiet.quantile("pay", q, by="sex")
+    assert pay.value.tolist() == [bins[truth(x, q)] for x in COUNTS.sum(axis=1)]
+    assert pay.frame()["low"].isin(bins).all()
+
+
+def test_whose_quantile_it_is_is_said():
+    assert made().quantile("age", 0.5).universe == "all records but those with age unknown"
+    assert made().quantile("age", 0.5, sex="f").universe == "records chosen by sex but those with age unknown"
+    assert made().quantile("age", 0.5, age=(1, 5)).universe == "records chosen by age"
+    assert made().quantile("pay", 0.5).universe == "all records"
+    assert repr(made().quantile("age", 0.25, by="sex")) == "<2 quantiles at 0.25 by sex>"
+    assert repr(made().quantile("age", 0.5)) == "<1 quantile at 0.5>"
+
+
+@pytest.mark.parametrize("privacy", PROMISES)
+def test_intervals_are_wider_together_and_at_higher_confidence(privacy):
+    found = made(privacy).quantile("age", 0.5, by="sex")
+    (low, high), (lower, higher) = found.interval(), found.interval(simultaneous=True)
+    assert (lower <= low).all()
+    assert (high <= higher).all()
+    alone = found.interval(0.975)  # Bonferroni: two at 97.5 % are both right 95 % of the time
+    assert [x.tolist() for x in alone] == [lower.tolist(), higher.tolist()]
+    lowest, highest = found.interval(1 - 1e-9)
+    assert (highest - lowest > high - low).any()
+    for gamma in (0.01, 0.5, 0.999):
+        frame = found.frame(gamma)
+        assert (frame["low"] <= frame["value"]).all()
+        assert (frame["value"] <= frame["high"]).all()
+
+
+# --- coverage -------------------------------------------------------------------------------------------
+
+PLAIN = [30, 80, 120, 160, 150, 130, 120, 100, 60, 30, 15, 5]
+TRUE = {
+    "many": (np.array(PLAIN), 0.5),
+    "low end": (np.array(PLAIN), 0.1),
+    "high end": (np.array(PLAIN), 0.9),
+    "few": (np.array([0, 1, 0, 2, 3, 1, 0, 1, 0, 0, 1, 0]), 0.5),
+    "one": (np.array([0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]), 0.5),
+    "a gap where half is reached": (np.array([500, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 500]), 0.5),
+    "all at the end": (np.array([0] * 11 + [40]), 0.5),
+    "reached exactly": (np.array([0, 0, 0, 0, 0, 1000, 1000, 0, 0, 0, 0, 0]), 0.5),
+}
+SHARP = "reached exactly"
+"""Where one hypothesis hardly holds: its test errs as often as it may, and the other never."""
+
+
+def factors(own):
+    """How the tests of one quantile are made of independent noises, and these."""
+    if own.normal:
+        n = len(own.forms[0].values())
+        rows = np.arange(n)
+        cov = np.array([own.forms[0].take(np.full(n, i)).covariances(own.forms[0].take(rows)) for i in rows])
+        values, vectors = np.linalg.eigh(cov)
+        return vectors * np.sqrt(np.maximum(values, 0)), lambda rng, shape: rng.standard_normal(shape)
+    p = -np.expm1(-1 / own._scale)
+    noises = np.array([own._noises(own.forms[0], i) for i in range(own.forms[0].length)])
+    return noises, lambda rng, shape: (rng.geometric(p, shape) - rng.geometric(p, shape)).astype(float)
+
+
+@pytest.mark.parametrize("privacy", PROMISES)
+@pytest.mark.parametrize("case", TRUE)
+def test_intervals_hold_whatever_the_counts(privacy, case, rng):
+    """20,000 draws: detects a coverage of 94.2 %, and in the sharp case one that is not 97.5 % ± 0.7 %."""
+    counts, q = TRUE[case]
+    found = made(privacy).quantile("age", q, sex="f")
+    widths = found._law.half_widths(np.ones((AGES, 1)), 0.95)
+    mixing, draw = factors(found._law)
+    np.testing.assert_allclose(np.sqrt((mixing**2).sum(axis=1) * draw(rng, (20_000, 1)).var()), widths / 1.96, rtol=0.2)
+    cumulated = np.cumsum(counts)
+    tested = cumulated - q * cumulated[-1] + draw(rng, (20_000, mixing.shape[1])) @ mixing.T
+    low, high = kept(tested, np.broadcast_to(widths, tested.shape))
+    inside = (low <= truth(counts, q)) & (truth(counts, q) <= high)
+    assert stats.binom.cdf(inside.sum(), 20_000, 0.95) > SIGNIFICANCE
+    if case == SHARP:
+        assert as_often_as(inside[:, None], 0.975, slack=0.001)
+
+
+def test_what_is_kept_is_every_candidate_that_is_not_rejected(rng):
+    for _ in range(300):
+        n = int(rng.integers(1, 8))
+        tested, widths = rng.normal(0, 2, (1, n)), rng.uniform(0, 2, (1, n))
+        enough = [t == n - 1 or tested[0, t] >= -widths[0, t] for t in range(n)]
+        below = [t == 0 or tested[0, t - 1] <= widths[0, t - 1] for t in range(n)]
+        those = [t for t in range(n) if enough[t] and below[t]]
+        low, high = kept(tested, widths)
+        assert (low[0], high[0]) == (those[0], those[-1])
+
+
+def test_counts_that_fall_are_made_to_rise():
+    assert first(np.array([[10.0, -4, 0, 14]]), 0.45).tolist() == [3]  # 10, 6, 6, 20: three times 7⅓
+    assert first(np.array([[10.0, -4, 0, 14]]), 0.3).tolist() == [0]
+    assert first(np.array([[1.0, 1, 1, 1], [4, 0, 0, 0]]), 0.5).tolist() == [1, 0]
+    assert first(np.array([[-1.0, -1, -1, -1]]), 0.5).tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda r: r.quantile("sex", 0.5), "the values of 'sex' have no order"),
+        (lambda r: r.quantile("height", 0.5), "no attribute 'height'"),
+        (lambda r: r.quantile("age", 0.5, by="age"), "one attribute or two levels"),
+        (lambda r: r.quantile("age", 0.5, by="pay"), "'pay' and 'age' are never shown together"),
+        (lambda r: r.quantile("age", 0.5, age="unknown"), "only missing values are chosen there"),
+        (lambda r: r.quantile("age", 50), "between 0 and 1, such as 0.5; got 50"),
+        (lambda r: r.quantile("age", True), "between 0 and 1, such as 0.5; got True"),
+        (lambda r: r.quantile("age", "half"), "got 'half'"),
+        (lambda r: r.quantile("age", float("nan")), "got nan"),
+        (lambda r: r.quantile("age", 0.5, by=3), "by their names; got 3"),
+    ],
+)
+def test_what_is_no_quantile_is_refused(ask, words):
+    with pytest.raises(ReleaseError, match=words):
+        ask(made())
+
+
+def test_a_confidence_is_a_part_and_long_attributes_are_refused(monkeypatch):
+    with pytest.raises(WorkloadError, match="confidence"):
+        made().quantile("age", 0.5).interval(95)
+    monkeypatch.setattr(quantiles, "LARGEST", 100)
+    with pytest.raises(ReleaseError, match=r"12 numbers are cumulated along 12 values of 'age'; at most 100"):
+        made().quantile("age", 0.5)
