@@ -39,6 +39,7 @@ SAME = [
     ("count()*2/4 - count(sex='f')", (), lambda r, o: r.count() * 2 / 4 - r.count(sex="f")),
     ("quantile('age', 0.5, {'sex': ['f', 'm']})", ("sex",), lambda r, o: r.quantile("age", 0.5, by="sex")),
     ("other.quantile('age', .25, sex='f')", (), lambda r, o: o.quantile("age", 0.25, sex="f")),
+    ("mean('age', by='sex') * 12", ("age",), lambda r, o: r.mean("age", by="sex") * 12),
     ("(1 + 2) * 3 / 4 * count()", (), lambda r, o: 2.25 * r.count()),
     ("2 - 3 * count(sex='f') / count()", (), lambda r, o: 2 - 3 * r.count(sex="f") / r.count()),
 ]
@@ -83,6 +84,9 @@ HOSTILE = [
     ("count('f')", "gives arguments without a name"),
     ("count({}, {})", "gives arguments without a name"),
     ("count(*[{}])", "is no value"),
+    ("mean()", "lacks what it is of"),
+    ("mean(['age'])", r"by their names; got \['age'\]"),
+    ("mean(3)", "by their names; got 3"),
     ("quantile('age')", "lacks what it is of"),
     ("quantile('age', 0.5, 'f')", "gives arguments without a name"),
     ("quantile('age', 'half')", "got 'half'"),

@@ -1,4 +1,4 @@
-"""Quantiles of a release: what they are, and how often their intervals hold."""
+"""Quantiles and means of a release: what they are, and how often their intervals hold."""
 
 from fractions import Fraction
 from functools import cache
@@ -188,3 +188,73 @@ def test_a_confidence_is_a_part_and_long_attributes_are_refused(monkeypatch):
     monkeypatch.setattr(quantiles, "LARGEST", 100)
     with pytest.raises(ReleaseError, match=r"12 numbers are cumulated along 12 values of 'age'; at most 100"):
         made().quantile("age", 0.5)
+
+
+# --- means ----------------------------------------------------------------------------------------------
+
+
+def test_means_are_those_of_the_records(quiet):
+    ages, values = COUNTS.sum(axis=2)[:, :AGES], np.arange(AGES)
+    found = quiet.mean("age", by="sex")
+    np.testing.assert_allclose(found.value, ages @ values / ages.sum(axis=1), rtol=1e-9)
+    assert list(found.frame().columns) == ["sex", "value", "low", "high", "told"]
+    assert quiet.mean("age").value == pytest.approx(ages.sum(axis=0) @ values / ages.sum())
+    alone = quiet.mean("age", sex="m", age=(3, 7))
+    assert alone.value == pytest.approx(ages[1, 3:8] @ values[3:8] / ages[1, 3:8].sum())
+    assert alone._possible == (3, 7)
+    assert quiet.mean("age", {"age": 4}).interval() == pytest.approx((4, 4))
+    assert quiet.mean("age", {"age": 0}).interval() == pytest.approx((0, 0))
+    assert found["m"].value == found.value[1]
+
+
+@pytest.mark.parametrize("privacy", PROMISES)
+def test_a_mean_is_the_ratio_of_a_sum_and_a_count(privacy):
+    release = made(privacy)
+    each, low, high = release.count(by="age", age=(0, AGES - 1)), *release.mean("age").interval()
+    total = each[0] * 0
+    for age in range(AGES):
+        total = total + age * each[age]
+    whole = total / release.count(age=(0, AGES - 1))
+    assert whole.interval() == pytest.approx((low, high), rel=1e-3)
+    assert release.mean("age").value == pytest.approx(whole.value)
+    assert low < whole.value < high
+
+
+def test_whose_mean_it_is_is_said():
+    assert made().mean("age", by="sex")["f"].universe == "all records but those with age unknown"
+    assert (2 * made().mean("age", sex="m")).universe == "records chosen by sex but those with age unknown"
+    assert (made().count(sex="m") / made().count()).universe == "what was computed of several counts"
+    domain = fn.Domain(age=fn.Ordered(0, 3, clip=True))
+    clipped = released(fn.plan(fn.Workload(domain, [fn.table("age", margin=3)])), np.arange(4))
+    assert clipped.mean("age").universe == f"all records (age: {domain['age'].coded})"
+
+
+@pytest.mark.parametrize("privacy", PROMISES)
+@pytest.mark.parametrize("case", TRUE)
+def test_true_means_are_rejected_as_rarely_as_promised(privacy, case, rng):
+    """20,000 draws of the test of the true mean, which decides whether it is in the interval."""
+    counts, values = TRUE[case][0], np.arange(AGES)
+    found = made(privacy).mean("age", sex="f")
+    mean = counts @ values / counts.sum()
+    tested = found._parts[0].plus(found._parts[1].times(-mean))
+    own = type(found._law)((tested,)) if privacy == "gaussian" else type(found._law)((tested,), found._law.source)
+    mixing, draw = factors(own)
+    errors = draw(rng, (20_000, mixing.shape[1])) @ mixing[0]
+    width = found._law.half_widths(np.array([[1.0, -mean]]), 0.95)[0]
+    assert as_often_as((np.abs(errors) <= width)[:, None], 0.95, slack=0.001)
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda r: r.mean("sex"), "of an attribute of whole numbers; 'sex' is none"),
+        (lambda r: r.mean("pay"), "'pay' is none of this release"),
+        (lambda r: r.mean("height"), "'height' is none of this release"),
+        (lambda r: r.mean(["age"]), "by their names"),
+        (lambda r: r.mean("age", by="pay"), "never shown together"),
+        (lambda r: r.mean("age", age="unknown"), "only missing values are chosen there"),
+    ],
+)
+def test_what_is_no_mean_is_refused(ask, words):
+    with pytest.raises(ReleaseError, match=words):
+        ask(made())

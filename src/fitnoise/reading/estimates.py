@@ -42,6 +42,9 @@ MOST_COVARIANCES = 2_000
 MOST = 1_000_000
 """Numbers made by combining all of some with all of others."""
 
+SEVERAL = "what was computed of several counts"
+"""Which records are counted, where no one question says it."""
+
 STEPS = 16
 """Taken towards an end of an interval."""
 
@@ -185,7 +188,7 @@ class Estimates:
     @property
     def universe(self) -> str:
         """Which records are counted, as far as one question says it."""
-        return "what was computed of several counts" if self._asked is None else self._asked.universe
+        return SEVERAL if self._asked is None else self._asked.universe
 
     def __len__(self) -> int:
         return self._forms.length
@@ -333,23 +336,36 @@ def _divisor(x: Any) -> float:
 class Ratios:
     """Ratios of two estimates each, a/b: shares, rates, growth, means. Made by dividing `Estimates`.
 
-    They are multiplied or divided by numbers, and numbers are added to or subtracted from them: 1000 * a / b,
-    a / b - 1.
+    `universe` says of which records they are, as far as one question does. They are multiplied or divided by numbers,
+    and numbers are added to or subtracted from them: 1000 * a / b, a / b - 1.
 
     **Guarantees**
         * the true ratio is from `low` to `high` with at least the confidence, whatever the data, up to 6·10⁻⁵ for the
           lattice of the noise; where b is 0 there is no true ratio, and nothing is said;
         * where b is not told from 0 (`told` is false) ratios of any size may remain, and an end may be infinite;
-        * a part of b's records is from 0 to 1, and no ratio of counts is below 0.
+        * a part of b's records is from 0 to 1, no ratio of counts is below 0, and a mean is among the values it is of.
 
     Source: Fieller, J. R. Stat. Soc. B 16 (1954) for Gaussian noise; for sums of Laplace noise ours, by the same test.
     """
 
     def __init__(
-        self, parts: tuple[Forms, Forms], rows: Rows, confidence: float, possible: Range, line: tuple[float, float]
+        self,
+        parts: tuple[Forms, Forms],
+        rows: Rows,
+        confidence: float,
+        possible: Range,
+        line: tuple[float, float],
+        universe: str = SEVERAL,
     ) -> None:
-        self._parts, self._rows, self.confidence = parts, rows, confidence
+        self._parts, self._rows, self.confidence, self.universe = parts, rows, confidence, universe
         self._possible, (self._factor, self._shift) = possible, line
+
+    @classmethod
+    def mean(cls, total: Estimates, count: Estimates, possible: tuple[float, float], universe: str) -> Ratios:
+        """The mean of a number that each of the records counted has, from the least to the largest possible."""
+        rows, a, b = total._beside(count)
+        low, high = (np.full(a.length, x) for x in possible)
+        return cls((a, b), rows, total.confidence, (low, high), (1.0, 0.0), universe)
 
     @classmethod
     def of(cls, top: Estimates, bottom: Estimates) -> Ratios:
@@ -430,11 +446,11 @@ class Ratios:
         rows, where, _ = self._rows.chosen(key)
         a, b = (f.take(where) for f in self._parts)
         low, high = (x[where] for x in self._possible)
-        return Ratios((a, b), rows, self.confidence, (low, high), (self._factor, self._shift))
+        return Ratios((a, b), rows, self.confidence, (low, high), (self._factor, self._shift), self.universe)
 
     def _line(self, factor: float, shift: float) -> Ratios:
         line = (self._factor * factor, self._shift * factor + shift)
-        return Ratios(self._parts, self._rows, self.confidence, self._possible, line)
+        return Ratios(self._parts, self._rows, self.confidence, self._possible, line, self.universe)
 
     def __mul__(self, factor: float) -> Ratios:
         return self._line(_number(factor), 0.0) if _is_number(factor) else NotImplemented

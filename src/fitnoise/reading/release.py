@@ -42,7 +42,7 @@ import pandas as pd
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.codings import plain
-from fitnoise.kernel.domain import Attribute, Domain, Level
+from fitnoise.kernel.domain import Attribute, Domain, Level, Ordered
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Biased
 from fitnoise.mechanisms.documents import DIGITS, parse
@@ -52,7 +52,7 @@ from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.asking import Question, names, refuse
 from fitnoise.reading.description import FORMAT, EntryReference, describe
-from fitnoise.reading.estimates import Estimate, Estimates, Rows
+from fitnoise.reading.estimates import Estimate, Estimates, Ratios, Rows
 from fitnoise.reading.files import (
     DECIMALS,
     DESCRIPTION,
@@ -410,6 +410,53 @@ class Release(Mapping[str, pd.DataFrame]):
         """
         return Quantiles(self._along(attribute, where, by, columns), attribute, q)
 
+    def mean(
+        self,
+        attribute: str,
+        where: Mapping[str, Any] | None = None,
+        /,
+        *,
+        by: str | Sequence[str] | None = None,
+        **columns: Any,
+    ) -> Ratios:
+        """The mean of an attribute of whole numbers: the sum of all values by how many there are.
+
+        Values that are clipped count as what they are clipped to; `universe` says so, and which records without a
+        value are left out.
+
+        Args:
+            attribute: with values that tables show one by one or cumulative, or in ranges that make their sum.
+            where: which records, as for `count`.
+            by: attributes or levels by whose values the numbers are told apart.
+            columns: the same as `where`, for names that are Python identifiers.
+
+        Returns:
+            Σ value·count / count, in units of the attribute.
+
+        Raises:
+            ReleaseError: values that are no numbers, or counts that are not to be had, as for `count`.
+
+        **Guarantees**
+            as :class:`~fitnoise.reading.estimates.Ratios`; a mean is from the least to the largest value asked for.
+
+        Example:
+            `release.mean("age", by="status").frame()`
+        """
+        asked = Question.of(self._domain, {**(where or {}), **columns}, by)
+        names((attribute,))
+        if attribute not in self._domain or not isinstance(found := self._domain[attribute], Ordered):
+            raise ReleaseError(
+                f"a mean is of an attribute of whole numbers; {attribute!r} is none of this release. "
+                "Nothing was estimated."
+            )
+        values = np.array([*found.own_values, *np.zeros(len(found.beside))], dtype=np.float64)
+        asked = asked.known(attribute).weighted(attribute, np.ones(found.size))
+        here = values[asked.along[attribute].chosen]
+        total = self._estimates(asked.weighted(attribute, values))
+        count = self._estimates(asked, total._forms.sources)
+        coded = "" if found.coded is None else f" ({attribute}: {found.coded})"
+        return Ratios.mean(total, count, (float(here.min()), float(here.max())), count.universe + coded)
+
     def _along(
         self,
         attribute: str,
@@ -429,11 +476,12 @@ class Release(Mapping[str, pd.DataFrame]):
             raise ReleaseError("the release has no tables, only answers to questions: see `finite`.")
         return self.plan.groups[0].publication.workload.domain
 
-    def _estimates(self, asked: Question) -> Estimates:
+    def _estimates(self, asked: Question, among: Sequence[Source] | None = None) -> Estimates:
         """What a question asks, of the part that tells it best: by its plan, not by its answers."""
-        found = [x for x in map(asked.forms, self._sources) if x is not None]
+        sources = among or self._sources
+        found = [x for x in map(asked.forms, sources) if x is not None]
         if not found:
-            raise refuse(self._sources, asked)
+            raise refuse(sources, asked)
         best = min(found, key=lambda x: float(x[1].covariances(x[1]).max())) if len(found) > 1 else found[0]
         own, forms = best
         rows = Rows(own.labels, {name: own.domain.home(name) for name in own.by})

@@ -15,7 +15,7 @@ from fitnoise.interfaces.reports.plans import called, records, tables, units, wh
 from fitnoise.kernel.ledger import Quote
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.estimates import Estimates, Ratios
+from fitnoise.reading.estimates import SEVERAL, Estimates, Ratios
 from fitnoise.reading.quantiles import Quantiles
 from fitnoise.reading.release import FiniteAnswer, Release
 from fitnoise.reading.verification import Verification
@@ -125,9 +125,10 @@ def asked_report(
         f"{together} {{confidence}} of the time",
         *("– is an end that is open: b of a/b may be 0",) * open_ones,
     )
+    said = Section("records", ("{universe}",) * (found.universe != SEVERAL), (Value("universe", found.universe),))
     return Report(
         release.plan.publication.title,
-        (Section("", tables=(Table.of("rows", columns, rows),)), Section("intervals", sentences, values)),
+        (Section("", tables=(Table.of("rows", columns, rows),)), said, Section("intervals", sentences, values)),
     )
 
 
