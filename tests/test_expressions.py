@@ -26,6 +26,10 @@ def shown(found):
     return frame.to_dict("list")
 
 
+def growth(r, o):
+    return r.count(by="age", sex="f") / r.count(by="age") - o.count(by="age", sex="f") / o.count(by="age")
+
+
 SAME = [
     ("count()", (), lambda r, o: r.count()),
     (" count ( sex = 'f' )\n", (), lambda r, o: r.count(sex="f")),
@@ -40,6 +44,7 @@ SAME = [
     ("quantile('age', 0.5, {'sex': ['f', 'm']})", ("sex",), lambda r, o: r.quantile("age", 0.5, by="sex")),
     ("other.quantile('age', .25, sex='f')", (), lambda r, o: o.quantile("age", 0.25, sex="f")),
     ("mean('age', by='sex') * 12", ("age",), lambda r, o: r.mean("age", by="sex") * 12),
+    ("count(sex='f') / count() - other.count(sex='f') / other.count()", ("age",), growth),
     ("(1 + 2) * 3 / 4 * count()", (), lambda r, o: 2.25 * r.count()),
     ("2 - 3 * count(sex='f') / count()", (), lambda r, o: 2 - 3 * r.count(sex="f") / r.count()),
 ]
@@ -101,7 +106,7 @@ HOSTILE = [
     ("count(sex=[['f']])", r"no value \['f'\]"),
     ("count(sex={'f': 1})", "no value"),
     ("1 + 2", "asks nothing of the release"),
-    ("count() + 1", "is not known: estimates are added to estimates"),
+    ("count() + 1", "is not known: estimates are added, subtracted or divided"),
     ("1 / count()", "is not known"),
     ("count() * count()", "is not known"),
     ("1 / 0 * count()", "'1 / 0' is no finite number"),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # for type checkers and editors, name by name what the tables
     from fitnoise.planning.free import free
     from fitnoise.planning.plan import Plan
     from fitnoise.publishing import release
+    from fitnoise.reading.comparisons import ComparedRatios
     from fitnoise.reading.estimates import Estimate, Estimates, Ratios
     from fitnoise.reading.quantiles import Quantiles
     from fitnoise.reading.release import FiniteAnswer, Release
@@ -60,6 +61,7 @@ __all__ = [
     "BySize",
     "Categorical",
     "CellBudgets",
+    "ComparedRatios",
     "Comparison",
     "DataSource",
     "Domain",
@@ -109,6 +111,7 @@ _ROOMS = {
     "planning.free": ("free",),
     "planning.plan": ("Plan",),
     "publishing": ("release",),
+    "reading.comparisons": ("ComparedRatios",),
     "reading.estimates": ("Estimate", "Estimates", "Ratios"),
     "reading.quantiles": ("Quantiles",),
     "reading.release": ("FiniteAnswer", "Release"),

@@ -29,6 +29,9 @@ Mask = npt.NDArray[np.bool_]
 DENSE = 2**22
 """Entries of the matrix of a view that is solved with."""
 
+SEVERAL = "what was computed of several counts"
+"""Which records are counted, where no one question says it."""
+
 CLOSE = 1e-9
 """By how much what is made of a view's rows may be off from what is asked."""
 

@@ -30,10 +30,11 @@ import pandas as pd
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.reading.asking import Question
+from fitnoise.reading.asking import SEVERAL, Question
+from fitnoise.reading.comparisons import ComparedRatios, Movable, difference, divisor, is_number, number
 from fitnoise.reading.files import label_frame
 from fitnoise.reading.forms import Forms
-from fitnoise.reading.laws import Law, law
+from fitnoise.reading.laws import Law, law, level
 from fitnoise.request.targets import checked_confidence, z_score
 
 MOST_COVARIANCES = 2_000
@@ -41,9 +42,6 @@ MOST_COVARIANCES = 2_000
 
 MOST = 1_000_000
 """Numbers made by combining all of some with all of others."""
-
-SEVERAL = "what was computed of several counts"
-"""Which records are counted, where no one question says it."""
 
 STEPS = 16
 """Taken towards an end of an interval."""
@@ -146,19 +144,6 @@ def _spread(own: Rows, both: Rows) -> Indices:
     ordered = where.transpose([list(own.labels).index(name) for name in names])
     across = ordered.reshape([len(labels) if name in own.labels else 1 for name, labels in both.labels.items()])
     return np.asarray(np.broadcast_to(across, both.shape).ravel())
-
-
-def level(confidence: float, numbers: int, *, normal: bool, simultaneous: bool) -> float:
-    """The confidence of each interval, that all of them hold at once with `confidence`.
-
-    Šidák (1967): |Z_1| ≤ c_1, …, |Z_n| ≤ c_n hold together at least as often as if jointly normal Z were independent,
-    so γ^(1/n) each will do, of forms and of ratios, whose tests are of forms. Of other noise 1 − (1 − γ)/n
-    (Bonferroni), and of tests that are not two-sided ones of centred normal noise.
-    """
-    gamma = checked_confidence(confidence)
-    if not simultaneous or numbers < 2:
-        return gamma
-    return gamma ** (1 / numbers) if normal else 1 - (1 - gamma) / numbers
 
 
 @final
@@ -306,38 +291,23 @@ class Estimates:
         return self._scaled(-1.0)
 
     def __mul__(self, factor: float) -> Estimates:
-        return self._scaled(_number(factor)) if _is_number(factor) else NotImplemented
+        return self._scaled(number(factor)) if is_number(factor) else NotImplemented
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Any:
         if isinstance(other, Estimates):
             return Ratios.of(self, other)
-        return self._scaled(1 / _divisor(other)) if _is_number(other) else NotImplemented
-
-
-def _is_number(x: object) -> bool:
-    return isinstance(x, (int, float, np.integer, np.floating)) and not isinstance(x, (bool, np.bool_))
-
-
-def _number(x: Any) -> float:
-    if not math.isfinite(x):
-        raise ReleaseError(f"estimates are multiplied by finite numbers; got {x!r}. Nothing was computed.")
-    return float(x)
-
-
-def _divisor(x: Any) -> float:
-    if x == 0:
-        raise ReleaseError("estimates are not divided by 0. Nothing was computed.")
-    return _number(x)
+        return self._scaled(1 / divisor(other)) if is_number(other) else NotImplemented
 
 
 @final
-class Ratios:
+class Ratios(Movable):
     """Ratios of two estimates each, a/b: shares, rates, growth, means. Made by dividing `Estimates`.
 
     `universe` says of which records they are, as far as one question does. They are multiplied or divided by numbers,
-    and numbers are added to or subtracted from them: 1000 * a / b, a / b - 1.
+    and numbers are added to or subtracted from them: 1000 * a / b, a / b - 1. Subtracted from one another, or
+    divided, they are `ComparedRatios`; of the same b they are `Ratios` again.
 
     **Guarantees**
         * the true ratio is from `low` to `high` with at least the confidence, whatever the data, up to 6·10⁻⁵ for the
@@ -404,7 +374,9 @@ class Ratios:
         return inverted(self._law, self._values, self._possible, gamma)
 
     def _moved(self, low: Floats, high: Floats) -> tuple[Any, Any]:
-        ends = [self._factor * x + self._shift for x in (low, high)]
+        ends = [
+            self._factor * x + self._shift if self._factor else np.full(len(self), self._shift) for x in (low, high)
+        ]
         ends = [x.reshape(self._rows.shape)[()] for x in (ends if self._factor >= 0 else ends[::-1])]
         return ends[0], ends[1]
 
@@ -444,35 +416,45 @@ class Ratios:
     def __getitem__(self, key: Any) -> Ratios:
         """Those of a label, or of a list of labels, for each name by which they are told apart."""
         rows, where, _ = self._rows.chosen(key)
-        a, b = (f.take(where) for f in self._parts)
-        low, high = (x[where] for x in self._possible)
-        return Ratios((a, b), rows, self.confidence, (low, high), (self._factor, self._shift), self.universe)
+        return self._taken(rows, where)
 
     def _line(self, factor: float, shift: float) -> Ratios:
         line = (self._factor * factor, self._shift * factor + shift)
         return Ratios(self._parts, self._rows, self.confidence, self._possible, line, self.universe)
 
-    def __mul__(self, factor: float) -> Ratios:
-        return self._line(_number(factor), 0.0) if _is_number(factor) else NotImplemented
+    def _taken(self, rows: Rows, where: Indices) -> Ratios:
+        """Some of them, in any order, as often as wanted."""
+        a, b = (f.take(where) for f in self._parts)
+        low, high = (x[where] for x in self._possible)
+        return Ratios((a, b), rows, self.confidence, (low, high), (self._factor, self._shift), self.universe)
 
-    __rmul__ = __mul__
+    def __truediv__(self, other: Any) -> Any:
+        return self._compared(other, divided=True) if isinstance(other, Ratios) else super().__truediv__(other)
 
-    def __truediv__(self, other: float) -> Ratios:
-        return self._line(1 / _divisor(other), 0.0) if _is_number(other) else NotImplemented
+    def __sub__(self, other: Any) -> Any:
+        return self._compared(other, divided=False) if isinstance(other, Ratios) else super().__sub__(other)
 
-    def __add__(self, other: float) -> Ratios:
-        return self._line(1.0, _number(other)) if _is_number(other) else NotImplemented
+    def _compared(self, other: Ratios, *, divided: bool) -> Ratios | ComparedRatios:
+        """Of two ratios each: of the same b one ratio again, otherwise what their two intervals say."""
+        rows, mine, theirs = self._rows.beside(other._rows)
+        one, another = self._taken(rows, mine), other._taken(rows, theirs)
+        (a, b), (c, d) = one._parts, another._parts
+        shifts = (self._shift, other._shift)
+        same = self._factor != 0 and other._factor != 0 and b.equals(d)
+        if same and divided and shifts == (0.0, 0.0):
+            signed = (one._possible[0] < 0) | (another._possible[0] < 0)
+            possible = np.where(signed, -math.inf, 0.0), np.full(len(one), math.inf)
+            return Ratios((a, c), rows, self.confidence, possible, (self._factor / other._factor, 0.0))
+        if same and not divided:
+            top = a.times(self._factor).plus(c.times(-other._factor))
+            return Ratios((top, b), rows, self.confidence, _apart(one, another), (1.0, shifts[0] - shifts[1]))
+        return ComparedRatios(one, another, rows, divided=divided)
 
-    __radd__ = __add__
 
-    def __sub__(self, other: float) -> Ratios:
-        return self._line(1.0, -_number(other)) if _is_number(other) else NotImplemented
-
-    def __rsub__(self, other: float) -> Ratios:
-        return self._line(-1.0, _number(other)) if _is_number(other) else NotImplemented
-
-    def __neg__(self) -> Ratios:
-        return self._line(-1.0, 0.0)
+def _apart(one: Ratios, other: Ratios) -> Range:
+    """What their difference may be, but for shifts."""
+    ends = [np.sort(np.stack([x._factor * end for end in x._possible]), axis=0) for x in (one, other)]
+    return difference(*ends[0], *ends[1])
 
 
 # --- intervals of ratios --------------------------------------------------------------------------------

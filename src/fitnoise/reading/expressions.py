@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from fitnoise.errors import ReleaseError
 
 if TYPE_CHECKING:
+    from fitnoise.reading.comparisons import ComparedRatios
     from fitnoise.reading.estimates import Estimates, Ratios
     from fitnoise.reading.quantiles import Quantiles
     from fitnoise.reading.release import Release
@@ -49,7 +50,7 @@ _STEPS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 def ask(
     text: str, release: Release, other: Release | None = None, *, by: Sequence[str] = ()
-) -> Estimates | Ratios | Quantiles:
+) -> Estimates | Ratios | ComparedRatios | Quantiles:
     """What an expression asks, as Python would compute it from the methods of the releases.
 
     Args:
@@ -63,7 +64,7 @@ def ask(
             anybody would ask; and whatever the methods refuse.
     """
     releases = {"": release, **({} if other is None else {OTHER: other})}
-    found: Estimates | Ratios | Quantiles | float = _computed(_parsed(text), releases, tuple(by))
+    found: Estimates | Ratios | ComparedRatios | Quantiles | float = _computed(_parsed(text), releases, tuple(by))
     if isinstance(found, float):
         raise _refused(text, "asks nothing of the release; ask for a count, such as count()")
     return found
@@ -123,8 +124,8 @@ def _finite(node: ast.expr, computed: Callable[[], Any]) -> Any:
         found = math.nan
     except TypeError:
         raise _refused(
-            ast.unparse(node), "is not known: estimates are added to estimates and ratios to numbers, and both are "
-            "multiplied and divided by numbers; estimates are divided by estimates"
+            ast.unparse(node), "is not known: estimates are added, subtracted or divided, ratios subtracted or divided "
+            "once; both are multiplied or divided by numbers, and numbers added to ratios"
         ) from None  # fmt: skip
     if isinstance(found, float) and not math.isfinite(found):
         raise _refused(ast.unparse(node), "is no finite number")

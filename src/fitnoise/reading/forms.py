@@ -127,6 +127,11 @@ class Forms:
             pieces[key] = sp.csr_array(pieces[key] + x) if key in pieces else x
         return Forms(self.length, pieces)
 
+    def equals(self, other: Forms) -> bool:
+        """Whether they are the same combinations of the same noise."""
+        same = self.length == other.length and self.pieces.keys() == other.pieces.keys()
+        return same and all(not sp.csr_array(x - other.pieces[key]).count_nonzero() for key, x in self.pieces.items())
+
     def covariances(self, other: Forms) -> Floats:
         """Of the rows of both, one by one, (J,), in people²: exact for Gaussian noise, those of the noise or more."""
         out = np.zeros(self.length)

@@ -18,7 +18,7 @@ from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms.laplace import laplace_sums
 from fitnoise.mechanisms.numbers import Numbers
 from fitnoise.reading.forms import Forms, Source
-from fitnoise.request.targets import z_score
+from fitnoise.request.targets import checked_confidence, z_score
 
 
 class Law(Protocol):
@@ -55,6 +55,19 @@ def law(*forms: Forms) -> Law:
             "is known for what is made of both; ask for the numbers of each on their own."
         )
     return LaplaceSums(forms, sources[0])
+
+
+def level(confidence: float, numbers: int, *, normal: bool, simultaneous: bool) -> float:
+    """The confidence of each interval, that all of them hold at once with `confidence`.
+
+    Šidák (1967): |Z_1| ≤ c_1, …, |Z_n| ≤ c_n hold together at least as often as if jointly normal Z were independent,
+    so γ^(1/n) each will do, of forms and of ratios, whose tests are of forms. Of other noise 1 − (1 − γ)/n
+    (Bonferroni), and of tests that are not two-sided ones of centred normal noise.
+    """
+    gamma = checked_confidence(confidence)
+    if not simultaneous or numbers < 2:
+        return gamma
+    return gamma ** (1 / numbers) if normal else 1 - (1 - gamma) / numbers
 
 
 def _covariances(forms: Sequence[Forms]) -> Floats:

@@ -25,9 +25,9 @@ from scipy.optimize import isotonic_regression
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.reading.estimates import Estimates, Rows, level
+from fitnoise.reading.estimates import Estimates, Rows
 from fitnoise.reading.forms import Forms
-from fitnoise.reading.laws import Law, law
+from fitnoise.reading.laws import Law, law, level
 
 LARGEST = 2**25
 """Numbers times values of the attribute that are cumulated."""

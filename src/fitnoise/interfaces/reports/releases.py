@@ -15,7 +15,9 @@ from fitnoise.interfaces.reports.plans import called, records, tables, units, wh
 from fitnoise.kernel.ledger import Quote
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.estimates import SEVERAL, Estimates, Ratios
+from fitnoise.reading.asking import SEVERAL
+from fitnoise.reading.comparisons import ComparedRatios
+from fitnoise.reading.estimates import Estimates, Ratios
 from fitnoise.reading.quantiles import Quantiles
 from fitnoise.reading.release import FiniteAnswer, Release
 from fitnoise.reading.verification import Verification
@@ -91,7 +93,12 @@ def release_report(release: Release, *, every: bool = False) -> Report:
 
 
 def asked_report(
-    release: Release, asked: str, found: Estimates | Ratios | Quantiles, frame: pd.DataFrame, *, simultaneous: bool
+    release: Release,
+    asked: str,
+    found: Estimates | Ratios | ComparedRatios | Quantiles,
+    frame: pd.DataFrame,
+    *,
+    simultaneous: bool,
 ) -> Report:
     """What a reader asked, and the numbers with their intervals, as of `frame`.
 
