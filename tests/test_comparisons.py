@@ -13,7 +13,7 @@ from fitnoise.reading.comparisons import ComparedRatios, difference, quotient
 from fitnoise.reading.estimates import Ratios, Rows, inverted
 from fitnoise.reading.laws import level
 from fitnoise.request.targets import z_score
-from laws import released
+from laws import planned_quickly, released
 from tolerances import EXACT, SIGNIFICANCE
 
 DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), state=fn.Categorical(["A", "B", "C"]), age=fn.Ordered(0, 5))
@@ -23,8 +23,7 @@ COUNTS = np.random.default_rng(7).integers(10, 60, DOMAIN.shape)
 
 @cache
 def made(privacy="gaussian"):
-    promised = None if privacy == "gaussian" else privacy
-    return released(fn.plan(fn.Workload(DOMAIN, TABLES), privacy=promised), COUNTS)
+    return released((fn.plan if privacy == "gaussian" else planned_quickly)(fn.Workload(DOMAIN, TABLES)), COUNTS)
 
 
 def share(release, state, sex="f"):
