@@ -1868,7 +1868,7 @@ def test_a_release_is_asked_in_one_line(run, pattern):
     lines = run("ask", "release", "mean('age')")[1].splitlines()
     assert lines[0].split() == ["value", "from", "to"]
     assert lines[2:] == ["", "records    all records", "intervals  each interval holds 95 % of the time"]
-    assert json.loads(run("ask", "release", "mean('age')", "--json")[1])["universe"] == "all records"
+    assert json.loads(run("ask", "release", "mean('age')", "--json")[1])["records"] == "all records"
     code, out, _ = run("ask", "release", "count() / (count() - count())", "--simultaneous")
     assert code == 0
     assert out.splitlines()[1].split() == ["–", "–", "–"]

@@ -469,6 +469,10 @@ def test_from_a_specification_to_a_verified_release(register, capsys):
     assert all(f"counted: {x}" in told for x in words)
     by_command("tables", "release", "sex", "--json")
     assert json.loads(capsys.readouterr().out)["tables"][0]["counted"] == words
+    by_command("ask", "release", "count(sex='f')")
+    assert f"records are counted of which {', '.join(words)}" in capsys.readouterr().out
+    by_command("ask", "release", "count(sex='f')", "--json")
+    assert json.loads(capsys.readouterr().out)["counted"] == words
     for claim in (words[:2], []):
         path.write_text(json.dumps(document | {"counted": claim}), encoding="utf-8")
         assert not fn.verify("release").ok

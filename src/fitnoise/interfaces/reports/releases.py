@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -132,10 +133,15 @@ def asked_report(
         f"{together} {{confidence}} of the time",
         *("– is an end that is open: b of a/b may be 0",) * open_ones,
     )
-    said = Section("records", ("{universe}",) * (found.universe != SEVERAL), (Value("universe", found.universe),))
+    said = Section("records", ("{records}",) * (found.universe != SEVERAL), (Value("records", found.universe),))
     return Report(
         release.plan.publication.title,
-        (Section("", tables=(Table.of("rows", columns, rows),)), said, Section("intervals", sentences, values)),
+        (
+            Section("", tables=(Table.of("rows", columns, rows),)),
+            said,
+            replace(whom(release.plan, release.version), tables=()),
+            Section("intervals", sentences, values),
+        ),
     )
 
 
