@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export OPENBLAS_NUM_THREADS ?= 1
 ENGINES ?= spark or mariadb
 
-.PHONY: demo test quick check engines mutants lock clean
+.PHONY: demo test quick check docs engines mutants lock clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/fitnoise demo
@@ -27,6 +27,10 @@ check: $(VENV)/.dev
 # the path. What was left out is named. All tests share one session of Spark: one process.
 engines: $(VENV)/.engines
 	FITNOISE_ENGINES=1 $(BIN)/pytest -rs tests/test_spark.py tests/test_databases.py tests/test_counting.py tests/test_persons.py tests/test_documentation.py -k "$(ENGINES)"
+
+# The documentation as a site, in build/docs: warnings are errors, and nothing is fetched from anywhere.
+docs: $(VENV)/.dev
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
 
 # Small changes of the kernel, each of which some test must notice (hours); FILES="losses order" tries some of its files.
 mutants: $(VENV)/.dev

@@ -504,17 +504,18 @@ class OutsideDomain(StrEnum):
 class DataSource:
     """What is publicly known of the data, before they are opened.
 
-    name: of the source.
-    table: of a DuckDB file, when the data come from one.
-    outside_domain: what becomes of records outside an attribute that does not say it itself: refuse the data (default),
-        or leave such records out of every table.
-    max_records: a public bound on the number of records. It chooses the width of integers at plan time; it is never
-        compared with the data.
-    account: the name under which a ledger sums up charges: one for all sources about the same people, such as the
-        quarters of a survey; None where it is that of the source.
-    where: which records are counted at all, by their own columns: {column: value, values or bounds}, such as
-        {"country": "SI", "year": {"at_least": 2020, "below": 2025}, "kind": ["a", "b"]}. All must be met; what is
-        missing meets none. Whose data they are it does not change: the account is the same.
+    Attributes:
+        name: of the source.
+        table: of a DuckDB file, when the data come from one.
+        outside_domain: what becomes of records outside an attribute that does not say it itself: refuse the
+            data (default), or leave such records out of every table.
+        max_records: a public bound on the number of records. It chooses the width of integers at plan time; it
+            is never compared with the data.
+        account: the name under which a ledger sums up charges: one for all sources about the same people, such
+            as the quarters of a survey; None where it is that of the source.
+        where: which records are counted at all, by their own columns: {column: value, values or bounds}, such as
+            {"country": "SI", "year": {"at_least": 2020, "below": 2025}, "kind": ["a", "b"]}. All must be met;
+            what is missing meets none. Whose data they are it does not change: the account is the same.
 
     Raises:
         SpecError: one of these is not as said.

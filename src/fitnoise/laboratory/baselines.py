@@ -155,8 +155,11 @@ def total_error(w: npt.ArrayLike, c: npt.ArrayLike, power: float = 0.0, gap: flo
 class Beside:
     """What a mechanism costs beside the optimum.
 
-    cost: its Δ² at which every target is met. optimum: that of a certified plan. bound: what no unbiased Gaussian
-    linear mechanism is below. total: its sum of variances over that of the plan, both at one privacy cost.
+    Attributes:
+        cost: its Δ² at which every target is met.
+        optimum: that of a certified plan.
+        bound: what no unbiased Gaussian linear mechanism is below.
+        total: its sum of variances over that of the plan, both at one privacy cost.
     """
 
     cost: float

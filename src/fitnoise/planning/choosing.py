@@ -163,9 +163,14 @@ def assembled(publication: Publication, parts: Sequence[TablePart], chosen: Sequ
 class Alternative:
     """One way of keeping the promise, found without data.
 
-    privacy: what it promises. family: its strategies. epsilon: needed for the targets: pure, or guaranteed at δ.
-    error: by what the margins asked for have to be multiplied at the budget; at most 1 without one. ratio: value over
-    the proven bound of its own kind. answers: noisy ones. seconds: to find it.
+    Attributes:
+        privacy: what it promises.
+        family: its strategies.
+        epsilon: needed for the targets: pure, or guaranteed at δ.
+        error: by what the margins asked for have to be multiplied at the budget; at most 1 without one.
+        ratio: value over the proven bound of its own kind.
+        answers: noisy ones.
+        seconds: to find it.
     """
 
     privacy: Privacy
@@ -182,8 +187,12 @@ class Alternative:
 class Comparison:
     """Both kinds of noise for the same tables.
 
-    plan: of the best. why: what the other kind of noise would take. alternatives: best first. gaussian: the part for
-    Gaussian noise, whether it is the best or not. finite: what the mechanism of each finite question was chosen from.
+    Attributes:
+        plan: of the best.
+        why: what the other kind of noise would take.
+        alternatives: best first.
+        gaussian: the part for Gaussian noise, whether it is the best or not.
+        finite: what the mechanism of each finite question was chosen from.
     """
 
     plan: Plan

@@ -42,14 +42,15 @@ Told = Callable[[int, int, int, float], None]
 class Point:
     """What a publication costs with the margins of one table multiplied by a factor.
 
-    factor: of margins; variances are multiplied by its square.
-    target_moe: margin of error asked of the table's tightest number, at the table's confidence, in people.
-    rho: ρ of the whole publication.
-    value: half of what was minimised: ρ itself, unless it is a hybrid or relative to cell budgets. Of those, `value` is
-        settled by the targets and `rho` is not: plans of one value can differ in ρ.
-    bound: certified: no plan of its kind has a smaller value.
-    gap: value / bound − 1.
-    epsilon: guaranteed ε at the publication's δ.
+    Attributes:
+        factor: of margins; variances are multiplied by its square.
+        target_moe: margin of error asked of the table's tightest number, at the table's confidence, in people.
+        rho: ρ of the whole publication.
+        value: half of what was minimised: ρ itself, unless it is a hybrid or relative to cell budgets. Of
+            those, `value` is settled by the targets and `rho` is not: plans of one value can differ in ρ.
+        bound: certified: no plan of its kind has a smaller value.
+        gap: value / bound − 1.
+        epsilon: guaranteed ε at the publication's δ.
     """
 
     factor: float
@@ -66,11 +67,12 @@ class Point:
 class Sweep:
     """The price of a publication as the margins of one table move.
 
-    table: whose margins move.
-    confidence: of the margins.
-    delta: at which ε is stated.
-    current: the publication as it is, factor 1, whether that factor was asked for or not.
-    points: one per factor, factors increasing.
+    Attributes:
+        table: whose margins move.
+        confidence: of the margins.
+        delta: at which ε is stated.
+        current: the publication as it is, factor 1, whether that factor was asked for or not.
+        points: one per factor, factors increasing.
     """
 
     table: str

@@ -100,12 +100,15 @@ MAX_FILES = 5_000
 class FiniteAnswer:
     """The published answer to a question with finitely many results.
 
-    value: the answer: a number, several as a tuple, or a label. output: which output was drawn, from 0.
-    moe: whatever the true answer is, with a probability of `confidence` or more every part of `value` is within this of
-        it; None where results are no numbers.
-    hit_rate: the probability of having published the true answer, on average over the question's prior.
-    rank_moe: of a median or quantile by ranks, in place of both: with a probability of `confidence` or more, `value`
-        has at most this many records too many below it, and at most this many too few at or below it.
+    Attributes:
+        value: the answer: a number, several as a tuple, or a label.
+        output: which output was drawn, from 0.
+        moe: whatever the true answer is, with a probability of `confidence` or more every part of `value` is
+            within this of it; None where results are no numbers.
+        hit_rate: the probability of having published the true answer, on average over the question's prior.
+        rank_moe: of a median or quantile by ranks, in place of both: with a probability of `confidence` or
+            more, `value` has at most this many records too many below it, and at most this many too few at or
+            below it.
     """
 
     name: str

@@ -128,11 +128,14 @@ class ErrorWeights(StrEnum):
 class Objective:
     """What a plan minimises.
 
-    goal: the privacy cost Δ² at which every number meets its own target (fit-for-use, default); the cost at which only
-        the weighted total does, Σ ω var ≤ Σ ω c (total error, as in the matrix mechanism: CA, wCA-I and wCA-II are the
-        three weights); or Δ² + λ Σ ω var while every number meets its target (hybrid).
-    weights: ω; every published number counts.
-    trade: λ > 0, for a hybrid and only for it: how much Δ² a unit of weighted variance, in people², is worth.
+    Attributes:
+        goal: the privacy cost Δ² at which every number meets its own target (fit-for-use, default); the cost at
+            which only the weighted total does, Σ ω var ≤ Σ ω c (total error, as in the matrix mechanism: CA,
+            wCA-I and wCA-II are the three weights); or Δ² + λ Σ ω var while every number meets its target
+            (hybrid).
+        weights: ω; every published number counts.
+        trade: λ > 0, for a hybrid and only for it: how much Δ² a unit of weighted variance, in people², is
+            worth.
 
     Raises:
         SpecError: a λ without a hybrid, a hybrid without a λ, or weights where nothing is summed.
@@ -162,11 +165,11 @@ class Objective:
 class CellBudgets:
     """Personal privacy: relative budgets r of records, by their values of some attributes.
 
-    attributes: their names; they become structured.
-    values: one number from 0 to 1 for every combination of their values, in C order; the largest is 1. What is
-    minimised
-        is max_o prof_o / r_o: a unit whose records lie in cells of budget r pays at most r times that. 0 lets no query
-        count the cell.
+    Attributes:
+        attributes: their names; they become structured.
+        values: one number from 0 to 1 for every combination of their values, in C order; the largest is 1. What
+            is minimised is max_o prof_o / r_o: a unit whose records lie in cells of budget r pays at most r
+            times that. 0 lets no query count the cell.
 
     Raises:
         SpecError: numbers outside [0, 1], no 1 among them, no attribute or one twice.
@@ -279,27 +282,31 @@ def aligned(domain: Domain, values: NDArray[Any], own: Sequence[str], onto: Sequ
 class Publication:
     """Everything a plan depends on.
 
-    workload: the tables and their targets.
-    unit: who is protected.
-    source: what is publicly known of the data.
-    delta: at which ε is reported.
-    gap: relative gap that must be certified; None aims at 1e-6 and reports what was reached.
-    cap: refuse a plan that costs more.
-    budget: spend exactly this instead; the targets then only say how accurate tables are relative to each other.
-    title: shown in reports.
-    objective: what is minimised.
-    cell_budgets: relative budgets of records, by cell; None gives all the same.
-    beside: hashes of plans measured on the same records, whose charges this one's is composed with cell by cell.
-    free: whether the release must not raise what is spent: it is refused otherwise. Needs `beside`.
-    privacy: what is promised: ρ-zCDP by Gaussian noise, or pure ε by Laplace noise; "auto" asks a plan to choose.
-    finite: questions with finitely many answers, each charged its own ε beside the tables. A budget is what the tables
-        spend; a cap is for all together.
-    small: what is known of a small database: measured for the projection mechanism, whose answers are biased and far
-        nearer where there are few records. Needs a budget.
-    also: further tables of the same records, each with a mechanism, targets and a budget of their own, measured
-        together with these and charged as one.
-    other_units: further units, such as the household of a person: what the release costs each of them is stated, and
-        charged to an account of its own.
+    Attributes:
+        workload: the tables and their targets.
+        unit: who is protected.
+        source: what is publicly known of the data.
+        delta: at which ε is reported.
+        gap: relative gap that must be certified; None aims at 1e-6 and reports what was reached.
+        cap: refuse a plan that costs more.
+        budget: spend exactly this instead; the targets then only say how accurate tables are relative to each
+            other.
+        title: shown in reports.
+        objective: what is minimised.
+        cell_budgets: relative budgets of records, by cell; None gives all the same.
+        beside: hashes of plans measured on the same records, whose charges this one's is composed with cell by
+            cell.
+        free: whether the release must not raise what is spent: it is refused otherwise. Needs `beside`.
+        privacy: what is promised: ρ-zCDP by Gaussian noise, or pure ε by Laplace noise; "auto" asks a plan to
+            choose.
+        finite: questions with finitely many answers, each charged its own ε beside the tables. A budget is what
+            the tables spend; a cap is for all together.
+        small: what is known of a small database: measured for the projection mechanism, whose answers are
+            biased and far nearer where there are few records. Needs a budget.
+        also: further tables of the same records, each with a mechanism, targets and a budget of their own,
+            measured together with these and charged as one.
+        other_units: further units, such as the household of a person: what the release costs each of them is
+            stated, and charged to an account of its own.
     """
 
     workload: Workload

@@ -1,0 +1,60 @@
+"""How the documentation becomes a site: `make docs`."""
+
+import re
+import sys
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from fitnoise import __version__
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import written
+
+project, author, version = "fitnoise", "The fitnoise authors", __version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+default_role = "code"
+add_module_names = False
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True}
+autodoc_typehints_format = "short"
+myst_heading_anchors = 3
+html_theme = "furo"
+html_title = "fitnoise"
+html_copy_source = False
+html_show_copyright = False
+
+
+class Written(SphinxDirective):
+    """`commands` or `specification`, as :mod:`written` writes them."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """The nodes of it."""
+        return self.parse_text_to_nodes("\n".join(getattr(written, self.arguments[0])()), allow_section_headings=True)
+
+
+def with_tables(_app: Sphinx, _kind: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
+    """Tables of docstrings, which are written as in Markdown, as reStructuredText has them."""
+    told, within = [], False
+    for line in lines:
+        row = re.fullmatch(r"\|(.*)\|", line)
+        if row and not within:
+            told += [".. list-table::", "   :header-rows: 1", ""]
+        within = bool(row)
+        if row and set(row[1]) - set("-|"):
+            first, *others = (cell.strip() for cell in row[1].split("|"))
+            told += [f"   * - {first}", *(f"     - {cell}" for cell in others)]
+        elif not row:
+            told.append(line)
+    lines[:] = told
+
+
+def setup(app: Sphinx) -> None:
+    """Make known what is above."""
+    app.add_directive("written", Written)
+    app.connect("autodoc-process-docstring", with_tables)

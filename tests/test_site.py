@@ -1,0 +1,134 @@
+"""The documentation: tutorials done as they are told, and the site that is made of it."""
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import fitnoise as fn
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+TUTORIALS = sorted(path.stem for path in (DOCS / "tutorials").glob("*.md"))
+
+
+# --- tutorials ------------------------------------------------------------------------------------------------------
+
+
+def follow(page, folder):
+    """Do what a page tells: write its files, run its commands and its Python; and see what it shows.
+
+    In what is shown, … stands for anything, and for any lines where it stands alone.
+    """
+    told = {}
+    for kind, block in re.findall(r"^```(toml|console|python)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE):
+        if kind == "toml":
+            (folder / block.split()[1]).write_text(block, encoding="utf-8")
+        elif kind == "python":
+            with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
+                exec(block, told)  # noqa: S102 - our own documents
+        else:
+            for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+                said = run(command, folder)
+                assert as_shown(shown).fullmatch(said), f"{command} says\n{said}\nand not\n{shown}"
+
+
+def run(command, folder):
+    """What a command prints, and then its error, if any."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    given = {"cwd": folder, "env": os.environ | {"PATH": path, "COLUMNS": "120"}, "shell": True}
+    done = subprocess.run(command, check=False, capture_output=True, encoding="utf-8", **given)
+    assert (done.returncode == 0) == ("error: " not in done.stderr), done.stderr
+    return done.stdout + (done.stderr if done.returncode else "")
+
+
+def as_shown(lines):
+    whole = re.escape(lines).replace("…\\\n", "…\n")
+    whole = re.sub(r"^…\n", "(?:.*\\n)*", whole, flags=re.MULTILINE)
+    return re.compile(whole.replace("…", ".*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_a_tutorial_can_be_followed(name, tmp_path):
+    follow((DOCS / "tutorials" / f"{name}.md").read_text(encoding="utf-8"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("shown", "same"),
+    [("a\nb\n", True), ("…\n", True), ("a\n…\n", True), ("…b\n", False), ("a\n", False), ("a\nb\n…\n", True)],
+)
+def test_what_is_shown_is_what_is_said(shown, same):
+    assert bool(as_shown(shown).fullmatch("a\nb\n")) == same
+
+
+# --- the site -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site, built with warnings as errors: pages that no list names and links that lead nowhere are warnings."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "--keep-going",
+        "-q",
+        "-E",
+        "-d",
+        folder / "trees",
+        DOCS,
+        folder / "html",
+    ]
+    done = subprocess.run(command, check=False, capture_output=True, encoding="utf-8")
+    assert (done.returncode, done.stderr) == (0, "")
+    return folder / "html"
+
+
+class Page(HTMLParser):
+    """Where a page leads, what it loads, and what can be led to."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.loaded, self.anchors = [], [], set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        told = dict(attrs)
+        self.anchors |= {told[key] for key in ("id", "name") if told.get(key)}
+        if tag == "a" and told.get("href"):
+            self.links.append(told["href"])
+        if tag in ("script", "link", "img", "iframe", "source") and told.get("rel") != "canonical":
+            self.loaded += [told[key] for key in ("src", "href") if told.get(key)]
+
+
+@pytest.mark.slow
+def test_the_site_holds_together_and_loads_nothing_from_elsewhere(site):
+    pages = {path: Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
+    assert len(pages) > 20
+    for path, page in pages.items():
+        for link in (*page.links, *page.loaded):
+            if re.match(r"(https?|mailto):", link):
+                assert link in page.links, f"{path.name} loads {link}"
+                continue
+            place, _, anchor = link.partition("#")
+            target = (path.parent / place.partition("?")[0]).resolve() if place else path
+            target = target / "index.html" if target.is_dir() else target
+            assert target.is_file(), f"{path.name} leads to {link}"
+            if anchor and target in pages:
+                assert anchor in pages[target].anchors, f"{path.name} leads to {link}"
+
+
+@pytest.mark.slow
+def test_every_public_name_is_explained(site):
+    pages = (Page(path.read_text(encoding="utf-8")) for path in (site / "reference").glob("*.html"))
+    named = {anchor for page in pages for anchor in page.anchors}
+    assert {f"fitnoise.{name}" for name in fn.__all__} <= named
