@@ -40,12 +40,12 @@ def follow(page, folder):
 
 
 def run(command, folder):
-    """What a command prints, and then its error, if any."""
+    """What a command prints, and then its error, if any; what it does meanwhile leaves no trace on a terminal."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     given = {"cwd": folder, "env": os.environ | {"PATH": path, "COLUMNS": "120"}, "shell": True}
     done = subprocess.run(command, check=False, capture_output=True, encoding="utf-8", **given)
     assert (done.returncode == 0) == ("error: " not in done.stderr), done.stderr
-    return done.stdout + (done.stderr if done.returncode else "")
+    return done.stdout + (done.stderr[done.stderr.index("error: ") :] if done.returncode else "")
 
 
 def as_shown(lines):
