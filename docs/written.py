@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import click
 
 from fitnoise.interfaces.cli import cli
 from fitnoise.request.documents import json_schema
+
+_schema = cache(json_schema)
 
 _WORDS = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
 
@@ -31,7 +34,7 @@ def _help(title: str, command: click.Command, context: click.Context) -> Iterato
 
 def specification() -> Iterator[str]:
     """Every table of a specification with its keys: what they hold and mean, and what holds without them."""
-    schema = json_schema()
+    schema = _schema()
     models = schema["$defs"]
     titles = dict(_titles(schema, models))
     yield from _keys("A specification", schema, titles)
@@ -87,7 +90,7 @@ def _kind(held: dict[str, Any], titles: dict[str, str]) -> str:
     """What a key holds, in words."""
     if "$ref" in held:
         name = held["$ref"].rsplit("/", 1)[-1]
-        return f"[table](#{_anchor(name)})" if name in titles else _kind(json_schema()["$defs"][name], titles)
+        return f"[table](#{_anchor(name)})" if name in titles else _kind(_schema()["$defs"][name], titles)
     several = [x for x in (*held.get("anyOf", ()), *held.get("oneOf", ())) if x.get("type") != "null"]
     if several:
         return " or ".join(dict.fromkeys(_kind(x, titles) for x in several))

@@ -15,8 +15,10 @@ from hypothesis import settings
 
 import fitnoise as fn
 import zoo
+from door import Replay
 from fitnoise.kernel import ledger as ledgers
 from fitnoise.kernel import measure as measuring
+from fitnoise.kernel import noise
 from fitnoise.kernel.counting import duck, files, frames, sources, sql
 
 settings.register_profile("fitnoise", deadline=None)  # how long an example takes says how busy the machine is
@@ -40,6 +42,12 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.stem not in KERNEL or item.get_closest_marker("slow"):
             item.add_marker("no_cover")
+
+
+@pytest.fixture
+def without_noise(monkeypatch):
+    """Releases with Gaussian noise say the truth."""
+    monkeypatch.setattr(noise, "discrete_gaussians", Replay().discrete_gaussians)
 
 
 @pytest.fixture(scope="session")

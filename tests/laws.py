@@ -1,5 +1,6 @@
 """Laws: what every member of a zoo must obey. A new member costs a line in zoo.py."""
 
+import contextlib
 import copy
 import functools
 import inspect
@@ -38,6 +39,7 @@ from designs import domain_of
 from door import Replay, law
 from fitnoise.algebra import rules
 from fitnoise.errors import DataError, FitnoiseError, PlanError
+from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.render import document, lines
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.codings import DROPPED, OUTSIDE, place, without_cell
@@ -248,6 +250,12 @@ def measured(plan, counts, door):
     with fn.Ledger(":memory:") as ledger:
         counter = HistogramCounter(counts, plan.publication.workload.domain)
         return measuring.measure(plan.order, counter, ledger, door=door)
+
+
+def by_command(*command):
+    """What the command line does, whatever its exit code."""
+    with contextlib.suppress(SystemExit):
+        main(command)
 
 
 def released(plan, data, **more):

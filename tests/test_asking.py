@@ -15,7 +15,6 @@ import fitnoise as fn
 import zoo
 from conftest import zoo_plan
 from fitnoise.errors import ReleaseError, WorkloadError
-from fitnoise.kernel import noise
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms.gaussian import planning
 from fitnoise.reading import forms as reading_forms
@@ -54,11 +53,8 @@ def made(privacy="gaussian"):
 
 
 @pytest.fixture
-def quiet(monkeypatch):
+def quiet(without_noise):
     """A release without noise."""
-    monkeypatch.setattr(
-        noise, "discrete_gaussians", lambda scales, counts, **_: np.zeros(int(np.sum(counts)), np.int64)
-    )
     return released(plan(), COUNTS)
 
 

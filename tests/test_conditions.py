@@ -19,7 +19,6 @@ import fitnoise as fn
 import zoo
 from engines import ENGINES, POSTGRESQL
 from fitnoise.errors import DataError, PlanError, SpecError
-from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.codings import Interval
@@ -32,7 +31,7 @@ from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.measure import measure
 from fitnoise.kernel.units import Account, Adjacency, Bound, DataSource, account
 from fitnoise.request.documents import Spec
-from laws import DROP, REFUSE, counted, leaks_nothing, same_counts
+from laws import DROP, REFUSE, by_command, counted, leaks_nothing, same_counts
 from records import SECRET, Records, Sample
 from test_databases import DUCKDB, GOLDEN_FILES, in_duckdb, post  # noqa: F401 - fixtures too
 
@@ -444,11 +443,6 @@ def register(tmp_path, monkeypatch):
     (tmp_path / "people.csv").write_text("sex,country,year,kind\n" + "\n".join(rows * 50) + "\n", encoding="utf-8")
     (tmp_path / "spec.toml").write_text(SPEC, encoding="utf-8")
     return tmp_path
-
-
-def by_command(*command):
-    with contextlib.suppress(SystemExit):
-        main(command)
 
 
 def test_from_a_specification_to_a_verified_release(register, capsys):

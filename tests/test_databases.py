@@ -19,14 +19,13 @@ from hypothesis import strategies as st
 import fitnoise as fn
 from engines import ENGINES, POSTGRESQL, connected, mariadb_table, postgresql
 from fitnoise.errors import DataError
-from fitnoise.interfaces.cli import main
 from fitnoise.kernel.codings import Beside
 from fitnoise.kernel.counting import databases, open_counter, sql, statements, trial
 from fitnoise.kernel.counting._base import Gauge
 from fitnoise.kernel.counting.dialects import DIALECTS, SQLITE, Dialect, Kind
 from fitnoise.kernel.counting.persons import PERSON
 from fitnoise.kernel.units import ANY, DataSource, Pattern
-from laws import DROP, REFUSE, counted, in_cells, leaks_nothing, same_counts
+from laws import DROP, REFUSE, by_command, counted, in_cells, leaks_nothing, same_counts
 from records import SECRET
 from test_counting import DOMAIN, MARGINS, NAMES, people
 
@@ -893,8 +892,7 @@ def test_from_a_specification_to_a_verified_release(engine, tmp_path, monkeypatc
         ["verify", "release", "--ledger", "ledger.db"],
         ["release", "plan.json", data, "--table", "none", "--ledger", "ledger.db", "-o", "again"],
     ):
-        with contextlib.suppress(SystemExit):
-            main(command)
+        by_command(*command)
     told = "".join(capsys.readouterr())
     assert "has no table 'none'" in told
     plan = fn.Plan.from_json((tmp_path / "plan.json").read_text(encoding="utf-8"))

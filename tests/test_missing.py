@@ -1,6 +1,5 @@
 """Values that are missing or not applicable: what tables ask of their cells, and what that costs."""
 
-import contextlib
 import json
 
 import numpy as np
@@ -10,11 +9,11 @@ import pytest
 import fitnoise as fn
 from fitnoise.algebra.rules import dense
 from fitnoise.errors import FitnoiseError, SpecError
-from fitnoise.interfaces.cli import main
 from fitnoise.kernel.counting import open_counter
 from fitnoise.reading.description import FORMAT, UNTOLD, describe
 from fitnoise.reading.files import to_json
 from fitnoise.request.documents import Spec
+from laws import by_command
 
 AGE = fn.Ordered(0, 2, missing={"not applicable": ["N"], "unknown": [-9]}, absent="unknown", outside="refuse")
 DOMAIN = fn.Domain(age=AGE, sex=fn.Categorical(["f", "m"]))
@@ -205,11 +204,6 @@ def census(tmp_path, monkeypatch):
     (tmp_path / "people.csv").write_text("age,income\n" + "\n".join(lines) + "\n", encoding="utf-8")
     (tmp_path / "census.toml").write_text(CENSUS, encoding="utf-8")
     return tmp_path
-
-
-def by_command(*command):
-    with contextlib.suppress(SystemExit):
-        main(command)
 
 
 def test_a_file_with_incomes_that_are_not_applicable_keeps_its_children(census, capsys):

@@ -9,7 +9,6 @@ from scipy import stats
 
 import fitnoise as fn
 from fitnoise.errors import ReleaseError, WorkloadError
-from fitnoise.kernel import noise
 from fitnoise.reading import quantiles
 from fitnoise.reading.quantiles import first, kept
 from laws import planned_quickly, released
@@ -37,11 +36,8 @@ def made(privacy="gaussian"):
 
 
 @pytest.fixture
-def quiet(monkeypatch):
+def quiet(without_noise):
     """A release without noise."""
-    monkeypatch.setattr(
-        noise, "discrete_gaussians", lambda scales, counts, **_: np.zeros(int(np.sum(counts)), np.int64)
-    )
     return released(plan("gaussian"), COUNTS)
 
 

@@ -78,8 +78,27 @@ class Movable(abc.ABC):
         return self._line(-1.0, 0.0)
 
 
+class Told(abc.ABC):
+    """Numbers that are told apart by names."""
+
+    _rows: Rows
+    _called: tuple[str, str] = ("number", "")
+
+    @property
+    def labels(self) -> dict[str, tuple[Any, ...]]:
+        """By what they are told apart: names, each with its labels."""
+        return dict(self._rows.labels)
+
+    def __len__(self) -> int:
+        return math.prod(self._rows.shape)
+
+    def __repr__(self) -> str:
+        (one, more), by = self._called, f" by {', '.join(self.labels)}" if self.labels else ""
+        return f"<{len(self)} {one}{'s' * (len(self) != 1)}{more}{by}>"
+
+
 @final
-class ComparedRatios(Movable):
+class ComparedRatios(Movable, Told):
     """Differences or ratios of two ratios each. Made by subtracting or dividing `Ratios`.
 
     **Guarantees**
@@ -97,25 +116,12 @@ class ComparedRatios(Movable):
     ) -> None:
         self._one, self._other, self._rows, self._divided = one, other, rows, divided
         self._factor, self._shift = line
-        self.confidence = one.confidence
-
-    @property
-    def labels(self) -> dict[str, tuple[Any, ...]]:
-        """By what they are told apart: names, each with its labels."""
-        return dict(self._rows.labels)
+        self.confidence, self._called = one.confidence, ("ratio" if divided else "difference", " of ratios")
 
     @property
     def universe(self) -> str:
         """Which records they are of, where both ratios say the same."""
         return self._one.universe if self._one.universe == self._other.universe else SEVERAL
-
-    def __len__(self) -> int:
-        return len(self._one)
-
-    def __repr__(self) -> str:
-        told = f" by {', '.join(self.labels)}" if self.labels else ""
-        word = "ratio" if self._divided else "difference"
-        return f"<{len(self)} {word}{'s' * (len(self) != 1)} of ratios{told}>"
 
     @property
     def value(self) -> Any:

@@ -31,7 +31,7 @@ import pandas as pd
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.reading.asking import SEVERAL, Question
-from fitnoise.reading.comparisons import ComparedRatios, Movable, difference, divisor, is_number, number
+from fitnoise.reading.comparisons import ComparedRatios, Movable, Told, difference, divisor, is_number, number
 from fitnoise.reading.files import label_frame
 from fitnoise.reading.forms import Forms
 from fitnoise.reading.laws import Law, law, level
@@ -147,7 +147,7 @@ def _spread(own: Rows, both: Rows) -> Indices:
 
 
 @final
-class Estimates:
+class Estimates(Told):
     """Unbiased estimates of linear statistics of a release, one or many: counts, and sums and differences of such.
 
     Made by `Release.count`. They are added, subtracted, and multiplied or divided by numbers; divided by one another
@@ -159,6 +159,8 @@ class Estimates:
         * whichever tables show what is asked, the numbers are the same, up to floating point.
     """
 
+    _called = ("estimate", "")
+
     def __init__(
         self, forms: Forms, rows: Rows, confidence: float, asked: Question | None = None, *, counts: bool = False
     ) -> None:
@@ -166,21 +168,9 @@ class Estimates:
         self.confidence = confidence
 
     @property
-    def labels(self) -> dict[str, tuple[Any, ...]]:
-        """By what the numbers are told apart: names, each with its labels."""
-        return dict(self._rows.labels)
-
-    @property
     def universe(self) -> str:
         """Which records are counted, as far as one question says it."""
         return SEVERAL if self._asked is None else self._asked.universe
-
-    def __len__(self) -> int:
-        return self._forms.length
-
-    def __repr__(self) -> str:
-        told = f" by {', '.join(self.labels)}" if self.labels else ""
-        return f"<{len(self)} estimate{'s' * (len(self) != 1)}{told}>"
 
     @cached_property
     def _law(self) -> Law:
@@ -302,7 +292,7 @@ class Estimates:
 
 
 @final
-class Ratios(Movable):
+class Ratios(Movable, Told):
     """Ratios of two estimates each, a/b: shares, rates, growth, means. Made by dividing `Estimates`.
 
     `universe` says of which records they are, as far as one question does. They are multiplied or divided by numbers,
@@ -317,6 +307,8 @@ class Ratios(Movable):
 
     Source: Fieller, J. R. Stat. Soc. B 16 (1954) for Gaussian noise; for sums of Laplace noise ours, by the same test.
     """
+
+    _called = ("ratio", "")
 
     def __init__(
         self,
@@ -347,18 +339,6 @@ class Ratios(Movable):
             if top._asked is not None and bottom._asked is not None and a.digests == b.digests:
                 high = 1.0 if top._asked.within(bottom._asked) else math.inf
         return cls((a, b), rows, top.confidence, (np.full(n, low), np.full(n, high)), (1.0, 0.0))
-
-    @property
-    def labels(self) -> dict[str, tuple[Any, ...]]:
-        """By what they are told apart: names, each with its labels."""
-        return dict(self._rows.labels)
-
-    def __len__(self) -> int:
-        return self._parts[0].length
-
-    def __repr__(self) -> str:
-        told = f" by {', '.join(self.labels)}" if self.labels else ""
-        return f"<{len(self)} ratio{'s' * (len(self) != 1)}{told}>"
 
     @cached_property
     def _law(self) -> Law:

@@ -14,7 +14,6 @@ qN. So is the last t with F(t−1) < qN not rejected; and these are the ends.
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 from typing import Any, final
 
@@ -25,6 +24,7 @@ from scipy.optimize import isotonic_regression
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats, Indices
+from fitnoise.reading.comparisons import Told
 from fitnoise.reading.estimates import Estimates, Rows
 from fitnoise.reading.forms import Forms
 from fitnoise.reading.laws import Law, law, level
@@ -34,7 +34,7 @@ LARGEST = 2**25
 
 
 @final
-class Quantiles:
+class Quantiles(Told):
     """Values below which a part of the records lies. Made by `Release.quantile`.
 
     **Guarantees**
@@ -62,25 +62,14 @@ class Quantiles:
                 "pairs are. Ask for fewer of them, or for fewer values. Nothing was found."
             )
         self._counts, self._q, self.confidence = counts, float(q), counts.confidence
+        self._called = "quantile", f" at {self._q:g}"
         self._shown = np.array(values, dtype=np.int64 if isinstance(values[0], int) else object)
         self._rows = Rows(labels, {own: counts._rows.homes[own] for own in labels})
-
-    @property
-    def labels(self) -> dict[str, tuple[Any, ...]]:
-        """By what they are told apart: names, each with its labels."""
-        return dict(self._rows.labels)
 
     @property
     def universe(self) -> str:
         """Which records they are of."""
         return self._counts.universe
-
-    def __len__(self) -> int:
-        return math.prod(self._rows.shape)
-
-    def __repr__(self) -> str:
-        told = f" by {', '.join(self.labels)}" if self.labels else ""
-        return f"<{len(self)} quantile{'s' * (len(self) != 1)} at {self._q:g}{told}>"
 
     @cached_property
     def _tested(self) -> Forms:
