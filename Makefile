@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 export OPENBLAS_NUM_THREADS ?= 1
 ENGINES ?= spark or mariadb
 
+# A release and its ledger are synced to the disk some twenty times: tests write in memory, where there is room.
+PYTEST = $(shell [ -w /dev/shm ] && [ "$$(df -Pk /dev/shm | awk 'END { print $$4 }')" -gt 4000000 ] && echo TMPDIR=/dev/shm) $(BIN)/pytest
+
 .PHONY: demo test quick check docs engines mutants lock clean
 
 demo: $(VENV)/.runtime
@@ -12,11 +15,11 @@ demo: $(VENV)/.runtime
 
 # Everything: style, types, and all tests, with every branch of the kernel taken (some 25 minutes on two cores).
 test: check
-	$(BIN)/pytest -n 2 --dist worksteal -rfEs --cov
+	$(PYTEST) -n 2 --dist worksteal -rfEs --cov
 
 # Style, types and the fast tests.
 quick: check
-	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
+	$(PYTEST) -n 2 --dist worksteal -m "not slow"
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check
@@ -26,7 +29,7 @@ check: $(VENV)/.dev
 # Counting in the engines that this system has, beside those of `make test`: Spark with Java, MariaDB with mariadbd on
 # the path. What was left out is named. All tests share one session of Spark: one process.
 engines: $(VENV)/.engines
-	FITNOISE_ENGINES=1 $(BIN)/pytest -rs tests/test_spark.py tests/test_databases.py tests/test_counting.py tests/test_persons.py tests/test_documentation.py -k "$(ENGINES)"
+	FITNOISE_ENGINES=1 $(PYTEST) -rs tests/test_spark.py tests/test_databases.py tests/test_counting.py tests/test_persons.py tests/test_documentation.py -k "$(ENGINES)"
 
 # The documentation as a site, in build/docs: warnings are errors, and nothing is fetched from anywhere.
 docs: $(VENV)/.dev

@@ -419,7 +419,7 @@ def test_every_count_begins_with_a_trial(engine, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_record_moves_one_cell_of_every_margin(engine, tmp_path):
+def test_a_record_moves_one_cell_of_every_margin(engine, tmp_path, one_engine):
     """One comes, goes, or becomes another; the rest are stored in another order. What is counted is hers alone."""
     source, rng = ENGINES[engine], np.random.default_rng(7)
     everyone = people(50, spoilt=0.1, source=source)

@@ -178,7 +178,7 @@ def test_infinite_and_early_dates_of_duckdb_are_outside(tmp_path):
 
 @pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel with PostgreSQL for this platform")
 @pytest.mark.parametrize("kind", KINDS)
-def test_dates_of_postgresql(kind, post):  # noqa: F811 - a fixture
+def test_dates_of_postgresql(kind, post, one_engine):  # noqa: F811 - a fixture
     days = ", ".join(f"('{y:04}-{m:02}-{d:02} {h:02}:59:59')" for y, m, d, h in DAYS)
     odd = "('infinity'), ('-infinity'), ('0044-03-15 BC'), ('12000-01-01'), (NULL)"
     url = post(
@@ -277,7 +277,7 @@ def test_types_of_dates_are_compared_as_the_dates_are(where, stamps, tmp_path, o
 
 
 @pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel with PostgreSQL for this platform")
-def test_dates_of_postgresql_are_compared(post):  # noqa: F811 - a fixture
+def test_dates_of_postgresql_are_compared(post, one_engine):  # noqa: F811 - a fixture
     days = ", ".join(f"('{y:04}-{m:02}-{d:02} {h:02}:59:59', 0)" for y, m, d, h in DAYS)
     odd = "('infinity', 0), ('-infinity', 0), ('0044-03-15 BC', 0), ('12000-01-01', 0), (NULL, 0)"
     url = post(
