@@ -20,6 +20,7 @@ from fitnoise.kernel import ledger as ledgers
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
 from fitnoise.kernel.counting import duck, files, frames, sources, sql
+from fitnoise.reading.files import engine
 
 settings.register_profile("fitnoise", deadline=None)  # how long an example takes says how busy the machine is
 settings.load_profile("fitnoise")
@@ -71,6 +72,13 @@ def one_engine(started, monkeypatch):
     for room in (duck, files, frames):
         monkeypatch.setattr(room, "engine", engine)
     monkeypatch.setattr(sql, "refuse_unless_right", lambda *_, **__: None)
+
+
+@pytest.fixture(scope="module")
+def one_reader():
+    """What reads and writes the files of releases, for all tests of a file: it takes long to start."""
+    with engine():
+        yield
 
 
 @pytest.fixture

@@ -34,6 +34,8 @@ from fitnoise.request.workloads import slug
 from laws import released
 from tolerances import EXACT
 
+pytestmark = pytest.mark.usefixtures("one_reader")
+
 NOTHING = "Nothing was measured and nothing was charged."
 STRANGE = [
     "01",

@@ -27,6 +27,8 @@ from fitnoise.reading.description import describe
 from fitnoise.reading.files import csv_text, engine, write_parquet
 from laws import check_plan, released
 
+pytestmark = pytest.mark.usefixtures("one_reader")
+
 PLAN = fn.plan(
     fn.Workload(
         fn.Domain(state=fn.Categorical(["01", "NA", "é"]), sex=fn.Categorical([True, False]), age=fn.Ordered(0, 3)),

@@ -12,6 +12,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -305,9 +306,24 @@ def _write(path: Path, text: str) -> None:
         file.write(text)
 
 
-def engine() -> duckdb.DuckDBPyConnection:
-    """What reads and writes Parquet, and no other file: one thread, so that bytes follow from what is written."""
-    return duckdb.connect(config={"threads": 1, "python_enable_replacements": False, "temp_directory": ""})
+_ENGINE: ContextVar[duckdb.DuckDBPyConnection | None] = ContextVar("engine", default=None)
+
+
+@contextlib.contextmanager
+def engine() -> Iterator[duckdb.DuckDBPyConnection]:
+    """What reads and writes Parquet, and no other file: one thread, so that bytes follow from what is written.
+
+    Within it there is no other: to start one takes longer than to read a table.
+    """
+    if (started := _ENGINE.get()) is not None:
+        yield started
+        return
+    with duckdb.connect(config={"threads": 1, "python_enable_replacements": False, "temp_directory": ""}) as files:
+        token = _ENGINE.set(files)
+        try:
+            yield files
+        finally:
+            _ENGINE.reset(token)
 
 
 def read_parquet(files: duckdb.DuckDBPyConnection, path: Path, rows: int, longest: int) -> pd.DataFrame:

@@ -137,7 +137,8 @@ def verify(path: str | os.PathLike[str], *, ledger: Entries | None = None) -> Ve
             "Nothing was verified."
         )
     if path.is_dir():
-        return _verify_release(path, None if ledger is None else ledger.entries())
+        with engine():
+            return _verify_release(path, None if ledger is None else ledger.entries())
     if path.is_file():
         if ledger is not None:
             raise ReleaseError(
