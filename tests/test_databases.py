@@ -258,8 +258,7 @@ def tried(d, *, drop=True, beside=False):
     trial.refuse_unless_right(in_duckdb(), d, "the database", drop=drop, beside=beside)
 
 
-@pytest.mark.parametrize("beside", [True, False])
-@pytest.mark.parametrize("drop", [True, False])
+@pytest.mark.parametrize(("drop", "beside"), [(True, False), (False, True)])
 @pytest.mark.parametrize("sets", [True, False])
 def test_an_engine_that_counts_as_declared_is_admitted(sets, drop, beside):
     tried(replace(DUCKDB, sets=sets), drop=drop, beside=beside)

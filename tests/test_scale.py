@@ -315,7 +315,6 @@ from peak import peak_memory
 domain = fn.Domain({f"a{i}": fn.Ordered(0, 9) for i in range(100)})
 rng = np.random.default_rng(1)
 targets = {
-    "uniform": lambda k: 1.0,
     "random": lambda k: rng.uniform(1, 10, math.comb(100, k)),
     "by order": lambda k: fn.BySize(1.0, 0.5),
 }[sys.argv[1]]
@@ -331,7 +330,7 @@ print(plan.cost_squared, plan.bound, peak_memory())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("targets", ["uniform", "random", "by order"])
+@pytest.mark.parametrize("targets", ["random", "by order"])
 def test_all_triples_of_100_attributes_are_planned_and_certified(targets):
     """10^100 cells, 166,750 tables, 161.7 million numbers; with its document, within 1 GB and a half."""
     done = subprocess.run(
