@@ -98,6 +98,16 @@ def any_plan(request):
     return zoo_plan(request.param)
 
 
+@cache
+def request_plan(name):
+    return fn.plan(zoo.REQUESTS[name]())
+
+
+@pytest.fixture(params=zoo.REQUESTS)
+def any_request(request):
+    return request.param, request_plan(request.param)
+
+
 @pytest.fixture
 def rng(request):
     """Reproducible per test: seeded by the test's own name."""

@@ -1,0 +1,156 @@
+"""Check what questions with finitely many answers cost: section 7 of docs/plan_format.md. `check_plan.py` calls it."""
+
+from decimal import Decimal, localcontext
+from fractions import Fraction as Q
+from math import comb
+
+import numpy as np
+from check_plan import Unknown, need
+
+FORMULAS = {"staircase", "geometric", "randomised response"}
+BITS = 512
+
+
+def exp_below(x):
+    """A fraction below e^x, by less than a part of 10^-90."""
+    with localcontext(prec=100):
+        return Q((Decimal(x.numerator) / x.denominator).exp()) * (1 - Q(1, 10**90))
+
+
+def log_above(x):
+    """A fraction above log x, by less than 10^-80."""
+    with localcontext(prec=100):
+        return Q((Decimal(x.numerator) / x.denominator).ln()) + Q(1, 10**80)
+
+
+def unrun(runs):
+    """Numbers written as runs of equal ones."""
+    return np.array([int(x) for x, n in runs for _ in range(n)], dtype=object)
+
+
+def place(a, value):
+    """Which cell of an attribute a value means: a code, a label, a number, or a cell for missing values."""
+    if value in a.get("missing", {}):
+        return "missing", value
+    if "cuts" in a:
+        need(not isinstance(value, str), "a bin is named by its text", Unknown)
+        return sum(cut <= value for cut in a["cuts"])
+    if "codes" in a:
+        pairs = enumerate(zip(a["codes"], a.get("labels") or a["codes"], strict=True))
+        found = [i for i, (code, label) in pairs if value == label or (value == code and type(value) is type(code))]
+        need(found, "a condition is about a value that the domain does not have")
+        return found[0]
+    return value - a["low"] if "low" in a else value
+
+
+class Graph:
+    """The answers there are, and how many records turn one into another: `distances`."""
+
+    def __init__(self, q, spec, size, unit):
+        people, kind, self.shape, self.step = q["people"], q["query"], None, 1
+        if kind in ("median", "quantile"):
+            self.n = size[q["attribute"]]
+        elif kind == "counts":
+            many = len(q["where"])
+            self.n, fine = comb(people + many, many), self.apart(q["where"], spec["domain"])
+            if fine and self.n <= 4096:
+                rows = [[]]
+                for _ in range(many):
+                    rows = [[*row, x] for row in rows for x in range(people - sum(row) + 1)]
+                self.bins = np.array([[*row, people - sum(row)] for row in rows])
+            else:
+                self.shape, self.n = (people + 1,) * many, (people + 1) ** many
+        else:
+            a = spec["domain"][q["attribute"]] if kind == "sum" else {"low": 1, "high": 1}
+            adds = [a["low"], a["high"], *([0] if q.get("where") is not None or unit.alone else [])]
+            self.step = max(adds) - min(adds)
+            self.shape, self.n = (people * self.step + 1,), people * self.step + 1
+
+    def apart(self, where, domain):
+        """Whether no record meets two conditions."""
+        met = [{a: {place(domain[a], v) for v in values} for a, values in x.items()} for x in where]
+        return all(any(not x[a] & y[a] for a in x if a in y) for i, x in enumerate(met) for y in met[:i])
+
+    def distances(self, i):
+        """From one answer to all."""
+        if self.shape is not None:
+            at = np.array(np.unravel_index(np.arange(self.n), self.shape))
+            return (-(-abs(at - at[:, i : i + 1]) // self.step)).max(axis=0)
+        return abs(self.bins - self.bins[i]).sum(axis=1) // 2 if hasattr(self, "bins") else np.arange(self.n) != i
+
+
+def by_distance(graph, m, most):
+    """A value for every distance times a column for every output, and the rest to one of them."""
+    values, columns = ([int(x) for x in m[k]] for k in ("values", "columns"))
+    total, at, steps, gathering = int(m["total"]), m["rest_to"], 0, []
+    need(min(*values, *columns) >= 0 and len(columns) == graph.n, "chances are none")
+    columns, held = np.array(columns, dtype=object), np.array(values, dtype=object)
+    for i in range(graph.n):
+        d = np.minimum(graph.distances(i), len(values) - 1)
+        weights, steps = held[d] * columns, max(steps, d.max())
+        gathering.append(total - weights.sum() + (weights[at] if at < graph.n else 0))
+    need(min(gathering) >= 0, "chances are none")
+    pairs = [(values[k], values[k + 1]) for k in range(steps)]
+    pairs += [(gathering[i], gathering[j]) for i in range(graph.n) for j in np.flatnonzero(graph.distances(i) == 1)]
+    return all(max(x) * most.denominator <= min(x) * most.numerator for x in pairs)
+
+
+def by_rows(graph, m, most):
+    """Every row."""
+    rows = [[int(x) for x in row] for row in m["rows"]]
+    need(len(rows) == graph.n and min(map(min, rows)) >= 0 and len({sum(r) for r in rows}) == 1, "chances are none")
+    near = ((i, j) for i in range(graph.n) for j in np.flatnonzero(graph.distances(i) == 1))
+    return all(
+        x * most.denominator <= y * most.numerator for i, j in near for x, y in zip(rows[i], rows[j], strict=True)
+    )
+
+
+def box(graph, m, most, alpha):
+    """α^d times a weight for every output: largest over least row sum, times 1/α."""
+    layers, power, reach = [], 1 << BITS, max(-(-(n - 1) // graph.step) for n in graph.shape)
+    while len(layers) < reach and power >> BITS - 160:
+        layers.append(power)
+        power = power * alpha.numerator // alpha.denominator
+    need(len(layers) * graph.n <= 10**8, "a mechanism without a table is too large to be summed up here", Unknown)
+    z = unrun(m["weights"]).reshape(graph.shape)
+    need(z.min() >= 0, "chances are none")
+    sums = np.full(graph.shape, power * z.sum() * alpha.denominator, dtype=object)
+    for k, weight in enumerate(layers):
+        inside = z
+        for axis, n in enumerate(graph.shape):
+            upto = np.concatenate([np.zeros_like(inside.take([0], axis)), inside.cumsum(axis)], axis)
+            place = np.arange(n)
+            inside = upto.take(np.minimum(place + k * graph.step, n - 1) + 1, axis)
+            inside = inside - upto.take(np.maximum(place - k * graph.step, 0), axis)
+        sums = sums + inside * weight * (alpha.denominator - alpha.numerator)
+    off = (len(layers) + 2 + (power if len(layers) < reach else 0)) * z.sum() * alpha.denominator
+    least, largest = int(sums.min() - off), int(sums.max() + off)
+    return least > 0 and Q(largest, least) / alpha <= most
+
+
+def ranks(graph, q, m, epsilon, unit):
+    """Levels that fall by no more than α for each step of a score."""
+    at, alpha = Q(q.get("at", "1/2")), Q(m["alpha"])
+    step = at.denominator if unit.replaces else max(at.numerator, at.denominator - at.numerator)
+    least = 2**256 // (graph.n * 2**96)
+    return 2 * step * log_above(1 / alpha) + log_above(Q(least + graph.n, least - 1)) <= epsilon
+
+
+def check(q, m, spec, size, unit):
+    """Why an answer costs one unit its ε at most, in words; Wrong where it does not."""
+    graph, epsilon, form = Graph(q, spec, size, unit), Q(q["epsilon"]) / unit.records, m["form"]
+    most, alpha = exp_below(epsilon), Q(m.get("alpha", 1))
+    need(0 < alpha <= 1 and (form not in ("box", "clamped") or graph.shape), "it is no mechanism for its question")
+    if form == "formula":
+        need(m["family"] in FORMULAS, "no such formula is known")
+        return "private by its formula, of which the plan holds no integers"
+    if form == "distance":
+        private = by_distance(graph, m, most)
+    elif form == "rows":
+        private = by_rows(graph, m, most)
+    elif form == "ranks":
+        private = q["query"] in ("median", "quantile") and ranks(graph, q, m, epsilon, unit)
+    else:
+        private = box(graph, m, most, alpha) if form == "box" else form == "clamped" and 1 / alpha <= most
+    need(private, f"the question {q['name']!r} is not answered privately at its epsilon")
+    return "proven from its integers"

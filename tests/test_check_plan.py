@@ -1,0 +1,274 @@
+"""The program that checks a plan without fitnoise agrees with it, and notices what is altered."""
+
+import ast
+import importlib
+import json
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import fitnoise as fn
+import zoo
+from designs import domain_of
+from fitnoise.errors import FitnoiseError
+from fitnoise.kernel.designs.answers import Answer
+from fitnoise.kernel.designs.margins import PureStrategy
+from fitnoise.kernel.designs.products import ProductStrategy
+from fitnoise.kernel.designs.sectors import Strategy
+from fitnoise.kernel.units import Adjacency
+from fitnoise.mechanisms.documents import margins_document, products_document, sectors_document
+from fitnoise.mechanisms.finite import documents
+from fitnoise.request.documents import Spec
+from laws import alterations, places, put
+
+DOCS = Path(__file__).parent.parent / "docs"
+SAMPLES = Path(__file__).parent / "data" / "made_before" / "plans"
+PROGRAMS = ("check_plan", "check_answers", "check_bound")
+RIGHT, WRONG, UNKNOWN = 0, 1, 2
+LINES = 200
+
+
+@pytest.fixture(scope="module")
+def checker():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(DOCS))
+        yield importlib.import_module("check_plan")
+
+
+@pytest.fixture
+def said(checker, tmp_path, capsys):
+    """The exit status for a plan's text or document, and what is printed."""
+
+    def check(plan, *named):
+        path = tmp_path / "plan.json"
+        path.write_text(plan if isinstance(plan, str) else json.dumps(plan), encoding="utf-8")
+        status = checker.main(str(path), *named)
+        return status, capsys.readouterr().out
+
+    return check
+
+
+def sample(name):
+    return json.loads((SAMPLES / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def lines_of(tree, text):
+    """Lines of code: no blank ones, no comments, no docstrings."""
+    told = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            told |= {*range(node.body[0].lineno, node.body[0].end_lineno + 1)}
+    kept = (line.strip() for i, line in enumerate(text.splitlines(), 1) if i not in told)
+    return sum(1 for line in kept if line and not line.startswith("#"))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_it_is_short_and_needs_nothing_but_numpy(name):
+    text = (DOCS / f"{name}.py").read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    imported = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+    imported |= {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+    assert imported <= {*sys.stdlib_module_names, "numpy", *PROGRAMS}
+    assert lines_of(tree, text) <= LINES
+
+
+# --- right ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.iterdir()), ids=lambda path: path.stem)
+def test_plans_made_before_are_right(said, path):
+    status, lines = said(path.read_text(encoding="utf-8"))
+    assert status == RIGHT, lines
+    assert lines.count("charge as stated") == 1
+
+
+def test_plans_of_the_zoo_are_right_and_so_are_their_bounds(said, any_plan):
+    status, lines = said(any_plan.to_json())
+    assert status == RIGHT, lines
+    assert "bound as stated" in lines
+
+
+def test_plans_of_every_mechanism_are_right(said, any_request):
+    _, plan = any_request
+    status, lines = said(plan.to_json())
+    assert status == RIGHT, lines
+    assert ("bound as stated" in lines) == (plan.mechanism in ("fit-for-use", "pure-fit-for-use"))
+
+
+def test_a_plan_of_several_parts_is_right_part_by_part(said):
+    document = zoo.DOCUMENTS["plan, several parts"].made()
+    status, lines = said(document)
+    assert status == RIGHT, lines
+    assert lines.count("charge as stated") == len(document["tables"]) == 3
+    for part in document["tables"]:
+        altered = json.loads(json.dumps(document))
+        own = altered["tables"][document["tables"].index(part)]["cost"]
+        own["cost_squared"] = str(Fraction(own["cost_squared"]) * (1 - Fraction(1, 2**80)))
+        assert said(altered)[0] == WRONG
+
+
+WRITE = {Strategy: sectors_document, PureStrategy: margins_document, ProductStrategy: products_document}
+ADJACENCIES = {
+    **zoo.ADJACENCIES,
+    "or of a day": Adjacency(fn.PrivacyUnit("person", 5, per_value={"o": 2}, fixed=["a0"])),
+}
+
+
+@pytest.mark.parametrize("name", [*zoo.TABLES, *zoo.PRODUCTS])
+def test_designs_cost_what_the_kernel_says(checker, name):
+    design = (zoo.TABLES | zoo.PRODUCTS)[name]
+    domain = domain_of(design)
+    strategy, axes = json.loads(json.dumps(WRITE[type(design)](design))), [a for a, _ in design.over.structured]
+    tables = [fn.table(*(a for a in domain if a != "unused"), margin=3)]
+    checked = 0
+    for adjacency in ADJACENCIES.values():
+        if adjacency.unit.pattern.names <= set(domain):
+            source = fn.DataSource(outside_domain="drop" if adjacency.drops else "refuse")
+            publication = fn.Publication(fn.Workload(domain, tables), adjacency.unit, source)
+            spec = json.loads(json.dumps(Spec.of(publication).document()))
+            size = checker.cells_of(spec["domain"])
+            unit = checker.Unit(spec, size)
+            if isinstance(design, ProductStrategy):
+                found = checker.axis_by_axis(strategy, size, unit)
+            elif isinstance(design, PureStrategy):
+                found = checker.margins(strategy, size, axes, unit)
+            else:
+                found = checker.Sectors(strategy, size, axes).cost(unit)
+            assert found == design.loss(publication.adjacency).cost_squared, adjacency
+            checked += 1
+    assert checked >= 8
+
+
+ANSWERS = {name: make for name, make in zoo.DESIGNS.items() if name not in zoo.TABLES}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize("kind", ["add or remove 3", "replace"])
+def test_answers_are_private_and_no_more_so_than_they_are(checker, name, kind):
+    """At an ε that is less by a thousandth they are not, unless there is something to spare."""
+    adjacency = zoo.ADJACENCIES[kind]
+    try:
+        design = ANSWERS[name](adjacency)
+    except FitnoiseError:  # its family has none for neighbours of this kind
+        return
+    assert isinstance(design, Answer)
+    check = importlib.import_module("check_answers").check
+    publication = fn.Publication(fn.Workload(design.domain, []), adjacency.unit, finite=(design.query,))
+    spec = json.loads(json.dumps(Spec.of(publication).document()))
+    size = checker.cells_of(spec["domain"])
+    unit, asked = checker.Unit(spec, size), spec["finite"][0]
+    document = json.loads(json.dumps(documents.document(design.mechanism)))
+    assert ("formula" if document["form"] == "formula" else "proven") in check(asked, document, spec, size, unit)
+    least = design.mechanism.log_ratio() * adjacency.records * Fraction(999, 1000)
+    if document["form"] != "formula":
+        with pytest.raises(checker.Wrong, match="not answered privately"):
+            check(asked | {"epsilon": str(least)}, document, spec, size, unit)
+
+
+# --- altered --------------------------------------------------------------------------------------------------------
+
+
+def lowered(text):
+    """A little less: what no float tells from it."""
+    return str(Fraction(text) * (1 - Fraction(1, 2**80)))
+
+
+ALTERED = {
+    "a charge that is a little lower": ("gaussian", ("cost", "cost_squared"), lowered),
+    "a charge of pure tables": ("pure", ("cost", "cost_squared"), lowered),
+    "fewer records of a unit": ("drop", ("spec", "privacy", "max_records"), lambda _: 2),
+    "records that come and go": ("replace_one", ("spec", "privacy", "neighbours"), lambda _: "add-or-remove-one"),
+    "a pattern that is not kept": ("drop", ("spec", "privacy", "once_per"), lambda _: ["sex"]),
+    "more noise": ("wide_integers", ("strategy", 0, "scales", 0), lambda x: f"{2 * int(x.split('/')[0])}"),
+    "a bound that is higher": ("prefixes", ("cost", "bound"), lambda x: x * 1.001),
+    "a bound that is lower": ("prefixes", ("cost", "bound"), lambda x: x / 1.001),
+    "a target that is not met": ("prefixes", ("spec", "tables", 1, "margin"), lambda x: x * 0.999),
+    "weights that prove less": ("prefixes", ("weights", "cells", 0), lambda x: x * 2),
+    "an answer that is said to be cheaper": ("pure_finite", ("spec", "finite", 0, "epsilon"), lambda _: "33/100"),
+    "an answer without a table": ("large_finite", ("spec", "finite", 0, "epsilon"), lambda _: "299/100"),
+    "an answer with added noise": ("large_finite", ("spec", "finite", 2, "epsilon"), lambda _: "33/100"),
+    "a part without a whole number": ("matrix", ("strategy", 0, "basis", 0, 0), float),
+}
+
+
+@pytest.mark.parametrize("what", ALTERED)
+def test_what_is_altered_is_noticed(said, what):
+    name, path, alter = ALTERED[what]
+    document = sample(name)
+    inner = document
+    for step in path[:-1]:
+        inner = inner[step]
+    status, lines = said(
+        put(document, path, alter(inner.get(path[-1]) if isinstance(inner, dict) else inner[path[-1]]))
+    )
+    assert status == WRONG
+    assert "NOT RIGHT" in lines
+
+
+DESIGNS = ("pure", "matrix", "free", "women", "replace_two", "drop", "wide_integers", "old")
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_every_altered_integer_of_a_design_is_noticed_unless_the_charge_stays_right(said, name):
+    """Then fitnoise reads the plan as well: it is another one, which the SHA-256 tells, and costs what it says."""
+    document, noticed, others = sample(name), 0, 0
+    for path, value in places(document["strategy"]):
+        if type(value) is int:
+            altered = put(document, ("strategy", *path), value + 1)
+            text = json.dumps(altered, separators=(",", ":")) + "\n"
+            if said(text)[0] == RIGHT:
+                fn.Plan.from_json(text)
+                others += 1
+            else:
+                noticed += 1
+    assert noticed > others
+
+
+@pytest.mark.parametrize("name", ["replace_two", "pure"])
+def test_nothing_is_called_right_that_fitnoise_finds_at_odds(said, name):
+    document = sample(name)
+    for kind, altered in alterations(document):
+        try:
+            fn.Plan.from_json(json.dumps(altered))
+        except FitnoiseError as error:
+            odd = any(words in str(error) for words in ("do not cost", "told apart by more", "not proven"))
+            assert not odd or said(altered)[0] != RIGHT, kind
+
+
+# --- as a program -------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_that_was_named_by_its_hash_is_that_plan(said):
+    text = (SAMPLES / "women.json").read_text(encoding="utf-8")
+    own = fn.Plan.from_json(text).hash
+    status, lines = said(text, own)
+    assert status == RIGHT
+    assert f"SHA-256 {own}" in lines
+    assert said(text + " ", own)[0] == WRONG
+
+
+def test_what_it_does_not_know_is_said(said):
+    version = put(sample("women"), ("fitnoise_plan",), 4)
+    assert said(version)[0] == UNKNOWN
+    many = put(
+        sample("drop"), ("spec", "privacy"), {"unit": "visit", "max_records": 10**9, "per_value": {"age": 10**8}}
+    )
+    status, lines = said(many)
+    assert status == UNKNOWN
+    assert "cannot say: records of a unit keep to a pattern" in lines
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"fitnoise_plan": 2}', '{"fitnoise_plan": 2, "spec": {"domain": {}}}'])
+def test_what_is_no_plan_is_not_right(said, text):
+    assert said(text)[0] == WRONG
+
+
+def test_it_runs_by_itself(tmp_path):
+    """From the folder where it lies, wherever one is."""
+    command = [sys.executable, "-E", str(DOCS / "check_plan.py"), str(SAMPLES / "large_finite.json")]
+    done = subprocess.run(command, check=False, capture_output=True, encoding="utf-8", cwd=tmp_path)
+    assert done.returncode == RIGHT, done.stderr
+    assert "question 'many ages': proven from its integers" in done.stdout
