@@ -226,6 +226,27 @@ def ask_command(**asked: Any) -> None:
 
 
 @cli.command(
+    "record",
+    epilog=_example(
+        "fitnoise record release/ -o record.yaml",
+        "fitnoise record release/ --words spec.toml -o record.yaml",
+    ),
+)
+@click.argument("directory", metavar="RELEASE", type=_FILE)
+@click.option("--words", type=_FILE, help="A TOML file with a table [record], such as the specification.")
+@click.option("-o", "--output", type=_FILE, help="Write the record here; without it, it is printed.")
+@_AS_JSON
+def record_command(**asked: Any) -> None:
+    """Describe RELEASE for the registry of deployments of differential privacy, as a YAML file.
+
+    What only people can say comes from [record]; what is missing there is marked "to be filled".
+    """
+    from fitnoise.interfaces import commands
+
+    commands.record_command(**asked)
+
+
+@cli.command(
     "verify",
     epilog=_example(
         "fitnoise verify release/",

@@ -30,6 +30,7 @@ from fitnoise.planning.choosing import plan as make_plan
 from fitnoise.planning.free import free
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import release
+from fitnoise.reading import registry
 from fitnoise.reading.description import counted, universe
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.files import csv_text, leftovers, read_text, replace_file
@@ -38,6 +39,7 @@ from fitnoise.reading.verification import verify
 from fitnoise.reporting import Report, Section, Value
 from fitnoise.request.documents import json_schema, load_spec
 from fitnoise.request.publication import Budget, Publication
+from fitnoise.request.record import load_words
 from fitnoise.request.workloads import slug, some
 
 
@@ -264,6 +266,23 @@ def ask_command(
         emit_csv(csv_text(frame, fixed=()))
     else:
         _tell(asked_report(own, expression, found, frame, simultaneous=simultaneous), as_json)
+
+
+def record_command(directory: Path, words: Path | None, output: Path | None, as_json: bool) -> None:
+    """Describe a release for the registry of deployments."""
+    found = registry.registry_record(Release.read(directory), None if words is None else load_words(words))
+    left = registry.missing(found)
+    if output is not None:
+        if directory.resolve() in output.resolve().parents:
+            raise ReleaseError("a release is never changed: write the record outside of it. Nothing was written.")
+        replace_file(output, registry.as_yaml(found).encode())
+        say(f"wrote {output}")
+    if as_json:
+        emit_json({"record": registry.filled(found), "to_be_filled": left})
+    elif output is None:
+        emit_csv(registry.as_yaml(found))
+    if left:
+        say(f"to be filled: {', '.join(left)}")
 
 
 def verify_command(path: Path, ledger_file: Path | None, as_json: bool) -> bool:

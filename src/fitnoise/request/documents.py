@@ -51,6 +51,7 @@ from fitnoise.request.publication import (
     SmallDatabase,
     Variant,
 )
+from fitnoise.request.record import RecordSpec
 from fitnoise.request.targets import By, BySize, Kind, PublicTotal, checked_confidence
 from fitnoise.request.workloads import Family, Table, Workload, all_tables, table
 from fitnoise.request.written import (
@@ -565,6 +566,9 @@ class Spec(Part):
     projection: ProjectionSpec | None = Field(None, description="how a small database is measured and estimated")
     finite: list[FiniteSpec] = Field([], description="questions with one answer of finitely many")
     also: list[AlsoSpec] = Field([], description="further tables, each with a mechanism and targets of its own")
+    record: RecordSpec | None = Field(
+        None, description="words for a registry of deployments, which `fitnoise record` reads; no part of the plan"
+    )
 
     @model_validator(mode="before")
     @classmethod

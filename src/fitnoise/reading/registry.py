@@ -1,0 +1,191 @@
+"""A release as a record of the registry of deployments of differential privacy, tier 3 of its schema.
+
+What the release says is taken from it; what only people can say from the table [record] of a file
+(:class:`fitnoise.request.record.RecordSpec`). What nobody said is left out, and marked "to be filled" in the file.
+
+Source: the schema of opendp/deployments-registry-data at commit 3e9c812a924c (docs/registry.md).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+from fitnoise.kernel.losses import rounded_up
+from fitnoise.kernel.units import Neighbours, PrivacyUnit
+from fitnoise.mechanisms.tables import TablePart
+from fitnoise.planning.plan import Plan
+from fitnoise.reading.description import describe
+from fitnoise.reading.release import Release
+from fitnoise.request.record import RecordSpec
+
+SHORT = 60
+"""Digits of a fraction that is written out."""
+
+
+def registry_record(release: Release, words: RecordSpec | None = None) -> dict[str, Any]:
+    """All fields of the record, in the order of the schema; None where a word is missing.
+
+    Args:
+        release: which is described.
+        words: of people.
+
+    **Guarantees**
+        * nothing in it depends on the data, nor on the noisy answers;
+        * ε, δ and ρ are what release.json states, rounded up.
+    """
+    plan, own = release.plan, words or RecordSpec()
+    publication, said = plan.publication, describe(plan, [], release.entry, release.version)
+    unit, domain, pure = publication.unit, publication.domain, "pure_epsilon" in said["charge"]
+    declared = ", ".join(f"{name} ({domain.sizes[name]:,} cells)" for name in domain)
+    title = publication.title or None
+    return {
+        "url_slug": own.url_slug or (title and re.sub(r"[\W_]+", "-", title.lower()).strip("-")),
+        "status": "Draft",
+        "tier": 3,
+        "deployment": {
+            "basic": {
+                "name": title,
+                "data_curators": own.data_curators,
+                "intended_use": own.intended_use,
+                "data_product_type": "Summary statistics",
+                "data_product_region": own.data_product_region,
+                "description": own.description,
+                "publication_date": own.publication_date and own.publication_date.isoformat(),
+                "data_product_sector": own.data_product_sector,
+            },
+            "dp_variant": {
+                "variant_name": "Pure DP" if pure else "Zero-concentrated DP",
+                "data_domain": f"Any records with values, declared in public, of {declared}",
+                "unprotected_quantities": "The number of records" if publication.adjacency.fixes_size else "None",
+            },
+            "privacy_loss": {
+                "privacy_unit": unit.name,
+                "privacy_unit_details": ". ".join(_neighbours(plan, unit)),
+                "privacy_parameters": _parameters(said["charge"]),
+                "privacy_parameters_details": ". ".join(_details(said["charge"])),
+            },
+            "deployment_model": {
+                "model_name": "Central",
+                "actors": own.actors,
+                "release_type": "One release",
+                "data_source_type": "Static",
+                "access_type": "Non-interactive",
+            },
+            "accounting": {
+                "post_processing": "; ".join(dict.fromkeys(map(_post_processing, plan.groups)))
+                or "Answers are read as the likeliest result",
+                "composition": ". ".join(_composition(release)),
+            },
+            "implementation": {
+                "preprocessing_and_hyperparameter_tuning": ". ".join(_before(said)),
+                "mechanisms": ". ".join(_mechanisms(plan, said)),
+                "justification": own.justification,
+            },
+            "administrative": {"sources": own.sources, "registry_authors": own.registry_authors},
+        },
+    }
+
+
+def _neighbours(plan: Plan, unit: PrivacyUnit) -> Iterator[str]:
+    yield unit.describe()
+    replaces = unit.neighbours is Neighbours.REPLACE_ONE
+    how = f"in what the records of one {unit.name} say" if replaces else f"in whether one {unit.name} is there at all"
+    yield f"Two data sets are adjacent if they differ {how}"
+    if unit.kept is not None:
+        yield f"That there are {unit.kept}"
+    for other, loss in plan.other_losses:
+        yield f"For {other.describe()}, rho is {float(loss.rho):.6g}"
+
+
+def _parameters(charge: dict[str, Any]) -> dict[str, float]:
+    if "pure_epsilon" in charge:
+        return {"epsilon": charge["epsilon"]}
+    return {"rho": rounded_up(Fraction(charge["rho"])), "epsilon": charge["epsilon"], "delta": charge["delta"]}
+
+
+def _details(charge: dict[str, Any]) -> Iterator[str]:
+    pure = "pure_epsilon" in charge
+    name, exact = ("epsilon", charge["pure_epsilon"]) if pure else ("rho", charge["rho"])
+    fraction = f"{exact}, a fraction" if len(exact) <= SHORT else "a fraction, here rounded up"
+    yield f"{name} is exact: {fraction}, computed from the integers that were measured"
+    if not pure:
+        yield (
+            f"epsilon at delta = {charge['delta']:g} follows by the exact curve of Gaussian noise, or the conversion "
+            "of rho-zCDP, whichever is less; both are proven for the discrete noise that was drawn"
+        )
+
+
+def _post_processing(part: TablePart) -> str:
+    return f"Tables are rebuilt from the noisy answers so that they agree: {part.mechanism.words(part)}"
+
+
+def _composition(release: Release) -> Iterator[str]:
+    asked = release.plan.publication
+    yield "All tables and answers of the release are priced together, for the unit that pays most"
+    entry = "" if release.entry is None else f", here as entry {release.entry.sequence}"
+    yield f"What releases about the same units cost adds up in a ledger, a chain of entries by hashes{entry}"
+    if asked.beside:
+        yield f"It stands beside releases on the same records, of the plans {', '.join(asked.beside)}"
+
+
+def _before(said: dict[str, Any]) -> Iterator[str]:
+    yield "No data are read while planning: targets, domain and unit are declared in public"
+    if "counted" in said:
+        yield f"Counted are records of which {' and '.join(said['counted'])}"
+    if "left_out" in said:
+        yield f"Records without a declared value are left out by {', '.join(said['left_out'])}"
+    coded = {name: words for table in said["tables"] for name, words in table.get("coded", {}).items()}
+    if coded:
+        yield f"Values are coded: {'; '.join(f'{name} {words}' for name, words in coded.items())}"
+
+
+def _mechanisms(plan: Plan, said: dict[str, Any]) -> Iterator[str]:
+    for part in plan.groups:
+        noise, far = part.mechanism.describe(part)["noise"], part.mechanism.far(part.certificate)
+        yield f"Tables by {part.mechanism.name}: {noise}, with a proof of how near the least cost it is ({far})"
+    for asked in said.get("finite", ()):
+        yield f"A {asked['query']} by {asked['mechanism']}, of exact chances, pure epsilon {asked['pure_epsilon']:.6g}"
+    yield (
+        "Noise is drawn exactly, in integers, from the random bytes of the operating system: no floating-point number "
+        "touches a count before the noise does, and there is no seed"
+    )
+    versions = ", ".join(f"{name} {version}" for name, version in said["versions"].items())
+    yield f"{versions}; plan SHA-256 {plan.hash}"
+
+
+# --- as a file ----------------------------------------------------------------------------------------------------
+
+
+def filled(record: dict[str, Any]) -> dict[str, Any]:
+    """The record without what is missing."""
+    plain = {key: filled(value) if isinstance(value, dict) else value for key, value in record.items()}
+    return {key: value for key, value in plain.items() if value is not None}
+
+
+def missing(record: dict[str, Any]) -> list[str]:
+    """The fields that are to be filled."""
+    inner = [missing(value) if isinstance(value, dict) else [key] * (value is None) for key, value in record.items()]
+    return [key for keys in inner for key in keys]
+
+
+def as_yaml(record: dict[str, Any]) -> str:
+    """The record as YAML, its texts as in JSON; what is missing as a comment in its place."""
+    return "\n".join(_lines(record)) + "\n"
+
+
+def _lines(record: dict[str, Any], depth: int = 0) -> Iterator[str]:
+    space = "  " * depth
+    for key, value in record.items():
+        if isinstance(value, dict):
+            yield f"{space}{key}:"
+            yield from _lines(value, depth + 1)
+        elif value is None:
+            yield f"{space}# {key}: to be filled"
+        else:
+            text = json.dumps(value, ensure_ascii=False)
+            number = isinstance(value, float) and "." not in text  # 1e-06, which YAML 1.1 takes for a text
+            yield f"{space}{key}: {text.replace('e', '.0e') if number else text}"

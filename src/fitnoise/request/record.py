@@ -1,0 +1,57 @@
+"""What a registry of deployments wants to know that only people can say: the table [record] of a file."""
+
+from __future__ import annotations
+
+import tomllib
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from fitnoise.errors import SpecError
+from fitnoise.request.complaints import complaints
+from fitnoise.request.parts import Part
+
+_Words = Annotated[str, Field(min_length=1)]
+
+_People = Annotated[list[_Words], Field(min_length=1)]
+
+
+class RecordSpec(Part):
+    """Words for the record of a registry; a word that is missing is left to be filled. Keys are the registry's own."""
+
+    url_slug: _Words | None = Field(None, description="what the record's address ends with; default from the title")
+    data_curators: _People | None = Field(None, description="who publishes")
+    intended_use: _Words | None = Field(None, description="what the tables are for")
+    description: _Words | None = Field(None, description="what they are, in short")
+    data_product_region: _Words | None = Field(None, description="which region the data describe")
+    data_product_sector: Literal["Technology", "Healthcare", "Education", "Government", "Energy", "Finance"] | None = (
+        Field(None, description="of which industry or domain they are")
+    )
+    publication_date: date | None = Field(None, strict=False, description="when they were published")
+    actors: _Words | None = Field(None, description="who sees what, and who is trusted with what")
+    justification: _Words | None = Field(None, description="why targets, budget and unit are what they are")
+    sources: _Words | None = Field(None, description="where more is said, and where the tables are")
+    registry_authors: _People | None = Field(None, description="who wrote the record")
+
+
+def load_words(path: str | Path) -> RecordSpec:
+    """The words of the table [record] of a TOML file: one of their own, or the specification's.
+
+    Raises:
+        SpecError: the file cannot be read, has no such table, or says something there that is not known.
+    """
+    path = Path(path)
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise SpecError(f"the words of {path.name!r} cannot be read: {reason}. No record was made.") from None
+    if not isinstance(document.get("record"), dict):
+        raise SpecError(f"{path.name!r} has no table [record] for the words of a record. No record was made.")
+    try:
+        return RecordSpec.model_validate(document["record"])
+    except ValidationError as error:
+        told = "; ".join(complaints(error.errors(), document["record"]))
+        raise SpecError(f"the table [record] of {path.name!r} cannot be used: {told}. No record was made.") from None
