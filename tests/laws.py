@@ -813,9 +813,10 @@ def others(leaf):
 
 
 def put(document, path, value, *, drop=False):
-    """The document with another value at a place, or with none there."""
-    out = copy.deepcopy(document)
-    here = functools.reduce(lambda inner, step: inner[step], path[:-1], out)
+    """The document with another value at a place, or with none there; what lies beside it is shared."""
+    out = here = copy.copy(document)
+    for step in path[:-1]:
+        here[step] = here = copy.copy(here[step])
     if drop:
         del here[path[-1]]
     else:
