@@ -1,4 +1,4 @@
-"""The command line: plan, compare, free, release, tables, ask, verify, ledger, demo, schema. In the order of life.
+"""The command line, in the order of life, from a specification to a ledger.
 
 Words and options only: what a command does is loaded when it is run (`commands`), so that help comes at once.
 """
@@ -66,6 +66,20 @@ def _exact_rho(_context: click.Context, _option: click.Parameter, text: str | No
 @click.version_option(__version__, prog_name="fitnoise")
 def cli() -> None:
     """Publish counts about people at the accuracy you need, for the least privacy cost, with proof."""
+
+
+@cli.command("init", epilog=_example("fitnoise init sex age=ordered income=binned geo=hierarchy -o spec.toml"))
+@click.argument("names", metavar="NAME[=TYPE]...", nargs=-1, required=True)
+@click.option("-o", "--output", type=_FILE, help="Write it here, where no file is yet; without it, it is printed.")
+@_AS_JSON
+def init_command(**asked: Any) -> None:
+    """Write a specification to begin with, for attributes with these names, with what is to be said marked in it.
+
+    TYPE is categorical, which it is without one, ordered, binned or hierarchy. Reads no data.
+    """
+    from fitnoise.interfaces import commands
+
+    commands.init_command(**asked)
 
 
 @cli.command(

@@ -37,10 +37,35 @@ from fitnoise.reading.files import csv_text, leftovers, read_text, replace_file
 from fitnoise.reading.release import Release, to_write
 from fitnoise.reading.verification import verify
 from fitnoise.reporting import Report, Section, Value
+from fitnoise.request.beginning import KINDS, begun
 from fitnoise.request.documents import json_schema, load_spec
 from fitnoise.request.publication import Budget, Publication
 from fitnoise.request.record import load_words
 from fitnoise.request.workloads import slug, some
+
+
+def init_command(names: Sequence[str], output: Path | None, as_json: bool) -> None:
+    """Write a specification to begin with."""
+    attributes: dict[str, str] = {}
+    for given in names:
+        name, _, kind = given.partition("=")
+        if name in attributes or (kind or "categorical") not in KINDS:
+            wrong = f"{name!r} is there twice" if name in attributes else f"there is no type {kind!r}"
+            raise click.UsageError(
+                f"{wrong}; name every attribute once, with one of the types {', '.join(KINDS)}, such as age=ordered. "
+                "Nothing was written."
+            )
+        attributes[name] = kind or "categorical"
+    text = begun(attributes)
+    if output is not None:
+        if output.exists():
+            raise ReleaseError(f"{output.name!r} exists; choose another name. Nothing was written.")
+        replace_file(output, text.encode())
+        say(f"wrote {output}; say what is marked in it, then: fitnoise plan {output}")
+    if as_json:
+        emit_json({"specification": text})
+    elif output is None:
+        emit_csv(text)
 
 
 def plan_command(

@@ -1,0 +1,113 @@
+"""A specification to begin with, from the names of its attributes: it asks for what must be said, and guesses none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tomli_w
+
+from fitnoise.kernel.domain import Domain, Ordered
+
+MARK = "fill in: "
+"""What stands behind a key that has to be said."""
+
+_TOP = """\
+# Who is protected, which tables are published, and how accurate each must be.
+# Say what is marked "fill in", without the "#" before it. Take it from what is publicly known, such as a questionnaire
+# or a code book, never from the data: which values occur is something that data about people must not tell.
+# Then: fitnoise plan spec.toml. All keys: fitnoise schema.
+"""
+
+_UNIT = {
+    "data": {
+        "source": ('"survey-2026"', "the name of the data, by which a ledger sums what they cost"),
+        "table": ('"census.people"', "of a database or a DuckDB file"),
+        "outside_domain": (
+            '"drop"',
+            "leave records out that have undeclared values; without it they are refused",
+        ),
+    },
+    "privacy": {
+        "unit": ('"person"', "what is protected, and called so in every report"),
+        "id": ('"person_id"', "the column that says whose a record is, where one unit may have several"),
+        "max_records": ("1", "how many records of one unit are counted at most"),
+        "cap": ("{ rho = 0.05 }", "refuse a plan that costs more"),
+    },
+}
+
+_COLUMN = {"column": ('"COLUMN"', "of the data, where it has another name")}
+
+_APART = "a cell beside the others, with the codes of what is no value"
+
+KINDS = {
+    "categorical": (
+        "values without an order; other kinds are ordered, binned and hierarchy",
+        {
+            "codes": ('["a", "b"]', MARK + "every code there may be, as it stands in the data"),
+            "labels": ('["first", "second"]', "what tables show instead, one for each code"),
+            "missing": ('{ unknown = ["9"] }', _APART),
+        },
+    ),
+    "ordered": (
+        "whole numbers, of which tables may show prefixes and ranges",
+        {
+            "low": ("0", MARK + "the least there may be"),
+            "high": ("99", MARK + "the largest"),
+            "clip": ("true", "count smaller and larger ones at the ends"),
+            "missing": ("{ unknown = [-1] }", _APART),
+        },
+    ),
+    "binned": (
+        "numbers in bins, the lower end of each included",
+        {
+            "cuts": ("[20, 40, 65]", MARK + "where a bin ends and the next begins; those at the ends are open"),
+            "missing": ("{ unknown = [-1] }", _APART),
+        },
+    ),
+    "hierarchy": (
+        "nested places",
+        {
+            "levels": ('["state", "county", "tract"]', MARK + "from the top down; a table names one as its attribute"),
+            "file": ('"places.csv"', MARK + "a row for each place of the last level, a column for each level"),
+        },
+    ),
+}
+"""By the type of an attribute what it is, and keys with an example and a word each."""
+
+_TARGET = {
+    "margin": ("15", MARK + "every number is to be within 15 of the truth, as often as the confidence says"),
+}
+
+
+def begun(attributes: Mapping[str, str]) -> str:
+    """A specification, as TOML with comments.
+
+    Args:
+        attributes: the type of each, a key of KINDS, by name.
+
+    Raises:
+        DomainError: a name that no attribute may have.
+
+    **Guarantees**: with the examples of the marked keys it can be planned for, and without one of them it is refused.
+    """
+    Domain({name: Ordered(0, 1) for name in attributes})
+    lines = [_TOP]
+    for table, keys in _UNIT.items():
+        lines += [f"[{table}]", *_told(keys), ""]
+    lines += ["[accuracy]", "confidence = 0.95  # of every margin", ""]
+    for name, kind in attributes.items():
+        what, keys = KINDS[kind]
+        header = tomli_w.dumps({"domain": {name: {}}}).strip()
+        lines += [header, f'type = "{kind}"  # {what}', *_told(keys | _COLUMN), ""]
+    lines += ["[[tables]]", 'all = "singles"  # a table for each attribute', *_told(_TARGET)]
+    if len(attributes) > 1:
+        two = ", ".join(tomli_w.dumps({"x": name}).removeprefix("x = ").strip() for name in list(attributes)[:2])
+        lines += ["", "# [[tables]]", f"# attributes = [{two}]", "# margin = 30"]
+    return "\n".join(lines) + "\n"
+
+
+def _told(keys: Mapping[str, tuple[str, str]]) -> list[str]:
+    """Keys with their examples, not yet said, and what they mean."""
+    said = {f"# {key} = {value}": word for key, (value, word) in keys.items()}
+    width = max(map(len, said))
+    return [f"{example:{width}}  # {word}" for example, word in said.items()]

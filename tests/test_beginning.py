@@ -1,0 +1,102 @@
+"""Specifications to begin with: whoever says what is marked can plan, and nothing is said for them."""
+
+import json
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fitnoise as fn
+from fitnoise.errors import DomainError, FitnoiseError
+from fitnoise.request.beginning import MARK, begun
+from fitnoise.request.documents import load_spec
+from laws import by_command
+
+NAMES = {"sex": "categorical", "age": "ordered", "in come": "binned", "geo é's": "hierarchy"}
+PLACES = "state,county,tract\nn,n1,t1\nn,n2,t2\ns,s1,t3\n"
+
+
+def is_marked(line):
+    return f"# {MARK}" in line
+
+
+def is_example(line):
+    return line.startswith("# ") and " = " in line and line.count("#") == 2
+
+
+def said(text, lines=is_marked):
+    """The examples of these lines as what is said."""
+    return "".join(x.removeprefix("# ") if lines(x) else x for x in text.splitlines(keepends=True))
+
+
+@pytest.fixture
+def planned(tmp_path):
+    (tmp_path / "places.csv").write_text(PLACES, encoding="utf-8")
+
+    def plan(text):
+        (tmp_path / "spec.toml").write_text(text, encoding="utf-8")
+        return fn.plan(load_spec(tmp_path / "spec.toml"))
+
+    return plan
+
+
+def test_with_what_is_marked_it_can_be_planned_for(planned):
+    plan = planned(said(begun(NAMES)))
+    assert list(plan.publication.workload.domain)[:3] == ["sex", "age", "in come"]
+    assert len(plan.tables) == len(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_example_is_one(planned, name):
+    """Those that are not marked too."""
+    text = begun({name: NAMES[name], "other": "ordered"})
+    assert planned(said(text, is_example)).publication.source.name == "survey-2026"
+
+
+def test_without_one_of_them_it_is_refused(planned):
+    text = begun(NAMES)
+    marked = [x for x in text.splitlines() if is_marked(x)]
+    assert len(marked) == 7
+    for left in marked:
+        with pytest.raises(FitnoiseError):
+            planned(said(text, lambda line, left=left: is_marked(line) and line.strip() != left))
+
+
+@given(st.dictionaries(st.text(max_size=9), st.sampled_from(["ordered", "binned"]), min_size=1, max_size=3))
+def test_any_names_that_attributes_may_have(attributes):
+    try:
+        text = begun(attributes)
+    except DomainError:
+        return
+    assert list(tomllib.loads(said(text))["domain"]) == list(attributes)
+
+
+def test_the_command_writes_it_once(tmp_path, capfdbinary):
+    by_command("init", "sex", "age=ordered")
+    assert capfdbinary.readouterr().out.decode() == begun({"sex": "categorical", "age": "ordered"})
+    by_command("init", "sex", "--json")
+    assert json.loads(capfdbinary.readouterr().out) == {"specification": begun({"sex": "categorical"})}
+    file = tmp_path / "spec.toml"
+    by_command("init", "sex", "age=ordered", "-o", str(file))
+    assert file.read_text(encoding="utf-8") == begun({"sex": "categorical", "age": "ordered"})
+    by_command("init", "age", "-o", str(file))
+    assert "exists; choose another name. Nothing was written." in capfdbinary.readouterr().err.decode()
+    assert file.read_text(encoding="utf-8") == begun({"sex": "categorical", "age": "ordered"})
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("age", "age=ordered"), "'age' is there twice"),
+        (("age=number",), "there is no type 'number'"),
+        (("std_error",), "std_error"),
+        (("",), "an attribute is named by"),
+        ((), "Missing argument"),
+    ],
+)
+def test_what_cannot_be_begun_is_told(names, words, tmp_path, capsys):
+    file = tmp_path / "spec.toml"
+    by_command("init", *names, "-o", str(file))
+    assert words in capsys.readouterr().err
+    assert not file.exists()
