@@ -5,7 +5,6 @@ from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import fitnoise as fn
@@ -18,7 +17,7 @@ from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.projection import planning as projection
 from fitnoise.reading.verification import Check, Verification
 from fitnoise.reporting import Report
-from laws import check_report
+from laws import answered, check_report
 
 DOMAIN = fn.Domain(area=fn.Categorical(["n", "s"]), age=fn.Ordered(0, 3))
 WORKLOAD = fn.Workload(DOMAIN, [fn.table("area", margin=4), fn.table("area", prefix="age", margin=9)])
@@ -63,19 +62,12 @@ def plan(request):
     return made(request.param)
 
 
-def released(plan, number=0):
-    """A release of any answers."""
-    outputs = [min(number, m.outputs - 1) for m in plan.finite]
-    answers = [np.full(n, number) for p in plan.groups for n in p.strategy.lengths]
-    return fn.Release(plan, answers, outputs=outputs)
-
-
 # --- the law ------------------------------------------------------------------------------------------------------
 
 
 def test_plans_of_the_zoo_are_reported(any_plan):
     check_report(plan_report(any_plan))
-    check_report(release_report(released(any_plan), every=True))
+    check_report(release_report(answered(any_plan), every=True))
 
 
 def test_every_kind_of_plan_is_reported(plan):
@@ -116,7 +108,7 @@ def test_a_plan_of_several_parts_is_reported_part_by_part():
     plan = fn.plan(fn.Publication(first, title="People", finite=QUESTIONS, also=also))
     report = plan_report(plan)
     check_report(report)
-    check_report(release_report(released(plan)))
+    check_report(release_report(answered(plan)))
     told, text = document(report), lines(report)
     assert "value" not in told
     assert [p["tables"] for p in told["parts"]] == [["area"], ["area by age prefix"], ["{by age}"]]
@@ -132,7 +124,7 @@ def test_a_plan_of_several_parts_is_reported_part_by_part():
 
 
 def test_reports_of_releases_do_not_depend_on_the_data_but_in_answers(plan):
-    one, other = released(plan), released(plan, 1)
+    one, other = answered(plan), answered(plan, 1)
     for every in (False, True):
         first, second = release_report(one, every=every), release_report(other, every=every)
         check_report(first)
@@ -169,7 +161,7 @@ def test_receipts_and_ledgers_are_reported(plan, limit):
         balance, entries, head = ledger.balance(account), ledger.entries(), ledger.head()
     for rise, turn in ((plan.exact_rho / 2, "rose by"), (-plan.exact_rho, "fell by"), (Fraction(), "did not rise")):
         written = ["area", "area by age prefix"] if rise else ["area"]
-        receipt = receipt_report(plan, released(plan).finite.values(), Path("r"), written, rise, balance)
+        receipt = receipt_report(plan, answered(plan).finite.values(), Path("r"), written, rise, balance)
         check_report(receipt)
         assert any(turn in line for line in lines(receipt))
         told = document(receipt)

@@ -16,6 +16,7 @@ from fitnoise.errors import FitnoiseError
 
 if TYPE_CHECKING:  # for type checkers and editors, name by name what the tables below say
     from fitnoise.interfaces import plots as plots
+    from fitnoise.interfaces.pages.report import report
     from fitnoise.kernel.designs.questions import FiniteQuery
     from fitnoise.kernel.domain import Binned, Categorical, Domain, Hierarchy, Ordered
     from fitnoise.kernel.ledger import Ledger
@@ -30,6 +31,7 @@ if TYPE_CHECKING:  # for type checkers and editors, name by name what the tables
     from fitnoise.planning.free import free
     from fitnoise.planning.plan import Plan
     from fitnoise.publishing import release
+    from fitnoise.reading.bands import Bands
     from fitnoise.reading.comparisons import ComparedRatios
     from fitnoise.reading.estimates import Estimate, Estimates, Ratios
     from fitnoise.reading.quantiles import Quantiles
@@ -55,6 +57,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Account",
     "Alternative",
+    "Bands",
     "Binned",
     "Budget",
     "By",
@@ -98,11 +101,13 @@ __all__ = [
     "matrix_workload",
     "plan",
     "release",
+    "report",
     "table",
     "verify",
 ]
 
 _ROOMS = {
+    "interfaces.pages.report": ("report",),
     "kernel.designs.questions": ("FiniteQuery",),
     "kernel.domain": ("Binned", "Categorical", "Domain", "Hierarchy", "Ordered"),
     "kernel.ledger": ("Ledger",),
@@ -111,6 +116,7 @@ _ROOMS = {
     "planning.free": ("free",),
     "planning.plan": ("Plan",),
     "publishing": ("release",),
+    "reading.bands": ("Bands",),
     "reading.comparisons": ("ComparedRatios",),
     "reading.estimates": ("Estimate", "Estimates", "Ratios"),
     "reading.quantiles": ("Quantiles",),

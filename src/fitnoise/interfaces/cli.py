@@ -261,6 +261,32 @@ def record_command(**asked: Any) -> None:
 
 
 @cli.command(
+    "report",
+    epilog=_example(
+        "fitnoise report release/ -o report.html",
+        "fitnoise report release/ -o bericht.html --language de --totals --bands 10,30",
+        "fitnoise report plan.json -o plan.html",
+    ),
+)
+@click.argument("path", type=_FILE)
+@click.option("-o", "--output", type=_FILE, required=True, help="The HTML file to make.")
+@click.option("--language", default="en", show_default=True, help="Of the report: en, or de for German.")
+@click.option("--totals", is_flag=True, help="Add sums over what is shown value by value, with their own margins.")
+@click.option(
+    "--bands",
+    metavar="PERCENT,PERCENT",
+    help="Mark numbers whose margin is a larger part of them: to be used with care, and too wide.",
+)
+@click.option("--table", "names", metavar="NAME", multiple=True, help="Show this table; repeatable; default all.")
+@_AS_JSON
+def report_command(**asked: Any) -> None:
+    """Write a report of a release or a plan: one HTML file for everybody, without scripts (fitnoise[report])."""
+    from fitnoise.interfaces import commands
+
+    commands.report_command(**asked)
+
+
+@cli.command(
     "verify",
     epilog=_example(
         "fitnoise verify release/",

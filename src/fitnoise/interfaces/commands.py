@@ -16,6 +16,7 @@ import click
 from fitnoise.errors import LedgerError, ReleaseError
 from fitnoise.interfaces import demo, plots
 from fitnoise.interfaces.console import emit_csv, emit_json, progress, say, show, show_document
+from fitnoise.interfaces.pages.report import report as write_report
 from fitnoise.interfaces.reports.comparisons import comparison_report, settings_report
 from fitnoise.interfaces.reports.ledgers import ledger_report, more_section, together
 from fitnoise.interfaces.reports.plans import bounds_section, plan_report
@@ -31,6 +32,7 @@ from fitnoise.planning.free import free
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import release
 from fitnoise.reading import registry
+from fitnoise.reading.bands import Bands
 from fitnoise.reading.description import counted, universe
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.files import csv_text, leftovers, read_text, replace_file
@@ -308,6 +310,19 @@ def record_command(directory: Path, words: Path | None, output: Path | None, as_
         emit_csv(registry.as_yaml(found))
     if left:
         say(f"to be filled: {', '.join(left)}")
+
+
+def report_command(
+    path: Path, output: Path, language: str, totals: bool, bands: str | None, names: tuple[str, ...], as_json: bool
+) -> None:
+    """Write the report of a plan or a release."""
+    rule = None if bands is None else Bands.parse(bands)
+    with progress("writing"):
+        what = Plan.from_json(read_text(path)) if path.is_file() else Release.read(path)
+        write_report(what, output, language=language, bands=rule, totals=totals, tables=names or None)
+    say(f"wrote {output}")
+    if as_json:
+        emit_json({"plan": (what if isinstance(what, Plan) else what.plan).hash, "file": str(output)})
 
 
 def verify_command(path: Path, ledger_file: Path | None, as_json: bool) -> bool:

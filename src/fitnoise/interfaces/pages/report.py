@@ -1,0 +1,134 @@
+"""The report: one file of HTML about a plan or a release, with all that a reader needs, and nothing from elsewhere."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from fitnoise import __version__
+from fitnoise.errors import ReleaseError
+from fitnoise.interfaces.pages.fragments import Shown, digest, environment, shown, style
+from fitnoise.interfaces.pages.words import Words, words
+from fitnoise.interfaces.reports.plans import plan_report
+from fitnoise.planning.plan import Plan
+from fitnoise.reading.bands import Bands
+from fitnoise.reading.files import replace_file
+from fitnoise.reading.layouts import layout
+from fitnoise.reading.release import Release, answers_digest
+from fitnoise.reporting import Report
+from fitnoise.request.workloads import some
+
+MOST_TABLES = 100
+"""Tables of a report where none are named."""
+
+MOST_NUMBERS = 100_000
+"""Numbers of a report: some ten megabytes."""
+
+KNOWN = ("price", "records", "left out")
+"""Sections of a plan's report that a page tells in its own words."""
+
+
+def report(
+    what: Plan | Release,
+    path: str | os.PathLike[str],
+    *,
+    language: str = "en",
+    bands: Bands | None = None,
+    totals: bool = False,
+    tables: Iterable[str] | None = None,
+) -> Path:
+    """Write a report of a plan or a release: one HTML file, which holds no script and fetches nothing.
+
+    It says how accurate the numbers are and what that costs, who is protected, how to read and check them, and has the
+    tables of a release with charts. Needs the extra `fitnoise[report]`.
+
+    Args:
+        what: the plan, or the release.
+        path: where to; the name ends in .html. There must be no such file.
+        language: "en" or "de".
+        bands: the rule by which numbers of a release are called reliable, to be used with care, or too wide.
+        totals: whether tables of a release have sums over columns that are shown value by value, with their margins.
+        tables: names of those to show; default all, of many the first 100.
+
+    Returns:
+        The path.
+
+    Raises:
+        ReleaseError: no Jinja2, no such language or table, too many numbers, or a place that cannot be written.
+
+    **Guarantees**
+        * nothing in it depends on the data but the noisy answers, and it is the same file whenever it is written;
+        * texts of a specification are escaped: none can add to the page, or be taken for a part of it;
+        * it is written whole or not at all.
+    """
+    place = Path(path)
+    if place.suffix != ".html":
+        raise ReleaseError(f"a report is written as .html; got {place.name!r}. Nothing was written.")
+    if place.exists():
+        raise ReleaseError(f"{place.name!r} exists; choose another name. Nothing was written.")
+    replace_file(place, page(what, language=language, bands=bands, totals=totals, tables=tables).encode())
+    return place
+
+
+def page(
+    what: Plan | Release,
+    *,
+    language: str = "en",
+    bands: Bands | None = None,
+    totals: bool = False,
+    tables: Iterable[str] | None = None,
+) -> str:
+    """The text of a report; arguments and errors as for :func:`report`."""
+    templates, english, told = environment(language), environment("en"), words(language)
+    plan, release = (what, None) if isinstance(what, Plan) else (what.plan, what)
+    views = [] if release is None else _views(release, _names(release, tables), told, bands, totals=totals)
+    count = sum(len(p.publication.workload.tables) for p in plan.groups)
+    own = (replace(s, tables=()) for s in plan_report(plan).sections if s.name and s.name not in KNOWN)
+    return templates.get_template("report.html").render(
+        plan=plan,
+        release=release,
+        title=plan.publication.title or told.tell("Untitled"),
+        version=__version__,
+        sheet=style(),
+        digest=digest(style()),
+        tables=views,
+        count=count,
+        linked=len(views) == len(plan.summaries) == count,
+        bands=bands,
+        biased=all(x.layout.biased for x in views) and bool(views),
+        answers=answers_digest(release.answers) if release is not None and release.answers else "",
+        told=Report("", tuple(own)),
+        english=english.get_template("fragments.html").module,
+    )
+
+
+def _views(release: Release, names: list[str], told: Words, bands: Bands | None, *, totals: bool) -> list[Shown]:
+    laid = (layout(release, name, totals=totals, bands=bands) for name in names)
+    return [shown(table, told, release, place) for place, table in enumerate(laid, 1)]
+
+
+def _names(release: Release, tables: Iterable[str] | None) -> list[str]:
+    """The tables to show: those that are named, or the first of all."""
+    given = None if tables is None else [tables] if isinstance(tables, str) else list(tables)
+    if given is not None and len(set(given)) < len(given):
+        raise ReleaseError("a table to show is named twice. Nothing was written.")
+    out, numbers = [], 0
+    for name in islice(release, MOST_TABLES) if given is None else given:
+        if name not in release:
+            raise ReleaseError(
+                f"no table {name!r} to show; the release has {some(list(release))}. Nothing was written."
+            )
+        workload = release.plan.group(name).publication.workload
+        numbers += math.prod(workload[name].shape(workload.domain))
+        if numbers <= MOST_NUMBERS:
+            out.append(name)
+        elif given is not None:
+            raise ReleaseError(
+                f"a page shows at most {MOST_NUMBERS:,} numbers, and these tables have more; name fewer of them. "
+                "Nothing was written."
+            )
+    return out

@@ -1,0 +1,193 @@
+"""Tables of a release as people read them: rows, columns across, codes beside labels, totals; for pages and for files.
+
+    a table with columns a, b, c, value     rows by a and b, the values of c across, where these are few
+
+Totals are sums over all rows of a column, with their own exact margins: these are not sums of margins.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from fitnoise.errors import ReleaseError
+from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.domain import Attribute, Categorical
+from fitnoise.reading.bands import Bands
+from fitnoise.reading.forms import Forms
+from fitnoise.reading.laws import law
+from fitnoise.reading.release import Release
+from fitnoise.request.workloads import EACH, AtMost, Table, some
+
+ACROSS = 8
+"""Values that stand side by side at most: those of the last column that has no more."""
+
+
+@final
+@dataclass(frozen=True)
+class Label:
+    """What a row or a column is of. text: None for all of them. code: as the data have it, where that says more."""
+
+    text: str | None
+    code: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class Heading:
+    """A column of labels.
+
+    name: of the attribute. view: "each", "prefix", "ranges", "recode" or "query". ordered: how many of its labels, the
+    first, are values in an order.
+    """
+
+    name: str
+    view: str
+    ordered: int = 0
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """A table, laid out.
+
+    Attributes:
+        name: of the table.
+        stubs: what tells rows apart.
+        across: what tells columns apart; None where there is one column of numbers.
+        rows: for each row its labels, one for each of the stubs.
+        columns: of the columns across; one without a text where there is none across.
+        values: what is published, in people, (rows, columns).
+        margins: of them, likewise; of biased values their simulated error.
+        bands: how reliable they are, likewise, of :class:`~fitnoise.reading.bands.Band`; None where no rule is set.
+        totals: whether a number is a total, likewise.
+        confidence: of the margins.
+        biased: whether values are biased: no margin belongs to them.
+    """
+
+    name: str
+    stubs: tuple[Heading, ...]
+    across: Heading | None
+    rows: tuple[tuple[Label, ...], ...]
+    columns: tuple[Label, ...]
+    values: Floats
+    margins: Floats
+    bands: npt.NDArray[Any] | None
+    totals: npt.NDArray[np.bool_]
+    confidence: float
+    biased: bool
+
+    @property
+    def told(self) -> Floats:
+        """The margins as people are told them: rounded up, so that none is told smaller than it is."""
+        return np.asarray(np.ceil(self.margins * 10.0**self.decimals - 1e-6) / 10.0**self.decimals)
+
+    @property
+    def even(self) -> float | None:
+        """What people are told as the margin of all numbers but totals, where it is one."""
+        own = np.unique(self.told[~self.totals])
+        return None if self.biased or len(own) != 1 else float(own[0])
+
+    @property
+    def decimals(self) -> int:
+        """Digits after the point that people are told: to a tenth of the first digit of the least margin."""
+        least = self.margins[self.margins > 0]
+        return max(0, 1 - math.floor(math.log10(least.min()))) if least.size else 0
+
+
+def layout(release: Release, name: str, *, totals: bool = False, bands: Bands | None = None) -> Layout:
+    """One table of a release, laid out.
+
+    Args:
+        release: which has it.
+        name: of the table.
+        totals: whether to add sums over the columns that are shown value by value.
+        bands: the rule by which it is told how reliable numbers are.
+
+    Raises:
+        ReleaseError: an unknown table.
+    """
+    if name not in release:
+        raise ReleaseError(f"no table {name!r} to show; the release has {some(list(release))}. Nothing was written.")
+    publication = release.plan.group(name).publication
+    table, domain, frame = publication.workload[name], publication.domain, release[name]
+    biased = "biased_value" in frame
+    shown = table.labels(domain)
+    known = {a: domain[a] for a in shown if a in domain}
+    headings = [_heading(table, known.get(a), a) for a in shown]
+    confidence = table.target.level(publication.workload.confidence)
+    labels = [[_label(table, known.get(a), a, x, i) for i, x in enumerate(own)] for a, own in shown.items()]
+    shape = tuple(map(len, labels))
+    value, error = ("biased_value", "simulated_rmse") if biased else ("value", "moe")
+    values, margins = (frame[c].to_numpy().reshape(shape) for c in (value, error))
+    sums = [h.view == "each" and totals and not biased and len(x) > 1 for h, x in zip(headings, labels, strict=True)]
+    if any(sums):
+        values, margins = _with_totals(release, name, (values, margins), sums, confidence)
+        labels = [[*x, Label(None)] if s else x for x, s in zip(labels, sums, strict=True)]
+    small = [i for i, n in enumerate(shape) if n <= ACROSS]
+    axis = small[-1] if len(shape) > 1 and small else None
+    columns = (Label(None),) if axis is None else tuple(labels[axis])
+    down = [i for i in range(len(shape)) if i != axis]
+    rows = tuple(itertools.product(*(labels[i] for i in down)))
+    order = down if axis is None else [*down, axis]
+    values, margins = (x.transpose(order).reshape(len(rows), len(columns)) for x in (values, margins))
+    summed = np.array([any(x.text is None for x in row) for row in rows])
+    beside = np.array([axis is not None and x.text is None for x in columns])
+    return Layout(
+        name=name,
+        stubs=tuple(headings[i] for i in down),
+        across=None if axis is None else headings[axis],
+        rows=rows,
+        columns=columns,
+        values=values,
+        margins=margins,
+        bands=None if bands is None or biased else bands.of(values, margins),
+        totals=summed[:, None] | beside[None, :],
+        confidence=confidence,
+        biased=biased,
+    )
+
+
+def _heading(table: Table, attribute: Attribute | None, name: str) -> Heading:
+    if table.matrix is not None or attribute is None:
+        return Heading(name, "query")
+    view = table.view(name)
+    own = attribute.own_size if attribute.ordered and (view is EACH or isinstance(view, AtMost)) else 0
+    return Heading(name, view.word or "each", own)
+
+
+def _label(table: Table, attribute: Attribute | None, name: str, shown: str | int, place: int) -> Label:
+    """A label; of an attribute with labels shown value by value, with its code beside."""
+    coded = isinstance(attribute, Categorical) and attribute.labels is not None and table.view(name) is EACH
+    if not coded or not isinstance(attribute, Categorical) or place >= len(attribute.codes):
+        return Label(str(shown))
+    code = str(attribute.codes[place])
+    return Label(str(shown), "" if code == str(shown) else code)
+
+
+def _with_totals(
+    release: Release, name: str, given: tuple[Floats, Floats], sums: Sequence[bool], confidence: float
+) -> tuple[Floats, Floats]:
+    """Values and margins with a sum after the rows of some columns: all numbers that there were are as they were."""
+    source = next(s for s in release._sources if name in s.part.publication.workload.tables.numbered)
+    number = source.part.publication.workload.number(name)
+    wide = source.shape(number)
+    kept = np.ix_(*(range(n if s else n - 1) for n, s in zip(wide, sums, strict=True)))
+    shape = tuple(n if s else n - 1 for n, s in zip(wide, sums, strict=True))
+    added = np.ones(shape, dtype=bool)
+    added[tuple(slice(n - 1) for n in wide)] = False
+    flat = np.arange(math.prod(wide)).reshape(wide)[kept][added]
+    each = sp.csr_array((np.ones(len(flat)), (np.arange(len(flat)), flat)), shape=(len(flat), math.prod(wide)))
+    forms = Forms(len(flat), {(source, number): each})
+    found = forms.values(), law(forms).half_widths(np.ones((len(flat), 1)), confidence)
+    out = np.empty(shape), np.empty(shape)
+    for whole, own, more in zip(out, given, found, strict=True):
+        whole[~added], whole[added] = own.ravel(), more
+    return out

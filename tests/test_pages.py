@@ -1,0 +1,402 @@
+"""Pages: whole, without scripts, escaped, in every language; with the numbers of the release and no others."""
+
+import base64
+import hashlib
+import itertools
+import json
+import math
+import re
+import sys
+import tomllib
+from dataclasses import replace
+from functools import cache
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import fitnoise as fn
+from fitnoise import data
+from fitnoise.errors import ReleaseError
+from fitnoise.interfaces.pages import fragments, report
+from fitnoise.interfaces.pages.charts import ROWS, Lines, Scale, Strips, chart
+from fitnoise.interfaces.pages.words import LANGUAGES, words
+from fitnoise.reading.bands import Band
+from fitnoise.reading.layouts import layout
+from fitnoise.reporting import Kind
+from laws import answered, by_command
+
+VOID = {"meta", "rect", "line", "circle", "polygon", "polyline", "br"}
+HOSTILE = "</style><script>alert(1)</script>\"'&{{7*7}}\u202e\x07"
+RULE = fn.Bands(0.1, 0.3)
+
+
+class Page(HTMLParser):
+    """What is in a page; and that every element is closed in its place."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.tags, self.attributes, self.texts, self.style = [], [], [], [], ""
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" in self.open:
+            self.style += data
+        elif data.strip():
+            self.texts.append(data.strip())
+
+
+def check_page(text):
+    """It is whole, and can do nothing but be read."""
+    page = Page(text)
+    given = {}
+    for name, value in page.attributes:
+        given.setdefault(name, []).append(value)
+    assert not {"script", "iframe", "object", "embed", "link", "base", "img", "form"} & {*page.tags}
+    assert not [name for name in given if name.startswith("on")]
+    assert not {"style", "src", "action"} & given.keys()
+    assert len({*given["id"]}) == len(given["id"])
+    assert {href.removeprefix("#") for href in given.get("href", ())} <= {*given["id"]}
+    (policy,) = (x for x in given["content"] if "default-src" in x)
+    digest = base64.b64encode(hashlib.sha256(page.style.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'sha256-{digest}'" in policy
+    assert not re.search(r"url\(|@import", page.style)
+    return page
+
+
+@cache
+def demo():
+    return answered(fn.plan(fn.load_spec(data.path(data.DEMO))), 500)
+
+
+DOMAIN = fn.Domain(
+    area=fn.Categorical({"DE1": "north", "DE2": "south", "DE3": "west"}),
+    age=fn.Ordered(0, 19),
+    job=fn.Categorical(["yes", "no"], missing={"unknown": [""]}, absent="unknown"),
+)
+
+
+@cache
+def small():
+    """Of a few tables: by value, cumulated, in groups, alone, in all."""
+    tables = [
+        fn.table("area", "job", margin=4),
+        fn.table("area", prefix="age", margin=9),
+        fn.table("age", margin=9),
+        fn.table("area", recode={"job": {"answered": ["yes", "no"]}}, margin=3),
+        fn.table("area", margin=fn.By("area", [2, 5, 5]), confidence=0.99, name="area alone"),
+        fn.table(margin=0.5, name="all"),
+    ]
+    plan = fn.plan(fn.Workload(DOMAIN, tables), title="People", gap=1e-3)
+    rng = np.random.default_rng(1)  # of a test: nobody is counted
+    return fn.Release(plan, [rng.integers(-(10**6), 10**7, n) for n in plan.groups[0].strategy.lengths])
+
+
+# --- the law ---------------------------------------------------------------------------------------------------------
+
+
+def test_plans_of_the_zoo_have_pages(any_plan):
+    release = answered(any_plan, 3)
+    page = check_page(report.page(release, totals=True, bands=RULE, language="de"))
+    assert page.tags.count("h3") >= min(len(release), report.MOST_TABLES)
+    assert any(any_plan.hash[:12] in text for text in page.texts)
+    check_page(report.page(any_plan))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_kind_of_release_has_a_page(language):
+    unit = fn.PrivacyUnit("person", 3, fn.Neighbours.REPLACE_ONE, id="who")
+    question = fn.FiniteQuery.quantile("old", "age", at=0.9, people=5, epsilon=1)
+    workload = fn.Workload(DOMAIN, [fn.table("area", margin=4)])
+    budget = fn.Budget(epsilon=1, delta=1e-6)
+    plans = [
+        fn.plan(workload, unit=unit, other_units=[fn.PrivacyUnit("household", 6)], gap=1e-3),
+        fn.plan(workload, finite=[question], privacy="pure", epsilon=1),
+        fn.plan(workload, small=fn.SmallDatabase(40, index=2, temperature=0.03), budget=budget),
+    ]
+    told = [check_page(report.page(answered(plan), language=language)) for plan in plans]
+    assert "old" in told[1].texts
+    assert any("who" in x for x in told[0].texts)
+    assert "±" in " ".join(told[2].texts)
+    assert not any("whisker" in v for _, v in told[2].attributes if v)
+
+
+def test_a_page_says_the_numbers_of_the_release():
+    release = small()
+    page = check_page(report.page(release))
+    said = {x.replace("−", "-").replace(",", "") for x in page.texts}
+    for name in release:
+        digits = layout(release, name).decimals
+        for value in release[name]["value"]:
+            text = f"{value:.{digits}f}"
+            assert (text.lstrip("-") if float(text) == 0 else text) in said
+    assert "north" in page.texts
+    assert "DE1" in page.texts
+    assert page.texts.index("DE1") == page.texts.index("north", page.texts.index("DE1") - 1) + 1
+
+
+def test_a_page_is_the_same_whenever_it_is_written(tmp_path):
+    release = small()
+    written = fn.Release.read(release.write(tmp_path / "r"))
+    assert report.page(written, bands=RULE) == report.page(release, bands=RULE) == report.page(release, bands=RULE)
+
+
+def test_what_a_specification_says_cannot_leave_its_place():
+    plain = HOSTILE[:-2]
+    domain = fn.Domain({"<h2>&": fn.Categorical({"<b>": HOSTILE, "x": "<i>"})})
+    table = fn.table("<h2>&", margin=4, name="<h1>" + HOSTILE)
+    source = fn.DataSource("<u>" + plain)
+    plan = fn.plan(fn.Workload(domain, [table]), title=HOSTILE, source=source, unit=fn.PrivacyUnit("<s>", 2))
+    for language in LANGUAGES:
+        page = check_page(report.page(answered(plan), language=language))
+        assert page.tags.count("h1") == 1
+        assert not {"b", "i", "u", "s"} & {*page.tags}
+        assert "".join(page.texts).count(plain) >= 4
+        assert not [c for x in page.texts for c in x if c in "\u202e\x07"]
+
+
+# --- languages -------------------------------------------------------------------------------------------------------
+
+
+def texts_of_templates():
+    folder = fragments.resources.files(fragments.WRITTEN) / "templates"
+    whole = "".join((folder / f"{name}.html").read_text(encoding="utf-8") for name in ("fragments", "report"))
+    told = {*re.findall(r'\bt\("([^"]*)"', whole)} | {band.value for band in Band}
+    return told | {"{name}, at most", "Untitled"}
+
+
+@pytest.mark.parametrize("language", [x for x in LANGUAGES if x != "en"])
+def test_a_language_says_all_that_templates_say(language):
+    folder = fragments.resources.files(fragments.WRITTEN) / "templates"
+    catalogue = tomllib.loads((folder / f"{language}.toml").read_text(encoding="utf-8"))
+    assert catalogue.keys() == texts_of_templates()
+    for english, other in catalogue.items():
+        assert sorted(re.findall(r"\{\w+\}", english)) == sorted(re.findall(r"\{\w+\}", other)), english
+
+
+@pytest.mark.parametrize(
+    ("language", "kind", "given", "told"),
+    [
+        ("en", Kind.COUNT, 1234567, "1,234,567"),
+        ("de", Kind.COUNT, 1234567, "1\u202f234\u202f567"),
+        ("en", Kind.ESTIMATE, -1234.56, "−1,234.6"),
+        ("de", Kind.ESTIMATE, -1234.56, "−1\u202f234,6"),
+        ("en", Kind.GAP, 1.7e-7, "1.7 · 10⁻⁷"),
+        ("de", Kind.GAP, 1.7e-17, "1,7 · 10⁻¹⁷"),
+        ("en", Kind.NUMBER, 1e-6, "10⁻⁶"),
+        ("en", Kind.NUMBER, 1.1e-6, "1.1 · 10⁻⁶"),
+        ("en", Kind.NUMBER, 2.1e-6, "2.1 · 10⁻⁶"),
+        ("en", Kind.NUMBER, 1e21, "10²¹"),
+        ("de", Kind.SHARE, 0.167, "16,7\u202f%"),
+        ("en", Kind.LEVEL, 0.95, "95\u202f%"),
+        ("de", Kind.TEXT, "a-1.5e-7%", "a-1.5e-7%"),
+        ("de", Kind.PEOPLE, None, "–"),
+    ],
+)
+def test_numbers_are_written_as_a_language_does(language, kind, given, told):
+    assert words(language).kind(kind, given) == told
+
+
+def test_nothing_is_less_than_nothing():
+    assert [words("en").number(x, 1) for x in (-0.04, 0.0, -0.05001, 1234.5)] == ["0.0", "0.0", "−0.1", "1,234.5"]
+
+
+# --- layouts ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [small, demo])
+def test_totals_are_what_a_reader_would_count(make):
+    """Detects totals with margins of another sum, or beside the wrong rows."""
+    release = make()
+    for name in release:
+        table = release.plan.group(name).publication.workload[name]
+        found = layout(release, name, totals=True)
+        plain = layout(release, name)
+        assert not plain.totals.any()
+        assert np.array_equal(plain.values.ravel(), found.values[~found.totals])
+        assert np.array_equal(np.sort(plain.values.ravel()), np.sort(release[name]["value"]))
+        headings = [*found.stubs, *([found.across] if found.across else [])]
+        summed = {h.name for h in headings if h.view == "each"}
+        assert bool(summed) == found.totals.any()
+        for i, j in np.argwhere(found.totals)[:12].tolist():
+            labels = [*found.rows[i], *([found.columns[j]] if found.across else [])]
+            chosen = {h.name: x.text for h, x in zip(headings, labels, strict=True) if x.text is not None}
+            shown = table.labels(release.plan.publication.domain)
+            where = {a: next(x for x in shown[a] if str(x) == text) for a, text in chosen.items()}
+            assert {h.name for h in headings} - where.keys() <= summed
+            one = release.sum(name, where, confidence=found.confidence)
+            assert (found.values[i, j], found.margins[i, j]) == pytest.approx((one.value, one.moe), abs=1e-6)
+
+
+def test_few_values_stand_side_by_side():
+    release = small()
+    laid = {name: layout(release, name) for name in release}
+    assert [x.across and x.across.name for x in laid.values()] == ["job", "area", None, "job", None, None]
+    cumulated = laid["area by age prefix"]
+    assert ([h.name for h in cumulated.stubs], cumulated.stubs[0].ordered) == (["age"], 20)
+    frame = release["area by age prefix"]
+    i, j = 7, 2
+    assert cumulated.values[i, j] == frame.query("area == 'west' and age == 7")["value"].item()
+    assert [x.code for x in cumulated.columns] == ["DE1", "DE2", "DE3"]
+    assert laid["all"].values.shape == (1, 1)
+    assert laid["all"].decimals == 2
+    assert laid["area alone"].confidence == 0.99
+    assert laid["area alone"].even is None
+    assert layout(demo(), "state by status").even == 15
+    assert [x.text for x in laid["area by job"].columns] == ["yes", "no", "unknown"]
+
+
+@pytest.mark.parametrize(
+    ("margin", "decimals"), [(0.034, 3), (0.99, 2), (1, 1), (9.9, 1), (10, 0), (15, 0), (1500, 0), (0, 0)]
+)
+def test_digits_end_a_place_after_the_first_of_the_margin(margin, decimals):
+    assert replace(layout(small(), "all"), margins=np.array([[margin]])).decimals == decimals
+
+
+def test_margins_are_never_told_smaller_than_they_are():
+    told = words("en")
+    made = replace(layout(small(), "area alone"), margins=np.array([[2.01], [5.0], [14.0000001]]))
+    cells = [cells[0].margin for group in fragments.shown(made, told, small()).groups for _, cells in group.rows]
+    assert [x.strip() for x in cells] == ["2.1", "5.0", "14.0"]
+    assert {len(x) for x in cells} == {4}
+
+
+# --- bands -----------------------------------------------------------------------------------------------------------
+
+
+def test_bands_follow_the_rule_of_the_publisher():
+    values, margins = np.array([100.0, 100, 99.9, 30, 29.9, 0, -50]), np.array([10.0, 10.1, 10, 9, 9, 0.1, 1])
+    R, C, W = Band
+    assert RULE.of(values, margins).tolist() == [R, C, C, C, W, W, W]
+    assert fn.Bands.parse(" 10 %, 30% ") == fn.Bands.parse("10,30") == RULE
+
+
+def test_bands_are_beside_numbers_and_hide_none():
+    release = small()
+    page, plain = (check_page(report.page(release, bands=b)) for b in (fn.Bands(0.05, 0.3), None))
+    assert page.texts.count("‡") > 3
+    assert "(too wide)" in page.texts
+    assert "(use with care)" in page.texts
+    assert not {"‡", "†"} & {*plain.texts}
+    numbers = [[x for x in p.texts if re.fullmatch(r"−?[\d,.]+", x)] for p in (page, plain)]
+    assert numbers[0] == numbers[1]
+
+
+@pytest.mark.parametrize("given", ["10", "10,30,50", "30,10", "0,10", "a,b", "10,1e999", "-1,5"])
+def test_a_rule_that_is_none_is_refused(given):
+    with pytest.raises(ReleaseError, match=r"bands of reliability are two .* Nothing was written"):
+        fn.Bands.parse(given)
+
+
+@pytest.mark.parametrize("given", [(0.3, 0.1), (0, 1), (True, 2), ("a", 1), (0.1, math.nan), (0.1, math.inf)])
+def test_parts_that_are_none_are_refused(given):
+    with pytest.raises(ReleaseError, match=r"two parts of a number.*Nothing was written"):
+        fn.Bands(*given)
+
+
+# --- charts ----------------------------------------------------------------------------------------------------------
+
+
+def test_marks_are_where_the_numbers_are():
+    release = small()
+    drawn = chart(layout(release, "area by job", totals=True))
+    frame = release["area by job"]
+    assert isinstance(drawn, Strips)
+    assert drawn.of == 3
+    low, high = min(0, (frame.value - frame.moe).min()), (frame.value + frame.moe).max()
+    marks = [m for _, row in drawn.rows for m in row]
+    for mark, value, moe in zip(marks, frame.value, frame.moe, strict=True):
+        wanted = [100 * (x - low) / (high - low) for x in (value, value - moe, value + moe, 0)]
+        assert [mark.at, *mark.ends, mark.zero] == pytest.approx(wanted, abs=0.01)
+    lines = chart(layout(release, "area by age prefix"))
+    assert isinstance(lines, Lines)
+    assert [x.label.text for x in lines.lines] == ["north", "south", "west"]
+    points = [tuple(map(float, p.split(","))) for p in lines.lines[0].points.split()]
+    assert len(points) == 20
+    assert points[0][0] == 0
+    assert points[-1][0] == 100
+    band = [tuple(map(float, p.split(","))) for p in lines.lines[0].band.split()]
+    assert len(band) == 40
+    assert all(a[1] <= p[1] <= b[1] for p, a, b in zip(points, band, band[::-1], strict=False))
+    assert chart(layout(demo(), "state by status")).of > ROWS == len(chart(layout(demo(), "state by status")).rows)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (0, 0), (-3, 17), (0, 1e-9), (-2e9, 5), (0, 99.9)])
+def test_ticks_are_round_and_few(low, high):
+    scale = Scale.over(np.array([low]), np.array([high]))
+    ticks = scale.ticks()
+    assert 2 <= len(ticks) <= 9
+    assert all(0 <= t.at <= 100 for t in ticks)
+    assert any(t.number == 0 for t in ticks)
+    steps = {f"{b.number - a.number:.3g}".strip("0.").replace("e-", "")[0] for a, b in itertools.pairwise(ticks)}
+    assert len(steps) == 1
+    assert steps <= {"1", "2", "5"}
+
+
+# --- files and mistakes ----------------------------------------------------------------------------------------------
+
+
+def test_a_report_is_written_by_command(tmp_path, capsys):
+    release = small()
+    folder = release.write(tmp_path / "r")
+    by_command(
+        "report", str(folder), "-o", str(tmp_path / "a.html"), "--language", "de", "--totals", "--bands", "10,30",
+        "--table", "all", "--json",
+    )  # fmt: skip
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"plan": release.plan.hash, "file": str(tmp_path / "a.html")}
+    written = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert written == report.page(release, language="de", totals=True, bands=RULE, tables=["all"])
+    by_command("report", str(folder / "plan.json"), "-o", str(tmp_path / "b.html"))
+    assert "wrote" in capsys.readouterr().err
+    assert (tmp_path / "b.html").read_text(encoding="utf-8") == report.page(release.plan)
+
+
+def test_reports_that_cannot_be_written_say_so(tmp_path, monkeypatch):
+    release, place = small(), tmp_path / "a.html"
+    place.write_text("mine")
+    wrong = [
+        ({"path": place}, "exists"),
+        ({"path": tmp_path / "a.pdf"}, "written as .html"),
+        ({"language": "fr"}, "in en or de; got 'fr'"),
+        ({"tables": "none"}, "no table 'none' to show; the release has"),
+        ({"tables": ["all", "all"]}, "named twice"),
+        ({"path": tmp_path / "no" / "a.html"}, "cannot be written"),
+    ]
+    for given, told in wrong:
+        with pytest.raises(ReleaseError, match=told):
+            fn.report(release, **{"path": tmp_path / "b.html"} | given)
+    with pytest.raises(ReleaseError, match=r"no table 'none' to show.*Nothing was written"):
+        layout(release, "none")
+    monkeypatch.setattr(report, "MOST_NUMBERS", 10)
+    with pytest.raises(ReleaseError, match="at most 10 numbers"):
+        fn.report(release, tmp_path / "b.html", tables=["age"])
+    fragments.environment.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ReleaseError, match=r"pip install 'fitnoise\[report\]'\. Nothing was written"):
+        fn.report(release, tmp_path / "b.html")
+    assert [p.name for p in tmp_path.iterdir()] == ["a.html"]
+    assert place.read_text() == "mine"
+
+
+def test_of_many_tables_the_first_are_shown(monkeypatch):
+    monkeypatch.setattr(report, "MOST_TABLES", 2)
+    page = check_page(report.page(small()))
+    assert "2 of 6 tables are shown; all are in the files of the release." in page.texts
+    monkeypatch.setattr(report, "MOST_NUMBERS", 10)
+    assert "1 of 6 tables are shown; all are in the files of the release." in check_page(report.page(small())).texts
