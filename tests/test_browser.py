@@ -1,0 +1,96 @@
+"""Pages in a real browser of this system: whole, accessible, narrow, on paper; and asking nobody for anything.
+
+FITNOISE_BROWSER names the browser, a Chromium; "required" says that without one the tests fail.
+"""
+
+import os
+import shutil
+import sys
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import sync_playwright
+
+import fitnoise as fn
+from fitnoise.interfaces.pages.charts import Strips, chart
+from fitnoise.reading.layouts import layout
+from test_pages import small
+
+ASKED = os.environ.get("FITNOISE_BROWSER", "")
+BROWSER = next(
+    filter(None, map(shutil.which, filter(None, [ASKED, "chromium", "chromium-browser", "google-chrome"]))), None
+)
+
+pytestmark = pytest.mark.skipif(
+    BROWSER is None and ASKED != "required", reason="there is no Chromium on the path, to look at pages in"
+)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    assert BROWSER, "FITNOISE_BROWSER=required, and there is no Chromium on the path"
+    with sync_playwright() as tool:
+        own = tool.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"] * (sys.platform == "linux"))
+        yield own
+        own.close()
+
+
+@pytest.fixture(scope="module", params=["en", "de"])
+def page(request, browser, tmp_path_factory):
+    """The report of a release, as a file; and all that it asked for or complained about."""
+    place = tmp_path_factory.mktemp("page") / f"report-{request.param}.html"
+    fn.report(small(), place, language=request.param, totals=True, bands=fn.Bands(0.05, 0.3))
+    told = []
+    context = browser.new_context()
+    opened = context.new_page()
+    opened.on("request", lambda asked: told.append(asked.url))
+    opened.on("console", lambda said: told.append(said.text))
+    opened.goto(place.as_uri())
+    opened.told = [x for x in told if x != place.as_uri()]
+    yield opened
+    context.close()
+
+
+def test_a_page_is_accessible(page):
+    page.set_viewport_size({"width": 1200, "height": 900})
+    page.emulate_media(color_scheme="light" if "report-en" in page.url else "dark", media="screen")
+    found = Axe().run(page)
+    assert [(v["id"], v["nodes"][0]["html"]) for v in found.response["violations"]] == []
+    assert len(found.response["passes"]) > 20
+    assert page.told == []
+
+
+@pytest.mark.parametrize("width", [320, 390, 1600])
+def test_nothing_of_a_page_is_beside_the_screen(page, width):
+    page.set_viewport_size({"width": width, "height": 844})
+    page.emulate_media(media="screen")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    wide = "[...document.querySelectorAll('main *')].filter(e => !e.closest('.scroll, svg, .hidden') && "
+    assert page.evaluate(wide + "e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML)") == []
+
+
+def test_a_page_is_whole_on_paper(page):
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 700, "height": 990})  # A4 less its margins
+    cut = (
+        "[...document.querySelectorAll('.scroll')].filter(e => e.scrollHeight > e.clientHeight + 1"
+        " || getComputedStyle(e).overflowY != 'visible' || e.getBoundingClientRect().right > innerWidth + 1).length"
+    )
+    assert page.evaluate(cut) == 0
+    assert page.pdf(format="A4").startswith(b"%PDF")
+
+
+def test_marks_are_drawn_where_the_numbers_are(page):
+    """Detects charts of no size, and marks whose places a browser reads otherwise."""
+    page.set_viewport_size({"width": 1200, "height": 900})
+    page.emulate_media(media="screen")
+    boxes = page.evaluate(
+        "[...document.querySelectorAll('.strips > svg:not(.axis)')].map(s => [s, ...s.querySelectorAll('.dot, .zero')]"
+        ".map(e => {const b = e.getBoundingClientRect(); return [b.left + b.width / 2, b.width, b.left]}))"
+    )
+    charts = [chart(layout(small(), name)) for name in small()]
+    drawn = [m for c in charts if isinstance(c, Strips) for _, row in c.rows for m in row]
+    assert len(boxes) == len(drawn) > 10
+    for ((_, width, left), (zero, *_), (dot, *_)), mark in zip(boxes, drawn, strict=True):
+        assert width > 40
+        assert ((dot - left) / width * 100, (zero - left) / width * 100) == pytest.approx((mark.at, mark.zero), abs=1)
