@@ -114,6 +114,16 @@ def test_imports_keep_the_laws(name):
     assert wrong == {(a, b) for a, b in EXCEPTIONS if a == name}
 
 
+def test_only_the_door_and_notebooks_load_a_room_by_its_name():
+    """Detects an import that the laws do not see."""
+    loaded = {name: re.findall(r"import_module\((.*?)\)", path.read_text()) for name, path in FILES.items()}
+    assert {name: found for name, found in loaded.items() if found} == {
+        "reporting": ['"fitnoise.interfaces.pages.notebook"'],
+        "kernel.counting.statistical": loaded["kernel.counting.statistical"],
+    }
+    assert not [x for x in loaded["kernel.counting.statistical"] if "fitnoise" in x]
+
+
 def test_no_file_imports_itself_through_others():
     """Detects a circle of imports, which only the order of loading would hide."""
     graph = {name: sorted({u for u in imports(path, loaded=True) if u in FILES}) for name, path in FILES.items()}

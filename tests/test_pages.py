@@ -18,7 +18,7 @@ import pytest
 import fitnoise as fn
 from fitnoise import data
 from fitnoise.errors import ReleaseError
-from fitnoise.interfaces.pages import fragments, report
+from fitnoise.interfaces.pages import fragments, notebook, report
 from fitnoise.interfaces.pages.charts import ROWS, Lines, Scale, Strips, chart
 from fitnoise.interfaces.pages.words import LANGUAGES, words
 from fitnoise.reading.bands import Band
@@ -274,6 +274,41 @@ def test_margins_are_never_told_smaller_than_they_are():
     cells = [cells[0].margin for group in fragments.shown(made, told, small()).groups for _, cells in group.rows]
     assert [x.strip() for x in cells] == ["2.1", "5.0", "14.0"]
     assert {len(x) for x in cells} == {4}
+
+
+# --- notebooks -------------------------------------------------------------------------------------------------------
+
+
+def test_notebooks_show_what_there_is():
+    release = demo()
+    joint, all_of_them = release.count(status="joint", by="state"), release.count(by="state")
+    none = release.count(kids="3+", wages="none", status="head") - release.count(kids="3+", wages="none", status="head")
+    share = joint / all_of_them
+    shown = {
+        "plan": (release.plan, ["Tax filing units by state, 2014", "status by age prefix", release.plan.hash]),
+        "release": (release, ["state by status", "Alabama"]),
+        "counts": (joint, ["Wyoming", words("en").number(joint["Wyoming"].value)]),
+        "shares": (share, ["Ohio", words("en").number(share["Ohio"].value, 2)]),
+        "open": (release.count(state="Ohio") / none, ["∞"]),
+        "compared": (share["Ohio"] - share["Iowa"], ["value"]),
+        "quantiles": (release.quantile("age", 0.5, by="status"), ["joint"]),
+        "many": (release.count(by=("state", "wages")), ["The first 60 of 408 rows."]),
+    }
+    for what, (thing, told) in shown.items():
+        page = Page(thing._repr_html_())
+        whole = " ".join(page.texts)
+        assert all(x in whole for x in told), what
+        assert "script" not in page.tags
+    few = fn.Workload(fn.Domain(a=fn.Categorical(["x", "y"])), [fn.table("a", margin=4)])
+    assert "zcdp" in Page(fn.compare(fn.Publication(few))._repr_html_()).texts
+
+
+def test_notebooks_without_templates_show_text(monkeypatch):
+    fragments.environment.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert demo()._repr_html_() is None
+    with pytest.raises(TypeError, match="notebooks show no int"):
+        notebook._inner(3)
 
 
 # --- bands -----------------------------------------------------------------------------------------------------------

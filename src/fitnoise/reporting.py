@@ -13,6 +13,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any, TypeAlias, final
 
 Plain: TypeAlias = "bool | int | float | str | Sequence[Plain] | Mapping[str, Plain] | None"
@@ -20,6 +21,18 @@ Plain: TypeAlias = "bool | int | float | str | Sequence[Plain] | Mapping[str, Pl
 
 NOTHING = "–"
 """What people read where there is no value."""
+
+
+class Displayed:
+    """What notebooks show as HTML, without the extra `fitnoise[report]` as text.
+
+    How it looks is decided in `interfaces`, which is loaded, by its name, when a notebook asks: but for the front door
+    of the package this is the only way up in the house.
+    """
+
+    def _repr_html_(self) -> str | None:
+        found: str | None = import_module("fitnoise.interfaces.pages.notebook").html(self)
+        return found
 
 
 @final

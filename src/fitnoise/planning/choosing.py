@@ -31,6 +31,7 @@ from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.registry import mechanism_for
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
+from fitnoise.reporting import Displayed
 from fitnoise.request.publication import Budget, CellBudgets, Goal, Objective, Publication, SmallDatabase
 from fitnoise.request.workloads import Workload
 from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS
@@ -184,7 +185,7 @@ class Alternative:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Displayed):
     """Both kinds of noise for the same tables.
 
     Attributes:

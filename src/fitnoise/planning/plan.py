@@ -27,6 +27,7 @@ from fitnoise.mechanisms.finite.part import AnswerPart
 from fitnoise.mechanisms.registry import named
 from fitnoise.mechanisms.summaries import FiniteSummary, TableSummary
 from fitnoise.mechanisms.tables import TablePart, refuse_boundless
+from fitnoise.reporting import Displayed
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication, Setting
 from fitnoise.solving.certificates import Certificate, Evidence, Terms
@@ -39,7 +40,7 @@ other, part by part. A reader refuses a version it does not know."""
 
 @final
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Displayed):
     """A certified plan. Make one with :func:`fitnoise.plan`; nothing in it depends on data.
 
     Attributes:

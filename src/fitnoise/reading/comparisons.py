@@ -24,6 +24,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.reading.asking import SEVERAL
 from fitnoise.reading.laws import level
+from fitnoise.reporting import Displayed
 
 if TYPE_CHECKING:
     from fitnoise.reading.estimates import Ratios, Rows
@@ -78,11 +79,16 @@ class Movable(abc.ABC):
         return self._line(-1.0, 0.0)
 
 
-class Told(abc.ABC):
+class Told(Displayed, abc.ABC):
     """Numbers that are told apart by names."""
 
+    confidence: float
     _rows: Rows
     _called: tuple[str, str] = ("number", "")
+
+    @abc.abstractmethod
+    def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
+        """A row for each, with its value and its interval."""
 
     @property
     def labels(self) -> dict[str, tuple[Any, ...]]:

@@ -97,9 +97,14 @@ class Layout:
 
     @property
     def decimals(self) -> int:
-        """Digits after the point that people are told: to a tenth of the first digit of the least margin."""
-        least = self.margins[self.margins > 0]
-        return max(0, 1 - math.floor(math.log10(least.min()))) if least.size else 0
+        """Digits after the point that people are told."""
+        return decimals(self.margins)
+
+
+def decimals(margins: Floats) -> int:
+    """Digits after the point of numbers with these margins: to a tenth of the first digit of the least."""
+    least = margins[np.isfinite(margins) & (margins > 0)]
+    return max(0, 1 - math.floor(math.log10(least.min()))) if least.size else 0
 
 
 def layout(release: Release, name: str, *, totals: bool = False, bands: Bands | None = None) -> Layout:

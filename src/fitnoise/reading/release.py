@@ -76,6 +76,7 @@ from fitnoise.reading.files import (
 )
 from fitnoise.reading.forms import Forms, Source
 from fitnoise.reading.quantiles import Quantiles
+from fitnoise.reporting import Displayed
 from fitnoise.request.workloads import EACH, View, Workload, slug, some
 from fitnoise.request.workloads import table as ask
 
@@ -150,7 +151,7 @@ class Charge(Protocol):
 
 
 @final
-class Release(Mapping[str, pd.DataFrame]):
+class Release(Mapping[str, pd.DataFrame], Displayed):
     """Consistent tables by name, and answers to further linear questions about them.
 
     Args:
