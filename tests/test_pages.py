@@ -1,7 +1,9 @@
 """Pages: whole, without scripts, escaped, in every language; with the numbers of the release and no others."""
 
+import ast
 import base64
 import hashlib
+import inspect
 import itertools
 import json
 import math
@@ -177,7 +179,10 @@ def texts_of_templates():
     folder = fragments.resources.files(fragments.WRITTEN) / "templates"
     whole = "".join((folder / f"{name}.html").read_text(encoding="utf-8") for name in ("fragments", "report"))
     told = {*re.findall(r'\bt\("([^"]*)"', whole)} | {band.value for band in Band}
-    return told | {"{name}, at most", "Untitled"}
+    for room in (fragments, report):
+        calls = (n for n in ast.walk(ast.parse(inspect.getsource(room))) if isinstance(n, ast.Call))
+        told |= {n.args[0].value for n in calls if isinstance(n.func, ast.Attribute) and n.func.attr == "tell"}
+    return told
 
 
 @pytest.mark.parametrize("language", [x for x in LANGUAGES if x != "en"])

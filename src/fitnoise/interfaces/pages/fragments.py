@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, final
@@ -20,7 +20,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.charts import Lines, Strips, chart
 from fitnoise.interfaces.pages.words import Words, words
 from fitnoise.interfaces.render import readable
-from fitnoise.reading.bands import Band
+from fitnoise.reading.bands import Band, Bands
 from fitnoise.reading.description import counted, left_out
 from fitnoise.reading.layouts import Heading, Label, Layout
 from fitnoise.reading.release import Release
@@ -61,17 +61,14 @@ class Group:
 @final
 @dataclass(frozen=True)
 class Shown:
-    """A table as a page shows it. even: the margin of all its numbers but totals, where it is one."""
+    """A table as a page shows it. caption: what its numbers are. notes: which records they count, and how."""
 
     place: int
     layout: Layout
     groups: tuple[Group, ...]
-    even: str
     drawn: Strips | Lines | None
-    counted: tuple[str, ...]
-    left_out: tuple[str, ...]
-    not_counted: tuple[tuple[str, str], ...]
-    coded: tuple[tuple[str, str], ...]
+    caption: str
+    notes: tuple[str, ...]
 
 
 @cache
@@ -97,7 +94,7 @@ def environment(language: str) -> Environment:
         finalize=_plain,
     )
     made.globals |= {"language": told, "t": told.tell, "number": told.number, "kind": told.kind, "Kind": Kind}
-    made.globals |= {"heading": lambda h: _heading(told, h), "MARKS": MARKS, "style": style(), "type_of": _type}
+    made.globals |= {"heading": partial(heading, told), "MARKS": MARKS, "style": style(), "type_of": _type}
     return made
 
 
@@ -110,7 +107,8 @@ def _type(x: object) -> str:
     return type(x).__name__
 
 
-def _heading(told: Words, heading: Heading) -> str:
+def heading(told: Words, heading: Heading) -> str:
+    """What stands above a column of labels."""
     return told.tell("{name}, at most", name=heading.name) if heading.view == "prefix" else heading.name
 
 
@@ -143,24 +141,66 @@ def digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def shown(table: Layout, told: Words, release: Release, place: int = 0, *, drawn: bool = True) -> Shown:
-    """A table with its numbers as people read them, and with which records it counts."""
-    plan = release.plan
-    workload = plan.group(table.name).publication.workload
-    asked = workload[table.name]
-    not_counted, coded = asked.not_counted(workload.domain), asked.coded(workload.domain)
-    even = "" if table.even is None else told.number(table.even, table.decimals)
+def shown(table: Layout, told: Words, release: Release, place: int = 0, bands: Bands | None = None) -> Shown:
+    """A table with its numbers as people read them, and what is to be said of them."""
     return Shown(
         place=place,
         layout=table,
         groups=tuple(_groups(table, told)),
-        even=even,
-        drawn=chart(table) if drawn else None,
-        counted=tuple(counted(plan).get("counted", ())),
-        left_out=tuple(left_out(plan, release.version).get("left_out", ())),
-        not_counted=tuple((a, ", ".join(cells)) for a, cells in not_counted.items()),
-        coded=tuple(coded.items()),
+        drawn=chart(table),
+        caption=caption(table, told),
+        notes=tuple(notes(table, told, release, bands)),
     )
+
+
+def caption(table: Layout, told: Words) -> str:
+    """What the numbers of a table are."""
+    if table.biased:
+        return told.tell("Estimated numbers of records, biased; ± is their simulated error, which is no margin")
+    level = told.kind(Kind.LEVEL, table.confidence)
+    if table.even is None:
+        return told.tell("Estimated numbers of records, ± their margins at {level} confidence", level=level)
+    margin = told.number(table.even, table.decimals)
+    return told.tell("Estimated numbers of records, each ± {margin} at {level} confidence", margin=margin, level=level)
+
+
+def notes(table: Layout, told: Words, release: Release, bands: Bands | None) -> Iterator[str]:
+    """Below a table: which records it counts, how it was made, what its signs mean."""
+    plan = release.plan
+    group = plan.group(table.name)
+    workload, source = group.publication.workload, plan.publication.source.name
+    conditions, dropped = counted(plan).get("counted"), left_out(plan, release.version).get("left_out")
+    asked = workload[table.name]
+    universe = [
+        told.tell("records of {source} of which {conditions}", source=source, conditions=", ".join(conditions))
+        if conditions
+        else told.tell("all records of {source}", source=source)
+    ]
+    if dropped:
+        universe.append(told.tell("without those whose value is dropped, by {names}", names=", ".join(dropped)))
+    for name, cells in asked.not_counted(workload.domain).items():
+        universe.append(told.tell("without those whose {name} is {cells}", name=name, cells=", ".join(cells)))
+    universe += (f"{name}: {coded}" for name, coded in asked.coded(workload.domain).items())
+    yield told.tell("Universe: {universe}.", universe="; ".join(universe))
+    method = [
+        told.tell(
+            "Method: one measurement with noise fixed before the data were read; plan {plan}.", plan=plan.hash[:12]
+        )
+    ]
+    for h in (*table.stubs, *([table.across] if table.across else ())):
+        if h.view == "prefix":
+            method.append(told.tell("Rows of {name} count records with at most the value shown.", name=h.name))
+    if table.biased:
+        method.append(group.mechanism.words(group))
+    yield " ".join(method)
+    if bands is not None and table.bands is not None:
+        care, wide = (told.kind(Kind.LEVEL, x) for x in (bands.reliable, bands.care))
+        yield told.tell(
+            "† use with care: the margin is more than {care} of the number; ‡ too wide to be used alone: more than "
+            "{wide} of it, or the number is not above 0.",
+            care=care,
+            wide=wide,
+        )
 
 
 def _groups(table: Layout, told: Words) -> Iterator[Group]:

@@ -108,7 +108,7 @@ def page(
 
 def _views(release: Release, names: list[str], told: Words, bands: Bands | None, *, totals: bool) -> list[Shown]:
     laid = (layout(release, name, totals=totals, bands=bands) for name in names)
-    return [shown(table, told, release, place) for place, table in enumerate(laid, 1)]
+    return [shown(table, told, release, place, bands) for place, table in enumerate(laid, 1)]
 
 
 def _names(release: Release, tables: Iterable[str] | None) -> list[str]:
