@@ -20,6 +20,7 @@ import pytest
 import fitnoise as fn
 from fitnoise import data
 from fitnoise.errors import ReleaseError
+from fitnoise.interfaces.exports import latex, workbooks
 from fitnoise.interfaces.pages import fragments, notebook, report
 from fitnoise.interfaces.pages.charts import ROWS, Lines, Scale, Strips, chart
 from fitnoise.interfaces.pages.words import LANGUAGES, words
@@ -179,7 +180,7 @@ def texts_of_templates():
     folder = fragments.resources.files(fragments.WRITTEN) / "templates"
     whole = "".join((folder / f"{name}.html").read_text(encoding="utf-8") for name in ("fragments", "report"))
     told = {*re.findall(r'\bt\("([^"]*)"', whole)} | {band.value for band in Band}
-    for room in (fragments, report):
+    for room in (fragments, report, workbooks, latex):
         calls = (n for n in ast.walk(ast.parse(inspect.getsource(room))) if isinstance(n, ast.Call))
         told |= {n.args[0].value for n in calls if isinstance(n.func, ast.Attribute) and n.func.attr == "tell"}
     return told

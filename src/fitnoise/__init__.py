@@ -16,6 +16,7 @@ from fitnoise.errors import FitnoiseError
 
 if TYPE_CHECKING:  # for type checkers and editors, name by name what the tables below say
     from fitnoise.interfaces import plots as plots
+    from fitnoise.interfaces.exports.export import export
     from fitnoise.interfaces.pages.report import report
     from fitnoise.kernel.designs.questions import FiniteQuery
     from fitnoise.kernel.domain import Binned, Categorical, Domain, Hierarchy, Ordered
@@ -96,6 +97,7 @@ __all__ = [
     "Workload",
     "all_tables",
     "compare",
+    "export",
     "free",
     "load_spec",
     "matrix_workload",
@@ -107,6 +109,7 @@ __all__ = [
 ]
 
 _ROOMS = {
+    "interfaces.exports.export": ("export",),
     "interfaces.pages.report": ("report",),
     "kernel.designs.questions": ("FiniteQuery",),
     "kernel.domain": ("Binned", "Categorical", "Domain", "Hierarchy", "Ordered"),

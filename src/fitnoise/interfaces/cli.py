@@ -287,6 +287,36 @@ def report_command(**asked: Any) -> None:
 
 
 @cli.command(
+    "export",
+    epilog=_example(
+        "fitnoise export release/ -o tables.xlsx --totals",
+        "fitnoise export release/ -o tables.tex --language de",
+        "fitnoise export release/ -o package --licence CC-BY-4.0",
+    ),
+)
+@click.argument("directory", metavar="RELEASE", type=_FILE)
+@click.option("-o", "--output", type=_FILE, required=True, help="A name in .xlsx or .tex, or a folder to make.")
+@click.option("--language", default="en", show_default=True, help="Of workbooks and LaTeX: en, or de for German.")
+@click.option("--totals", is_flag=True, help="Add sums over what is shown value by value (workbooks and LaTeX).")
+@click.option(
+    "--bands",
+    metavar="PERCENT,PERCENT",
+    help="Mark numbers whose margin is a larger part of them: to be used with care, and too wide.",
+)
+@click.option("--licence", help="Of a data package, such as CC-BY-4.0.")
+@click.option("--table", "names", metavar="NAME", multiple=True, help="Write this table; repeatable; default all.")
+@_AS_JSON
+def export_command(**asked: Any) -> None:
+    """Write tables of RELEASE as a workbook, as LaTeX, or as a data package, by the ending of the name.
+
+    A data package is a folder of CSV files and a datapackage.json, which says what their columns mean.
+    """
+    from fitnoise.interfaces import commands
+
+    commands.export_command(**asked)
+
+
+@cli.command(
     "verify",
     epilog=_example(
         "fitnoise verify release/",

@@ -16,6 +16,7 @@ import click
 from fitnoise.errors import LedgerError, ReleaseError
 from fitnoise.interfaces import demo, plots
 from fitnoise.interfaces.console import emit_csv, emit_json, progress, say, show, show_document
+from fitnoise.interfaces.exports.export import export
 from fitnoise.interfaces.pages.report import report as write_report
 from fitnoise.interfaces.reports.comparisons import comparison_report, settings_report
 from fitnoise.interfaces.reports.ledgers import ledger_report, more_section, together
@@ -323,6 +324,26 @@ def report_command(
     say(f"wrote {output}")
     if as_json:
         emit_json({"plan": (what if isinstance(what, Plan) else what.plan).hash, "file": str(output)})
+
+
+def export_command(
+    directory: Path,
+    output: Path,
+    language: str,
+    totals: bool,
+    bands: str | None,
+    licence: str | None,
+    names: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Write tables for other programs."""
+    rule = None if bands is None else Bands.parse(bands)
+    with progress("writing"):
+        own = Release.read(directory)
+        export(own, output, language=language, bands=rule, totals=totals, tables=names or None, licence=licence)
+    say(f"wrote {output}")
+    if as_json:
+        emit_json({"plan": own.plan.hash, "file": str(output)})
 
 
 def verify_command(path: Path, ledger_file: Path | None, as_json: bool) -> bool:

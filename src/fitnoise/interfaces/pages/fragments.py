@@ -141,6 +141,11 @@ def digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
+def labelled(label: Label, told: Words) -> str:
+    """A label without its code."""
+    return told.tell("Total") if label.text is None else readable(label.text)
+
+
 def shown(table: Layout, told: Words, release: Release, place: int = 0, bands: Bands | None = None) -> Shown:
     """A table with its numbers as people read them, and what is to be said of them."""
     return Shown(

@@ -1,0 +1,85 @@
+"""LaTeX: a longtable for each table, with booktabs, to be put into a document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from fitnoise import __version__
+from fitnoise.interfaces.pages.fragments import MARKS, caption, heading, labelled, notes
+from fitnoise.interfaces.pages.words import Words
+from fitnoise.interfaces.render import readable
+from fitnoise.reading.bands import Bands
+from fitnoise.reading.layouts import Label, Layout
+from fitnoise.reading.release import Release
+
+_SPECIAL = {
+    **{c: f"\\{c}" for c in "{}$&#_%"},
+    "\\": r"\textbackslash{}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "−": "$-$",
+    "±": r"\textpm{}",
+    "†": r"\textdagger{}",
+    "‡": r"\textdaggerdbl{}",
+    "ρ": r"$\rho$",
+    "\u202f": r"\,",
+    "\u2007": r"\phantom{0}",
+    "\u00a0": "~",
+}
+
+
+def escaped(text: str) -> str:
+    """A text as LaTeX takes it for itself."""
+    plain = re.sub("[^\u00a0\u2007\u202f]+", lambda found: readable(found[0]), text)
+    return "".join(_SPECIAL.get(c, c) for c in plain)
+
+
+def latex(release: Release, tables: Iterable[Layout], told: Words, bands: Bands | None) -> bytes:
+    """A longtable for each table; their document needs booktabs, longtable and, for its letters, UTF-8 with T1."""
+    out = [
+        f"% {escaped(release.plan.publication.title)}: fitnoise {__version__}, plan {release.plan.hash}",
+        r"% \usepackage[T1]{fontenc}\usepackage{booktabs,longtable,textcomp}",
+    ]
+    for table in tables:
+        out += ["", *_longtable(table, told)]
+        said = r"\par ".join(escaped(x) for x in notes(table, told, release, bands))
+        out.append(f"{{\\footnotesize\\noindent {said}\\par}}")
+    return ("\n".join(out) + "\n").encode()
+
+
+def _longtable(table: Layout, told: Words) -> Iterator[str]:
+    stubs = "l" * max(1, len(table.stubs))
+    yield rf"\begin{{longtable}}{{@{{}}{stubs}*{{{len(table.columns)}}}{{r@{{}}l}}@{{}}}}"
+    yield rf"\caption{{{escaped(table.name)}. {escaped(caption(table, told))}}}\\"
+    yield r"\toprule"
+    if table.across:
+        spanned = f"{{c}}{{{escaped(heading(told, table.across))}}}"
+        yield f"{'&' * len(stubs)} \\multicolumn{{{2 * len(table.columns)}}}{spanned}\\\\"
+    heads = [escaped(heading(told, x)) for x in table.stubs] or [escaped(told.tell("number"))]
+    columns = [labelled(x, told) if table.across else told.tell("records") for x in table.columns]
+    yield " & ".join([*heads, *(f"\\multicolumn{{2}}{{c}}{{{escaped(x)}}}" for x in columns)]) + r"\\"
+    yield r"\midrule\endhead"
+    for i, labels in enumerate(table.rows):
+        named = [_named(x, told) for x in labels] or [escaped(told.tell("all records"))]
+        yield " & ".join([*named, *(_number(table, i, j, told) for j in range(len(table.columns)))]) + r"\\"
+    yield r"\bottomrule"
+    yield r"\end{longtable}"
+
+
+def _named(label: Label, told: Words) -> str:
+    return escaped(labelled(label, told)) + (f" {{\\footnotesize {escaped(label.code)}}}" if label.code else "")
+
+
+def _number(table: Layout, i: int, j: int, told: Words) -> str:
+    """A number, its mark, and its margin where the caption does not say it."""
+    digits = table.decimals
+    mark = "" if table.bands is None else MARKS[table.bands[i, j]]
+    own = table.even is None or bool(table.totals[i, j])
+    margin = f"\\,{{\\footnotesize ± {told.number(float(table.told[i, j]), digits)}}}" if own else ""
+    raised = f"\\textsuperscript{{{escaped(mark)}}}" if mark else ""
+    return f"{escaped(told.number(table.values[i, j], digits))} & {raised}{margin.replace('±', _SPECIAL['±'])}"

@@ -1,0 +1,113 @@
+"""Data packages: a CSV file for each table, and datapackage.json, which says what its columns mean (Frictionless)."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fitnoise.interfaces.pages.fragments import caption, notes
+from fitnoise.interfaces.pages.words import words
+from fitnoise.kernel.codings import Code
+from fitnoise.kernel.domain import Attribute, Categorical
+from fitnoise.reading.bands import Bands
+from fitnoise.reading.files import csv_text, field, to_json
+from fitnoise.reading.layouts import layout
+from fitnoise.reading.release import Release
+from fitnoise.request.workloads import slug
+
+MOST_VALUES = 1_000
+"""Values of a column that are listed in a data package."""
+
+MEANING = {
+    "value": "Estimated number of records: unbiased, and therefore possibly negative or not whole.",
+    "std_error": "Standard error of the value, in records, of the noise alone.",
+    "moe": "Margin of error, in records: the true number is within it of the value at the confidence.",
+    "biased_value": "Estimated number of records, biased, as some database of the size has them.",
+    "simulated_rmse": "Error of the biased value as simulated on public databases: no margin belongs to it.",
+    "unbiased_value": "Unbiased estimate of the number of records, of the same measurement.",
+    "reliability": "How wide the margin is beside the value, by the publisher's rule.",
+}
+"""What columns of numbers hold."""
+
+
+def package(release: Release, names: list[str], bands: Bands | None, licence: str | None) -> Iterator[tuple[str, str]]:
+    """The files of a data package, by name: what is said of the others last."""
+    publication, english, resources = release.plan.publication, words("en"), []
+    for name in names:
+        frame, place = release[name], f"tables/{slug(name)}.csv"
+        laid = layout(release, name, bands=bands)
+        if bands is not None and "moe" in frame and "value" in frame:
+            found = bands.of(frame["value"].to_numpy(), frame["moe"].to_numpy())
+            frame["reliability"] = np.array([x.value for x in found], dtype=object)
+        text = csv_text(frame)
+        yield place, text
+        described = " ".join([caption(laid, english) + ".", *notes(laid, english, release, bands)])
+        resources.append(
+            {
+                "name": re.sub(r"[^a-z0-9._-]", "-", slug(name).lower()),
+                "path": place,
+                "profile": "tabular-data-resource",
+                "title": name,
+                "description": described,
+                "format": "csv",
+                "mediatype": "text/csv",
+                "encoding": "utf-8",
+                "bytes": len(text.encode()),
+                "hash": f"sha256:{hashlib.sha256(text.encode()).hexdigest()}",
+                "schema": {"fields": [_field(release, name, c) for c in frame.columns], "missingValues": []},
+            }
+        )
+    plan = release.plan
+    document = {
+        "profile": "tabular-data-package",
+        "name": re.sub(r"[^a-z0-9._-]+", "-", slug(publication.title or "release").lower()) or "release",
+        "title": publication.title,
+        "description": f"Statistics with differential privacy; protected: {publication.unit.describe()}.",
+        **({} if licence is None else {"licenses": [{"name": licence}]}),
+        "sources": [{"title": publication.source.name}],
+        "privacy": {
+            "rho": str(plan.exact_rho),
+            "epsilon": plan.epsilon(),
+            "delta": 0 if plan.exact_epsilon is not None else publication.delta,
+            "privacy_unit": publication.unit.describe(),
+            "plan": plan.hash,
+        },
+        "resources": resources,
+    }
+    yield "datapackage.json", to_json(document)
+
+
+def _field(release: Release, table: str, name: str) -> dict[str, Any]:
+    """What a column holds: of labels which there are, with their codes; as they are in the file."""
+    if name in MEANING:
+        kind = "string" if name == "reliability" else "number"
+        return {"name": name, "type": kind, "description": MEANING[name]}
+    workload = release.plan.group(table).publication.workload
+    asked = workload[table]
+    shown = asked.labels(workload.domain)[name]
+    kind = "integer" if all(type(x) is int for x in shown) else "string"
+    labels = [x if kind == "integer" else _in_file(str(x)) for x in shown]
+    view, codes = ("", None) if asked.matrix is not None else (asked.view(name).word, _codes(workload.domain[name]))
+    described = {"prefix": "Counted are records with at most this value.", "": ""}.get(view, f"Values by {view}.")
+    return {
+        "name": name,
+        "type": kind,
+        **({"description": described} if described else {}),
+        **({"constraints": {"enum": labels}} if len(labels) <= MOST_VALUES else {}),
+        **({"codes": dict(zip(labels, codes, strict=False))} if codes and not view else {}),
+    }
+
+
+def _codes(attribute: Attribute) -> tuple[Code, ...]:
+    """Of an attribute with labels, as the data have it; cells for missing values come after."""
+    return attribute.codes if isinstance(attribute, Categorical) and attribute.labels is not None else ()
+
+
+def _in_file(label: str) -> str:
+    """A label as a reader of the CSV file gets it."""
+    return next(csv.reader([field(label)]))[0]

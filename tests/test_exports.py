@@ -1,0 +1,177 @@
+"""Workbooks, LaTeX and data packages have the numbers of the release, whole; and their texts are texts."""
+
+import csv
+import hashlib
+import io
+import json
+import re
+import sys
+import zipfile
+
+import numpy as np
+import openpyxl
+import pytest
+
+import fitnoise as fn
+from fitnoise.errors import ReleaseError
+from fitnoise.interfaces.exports import export, latex
+from fitnoise.reading.layouts import layout
+from laws import answered, by_command
+from test_pages import RULE, demo, small
+
+HOSTILE = "=1+1|'\"<&\\_{}%$#^~"
+
+
+def hostile():
+    domain = fn.Domain({"@a": fn.Categorical({"=x": HOSTILE, "y": "+2", "z": "-3"}), "b": fn.Ordered(0, 9)})
+    tables = [fn.table("@a", "b", margin=4, name=f"[{HOSTILE}]:*?/"), fn.table("@a", margin=3, name="=2+2")]
+    return answered(fn.plan(fn.Workload(domain, tables), title=HOSTILE, gap=1e-3), 10**6)
+
+
+def test_a_workbook_has_every_number(tmp_path):
+    release = small()
+    book = openpyxl.load_workbook(fn.export(release, tmp_path / "a.xlsx", totals=True, bands=RULE))
+    front, *sheets = book.worksheets
+    assert [front["A1"].value, len(sheets)] == ["People", len(release)]
+    assert [front.cell(3 + i, 1).hyperlink.location for i in range(len(sheets))] == [f"'{s.title}'!A1" for s in sheets]
+    for sheet, name in zip(sheets, release, strict=True):
+        table = layout(release, name, totals=True, bands=RULE)
+        stubs, shape = len(table.stubs), table.values.shape
+        found = np.array(
+            [[sheet.cell(5 + i, 1 + k).value for k in range(2 * stubs + 3 * shape[1])] for i in range(shape[0])]
+        )
+        assert found[:, 2 * stubs :: 3].astype(float) == pytest.approx(table.values, rel=2e-15, abs=0)
+        assert found[:, 2 * stubs + 1 :: 3].astype(float) == pytest.approx(table.margins, rel=2e-15, abs=0)
+        assert set(found[:, 2 * stubs + 2 :: 3].ravel()) <= {"†", "‡", None}
+        assert [x or "" for x in found[:, 0]] == [r[0].text or "Total" for r in table.rows] if stubs else True
+        last = [sheet.cell(6 + shape[0] + k, 1).value for k in range(3)]
+        assert last[0].startswith("Universe: all records of default")
+        assert release.plan.hash[:12] in last[1]
+        assert "more than 10" in last[2]
+
+
+def test_a_workbook_holds_no_formula(tmp_path):
+    release = hostile()
+    place = fn.export(release, tmp_path / "a.xlsx", language="de")
+    with zipfile.ZipFile(place) as parts:
+        assert not [n for n in parts.namelist() if b"<f>" in parts.read(n) or b"<f " in parts.read(n)]
+    _, first, second = openpyxl.load_workbook(place).worksheets
+    assert second["A1"].value == "=2+2"
+    assert [second.cell(5 + i, 1).value for i in range(3)] == [HOSTILE, "+2", "-3"]
+    assert second["B5"].value == "=x"
+    assert len(first.title) <= 31
+
+
+@pytest.mark.parametrize("ending", ["a.xlsx", "a.tex"])
+def test_what_is_exported_is_the_same_whenever_it_is(tmp_path, ending):
+    places = [fn.export(small(), tmp_path / folder / ending) for folder in map(_made(tmp_path), "xy")]
+    assert places[0].read_bytes() == places[1].read_bytes()
+
+
+def _made(tmp_path):
+    def make(name):
+        (tmp_path / name).mkdir()
+        return name
+
+    return make
+
+
+def test_latex_has_as_many_cells_as_columns_in_every_row(tmp_path):
+    for release in (small(), hostile(), demo()):
+        place = fn.export(release, tmp_path / f"{len(release)}.tex", totals=True, bands=RULE)
+        text = re.sub(r"^%.*\n", "", place.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        depth = 0
+        for c in re.sub(r"\\[\\{}$&#_%,]", "", text):
+            depth += {"{": 1, "}": -1}.get(c, 0)
+            assert depth >= 0
+        assert depth == 0
+        for name, body in zip(
+            release, re.findall(r"\\begin\{longtable\}(.*?)\\end\{longtable\}", text, re.DOTALL), strict=True
+        ):
+            table = layout(release, name, totals=True, bands=RULE)
+            columns = max(1, len(table.stubs)) + 2 * len(table.columns)
+            _, rows = body.split("\\midrule\\endhead\n")
+            lines = rows.split("\\bottomrule")[0].strip().split("\n")
+            assert len(lines) == len(table.rows)
+            assert {len(re.findall(r"(?<!\\)&", line)) for line in lines} == {columns - 1}
+            assert all(line.endswith("\\\\") for line in lines)
+
+
+def test_latex_takes_every_letter_for_itself():
+    assert latex.escaped(HOSTILE) == (
+        r"=1+1\textbar{}'\textquotedbl{}\textless{}\&\textbackslash{}\_\{\}\%\$\#\textasciicircum{}\textasciitilde{}"
+    )
+    assert latex.escaped("−5\u202f%\x07") == r"$-$5\,\%\textbackslash{}x07"
+
+
+def test_a_data_package_says_what_its_columns_hold(tmp_path):
+    for i, release in enumerate((small(), hostile(), demo())):
+        folder = fn.export(release, tmp_path / f"package{i}", bands=RULE, licence="CC-BY-4.0")
+        told = json.loads((folder / "datapackage.json").read_text(encoding="utf-8"))
+        assert (told["licenses"], told["privacy"]["plan"]) == ([{"name": "CC-BY-4.0"}], release.plan.hash)
+        assert re.fullmatch(r"[a-z0-9._-]+", told["name"])
+        assert [r["title"] for r in told["resources"]] == list(release)
+        for resource in told["resources"]:
+            raw = (folder / resource["path"]).read_bytes()
+            assert (len(raw), "sha256:" + hashlib.sha256(raw).hexdigest()) == (resource["bytes"], resource["hash"])
+            head, *rows = csv.reader(io.StringIO(raw.decode()))
+            fields = resource["schema"]["fields"]
+            assert [f["name"] for f in fields] == [h.removeprefix("'") for h in head]
+            for field, column in zip(fields, zip(*rows, strict=True), strict=True):
+                if field["type"] == "number":
+                    assert np.isfinite([float(x) for x in column]).all()
+                elif field["name"] != "reliability":
+                    known = field["constraints"]["enum"]
+                    assert {int(x) if field["type"] == "integer" else x for x in column} == {*known}
+                else:
+                    assert {*column} <= {"reliable", "use with care", "too wide"}
+            assert "Universe: all records of" in resource["description"]
+    codes = {f["name"]: f.get("codes") for r in told["resources"] for f in r["schema"]["fields"]}
+    assert (codes["status"], codes["state"]["Ohio"]) == ({"single": 1, "joint": 2, "separate": 3, "head": 4}, 39)
+    assert "age" in codes
+    assert codes["age"] is None
+
+
+def test_a_package_of_a_small_database_says_that_it_is_biased(tmp_path):
+    workload = fn.Workload(fn.Domain(a=fn.Categorical(["x", "y"])), [fn.table("a", margin=4)])
+    budget = fn.Budget(epsilon=1, delta=1e-6)
+    plan = fn.plan(workload, small=fn.SmallDatabase(40, index=2, temperature=0.03), budget=budget)
+    release = answered(plan)
+    folder = fn.export(release, tmp_path / "p", bands=RULE)
+    (resource,) = json.loads((folder / "datapackage.json").read_text())["resources"]
+    assert "biased" in resource["description"]
+    names = ["a", "biased_value", "simulated_rmse", "unbiased_value", "std_error", "moe"]
+    assert [f["name"] for f in resource["schema"]["fields"]] == names
+    assert "biased" in fn.export(release, tmp_path / "p.tex", bands=RULE).read_text(encoding="utf-8")
+
+
+def test_tables_are_exported_by_command(tmp_path, capsys):
+    folder = small().write(tmp_path / "r")
+    by_command("export", str(folder), "-o", str(tmp_path / "a.tex"), "--table", "all", "--bands", "5,20", "--json")
+    assert json.loads(capsys.readouterr().out) == {"plan": small().plan.hash, "file": str(tmp_path / "a.tex")}
+    by_command("export", str(folder), "-o", str(tmp_path / "p"), "--licence", "CC0-1.0")
+    assert sorted(p.name for p in (tmp_path / "p").iterdir()) == ["datapackage.json", "tables"]
+    assert "wrote" in capsys.readouterr().err
+
+
+def test_what_cannot_be_exported_is_said(tmp_path, monkeypatch):
+    release, place = small(), tmp_path / "a.tex"
+    place.write_text("mine")
+    wrong = [
+        ({"path": place}, "exists"),
+        ({"path": tmp_path / "a.csv"}, r"as \.xlsx, as \.tex, or as a data package"),
+        ({"tables": ["none"]}, "no table 'none' to write"),
+        ({"tables": ["all", "all"]}, "named twice"),
+        ({"language": "fr"}, "in en or de"),
+    ]
+    for given, told in wrong:
+        with pytest.raises(ReleaseError, match=told):
+            fn.export(release, **{"path": tmp_path / "b.xlsx"} | given)
+    monkeypatch.setattr(export, "MOST_NUMBERS", 10)
+    with pytest.raises(ReleaseError, match="at most 10 numbers"):
+        fn.export(release, tmp_path / "b.xlsx")
+    monkeypatch.setitem(sys.modules, "xlsxwriter", None)
+    with pytest.raises(ReleaseError, match=r"pip install 'fitnoise\[report\]'"):
+        fn.export(release, tmp_path / "b.xlsx", tables="all")
+    assert [p.name for p in tmp_path.iterdir()] == ["a.tex"]
+    assert place.read_text() == "mine"
