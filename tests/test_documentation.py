@@ -34,6 +34,10 @@ WHICH = (
     "which_records",
     {"near": True, "leap": [24, 23, None], "said": ["'country' is 'SI'", "'year' is at least 2020 and below 2025"]},
 )
+REPORTED = (
+    "report",
+    {"first": "reliable", "kept": ["area_by_age.csv", "datapackage.json"]},
+)
 SPARKED = pytest.param(
     "spark",
     {"kept": True, "half": 10_000.0},
@@ -58,6 +62,7 @@ SLOW = pytest.param("tight_constraints", {}, marks=pytest.mark.slow)  # tries ev
         GONE,
         ASKED,
         WHICH,
+        REPORTED,
         SPARKED,
         POST,
         SLOW,

@@ -406,6 +406,9 @@ def test_a_report_is_written_by_command(tmp_path, capsys):
     by_command("report", str(folder / "plan.json"), "-o", str(tmp_path / "b.html"))
     assert "wrote" in capsys.readouterr().err
     assert (tmp_path / "b.html").read_text(encoding="utf-8") == report.page(release.plan)
+    by_command("report", str(folder), "-o", str(folder / "c.html"))
+    assert "a release is never changed" in capsys.readouterr().err
+    assert not (folder / "c.html").exists()
 
 
 def test_reports_that_cannot_be_written_say_so(tmp_path, monkeypatch):

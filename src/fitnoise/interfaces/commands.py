@@ -301,8 +301,7 @@ def record_command(directory: Path, words: Path | None, output: Path | None, as_
     found = registry.registry_record(Release.read(directory), None if words is None else load_words(words))
     left = registry.missing(found)
     if output is not None:
-        if directory.resolve() in output.resolve().parents:
-            raise ReleaseError("a release is never changed: write the record outside of it. Nothing was written.")
+        _check_outside(directory, output)
         replace_file(output, registry.as_yaml(found).encode())
         say(f"wrote {output}")
     if as_json:
@@ -318,6 +317,7 @@ def report_command(
 ) -> None:
     """Write the report of a plan or a release."""
     rule = None if bands is None else Bands.parse(bands)
+    _check_outside(path, output)
     with progress("writing"):
         what = Plan.from_json(read_text(path)) if path.is_file() else Release.read(path)
         write_report(what, output, language=language, bands=rule, totals=totals, tables=names or None)
@@ -338,6 +338,7 @@ def export_command(
 ) -> None:
     """Write tables for other programs."""
     rule = None if bands is None else Bands.parse(bands)
+    _check_outside(directory, output)
     with progress("writing"):
         own = Release.read(directory)
         export(own, output, language=language, bands=rule, totals=totals, tables=names or None, licence=licence)
@@ -478,10 +479,14 @@ def _universe(result: Release, name: str) -> list[str]:
     return lines + [f"coded: {a} {words}" for a, words in told.get("coded", {}).items()]
 
 
+def _check_outside(release: Path, place: Path) -> None:
+    if release.resolve() in (place.resolve(), *place.resolve().parents):
+        raise ReleaseError("a release is never changed: choose a folder outside of it. Nothing was written.")
+
+
 def _write_tables(result: Release, names: Sequence[str], folder: Path, directory: Path) -> list[str]:
     """Write tables as CSV files, all or none; over no other file, and not into the release itself."""
-    if directory.resolve() in (folder.resolve(), *folder.resolve().parents):
-        raise ReleaseError("a release is never changed: choose a folder outside of it. Nothing was written.")
+    _check_outside(directory, folder)
     files = [f"{slug(name)}.csv" for name in names]
     try:
         with contextlib.ExitStack() as undo:

@@ -15,6 +15,7 @@ from fitnoise.interfaces.pages.words import words
 from fitnoise.kernel.codings import Code
 from fitnoise.kernel.domain import Attribute, Categorical
 from fitnoise.reading.bands import Bands
+from fitnoise.reading.description import describe
 from fitnoise.reading.files import csv_text, field, to_json
 from fitnoise.reading.layouts import layout
 from fitnoise.reading.release import Release
@@ -62,7 +63,6 @@ def package(release: Release, names: list[str], bands: Bands | None, licence: st
                 "schema": {"fields": [_field(release, name, c) for c in frame.columns], "missingValues": []},
             }
         )
-    plan = release.plan
     document = {
         "profile": "tabular-data-package",
         "name": re.sub(r"[^a-z0-9._-]+", "-", slug(publication.title or "release").lower()) or "release",
@@ -70,13 +70,7 @@ def package(release: Release, names: list[str], bands: Bands | None, licence: st
         "description": f"Statistics with differential privacy; protected: {publication.unit.describe()}.",
         **({} if licence is None else {"licenses": [{"name": licence}]}),
         "sources": [{"title": publication.source.name}],
-        "privacy": {
-            "rho": str(plan.exact_rho),
-            "epsilon": plan.epsilon(),
-            "delta": 0 if plan.exact_epsilon is not None else publication.delta,
-            "privacy_unit": publication.unit.describe(),
-            "plan": plan.hash,
-        },
+        "privacy": {"plan": release.plan.hash, **describe(release.plan, names, release.entry)["charge"]},
         "resources": resources,
     }
     yield "datapackage.json", to_json(document)
