@@ -389,6 +389,46 @@ def test_ticks_are_round_and_few(low, high):
     assert steps <= {"1", "2", "5"}
 
 
+# --- reports are checked ---------------------------------------------------------------------------------------------
+
+
+def test_a_report_is_verified_by_writing_it_again(tmp_path, capsys):
+    release = small()
+    folder = release.write(tmp_path / "r")
+    place = fn.report(release, tmp_path / "a.html", language="de", totals=True, bands=RULE, tables=["all", "age"])
+    assert report.same(release, place).holds
+    assert report.same(release.plan, fn.report(release.plan, tmp_path / "b.html")).holds
+    other = fn.Release(release.plan, [y + 10**6 for y in release.answers])
+    found = report.same(other, place)
+    assert (found.holds, found.found) == (False, "written again, it differs from this file")
+    text = place.read_text(encoding="utf-8")
+    place.write_text(text.replace("fitnoise 0.", "fitnoise 7."), encoding="utf-8")
+    assert "which fitnoise 7." in report.same(release, place).found
+    by_command("verify", str(folder), "--report", str(place), "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert [c["claim"] for c in told["checks"] if not c["holds"]] == [report.CLAIM]
+    assert not told["ok"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["", "{}", "[1]", "x", '{"language": 1, "bands": null, "totals": true, "tables": null}',
+     '{"language": "en", "bands": [3, 1], "totals": true, "tables": null}',
+     '{"language": "en", "bands": 5, "totals": true, "tables": null}',
+     '{"language": "en", "bands": null, "totals": 1, "tables": null}',
+     '{"language": "en", "bands": null, "totals": true, "tables": [1]}',
+     '{"language": "fr", "bands": null, "totals": true, "tables": null}',
+     '{"language": "en", "bands": null, "totals": true, "tables": ["none"]}', "[" * 10_000],
+)  # fmt: skip
+def test_a_file_that_says_no_report_is_none(said, tmp_path):
+    place = tmp_path / "a.html"
+    place.write_text(f'<meta name="fitnoise-report" content="{said.replace(chr(34), "&quot;")}">\n')
+    assert not report.same(small(), place).holds
+    place.write_text("nothing")
+    assert report.same(small(), place).found == "it does not say how it was asked for, as a report does"
+    assert "missing or unreadable" in report.same(small(), tmp_path / "none.html").found
+
+
 # --- files and mistakes ----------------------------------------------------------------------------------------------
 
 

@@ -326,6 +326,7 @@ def export_command(**asked: Any) -> None:
 )
 @click.argument("path", type=_FILE)
 @click.option("--ledger", "ledger_file", type=_FILE, help="Check too that the release was charged to this ledger.")
+@click.option("--report", "report_file", type=_FILE, help="Check too that this is its report, byte for byte.")
 @_AS_JSON
 @click.pass_context
 def verify_command(context: click.Context, /, **asked: Any) -> None:

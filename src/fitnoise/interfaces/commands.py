@@ -18,6 +18,7 @@ from fitnoise.interfaces import demo, plots
 from fitnoise.interfaces.console import emit_csv, emit_json, progress, say, show, show_document
 from fitnoise.interfaces.exports.export import export
 from fitnoise.interfaces.pages.report import report as write_report
+from fitnoise.interfaces.pages.report import same
 from fitnoise.interfaces.reports.comparisons import comparison_report, settings_report
 from fitnoise.interfaces.reports.ledgers import ledger_report, more_section, together
 from fitnoise.interfaces.reports.plans import bounds_section, plan_report
@@ -38,7 +39,7 @@ from fitnoise.reading.description import counted, universe
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.files import csv_text, leftovers, read_text, replace_file
 from fitnoise.reading.release import Release, to_write
-from fitnoise.reading.verification import verify
+from fitnoise.reading.verification import Verification, verify
 from fitnoise.reporting import Report, Section, Value
 from fitnoise.request.beginning import KINDS, begun
 from fitnoise.request.documents import json_schema, load_spec
@@ -319,11 +320,15 @@ def report_command(
     rule = None if bands is None else Bands.parse(bands)
     _check_outside(path, output)
     with progress("writing"):
-        what = Plan.from_json(read_text(path)) if path.is_file() else Release.read(path)
+        what = _read(path)
         write_report(what, output, language=language, bands=rule, totals=totals, tables=names or None)
     say(f"wrote {output}")
     if as_json:
         emit_json({"plan": (what if isinstance(what, Plan) else what.plan).hash, "file": str(output)})
+
+
+def _read(path: Path) -> Plan | Release:
+    return Plan.from_json(read_text(path)) if path.is_file() else Release.read(path)
 
 
 def export_command(
@@ -347,12 +352,14 @@ def export_command(
         emit_json({"plan": own.plan.hash, "file": str(output)})
 
 
-def verify_command(path: Path, ledger_file: Path | None, as_json: bool) -> bool:
+def verify_command(path: Path, ledger_file: Path | None, report_file: Path | None, as_json: bool) -> bool:
     """Recompute every claim, and show the checks; whether all hold."""
     if ledger_file is not None and not ledger_file.exists():
         raise LedgerError(f"there is no ledger {ledger_file.name!r}. Nothing was verified.")
     with progress("verifying"), contextlib.ExitStack() as stack:
         checked = verify(path, ledger=None if ledger_file is None else stack.enter_context(Ledger(ledger_file)))
+        if report_file is not None and checked.ok:
+            checked = Verification((*checked.checks, same(_read(path), report_file)))
     _tell(verification_report(checked), as_json)
     if not checked.ok:
         say("at least one claim does not hold")

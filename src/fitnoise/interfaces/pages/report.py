@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import html
+import json
 import math
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from fitnoise import __version__
 from fitnoise.errors import ReleaseError
@@ -16,9 +20,10 @@ from fitnoise.interfaces.pages.words import Words, words
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.bands import Bands
-from fitnoise.reading.files import replace_file
+from fitnoise.reading.files import read_text, replace_file
 from fitnoise.reading.layouts import layout
 from fitnoise.reading.release import Release, answers_digest
+from fitnoise.reading.verification import Check
 from fitnoise.reporting import Report
 from fitnoise.request.workloads import some
 
@@ -27,6 +32,11 @@ MOST_TABLES = 100
 
 MOST_NUMBERS = 100_000
 """Numbers of a report: some ten megabytes."""
+
+ASKED = ("language", "bands", "totals", "tables")
+"""What a report was asked for, as it says itself."""
+
+CLAIM = "the report is that of what was verified"
 
 KNOWN = ("price", "records", "left out")
 """Sections of a plan's report that a page tells in its own words."""
@@ -83,9 +93,11 @@ def page(
     tables: Iterable[str] | None = None,
 ) -> str:
     """The text of a report; arguments and errors as for :func:`report`."""
+    chosen = None if tables is None else [tables] if isinstance(tables, str) else list(tables)
+    rule = None if bands is None else [bands.reliable, bands.care]
     templates, english, told = environment(language), environment("en"), words(language)
     plan, release = (what, None) if isinstance(what, Plan) else (what.plan, what)
-    views = [] if release is None else _views(release, _names(release, tables), told, bands, totals=totals)
+    views = [] if release is None else _views(release, _names(release, chosen), told, bands, totals=totals)
     count = sum(len(p.publication.workload.tables) for p in plan.groups)
     own = (replace(s, tables=()) for s in plan_report(plan).sections if s.name and s.name not in KNOWN)
     return templates.get_template("report.html").render(
@@ -95,6 +107,7 @@ def page(
         version=__version__,
         sheet=style(),
         digest=digest(style()),
+        asked=json.dumps(dict(zip(ASKED, (language, rule, totals, chosen), strict=True))),
         tables=views,
         count=count,
         linked=len(views) == len(plan.summaries) == count,
@@ -106,14 +119,45 @@ def page(
     )
 
 
+def written(text: str) -> dict[str, Any]:
+    """How a report says that it was asked for: the arguments of :func:`page`.
+
+    Raises:
+        ReleaseError: it does not say so.
+    """
+    try:
+        (found,) = re.findall(r'^<meta name="fitnoise-report" content="([^"]*)">$', text, re.MULTILINE)
+        language, bands, totals, tables = (json.loads(html.unescape(found))[key] for key in ASKED)
+        known = isinstance(language, str) and isinstance(totals, bool)
+        if not known or not (tables is None or all(isinstance(x, str) for x in tables)):
+            raise ValueError(found)
+        rule = None if bands is None else Bands(*bands)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise ReleaseError("it does not say how it was asked for, as a report does") from None
+    return {"language": language, "bands": rule, "totals": totals, "tables": tables}
+
+
+def same(what: Plan | Release, path: str | os.PathLike[str]) -> Check:
+    """Whether a file is the report of a plan or a release, byte for byte: it is written again, as it was asked for."""
+    try:
+        text = read_text(Path(path))
+        again = page(what, **written(text))
+    except ReleaseError as error:
+        return Check(CLAIM, holds=False, found=str(error))
+    if text == again:
+        return Check(CLAIM, holds=True, found=f"written again, {len(text.encode()):,} bytes are the same")
+    made = re.search(r'name="generator" content="fitnoise ([^"]*)"', text)
+    other = f", which fitnoise {made[1]} wrote, and this is {__version__}" if made and made[1] != __version__ else ""
+    return Check(CLAIM, holds=False, found=f"written again, it differs from this file{other}")
+
+
 def _views(release: Release, names: list[str], told: Words, bands: Bands | None, *, totals: bool) -> list[Shown]:
     laid = (layout(release, name, totals=totals, bands=bands) for name in names)
     return [shown(table, told, release, place, bands) for place, table in enumerate(laid, 1)]
 
 
-def _names(release: Release, tables: Iterable[str] | None) -> list[str]:
+def _names(release: Release, given: list[str] | None) -> list[str]:
     """The tables to show: those that are named, or the first of all."""
-    given = None if tables is None else [tables] if isinstance(tables, str) else list(tables)
     if given is not None and len(set(given)) < len(given):
         raise ReleaseError("a table to show is named twice. Nothing was written.")
     out, numbers = [], 0
