@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -84,18 +85,18 @@ class Layout:
     confidence: float
     biased: bool
 
-    @property
+    @cached_property
     def told(self) -> Floats:
         """The margins as people are told them: rounded up, so that none is told smaller than it is."""
         return np.asarray(np.ceil(self.margins * 10.0**self.decimals - 1e-6) / 10.0**self.decimals)
 
-    @property
+    @cached_property
     def even(self) -> float | None:
         """What people are told as the margin of all numbers but totals, where it is one."""
         own = np.unique(self.told[~self.totals])
         return None if self.biased or len(own) != 1 else float(own[0])
 
-    @property
+    @cached_property
     def decimals(self) -> int:
         """Digits after the point that people are told."""
         return decimals(self.margins)
