@@ -486,11 +486,11 @@ def check_design(design, adjacency, rng, *, exact=True):
 
     # for no other domain, and told without floats
     sizes = {a: x.size for a, x in domain.items()}
-    design.check(sizes)
+    design.check(sizes, {})
     for a in set(sizes) - {"unused"}:
         for other in (sizes | {a: sizes[a] + 1}, {b: n for b, n in sizes.items() if b != a}):
             with pytest.raises(PlanError, match="another domain"):
-                design.check(other)
+                design.check(other, {})
     json.loads(json.dumps(design.detail(adjacency)), parse_float=pytest.fail)
 
 

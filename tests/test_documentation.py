@@ -30,6 +30,7 @@ ASKED = (
         "Nothing was estimated.",
     },
 )
+AMOUNTS = ("amounts", {"rows": ["sum", "sum"], "within": True})
 WHICH = (
     "which_records",
     {"near": True, "leap": [24, 23, None], "said": ["'country' is 'SI'", "'year' is at least 2020 and below 2025"]},
@@ -60,6 +61,7 @@ SLOW = pytest.param("tight_constraints", {}, marks=pytest.mark.slow)  # tries ev
         FILES,
         ROWS,
         GONE,
+        AMOUNTS,
         ASKED,
         WHICH,
         REPORTED,

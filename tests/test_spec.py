@@ -1060,11 +1060,11 @@ REFUSED = {
     "a nameless source": ("data = { source = ' ' }\n" + REST, "in data: a data source needs a printable name"),
     "an unknown type": (
         TABLE + "[domain.age]\ntype = 'ordinal'",
-        "domain.age.type must be 'categorical', 'ordered', 'binned' or 'hierarchy'",
+        "domain.age.type must be 'categorical', 'ordered', 'binned', 'amount' or 'hierarchy'",
     ),
     "no type": (
         TABLE + "[domain.age]\nlow = 1",
-        "domain.age.type must be 'categorical', 'ordered', 'binned' or 'hierarchy'",
+        "domain.age.type must be 'categorical', 'ordered', 'binned', 'amount' or 'hierarchy'",
     ),
     "an attribute named like a type": (
         TABLE + "[domain.categorical]\ntype = 'categorical'\ncodes = 3",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # for type checkers and editors, name by name what the tables
     from fitnoise.interfaces.exports.export import export
     from fitnoise.interfaces.pages.report import report
     from fitnoise.kernel.designs.questions import FiniteQuery
-    from fitnoise.kernel.domain import Binned, Categorical, Domain, Hierarchy, Ordered
+    from fitnoise.kernel.domain import Amount, Binned, Categorical, Domain, Hierarchy, Ordered
     from fitnoise.kernel.ledger import Ledger
     from fitnoise.kernel.units import Account, DataSource, Neighbours, OutsideDomain, Privacy, PrivacyUnit
     from fitnoise.laboratory import baselines as baselines
@@ -58,6 +58,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Account",
     "Alternative",
+    "Amount",
     "Bands",
     "Binned",
     "Budget",
@@ -112,7 +113,7 @@ _ROOMS = {
     "interfaces.exports.export": ("export",),
     "interfaces.pages.report": ("report",),
     "kernel.designs.questions": ("FiniteQuery",),
-    "kernel.domain": ("Binned", "Categorical", "Domain", "Hierarchy", "Ordered"),
+    "kernel.domain": ("Amount", "Binned", "Categorical", "Domain", "Hierarchy", "Ordered"),
     "kernel.ledger": ("Ledger",),
     "kernel.units": ("Account", "DataSource", "Neighbours", "OutsideDomain", "Privacy", "PrivacyUnit"),
     "planning.choosing": ("Alternative", "Comparison", "compare", "plan"),

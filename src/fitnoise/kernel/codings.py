@@ -1,7 +1,7 @@
 """What a value of the data means: the cell it falls into, in plain Python. Part of the trust kernel.
 
-Every kind of attribute has one of three codings: codes, a range, or cuts; and any of them may have further cells beside
-its own, for what is no value (`Beside`). Whatever counts records translates these, and is tested against the
+Every kind of attribute has one of four codings: codes, a range, cuts, or steps; and any of them may have further cells
+beside its own, for what is no value (`Beside`). Whatever counts records translates these, and is tested against the
 definitions here.
 
 How values are read, the same from every source:
@@ -23,8 +23,9 @@ import numbers
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from fractions import Fraction
 from typing import final
 
 import numpy as np
@@ -47,6 +48,12 @@ FALSE = ("false", "f", "no", "n", "0")
 OUTSIDE, DROPPED, REFUSED = -1, -2, -3
 """In place of a cell, of a value that has none: the source of the data says what becomes of such records; they are left
 out; or the data are refused."""
+
+MOST_STEPS = 2**30
+"""Steps of an amount: 32-bit integers hold the number of a step, and of a cell beside the last."""
+
+ENDS = 2
+"""Cells of an amount: its ends, between which records lie."""
 
 _DIGITS = r"[0-9](?:_?[0-9])*"
 
@@ -213,8 +220,85 @@ class Interval:
         return 0 if x is not None and self.low <= x < self.high else None
 
 
-Values = Codes | Range | Cuts
-"""How values become cells. There are no others, so that whatever counts has three cases."""
+@final
+@dataclass(frozen=True)
+class Steps:
+    """The step of a number: that j from 0 to K = (high − low)/step of which low + j · step is nearest.
+
+    A number beyond `low` or `high` is cut to it first; half-way it is the larger j. In doubles, with the decimals
+    low = a/10ᵏ and step = p/10ᵏ, j = ⌊(10ᵏ x − a)/p + ½⌋ of x that is cut, and then j is. Every operation is one of
+    IEEE 754, rounded to nearest, so that j is the same wherever it is computed.
+
+    low, high, step: decimal numbers. valid: numbers below the first or above the second are none; None: all are.
+
+    Raises:
+        DomainError: no finite decimal numbers of at most 15 places, below 2^53 in units of the last; a step that is not
+            positive or does not divide the range; no range, or one of more than 2^30 steps; or no `valid` around it.
+    """
+
+    low: Fraction
+    high: Fraction
+    step: Fraction
+    valid: tuple[float, float] | None = None
+    digits: int = field(init=False, repr=False, compare=False)
+    """k, decimal places."""
+    most: int = field(init=False, repr=False, compare=False)
+    """K, the largest j."""
+
+    def __post_init__(self) -> None:
+        places = [_places(x) for x in (self.low, self.high, self.step)]
+        digits = max(places)
+        if any(abs(x) * 10**digits >= EXACT for x in (self.low, self.high, self.step)):
+            raise DomainError(
+                "low, high and step of an amount must be below 2^53 in size, in units of their last decimal place."
+            )
+        if not self.step > 0 or not self.low < self.high:
+            raise DomainError(
+                f"an amount needs low < high and a positive step; got {float(self.low)} to {float(self.high)} in steps "
+                f"of {float(self.step)}."
+            )
+        steps = (self.high - self.low) / self.step
+        if steps.denominator != 1 or steps > MOST_STEPS:
+            raise DomainError(
+                f"the range of an amount is a whole number of steps, at most 2^30; from {float(self.low)} to "
+                f"{float(self.high)} there are {float(steps):,} of {float(self.step)}."
+            )
+        if self.valid is not None and not self.valid[0] <= self.low < self.high <= self.valid[1]:
+            raise DomainError(f"valid numbers include those from low to high; got {list(self.valid)}.")
+        object.__setattr__(self, "digits", digits)
+        object.__setattr__(self, "most", int(steps))
+
+    @property
+    def size(self) -> int:
+        """Number of different j."""
+        return self.most + 1
+
+    @property
+    def arithmetic(self) -> tuple[float, float, float, float, float]:
+        """The doubles that j is computed with: low, high, 10ᵏ, a and p."""
+        unit = 10**self.digits
+        return float(self.low), float(self.high), float(unit), float(self.low * unit), float(self.step * unit)
+
+    def cell(self, value: object) -> int | None:
+        """J; None of what is no number, or none that is valid."""
+        x = number(written(value))
+        if x is None or (self.valid is not None and not self.valid[0] <= x <= self.valid[1]):
+            return None
+        low, high, unit, first, stride = self.arithmetic
+        j = math.floor((min(max(x, low), high) * unit - first) / stride + 0.5)
+        return min(max(j, 0), self.most)
+
+
+def _places(x: Fraction) -> int:
+    """Decimal places of a number; DomainError when there are more than 15."""
+    for digits in range(16):
+        if (x * 10**digits).denominator == 1:
+            return digits
+    raise DomainError("low, high and step of an amount are decimal numbers of at most 15 places.")
+
+
+Values = Codes | Range | Cuts | Steps
+"""How values become cells. There are no others, so that whatever counts has four cases."""
 
 
 @final
@@ -320,9 +404,23 @@ def dropped(coding: Coding, *, drop: bool) -> set[int]:
 
 
 def is_value(values: Values, code: object) -> bool:
-    """Whether a code is a value itself: of a range before it clips; of cuts, of which any number is one, never."""
+    """Whether a code is a value itself: of what is clipped before it is; of cuts, of which any number is one, never."""
+    if isinstance(values, Steps):
+        values = replace(values, valid=(float(values.low), float(values.high)))
     unclipped = Range(values.low, values.high) if isinstance(values, Range) else values
     return not isinstance(values, Cuts) and unclipped.cell(code) is not None
+
+
+def steps_of(coding: Coding) -> int | None:
+    """K of an amount; None of all else."""
+    values = coding.of if isinstance(coding, Beside) else coding
+    return values.most if isinstance(values, Steps) else None
+
+
+def cells_of(coding: Coding) -> int:
+    """Cells in which records are counted: of an amount its ends, and those beside it."""
+    most = steps_of(coding)
+    return coding.size if most is None else coding.size - (most + 1) + ENDS
 
 
 def read_as(coding: Coding) -> type[Code]:

@@ -14,6 +14,8 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -31,12 +33,15 @@ from fitnoise.kernel.codings import (
     Coding,
     Cuts,
     Range,
+    Steps,
     Values,
+    cells_of,
     dropped,
     encodable,
     is_value,
     plain,
     refuse_repeated,
+    steps_of,
 )
 from fitnoise.kernel.dates import Read, read
 from fitnoise.kernel.places import Tree
@@ -70,7 +75,7 @@ class Attribute(abc.ABC):
     Beside its values an attribute may have cells for what is none, after them and outside of any order: `missing` names
     them, `absent` and `outside` say what becomes of what is not there, and of all else that is not declared.
 
-    A new kind is a subclass with one of the three codings, a model of its document in `request.attributes`, and a line
+    A new kind is a subclass with one of the four codings, a model of its document in `request.attributes`, and a line
     of the zoo: whatever counts, plans or releases asks no more.
     """
 
@@ -193,11 +198,12 @@ class Attribute(abc.ABC):
     def cell(self, value: object) -> int | None:
         """The cell that a value of the data falls into; None when it is outside the domain.
 
-        Outside are values that are missing, not declared, or of another type than is read; see `codings`.
+        Outside are values that are missing, not declared, or of another type than is read; see `codings`. Of an amount
+        it is the step j, from 0 to K, and K + 1 and so on of the cells beside: see :class:`Amount`.
 
         **Guarantees**
             * it depends on nothing but the value and what is declared: not on other records, nor on where it is read;
-            * it is None or from 0 to `size` − 1, and never an error, whatever the value;
+            * it is None or from 0 to `coding.size` − 1, and never an error, whatever the value;
             * every counter counts a record in exactly the cells of its values, or in none when one of them is outside.
         """
         return self.coding.cell(value if self.derived is None else self.derived.number(value))
@@ -206,13 +212,19 @@ class Attribute(abc.ABC):
     @property
     def size(self) -> int:
         """Number of cells."""
-        return self.coding.size
+        return cells_of(self.coding)
 
     @final
     @property
     def own_size(self) -> int:
         """Number of cells of values; those beside them come after."""
-        return self.coding.of.size if isinstance(self.coding, Beside) else self.coding.size
+        return cells_of(self.coding.of if isinstance(self.coding, Beside) else self.coding)
+
+    @final
+    @property
+    def steps(self) -> int | None:
+        """K of an amount, whose first two cells are the ends of its range; None of all else."""
+        return steps_of(self.coding)
 
 
 def _pairs(missing: Missing) -> tuple[tuple[str, tuple[Code, ...]], ...]:
@@ -460,6 +472,108 @@ class Binned(Attribute):
         return {"cuts": list(self.cuts)}
 
 
+@final
+@dataclass(frozen=True)
+class Amount(Attribute):
+    """A quantity to be summed, such as an income or hours: `Amount(0, 200_000, step=100)`.
+
+    Its two cells are the ends of its range, and a record lies *between* them: with K = (high − low)/step and x read as
+    low + j · step, j = 0 … K, it counts 1 − j/K in the first and j/K in the second. Whatever is asked of an amount is a
+    sum of whole numbers, and a record costs most at one of the ends, so that what is charged holds for every value of
+    the declared range (:mod:`fitnoise.kernel.designs.parts`).
+
+    Numbers below `low` count as `low`, those above `high` as `high`, and all as the nearest step: this is a declared
+    coding of the data. Choose `high` from what is public, never from the data: a law, an older publication.
+
+    Args:
+        low: least amount.
+        high: largest amount.
+        step: in which amounts are read; it must divide the range, into at most 2^30 steps.
+        column: the column of the data to read, when it is not named as the attribute.
+        valid: numbers below the first or above the second are no amounts, but outside the domain; default all are
+            amounts. A code such as 9999999 for "not stated" would otherwise count as `high`.
+        missing: cells for what is no value, as for :class:`Categorical`; codes come before anything is cut.
+        absent: as for :class:`Categorical`.
+        outside: as for :class:`Categorical`.
+
+    Raises:
+        DomainError: numbers that are not finite decimals of at most 15 places, no range, or one that is no whole number
+            of steps; or cells that cannot be told apart.
+    """
+
+    kind: ClassVar[str] = "amount"
+    ordered: ClassVar[bool] = False
+
+    low: float
+    high: float
+    step: float = field(default=1, kw_only=True)
+    column: str | None = field(default=None, kw_only=True)
+    valid: tuple[float, float] | None = field(default=None, kw_only=True)
+    missing: Missing | None = field(default=None, kw_only=True)  # type: ignore[assignment]  # pairs, once it is made
+    absent: str | None = field(default=None, kw_only=True)
+    outside: str | None = field(default=None, kw_only=True)
+    coding: Coding = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        low, high, step = (_decimal(name, getattr(self, name)) for name in ("low", "high", "step"))
+        valid = None
+        if self.valid is not None:
+            if not isinstance(self.valid, (list, tuple)) or len(self.valid) != 2:
+                raise DomainError(f"valid is a pair of numbers, the least and the largest; got {self.valid!r}.")
+            least, most = (_short(_decimal("valid", x)) for x in self.valid)
+            valid = (least, most)
+        coding = Steps(low, high, step, valid)
+        _check_column(self.column)
+        for name, x in (("low", low), ("high", high), ("step", step)):
+            object.__setattr__(self, name, _short(x))
+        object.__setattr__(self, "valid", valid)
+        self._with_missing(coding, self.missing, self.absent, self.outside)
+
+    @property
+    def exact(self) -> Steps:
+        """Its range and its steps, exactly."""
+        values = self.coding.of if isinstance(self.coding, Beside) else self.coding
+        assert isinstance(values, Steps)  # noqa: S101 - made so
+        return values
+
+    @property
+    def own_values(self) -> tuple[str | int, ...]:
+        """Both ends."""
+        return (self.low, self.high)  # type: ignore[return-value]  # numbers, of which some are no whole ones
+
+    @property
+    def coded(self) -> str | None:
+        """What is cut, and in which steps amounts are read."""
+        codes = any(isinstance(code, int) for codes in dict(self.missing or ()).values() for code in codes)
+        but = ", but for codes of missing values" if codes else ""
+        return f"below {self.low} as {self.low}, above {self.high} as {self.high}, in steps of {self.step}{but}"
+
+    def own_position(self, value: object) -> int:
+        """None: records lie between its cells."""
+        raise DomainError(
+            f"{value!r} is asked for of an amount, which is summed and not shown by value: ask for its sum (sum = …), "
+            "or declare a Binned attribute on the same column for how many records lie where."
+        )
+
+    def declared(self) -> dict[str, Any]:
+        """The range, the step, and which numbers are amounts at all."""
+        valid = None if self.valid is None else list(self.valid)
+        return {"low": self.low, "high": self.high, "step": self.step, "valid": valid}
+
+
+def _decimal(name: str, value: object) -> Fraction:
+    """A number as it is written in decimals, exactly; DomainError for what is none."""
+    x: object = plain(value)
+    if isinstance(x, bool) or not isinstance(x, (int, float, Decimal)) or not math.isfinite(x):
+        raise DomainError(f"{name} of an amount is a finite number; got {value!r}.")
+    return Fraction(repr(x) if isinstance(x, float) else x)
+
+
+def _short(x: Fraction) -> float:
+    """As a whole number where it is one."""
+    return x.numerator if x.denominator == 1 else float(x)
+
+
 def _read(path: Path, what: str) -> tuple[list[str], list[dict[str, str]]]:
     """The header and the rows of a CSV file; DomainError when it cannot be read."""
     try:
@@ -619,6 +733,8 @@ class Domain(Mapping[str, Attribute]):
     The share "county in state" is there where all states have equally many counties: which of them a record's county
     is, 0 for the first of each state. With the state it tells the county.
     """
+    steps: dict[str, int] = field(init=False, repr=False, compare=False)
+    """K of every amount, whose first two cells are the ends of its range."""
     _named: dict[str, tuple[str, Attribute]] = field(init=False, repr=False, compare=False)
     _shares: dict[str, Share] = field(init=False, repr=False, compare=False)
 
@@ -639,7 +755,7 @@ class Domain(Mapping[str, Attribute]):
                 every[name] = home, what
             if not isinstance(attribute, Attribute):
                 raise DomainError(
-                    f"{home!r} must be an attribute: Categorical, Ordered, Binned or Hierarchy; got "
+                    f"{home!r} must be an attribute: Categorical, Ordered, Binned, Amount or Hierarchy; got "
                     f"{type(attribute).__name__}."
                 )
         for home, attribute in items.items():
@@ -649,6 +765,7 @@ class Domain(Mapping[str, Attribute]):
                 shares[name], sizes[name] = share, share.size
         object.__setattr__(self, "attributes", tuple(items.items()))
         object.__setattr__(self, "sizes", sizes)
+        object.__setattr__(self, "steps", {name: a.steps for name, a in items.items() if a.steps is not None})
         object.__setattr__(self, "_named", every)
         object.__setattr__(self, "_shares", shares)
 

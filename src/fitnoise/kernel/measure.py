@@ -7,6 +7,7 @@ Before the charge no noise is drawn; after it, whatever else fails, the privacy 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,7 +21,7 @@ from fitnoise.errors import CapExceeded, DataError, PlanError
 from fitnoise.kernel import noise
 from fitnoise.kernel.counting import Counter, Progress, Tally, maximal
 from fitnoise.kernel.counting.margins import summed
-from fitnoise.kernel.designs._base import Answers, Counts, Door, Margin
+from fitnoise.kernel.designs._base import WRAP, Answers, Counts, Door, Margin
 from fitnoise.kernel.ledger import Entry, Ledger
 from fitnoise.kernel.order import Order
 
@@ -127,6 +128,13 @@ def _counted(order: Order, counter: Counter, progress: Progress | None) -> list[
     records = int(next(iter(margins.values())).sum()) if margins else 0
     for size in order.sizes:
         size.refuse(records)
+    steps = order.domain.steps
+    for m in margins:
+        if steps and records * math.prod(steps.get(a, 1) for a in m) >= WRAP:
+            raise DataError(
+                "there are too many records to be summed exactly in so many steps of an amount: declare a larger step. "
+                "Nothing was measured and nothing was charged."
+            )
     counted = Tally(margins)
     tally = Tally({m: _along(counted, found, m, sizes) for m, found in wanted.items()})
     return [d.exact(tally, order.adjacency, order.source.max_records) for d in order.designs]

@@ -100,12 +100,15 @@ class Order:
         if not self.designs:
             raise PlanError("an order without a design measures nothing.")
         for design in self.designs:
-            design.check(self.domain.sizes)
+            design.check(self.domain.sizes, self.domain.steps)
         own = self.unit.name, self.unit.bound
         if any(u.id is not None and (u.name, u.bound) != own for u in self.units):
             raise PlanError("records are counted by one id, that of the protected unit: no further one has its own.")
-        if not {a for u in (self.unit, *self.units) for a in u.pattern.names} <= set(self.domain):
+        patterned = {a for u in (self.unit, *self.units) for a in u.pattern.names}
+        if not patterned <= set(self.domain):
             raise PlanError("records of a unit keep to a pattern in an attribute that the domain does not have.")
+        if patterned & set(self.domain.steps):
+            raise PlanError("records of a unit keep to a pattern in an amount, between whose ends prices do not hold.")
 
     @property
     def adjacency(self) -> Adjacency:

@@ -225,7 +225,9 @@ class TableMechanism(abc.ABC):
         """The attributes as its design names them."""
         sizes = asked.workload.domain.sizes
         free, bound = exchangeable_attributes(asked.workload, asked.apart)
-        return Cells(tuple((a, sizes[a]) for a in free), tuple((a, sizes[a]) for a in bound))
+        steps = asked.workload.domain.steps
+        amounts = tuple((a, steps[a]) for a in bound if a in steps)
+        return Cells(tuple((a, sizes[a]) for a in free), tuple((a, sizes[a]) for a in bound), amounts)
 
     def variances(self, part: TablePart) -> Floats:
         """Achieved variances of all tables' rows, (M,); the largest, where numbers of one row differ."""

@@ -264,8 +264,8 @@ class TablePart(Part):
             numbers=math.prod(t.shape(w.domain)),
             target=said(t.target.kind, t.targets(w.domain)),
             confidence=gamma,
-            target_moe=z_score(gamma) * math.sqrt(wanted[worst]),
-            achieved_moe=float(self.mechanism.half_widths(self, group, place, gamma, row=worst)[0]),
+            target_moe=z_score(gamma) * math.sqrt(wanted[worst]) / t.scale(w.domain),
+            achieved_moe=float(self.mechanism.half_widths(self, group, place, gamma, row=worst)[0]) / t.scale(w.domain),
             price=float(self.shares[i]),
         )
 

@@ -74,7 +74,9 @@ def _left(domain: Domain, unit: PrivacyUnit, charges: list[Charged]) -> tuple[Le
     whole, found = joint([c.profile for c in charges]), []
     for i, a in enumerate(names):
         least = np.asarray(np.min(cells, axis=tuple(j for j in range(len(names)) if j != i)))
-        own = [(v, float(x)) for v, x in zip(domain[a].values, least, strict=True) if x > FAINT * whole]
+        shown = 0 if domain[a].steps is None else domain[a].own_size  # no records are counted at the ends of an amount
+        rows = [*zip(domain[a].values, least, strict=True)][shown:]
+        own = [(v, float(x)) for v, x in rows if x > FAINT * whole]
         if own:
             errors = tuple(math.sqrt(unit.cost_factor() / (2 * x)) for _, x in own)
             found.append(Left(a, tuple(v for v, _ in own), errors))

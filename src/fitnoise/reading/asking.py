@@ -96,6 +96,11 @@ class Question:
                 raise ReleaseError(
                     f"no attribute {name!r}; the release tells of {list(domain)}. Nothing was estimated."
                 )
+            if name in domain.steps:
+                raise ReleaseError(
+                    f"{name!r} is an amount, of which there are sums and means: see Release.total and Release.mean. By "
+                    "its values no records are chosen or told apart. Nothing was estimated."
+                )
         homes = [domain.home(name) for name in told]
         for i, home in enumerate(homes):
             if home in homes[:i]:

@@ -18,7 +18,7 @@ from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.summaries import FiniteSummary
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
-from fitnoise.request.workloads import AtMost, Family, Table
+from fitnoise.request.workloads import AtMost, Family, Mean, Sum, Table, View
 
 FORMAT = 6
 """Version of the release directory."""
@@ -232,10 +232,14 @@ def _said(plan: Plan, each: list[Any], key: str) -> dict[str, Any]:
     return {key: each[0]} if len(plan.groups) == 1 else {f"{key}s" if key == "mechanism" else key: each}
 
 
+_COLUMNS: dict[type[View], str] = {
+    AtMost: "counts records with at most this value",
+    Sum: "the sum of it over the records, in its own units",
+    Mean: "how many records at each of both ends of its range make the same number of records, and the same mean",
+}
+"""What the numbers of a column are, where its word does not say it."""
+
+
 def _explain_columns(table: Table) -> dict[str, str]:
     views = dict(table.views)
-    return {
-        a: "counts records with at most this value" if isinstance(views.get(a), AtMost) else views[a].word
-        for a in table.attributes
-        if a in views
-    }
+    return {a: _COLUMNS.get(type(views[a]), views[a].word) for a in table.attributes if a in views}

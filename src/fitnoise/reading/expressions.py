@@ -1,7 +1,8 @@
 """What is asked of releases in one line of text, as on the command line. Nothing in it is ever run as Python.
 
     sum     = sum + sum | sum - sum | sum * sum | sum / sum | +sum | -sum | (sum) | number | call
-    call    = count(…) | quantile("age", 0.5, …) | mean("age", …), each also of another release: other.count(…)
+    call    = count(…) | quantile("age", 0.5, …) | mean("age", …) | total("income", …)
+            | each also of another release: other.count(…)
     (…)     = {name: literal, …} at most once, then name=literal, …; a literal is a text, a number, a list, a tuple, …
 
 It is read by Python's own parser into a tree, of which only these nodes are known; all others are refused. Length,
@@ -34,7 +35,7 @@ DEEPEST = 50
 SHOWN = 60
 """Letters of what is refused that are told."""
 
-CALLS = {"count": 0, "quantile": 2, "mean": 1}
+CALLS = {"count": 0, "quantile": 2, "mean": 1, "total": 1}
 """What may be asked: methods of `Release`, and how many literals come first."""
 
 OTHER = "other"

@@ -42,7 +42,7 @@ import pandas as pd
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.codings import plain
-from fitnoise.kernel.domain import Attribute, Domain, Level, Ordered
+from fitnoise.kernel.domain import Amount, Attribute, Domain, Level, Ordered
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Biased
 from fitnoise.mechanisms.documents import DIGITS, parse
@@ -423,13 +423,14 @@ class Release(Mapping[str, pd.DataFrame], Displayed):
         by: str | Sequence[str] | None = None,
         **columns: Any,
     ) -> Ratios:
-        """The mean of an attribute of whole numbers: the sum of all values by how many there are.
+        """The mean of an amount, or of an attribute of whole numbers: the sum of all values by how many there are.
 
         Values that are clipped count as what they are clipped to; `universe` says so, and which records without a
         value are left out.
 
         Args:
-            attribute: with values that tables show one by one or cumulative, or in ranges that make their sum.
+            attribute: an amount whose sum and count tables show; or one of whole numbers whose values tables show one
+                by one or cumulative, or in ranges that make their sum.
             where: which records, as for `count`.
             by: attributes or levels by whose values the numbers are told apart.
             columns: the same as `where`, for names that are Python identifiers.
@@ -448,18 +449,60 @@ class Release(Mapping[str, pd.DataFrame], Displayed):
         """
         asked = Question.of(self._domain, {**(where or {}), **columns}, by)
         names((attribute,))
-        if attribute not in self._domain or not isinstance(found := self._domain[attribute], Ordered):
-            raise ReleaseError(
-                f"a mean is of an attribute of whole numbers; {attribute!r} is none of this release. "
-                "Nothing was estimated."
-            )
-        values = np.array([*found.own_values, *np.zeros(len(found.beside))], dtype=np.float64)
+        told = asked
+        found, values = self._numeric(attribute)
         asked = asked.known(attribute).weighted(attribute, np.ones(found.size))
         here = values[asked.along[attribute].chosen]
-        total = self._estimates(asked.weighted(attribute, values))
-        count = self._estimates(asked, total._forms.sources)
+        total = self._estimates(asked.weighted(attribute, values), counts=False)
+        everyone = isinstance(found, Amount) and not found.beside  # who is counted is between the ends
+        count = self._estimates(told if everyone else asked, total._forms.sources)
         coded = "" if found.coded is None else f" ({attribute}: {found.coded})"
         return Ratios.mean(total, count, (float(here.min()), float(here.max())), count.universe + coded)
+
+    def total(
+        self,
+        attribute: str,
+        where: Mapping[str, Any] | None = None,
+        /,
+        *,
+        by: str | Sequence[str] | None = None,
+        **columns: Any,
+    ) -> Estimates:
+        """The sum of an amount, or of an attribute of whole numbers, over the records.
+
+        Args:
+            attribute: as for `mean`, but that no count is needed.
+            where: which records, as for `count`. Those without a value of the attribute add nothing.
+            by: attributes or levels by whose values the numbers are told apart.
+            columns: the same as `where`, for names that are Python identifiers.
+
+        Returns:
+            Σ value, one number or one for each combination of values, in units of the attribute. Two of them are
+            divided as counts are, and then make a rate, such as turnover by hours.
+
+        Raises:
+            ReleaseError: values that are no numbers, or sums that are not to be had, as for `count`.
+
+        **Guarantees**
+            as :class:`~fitnoise.reading.estimates.Estimates`.
+
+        Example:
+            `release.total("income", by="state").frame()`
+        """
+        asked = Question.of(self._domain, {**(where or {}), **columns}, by)
+        _, values = self._numeric(attribute)
+        return self._estimates(asked.known(attribute).weighted(attribute, values), counts=False)
+
+    def _numeric(self, attribute: str) -> tuple[Amount | Ordered, Floats]:
+        """An attribute of numbers, and what each of its cells adds to their sum."""
+        names((attribute,))
+        domain = self._domain
+        if attribute not in domain or not isinstance(found := domain[attribute], (Amount, Ordered)):
+            raise ReleaseError(
+                f"sums and means are of amounts or whole numbers; {attribute!r} is none of this release. "
+                "Nothing was estimated."
+            )
+        return found, np.array([*found.own_values, *np.zeros(len(found.beside))], dtype=np.float64)
 
     def _along(
         self,
@@ -480,8 +523,11 @@ class Release(Mapping[str, pd.DataFrame], Displayed):
             raise ReleaseError("the release has no tables, only answers to questions: see `finite`.")
         return self.plan.groups[0].publication.workload.domain
 
-    def _estimates(self, asked: Question, among: Sequence[Source] | None = None) -> Estimates:
-        """What a question asks, of the part that tells it best: by its plan, not by its answers."""
+    def _estimates(self, asked: Question, among: Sequence[Source] | None = None, *, counts: bool = True) -> Estimates:
+        """What a question asks, of the part that tells it best: by its plan, not by its answers.
+
+        counts: whether it is of numbers of records.
+        """
         sources = among or self._sources
         found = [x for x in map(asked.forms, sources) if x is not None]
         if not found:
@@ -489,7 +535,7 @@ class Release(Mapping[str, pd.DataFrame], Displayed):
         best = min(found, key=lambda x: float(x[1].covariances(x[1]).max())) if len(found) > 1 else found[0]
         own, forms = best
         rows = Rows(own.labels, {name: own.domain.home(name) for name in own.by})
-        return Estimates(forms, rows, self.plan.publication.confidence, own, counts=True)
+        return Estimates(forms, rows, self.plan.publication.confidence, own, counts=counts)
 
     def sum(
         self, table: str, where: Mapping[str, Any] | None = None, /, *, confidence: float | None = None, **columns: Any

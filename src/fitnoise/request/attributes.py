@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import Field, model_validator
 
 from fitnoise.errors import SpecError
-from fitnoise.kernel.domain import Attribute, Binned, Categorical, Hierarchy, Ordered
+from fitnoise.kernel.domain import Amount, Attribute, Binned, Categorical, Hierarchy, Ordered
 from fitnoise.request.parts import Part
 
 _Code = bool | int | str
@@ -96,6 +96,31 @@ class BinnedSpec(_WithMissing):
         return Binned(self.cuts, column=self.column, **self._beside)
 
 
+class AmountSpec(_WithMissing):
+    """A quantity to be summed, cut to a range and read in steps."""
+
+    type: Literal["amount"]
+    low: int | float = Field(description="least amount; smaller ones count as it")
+    high: int | float = Field(description="largest amount; larger ones count as it. Public: never chosen from the data")
+    step: int | float = Field(1, description="in which amounts are read; it divides the range")
+    valid: list[int | float] | None = Field(
+        None, min_length=2, max_length=2, description="numbers below the first or above the second are no amounts"
+    )
+    column: str | None = None
+
+    @model_validator(mode="after")
+    def _no_dates(self) -> Self:
+        if self.read is not None:
+            raise ValueError("an amount is read off no date (read)")
+        return self
+
+    def build(self, folder: Path | None) -> Attribute:
+        """The attribute."""
+        own = {name: x for name, x in self._beside.items() if name != "read"}
+        valid = None if self.valid is None else (self.valid[0], self.valid[1])
+        return Amount(self.low, self.high, step=self.step, column=self.column, valid=valid, **own)
+
+
 class HierarchySpec(_WithMissing):
     """Nested places, a row for each leaf, in line or in a CSV file with a column for each level."""
 
@@ -137,7 +162,9 @@ def _beside(folder: Path | None, key: str, name: str) -> Path:
     return folder / name
 
 
-AttributeSpec = Annotated[CategoricalSpec | OrderedSpec | BinnedSpec | HierarchySpec, Field(discriminator="type")]
+AttributeSpec = Annotated[
+    CategoricalSpec | OrderedSpec | BinnedSpec | AmountSpec | HierarchySpec, Field(discriminator="type")
+]
 """All kinds there are."""
 
 KINDS: tuple[str, ...] = tuple(

@@ -139,6 +139,10 @@ class TableSpec(Part):
     recode: dict[str, dict[str, list[_Value] | SpanSpec]] | None = Field(
         None, description="shown as groups: name.group = [values] or {first, last}"
     )
+    sum: str | list[str] | None = Field(
+        None, description="amounts (or whole numbers) that are summed up; of several, their product is"
+    )
+    mean: str | None = Field(None, description="an amount whose mean is asked for, at the reference number of records")
     missing: bool = Field(
         False, description="rows also for the cells of missing values that a prefix, ranges or groups leave out"
     )
@@ -148,7 +152,9 @@ class TableSpec(Part):
     variance: _Number | None = Field(None, description="variance, in people²")
     max_deviation: _Number | None = Field(None, description="error of all numbers at once, in people")
     cv: _Number | None = Field(None, description="relative standard error at the reference count")
-    reference: float | PublicTotalSpec | None = Field(None, description="the public count a cv refers to")
+    reference: float | PublicTotalSpec | None = Field(
+        None, description="the public count a cv, or the target of a mean, refers to"
+    )
     confidence: float | None = Field(None, description="overrides accuracy.confidence")
 
     def build(self, domain: Domain) -> Table | Family:
@@ -158,7 +164,8 @@ class TableSpec(Part):
         if self.all is None and self.among is not None:
             raise SpecError('`among` names the attributes of a pattern of tables; say which, such as all = "pairs".')
         if self.matrix is not None:
-            if self.attributes or self.prefix or self.ranges or self.recode or self.missing or self.all is not None:
+            shown = (self.attributes, self.prefix, self.ranges, self.recode, self.sum, self.mean, self.missing)
+            if any(shown) or self.all is not None:
                 raise SpecError(
                     "a table with a matrix asks about all cells; it takes no attributes, views or patterns."
                 )
@@ -170,11 +177,12 @@ class TableSpec(Part):
         recode = {a: {g: _group(domain[a], v) for g, v in groups.items()} for a, groups in (self.recode or {}).items()}
         said = {**numbers, "reference": reference, "confidence": self.confidence, "name": self.name}
         said["missing"] = self.missing
-        views = {"prefix": self.prefix, "ranges": ranges, "recode": recode}
+        views = {"prefix": self.prefix, "ranges": ranges, "recode": recode, "sum": self.sum, "mean": self.mean}
         if self.all is None:
             return table(*self.attributes, **views, **said)
         beside = {*self.attributes, *([self.prefix] if isinstance(self.prefix, str) else self.prefix or ())}
         beside |= {*([ranges] if isinstance(ranges, str) else ranges or ()), *recode}
+        beside |= {*([self.sum] if isinstance(self.sum, str) else self.sum or ()), *([self.mean] if self.mean else ())}
         among = _others(domain, beside) if self.among is None else self.among
         if not among:
             raise SpecError("every attribute is named beside the pattern, so that none is left for it; name fewer.")
@@ -197,9 +205,9 @@ class TableSpec(Part):
 
 
 def _others(domain: Domain, beside: Iterable[str]) -> list[str]:
-    """All attributes but some, and but the hierarchies of which these are levels."""
+    """All attributes but amounts, and but some, and but the hierarchies of which these are levels."""
     named = {domain.home(a) for a in beside if a in domain}
-    return [a for a in domain if a not in named]
+    return [a for a in domain if a not in named and a not in domain.steps]
 
 
 def _group(attribute: Attribute, values: list[_Value] | SpanSpec) -> tuple[_Value, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -332,6 +332,7 @@ class Publication:
             object.__setattr__(self, "privacy", Privacy(self.privacy))
         except ValueError:
             raise SpecError(f"privacy is 'zcdp', 'pure' or 'auto'; got {self.privacy!r}.") from None
+        self._check_amounts()
         self._check_privacy()
         self._check_pattern()
         self._check_promise()
@@ -345,6 +346,28 @@ class Publication:
         self._check_units()
         self._check_finite()
         self._check_small()
+
+    def _check_amounts(self) -> None:
+        """Amounts are summed with Gaussian noise, and nothing else is asked or said of them."""
+        asked = used_attributes(self.workload) if self.workload.tables else set()
+        budgets = () if self.cell_budgets is None or self.free else self.cell_budgets.attributes
+        reasons = {
+            f"records of one {self.unit.name} keep to no pattern in it": self.unit.pattern.names,
+            "cell budgets go by other attributes": budgets,
+            "it is summed with Gaussian noise (privacy = 'zcdp')": asked if self.privacy is not Privacy.ZCDP else set(),
+            "and not in a small database": asked if self.small is not None else set(),
+        }
+        self._refuse_amounts(reasons)
+
+    def _refuse_amounts(self, reasons: Mapping[str, Iterable[str]]) -> None:
+        """Raise SpecError for what is not done with amounts, where it is asked of one."""
+        for why, names in reasons.items():
+            some = set(self.workload.domain.steps).intersection(names)
+            if some:
+                raise SpecError(
+                    f"{min(some)!r} is an amount, of which nothing but sums is asked: {why}. Declare another attribute "
+                    "on the same column for that, such as a Binned one. No plan was made."
+                )
 
     def _check_units(self) -> None:
         """Other units are units, each with an account of its own."""
@@ -442,6 +465,8 @@ class Publication:
         if self.finite and self.free:
             raise SpecError("a question with finitely many answers costs its ε, so a publication with one is not free.")
         for query in self.finite:
+            asked = {a for m in query.margins(self.domain) for a in m}
+            self._refuse_amounts({"a question of finitely many answers is about other attributes": asked})
             query.graph(self.workload.domain, self.adjacency)
 
     def _check_privacy(self) -> None:

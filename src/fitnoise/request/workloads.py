@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeVar, final, overload
 
@@ -20,7 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fitnoise.algebra import operators as op
 from fitnoise.errors import WorkloadError
-from fitnoise.kernel.domain import RESERVED, Attribute, Domain, Hierarchy, Ordered
+from fitnoise.kernel.checks import is_real
+from fitnoise.kernel.domain import RESERVED, Amount, Attribute, Domain, Hierarchy, Ordered
 from fitnoise.request.targets import By, BySize, Kind, PublicTotal, Target, checked_confidence
 
 QUERY = "query"
@@ -55,6 +57,11 @@ class View(abc.ABC):
         """The cells for missing values that no query of the view counts, unless `missing` adds them."""
         return tuple(range(attribute.own_size, attribute.size))
 
+    def scale(self, attribute: Attribute) -> float:
+        """How accurate the queries must be for a target of 1."""
+        del attribute
+        return 1.0
+
     @final
     def _added(self, attribute: Attribute) -> tuple[int, ...]:
         return self.left_out(attribute) if self.missing else ()
@@ -85,7 +92,12 @@ class Each(View):
         return ()
 
     def operator(self, attribute: Attribute) -> op.Operator:
-        """The identity."""
+        """The identity; WorkloadError of an amount, whose cells no record is in."""
+        if isinstance(attribute, Amount):
+            raise WorkloadError(
+                "an amount is not shown by its values: ask for its sum (sum = …) or its mean (mean = …), or declare a "
+                "Binned attribute on the same column for how many records lie where."
+            )
         return op.Identity(attribute.size)
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
@@ -181,6 +193,74 @@ class Recode(View):
         return groups + names
 
 
+@final
+@dataclass(frozen=True)
+class Sum(View):
+    """The sum of an amount, or of whole numbers, over the records; of several, that of their product."""
+
+    word = "sum"
+
+    def operator(self, attribute: Attribute) -> op.Operator:
+        """What each cell adds: whole numbers, in units of their own."""
+        if isinstance(attribute, Amount):
+            values, unit = _whole_ends(attribute)
+        elif isinstance(attribute, Ordered):
+            values, unit = [*range(attribute.low, attribute.high + 1)], 1.0
+            if not any(values):
+                raise WorkloadError("the only value of the attribute is 0, and so is its sum: leave it out.")
+        else:
+            raise WorkloadError("a sum needs an attribute of amounts or whole numbers (Amount or Ordered).")
+        row = np.array([values + [0] * len(attribute.beside)], dtype=np.int64)
+        return op.Scaled(op.Dense(row), np.array([unit]))
+
+    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
+        """The word."""
+        return (self.word,)
+
+
+@final
+@dataclass(frozen=True)
+class Mean(View):
+    """What a mean of an amount is made of: how many records there would be at each end of its range.
+
+    A record of x counts (high − x)/(high − low) at the lower end, and the rest at the upper one. A mean r is least
+    certain at an end, where the error of S − r N is high − low times that of the count there: so a margin t of the mean
+    of n records, whatever it is, is one of t n/(high − low) of both counts.
+
+    reference: n, a public number of records, for which a target is meant.
+    """
+
+    reference: float
+    word = "mean"
+
+    def operator(self, attribute: Attribute) -> op.Operator:
+        """The ends of the range, each on its own."""
+        if not isinstance(attribute, Amount):
+            raise WorkloadError(
+                "a mean is asked of an amount (Amount); of whole numbers that are shown value by value it follows from "
+                "the release (Release.mean)."
+            )
+        return op.Groups(attribute.size, ((0,), (1,)))
+
+    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
+        """The ends."""
+        return attribute.own_values
+
+    def scale(self, attribute: Attribute) -> float:
+        """Records at an end for a unit of the mean: n/(high − low)."""
+        ends = attribute.own_values
+        return self.reference / (float(ends[1]) - float(ends[0]))
+
+
+def _whole_ends(attribute: Amount) -> tuple[list[int], float]:
+    """Both ends of an amount as whole numbers, and of what unit: the largest that divides them and the step."""
+    ends = attribute.exact.low, attribute.exact.high
+    parts = [x for x in (*ends, attribute.exact.step) if x]
+    below = math.lcm(*(x.denominator for x in parts))
+    unit = Fraction(math.gcd(*(int(x * below) for x in parts)), below)
+    return [int(x / unit) for x in ends], float(unit)
+
+
 def _refuse_one_label(labels: tuple[str, ...], names: tuple[str, ...]) -> None:
     """Raise WorkloadError where a row that `missing` adds would be called as another is."""
     for name in set(labels).intersection(names):
@@ -264,14 +344,23 @@ class Table:
         return np.broadcast_to(along.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
 
     def variances(self, domain: Domain, confidence: float) -> NDArray[np.float64]:
-        """The variance asked for each number of the table, in people², of the table's shape."""
+        """The variance asked for each number of the table, in people² or squared units of a sum, in its shape."""
         shape = self.shape(domain)
         wanted = self.target.variance(_varying(self.targets(domain)), confidence, math.prod(shape))
-        return np.broadcast_to(wanted, shape)
+        return np.broadcast_to(wanted * self.scale(domain) ** 2, shape)
+
+    def scale(self, domain: Domain) -> float:
+        """How accurate its numbers must be for a target of 1: of means, records at each end of an amount; else 1."""
+        return math.prod(view.scale(domain[a]) for a, view in self.views)
 
     def check(self, domain: Domain) -> None:
         """Raise WorkloadError or DomainError unless the table can be asked of this domain."""
         if self.matrix is not None:
+            if domain.steps:
+                raise WorkloadError(
+                    "a matrix asks about the cells of a domain, and records lie between those of the amounts "
+                    f"{list(domain.steps)}: ask for sums in tables."
+                )
             if self.matrix.shape[1] != domain.size:
                 raise WorkloadError(
                     f"the matrix has {self.matrix.shape[1]} columns; the domain has {domain.size} cells."
@@ -353,6 +442,8 @@ def table(
     prefix: str | Sequence[str] | None = None,
     ranges: str | Mapping[str, Sequence[tuple[Any, Any]] | None] | None = None,
     recode: Mapping[str, Mapping[str, Iterable[Any]]] | None = None,
+    sum: str | Sequence[str] | None = None,  # noqa: A002 - what it is called
+    mean: str | None = None,
     margin: float | By | BySize | None = None,
     std_error: float | By | BySize | None = None,
     variance: float | By | BySize | None = None,
@@ -370,12 +461,18 @@ def table(
         prefix: attributes shown as "at most this value" instead.
         ranges: attributes shown as ranges: a name for all ranges, or a mapping name → list of (first, last).
         recode: attributes shown as groups: a mapping name → {group: values}.
+        sum: amounts (or attributes of whole numbers) that are summed up; of several, their product is. Targets are in
+            units of the sum.
+        mean: an amount whose mean is asked for: to a target in its units, whatever the mean is, where there are
+            `reference` records. The table has the records counted at both ends of its range, of which
+            :meth:`Release.mean` makes it.
         margin: half-width of the interval at `confidence`, in people. Or exactly one of the following:
         std_error: standard error, in people.
         variance: variance, in people².
         max_deviation: bound on the error of *all* numbers of the table at once, at `confidence`, in people.
         cv: relative standard error (0.05 is 5 %) at the count given as `reference`.
-        reference: the public count a `cv` refers to, or a :class:`PublicTotal` spread over the table.
+        reference: the public count a `cv` or the target of a `mean` refers to; of a `cv`, also a :class:`PublicTotal`
+            spread over the table.
         confidence: overrides the workload's for this table.
         name: how the table is called; default: the attributes joined by "by". Tables of one workload that group the
             same attributes in other ways are numbered from the second on.
@@ -391,20 +488,29 @@ def table(
         raise WorkloadError(f"missing is true or false; got {missing!r}.")
     spans = {ranges: None} if isinstance(ranges, str) else dict(ranges or {})
     views: dict[str, View] = {a: AtMost(missing) for a in _listed(prefix)}
+    summed = _listed(sum)
+    averaged = {} if mean is None else {mean: Mean(_reference(mean, reference))}
     for extra in (
         {a: Ranges(None if b is None else tuple((x, y) for x, y in b), missing) for a, b in spans.items()},
         {a: Recode(tuple((str(g), tuple(v)) for g, v in m.items()), missing) for a, m in (recode or {}).items()},
+        dict.fromkeys(summed, Sum()),
+        averaged,
     ):
         for a, view in extra.items():
             if a in views:
                 raise WorkloadError(f"attribute {a!r} has two views in one table; publish two tables.")
             views[a] = view
-    if missing and not views:
-        raise WorkloadError("a table that shows every value shows the missing ones too; leave `missing` out.")
+    if missing and not any(view.missing for view in views.values()):
+        raise WorkloadError(
+            "a table that shows every value shows the missing ones too, and a sum or mean has no rows for them; leave "
+            "`missing` out."
+        )
     for a in attributes:
         if not isinstance(a, str):
             raise WorkloadError(f"a table is made of attribute names; got {a!r}.")
-    listed = _listed(prefix)
+    if averaged and summed:
+        raise WorkloadError("a table is of sums or of a mean; publish two tables.")
+    listed = (*_listed(prefix), *summed)
     columns = attributes + tuple(a for a in views if a not in attributes)
     columns += tuple(a for i, a in enumerate(listed) if a in listed[:i])
     if len(set(columns)) != len(columns):
@@ -422,8 +528,19 @@ def table(
             "If several must hold, give the strictest."
         )
     ((kind, number),) = said.items()
-    made = Table(name or "", columns, Target(kind, number, confidence, reference), tuple(views.items()))
+    target = Target(kind, number, confidence, None if averaged else reference)
+    made = Table(name or "", columns, target, tuple(views.items()))
     return replace(made, name=made.default_name) if name is None else made
+
+
+def _reference(attribute: str, reference: float | PublicTotal | None) -> float:
+    """For how many records the target of a mean is meant."""
+    if isinstance(reference, PublicTotal) or not is_real(reference) or not 0 < float(reference) < math.inf:
+        raise WorkloadError(
+            f"the mean of {attribute!r} needs a reference: the public number of records for which its target is meant, "
+            f"such as reference = 2_000; got {reference!r}. With fewer records a mean is less accurate."
+        )
+    return float(reference)
 
 
 @final
@@ -556,12 +673,13 @@ class Family(MadeOnDemand[Table]):
         """The variance asked for each number, in people², in the shape of `targets`."""
         numbers = self.targets(domain)
         cells = self.cells(domain).reshape(-1, *(1,) * (numbers.ndim - 1))
-        return np.broadcast_to(self.template.target.variance(_varying(numbers), confidence, cells), numbers.shape)
+        wanted = self.template.target.variance(_varying(numbers), confidence, cells) * self.template.scale(domain) ** 2
+        return np.broadcast_to(wanted, numbers.shape)
 
     def check(self, domain: Domain) -> None:
         """Raise WorkloadError or DomainError unless the tables can be asked of this domain."""
         for a in self.among:
-            domain[a]
+            EACH.operator(domain[a])
         if self.template.attributes:
             self.template.check(domain)
         for a in self.among:
@@ -598,6 +716,8 @@ def all_tables(
     prefix: str | Sequence[str] | None = None,
     ranges: str | Mapping[str, Sequence[tuple[Any, Any]] | None] | None = None,
     recode: Mapping[str, Mapping[str, Iterable[Any]]] | None = None,
+    sum: str | Sequence[str] | None = None,  # noqa: A002 - what it is called
+    mean: str | None = None,
     margin: Targets | None = None,
     std_error: Targets | None = None,
     variance: Targets | None = None,
@@ -617,6 +737,8 @@ def all_tables(
         prefix: the same, as "at most this value".
         ranges: the same, as ranges.
         recode: the same, as groups.
+        sum: what every table sums up, as for :func:`table`.
+        mean: of what every table has the mean, as for :func:`table`.
         margin: exactly one of this and the next four, as for :func:`table`; or a sequence of numbers, one per table, in
             the order in which :func:`itertools.combinations` goes through `among`.
         std_error: as for :func:`table`, or one per table.
@@ -648,6 +770,8 @@ def all_tables(
         prefix=prefix,
         ranges=ranges,
         recode=recode,
+        sum=sum,
+        mean=mean,
         **said,
         reference=reference,
         confidence=confidence,

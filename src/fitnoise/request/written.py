@@ -9,7 +9,7 @@ from fitnoise.kernel.codings import plain
 from fitnoise.kernel.designs.questions import FiniteQuery, Question
 from fitnoise.request.publication import Budget, CellBudgets, Publication, SmallDatabase
 from fitnoise.request.targets import By, BySize, PublicTotal
-from fitnoise.request.workloads import AtMost, Family, Ranges, Recode, Table
+from fitnoise.request.workloads import AtMost, Family, Mean, Ranges, Recode, Sum, Table
 
 ORDERS = {"singles": 1, "pairs": 2, "triples": 3}
 
@@ -61,6 +61,10 @@ def table_document(part: Table | Family) -> dict[str, Any]:
     out["recode"] = {
         a: {g: _plain(values) for g, values in v.groups} for a, v in views.items() if isinstance(v, Recode)
     } or None
+    out["sum"] = [a for a, v in views.items() if isinstance(v, Sum)] or None
+    for a, v in views.items():
+        if isinstance(v, Mean):
+            out |= {"mean": a, "reference": v.reference}
     out["missing"] = t.missing
     return out
 

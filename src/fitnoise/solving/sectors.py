@@ -26,9 +26,11 @@ from numpy.typing import NDArray
 from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
-from fitnoise.kernel.arrays import Array, Floats, Indices, equal_rows, physical_memory
+from fitnoise.kernel.arrays import Array, Exact, Floats, Indices, equal_rows, physical_memory
 from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.designs.parts import SAFE, largest_entry
 from fitnoise.kernel.domain import Domain, Hierarchy
+from fitnoise.kernel.losses import Axes
 from fitnoise.request.workloads import (
     Family,
     Table,
@@ -86,6 +88,7 @@ class TableGroup:
     moved: how far each row of the queries is from the one that was asked, its largest entry, (m,): of a rank-deficient
         matrix of real numbers, whose basis is rounded to integers. None where the queries are those that were asked.
     views: of a workload by axis, what the tables ask along each of their axes, None value by value; nothing of others.
+    moments: where there are amounts, the queries over the moments of their ends in whole numbers (`_moments`).
     """
 
     tables: Indices
@@ -99,6 +102,7 @@ class TableGroup:
     spans: tuple[int, ...]
     moved: Floats | None = None
     views: tuple[op.Operator | None, ...] = ()
+    moments: Exact | None = None
 
     @cached_property
     def numbers(self) -> Indices:
@@ -207,6 +211,7 @@ class Decomposition:
     query_shift: how far an answered query may be from the one written, per record, as measured in double precision: 0
         where distinct cells span the queries, rounding (about 1e-15) where other integers do, about 2⁻²⁶ of the largest
         entry for a rank-deficient matrix of real numbers, whose basis is rounded to integers.
+    steps: K of the structured attributes that are amounts.
     """
 
     exchangeable: tuple[str, ...]
@@ -216,12 +221,13 @@ class Decomposition:
     tables: tuple[TableGroup, ...]
     groups: tuple[SectorGroup, ...]
     query_shift: float
+    steps: Axes = ()
 
     @property
     def over(self) -> Cells:
         """The attributes, as a design names them."""
         exchangeable = tuple(zip(self.exchangeable, self.sizes, strict=True))
-        return Cells(exchangeable, tuple(zip(self.structured, self.shape, strict=True)))
+        return Cells(exchangeable, tuple(zip(self.structured, self.shape, strict=True)), self.steps)
 
     @property
     def cells(self) -> int:
@@ -309,15 +315,26 @@ def decompose(
     tables = _Tables(workload, free, bound).groups()
     sizes = np.array([width[a] for a in free], dtype=np.int64)
     afford(_least_memory(tables), f"planning {math.prod(shape):,} joint cells of {bound}")
-    groups, shift = _sectors(tables, sizes, bases)
-    if shift > 0 and any(isinstance(x.queries, np.ndarray) and x.queries.dtype.kind == "f" for x in tables):
+    steps = tuple((a, workload.domain.steps[a]) for a in bound if a in workload.domain.steps)
+    groups, shift = _sectors(tables, sizes, bases, _Ends(shape, tuple(dict(steps).get(a) for a in bound)))
+    real = (isinstance(x.queries, np.ndarray) and x.queries.dtype.kind == "f" and x.moments is None for x in tables)
+    if shift > 0 and any(real):
         (only,) = groups  # a matrix makes everything structured. Its queries are L B exactly from here on
         for m in only.members:
             if isinstance(m.lift, np.ndarray):
                 queries = m.lift @ only.basis
                 moved = np.abs(queries - _matrix(tables[m.tables].queries)).max(axis=1)
                 tables[m.tables] = replace(tables[m.tables], queries=queries, moved=moved)
-    return Decomposition(tuple(free), tuple(sizes.tolist()), tuple(bound), shape, tuple(tables), groups, shift)
+    return Decomposition(
+        tuple(free),
+        tuple(sizes.tolist()),
+        tuple(bound),
+        shape,
+        tables=tuple(tables),
+        groups=tuple(groups),
+        query_shift=shift,
+        steps=steps,
+    )
 
 
 def decompose_by_axis(workload: Workload) -> Decomposition:
@@ -424,6 +441,8 @@ class _Tables:
         self.axes = _axes(workload, free)
         self.axis = {workload.domain.home(a): a for a in bound}
         self.queries: dict[op.Operator, Array | op.Operator] = {}
+        self.moments: dict[int, Exact] = {}
+        self.steps = [workload.domain.steps.get(a) for a in bound]
         self.found: dict[tuple[Any, ...], list[tuple[Indices, Indices, Floats, tuple[Any, ...]]]] = {}
         self.rows = np.empty(len(workload.tables), dtype=np.intp)
 
@@ -451,6 +470,7 @@ class _Tables:
                     inner_shape=inner,
                     transpose=transpose,
                     spans=spans,
+                    moments=self.moments.get(id(queries)),
                 )
             )
         return sorted(out, key=lambda g: int(g.tables[0]))
@@ -520,11 +540,14 @@ class _Tables:
         factors = [t.operator(domain, on[a], a) if a in on else op.Total(domain[a].size) for a in self.bound]
         asked = op.Kronecker(tuple(factors)) if factors else op.Identity(1)
         if asked not in self.queries:
-            tall = asked.shape[0] > TALL * max(asked.shape[1], 64)
+            amounts = any(k is not None for k in self.steps)
+            tall = asked.shape[0] > TALL * max(asked.shape[1], 64) and not amounts
             if not tall:
                 m, n = asked.shape
                 afford(8 * m * n, f"the matrix of the {m:,} × {n:,} queries of table {t.name!r}")
             self.queries[asked] = asked if tall else rules.dense(asked)
+            if amounts:
+                self.moments[id(self.queries[asked])] = _moments(factors, self.steps)
         return self.queries[asked]
 
     def _add(
@@ -539,6 +562,49 @@ class _Tables:
         self.rows[tables] = variances.shape[1]
         key = (axes.shape[1], id(queries), inner_shape, order)
         self.found.setdefault(key, []).append((tables, axes, variances, (queries, inner_shape, *order)))
+
+
+def _moments(factors: Sequence[op.Operator], steps: Sequence[int | None]) -> Exact:
+    """Queries as combinations of (1, 1) and (−K, K) in place of the two ends of an amount, in whole numbers.
+
+    Those rows are the number of records, and how much more of the amount there is above the middle than below. A row
+    counts as long as it is: it is multiplied by what makes it whole, and divided by what its entries have in common.
+    """
+    out = np.ones((1, 1), dtype=object)
+    for factor, most in zip(factors, steps, strict=True):
+        asked = rules.dense(factor.of if isinstance(factor, op.Scaled) else factor).astype(object)
+        if most is not None:
+            low, high, beside = np.split(asked * most, [1, 2], axis=1)
+            asked = np.concatenate([low + high, (high - low) // most, 2 * beside], axis=1)
+        out = np.kron(out, asked)
+    common = np.gcd.reduce(out, axis=1)
+    return np.asarray(out // np.maximum(common, 1)[:, None])
+
+
+@final
+@dataclass(frozen=True)
+class _Ends:
+    """The structured cells. shape: of the attributes. steps: K of amounts, None of others."""
+
+    shape: tuple[int, ...]
+    steps: tuple[int | None, ...]
+
+    def basis(self, moments: Sequence[Exact]) -> NDArray[np.int64]:
+        """An integer basis of what queries span, given by their moments, whose rows are whole between the ends."""
+        rows = np.concatenate(moments)
+        small = int(np.abs(rows).max()) < 2**53
+        merged = integer_basis(rows.astype(np.int64 if small else np.float64)).astype(object)
+        out = merged.reshape(-1, *self.shape)
+        for axis, most in enumerate(self.steps, 1):
+            if most is not None:
+                count, centred, beside = np.split(out, [1, 2], axis=axis)
+                out = np.concatenate([count - most * centred, count + most * centred, beside], axis=axis)
+        if not small or largest_entry(out) >= SAFE:
+            raise WorkloadError(
+                "the ranges of the amounts have too many steps to be measured together in 64-bit whole numbers: "
+                "declare larger steps, or sum them up in tables of their own. Nothing was planned."
+            )
+        return out.reshape(len(out), -1).astype(np.int64)
 
 
 def _axes(workload: Workload, free: Sequence[str]) -> dict[str, list[int]]:
@@ -559,7 +625,10 @@ def _down_to(domain: Domain, free: Sequence[str], places: Sequence[int], depth: 
 
 
 def _sectors(
-    tables: Sequence[TableGroup], sizes: NDArray[np.int64], bases: Sequence[NDArray[np.int64]] | None
+    tables: Sequence[TableGroup],
+    sizes: NDArray[np.int64],
+    bases: Sequence[NDArray[np.int64]] | None,
+    ends: _Ends | None = None,
 ) -> tuple[tuple[SectorGroup, ...], float]:
     subsets, reached = _margins(tables, sizes)
     total = sum(len(s) for s in subsets)
@@ -567,6 +636,7 @@ def _sectors(
     for g in tables:
         number.setdefault(id(g.queries), len(number))
     distinct = {number[id(g.queries)]: g.queries for g in tables}
+    moments = {number[id(g.queries)]: g.moments for g in tables if g.moments is not None}
     order = np.repeat(np.arange(len(subsets)), [len(s) for s in subsets])
     touched = np.zeros((len(distinct), total), dtype=bool)
     for g, pairs in zip(tables, reached, strict=True):
@@ -602,7 +672,12 @@ def _sectors(
         given = None if bases is None else np.ascontiguousarray(bases[i])
         tag = bytes(touched[:, begin]) + (b"" if given is None else given.tobytes())
         if tag not in chosen:
-            basis = _basis_of([distinct[k] for k in keys]) if given is None else given
+            if given is not None:
+                basis = given
+            elif moments and ends is not None:
+                basis = ends.basis([moments[k] for k in keys])
+            else:
+                basis = _basis_of([distinct[k] for k in keys])
             lifted, shift = _lifts([distinct[k] for k in keys], basis)
             chosen[tag] = basis, dict(zip(keys, lifted, strict=True)), shift
         basis, lifts, shift = chosen[tag]

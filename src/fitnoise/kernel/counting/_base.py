@@ -29,6 +29,8 @@ class Counter(abc.ABC):
           takes no other's place;
         * without a bound, one record more in the data adds one to exactly one cell of every margin (or to none, when
           the record is outside the domain and the source says to drop it);
+        * along an amount that is 1 − j to the first end and j to the other, 0 ≤ j ≤ K, in products of several, and all
+          counts are whole numbers modulo 2⁶⁴ (:class:`fitnoise.kernel.domain.Amount`);
         * with a bound g, what is counted of each unit is a function of its own records, and at most g of them: a unit
           more, with any number of records, adds one to at most g cells of every margin, the same of its records to all;
         * nothing stays open or locked between calls, which may come in any order and again.

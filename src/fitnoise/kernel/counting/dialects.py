@@ -18,7 +18,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, final
 
-from fitnoise.kernel.codings import Beside, Code, Codes, Coding, Cuts, Interval, Range, dropped
+from fitnoise.kernel.codings import Beside, Code, Codes, Coding, Cuts, Interval, Range, Steps, dropped
 from fitnoise.kernel.counting.persons import LONGEST
 from fitnoise.kernel.counting.tables import Prices
 from fitnoise.kernel.dates import Part, Read
@@ -193,6 +193,7 @@ class Dialect:
             return self._value(coding, kind, column, _longest(coding))
         if isinstance(coding, Interval):
             return f"CASE WHEN {self.met(coding, kind, column)} THEN 1 ELSE 0 END"
+        assert not isinstance(coding, Steps)  # noqa: S101 - refused before
         if kind is Kind.WHOLE:
             return _whole_range(coding, column) if isinstance(coding, Range) else self._whole_cuts(coding, column)
         x = self._double(kind, column)

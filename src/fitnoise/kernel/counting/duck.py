@@ -32,6 +32,7 @@ from fitnoise.kernel.codings import (
     Coding,
     Interval,
     Range,
+    Steps,
     Values,
     read_as,
     without_cell,
@@ -204,7 +205,7 @@ class DuckCounter(Counter):
     def _counted(self, margins: Sequence[Margin], gauge: Gauge, *, informed: bool) -> Margins:
         drop = self._source.drops
         sizes = counted_by(self._domain, margins, self._bound, drop=drop)
-        tables = Tables(margins, sizes, gauge)
+        tables = Tables(margins, sizes, gauge, self._domain.steps)
         names = [a for a in sizes if a != PERSON]
         with contextlib.closing(self._stream(names, informed=informed)) as stream:
             while chunk := self._safely(partial(next, stream, None)):
@@ -404,8 +405,20 @@ def _value_cell(coding: Values | Interval, i: int, *, csv: bool, untyped: bool) 
             f"WHEN {x} < {coding.low} THEN {below} WHEN {x} > {coding.high} THEN {above} "
             f"ELSE CAST({x} - ({coding.low}) AS INTEGER) END"
         ), ""
+    if isinstance(coding, Steps):
+        low, high, unit, first, stride = (_double(v) for v in coding.arithmetic)
+        if coding.valid is not None:
+            outside += f" OR {x} < {_double(coding.valid[0])} OR {x} > {_double(coding.valid[1])}"
+        nearest = f"floor((least(greatest({x}, {low}), {high}) * {unit} - {first}) / {stride} + {_double(0.5)})"
+        j = f"CAST(least(greatest({nearest}, {_double(0)}), {_double(coding.most)}) AS INTEGER)"
+        return f"CASE WHEN {outside} THEN -1 ELSE {j} END", ""
     bins = " ".join(f"WHEN {x} < CAST('{cut!r}' AS DOUBLE) THEN {cell}" for cell, cut in enumerate(coding.cuts))
     return f"CASE WHEN {outside} THEN -1 {bins} ELSE {coding.size - 1} END", ""
+
+
+def _double(x: float) -> str:
+    """SQL for a double."""
+    return f"CAST('{float(x)!r}' AS DOUBLE)"
 
 
 def _code(coding: Codes, column: str, *, csv: bool, untyped: bool) -> str:

@@ -25,11 +25,17 @@ class HistogramCounter(Counter):
         drops: whether records may have been left out when the counts were made.
 
     Raises:
-        DataError: wrong shape, not integers, masked, negative (which cell is not said), or 2^62 records and more.
+        DataError: wrong shape, not integers, masked, negative (which cell is not said), or 2^62 records and more; or a
+            domain with an amount, between whose ends records lie.
     """
 
     def __init__(self, counts: NDArray[Any], domain: Domain, *, drops: bool = False) -> None:
         self._drops = drops
+        if domain.steps:
+            raise DataError(
+                f"an array of counts does not tell the amounts {list(domain.steps)}, between whose ends records lie: "
+                "give the records. Nothing was measured."
+            )
         if isinstance(counts, np.ma.MaskedArray):
             raise DataError("a masked array leaves counts out; fill it first. Nothing was measured.")
         if counts.dtype.kind not in "iu":

@@ -28,12 +28,15 @@ from fitnoise.kernel.codings import (
     Beside,
     Codes,
     Coding,
+    Cuts,
     Interval,
     Range,
     dropped,
     read_as,
+    steps_of,
     without_cell,
 )
+from fitnoise.kernel.codings import cells_of as width
 from fitnoise.kernel.counting._base import Gauge, Margin, Margins
 from fitnoise.kernel.counting.dialects import Dialect, Kind, as_whole, between, coded
 from fitnoise.kernel.counting.margins import blank
@@ -120,11 +123,18 @@ def count(
         DataError: more joint tables are needed than `MOST_TABLES`, or one of more than 2⁶³ places; nothing was read.
     """
     if d.streams:
-        sizes = {a: f.coding.size for a, f in fields.items()} | ({} if person is None else {PERSON: 1})
-        tables = Tables(margins, sizes, gauge)
+        sizes = {a: width(f.coding) for a, f in fields.items()} | ({} if person is None else {PERSON: 1})
+        steps = {a: k for a, f in fields.items() if (k := steps_of(f.coding)) is not None}
+        tables = Tables(margins, sizes, gauge, steps)
         if person is not None:
             return _stream_persons(fetch, relation, fields, tables, person, drop=drop)
         return _stream(fetch, relation, fields, tables, drop=drop)
+    amounts = [a for a, f in fields.items() if steps_of(f.coding) is not None]
+    if amounts:
+        raise DataError(
+            f"amounts such as {amounts[0]!r} are not summed in {d.called} yet: copy the table into a Parquet file, and "
+            "count that. Nothing was read and nothing was charged."
+        )
     fields = fields if person is None else {**fields, PERSON: person.field(d)}
     sizes = {a: f.coding.size for a, f in fields.items()}
     counts = blank(margins, sizes)
@@ -461,7 +471,13 @@ def cells_of(coding: Coding, values: Sequence[bytes | float | None]) -> NDArray[
         x = np.clip(x, coding.low, coding.high) if coding.clip else x
         good &= (x >= coding.low) & (x <= coding.high)
         return np.where(good, x - coding.low, -1).astype(np.int64)
-    return np.where(good, np.searchsorted(np.array(coding.cuts), x, side="right"), -1)
+    if isinstance(coding, Cuts):
+        return np.where(good, np.searchsorted(np.array(coding.cuts), x, side="right"), -1)
+    if coding.valid is not None:
+        good &= (x >= coding.valid[0]) & (x <= coding.valid[1])
+    low, high, unit, first, stride = coding.arithmetic
+    j = np.floor((np.clip(np.where(good, x, low), low, high) * unit - first) / stride + 0.5)
+    return np.where(good, np.clip(j, 0, coding.most), -1).astype(np.int64)
 
 
 def _places(coding: Codes) -> dict[object, int]:

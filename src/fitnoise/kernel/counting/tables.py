@@ -17,7 +17,7 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fitnoise.kernel.codings import DROPPED, OUTSIDE
+from fitnoise.kernel.codings import DROPPED, ENDS, OUTSIDE
 from fitnoise.kernel.counting._base import Gauge, Margin, Margins
 from fitnoise.kernel.counting.margins import blank, summed
 
@@ -69,23 +69,30 @@ class Tables:
         margins: what is counted.
         sizes: cells per attribute, of at least the attributes used.
         gauge: told how much of what was read is counted.
+        steps: K of the attributes that are amounts, of which a record comes as its step j, or as K + 1 and so on for
+            the cells beside the two ends.
 
     Raises:
         DataError: the counts exceed the memory of the machine.
 
     **Guarantees**
-        * a record adds one to one cell of every margin, the same whichever records come with it;
+        * a record adds one to one cell of every margin, the same whichever records come with it; along an amount 1 − j
+          to the first end and j to the other, in products of several, modulo 2⁶⁴;
         * beside the counts, memory is bounded by `BATCH`.
     """
 
-    def __init__(self, margins: Sequence[Margin], sizes: Mapping[str, int], gauge: Gauge) -> None:
+    def __init__(
+        self, margins: Sequence[Margin], sizes: Mapping[str, int], gauge: Gauge, steps: Mapping[str, int] | None = None
+    ) -> None:
         self._counts = blank(margins, sizes)
         self._used = {a: sizes[a] for m in margins for a in m}
+        self._steps = {a: k for a, k in (steps or {}).items() if a in self._used}
+        self._codes = self._used | {a: k + self._used[a] - (ENDS - 1) for a, k in self._steps.items()}
         self._gauge = gauge
         self._joint: list[Joint] | None = None
         self._held: list[dict[str, NDArray[Any]]] = []
         self._records = 0
-        self._full = max(1, BATCH // max(1, sum(_unsigned(s).itemsize for s in self._used.values())))
+        self._full = max(1, BATCH // max(1, sum(_unsigned(s).itemsize for s in self._codes.values())))
         self._read = 0.0
         self._done = 0.0
         self.outside = dict.fromkeys(sizes, 0)
@@ -108,7 +115,7 @@ class Tables:
 
     def add(self, cells: Mapping[str, NDArray[Any]], records: int, read: float = 0.0) -> None:
         """Records more: the cell of each, by attribute, all inside; `read` of all that there are."""
-        self._held.append({a: cells[a].astype(_unsigned(s)) for a, s in self._used.items()})
+        self._held.append({a: cells[a].astype(_unsigned(s)) for a, s in self._codes.items()})
         self._records += records
         self._read = max(read, self._read)
         self._gauge((self._read + self._done) / 2)
@@ -131,7 +138,9 @@ class Tables:
         if not records:
             return
         if self._joint is None:
-            self._joint = joint_tables(list(self._counts), self._used, records)
+            summed_up = [m for m in self._counts if not self._steps.keys().isdisjoint(m)]
+            plain = [m for m in self._counts if m not in summed_up]
+            self._joint = [*joint_tables(plain, self._used, records), *(Joint(m, True, ()) for m in summed_up)]
         rest = self._read - self._done
         for i, joint in enumerate(self._joint):
             self._fill(joint, batch, records)
@@ -141,7 +150,10 @@ class Tables:
     def _fill(self, joint: Joint, batch: Mapping[str, NDArray[Any]], records: int) -> None:
         sizes = [self._used[a] for a in joint.attributes]
         columns = [batch[a] for a in joint.attributes]
-        if joint.asked:
+        if not self._steps.keys().isdisjoint(joint.attributes):
+            steps = [self._steps.get(a) for a in joint.attributes]
+            _sum_up(self._counts[joint.attributes].reshape(-1), columns, sizes, steps, records)
+        elif joint.asked:
             _tabulate(self._counts[joint.attributes].reshape(-1), columns, sizes, records)
         else:
             table = np.zeros(math.prod(sizes), dtype=np.int64)
@@ -171,6 +183,31 @@ def _tabulate(table: NDArray[np.int64], columns: Sequence[NDArray[Any]], sizes: 
             place *= size
             place += column[block]
         np.add.at(table, place.astype(np.intp), 1)
+
+
+def _sum_up(
+    table: NDArray[np.int64],
+    columns: Sequence[NDArray[Any]],
+    sizes: Sequence[int],
+    steps: Sequence[int | None],
+    records: int,
+) -> None:
+    """Add 1 − j to the first end of an amount and j to the other, of every record: whole numbers, modulo 2⁶⁴."""
+    for start in range(0, records, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        n = min(records - start, _BLOCK)
+        terms = [(np.zeros(n, dtype=np.intp), np.ones(n, dtype=np.int64))]
+        for column, size, most in zip(columns, sizes, steps, strict=True):
+            code = column[block].astype(np.int64)
+            if most is None:
+                terms = [(place * size + code, weight) for place, weight in terms]
+                continue
+            between = code <= most
+            j, cell = np.where(between, code, 0), np.where(between, 0, code - (most + 1) + ENDS)
+            ends = ((cell, 1 - j), (between, j))  # of a record beside the amount j is 0
+            terms = [(place * size + end, weight * part) for place, weight in terms for end, part in ends]
+        for place, weight in terms:
+            np.add.at(table, place, weight)
 
 
 def joint_tables(

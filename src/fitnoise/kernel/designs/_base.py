@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, final
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats, Integers
+from fitnoise.kernel.codings import ENDS
 from fitnoise.kernel.losses import Axes, Loss
 from fitnoise.kernel.units import Adjacency
 
@@ -67,19 +68,24 @@ class Cells:
     """Where records lie, for a design of tables: attributes whose values it treats alike, and the others.
 
     exchangeable: attributes whose values are alike, in order. structured: those by whose joint cells queries differ, in
-    C order. Each with its number of values.
+    C order. Each with its number of values. steps: K of the structured ones that are amounts, whose first two cells are
+    the ends of their ranges (`parts`).
 
     Raises:
-        PlanError: an attribute that appears twice.
+        PlanError: an attribute that appears twice, or an amount that is not structured, or has no ends.
     """
 
     exchangeable: Axes
     structured: Axes
+    steps: Axes = ()
 
     def __post_init__(self) -> None:
         names = [name for name, _ in (*self.exchangeable, *self.structured)]
         if len(set(names)) != len(names):
             raise PlanError("a design names each attribute once; one appears twice.")
+        cells, steps = dict(self.structured), dict(self.steps)
+        if len(steps) < len(self.steps) or any(k < 1 or cells.get(a, 0) < ENDS for a, k in self.steps):
+            raise PlanError("a design names each of its amounts once, among the structured attributes, with two ends.")
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -155,5 +161,8 @@ class Design(abc.ABC):
         """What a ledger keeps of it: JSON values without floats."""
 
     @abc.abstractmethod
-    def check(self, sizes: dict[str, int]) -> None:
-        """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
+    def check(self, sizes: Mapping[str, int], steps: Mapping[str, int]) -> None:
+        """Raise PlanError unless it is for a domain whose attributes have these numbers of values.
+
+        steps: K of its amounts. A design that takes another K, or an amount for anything else, is refused.
+        """

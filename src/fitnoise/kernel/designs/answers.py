@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -45,10 +45,12 @@ class Answer(Design):
             raise PlanError("the mechanisms of a plan are not those of its questions. Nothing was measured.")
         return replace(self, mechanism=self.mechanism.anew(self.query.graph(self.domain, of)))
 
-    def check(self, sizes: dict[str, int]) -> None:
-        """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
-        if self.domain.sizes != sizes:
+    def check(self, sizes: Mapping[str, int], steps: Mapping[str, int]) -> None:
+        """Raise PlanError unless it is for a domain whose attributes have these numbers of values, and of no amount."""
+        if self.domain.sizes != sizes or self.domain.steps != steps:
             raise PlanError("a question is about another domain than the publication.")
+        if any(a in steps for m in self.margins() for a in m):
+            raise PlanError("a question with finitely many answers counts records, and asks for no amount.")
 
     def margins(self) -> Collection[Margin]:
         """What the question asks to be counted."""

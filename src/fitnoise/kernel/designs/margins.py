@@ -14,6 +14,7 @@ for continuous.)
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -25,7 +26,17 @@ from numpy.typing import NDArray
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.designs._base import HELD, WRAP, Answers, Cells, Counts, Design, Door, Margin
-from fitnoise.kernel.designs.parts import SAFE, Part, check_sizes, exact_matmul, largest_entry, named, split, times
+from fitnoise.kernel.designs.parts import (
+    SAFE,
+    Part,
+    check_sizes,
+    exact_matmul,
+    largest_entry,
+    named,
+    refuse_amounts,
+    split,
+    times,
+)
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import Adjacency, Neighbours
@@ -103,6 +114,7 @@ class PureStrategy(Design):
     scale: float
 
     def __post_init__(self) -> None:
+        refuse_amounts(self.over)
         inside = all(0 <= a < len(self.sizes) for m in self.asked for a in m.attributes)
         if not self.asked or not inside or any(m.rows.shape[1] != self.cells for m in self.asked):
             raise PlanError("a margin of the pure strategy does not fit its domain.")
@@ -214,9 +226,9 @@ class PureStrategy(Design):
         del of
         return replace(self, asked=tuple(replace(m) for m in self.asked))
 
-    def check(self, sizes: dict[str, int]) -> None:
+    def check(self, sizes: Mapping[str, int], steps: Mapping[str, int]) -> None:
         """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
-        check_sizes(self.over, sizes)
+        check_sizes(self.over, sizes, steps)
 
     @cached_property
     def _parts(self) -> tuple[tuple[Part, ...], ...]:

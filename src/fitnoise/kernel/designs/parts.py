@@ -1,7 +1,22 @@
-"""Queries split by the attributes they depend on, and applied to counts over these alone. Part of the trust kernel."""
+"""Queries split by the attributes they depend on, and applied to counts over these alone. Part of the trust kernel.
+
+**Amounts.** A record of an amount low + j · step, j = 0 … K, lies between the two ends of the range: it adds 1 − j to
+the count of the first and j to that of the second, so that both add up to the number of records, as the cells of any
+attribute do. A query that is b at the first end and b′ at the other asks for b + (b′ − b) j/K of it: K must divide
+b′ − b, and then it is the whole number b (1 − j) + (b + (b′ − b)/K) j. Of several amounts the same is done along each.
+
+*Theorem.* What is measured of a record is then affine in each of its amounts on its own, with the values at the ends.
+Every price is a maximum, over the records of a unit (and over those in their place), of a convex function of a sum of
+what these add; so it is convex in each amount of each record on its own, and nowhere larger than at one of the ends of
+that amount. Moving one after the other to the end that is no cheaper leaves a unit whose amounts all are at ends. Hence
+prices over cells, of which those at the ends are two, hold for every amount of the range, and are attained where they
+are for cells: the largest squared distance, of one record, of any number of one unit, of records that are replaced, and
+what is summed up by cell over several releases. Of patterns only while these are in other attributes than amounts.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -50,7 +65,7 @@ class Part:
     """Queries that depend on the same structured attributes, and only on them.
 
     inner: these attributes, by name. places: which of the queries. queries: integers, (len(places), joint cells of the
-    inner attributes).
+    inner attributes): what multiplies their counts, along amounts those of 1 − j and j.
     """
 
     inner: tuple[str, ...]
@@ -59,9 +74,16 @@ class Part:
 
 
 def split(queries: Exact, over: Cells) -> tuple[Part, ...]:
-    """Split queries of the joint cells of structured attributes, (m, n_o), so that only what they show is counted."""
+    """Split queries of the joint cells of structured attributes, (m, n_o), so that only what they show is counted.
+
+    Raises:
+        PlanError: they are no whole numbers between the ends of an amount.
+    """
     groups: dict[tuple[int, ...], list[int]] = {}
     shaped = queries.reshape(-1, *over.shape)
+    for axis, (a, _) in enumerate(over.structured, 1):
+        if a in dict(over.steps):
+            shaped = _between(shaped, axis, dict(over.steps)[a])
     for i, row in enumerate(shaped):
         depends = tuple(axis for axis in range(row.ndim) if (row != row.take([0], axis)).any())
         groups.setdefault(depends, []).append(i)
@@ -73,6 +95,16 @@ def split(queries: Exact, over: Cells) -> tuple[Part, ...]:
     return tuple(parts)
 
 
+def _between(queries: Exact, axis: int, most: int) -> Exact:
+    """What multiplies 1 − j and j, of queries of the ends of an amount; entries lie between those of both ends."""
+    low, high, beside = np.split(queries.astype(object), [1, 2], axis=axis)
+    if ((high - low) % most).any():
+        raise PlanError(
+            "what is measured of an amount is no whole number between the ends of its range. Nothing was measured."
+        )
+    return np.concatenate([low, low + (high - low) // most, beside], axis=axis).astype(np.int64)
+
+
 def named(over: Cells, attributes: NDArray[np.intp], inner: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Names of exchangeable attributes by their positions, (K, s), each row followed by the inner attributes."""
     names = np.array([*over.names, *inner], dtype=object)
@@ -81,7 +113,15 @@ def named(over: Cells, attributes: NDArray[np.intp], inner: tuple[str, ...]) -> 
     return [tuple(row) for row in names[rows].tolist()]
 
 
-def check_sizes(over: Cells, sizes: dict[str, int]) -> None:
-    """Raise PlanError unless every attribute is one of the domain, with as many values."""
-    if any(sizes.get(name) != n for name, n in (*over.exchangeable, *over.structured)):
+def check_sizes(over: Cells, sizes: Mapping[str, int], steps: Mapping[str, int]) -> None:
+    """Raise PlanError unless every attribute is one of the domain, with as many values, or steps of an amount."""
+    named = (*over.exchangeable, *over.structured)
+    own = dict(over.steps)
+    if any(sizes.get(name) != n or steps.get(name) != own.get(name) for name, n in named):
         raise PlanError("the strategy is for another domain than the publication.")
+
+
+def refuse_amounts(over: Cells) -> None:
+    """Raise PlanError for amounts, by a design whose prices are not those of the theorem, or are not known to be."""
+    if over.steps:
+        raise PlanError("this kind of noise measures no amounts. Nothing was measured.")

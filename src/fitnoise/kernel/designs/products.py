@@ -14,6 +14,7 @@ joint cells is exact, and takes no array over them. Nothing an optimiser says en
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -26,7 +27,7 @@ from fitnoise.errors import PlanError
 from fitnoise.kernel import privacy
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.designs._base import WRAP, Answers, Cells, Counts, Design, Door, Margin
-from fitnoise.kernel.designs.parts import SAFE, check_sizes, largest_entry, named, times
+from fitnoise.kernel.designs.parts import SAFE, check_sizes, largest_entry, named, refuse_amounts, times
 from fitnoise.kernel.designs.sectors import MAX_SCALE, add_noise, axis_rows, centre, exact_precisions
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Adjacency, Neighbours
@@ -127,6 +128,7 @@ class ProductStrategy(Design):
     groups: tuple[ProductGroup, ...]
 
     def __post_init__(self) -> None:
+        refuse_amounts(self.over)
         if not self.groups:
             raise PlanError("a product that measures nothing has no price.")
         wide = [n if f.rows is None else f.rows.shape[1] for f, n in zip(self.factors, self.sizes, strict=False)]
@@ -207,9 +209,9 @@ class ProductStrategy(Design):
         del of
         return replace(self, factors=tuple(map(replace, self.factors)), groups=tuple(map(replace, self.groups)))
 
-    def check(self, sizes: dict[str, int]) -> None:
+    def check(self, sizes: Mapping[str, int], steps: Mapping[str, int]) -> None:
         """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
-        check_sizes(self.over, sizes)
+        check_sizes(self.over, sizes, steps)
 
     def margins(self) -> set[Margin]:
         """The sets of attributes that are measured."""

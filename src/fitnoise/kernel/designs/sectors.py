@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -273,6 +273,8 @@ class Strategy(Design):
     def __post_init__(self) -> None:
         sizes = np.array(self.sizes, dtype=np.int64)
         for g in self.groups:
+            if self.over.steps and g.basis.shape[1] == self.cells:
+                split(g.basis, self.over)  # whole between the ends of amounts
             inside = g.attributes.size == 0 or (g.attributes.min() >= 0 and g.attributes.max() < len(sizes))
             if g.basis.shape[1] != self.cells or not inside or (sizes[g.attributes] != g.sizes).any():
                 raise PlanError("a sector of the strategy does not fit its domain.")
@@ -582,9 +584,9 @@ class Strategy(Design):
         del of
         return replace(self, groups=tuple(replace(g) for g in self.groups))
 
-    def check(self, sizes: dict[str, int]) -> None:
+    def check(self, sizes: Mapping[str, int], steps: Mapping[str, int]) -> None:
         """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
-        check_sizes(self.over, sizes)
+        check_sizes(self.over, sizes, steps)
 
     @cached_property
     def _parts(self) -> tuple[tuple[Part, ...], ...]:

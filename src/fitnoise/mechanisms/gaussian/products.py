@@ -34,7 +34,7 @@ from fitnoise.mechanisms.gaussian.rounding import LEAST_EXPONENT, cut
 from fitnoise.mechanisms.numbers import ALL, Numbers, agreement, dots, share, with_sums
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.request.targets import By, z_score
-from fitnoise.request.workloads import Table, Workload, exchangeable_attributes
+from fitnoise.request.workloads import Table, Workload, exchangeable_attributes, used_attributes
 from fitnoise.solving import cores, products
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.products import Form, Products
@@ -73,6 +73,7 @@ def obstacle(asked: Publication) -> str | None:
         (asked.unit.neighbours is not Neighbours.ADD_OR_REMOVE_ONE, "neighbours replace a record"),
         (bool(asked.adjacency.pattern), "records of one unit are known to keep to a pattern"),
         (any(t.matrix is not None for t in templates), "queries are given as a matrix"),
+        (bool(set(asked.workload.domain.steps) & used_attributes(asked.workload)), "amounts are asked for"),
         (bool(varying), f"table {varying[0] if varying else None!r} has targets that vary by value"),
     )
     return next((why for there, why in reasons if there), None) or _too_large(asked.workload)

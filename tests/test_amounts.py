@@ -1,0 +1,768 @@
+"""Amounts: what is read and counted of them, what a record costs at every step, plans, releases and what is refused."""
+
+import contextlib
+import itertools
+import json
+import math
+import sqlite3
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import fitnoise as fn
+import zoo
+from designs import of_sectors
+from fitnoise.errors import DataError, DomainError, FitnoiseError, PlanError, ReleaseError, WorkloadError
+from fitnoise.kernel import measure as measuring
+from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Steps, place
+from fitnoise.kernel.counting import Counter, Tally, open_counter, statements
+from fitnoise.kernel.counting._base import Gauge
+from fitnoise.kernel.counting.dialects import DIALECTS, Kind
+from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
+from fitnoise.kernel.designs.products import Factor, ProductStrategy
+from fitnoise.kernel.domain import attribute_document
+from fitnoise.kernel.order import Order
+from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, OutsideDomain, Pattern, PrivacyUnit
+from fitnoise.request.documents import Spec
+from laws import by_command, check_accuracy, check_part, check_price, check_variances, leaks_nothing, released
+from records import Records, Sample
+
+PAY = fn.Amount(0, 1000, step=10, missing={"none": ["N"], "unknown": [-9]}, absent="unknown", outside="none")
+DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=PAY)
+
+
+def moments(domain, cells, margin):
+    """By the definition: 1 − j at one end of every amount and j at the other, in Python integers."""
+    out = np.zeros([domain[a].size for a in margin], dtype=object)
+    records = len(next(iter(cells.values())))
+    for record in zip(*(cells[a].tolist() for a in margin), strict=True) if margin else [()] * records:
+        parts = []
+        for a, code in zip(margin, record, strict=True):
+            most = domain.steps.get(a)
+            if most is None or code > most:
+                parts.append([(code if most is None else code - most + 1, 1)])
+            else:
+                parts.append([(0, 1 - code), (1, code)])
+        for ends in itertools.product(*parts):
+            out[tuple(cell for cell, _ in ends)] += math.prod(weight for _, weight in ends)
+    return out
+
+
+# --- the step of a number -------------------------------------------------------------------------------------------
+
+
+def test_a_number_is_read_as_its_nearest_step_after_it_is_cut():
+    read = fn.Amount(-5, 5, step=2.5).cell
+    assert [read(x) for x in (-6, -5, -3.76, -3.75, -1.25, 0, 3.74, 3.75, 5, 1e308, -1e308)] == [
+        0, 0, 0, 1, 2, 2, 3, 4, 4, 4, 0
+    ]  # fmt: skip
+    assert [read(x) for x in (None, "", "x", math.nan, math.inf, -math.inf, "1e400")] == [None] * 7
+    cents = fn.Amount(0, 100, step=0.01)
+    assert [cents.cell(x) for x in ("1.005", 0.015, "99.995", 0.004999, " 7 ", "+3", "-0", True)] == [
+        100, 2, 10000, 0, 700, 300, 0, None
+    ]  # fmt: skip
+
+
+@given(st.integers(-(10**6), 10**6), st.integers(1, 10**6), st.integers(0, 4), st.integers(1, 500), st.floats())
+@example(0, 1, 2, 10000, 1.005)
+def test_steps_are_the_nearest_ones_and_within_the_range(first, stride, digits, most, x):
+    unit = Fraction(1, 10**digits)
+    steps = Steps(first * unit, (first + most * stride) * unit, stride * unit)
+    assert steps.most == most
+    assert [steps.cell(float(steps.low + j * steps.step)) for j in (0, 1, most)] == [0, 1, most]
+    j = steps.cell(x)
+    if not math.isfinite(x):
+        assert j is None
+        return
+    assert 0 <= j <= most
+    cut = min(max(Fraction(x), steps.low), steps.high)
+    assert abs(cut - (steps.low + j * steps.step)) <= steps.step * (Fraction(1, 2) + Fraction(1, 2**20))
+
+
+def test_only_numbers_that_are_valid_are_amounts():
+    pay = fn.Amount(0, 100, valid=(-50, 10**6), missing={"unknown": [9_999_999]}, absent="unknown")
+    found = [pay.cell(x) for x in (-51, -50, 150, 10**6, 1_000_001, 9_999_999, "9999999.0", None)]
+    assert found == [None, 0, 100, 100, None, 101, 101, 101]
+    assert (pay.size, pay.own_size, pay.coding.size, pay.steps) == (3, 2, 102, 100)
+    assert pay.values == (0, 100, "unknown")
+    assert pay.position("unknown") == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: fn.Amount(0, 10, step=3), "whole number of steps"),
+        (lambda: fn.Amount(0, 2**31), "at most 2\\^30"),
+        (lambda: fn.Amount(5, 5), "low < high"),
+        (lambda: fn.Amount(0, 5, step=0), "positive step"),
+        (lambda: fn.Amount(0, 5, step=-1), "positive step"),
+        (lambda: fn.Amount(0, math.inf), "finite number"),
+        (lambda: fn.Amount(True, 5), "finite number"),
+        (lambda: fn.Amount("0", 5), "finite number"),
+        (lambda: fn.Amount(0, 1e17, step=1e10), "2\\^53"),
+        (lambda: fn.Amount(0, 1, step=1e-16), "15 places"),
+        (lambda: fn.Amount(0, 5, valid=(1, 9)), "from low to high"),
+        (lambda: fn.Amount(0, 5, valid=7), "a pair"),
+        (lambda: fn.Amount(0, 5, valid=(0, 1, 2)), "a pair"),
+        (lambda: fn.Amount(0, 5, column=""), "non-empty"),
+        (lambda: fn.Amount(0, 5, missing={"unknown": [3]}), "a value of the attribute itself"),
+        (lambda: fn.Amount(0, 5, missing={"4": [-9]}), "rename the cell"),
+        (lambda: PAY.position(500), "sum"),
+    ],
+)
+def test_amounts_that_cannot_be_are_refused(make, why):
+    with pytest.raises(DomainError, match=why):
+        make()
+
+
+def test_equal_amounts_have_equal_documents():
+    assert fn.Amount(0, 1.0) == fn.Amount(0.0, 1)
+    assert attribute_document(fn.Amount(0, 1.0)) == attribute_document(fn.Amount(0, 1))
+    ones = [fn.Amount(0, 1), fn.Amount(0, 2), fn.Amount(0, 1, step=0.5), fn.Amount(0, 1, valid=(0, 1)), PAY]
+    assert len({json.dumps(attribute_document(a)) for a in ones}) == len(set(map(repr, ones))) == len(ones)
+    assert fn.Amount(-1, 0.5, step=0.25).coded == "below -1 as -1, above 0.5 as 0.5, in steps of 0.25"
+    assert PAY.coded.endswith("but for codes of missing values")
+    assert fn.Amount(np.int64(0), np.float64(2.5), step=0.5).declared()["high"] == 2.5
+
+
+# --- counting -------------------------------------------------------------------------------------------------------
+
+SAMPLE = Sample(PAY, "double", [[0.0, 4.9, 5.0, 999.0, 1e9, "7.5"], [-1.0, 500.0]], ["x", -9.0, None, math.nan, "N"])
+BESIDE = Sample(fn.Ordered(0, 2), "int16", [[0], [1], [2]], [3, None])
+SOURCES = [
+    name for name in zoo.COUNTERS if not name.startswith("histogram") and (name == "sqlite" or name not in zoo.ENGINES)
+]
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_sums_up_amounts_as_declared(source, tmp_path, one_engine):
+    source = zoo.COUNTERS[source]
+    domain = fn.Domain({"x": PAY, "beside": BESIDE.attribute})
+    held = source.held(SAMPLE, SAMPLE.values * 3)
+    others = source.held(BESIDE, BESIDE.values)
+    values = {"x": held, "beside": [others[i % len(others)] for i in range(len(held))]}
+    records = Records(domain, values, {"x": "double", "beside": "int16"})
+    counter = open_counter(
+        source.make(records, tmp_path), domain, DataSource(table=source.table, outside_domain=OutsideDomain.DROP)
+    )
+    check_moments(counter, domain, values)
+
+
+def check_moments(counter, domain, values):
+    cells = {a: np.array([place(domain[a].coding, v) for v in values[a]]) for a in values}
+    kept = np.all([~np.isin(c, [DROPPED, OUTSIDE, REFUSED]) for c in cells.values()], axis=0)
+    inside = {a: c[kept] for a, c in cells.items()}
+    names = list(domain)
+    margins = [m for k in range(len(names) + 1) for m in itertools.permutations(names, k)]
+    for asked in [margins, *([m] for m in margins)]:
+        for m, table in counter.count(asked).items():
+            assert table.dtype == np.int64
+            assert np.array_equal(table, moments(domain, inside, m))
+
+
+FRAME = pd.DataFrame(
+    {
+        "x": [3.4, 9.0, -1.0, None, 2.6, 7.0, 1.5],
+        "y": [1, 2, 3, 4, 5, 6, 7.5],
+        "sex": ["f", "m", "f", "m", "f", "m", "f"],
+    }
+)
+TWO = fn.Domain(
+    sex=fn.Categorical(["f", "m"]),
+    x=fn.Amount(0, 8, missing={"gone": []}, absent="gone", valid=(-1, 9)),
+    y=fn.Amount(2, 7, step=0.5),
+)
+
+
+def test_products_of_amounts_are_counted_and_add_up_to_the_records(one_engine):
+    values = {a: FRAME[a].where(FRAME[a].notna(), None).tolist() for a in TWO}
+    counter = open_counter(FRAME, TWO, DataSource())
+    check_moments(counter, TWO, values)
+    table = counter.count([("x", "y")])["x", "y"]
+    assert table.sum() == len(FRAME)
+    j = [3, 8, 0, None, 3, 7, 2]
+    k = [0, 0, 2, 4, 6, 8, 10]
+    assert table[1, 1] == sum(a * b for a, b in zip(j, k, strict=True) if a is not None)
+    assert table[2].tolist() == [1 - 4, 4]
+
+
+def test_the_first_records_of_a_person_are_the_same_wherever_amounts_are_summed(one_engine, tmp_path):
+    frame = FRAME.assign(who=["a", "a", "b", "b", "a", "c", "c"])
+    unit = PrivacyUnit("person", 2, id="who")
+    path = tmp_path / "people.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        frame.to_sql("people", db, index=False)
+    found = [open_counter(x, TWO, DataSource(table="people"), unit.bound).count([("sex", "x")]) for x in (frame, path)]
+    assert np.array_equal(*(x["sex", "x"] for x in found))
+    assert found[0]["sex", "x"].sum() == 6
+
+
+def test_databases_that_are_servers_sum_no_amounts_yet():
+    field = statements.Field(PAY.coding, Kind.DOUBLE, "source.pay")
+    with pytest.raises(DataError, match="Parquet") as caught:
+        statements.count(pytest.fail, DIALECTS["postgresql"], "t", {"pay": field}, [("pay",)], Gauge(None), drop=True)
+    leaks_nothing(caught.value)
+
+
+def test_arrays_of_counts_tell_no_amounts():
+    with pytest.raises(DataError, match="give the records") as caught:
+        open_counter(np.ones((2, 4), dtype=int), DOMAIN, DataSource())
+    leaks_nothing(caught.value)
+
+
+# --- what a record costs --------------------------------------------------------------------------------------------
+
+
+class Given(Counter):
+    """Counts of records that are given by their codes; by the definition, and wrapped as a counter's are."""
+
+    drops = False
+
+    def __init__(self, domain, records):
+        self.domain, self.records = domain, records
+
+    def check(self, attributes):
+        pass
+
+    def count(self, margins, progress=None):
+        cells = {a: np.array([r[i] for r in self.records], dtype=int) for i, a in enumerate(self.domain)}
+        return {m: moments(self.domain, cells, m).astype(np.int64) for m in margins}
+
+
+def answers(design, domain, records, declared=2**40):
+    tally = Tally(Given(domain, records).count(list(design.margins())))
+    return np.concatenate([y.astype(object) for y in design.exact(tally, Adjacency(), declared)])
+
+
+def made(rng, steps, extra=0, sizes=(2, 3)):
+    """A design over exchangeable attributes and amounts, with cells beside the first; and its domain."""
+    names = [f"p{i}" for i in range(len(steps))]
+    width = [2 + (extra if i == 0 else 0) for i in range(len(steps))]
+    basis = []
+    for _ in range(len(steps) + 1):
+        row = rng.integers(-5, 6, (1,) * len(steps)) * np.ones(width, dtype=int)
+        for axis, most in enumerate(steps):
+            along = np.zeros(width[axis], dtype=int)
+            along[0], along[1] = (x := int(rng.integers(-3, 4))), x + most * int(rng.integers(-2, 3))
+            along[2:] = rng.integers(-9, 10, width[axis] - 2)
+            row = row + along.reshape([-1 if i == axis else 1 for i in range(len(steps))])
+        basis.append(row.ravel())
+    k = len(basis)
+    cells = Cells(
+        tuple((f"a{i}", n) for i, n in enumerate(sizes)),
+        tuple(zip(names, width, strict=True)),
+        tuple(zip(names, steps, strict=True)),
+    )
+    sectors = {
+        s: (np.tril(rng.integers(-4, 5, (k, k)), -1) + np.diag(rng.integers(1, 5, k)), 2.0 ** int(rng.integers(0, 3)))
+        for s in [(0,), (1,)]
+    }
+    both = {(0, 1): (np.eye(k, dtype=int), 4.0)}
+    design = of_sectors(cells, (basis, sectors), (basis, both))
+    domain = fn.Domain(
+        {f"a{i}": fn.Ordered(1, n) for i, n in enumerate(sizes)}
+        | {
+            a: fn.Amount(0, most, missing={f"m{i}": [-1 - i] for i in range(n - 2)} or None)
+            for a, most, n in zip(names, steps, width, strict=True)
+        }
+    )
+    return design, domain
+
+
+def shift(design, domain, more, fewer=()):
+    """The squared distance, in units of the noise, of data that differ by these records."""
+    scales = np.repeat([Fraction(s) for s in design.scales.tolist()], design.portions)
+    background = [(0,) * len(domain)] * 3
+    one, other = (answers(design, domain, [*background, *x]) for x in (more, fewer))
+    return sum((Fraction(int(a - b)) / s) ** 2 for a, b, s in zip(one, other, scales, strict=True))
+
+
+@pytest.mark.parametrize(("steps", "extra"), [((5,), 0), ((3,), 2), ((1,), 0), ((2, 3), 1)])
+def test_no_step_costs_more_than_an_end_of_the_range(steps, extra, rng):
+    """Detects a price that holds at the ends only: of one record, of two of one unit, of one that is replaced."""
+    design, domain = made(rng, steps, extra)
+    design.check(domain.sizes, domain.steps)
+    codes = [range(domain[a].coding.size) for a in domain.steps]
+    records = [(z, w, *j) for z in (0, 1) for w in (0, 2) for j in itertools.product(*codes)]
+    one = {r: shift(design, domain, [r]) for r in records}
+    assert max(one.values()) == design.cost_squared(Neighbours.ADD_OR_REMOVE_ONE)
+    ends = [r for r in records if all(j in {0, k} or j > k for j, k in zip(r[2:], steps, strict=True))]
+    assert max(one.values()) == max(one[r] for r in ends)
+    loss = design.loss(Adjacency())
+    assert loss.axes == design.over.structured
+    assert 2 * loss.rho == max(one.values())
+    some = [records[i] for i in rng.integers(len(records), size=5)] + ends[:4]
+    pairs = list(itertools.product(some, some))
+    two = design.unit_cost(Adjacency(PrivacyUnit("person", 2)))
+    assert all(shift(design, domain, pair) <= two for pair in pairs)
+    assert two == 4 * max(one.values())
+    replaced = design.cost_squared(Neighbours.REPLACE_ONE)
+    assert all(shift(design, domain, [r], [s]) <= replaced for r, s in pairs)
+
+
+def test_records_of_one_unit_in_different_places_cost_most_at_ends(rng):
+    """Once per value of another attribute: each record has an amount of its own."""
+    design, domain = made(rng, (4,), sizes=(3, 2))
+    of = domain.adjacency(DataSource(), PrivacyUnit("person", 2, once_per=("a0",)))
+    price = max(design.unit_profile(of))
+    assert price < 4 * max(design.profile())
+    steps = range(5)
+    every = [
+        [(0, z, j), (1, w, k)] for z, w, j, k in itertools.product((0, 1), (0, 1), steps, steps)
+    ]  # the same wherever they lie
+    found = [shift(design, domain, pair) for pair in every]
+    assert max(found) <= price
+    inner = [x for x, pair in zip(found, every, strict=True) if {pair[0][2], pair[1][2]} <= {0, 4}]
+    assert max(found) == max(inner)
+
+
+def test_answers_are_the_same_in_wide_and_in_narrow_integers(rng):
+    design, domain = made(rng, (7,), 1)
+    records = [(int(rng.integers(2)), int(rng.integers(3)), int(rng.integers(9))) for _ in range(40)]
+    narrow = answers(design, domain, records)
+    assert np.array_equal(narrow, answers(design, domain, records, declared=2**62))
+
+
+def test_several_releases_cost_together_no_more_than_their_ends(rng):
+    one, domain = made(rng, (6,))
+    another, _ = made(rng, (6,))
+    loss = one.loss(Adjacency()) + another.loss(Adjacency())
+    every = [(z, w, j) for z in (0, 1) for w in (0, 1) for j in range(7)]
+    together = [shift(one, domain, [r]) + shift(another, domain, [r]) for r in every]
+    assert max(together) == 2 * loss.rho
+
+
+def test_designs_that_are_not_whole_between_the_ends_are_refused(rng):
+    cells = Cells((), (("p", 2),), (("p", 3),))
+    of_sectors(cells, ([[1, 4]], {(): ([[1]], 1.0)}))
+    for row in ([0, 1], [1, 3], [0, 2]):
+        with pytest.raises(PlanError, match="no whole number"):
+            of_sectors(cells, ([row], {(): ([[1]], 1.0)}))
+    halves = Cells((), (("p", 2), ("q", 2)), (("p", 2), ("q", 2)))
+    with pytest.raises(PlanError, match="no whole number"):
+        of_sectors(halves, ([[0, 0, 0, 2]], {(): ([[1]], 1.0)}))  # ½ where both are half-way
+    of_sectors(halves, ([[0, 0, 0, 4]], {(): ([[1]], 1.0)}))
+
+
+def test_designs_are_for_the_steps_of_the_domain_and_no_others(rng):
+    design, domain = made(rng, (4,))
+    sizes = domain.sizes
+    for steps in ({}, {"p0": 2}, {"p0": 4, "a0": 1}):
+        with pytest.raises(PlanError, match="another domain"):
+            design.check(sizes, steps)
+    plain = of_sectors(Cells((), (("p0", 2),)), ([[1, 5]], {(): ([[1]], 1.0)}))
+    with pytest.raises(PlanError, match="another domain"):
+        plain.check(sizes, domain.steps)
+    for steps in ((("p0", 0),), (("a", 3),), (("p0", 3), ("p0", 3)), (("z", 3),)):
+        with pytest.raises(PlanError, match="two ends"):
+            Cells((("a", 2),), (("p0", 2),), steps)
+    over = design.over
+    with pytest.raises(PlanError, match="no amounts"):
+        PureStrategy(over, (MeasuredMargin((), np.ones((1, 2), dtype=np.int64)),), 1.0)
+    with pytest.raises(PlanError, match="no amounts"):
+        ProductStrategy(over, (Factor(None),) * 3, ())
+
+
+def order(design, domain, **more):
+    return Order(domain, DataSource(), PrivacyUnit(), (design,), "0" * 64, "fit-for-use", **more)
+
+
+def test_patterns_in_amounts_have_no_price(rng):
+    design, domain = made(rng, (4,))
+    order(design, domain)
+    for pattern in (Pattern(once_per=("p0",)), Pattern(per_value=(("p0", 1),)), Pattern(fixed=("p0",))):
+        with pytest.raises(PlanError, match="pattern in an amount"):
+            order(design, domain, units=(PrivacyUnit("person", 2, Neighbours.ADD_OR_REMOVE_ONE, None, *pattern),))
+
+
+def test_more_records_than_can_be_summed_exactly_are_refused(rng):
+    design, domain = made(rng, (4,))
+
+    class Many(Given):
+        def count(self, margins, progress=None):
+            return {m: x * 2**60 for m, x in super().count(margins).items()}
+
+    with fn.Ledger(":memory:") as ledger:
+        with pytest.raises(DataError, match="too many records") as caught:
+            measuring.measure(order(design, domain), Many(domain, [(0, 0, 0)]), ledger)
+        assert not ledger.entries()
+    leaks_nothing(caught.value)
+
+
+# --- plans ----------------------------------------------------------------------------------------------------------
+
+
+def planned(domain, *tables, gap=1e-6, **more):
+    return fn.plan(fn.Publication(fn.Workload(domain, tables), **more), gap=gap)
+
+
+STATES = {"state": fn.Categorical(range(51)), "sex": fn.Categorical([1, 2])}
+
+
+@pytest.mark.parametrize(("kappa", "rho"), [(5, 0.076829), (25, 0.0030732), (50, 0.0010244), (100, 0.00081951)])
+def test_counts_and_sums_in_one_plan_cost_what_was_computed_for_them(kappa, rho):
+    domain = fn.Domain(**STATES, pay=fn.Amount(0, 200_000, step=100))
+    plan = planned(
+        domain,
+        fn.table("state", "sex", margin=50),
+        fn.table("state", "sex", sum="pay", margin=kappa * 200_000),
+    )
+    assert float(plan.rho) == pytest.approx(rho, rel=1e-4)
+    assert plan.gap <= 1e-6
+
+
+@pytest.mark.parametrize(("low", "cost"), [(-1, 2), (-0.5, 1.6), (0, 4 / 3), (0.5, 1.142857)])
+def test_the_range_decides_what_a_sum_costs_beside_a_count(low, cost):
+    domain = fn.Domain(pay=fn.Amount(low, 1, step=0.25))
+    plan = planned(domain, fn.table(variance=1), fn.table(sum="pay", variance=1))
+    assert float(plan.cost_squared) == pytest.approx(cost, rel=1e-5)
+
+
+@pytest.mark.parametrize(("count", "total"), [(1, 4), (1, 0.5), (1, 0.25), (4, 1)])
+def test_one_amount_from_zero_costs_as_in_closed_form(count, total):
+    domain = fn.Domain(pay=fn.Amount(0, 64))
+    plan = planned(domain, fn.table(variance=count), fn.table(sum="pay", variance=total * 64**2))
+    closed = 1 / total if count >= 2 * total else 4 * total / (count * (4 * total - count))
+    assert float(plan.cost_squared) == pytest.approx(closed, rel=1e-5)
+
+
+@pytest.mark.parametrize("most", [1, 2**24, 2**30])
+def test_many_steps_leave_the_gap_small(most):
+    plan = planned(fn.Domain(pay=fn.Amount(0, most)), fn.table(variance=1), fn.table(sum="pay", variance=most**2))
+    assert plan.gap <= 1e-6
+    (group,) = plan.groups[0].strategy.groups
+    assert group.basis.tolist() == [[1, 1], [-most, most]]
+
+
+@pytest.mark.parametrize(("amounts", "cost"), [(2, 5 / 3), (4, 7 / 3)])
+def test_several_amounts_share_what_they_cost(amounts, cost):
+    domain = fn.Domain({f"p{i}": fn.Amount(0, 10 * (i + 1)) for i in range(amounts)})
+    tables = [fn.table(sum=f"p{i}", variance=100 * (i + 1) ** 2) for i in range(amounts)]
+    plan = planned(domain, fn.table(variance=1), *tables, gap=None)
+    assert float(plan.cost_squared) == pytest.approx(cost, rel=1e-4)
+    assert {len(m) for m in plan.groups[0].design.margins()} <= {0, 1}  # no joint cells of amounts are counted
+
+
+def test_a_weighted_sum_is_a_product_and_cheaper_than_an_amount_of_its_own():
+    domain = fn.Domain(weight=fn.Amount(0, 50), pay=fn.Amount(0, 20))
+    three = [
+        fn.table(variance=1),
+        fn.table(sum="weight", variance=2500),
+        fn.table(sum=["weight", "pay"], variance=10**6),
+    ]
+    plan = planned(domain, *three)
+    assert float(plan.cost_squared) == pytest.approx(1.5705, abs=1e-4)
+    assert ("weight", "pay") in plan.groups[0].design.margins()
+
+
+def test_the_mean_of_so_many_records_costs_what_both_ends_do():
+    domain = fn.Domain(pay=fn.Amount(1000, 5000, step=10))
+    z = 1.959963984540054
+    plan = planned(domain, fn.table(mean="pay", margin=50, reference=2000))
+    assert float(plan.cost_squared) == pytest.approx((z * 4000 / (50 * 2000)) ** 2, rel=1e-5)
+    (summary,) = plan.summaries
+    assert summary.target == "±50"
+    assert summary.achieved_moe == pytest.approx(50, rel=1e-6)
+    count = fn.table(margin=math.sqrt(2) * 50 * 2000 / 4000)
+    both = planned(domain, fn.table(mean="pay", margin=50, reference=2000), count)
+    assert float(both.cost_squared) == pytest.approx(float(plan.cost_squared), rel=1e-5)
+
+
+def test_cells_for_missing_values_beside_an_amount_cost_nothing_more():
+    cells = fn.Amount(0, 8, missing={"a": ["A"], "b": ["B"]})
+    tables = [fn.table(variance=1), fn.table(sum="pay", variance=64)]
+    plan = planned(fn.Domain(pay=cells), *tables)
+    assert float(plan.cost_squared) == pytest.approx(4 / 3, rel=1e-5)
+    stated = [fn.table(recode={"pay": {"a": ["a"], "b": ["b"]}}, variance=1)]
+    assert planned(fn.Domain(pay=cells), *tables, *stated).gap <= 1e-6
+
+
+def test_whole_numbers_are_summed_without_ends():
+    domain = fn.Domain(kids=fn.Ordered(0, 3, clip=True))
+    plan = planned(domain, fn.table(sum="kids", variance=9))
+    assert float(plan.cost_squared) == pytest.approx(1, rel=1e-5)
+    with pytest.raises(WorkloadError, match="only value"):
+        fn.Workload(fn.Domain(kids=fn.Ordered(0, 0)), [fn.table(sum="kids", margin=1)])
+
+
+@pytest.fixture(scope="module")
+def plan():
+    domain = fn.Domain(
+        state=fn.Categorical(["a", "b", "c"]),
+        age=fn.Ordered(0, 3),
+        hours=fn.Amount(0, 60, step=0.5),
+        pay=PAY,
+    )
+    tables = [
+        fn.table("state", margin=20),
+        fn.table("state", sum="pay", margin=5000),
+        fn.table("state", sum="hours", margin=300),
+        fn.table("state", mean="pay", margin=100, reference=200),
+        fn.table(prefix="age", sum="pay", margin=fn.By("age", [5000, 5000, 5000, 9000])),
+    ]
+    return planned(domain, *tables)
+
+
+def test_plans_of_amounts_keep_the_laws_of_plans(plan):
+    check_price(plan)
+    check_accuracy(plan)
+    check_variances(plan)
+    for part in plan.parts:
+        check_part(part)
+    again = fn.Plan.from_json(plan.to_json())
+    assert again.hash == plan.hash
+    assert again.rho == plan.rho
+    assert again.groups[0].strategy.over.steps == (("hours", 120), ("pay", 100))
+
+
+def test_a_record_that_is_replaced_moves_no_more_than_is_charged():
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=fn.Amount(-4, 4))
+    tables = [fn.table("sex", margin=9), fn.table("sex", sum="pay", margin=20)]
+    plan = planned(domain, *tables, unit=PrivacyUnit(neighbours=Neighbours.REPLACE_ONE), gap=1e-3)
+    design = plan.groups[0].design
+    codes = [(z, j) for z in (0, 1) for j in range(9)]
+    found = [shift(design, domain, [r], [s]) for r in codes for s in codes]
+    assert max(found) == design.cost_squared(Neighbours.REPLACE_ONE)
+
+
+def test_what_an_amount_leaves_over_is_free_beside_it():
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=fn.Amount(0, 8, missing={"unknown": []}, absent="unknown"))
+    plan = planned(domain, fn.table("sex", sum="pay", margin=100))
+    beside = fn.free(fn.Workload(domain, [fn.table(recode={"pay": {"unknown": ["unknown"]}}, margin=10)]), plan)
+    together = plan.order.loss + beside.order.loss
+    assert beside.rho > 0
+    assert together.rho == plan.order.loss.rho
+    first, second = plan.groups[0].design, beside.groups[0].design
+    for record in itertools.product((0, 1), range(10)):
+        assert shift(first, domain, [record]) + shift(second, domain, [record]) <= 2 * together.rho
+
+
+# --- releases -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(7)
+    n = 4000
+    pay = np.round(rng.lognormal(5.5, 1, n), 2).astype(object)
+    pay[:200], pay[200:300] = -9, None
+    return pd.DataFrame(
+        {
+            "state": rng.choice(["a", "b", "c"], n),
+            "age": rng.integers(0, 4, n),
+            "hours": rng.uniform(0, 70, n),
+            "pay": pd.Series(pay, dtype="float64"),
+        }
+    )
+
+
+def truth(people):
+    pay = people["pay"].clip(0, 1000)
+    stated = people["pay"].notna() & (people["pay"] != -9)
+    return people.assign(
+        pay=(np.floor(pay / 10 + 0.5) * 10).where(stated),
+        hours=np.floor(people["hours"].clip(0, 60) / 0.5 + 0.5) * 0.5,
+        stated=stated,
+    )
+
+
+def test_without_noise_a_release_says_the_truth_in_steps(plan, people, without_noise):
+    release, true = released(plan, people), truth(people)
+    by_state = true.groupby("state")
+    for name in ("pay", "hours"):
+        found = release[f"state by {name} sum"]
+        assert list(found[name]) == ["sum"] * 3
+        np.testing.assert_allclose(found["value"], by_state[name].sum(), rtol=1e-9)
+        np.testing.assert_allclose(release.total(name, by="state").value, by_state[name].sum(), rtol=1e-9)
+    np.testing.assert_allclose(release.mean("pay", by="state").value, by_state["pay"].mean(), rtol=1e-9)
+    np.testing.assert_allclose(release.mean("hours", by="state").value, by_state["hours"].mean(), rtol=1e-9)
+    rate = release.total("pay", by="state") / release.total("hours", by="state")
+    np.testing.assert_allclose(rate.value, by_state["pay"].sum() / by_state["hours"].sum(), rtol=1e-9)
+    assert release.total("pay").value == pytest.approx(true["pay"].sum(), rel=1e-9)
+    young = true[true["age"] <= 1]
+    assert release.total("pay", age=(0, 1)).value == pytest.approx(young["pay"].sum(), rel=1e-9)
+    np.testing.assert_allclose(
+        release["age prefix by pay sum"]["value"], true.groupby("age")["pay"].sum().cumsum(), rtol=1e-9
+    )
+    ends = release["state by pay mean"]
+    assert list(ends["pay"][:2]) == [0, 1000]
+    assert ends["value"][:2].sum() == pytest.approx(by_state["stated"].sum()["a"])
+
+
+@pytest.mark.parametrize(("releases", "least"), [(6, 0.83), pytest.param(400, 0.938, marks=pytest.mark.slow)])
+def test_intervals_of_sums_and_means_hold(plan, people, releases, least):
+    """Detects coverage of 95 % intervals that is less: 3 to 4 standard errors of so many times 9 numbers."""
+    by_state = truth(people).groupby("state")
+    sums, means = by_state[["pay", "hours"]].sum().to_numpy().T, by_state["pay"].mean().to_numpy()
+    hits, squares = [], []
+    for _ in range(releases):
+        release = released(plan, people)
+        for name, true in zip(("pay", "hours"), sums, strict=True):
+            found = release.total(name, by="state")
+            hits.append(np.abs(found.value - true) <= found.moe())
+            squares.append(((found.value - true) / found.std_error) ** 2)
+        low, high = release.mean("pay", by="state").interval()
+        hits.append((low <= means) & (means <= high))
+    assert np.mean(hits) > least
+    assert abs(np.mean(squares) - 1) < 8 / math.sqrt(6 * releases)
+
+
+def test_files_say_what_was_cut_and_who_is_not_counted_and_are_verified(plan, people, tmp_path, capsys):
+    fn.release(plan, people, ledger=tmp_path / "ledger.sqlite", directory=tmp_path / "out")
+    assert fn.verify(tmp_path / "out").ok
+    told = json.loads((tmp_path / "out" / "release.json").read_text())["tables"]
+    assert told[1]["coded"] == {"pay": PAY.coded}
+    assert told[1]["not_counted"] == {"pay": ["none", "unknown"]}
+    assert told[1]["columns"] == {"pay": "the sum of it over the records, in its own units"}
+    assert "both ends of its range" in told[3]["columns"]["pay"]
+    by_command("ask", str(tmp_path / "out"), 'total("pay") / total("hours")', "--by", "state")
+    assert "a" in capsys.readouterr().out
+
+
+def test_what_is_asked_of_amounts_and_is_not_there_is_refused(plan, people):
+    release = released(plan, people)
+    for ask, why in (
+        (lambda: release.count(by="pay"), "is an amount"),
+        (lambda: release.count(pay=5), "is an amount"),
+        (lambda: release.mean("state"), "amounts or whole numbers"),
+        (lambda: release.total("nothing"), "amounts or whole numbers"),
+        (lambda: release.total("hours", age=1), "never shown together"),
+        (lambda: release.quantile("pay", 0.5), "is an amount"),
+    ):
+        with pytest.raises(ReleaseError, match=why):
+            ask()
+
+
+# --- what is asked --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        (lambda: fn.table("pay", margin=1), "not shown by its values"),
+        (lambda: fn.table(prefix="pay", margin=1), "Binned"),
+        (lambda: fn.table(ranges="pay", margin=1), "order"),
+        (lambda: fn.table(recode={"pay": {"low": [0]}}, margin=1), "Binned"),
+        (lambda: fn.table(sum="sex", margin=1), "Amount or Ordered"),
+        (lambda: fn.table(mean="sex", margin=1, reference=5), "asked of an amount"),
+        (lambda: fn.table(mean="pay", margin=1), "needs a reference"),
+        (lambda: fn.table(mean="pay", margin=1, reference=fn.PublicTotal(5)), "needs a reference"),
+        (lambda: fn.table(mean="pay", margin=1, reference=-3), "needs a reference"),
+        (lambda: fn.table("sex", sum="sex", margin=1), "Amount or Ordered"),
+        (lambda: fn.table(sum=["pay", "pay"], margin=1), "appears twice"),
+        (lambda: fn.table(sum="pay", mean="pay", margin=1, reference=2), "two views|two tables"),
+        (lambda: fn.table(sum="hours", mean="pay", margin=1, reference=2), "two tables"),
+        (lambda: fn.table(sum="pay", margin=1, missing=True), "has no rows for them"),
+        (lambda: fn.all_tables(1, ["sex", "pay"], margin=1), "not shown by its values"),
+    ],
+)
+def test_tables_that_cannot_be_asked_of_amounts_are_refused(table, why):
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=PAY, hours=fn.Amount(0, 5))
+    with pytest.raises(FitnoiseError, match=why):
+        fn.Workload(domain, [table()])
+
+
+def test_all_tables_of_a_pattern_may_be_of_sums():
+    domain = fn.Domain(a=fn.Categorical([1, 2]), b=fn.Categorical([1, 2, 3]), pay=fn.Amount(0, 5))
+    sums = fn.all_tables(1, ["a", "b"], sum="pay", margin=[4, 5])
+    means = fn.all_tables(1, ["a", "b"], mean="pay", margin=1, reference=10, name="means")
+    plan = planned(domain, sums, means)
+    assert [t.name for t in plan.publication.workload.tables][:2] == ["a by pay sum", "b by pay sum"]
+    assert [s.achieved_moe <= s.target_moe * (1 + 1e-9) for s in plan.summaries] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"privacy": "pure"}, "Gaussian"),
+        ({"privacy": "auto"}, "Gaussian"),
+        ({"small": fn.SmallDatabase(100), "budget": fn.Budget(epsilon=1, delta=1e-6)}, "small database"),
+        ({"unit": PrivacyUnit("person", 2, once_per=("pay",))}, "pattern"),
+        ({"cell_budgets": fn.CellBudgets(("pay",), (1, 1, 1, 1))}, "cell budgets"),
+        ({"finite": [fn.FiniteQuery.count("q", people=5, epsilon=1, where={"pay": ["none"]})]}, "question"),
+    ],
+)
+def test_publications_refuse_what_is_not_done_with_amounts(more, why):
+    with pytest.raises(FitnoiseError, match=why):
+        fn.Publication(fn.Workload(DOMAIN, [fn.table(sum="pay", margin=9)]), **more)
+
+
+def test_a_matrix_asks_nothing_of_amounts():
+    with pytest.raises(WorkloadError, match="in tables"):
+        fn.matrix_workload(np.ones((1, 8)), variances=1, domain=DOMAIN)
+
+
+SPEC = """
+[domain.state]
+type = "categorical"
+codes = ["a", "b"]
+
+[domain.pay]
+type = "amount"
+low = 0
+high = 1000.5
+step = 0.5
+valid = [-100, 1_000_000]
+missing = { unknown = [-9] }
+absent = "unknown"
+
+[domain.hours]
+type = "amount"
+low = 0
+high = 60
+
+[[tables]]
+attributes = ["state"]
+sum = ["pay", "hours"]
+margin = 9000
+
+[[tables]]
+attributes = ["state"]
+mean = "pay"
+margin = 10
+reference = 500
+
+[[tables]]
+all = "singles"
+sum = "hours"
+margin = 100
+"""
+
+
+def test_specifications_say_amounts_and_are_written_again():
+    spec = Spec.from_toml(SPEC)
+    publication = spec.publication()
+    assert publication.domain["pay"] == fn.Amount(
+        0, 1000.5, step=0.5, valid=(-100, 1_000_000), missing={"unknown": [-9]}, absent="unknown"
+    )
+    tables = list(publication.workload.tables)
+    assert [t.name for t in tables] == [
+        "state by pay sum by hours sum",
+        "state by pay mean",
+        "state by hours sum",
+    ]
+    again = Spec.of(publication).publication()
+    assert again == publication
+    plan = fn.plan(publication)
+    assert fn.Plan.from_json(plan.to_json()).hash == plan.hash
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("step = 0.5", "step = 0.4", "whole number of steps"),
+        ("step = 0.5", 'step = 0.5\nread = "year"', "read off no date"),
+        ("valid = [-100, 1_000_000]", "valid = [1]", "valid"),
+        ("reference = 500", "", "needs a reference"),
+        ('sum = "hours"', 'sum = "hours"\nmatrix = [[1]]', "matrix"),
+    ],
+)
+def test_specifications_that_say_amounts_wrongly_are_refused(old, new, why):
+    with pytest.raises(FitnoiseError, match=why):
+        Spec.from_toml(SPEC.replace(old, new)).publication()
