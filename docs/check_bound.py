@@ -3,6 +3,7 @@
 `check_plan.py` calls it: what is not computed here is said, and what is as stated; Wrong where something is not.
 """
 
+from fractions import Fraction as Q
 from itertools import combinations
 from math import log, prod
 from statistics import NormalDist
@@ -13,6 +14,18 @@ from check_plan import Unknown, need, subsets, whole
 
 WORDS = {"singles": 1, "pairs": 2, "triples": 3}
 KINDS = ("margin", "std_error", "variance", "max_deviation", "cv")
+
+
+def between_ends(strategy, axes, size, domain):
+    """Section 2: what is measured is whole for every step of an amount."""
+    amounts = [(i, domain[a]) for i, a in enumerate(axes, 1) if domain[a]["type"] == "amount"]
+    for g in strategy if amounts else ():
+        rows = whole(g["basis"]).reshape(-1, *(size[a] for a in axes))
+        for i, d in amounts:
+            k = int((Q(str(d["high"])) - Q(str(d["low"]))) / Q(str(d.get("step", 1))))
+            low, high, rest = np.split(rows, [1, 2], axis=i)
+            need(not ((high - low) % k).any(), "what is measured is no whole number between two ends")
+            rows = np.concatenate([low, low + (high - low) // k, rest], axis=i)
 
 
 class Grid:
@@ -69,6 +82,8 @@ class Table:
             order = [-1 if i == place else 1 for i in range(len(rows))]
             x = np.broadcast_to(np.reshape(by(x, t, grid), order), [len(r) for r in rows.values()]).ravel()
         self.targets = np.zeros(len(self.queries)) + variance(t, x, self.cells * len(self.queries), confidence)
+        if "mean" in t:
+            self.targets *= (t["reference"] / (grid.domain[t["mean"]]["high"] - grid.domain[t["mean"]]["low"])) ** 2
 
 
 def view(t, name, axis, grid):
@@ -93,6 +108,10 @@ def view(t, name, axis, grid):
         cells = [{place(d, v) for v in group} for group in t["recode"][name].values()]
         cells = [{own + missing.index(c[1]) if isinstance(c, tuple) else c for c in group} for group in cells]
         rows = np.array([[o in group for o in range(n)] for group in cells], dtype=float)
+    elif name in t.get("sum", ()):
+        rows = np.linspace(d["low"], d["high"], own)[None]
+    elif name == t.get("mean"):
+        rows = np.eye(own)
     else:
         return axis_of
     rows = np.hstack([rows, np.zeros((len(rows), n - rows.shape[1]))])

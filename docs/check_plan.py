@@ -51,6 +51,7 @@ def cells_of(domain):
     out = {}
     for name, a in domain.items():
         own = a["high"] - a["low"] + 1 if "low" in a else len(a["cuts"]) + 1 if "cuts" in a else len(a.get("codes", ()))
+        own = 2 if a["type"] == "amount" else own
         out[name] = own + len(a.get("places", ())) + len(a.get("missing", ()))
         for j, lower in enumerate(a.get("levels", ())):
             out[lower] = len({row[j] for row in a["places"]})
@@ -222,6 +223,7 @@ def charge(strategy, asked, spec, size, unit):
     axes = None if used & places else [a for a in spec["domain"] if a in used]
     if "margins" in strategy:
         return margins(strategy, size, axes, unit)
+    import_module("check_bound").between_ends(strategy, axes or (), size, spec["domain"])
     return Sectors(strategy, size, axes).cost(unit)
 
 

@@ -110,6 +110,35 @@ def test_a_plan_of_several_parts_is_right_part_by_part(said):
         assert said(altered)[0] == WRONG
 
 
+@pytest.fixture(scope="module")
+def with_amounts():
+    domain = fn.Domain(
+        sex=fn.Categorical(["f", "m"]),
+        kids=fn.Ordered(0, 2),
+        hours=fn.Amount(-1, 4.5, step=0.5, missing={"gone": []}, absent="gone"),
+        pay=fn.Amount(0, 30),
+    )
+    tables = [
+        fn.table("sex", margin=4),
+        fn.table("sex", sum=["hours", "pay"], margin=90),
+        fn.table("sex", mean="pay", margin=2, reference=40),
+        fn.table(prefix="kids", sum="hours", margin=fn.By("kids", [9, 8, 7])),
+        fn.table(sum="kids", std_error=3),
+    ]
+    return fn.plan(fn.Workload(domain, tables), gap=1e-6).to_json()
+
+
+def test_plans_of_amounts_are_right_and_whole_between_the_ends(said, with_amounts):
+    status, lines = said(with_amounts)
+    assert status == RIGHT, lines
+    assert "bound as stated" in lines
+    document = json.loads(with_amounts)
+    for name, step in (("hours", 0.55), ("pay", 0.7), ("pay", 1 / 64)):
+        altered = put(document, ("spec", "domain", name, "step"), step)
+        status, lines = said(altered)
+        assert (status, "between two ends" in lines) == (WRONG, True), step
+
+
 WRITE = {Strategy: sectors_document, PureStrategy: margins_document, ProductStrategy: products_document}
 ADJACENCIES = {
     **zoo.ADJACENCIES,
