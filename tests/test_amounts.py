@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import sqlite3
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -19,10 +20,11 @@ from designs import of_sectors
 from fitnoise.errors import DataError, DomainError, FitnoiseError, PlanError, ReleaseError, WorkloadError
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Steps, place
-from fitnoise.kernel.counting import Counter, Tally, open_counter, statements
+from fitnoise.kernel.counting import Counter, Tally, open_counter, statements, trial
 from fitnoise.kernel.counting._base import Gauge
-from fitnoise.kernel.counting.dialects import DIALECTS, Kind
+from fitnoise.kernel.counting.dialects import Dialect, Kind
 from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.designs.answers import Answer
 from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.products import Factor, ProductStrategy
 from fitnoise.kernel.domain import attribute_document
@@ -31,6 +33,7 @@ from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, OutsideDoma
 from fitnoise.request.documents import Spec
 from laws import by_command, check_accuracy, check_part, check_price, check_variances, leaks_nothing, released
 from records import Records, Sample
+from test_databases import DUCKDB, in_duckdb
 
 PAY = fn.Amount(0, 1000, step=10, missing={"none": ["N"], "unknown": [-9]}, absent="unknown", outside="none")
 DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=PAY)
@@ -104,7 +107,7 @@ def test_only_numbers_that_are_valid_are_amounts():
         (lambda: fn.Amount(0, math.inf), "finite number"),
         (lambda: fn.Amount(True, 5), "finite number"),
         (lambda: fn.Amount("0", 5), "finite number"),
-        (lambda: fn.Amount(0, 1e17, step=1e10), "2\\^53"),
+        (lambda: fn.Amount(0, 1e17, step=1e10), "2\\^50"),
         (lambda: fn.Amount(0, 1, step=1e-16), "15 places"),
         (lambda: fn.Amount(0, 5, valid=(1, 9)), "from low to high"),
         (lambda: fn.Amount(0, 5, valid=7), "a pair"),
@@ -134,9 +137,7 @@ def test_equal_amounts_have_equal_documents():
 
 SAMPLE = Sample(PAY, "double", [[0.0, 4.9, 5.0, 999.0, 1e9, "7.5"], [-1.0, 500.0]], ["x", -9.0, None, math.nan, "N"])
 BESIDE = Sample(fn.Ordered(0, 2), "int16", [[0], [1], [2]], [3, None])
-SOURCES = [
-    name for name in zoo.COUNTERS if not name.startswith("histogram") and (name == "sqlite" or name not in zoo.ENGINES)
-]
+SOURCES = [name for name in zoo.COUNTERS if not name.startswith("histogram")]
 
 
 @pytest.mark.no_cover
@@ -203,11 +204,49 @@ def test_the_first_records_of_a_person_are_the_same_wherever_amounts_are_summed(
     assert found[0]["sex", "x"].sum() == 6
 
 
-def test_databases_that_are_servers_sum_no_amounts_yet():
-    field = statements.Field(PAY.coding, Kind.DOUBLE, "source.pay")
-    with pytest.raises(DataError, match="Parquet") as caught:
-        statements.count(pytest.fail, DIALECTS["postgresql"], "t", {"pay": field}, [("pay",)], Gauge(None), drop=True)
-    leaks_nothing(caught.value)
+@pytest.mark.parametrize("persons", [False, True])
+@pytest.mark.parametrize("sets", [True, False])
+def test_statements_of_databases_sum_amounts_as_declared(sets, persons, monkeypatch):
+    d = replace(DUCKDB, sets=sets, bytes="octet_length({c})", digest="md5({x})")
+    rows = enumerate(FRAME.itertuples(index=False))
+    told = ", ".join(f"({'NULL' if x != x else x}, {y}, '{sex}', 'p{i}')" for i, (x, y, sex) in rows)  # noqa: PLR0124
+    relation = f"(SELECT * FROM (VALUES {told}) AS t(x, y, sex, who))"
+    kinds = {"sex": Kind.TEXT, "x": Kind.DECIMAL, "y": Kind.DOUBLE}
+    fields = {a: statements.Field(TWO[a].coding, k, f"source.{a}") for a, k in kinds.items()}
+    person = statements.Person(Kind.TEXT, "source.who", list(TWO), 1) if persons else None
+    if persons:
+        monkeypatch.setattr(statements, "MOST_CELLS", 5)
+
+    class Asked(Counter):
+        drops = False
+
+        def check(self, attributes):
+            pass
+
+        def count(self, margins, progress=None):
+            found = statements.count(in_duckdb(), d, relation, fields, margins, Gauge(None), drop=True, person=person)
+            return found[0]
+
+    check_moments(Asked(), TWO, {a: FRAME[a].where(FRAME[a].notna(), None).tolist() for a in TWO})
+
+
+def test_amounts_of_whole_numbers_are_read_in_statements():
+    domain = fn.Domain(n=fn.Amount(-3, 7, step=2.5, valid=(-4, 100), missing={"none": [-9]}, outside="none"))
+    values = [-9, -4, -3, -2, -1, 0, 1, 2, 3, 6, 7, 99, 101]
+    relation = f"(SELECT * FROM (VALUES {', '.join(f'({n})' for n in values)}) AS t(n))"
+    fields = {"n": statements.Field(domain["n"].coding, Kind.WHOLE, "source.n")}
+    counts, _ = statements.count(in_duckdb(), DUCKDB, relation, fields, [("n",)], Gauge(None), drop=True)
+    cells = {"n": np.array([place(domain["n"].coding, v) for v in values])}
+    assert np.array_equal(counts["n",], moments(domain, cells, ("n",)))
+
+
+def test_an_engine_is_tried_on_amounts_before_it_sums_them(monkeypatch):
+    trial.refuse_unless_right(in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)
+    own = Dialect._steps
+    monkeypatch.setattr(Dialect, "_steps", lambda d, *given: own(d, *given).replace("FLOOR", "CEIL"))
+    with pytest.raises(DataError, match="copy the table into a Parquet file") as caught:
+        trial.refuse_unless_right(in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)
+    assert "counted" in str(caught.value) or "counts" in str(caught.value)
 
 
 def test_arrays_of_counts_tell_no_amounts():
@@ -367,6 +406,15 @@ def test_designs_are_for_the_steps_of_the_domain_and_no_others(rng):
         PureStrategy(over, (MeasuredMargin((), np.ones((1, 2), dtype=np.int64)),), 1.0)
     with pytest.raises(PlanError, match="no amounts"):
         ProductStrategy(over, (Factor(None),) * 3, ())
+
+
+def test_questions_with_finitely_many_answers_are_of_other_attributes():
+    for where, good in (({"sex": ["f"]}, True), ({"pay": ["none"]}, False)):
+        asked = Answer(fn.FiniteQuery.count("q", people=3, epsilon=1, where=where), DOMAIN, None)
+        with contextlib.nullcontext() if good else pytest.raises(PlanError, match="asks for no amount"):
+            asked.check(DOMAIN.sizes, DOMAIN.steps)
+    with pytest.raises(PlanError, match="another domain"):
+        asked.check(DOMAIN.sizes, {})
 
 
 def order(design, domain, **more):

@@ -228,6 +228,22 @@ MISSING = fn.Domain(
 """The same with cells for what is no value; of what has none some is dropped, and some told."""
 
 
+SUMMED = fn.Domain(
+    sex=fn.Categorical(["f", "m"]),
+    age=fn.Amount(0, 90, step=5),
+    income=fn.Amount(-1, 2.5, step=0.5, missing={"none": [-9]}, absent="none"),
+    owner=fn.Categorical([True, False]),
+    size=fn.Amount(0, 7, valid=(-1, 99)),
+)
+"""The same with amounts."""
+
+
+@pytest.mark.parametrize("name", [n for n, d in DIALECTS.items() if not d.streams])
+def test_statements_of_amounts_are_those_that_were_read_by_a_person(name):
+    file = GOLDEN_FILES / f"{name}, amounts.sql"
+    assert file.read_text(encoding="utf-8") == golden(name, domain=SUMMED)
+
+
 @pytest.mark.parametrize("name", [n for n, d in DIALECTS.items() if not d.streams])
 def test_statements_with_missing_values_are_those_that_were_read_by_a_person(name):
     file = GOLDEN_FILES / f"{name}, missing.sql"
@@ -411,7 +427,7 @@ def test_every_count_begins_with_a_trial(engine, tmp_path, monkeypatch):
     counter.count(MARGINS)
     counter.count([("sex",)])
     what = "Spark" if engine == "spark" else f"the {DIALECTS[engine].called} database"
-    assert asked == 2 * [(engine, what, {"drop": True, "beside": True})]
+    assert asked == 2 * [(engine, what, {"drop": True, "beside": True, "amounts": False})]
 
 
 # --- the suite of all engines -------------------------------------------------------------------------------------
@@ -917,6 +933,8 @@ if __name__ == "__main__":
             file = GOLDEN_FILES / f"{listed}, missing.sql"
             told = golden(listed, domain=MISSING, by_id=bool(DIALECTS[listed].digest))
             file.write_text(told, encoding="utf-8")
+            file = GOLDEN_FILES / f"{listed}, amounts.sql"
+            file.write_text(golden(listed, domain=SUMMED), encoding="utf-8")
         if DIALECTS[listed].digest:
             file = GOLDEN_FILES / f"{listed}, persons.sql"
             file.write_text(golden(listed, drop=False, by_id=True), encoding="utf-8")

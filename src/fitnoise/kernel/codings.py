@@ -49,6 +49,12 @@ OUTSIDE, DROPPED, REFUSED = -1, -2, -3
 """In place of a cell, of a value that has none: the source of the data says what becomes of such records; they are left
 out; or the data are refused."""
 
+FINEST = 2**50
+"""Ends and steps of amounts are below this in units of their last decimal place."""
+
+MOST_CELLS = 10**7
+"""Cells of a range, and no more."""
+
 MOST_STEPS = 2**30
 """Steps of an amount: 32-bit integers hold the number of a step, and of a cell beside the last."""
 
@@ -139,7 +145,7 @@ class Range:
         object.__setattr__(self, "clip", clip)
         if self.low > self.high:
             raise DomainError(f"low must not exceed high; got {self.low} to {self.high}.")
-        if self.high - self.low >= 10**7:
+        if self.high - self.low >= MOST_CELLS:
             raise DomainError(
                 f"the range {self.low} to {self.high} has more than ten million cells; use cut points instead."
             )
@@ -226,13 +232,15 @@ class Steps:
     """The step of a number: that j from 0 to K = (high − low)/step of which low + j · step is nearest.
 
     A number beyond `low` or `high` is cut to it first; half-way it is the larger j. In doubles, with the decimals
-    low = a/10ᵏ and step = p/10ᵏ, j = ⌊(10ᵏ x − a)/p + ½⌋ of x that is cut, and then j is. Every operation is one of
-    IEEE 754, rounded to nearest, so that j is the same wherever it is computed.
+    low = a/10ᵏ and step = p/10ᵏ, j = ⌊(10ᵏ x − (a − p/2))/p⌋ of x that is cut, and then j is. Every operation is one of
+    IEEE 754, rounded to nearest, so that j is the same wherever it is computed; and what is divided is no smaller than
+    p/4, so that nothing underflows. At either end 10ᵏ x is within ¼ of a whole number, as a/10ᵏ and 10ᵏ x are each off
+    by 2⁻⁵³ of it at most: so j is from 0 to K even if it is not cut.
 
     low, high, step: decimal numbers. valid: numbers below the first or above the second are none; None: all are.
 
     Raises:
-        DomainError: no finite decimal numbers of at most 15 places, below 2^53 in units of the last; a step that is not
+        DomainError: no finite decimal numbers of at most 15 places, below 2^50 in units of the last; a step that is not
             positive or does not divide the range; no range, or one of more than 2^30 steps; or no `valid` around it.
     """
 
@@ -248,9 +256,9 @@ class Steps:
     def __post_init__(self) -> None:
         places = [_places(x) for x in (self.low, self.high, self.step)]
         digits = max(places)
-        if any(abs(x) * 10**digits >= EXACT for x in (self.low, self.high, self.step)):
+        if any(abs(x) * 10**digits >= FINEST for x in (self.low, self.high, self.step)):
             raise DomainError(
-                "low, high and step of an amount must be below 2^53 in size, in units of their last decimal place."
+                "low, high and step of an amount must be below 2^50 in size, in units of their last decimal place."
             )
         if not self.step > 0 or not self.low < self.high:
             raise DomainError(
@@ -275,9 +283,9 @@ class Steps:
 
     @property
     def arithmetic(self) -> tuple[float, float, float, float, float]:
-        """The doubles that j is computed with: low, high, 10ᵏ, a and p."""
-        unit = 10**self.digits
-        return float(self.low), float(self.high), float(unit), float(self.low * unit), float(self.step * unit)
+        """The doubles that j is computed with: low, high, 10ᵏ, a − p/2 and p."""
+        unit, first = 10**self.digits, self.low - self.step / 2
+        return float(self.low), float(self.high), float(unit), float(first * unit), float(self.step * unit)
 
     def cell(self, value: object) -> int | None:
         """J; None of what is no number, or none that is valid."""
@@ -285,7 +293,7 @@ class Steps:
         if x is None or (self.valid is not None and not self.valid[0] <= x <= self.valid[1]):
             return None
         low, high, unit, first, stride = self.arithmetic
-        j = math.floor((min(max(x, low), high) * unit - first) / stride + 0.5)
+        j = math.floor((min(max(x, low), high) * unit - first) / stride)
         return min(max(j, 0), self.most)
 
 

@@ -193,11 +193,13 @@ class Dialect:
             return self._value(coding, kind, column, _longest(coding))
         if isinstance(coding, Interval):
             return f"CASE WHEN {self.met(coding, kind, column)} THEN 1 ELSE 0 END"
-        assert not isinstance(coding, Steps)  # noqa: S101 - refused before
-        if kind is Kind.WHOLE:
+        if kind is Kind.WHOLE and not isinstance(coding, Steps):
             return _whole_range(coding, column) if isinstance(coding, Range) else self._whole_cuts(coding, column)
         x = self._double(kind, column)
-        inner = self._range(coding, x) if isinstance(coding, Range) else self._cuts(coding, x)
+        if isinstance(coding, Steps):
+            inner = self._steps(coding, x)
+        else:
+            inner = self._range(coding, x) if isinstance(coding, Range) else self._cuts(coding, x)
         return f"CASE WHEN {self._finite(x)} THEN {inner} ELSE 0 END"
 
     def _key_beside(self, coding: Beside, kind: Kind, column: str) -> str:
@@ -253,6 +255,16 @@ class Dialect:
             f"CASE WHEN {x} <> {self.integral.format(x=x)} THEN 0 WHEN {x} < {low} THEN {first} "
             f"WHEN {x} > {high} THEN {last} ELSE {cell} END"
         )
+
+    def _steps(self, coding: Steps, x: str) -> str:
+        low, high, unit, first, stride = (self.number(v) for v in coding.arithmetic)
+        cut = f"CASE WHEN {x} < {low} THEN {low} WHEN {x} > {high} THEN {high} ELSE {x} END"
+        j = f"FLOOR((({cut}) * {unit} - {first}) / {stride})"
+        cell = f"{self.whole.format(x=j)} + 1"  # cut first, as a product that is too large is an error
+        if coding.valid is None:
+            return cell
+        least, most = map(self.number, coding.valid)
+        return f"CASE WHEN {x} BETWEEN {least} AND {most} THEN {cell} ELSE 0 END"
 
     def _cuts(self, coding: Cuts, x: str) -> str:
         bins = " ".join(f"WHEN {x} < {self.number(c)} THEN {i}" for i, c in enumerate(coding.cuts, 1))

@@ -409,7 +409,7 @@ def _value_cell(coding: Values | Interval, i: int, *, csv: bool, untyped: bool) 
         low, high, unit, first, stride = (_double(v) for v in coding.arithmetic)
         if coding.valid is not None:
             outside += f" OR {x} < {_double(coding.valid[0])} OR {x} > {_double(coding.valid[1])}"
-        nearest = f"floor((least(greatest({x}, {low}), {high}) * {unit} - {first}) / {stride} + {_double(0.5)})"
+        nearest = f"floor((least(greatest({x}, {low}), {high}) * {unit} - {first}) / {stride})"
         j = f"CAST(least(greatest({nearest}, {_double(0)}), {_double(coding.most)}) AS INTEGER)"
         return f"CASE WHEN {outside} THEN -1 ELSE {j} END", ""
     bins = " ".join(f"WHEN {x} < CAST('{cut!r}' AS DOUBLE) THEN {cell}" for cell, cut in enumerate(coding.cuts))

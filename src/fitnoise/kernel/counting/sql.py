@@ -94,7 +94,8 @@ class SqlCounter(Counter):
             told += [] if person is None or drop else [(PERSON,)]
             fetch, d = session.fetch, session.dialect
             beside = any(isinstance(f.coding, Beside) for f in fields.values())
-            refuse_unless_right(fetch, d, self._database.what, drop=drop, beside=beside)
+            amounts = not self._domain.steps.keys().isdisjoint(fields)
+            refuse_unless_right(fetch, d, self._database.what, drop=drop, beside=beside, amounts=amounts)
             if person is not None:
                 what, kept = self._database.what, person.pattern
                 refuse_unless_bounded(fetch, d, what, person.kind, drop=drop, pattern=kept)

@@ -15,6 +15,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Final, final
 
 import numpy as np
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import (
     DROPPED,
+    MOST_CELLS,
     OUTSIDE,
     SPACES,
     Beside,
@@ -31,6 +33,7 @@ from fitnoise.kernel.codings import (
     Cuts,
     Interval,
     Range,
+    Steps,
     dropped,
     read_as,
     steps_of,
@@ -41,7 +44,7 @@ from fitnoise.kernel.counting._base import Gauge, Margin, Margins
 from fitnoise.kernel.counting.dialects import Dialect, Kind, as_whole, between, coded
 from fitnoise.kernel.counting.margins import blank
 from fitnoise.kernel.counting.persons import LONGEST, PERSON, Persons
-from fitnoise.kernel.counting.tables import Tables, joint_tables
+from fitnoise.kernel.counting.tables import Tables, joint_tables, sum_up
 from fitnoise.kernel.dates import Read
 from fitnoise.kernel.units import ANY, Pattern
 
@@ -129,15 +132,10 @@ def count(
         if person is not None:
             return _stream_persons(fetch, relation, fields, tables, person, drop=drop)
         return _stream(fetch, relation, fields, tables, drop=drop)
-    amounts = [a for a, f in fields.items() if steps_of(f.coding) is not None]
-    if amounts:
-        raise DataError(
-            f"amounts such as {amounts[0]!r} are not summed in {d.called} yet: copy the table into a Parquet file, and "
-            "count that. Nothing was read and nothing was charged."
-        )
     fields = fields if person is None else {**fields, PERSON: person.field(d)}
     sizes = {a: f.coding.size for a, f in fields.items()}
-    counts = blank(margins, sizes)
+    most = {a: steps_of(f.coding) for a, f in fields.items()}
+    counts = blank(margins, {a: width(f.coding) for a, f in fields.items()})
     together = joint_tables(margins, sizes, RECORDS, d.prices)
     joint = [t.attributes for t in together]
     if len(joint) > MOST_TABLES or any(math.prod(_shape(fields, t)) >= 2**63 for t in joint):
@@ -157,7 +155,11 @@ def count(
                 outside[a] += int(n[c == 0].sum()) if unseen[a] == j else 0
             inside = np.all([c > 0 for c in cells.values()], axis=0) if cells else np.full(len(n), fill_value=True)
             for m in (*together[j].members, *([joint[j]] if together[j].asked else [])):
-                np.add.at(counts[m], tuple(cells[a][inside] - 1 for a in m), n[inside] if m else n[inside].sum())
+                own = tuple(cells[a][inside] - 1 for a in m)
+                if any(most[a] is not None for a in m):
+                    sum_up(counts[m], own, [most[a] for a in m], n[inside])
+                else:
+                    np.add.at(counts[m], own, n[inside] if m else n[inside].sum())
     return counts, outside
 
 
@@ -244,7 +246,7 @@ def statement(
         some = bool(told_of(fields, drop=drop))
         records = _first(d, told, fields, keys, inside, person, kept=kept, told=some)
         keys = {a: f"k{i}" for i, a in enumerate(fields)}
-        fields = {a: Field(Range(0, f.coding.size - 1), Kind.WHOLE, "") for a, f in fields.items()}  # keys are cells
+        fields = {a: Field(_numbered(f.coding.size), Kind.WHOLE, "") for a, f in fields.items()}  # keys are cells
     elif kept:
         records = f"SELECT {', '.join(names.values())} FROM ({records}) chosen WHERE {kept}"
     scans = [_scan(d, records, fields, keys, tables) for tables in _batches(d, keys, joint)]
@@ -283,6 +285,11 @@ def _first(
     chosen = f"turn <= {person.most} OR good = 0" if told else f"good = 1 AND turn <= {person.most}"
     wanted = ", ".join(f"k{i}" for i in range(len(names)))
     return f"SELECT {wanted} FROM (SELECT {shown}, good, {turn} FROM ({every}) lined) taken WHERE {chosen}"
+
+
+def _numbered(size: int) -> Coding:
+    """What is read as one of so many cells, of which a range may have fewer than an amount has steps."""
+    return Range(0, size - 1) if size < MOST_CELLS else Steps(Fraction(0), Fraction(size - 1), Fraction(1))
 
 
 def kept_to(pattern: Pattern, names: Mapping[str, str], whose: str, order: str) -> Iterator[tuple[str, str]]:
@@ -476,7 +483,7 @@ def cells_of(coding: Coding, values: Sequence[bytes | float | None]) -> NDArray[
     if coding.valid is not None:
         good &= (x >= coding.valid[0]) & (x <= coding.valid[1])
     low, high, unit, first, stride = coding.arithmetic
-    j = np.floor((np.clip(np.where(good, x, low), low, high) * unit - first) / stride + 0.5)
+    j = np.floor((np.clip(np.where(good, x, low), low, high) * unit - first) / stride)
     return np.where(good, np.clip(j, 0, coding.most), -1).astype(np.int64)
 
 

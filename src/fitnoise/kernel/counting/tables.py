@@ -152,7 +152,7 @@ class Tables:
         columns = [batch[a] for a in joint.attributes]
         if not self._steps.keys().isdisjoint(joint.attributes):
             steps = [self._steps.get(a) for a in joint.attributes]
-            _sum_up(self._counts[joint.attributes].reshape(-1), columns, sizes, steps, records)
+            sum_up(self._counts[joint.attributes], columns, steps, np.ones(records, dtype=np.int64))
         elif joint.asked:
             _tabulate(self._counts[joint.attributes].reshape(-1), columns, sizes, records)
         else:
@@ -185,19 +185,19 @@ def _tabulate(table: NDArray[np.int64], columns: Sequence[NDArray[Any]], sizes: 
         np.add.at(table, place.astype(np.intp), 1)
 
 
-def _sum_up(
-    table: NDArray[np.int64],
-    columns: Sequence[NDArray[Any]],
-    sizes: Sequence[int],
-    steps: Sequence[int | None],
-    records: int,
+def sum_up(
+    counts: NDArray[np.int64], columns: Sequence[NDArray[Any]], steps: Sequence[int | None], records: NDArray[np.int64]
 ) -> None:
-    """Add 1 − j to the first end of an amount and j to the other, of every record: whole numbers, modulo 2⁶⁴."""
-    for start in range(0, records, _BLOCK):
+    """Add 1 − j to the first end of an amount and j to the other, for so many records each: modulo 2⁶⁴.
+
+    counts: with an axis for each column. columns: the step, or K + 1 and so on for the cells beside the ends; or the
+    cell, where `steps` has None for K.
+    """
+    table = counts.reshape(-1)
+    for start in range(0, len(records), _BLOCK):
         block = slice(start, start + _BLOCK)
-        n = min(records - start, _BLOCK)
-        terms = [(np.zeros(n, dtype=np.intp), np.ones(n, dtype=np.int64))]
-        for column, size, most in zip(columns, sizes, steps, strict=True):
+        terms = [(np.zeros(len(records[block]), dtype=np.intp), records[block])]
+        for column, size, most in zip(columns, counts.shape, steps, strict=True):
             code = column[block].astype(np.int64)
             if most is None:
                 terms = [(place * size + code, weight) for place, weight in terms]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Final
 
@@ -26,14 +27,18 @@ from fitnoise.kernel.codings import (
     Cuts,
     Interval,
     Range,
+    Steps,
+    cells_of,
     place,
     read_as,
+    steps_of,
     without_cell,
 )
 from fitnoise.kernel.counting._base import Gauge, Margin
 from fitnoise.kernel.counting.dialects import FITTING, Dialect, Kind
 from fitnoise.kernel.counting.persons import PERSON, Persons, named
 from fitnoise.kernel.counting.statements import Fetch, Field, Person, count, prepared, told_of
+from fitnoise.kernel.counting.tables import sum_up
 from fitnoise.kernel.dates import Part, Read
 from fitnoise.kernel.units import ANY, Pattern
 
@@ -79,6 +84,16 @@ _BESIDE: Final[Mapping[str, Coding]] = {
     "truth, others dropped": Beside(Codes((True,)), ((),), absent=1, outside=DROPPED),
 }
 """Tried where the domain has cells for what is no value."""
+
+_AMOUNTS: Final[Mapping[str, Coding]] = {
+    "amount": Steps(Fraction(-3, 2), Fraction(6), Fraction(1, 2)),
+    "amount in hundredths": Steps(Fraction(0), Fraction(10), Fraction(1, 100)),
+    "large amount": Steps(Fraction(-(2**40)), Fraction(2**40), Fraction(2**30)),
+    "amount, and others": Beside(
+        Steps(Fraction(0), Fraction(5), Fraction(5, 2), (-11.0, 99.0)), ((-3,), ()), absent=3, outside=4
+    ),
+}
+"""Tried where the domain has amounts."""
 
 _HELD: Final[Mapping[Kind, tuple[Any, ...]]] = {
     Kind.WHOLE: (
@@ -142,7 +157,9 @@ _IDS: Final[Mapping[Kind, tuple[Any, ...]]] = {
 """By the kind of the column that holds them."""
 
 
-def refuse_unless_right(fetch: Fetch, d: Dialect, what: str, *, drop: bool, beside: bool = False) -> None:
+def refuse_unless_right(
+    fetch: Fetch, d: Dialect, what: str, *, drop: bool, beside: bool = False, amounts: bool = False
+) -> None:
     """Raise DataError if an engine counts known records otherwise than is declared.
 
     Args:
@@ -151,8 +168,10 @@ def refuse_unless_right(fetch: Fetch, d: Dialect, what: str, *, drop: bool, besi
         what: whose engine it is, for the message.
         drop: whether records outside the domain will be dropped, or told.
         beside: whether what is absent will be told from what is outside.
+        amounts: whether amounts will be summed.
     """
-    fields, records = _fields(d, {**_CODINGS, **(_BESIDE if beside else {})}), list(_records(d))
+    codings = {**_CODINGS, **(_BESIDE if beside else {}), **(_AMOUNTS if amounts else {})}
+    fields, records = _fields(d, codings), list(_records(d))
     cells = _cells(fields, [values for _, values in records])
     relation = _relation(d, fields, [sql for sql, _ in records])
     counted = {a: f for a, f in fields.items() if REFUSED not in without_cell(f.coding)}
@@ -161,8 +180,12 @@ def refuse_unless_right(fetch: Fetch, d: Dialect, what: str, *, drop: bool, besi
     inside = np.all([cells[a] >= 0 for a in counted], axis=0)
     right = True
     for m in margins:
-        wanted = np.zeros([fields[a].coding.size for a in m], dtype=np.int64)
-        np.add.at(wanted, tuple(cells[a][inside] for a in m), 1 if m else inside.sum())
+        wanted = np.zeros([cells_of(fields[a].coding) for a in m], dtype=np.int64)
+        own, steps = [cells[a][inside] for a in m], [steps_of(fields[a].coding) for a in m]
+        if any(k is not None for k in steps):
+            sum_up(wanted, own, steps, np.ones(inside.sum(), dtype=np.int64))
+        else:
+            np.add.at(wanted, tuple(own), 1 if m else inside.sum())
         right &= np.array_equal(counts[m], wanted)
     if right and told_of(fields, drop=drop):
         _, outside = count(fetch, d, relation, fields, [(a,) for a in fields], Gauge(None), drop=drop)
