@@ -874,7 +874,8 @@ def _described(folder, entry=None):
 
 def _attribute(attribute):
     def read(document):
-        spec = {"domain": {"a": document}, "tables": [{"attributes": ["a"], "margin": 5.0}]}
+        shown = {"attributes": ["a"]} if attribute.steps is None else {"sum": "a"}
+        spec = {"domain": {"a": document}, "tables": [{**shown, "margin": 5.0}]}
         return Spec.parse(spec).publication().domain["a"]
 
     return Document(lambda: attribute_document(attribute), read, attribute_document)
@@ -918,6 +919,9 @@ DOCUMENTS = {
         fn.Ordered(-1, 5, clip=True, missing={"none": [9, "N"], "else": []}, absent="none", outside="else", column="z")
     ),
     "attribute whose values are dropped": _attribute(fn.Binned([0.5], column="z", absent="drop", outside="refuse")),
+    "amount": _attribute(
+        fn.Amount(-1, 5.5, step=0.5, column="z", valid=(-10, 99), missing={"none": [9, "N"]}, absent="none")
+    ),
     "hierarchy": _attribute(UNEVEN),
     "profile": Document(
         lambda: Profile.of([("k" * 64, 2)], [Fraction(1, 3), Fraction(2)]).document(), Profile.parse, Profile.document

@@ -557,8 +557,8 @@ class Amount(Attribute):
 
     def declared(self) -> dict[str, Any]:
         """The range, the step, and which numbers are amounts at all."""
-        valid = None if self.valid is None else list(self.valid)
-        return {"low": self.low, "high": self.high, "step": self.step, "valid": valid}
+        valid = None if self.valid is None else [float(x) for x in self.valid]
+        return {"low": float(self.low), "high": float(self.high), "step": float(self.step), "valid": valid}
 
 
 def _decimal(name: str, value: object) -> Fraction:

@@ -100,10 +100,10 @@ class AmountSpec(_WithMissing):
     """A quantity to be summed, cut to a range and read in steps."""
 
     type: Literal["amount"]
-    low: int | float = Field(description="least amount; smaller ones count as it")
-    high: int | float = Field(description="largest amount; larger ones count as it. Public: never chosen from the data")
-    step: int | float = Field(1, description="in which amounts are read; it divides the range")
-    valid: list[int | float] | None = Field(
+    low: float = Field(description="least amount; smaller ones count as it")
+    high: float = Field(description="largest amount; larger ones count as it. Public: never chosen from the data")
+    step: float = Field(1.0, description="in which amounts are read; it divides the range")
+    valid: list[float] | None = Field(
         None, min_length=2, max_length=2, description="numbers below the first or above the second are no amounts"
     )
     column: str | None = None
