@@ -19,7 +19,7 @@ from door import Replay
 from fitnoise.kernel import ledger as ledgers
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
-from fitnoise.kernel.counting import duck, files, frames, sources, sql
+from fitnoise.kernel.counting import duck, files, frames, sources, sql, trial
 from fitnoise.reading.files import engine
 
 settings.register_profile("fitnoise", deadline=None)  # how long an example takes says how busy the machine is
@@ -80,6 +80,24 @@ def one_reader():
     """What reads and writes the files of releases, for all tests of a file: it takes long to start."""
     with engine():
         yield
+
+
+@pytest.fixture(scope="session")
+def right():
+    """Of which engines known records were counted as declared, and how."""
+    return set()
+
+
+@pytest.fixture
+def tried_once(right, monkeypatch):
+    """An engine that was right is not tried again: Spark takes ten seconds for it, and 60 MB for a minute more."""
+
+    def tried(fetch, d, what, **how):
+        if (told := (d.name, *sorted(how.items()))) not in right:
+            trial.refuse_unless_right(fetch, d, what, **how)
+            right.add(told)
+
+    monkeypatch.setattr(sql, "refuse_unless_right", tried)
 
 
 @pytest.fixture

@@ -194,6 +194,8 @@ def spark():
         settings = {
             "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.sql.warehouse.dir": folder,
             "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.log.level": "OFF",
+            "spark.driver.memory": "2g",  # it keeps the plans of a minute
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # as for what ends soon
         }  # fmt: skip
         session = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
 
@@ -214,6 +216,9 @@ def spark_table(records, _=None):
     session.sql(f'CREATE TABLE {name} USING parquet LOCATION "{folder}"')
     return f"spark:{name}"
 
+
+SLOW = "spark"
+"""Takes half a second for a statement, whatever it counts: tests ask it less. The words are those of all engines."""
 
 ENGINES = {"sqlite": SQLITE_SOURCE}
 if MARIADB is not None:

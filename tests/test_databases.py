@@ -696,6 +696,7 @@ def test_a_connection_that_is_lost_or_times_out_charges_nothing(post, drop, monk
 # --- MariaDB --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("tried_once")
 @pytest.mark.skipif("mariadb" not in ENGINES, reason="`make engines` tries it, where the system has it")
 def test_tables_and_sessions_of_mariadb():
     url = mariadb_table(people(0, source=ENGINES["mariadb"]))

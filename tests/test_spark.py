@@ -20,6 +20,7 @@ from engines import spark as real
 from fitnoise.errors import DataError
 from fitnoise.kernel.counting import open_counter, spark
 from fitnoise.kernel.counting.dialects import DIALECTS, Kind
+from fitnoise.kernel.counting.sources import quietly
 from fitnoise.kernel.units import Bound, DataSource
 from laws import DROP, leaks_nothing
 from records import SECRET
@@ -301,7 +302,7 @@ def test_the_statement_is_that_of_databricks(monkeypatch):
 
 
 @pytest.fixture
-def lake():
+def lake(tried_once):
     """Runs statements of Spark's; tables are dropped."""
     made = []
 
@@ -314,6 +315,22 @@ def lake():
     yield run
     for name in made:
         real().sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def test_what_java_calls_an_error_is_told_and_nothing_of_what_it_says():
+    """Detects a driver without memory whose user is told to ask whether the cluster is at work."""
+
+    def fail(told):
+        raise type("Py4JJavaError", (Exception,), {})(f"An error occurred while calling o7.toPythonIterator.\n{told}")
+
+    for told, words in {
+        f": java.lang.OutOfMemoryError: Java heap {SECRET}\n\tat x.Y": r"\(OutOfMemoryError\); allow more memory",
+        f": org.apache.spark.SparkException: Job {SECRET}": r"\(SparkException\); ask",
+        f"{SECRET}": r"\(Py4JJavaError\); ask",
+    }.items():
+        with pytest.raises(DataError, match=words) as caught:
+            quietly(partial(fail, told), "Spark cannot count", "ask")
+        leaks_nothing(caught.value)
 
 
 @needs_spark

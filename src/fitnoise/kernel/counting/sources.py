@@ -220,7 +220,10 @@ def quietly(action: Callable[[], _T], message: str, advice: str) -> _T:
     except Exception as error:  # also what frames raise while they hand over their columns
         reason = type(error).__name__
         state = _sqlstate(error)
+        thrown = re.match(r"An error occurred while calling \S+\n: (?:\w+\.)*([A-Z]\w*)\b", str(error))
         line = re.match(r"Invalid Input Error: CSV Error on Line: (\d+)\n", str(error))
+    if thrown and reason == "Py4JJavaError":
+        reason = thrown[1]  # what Java calls it
     if re.fullmatch("[0-9A-Z]{5}", state):  # what databases call it
         reason += f", SQLSTATE {state}"
     if line:
