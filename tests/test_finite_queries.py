@@ -143,7 +143,7 @@ def test_people_out_of_bounds_are_refused_without_their_number(rng):
         (lambda: FiniteQuery.count("x", people=5, epsilon=-1), "-1"),
         (
             lambda: FiniteQuery("x", "mode", 5, Fraction(1)),
-            "'count', 'counts', 'sum', 'median', 'quantile'; got 'mode'",
+            "'count', 'counts', 'sum', 'median', 'quantile', 'left_out'; got 'mode'",
         ),
         (lambda: FiniteQuery.count("x", aim="luck", **ASK), "got 'luck'"),
         (lambda: FiniteQuery("x", "sum", 5, Fraction(1)), "a sum needs an attribute"),
@@ -160,11 +160,31 @@ def test_people_out_of_bounds_are_refused_without_their_number(rng):
         (lambda: FiniteQuery.count("x", prior=[-1, 2], **ASK), "list of probabilities"),
         (lambda: FiniteQuery.count("x", prior=[], **ASK), "list of probabilities"),
         (lambda: FiniteQuery("x", "count", 5, Fraction(1), None, ((("a", [1]), ("a", ["x"])),)), "attribute once"),
+        (lambda: FiniteQuery.left_out("x", where=((("a", [1]),),), **ASK), "left_out takes no condition"),
+        (lambda: FiniteQuery("x", "left_out", 5, Fraction(1), "a"), "left_out takes no attribute"),
     ],
 )
 def test_questions_that_are_none_are_refused(make, error):
     with pytest.raises(WorkloadError, match=error):
         make()
+
+
+def test_persons_of_whom_records_are_left_out_are_a_question_of_those_by_an_id():
+    """One person moves it by one, however many records she has; one of whom nothing is known, by as many as he has."""
+    query = FiniteQuery.left_out("x", **ASK)
+    assert query.margins(DOMAIN) == ()
+    assert query.graph(DOMAIN, Adjacency()).results == range(PEOPLE + 1)
+    for n, answer in ((0, 0), (5, 5), (PEOPLE, PEOPLE), (PEOPLE + 1, PEOPLE), (2**40, PEOPLE)):
+        assert query.answer(DOMAIN, Adjacency(), [np.array(n)]) == answer
+    for most in (1, 7):
+        by_id = Adjacency(fn.PrivacyUnit("person", most, id="p"))
+        assert (query.steps(by_id), query.record_epsilon(by_id)) == (1, EPSILON)
+        assert query.steps(by_id.of(fn.PrivacyUnit("person", 3, fn.Neighbours.REPLACE_ONE))) == 1
+        assert query.steps(by_id.of(fn.PrivacyUnit())) == 1
+        assert query.steps(by_id.of(fn.PrivacyUnit("home", 9))) == 9
+        assert query.steps(by_id.of(fn.PrivacyUnit("home", 9, fn.Neighbours.REPLACE_ONE))) == 18
+    with pytest.raises(SpecError, match=r"'x' asks of how many persons.*without an id nobody knows.*give the privacy"):
+        fn.Publication(workload(), fn.PrivacyUnit("person", 2), finite=(query,))
 
 
 @pytest.mark.parametrize(

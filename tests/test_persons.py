@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 import fitnoise as fn
 import zoo
-from door import Replay
+from door import Replay, law
 from engines import ENGINES, POSTGRESQL, SLOW, connected, postgresql
 from fitnoise.errors import BudgetExceeded, DataError, LedgerError, PlanError, SpecError
 from fitnoise.interfaces.cli import _run
@@ -27,12 +27,17 @@ from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import Counter as Counting
-from fitnoise.kernel.counting import HistogramCounter, open_counter, sql, trial
+from fitnoise.kernel.counting import HistogramCounter, Tally, open_counter, sql, trial
 from fitnoise.kernel.counting.databases import Database
 from fitnoise.kernel.counting.dialects import DIALECTS, Kind
 from fitnoise.kernel.counting.persons import Persons, named
+from fitnoise.kernel.designs.answers import Answer
+from fitnoise.kernel.designs.questions import FiniteQuery
+from fitnoise.kernel.exact import exp_below
 from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.order import Order
 from fitnoise.kernel.units import ANY, Account, Bound, DataSource, Pattern
+from fitnoise.mechanisms.finite import geometric
 from fitnoise.planning.free import left_beside
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
@@ -296,6 +301,33 @@ def keeps(kept, most, pattern):
 
 
 @pytest.mark.parametrize(
+    ("source", "most", "pattern"), by_source(SOURCES, (1, ANY), (10**12, ANY), (3, PATTERNS[1]), (3, PATTERNS[-1]))
+)
+def test_every_source_tells_of_how_many_persons_records_are_left_out(source, most, pattern, tmp_path, untried):
+    """Of so many as have more records inside than are counted, each a function of her own: one more is one more."""
+    rows = people(25)
+    rows = [(*x[:3], x[3] if i % 7 else None, 0) for i, x in enumerate(rows)] + [("x", 1, "a", "p7", 0)] * 30
+    wanted = 0
+    for person, counted in first(rows, most, pattern).items():
+        own = [x[:3] for x in rows if x[3] == person]
+        inside = [x for x in own if None not in (DOMAIN[a].cell(v) for a, v in zip(DOMAIN, x, strict=True))]
+        wanted += len(counted) < len(inside)
+    assert (wanted > 5) == (most < 10)
+    for drop in (True, False):
+        assert counter(source, rows, tmp_path, most, pattern, drop=drop).left_out() == wanted
+
+
+def test_data_that_know_no_persons_do_not_tell(tmp_path):
+    path = tmp_path / "x.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE people (person TEXT, sex TEXT, age INTEGER, place TEXT)")
+        db.commit()
+    for data in (np.zeros(DOMAIN.shape, dtype=int), stored([]).arrow(), path):
+        with pytest.raises(DataError, match=r"do not tell of how many persons.*nothing was charged"):
+            open_counter(data, DOMAIN, DataSource(table="people")).left_out()
+
+
+@pytest.mark.parametrize(
     ("source", "most", "pattern"),
     by_source(["csv", "arrow table", "pandas objects", *ENGINES], (1, ANY), *((4, p) for p in PATTERNS)),
 )
@@ -409,8 +441,8 @@ def test_an_array_of_counts_knows_no_persons():
 HASHED = replace(DUCKDB, digest="md5({x})", bytes="octet_length({c})")
 
 
-def tried(d, kind=Kind.TEXT, *, drop=True, pattern=ANY):
-    trial.refuse_unless_bounded(in_duckdb(), d, "the database", kind, drop=drop, pattern=pattern)
+def tried(d, kind=Kind.TEXT, *, drop=True, pattern=ANY, uncounted=False):
+    trial.refuse_unless_bounded(in_duckdb(), d, "the database", kind, drop=drop, pattern=pattern, uncounted=uncounted)
 
 
 @pytest.mark.parametrize("drop", [True, False])
@@ -418,7 +450,7 @@ def tried(d, kind=Kind.TEXT, *, drop=True, pattern=ANY):
 @pytest.mark.parametrize("sets", [True, False])
 def test_an_engine_that_counts_the_first_of_each_person_is_admitted(sets, kind, drop):
     for pattern in PATTERNS:
-        tried(replace(HASHED, sets=sets), kind, drop=drop, pattern=pattern)
+        tried(replace(HASHED, sets=sets), kind, drop=drop, pattern=pattern, uncounted=True)
 
 
 FLAWS = {
@@ -476,9 +508,10 @@ def test_an_engine_that_tells_other_records_without_an_id_is_not_admitted(monkey
 def test_engines_are_tried_with_persons_before_they_count(engine, kind, tmp_path, monkeypatch):
     asked = []
 
-    def asking(fetch, d, what, kind, *, drop, pattern):
+    def asking(fetch, d, what, kind, *, drop, pattern, uncounted):
         asked.append((d.name, kind, pattern))
-        trial.refuse_unless_bounded(fetch, d, what, kind, drop=drop, pattern=pattern)
+        assert uncounted == (len(asked) > 1)
+        trial.refuse_unless_bounded(fetch, d, what, kind, drop=drop, pattern=pattern, uncounted=uncounted)
 
     monkeypatch.setattr(sql, "refuse_unless_bounded", asking)
     rows = [(*x[:3], 7 if kind == "int64" else "p", 0) for x in people(2)]
@@ -488,7 +521,16 @@ def test_engines_are_tried_with_persons_before_they_count(engine, kind, tmp_path
         assert asked == []
         kept = first([(*x[:3], str(x[3]), 0) for x in rows], 2, pattern)
         assert made.count([()])[()] == sum(map(len, kept.values()))
-        assert asked == [(engine, {"string": Kind.TEXT, "int64": Kind.WHOLE}[kind], pattern)]
+        assert made.left_out() == len(kept)
+        assert asked == 2 * [(engine, {"string": Kind.TEXT, "int64": Kind.WHOLE}[kind], pattern)]
+
+
+def test_an_engine_that_tells_of_other_persons_is_not_admitted(monkeypatch):
+    plain = trial.left_out
+    monkeypatch.setattr(trial, "left_out", lambda *given, **more: plain(*given, **more) - 1)
+    tried(HASHED)
+    with pytest.raises(DataError, match="counted other records of known persons"):
+        tried(HASHED, uncounted=True)
 
 
 @pytest.mark.parametrize("name", ["mssql", "oracle"])
@@ -520,8 +562,8 @@ CELLS = fn.Domain(o=fn.Ordered(0, 1), a0=fn.Ordered(1, 3))
 class ByPerson(Counting):
     """No records, of persons by an id."""
 
-    def __init__(self, bound):
-        self._bound = bound
+    def __init__(self, bound, shape=None):
+        self._bound, self._shape = bound, shape
 
     drops = False
 
@@ -533,7 +575,7 @@ class ByPerson(Counting):
         pass
 
     def count(self, margins, progress=None):
-        return {m: np.zeros([CELLS.sizes[a] for a in m], dtype=np.int64) for m in margins}
+        return {m: np.zeros(self._shape or [CELLS.sizes[a] for a in m], dtype=np.int64) for m in margins}
 
 
 def by_id(most=2, neighbours=ADD, name="person", column="pid"):
@@ -681,8 +723,8 @@ margin = 5.0
 """
 
 
-def written(folder, more=""):
-    (folder / "spec.toml").write_text(SPEC + more, encoding="utf-8")
+def written(folder, more="", most=3):
+    (folder / "spec.toml").write_text(SPEC.replace("= 3", f"= {most}") + more, encoding="utf-8")
     return fn.load_spec(folder / "spec.toml")
 
 
@@ -940,3 +982,54 @@ def test_publications_by_an_id(tmp_path):
         assert ("free" not in told) == (unit.id is not None)
     swap = fn.plan(workload, unit=by_id(1, REPLACE))
     assert swap.rho >= fn.plan(workload, unit=fn.PrivacyUnit("person", 1, REPLACE)).rho * (1 - 1e-9)
+
+
+LEFT_OUT = """
+[[finite]]
+name = "persons with more"
+query = "left_out"
+people = 1000
+epsilon = "1/2"
+"""
+
+
+def test_of_how_many_persons_records_are_left_out_goes_to_a_release_that_verifies(tmp_path, monkeypatch):
+    """For its own ε, however many records of a person are counted; the truth is looked up before the charge."""
+    plans = [fn.plan(written(tmp_path, LEFT_OUT, most)) for most in (1, 3)]
+    one, three = (p.order.losses[-1].epsilon for p in plans)
+    assert 0 < one == three <= Fraction(1, 2)
+    assert Spec.of(plans[1].publication).publication() == plans[1].publication
+    truths, answer = [], FiniteQuery.answer
+    monkeypatch.setattr(FiniteQuery, "answer", lambda *given: truths.append(answer(*given)) or truths[-1])
+    rows = pa.table({"pid": np.repeat([*range(40)], [4] * 9 + [3] * 31), "sex": ["f"] * 129})
+    release = fn.release(plans[1], rows, ledger=tmp_path / "l.db", directory=tmp_path / "r")
+    assert truths == [9]
+    assert 0 <= release.finite["persons with more"].value <= 1000
+    assert fn.verify(tmp_path / "r").ok
+    charge = json.loads((tmp_path / "r" / "release.json").read_text())["charge"]
+    assert charge["records"].endswith("of how many some are left out, tells 'persons with more'")
+    assert "tells 'persons with more'" in "\n".join(lines(plan_report(plans[1])))
+    with Ledger(":memory:") as ledger:
+        with pytest.raises(DataError, match="do not tell of how many persons"):
+            measuring.measure(plans[1].order, ByPerson(plans[1].publication.unit.bound, (2,)), ledger)
+        assert ledger.entries() == []
+
+
+def test_what_is_told_of_left_out_records_differs_by_what_is_charged():
+    """For every true number of persons, and one more or less; with the same mechanism for any number of records."""
+    query = FiniteQuery.left_out("x", people=4, epsilon=1)
+    of = DOMAIN.adjacency(DataSource(), by_id(7))
+    design = Answer(query, DOMAIN, geometric(query.graph(DOMAIN, of), query.record_epsilon(of))).afresh(of)
+    rows = []
+    for n in range(7):
+        door = Replay()
+        design.draw(design.exact(Tally({}, n), of, 2**40), door)
+        rows.append(law(*door.laws[0]))
+    assert len(set(rows[:5])) == 5
+    assert rows[4] == rows[5] == rows[6]
+    most = exp_below(design.loss(of).epsilon)
+    for one, other in itertools.pairwise(rows + rows[::-1]):
+        left, right = most.denominator * sum(other), most.numerator * sum(one)
+        assert all(x * left <= y * right for x, y in zip(one, other, strict=True))
+    with pytest.raises(PlanError, match="of whom records are left out is known where an id says"):
+        Order(DOMAIN, DataSource(), PERSON, (design,), "0" * 64, "by hand")

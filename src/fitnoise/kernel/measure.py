@@ -135,8 +135,9 @@ def _counted(order: Order, counter: Counter, progress: Progress | None) -> list[
                 "there are too many records to be summed exactly in so many steps of an amount: declare a larger step. "
                 "Nothing was measured and nothing was charged."
             )
+    left_out = counter.left_out() if any(d.asks_left_out for d in order.designs) else None
     counted = Tally(margins)
-    tally = Tally({m: _along(counted, found, m, sizes) for m, found in wanted.items()})
+    tally = Tally({m: _along(counted, found, m, sizes) for m, found in wanted.items()}, left_out)
     return [d.exact(tally, order.adjacency, order.source.max_records) for d in order.designs]
 
 

@@ -80,8 +80,9 @@ class Order:
     raise what is spent there. units: further ones that are charged, each on an account of its own.
 
     Raises:
-        PlanError: no design, or one for another domain; a further unit has an id of its own; or the records of a unit
-            keep to a pattern in what is no attribute of the domain.
+        PlanError: no design, or one for another domain; one that asks of whom records are left out, where there is no
+            id; a further unit has an id of its own; or the records of a unit keep to a pattern in what is no attribute
+            of the domain.
     """
 
     domain: Domain
@@ -101,6 +102,8 @@ class Order:
             raise PlanError("an order without a design measures nothing.")
         for design in self.designs:
             design.check(self.domain.sizes, self.domain.steps)
+        if self.unit.id is None and any(d.asks_left_out for d in self.designs):
+            raise PlanError("of whom records are left out is known where an id says whose they are; there is none.")
         own = self.unit.name, self.unit.bound
         if any(u.id is not None and (u.name, u.bound) != own for u in self.units):
             raise PlanError("records are counted by one id, that of the protected unit: no further one has its own.")

@@ -38,6 +38,10 @@ _ACCOUNTS = (
 """How accounts of units are called, without an id and with one."""
 
 
+UNSAID: Final = "how many that leaves out is not said"
+"""Of records that are not counted, where no question asks."""
+
+
 class Neighbours(enum.StrEnum):
     """When two databases count as neighbours, for a unit that holds one record.
 
@@ -304,7 +308,7 @@ class PrivacyUnit:
             return f"{what}: promised, not checked"
         return (
             f"{what}: enforced, column '{self.id}'; of one with more, a rule chooses from its own records which are "
-            "counted, and how many that leaves out is not said"
+            f"counted, and {UNSAID}"
         )
 
     def cost_factor(self) -> int:

@@ -12,9 +12,10 @@ from typing import Any, Self, final
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel import privacy
+from fitnoise.kernel.designs.questions import Question
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.losses import Loss, rounded_up
-from fitnoise.kernel.units import PrivacyUnit
+from fitnoise.kernel.units import UNSAID, PrivacyUnit
 from fitnoise.mechanisms.summaries import FiniteSummary
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
@@ -111,7 +112,7 @@ def describe(
             "source": publication.source.name,
             **({} if publication.source.account is None else {"account": publication.source.account}),
             "privacy_unit": unit.describe(),
-            **_kept(unit, version),
+            **_kept(plan, unit, version),
             **(
                 {} if not plan.other_losses else {"other_units": [_other(plan, *x, version) for x in plan.other_losses]}
             ),
@@ -164,15 +165,24 @@ def left_out(plan: Plan, version: int = FORMAT) -> dict[str, list[str]]:
     return {"left_out": list(names)} if names else {}
 
 
-def _kept(unit: PrivacyUnit, version: int) -> dict[str, str]:
-    """How it is kept that a unit has no more records."""
-    return {} if version <= BELIEVED or unit.kept is None else {"records": unit.kept}
+def kept(plan: Plan, unit: PrivacyUnit) -> str | None:
+    """How it is kept that a unit has no more records; None for a record, which is one."""
+    asked = [f"{q.name!r}" for q in plan.publication.finite if q.question is Question.LEFT_OUT]
+    if unit.kept is None or unit.id is None or not asked:
+        return unit.kept
+    return unit.kept.replace(UNSAID, f"of how many some are left out, tells {asked[0]}")
+
+
+def _kept(plan: Plan, unit: PrivacyUnit, version: int) -> dict[str, str]:
+    """The same, as a release of a version says it."""
+    said = kept(plan, unit)
+    return {} if version <= BELIEVED or said is None else {"records": said}
 
 
 def _other(plan: Plan, unit: PrivacyUnit, loss: Loss, version: int) -> dict[str, Any]:
     """What the release costs another unit."""
-    at, kept = loss.epsilon_at(plan.publication.delta), _kept(unit, version)
-    return {"privacy_unit": unit.describe(), **kept, "rho": str(loss.rho), **_pure(loss), "mu": loss.mu, "epsilon": at}
+    at, told = loss.epsilon_at(plan.publication.delta), _kept(plan, unit, version)
+    return {"privacy_unit": unit.describe(), **told, "rho": str(loss.rho), **_pure(loss), "mu": loss.mu, "epsilon": at}
 
 
 def _pure(loss: Loss) -> dict[str, str]:

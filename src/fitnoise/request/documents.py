@@ -452,7 +452,7 @@ class FiniteSpec(Part):
     query: Question = Field(
         strict=False,
         description="count: records that meet `where`; counts: several counts; sum: of an ordered attribute; median; "
-        "quantile",
+        "quantile; left_out: persons by an id of whom some records are not counted, since they have too many",
     )
     attribute: str | None = Field(None, description="what is added up, or whose median or quantile is asked")
     at: float | str | None = Field(
@@ -462,7 +462,8 @@ class FiniteSpec(Part):
         None, description="name = value, [values] or {first, last}; all must hold. Of several counts a list of them"
     )
     people: int = Field(
-        description="public: at most so many records; where neighbours replace one record, exactly so many"
+        description="public: at most so many records; where neighbours replace one record, exactly so many; "
+        "of left_out the largest answer"
     )
     epsilon: float | str = Field(description="what the answer may cost one unit, pure; a text such as '1/2' is exact")
     prior: list[float] | None = Field(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fitnoise.errors import SpecError
 from fitnoise.kernel import privacy
 from fitnoise.kernel.checks import is_plain, is_real, look_alike
-from fitnoise.kernel.designs.questions import FiniteQuery
+from fitnoise.kernel.designs.questions import FiniteQuery, Question
 from fitnoise.kernel.domain import Domain, Level
 from fitnoise.kernel.losses import Axes
 from fitnoise.kernel.order import Limit
@@ -467,6 +467,11 @@ class Publication:
         for query in self.finite:
             asked = {a for m in query.margins(self.domain) for a in m}
             self._refuse_amounts({"a question of finitely many answers is about other attributes": asked})
+            if query.question is Question.LEFT_OUT and self.unit.id is None:
+                raise SpecError(
+                    f"the question {query.name!r} asks of how many persons some records are not counted, and without "
+                    "an id nobody knows whose a record is: give the privacy unit an id, or leave the question out."
+                )
             query.graph(self.workload.domain, self.adjacency)
 
     def _check_privacy(self) -> None:

@@ -19,7 +19,7 @@ from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.free import left_beside
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.description import FORMAT, counted, left_out, universe
+from fitnoise.reading.description import FORMAT, counted, kept, left_out, universe
 from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
 from fitnoise.request.publication import Goal
 
@@ -199,7 +199,7 @@ def whom(plan: Plan, version: int = FORMAT) -> Section:
 
 def records(plan: Plan) -> Section:
     """How it is kept that units have no more records than they are priced for."""
-    told = list(dict.fromkeys(unit.kept for unit, _ in _charged_for(plan) if unit.kept is not None))
+    told = list(dict.fromkeys(filter(None, (kept(plan, unit) for unit, _ in _charged_for(plan)))))
     return Section("records", tuple(told), (Value("records_of_units", told),) if told else ())
 
 

@@ -8,6 +8,7 @@ from typing import Any, final
 
 from numpy.typing import NDArray
 
+from fitnoise.errors import DataError
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.units import Bound
 
@@ -54,6 +55,19 @@ class Counter(abc.ABC):
     @abc.abstractmethod
     def check(self, attributes: Sequence[str]) -> None:
         """Raise DataError unless these attributes can be counted, as far as the schema tells; reads no record."""
+
+    def left_out(self) -> int:
+        """Of how many units some records are inside and not counted, since one has more than the bound allows.
+
+        A unit more or less, with any number of records, changes it by one at most.
+
+        Raises:
+            DataError: these data do not tell; or as :meth:`count`.
+        """
+        raise DataError(
+            "these data do not tell of how many persons records are left out: ask no such question of them, or hand "
+            "over their records. Nothing was measured and nothing was charged."
+        )
 
     @abc.abstractmethod
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:

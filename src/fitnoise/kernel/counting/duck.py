@@ -191,16 +191,25 @@ class DuckCounter(Counter):
         if not margins:
             return {}
         gauge = Gauge(progress)
+        counts = self._read(lambda own: own._counted(margins, gauge, informed=progress is not None))
+        gauge.finish()
+        return counts
+
+    def left_out(self) -> int:
+        """In one pass more; persons are held, coded."""
+        bound = self._bound
+        return super().left_out() if bound is None else self._read(lambda own: own._uncounted(bound))
+
+    def _read(self, action: Callable[[DuckCounter], _T]) -> _T:
+        """What is done with the records; once more, by one reader, where several cannot read them."""
         try:
-            counts = self._counted(margins, gauge, informed=progress is not None)
+            return action(self)
         except Unreadable:
             alone = self._records.alone()
             if alone is None:
                 raise
-            again = DuckCounter(alone, self._domain, self._source, bound=self._bound, memory_limit=self._memory_limit)
-            counts = again._counted(margins, gauge, informed=progress is not None)
-        gauge.finish()
-        return counts
+        again = DuckCounter(alone, self._domain, self._source, bound=self._bound, memory_limit=self._memory_limit)
+        return action(again)
 
     def _counted(self, margins: Sequence[Margin], gauge: Gauge, *, informed: bool) -> Margins:
         drop = self._source.drops
@@ -213,6 +222,16 @@ class DuckCounter(Counter):
         self._records.refuse(self._domain, tables.outside, self._bound)
         counts = tables.finish()
         return {m: counts[m] for m in margins}
+
+    def _uncounted(self, bound: Bound) -> int:
+        used = [a for a in counted_by(self._domain, [], bound, drop=self._source.drops) if a != PERSON]
+        with engine(self._memory_limit) as connection:
+            for setting in _SETTINGS:
+                connection.execute(f"SET {setting}")
+            sql, every, codes = self._cells(used, *self._relation(connection, used))
+            sql = _beyond(sql, every, list(self._domain), bound)
+            rows = self._safely(lambda: connection.execute(sql, codes).fetchall())
+        return int(rows[0][0])
 
     def _safely(self, action: Callable[[], _T]) -> _T:
         return quietly(action, f"the records of {self._records.what} cannot be counted", self._records.advice)
@@ -276,25 +295,10 @@ class DuckCounter(Counter):
             relation, untyped = self._relation(connection, used)
             known = self._records.known(connection) if informed else None
             connection.execute(f"SET enable_progress_bar = {str(informed and known is None).lower()}")
-            codings = self._codings(used)
-            fields, joins, met = [], [], []
-            for i, (coding, free) in enumerate(zip(codings, untyped, strict=False)):
-                cell, join = _cell(coding, i, csv=self._records.header, untyped=free)
-                joins.append(join)
-                if i < len(used):
-                    fields.append(f"CAST({cell} AS {'SMALLINT' if coding.size <= 2**15 else 'INTEGER'}) AS a{i}")
-                else:
-                    met.append(f"{cell} >= 0")
-            codes: dict[str, Any] = {}
-            for i, (coding, free) in enumerate(zip(codings, untyped, strict=False)):
-                codes |= _lists(coding, i, untyped=free)
-            person = [] if self._bound is None else [f"encode(CAST(people.k{len(codings)} AS VARCHAR)) AS p"]
-            shown = ", ".join(fields + person) or "0 AS nothing"
-            sql = f"SELECT {shown} FROM {relation} AS people {' '.join(joins)}"
-            sql += f" WHERE {' AND '.join(met)}" if met else ""
-            names = {a: f"a{i}" for i, a in enumerate(used)}
+            sql, names, codes = self._cells(used, relation, untyped)
             if self._bound is not None:
-                told = not self._source.drops or any(REFUSED in without_cell(c) for c in codings[: len(used)])
+                refused = any(REFUSED in without_cell(self._domain[a].coding) for a in used)
+                told = refused or not self._source.drops
                 sql = _bounded(sql, names, list(self._domain), self._bound, told=told)
                 names[PERSON] = "person"
             result = connection.execute(sql, codes)
@@ -303,6 +307,30 @@ class DuckCounter(Counter):
                 records += len(frame)
                 read = connection.query_progress() / 100 if known is None else records / max(records, known)
                 yield {a: frame[name].to_numpy() for a, name in names.items()}, len(frame), read
+
+    def _cells(
+        self, used: Sequence[str], relation: str, untyped: Sequence[bool]
+    ) -> tuple[str, dict[str, str], dict[str, Any]]:
+        """SQL for the cells of all records, with the id; the columns of cells, by attribute; and what it calls by name.
+
+        relation, untyped: as of `_relation`.
+        """
+        codings = self._codings(used)
+        fields, joins, met = [], [], []
+        codes: dict[str, Any] = {}
+        for i, (coding, free) in enumerate(zip(codings, untyped, strict=False)):
+            cell, join = _cell(coding, i, csv=self._records.header, untyped=free)
+            joins.append(join)
+            codes |= _lists(coding, i, untyped=free)
+            if i < len(used):
+                fields.append(f"CAST({cell} AS {'SMALLINT' if coding.size <= 2**15 else 'INTEGER'}) AS a{i}")
+            else:
+                met.append(f"{cell} >= 0")
+        person = [] if self._bound is None else [f"encode(CAST(people.k{len(codings)} AS VARCHAR)) AS p"]
+        shown = ", ".join(fields + person) or "0 AS nothing"
+        sql = f"SELECT {shown} FROM {relation} AS people {' '.join(joins)}"
+        sql += f" WHERE {' AND '.join(met)}" if met else ""
+        return sql, {a: f"a{i}" for i, a in enumerate(used)}, codes
 
 
 def _bounded(records: str, every: Mapping[str, str], cells: Sequence[str], bound: Bound, *, told: bool) -> str:
@@ -315,18 +343,36 @@ def _bounded(records: str, every: Mapping[str, str], cells: Sequence[str], bound
         bound: how many of each are counted, and which together.
         told: whether records outside are wanted too.
     """
-    wanted, named = ", ".join(every.values()), f"octet_length(p) BETWEEN 1 AND {LONGEST}"
-    inside = " AND ".join([*(f"{c} >= 0" for c in every.values()), f"coalesce({named}, false)"])
+    wanted = ", ".join(every.values())
+    person = f"CAST(CASE WHEN {_NAMED} THEN 0 ELSE -1 END AS SMALLINT) AS person"
+    taken = f"turn <= {bound.most} OR NOT inside" if told else f"inside AND turn <= {bound.most}"
+    return f"SELECT {wanted}, {person} FROM ({_lined(records, every, cells, bound)}) lined WHERE {taken}"
+
+
+def _beyond(records: str, every: Mapping[str, str], cells: Sequence[str], bound: Bound) -> str:
+    """SQL for the number of persons of whom fewer records are counted than are inside."""
+    lined = _lined(records, every, cells, bound, more=", count(*) OVER (PARTITION BY inside, p) AS whole")
+    taken = f"SELECT p FROM ({lined}) lined WHERE inside AND turn <= {bound.most}"
+    return f"SELECT count(*) FROM ({taken} GROUP BY p HAVING count(*) < max(whole)) persons"
+
+
+_NAMED = f"octet_length(p) BETWEEN 1 AND {LONGEST}"
+"""Whether p is an id."""
+
+
+def _lined(records: str, every: Mapping[str, str], cells: Sequence[str], bound: Bound, more: str = "") -> str:
+    """SQL for all records, whether they are inside, and of those that keep to the pattern their turn.
+
+    more: what is asked of all records of a person beside.
+    """
+    inside = " AND ".join([*(f"{c} >= 0" for c in every.values()), f"coalesce({_NAMED}, false)"])
     line = ", ".join(f"CAST({every[a]} AS BIGINT) + 1, '/'" for a in cells)
     order = ", ".join([f"md5(encode(concat({line})) || p)", *(every[a] for a in cells)])
-    taken = f"turn <= {bound.most} OR NOT inside" if told else f"inside AND turn <= {bound.most}"
-    person = f"CAST(CASE WHEN {named} THEN 0 ELSE -1 END AS SMALLINT) AS person"
-    coded = f"SELECT *, {inside} AS inside FROM ({records}) coded"
-    held = f"{wanted}, p, inside"
-    for more, kept in kept_to(bound.pattern, every, "inside, p", order):
-        coded = f"SELECT {held} FROM (SELECT {held}, {more} FROM ({coded}) apart) firsts WHERE {kept} OR NOT inside"
-    lined = f"SELECT *, row_number() OVER (PARTITION BY inside, p ORDER BY {order}) AS turn FROM ({coded}) told"
-    return f"SELECT {wanted}, {person} FROM ({lined}) lined WHERE {taken}"
+    coded = f"SELECT *{more} FROM (SELECT *, {inside} AS inside FROM ({records}) coded) every"
+    held = ", ".join([*every.values(), "p", "inside", *(["whole"] if more else [])])
+    for asked, kept in kept_to(bound.pattern, every, "inside, p", order):
+        coded = f"SELECT {held} FROM (SELECT {held}, {asked} FROM ({coded}) apart) firsts WHERE {kept} OR NOT inside"
+    return f"SELECT *, row_number() OVER (PARTITION BY inside, p ORDER BY {order}) AS turn FROM ({coded}) told"
 
 
 def _derived(read: Read, i: int, kind: str) -> str:

@@ -61,13 +61,15 @@ class Tally:
 
     Args:
         margins: the counts; read where they are, so not to be changed afterwards.
+        left_out: of how many units some records are not counted; None where nobody asked.
 
     **Guarantees**
         * `tally[a, b, …]` is the margin over these attributes, in the order asked, summed down from the smallest
           counted margin that holds them (the first given of those as small); a counted one is itself, not a copy.
     """
 
-    def __init__(self, margins: Margins) -> None:
+    def __init__(self, margins: Margins, left_out: int | None = None) -> None:
+        self.left_out = left_out
         self._margins = margins
         self._holders = _Holders(sorted(margins, key=lambda m: margins[m].size))
 

@@ -109,15 +109,23 @@ class Persons:
 
     def counted(self) -> Iterator[list[_Alike]]:
         """What is counted: cells, and how often; a few thousand at a time."""
-        own: dict[bytes, list[_Alike]] = defaultdict(list)
-        for (person, cells), n in self._records.items():
-            own[person].append((cells, n))
-        every = (x for person, records in own.items() for x in self._first(person, records))
+        every = (x for person, records in self._own().items() for x in self._first(person, records))
         while some := list(itertools.islice(every, _TOGETHER)):
             yield some
 
+    def left_out(self) -> int:
+        """Of how many persons some records are not counted."""
+        return sum(_records(x) > _records(self._first(person, x)) for person, x in self._own().items())
+
+    def _own(self) -> dict[bytes, list[_Alike]]:
+        """The records of each person."""
+        own: dict[bytes, list[_Alike]] = defaultdict(list)
+        for (person, cells), n in self._records.items():
+            own[person].append((cells, n))
+        return own
+
     def _first(self, person: bytes, records: list[_Alike]) -> list[_Alike]:
-        if not self._pattern and sum(n for _, n in records) <= self._most:
+        if not self._pattern and _records(records) <= self._most:
             return records
         width = len(self._names)
         line = sorted(records, key=lambda r: (place_in_line(person, r[0][:width]), r[0]))
@@ -135,6 +143,11 @@ class Persons:
             near = {cell for before, cell in itertools.pairwise(along) if cell - before < far}
             line = [r for r in line if r[0][i] not in near]
         return line
+
+
+def _records(some: list[_Alike]) -> int:
+    """How many they are."""
+    return sum(n for _, n in some)
 
 
 def _capped(line: list[_Alike], along: Sequence[int], most: int) -> list[_Alike]:

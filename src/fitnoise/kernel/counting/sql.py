@@ -14,7 +14,7 @@ from fitnoise.kernel.counting.dialects import FITTING, Kind, coded
 from fitnoise.kernel.counting.persons import PERSON, counted_by
 from fitnoise.kernel.counting.sources import DATED, wrong_condition, wrong_id, wrong_type
 from fitnoise.kernel.counting.spark import Spark, SparkTable
-from fitnoise.kernel.counting.statements import Field, Person, count, prepared, told_of
+from fitnoise.kernel.counting.statements import Field, Person, count, left_out, prepared, told_of
 from fitnoise.kernel.counting.trial import refuse_unless_bounded, refuse_unless_dated, refuse_unless_right
 from fitnoise.kernel.dates import Part
 from fitnoise.kernel.domain import Domain
@@ -88,27 +88,41 @@ class SqlCounter(Counter):
             return {}
         gauge = Gauge(progress)
         with self._database.session(self._source.table) as session:
-            fields, person = self._fields(session, margins)
+            relation, fields, person = self._tried(session, margins)
             drop, used = self._source.drops, {a for m in margins for a in m}
             told = [(a,) for a in told_of(fields, drop=drop) if person is not None or a not in used]  # may be outside
             told += [] if person is None or drop else [(PERSON,)]
-            fetch, d = session.fetch, session.dialect
-            beside = any(isinstance(f.coding, Beside) for f in fields.values())
-            amounts = not self._domain.steps.keys().isdisjoint(fields)
-            refuse_unless_right(fetch, d, self._database.what, drop=drop, beside=beside, amounts=amounts)
-            if person is not None:
-                what, kept = self._database.what, person.pattern
-                refuse_unless_bounded(fetch, d, what, person.kind, drop=drop, pattern=kept)
-            asked = [*margins, *told]
-            met = self._met(session)
-            for f in (*fields.values(), *met):
-                if f.read is not None and not d.streams:
-                    refuse_unless_dated(fetch, d, self._database.what, f.read, timed=f.kind is Kind.STAMP)
-            relation, fields, person = prepared(d, session.relation, met, fields, person)
-            counts, outside = count(fetch, d, relation, fields, asked, gauge, drop=drop, person=person)
+            asked, d = [*margins, *told], session.dialect
+            counts, outside = count(session.fetch, d, relation, fields, asked, gauge, drop=drop, person=person)
         session.refuse(self._domain, outside, self._bound)
         gauge.finish()
         return {m: counts[m] for m in margins}
+
+    def left_out(self) -> int:
+        """By one statement more, after the same trial: what it sees of a person, she alone changes, by one."""
+        with self._database.session(self._source.table) as session:
+            relation, fields, person = self._tried(session, [], uncounted=True)
+            if person is None:
+                return super().left_out()
+            return left_out(session.fetch, session.dialect, relation, fields, person, drop=self._source.drops)
+
+    def _tried(
+        self, session: Session | SparkTable, margins: Sequence[Margin], *, uncounted: bool = False
+    ) -> tuple[str, dict[str, Field], Person | None]:
+        """The records, their fields and whose they are, of an engine that counts known ones as declared."""
+        fields, person = self._fields(session, margins)
+        drop, fetch, d, what = self._source.drops, session.fetch, session.dialect, self._database.what
+        beside = any(isinstance(f.coding, Beside) for f in fields.values())
+        amounts = not self._domain.steps.keys().isdisjoint(fields)
+        refuse_unless_right(fetch, d, what, drop=drop, beside=beside, amounts=amounts)
+        if person is not None:
+            kept = person.pattern
+            refuse_unless_bounded(fetch, d, what, person.kind, drop=drop, pattern=kept, uncounted=uncounted)
+        met = self._met(session)
+        for f in (*fields.values(), *met):
+            if f.read is not None and not d.streams:
+                refuse_unless_dated(fetch, d, what, f.read, timed=f.kind is Kind.STAMP)
+        return prepared(d, session.relation, met, fields, person)
 
     def _fields(
         self, session: Session | SparkTable, margins: Sequence[Margin]

@@ -163,6 +163,24 @@ def count(
     return counts, outside
 
 
+def left_out(
+    fetch: Fetch, d: Dialect, relation: str, fields: Mapping[str, Field], person: Person, *, drop: bool
+) -> int:
+    """Of how many persons some records that are inside in all fields are not counted (`count`).
+
+    Raises:
+        DataError: the engine gives what no right one does.
+    """
+    if d.streams:
+        persons, order = _persons(person, fields)
+        for names, cells in _read_persons(fetch, relation, fields, person, order):
+            _add(persons, names, cells, order)
+        return persons.left_out()
+    fields = {**fields, PERSON: person.field(d)}
+    statement = _uncounted(d, relation, fields, person, drop=drop)
+    return int(_whole_numbers([(0, 0, *row) for rows in fetch(statement) for row in rows], [1])[2].sum())
+
+
 def _whole_numbers(rows: Sequence[Sequence[Any]], places: Sequence[int]) -> NDArray[np.int64]:
     """Rows (table, place, count) as columns; DataError for what no right engine gives."""
     numbers = np.full((3, 1), -1, dtype=np.int64)
@@ -234,41 +252,52 @@ def statement(
         drop: whether records outside the domain in any of the fields are left out, where a field does not say.
         person: whose records they are, where only the first of each are counted.
     """
-    names: dict[str, str] = {}  # of each key, one: an engine may take two that are the same for each other
-    keys = {a: d.key(f.coding, f.kind, f.column) for a, f in fields.items()}
-    keys = {a: names.setdefault(key, f"k{len(names)}") for a, key in keys.items()}
-    read = ", ".join(f"{key} AS {name}" for key, name in names.items()) or "0 AS k0"
-    records = f"SELECT {read} FROM {relation} source"
-    inside = " AND ".join(d.inside(f.coding, f.kind, keys[a]) for a, f in fields.items())
-    kept = " AND ".join(filter(None, (d.kept(f.coding, f.kind, keys[a], drop=drop) for a, f in fields.items())))
     if person is not None:
-        told = f"SELECT {read}, {d.person(person.kind, person.column)} AS p FROM {relation} source"
-        some = bool(told_of(fields, drop=drop))
-        records = _first(d, told, fields, keys, inside, person, kept=kept, told=some)
+        lined, chosen = _first(d, relation, fields, person, drop=drop)
         keys = {a: f"k{i}" for i, a in enumerate(fields)}
+        records = f"SELECT {', '.join(keys.values())} FROM ({lined}) taken WHERE {chosen}"
         fields = {a: Field(_numbered(f.coding.size), Kind.WHOLE, "") for a, f in fields.items()}  # keys are cells
-    elif kept:
-        records = f"SELECT {', '.join(names.values())} FROM ({records}) chosen WHERE {kept}"
+    else:
+        read, keys, kept = _keyed(d, fields, drop=drop)
+        records = f"SELECT {read} FROM {relation} source"
+        if kept:
+            records = f"SELECT {', '.join(dict.fromkeys(keys.values()))} FROM ({records}) chosen WHERE {kept}"
     scans = [_scan(d, records, fields, keys, tables) for tables in _batches(d, keys, joint)]
     total = d.whole.format(x="SUM(n)")
     return f"SELECT j, place, {total} AS total FROM ({' UNION ALL '.join(scans)}) counted GROUP BY j, place{d.ending}"
 
 
-def _first(
-    d: Dialect,
-    records: str,
-    fields: Mapping[str, Field],
-    keys: Mapping[str, str],
-    inside: str,
-    person: Person,
-    *,
-    kept: str,
-    told: bool,
-) -> str:
-    """Of records that are inside the first of each person (`persons`); and all others that are not left out.
+def _uncounted(d: Dialect, relation: str, fields: Mapping[str, Field], person: Person, *, drop: bool) -> str:
+    """SQL for the number of persons of whom fewer records are counted than are inside."""
+    lined, _ = _first(d, relation, fields, person, drop=drop, whole=True)
+    who = d.apart.format(c="p")
+    some = f"SELECT {who} AS who FROM ({lined}) taken WHERE good = 1 AND turn <= {person.most}"
+    total = d.whole.format(x=d.count)
+    return f"SELECT {total} AS n FROM ({some} GROUP BY {who} HAVING {d.count} < MAX(whole)) persons{d.ending}"
 
-    The cells of all fields, k0, k1, …: by cells they are put in order, and not by what was read.
+
+def _keyed(d: Dialect, fields: Mapping[str, Field], *, drop: bool) -> tuple[str, dict[str, str], str]:
+    """What is read of records; the key of each field among it, by name; and the condition of those not left out."""
+    names: dict[str, str] = {}  # of each key, one: an engine may take two that are the same for each other
+    keys = {a: d.key(f.coding, f.kind, f.column) for a, f in fields.items()}
+    keys = {a: names.setdefault(key, f"k{len(names)}") for a, key in keys.items()}
+    read = ", ".join(f"{key} AS {name}" for key, name in names.items()) or "0 AS k0"
+    kept = " AND ".join(filter(None, (d.kept(f.coding, f.kind, keys[a], drop=drop) for a, f in fields.items())))
+    return read, keys, kept
+
+
+def _first(
+    d: Dialect, relation: str, fields: Mapping[str, Field], person: Person, *, drop: bool, whole: bool = False
+) -> tuple[str, str]:
+    """SQL for records and the condition, of those inside, of the first of each person (`persons`); all others meet it.
+
+    The cells of all fields, k0, k1, …: by cells they are put in order, and not by what was read. The id is p, and turn
+    a place in line. whole: also of how many of her records that are inside.
     """
+    read, keys, kept = _keyed(d, fields, drop=drop)
+    inside = " AND ".join(d.inside(f.coding, f.kind, keys[a]) for a, f in fields.items())
+    told = bool(told_of(fields, drop=drop))
+    records = f"SELECT {read}, {d.person(person.kind, person.column)} AS p FROM {relation} source"
     cells = {a: d.cell(f.coding, f.kind, keys[a]) for a, f in fields.items()}
     names = {a: f"c{i}" for i, a in enumerate(fields)}
     coded = ", ".join(f"{cells[a]} AS {name}" for a, name in names.items())
@@ -278,13 +307,16 @@ def _first(
     order = ", ".join([d.place_in_line("p", own), *own])
     whose = ", ".join(["good", d.apart.format(c="p")])
     held = ", ".join([*names.values(), "p", "good"])
+    if whole:
+        every = f"SELECT {held}, {d.count} OVER (PARTITION BY {whose}) AS whole FROM ({every}) counted"
+        held += ", whole"
     for more, so in kept_to(person.pattern, names, whose, order):
         every = f"SELECT {held} FROM (SELECT {held}, {more} FROM ({every}) apart) firsts WHERE {so} OR good = 0"
     shown = ", ".join(f"{name} AS k{i}" for i, name in enumerate(names.values()))
     turn = f"ROW_NUMBER() OVER (PARTITION BY {whose} ORDER BY {order}) AS turn"
     chosen = f"turn <= {person.most} OR good = 0" if told else f"good = 1 AND turn <= {person.most}"
-    wanted = ", ".join(f"k{i}" for i in range(len(names)))
-    return f"SELECT {wanted} FROM (SELECT {shown}, good, {turn} FROM ({every}) lined) taken WHERE {chosen}"
+    more = "p, whole, " if whole else ""
+    return f"SELECT {shown}, {more}good, {turn} FROM ({every}) lined", chosen
 
 
 def _numbered(size: int) -> Coding:
@@ -440,26 +472,43 @@ def _stream_persons(
     fetch: Fetch, relation: str, fields: Mapping[str, Field], tables: Tables, person: Person, *, drop: bool
 ) -> tuple[Margins, dict[str, int]]:
     """The same of persons: those inside the domain are held until all are read. Who is outside is told, at least."""
-    order = [*person.cells, *(a for a in fields if a not in person.cells)]
-    persons = Persons(person.most, person.cells, person.pattern)
+    persons, order = _persons(person, fields)
     outside = dict.fromkeys([*fields, PERSON], 0)
+    for names, cells in _read_persons(fetch, relation, fields, person, order):
+        left = np.any([(c == DROPPED) | (drop & (c == OUTSIDE)) for c in cells.values()], axis=0)
+        for a, c in cells.items():
+            outside[a] += int(((c < 0) & ~left).sum())
+        _add(persons, names, cells, order)
+    for some in persons.counted():
+        kept = np.repeat(np.array([c for c, _ in some]), [n for _, n in some], axis=0)
+        told = dict(zip(order, kept.T, strict=True)) | {PERSON: np.zeros(len(kept), dtype=np.int64)}
+        tables.add(told, len(kept))
+    return tables.finish(), outside
+
+
+def _persons(person: Person, fields: Mapping[str, Field]) -> tuple[Persons, list[str]]:
+    """Nobody yet, and the fields in the order in which her records have their cells."""
+    order = [*person.cells, *(a for a in fields if a not in person.cells)]
+    return Persons(person.most, person.cells, person.pattern), order
+
+
+def _read_persons(
+    fetch: Fetch, relation: str, fields: Mapping[str, Field], person: Person, order: Sequence[str]
+) -> Iterator[tuple[list[bytes], dict[str, NDArray[Any]]]]:
+    """Whose records are, and their cells, some thousands at a time."""
     read = ", ".join(_read(fields[a]) for a in order)
     for rows in fetch(f"SELECT {read}, {_TEXT.format(c=person.column)} FROM {relation} AS source"):
         *columns, ids = zip(*rows, strict=True)
         cells = {a: fields[a].cells(values) for a, values in zip(order, columns, strict=True)}
         names = [x if isinstance(x, bytes) else b"" if x is None else str(x).encode() for x in ids]
         cells[PERSON] = np.array([0 if 0 < len(x) <= LONGEST else OUTSIDE for x in names])
-        left = np.any([(c == DROPPED) | (drop & (c == OUTSIDE)) for c in cells.values()], axis=0)
-        for a, c in cells.items():
-            outside[a] += int(((c < 0) & ~left).sum())
-        inside = np.flatnonzero(np.all([c >= 0 for c in cells.values()], axis=0))
-        records = zip(*(cells[a][inside].tolist() for a in order), strict=True)
-        persons.add([names[i] for i in inside], records)
-    for some in persons.counted():
-        kept = np.repeat(np.array([c for c, _ in some]), [n for _, n in some], axis=0)
-        told = dict(zip(order, kept.T, strict=True)) | {PERSON: np.zeros(len(kept), dtype=np.int64)}
-        tables.add(told, len(kept))
-    return tables.finish(), outside
+        yield names, cells
+
+
+def _add(persons: Persons, names: Sequence[bytes], cells: Mapping[str, NDArray[Any]], order: Sequence[str]) -> None:
+    """Records more, of those that are inside."""
+    inside = np.flatnonzero(np.all([c >= 0 for c in cells.values()], axis=0))
+    persons.add([names[int(i)] for i in inside], zip(*(cells[a][inside].tolist() for a in order), strict=True))
 
 
 def cells_of(coding: Coding, values: Sequence[bytes | float | None]) -> NDArray[Any]:

@@ -37,7 +37,7 @@ from fitnoise.kernel.codings import (
 from fitnoise.kernel.counting._base import Gauge, Margin
 from fitnoise.kernel.counting.dialects import FITTING, Dialect, Kind
 from fitnoise.kernel.counting.persons import PERSON, Persons, named
-from fitnoise.kernel.counting.statements import Fetch, Field, Person, count, prepared, told_of
+from fitnoise.kernel.counting.statements import Fetch, Field, Person, count, left_out, prepared, told_of
 from fitnoise.kernel.counting.tables import sum_up
 from fitnoise.kernel.dates import Part, Read
 from fitnoise.kernel.units import ANY, Pattern
@@ -200,7 +200,7 @@ def refuse_unless_right(
 
 
 def refuse_unless_bounded(
-    fetch: Fetch, d: Dialect, what: str, kind: Kind, *, drop: bool, pattern: Pattern = ANY
+    fetch: Fetch, d: Dialect, what: str, kind: Kind, *, drop: bool, pattern: Pattern = ANY, uncounted: bool = False
 ) -> None:
     """Raise DataError if an engine counts other records of known persons than is declared (`persons`).
 
@@ -211,6 +211,7 @@ def refuse_unless_bounded(
         kind: of the column of ids.
         drop: whether records outside the domain will be dropped, or told.
         pattern: to which those that are counted of one person keep: of that kind is what is tried.
+        uncounted: whether it will also be told of how many persons some are not counted.
     """
     kind = kind if kind in d.types else Kind.TEXT
     margins: list[Margin] = [("x", "y"), ("y",), *([] if drop else [("x",), (PERSON,)])]
@@ -239,7 +240,8 @@ def refuse_unless_bounded(
     for cells, n in (x for some in persons.counted() for x in some):
         wanted[cells] += n
     missing = sum(name is None for name in held.values()) * len(own)
-    right = np.array_equal(counts["x", "y"], wanted) and np.array_equal(counts["y",], wanted.sum(axis=0))
+    right = not uncounted or left_out(fetch, d, relation, fields, person, drop=drop) == persons.left_out()
+    right = right and np.array_equal(counts["x", "y"], wanted) and np.array_equal(counts["y",], wanted.sum(axis=0))
     if not right or not (drop or outside == {"x": 0, "y": 0, PERSON: missing}):
         raise DataError(
             f"{what} counted other records of known persons, such as ones whose ids differ in capitals, than is "

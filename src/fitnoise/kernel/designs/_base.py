@@ -37,6 +37,10 @@ HELD = 2**22
 class Counts(Protocol):
     """Counted margins, and through them all that they hold."""
 
+    @property
+    def left_out(self) -> int | None:
+        """Of how many units some records are not counted; None where no design asks."""
+
     def __getitem__(self, wanted: Margin, /) -> NDArray[Any]:
         """Counts over these attributes, in the order asked."""
 
@@ -125,6 +129,11 @@ class Design(abc.ABC):
     @abc.abstractmethod
     def margins(self) -> Collection[Margin]:
         """What must be counted, by the names of attributes."""
+
+    @property
+    def asks_left_out(self) -> bool:
+        """Whether it asks of how many units some records are not counted."""
+        return False
 
     @abc.abstractmethod
     def loss(self, of: Adjacency) -> Loss:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.designs._base import Answers, Counts, Design, Door, Margin
-from fitnoise.kernel.designs.questions import FiniteQuery, Mechanism
+from fitnoise.kernel.designs.questions import FiniteQuery, Mechanism, Question
 from fitnoise.kernel.designs.ranks import RankMechanism
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.losses import Loss
@@ -56,11 +56,16 @@ class Answer(Design):
         """What the question asks to be counted."""
         return self.query.margins(self.domain)
 
+    @property
+    def asks_left_out(self) -> bool:
+        """As the question does."""
+        return self.query.question is Question.LEFT_OUT
+
     def loss(self, of: Adjacency) -> Loss:
-        """Pure ε: g times what the answer costs one record, for a unit of any number of records g."""
+        """Pure ε: what one step of the graph costs, as often as a unit can take one."""
         if not self.query.bounds(self.domain, of, self.mechanism):
             raise PlanError("the mechanisms of a plan are not those of its questions. Nothing was measured.")
-        return Loss.of_epsilon(of.records * self.mechanism.log_ratio(), by_cell=of.by_cell)
+        return Loss.of_epsilon(self.query.steps(of) * self.mechanism.log_ratio(), by_cell=of.by_cell)
 
     def fixes_size(self, of: Adjacency) -> bool:
         """A question says how many records there are, exactly where that is public."""
@@ -73,6 +78,8 @@ class Answer(Design):
         """
         del records  # the question declares its own bound
         own = [counts[m] for m in self.query.margins(self.domain)]
+        if self.asks_left_out:
+            own = [np.array(counts.left_out)]
         if isinstance(self.mechanism, RankMechanism):
             return (np.array(self.mechanism.place(self.query.records(self.domain, of, own)), dtype=np.int64),)
         place = self.mechanism.place(self.query.answer(self.domain, of, own))

@@ -11,11 +11,13 @@ be counted to answer it; the answer itself follows from counts alone. Nothing he
 | `sum` | values of an ordered attribute, added up | by the largest value, or difference | path in wide steps |
 | `median` | the middle value (of an even number the lower one) | from anywhere to anywhere | complete |
 | `quantile` | the least value with a share `at` of the records, or more, at or below it | likewise | complete |
+| `left_out` | persons of whom some records are not counted | a *person* moves it by 1 | path |
 
-The last two are answered by how many records are on either side of each value (:mod:`fitnoise.kernel.designs.ranks`),
-or, like all others, by the true answer alone.
+A median and a quantile are answered by how many records are on either side of each value
+(:mod:`fitnoise.kernel.designs.ranks`), or, like all others, by the true answer alone.
 
-A unit of g records pays g times what one record pays, so the mechanism is made at ε/g.
+A unit of g records pays g times what one record pays, so the mechanism is made at ε/g; but at ε for `left_out`, which
+one person by an id moves by one, however many records she has.
 """
 
 from __future__ import annotations
@@ -77,6 +79,7 @@ class Question(StrEnum):
     SUM = "sum"
     MEDIAN = "median"
     QUANTILE = "quantile"
+    LEFT_OUT = "left_out"
 
 
 class Aim(StrEnum):
@@ -91,12 +94,13 @@ class Aim(StrEnum):
 @final
 @dataclass(frozen=True)
 class FiniteQuery:
-    """One question. Made by :meth:`count`, :meth:`counts`, :meth:`sum`, :meth:`median` or :meth:`quantile`.
+    """One question. Made by its methods that are called as questions are, such as :meth:`count` or :meth:`left_out`.
 
     Attributes:
         name: of the question, in releases.
         question: what is asked.
-        people: at most so many records; where neighbours replace one record, exactly so many.
+        people: at most so many records; where neighbours replace one record, exactly so many. Of `left_out` the largest
+            answer: more are told as so many.
         epsilon: what the answer may cost one protected unit, exact.
         attribute: what is added up, or whose median or quantile is asked.
         where: conditions: one for each count; at most one for a sum, a median or a quantile.
@@ -148,7 +152,9 @@ class FiniteQuery:
             object.__setattr__(self, "at", _share(self.at))
         elif self.at is not None:
             raise WorkloadError(f"a {self.question} takes no share `at`; a quantile does.")
-        needs = self.question not in (Question.COUNT, Question.COUNTS)
+        if self.question is Question.LEFT_OUT and self.where:
+            raise WorkloadError("left_out takes no condition: it is asked of all whose records are counted.")
+        needs = self.question not in (Question.COUNT, Question.COUNTS, Question.LEFT_OUT)
         if needs != (self.attribute is not None):
             raise WorkloadError(f"a {self.question} {'needs an attribute' if needs else 'takes no attribute'}.")
         if self.question is Question.COUNTS and not 2 <= len(self.where) <= MOST_COUNTS:
@@ -217,6 +223,14 @@ class FiniteQuery:
         asked = _at_most_one(where)
         return cls(name, Question.QUANTILE, people, rational(epsilon), attribute, asked, at=_share(at), **rest)
 
+    @classmethod
+    def left_out(cls, name: str, *, people: int, epsilon: float | Fraction, **rest: Any) -> FiniteQuery:
+        """Persons of whom some records are not counted, where an id bounds how many are; more than `people` as so many.
+
+        One person, with any number of records, moves it by one.
+        """
+        return cls(name, Question.LEFT_OUT, people, rational(epsilon), **rest)
+
     # --- what it asks of a domain ---------------------------------------------------------------------------
 
     def check(self, domain: Domain) -> None:
@@ -275,7 +289,10 @@ class FiniteQuery:
         """What must be counted: for every condition its attributes, with the question's own, in domain order.
 
         The number of all records is known from any of them; where a count has no condition, from the first attribute.
+        Of `left_out` nothing.
         """
+        if self.question is Question.LEFT_OUT:
+            return ()
         order = {a: i for i, a in enumerate(domain.sizes)}
         own = () if self.attribute is None else (self.attribute,)
         sets = [{*own, *(a for a, _ in c)} for c in self.where or ((),)]
@@ -317,6 +334,8 @@ class FiniteQuery:
             return Question.MEDIAN, domain[self._asked].values
         if self.question is Question.COUNTS:
             return Question.COUNTS, self.people, len(self.where), self._disjoint(domain)
+        if self.question is Question.LEFT_OUT:
+            return Question.SUM, 0, self.people, 1
         if self.question is Question.COUNT:
             values, some = [1], bool(self.where)
         else:
@@ -337,9 +356,16 @@ class FiniteQuery:
         pairs = [(x, y) for i, x in enumerate(met) for y in met[:i]]
         return all(any(a in y and not x[a] & y[a] for a in x) for x, y in pairs)
 
+    def steps(self, of: Adjacency) -> int:
+        """How many steps of its graph a unit takes at most: one for each of its records; one person by an id one alone.
+
+        Records of another unit may be those of as many persons.
+        """
+        return 1 if self.question is Question.LEFT_OUT and of.unit.id is not None else of.records
+
     def record_epsilon(self, of: Adjacency) -> Fraction:
-        """What the answer may cost one record: ε/g."""
-        return self.epsilon / of.records
+        """What one step of its graph may cost: ε/g, for one record."""
+        return self.epsilon / self.steps(of)
 
     def fits(self, domain: Domain, of: Adjacency, mechanism: Mechanism) -> bool:
         """Whether a mechanism is for this question: of its graph, made for its ε, and drawn from in even time."""
@@ -367,10 +393,14 @@ class FiniteQuery:
     def answer(self, domain: Domain, of: Adjacency, counts: Sequence[NDArray[Any]]) -> Any:
         """The true answer, a label of the graph, from exact counts of `margins`, in their order.
 
+        Of `left_out`, from the number of persons alone.
+
         Raises:
             DataError: there are more records than `people`, or, where neighbours replace one, not as many. The message
                 does not say how many there are.
         """
+        if self.question is Question.LEFT_OUT:
+            return min(int(counts[0]), self.people)
         kept = self._counted(domain, of, counts)
         if self.question is Question.COUNT:
             return int(kept[0].sum())
