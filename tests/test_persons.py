@@ -1033,3 +1033,8 @@ def test_what_is_told_of_left_out_records_differs_by_what_is_charged():
         assert all(x * left <= y * right for x, y in zip(one, other, strict=True))
     with pytest.raises(PlanError, match="of whom records are left out is known where an id says"):
         Order(DOMAIN, DataSource(), PERSON, (design,), "0" * 64, "by hand")
+    asked = Order(DOMAIN, DataSource(), by_id(7), (design,), "0" * 64, "by hand")
+    assert asked.cost(by_id(7, REPLACE)).epsilon == asked.loss.epsilon == design.mechanism.log_ratio()
+    assert asked.cost(fn.PrivacyUnit()).epsilon == asked.loss.epsilon
+    assert asked.cost(fn.PrivacyUnit("home", 9)).epsilon == 9 * asked.loss.epsilon  # of as many persons
+    assert asked.cost(fn.PrivacyUnit("town", 10**9)) is None  # so little a person that no mechanism is made for it

@@ -181,7 +181,9 @@ class Order:
             return self.designs[i].loss(of)
         own = self.adjacency.plain  # a change of another unit is none of those that keep to a pattern
         times = own.changes(of)
-        return None if times is None else self.designs[i].loss(own).repeated(times)
+        if times is None or self.designs[i].asks_left_out:  # records of several persons are no change of one
+            return None
+        return self.designs[i].loss(own).repeated(times)
 
     def against_limits(self) -> Iterator[tuple[Limit, Loss]]:
         """Every limit, with the loss that it is about."""
