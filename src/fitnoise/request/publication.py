@@ -465,6 +465,7 @@ class Publication:
         if self.finite and self.free:
             raise SpecError("a question with finitely many answers costs its ε, so a publication with one is not free.")
         for query in self.finite:
+            query.check(self.domain)
             asked = {a for m in query.margins(self.domain) for a in m}
             self._refuse_amounts({"a question of finitely many answers is about other attributes": asked})
             if query.question is Question.LEFT_OUT and self.unit.id is None:
