@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -272,7 +273,6 @@ def test_what_cannot_be_computed_is_refused():
         ("multiplied by finite numbers", lambda: by_state * math.nan),
         ("there are 2 numbers", by_state.one),
         ("compared .* not added up", lambda: by_state + released(plan(), COUNTS).count(by="state")),
-        ("different kinds of noise", (by_state - made("pure").count(by="state")).moe),
     ]:
         with pytest.raises(ReleaseError, match=words):
             wrong()
@@ -414,14 +414,15 @@ def test_intervals_of_shares_of_a_pure_release_hold(n, rng):
     share = release.count(sex="f", state="A") / release.count(state="A")
     own = share._law
     assert isinstance(own, LaplaceSums)
-    ((_, columns, counts),) = own._alike
-    coefficients, t = np.repeat(columns, counts.astype(int), axis=1), own._scale
+    (alike,) = own._alike
+    ((columns, counts),), (t,) = alike.sums, own._scales
+    coefficients = np.repeat(columns, counts.astype(int), axis=1)
     p = -math.expm1(-1 / t)
     rows = Known(own)
     rows.__dict__["covariances"] = np.broadcast_to(own.covariances, (n, 2, 2))
     rows.__dict__["half_widths"] = lambda f, gamma: LaplaceSums.half_widths(spread, f, gamma)
-    spread = LaplaceSums(own.forms, own.source)
-    spread.__dict__["_alike"] = [(np.arange(n), columns, counts)]
+    spread = LaplaceSums(own.forms)
+    spread.__dict__["_alike"] = [replace(alike, rows=np.arange(n))]
     for a, b in ((300, 900), (3, 9), (0, 6)):
         draws = (rng.geometric(p, (n, coefficients.shape[1])) - rng.geometric(p, (n, coefficients.shape[1]))).astype(
             float
@@ -500,11 +501,17 @@ def test_a_denominator_not_told_from_zero_leaves_rays():
     assert math.isnan((cells[0, 0] / (cells[1, 1] - cells[1, 1])).value)
 
 
-def test_noises_of_different_kinds_have_no_interval():
-    release = made()
-    with pytest.raises(ReleaseError, match="no interval of proven coverage is known"):
-        (release.count() / made("pure").count()).frame()
-    assert isinstance(law(release.count()._forms), Normal)
+def test_noises_of_different_kinds_share_what_may_be_missed():
+    """Half each: what is missed is missed by the one or by the other."""
+    one, other = (made(kind).count(by="state") for kind in ("gaussian", "pure"))
+    assert isinstance(law(one._forms), Normal)
+    np.testing.assert_allclose((one - other).moe(0.9), one.moe(0.95) + other.moe(0.95), rtol=1e-12)
+    np.testing.assert_allclose((one - 3 * other).std_error, np.hypot(one.std_error, 3 * other.std_error))
+    growth = one / other
+    for low, high, a, b in zip(*growth.interval(0.9), one.value, other.value, strict=True):
+        for r, inside in ((low, True), (high, True), (low - 1e-3, False), (high + 1e-3, False)):
+            width = one.moe(0.95)[0] + abs(r) * other.moe(0.95)[0]  # both states are alike
+            assert (abs(a - r * b) <= 1.01 * width) if inside else (abs(a - r * b) > width)
 
 
 def test_simultaneous_intervals_hold_at_once(rng):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
-from fitnoise.errors import PlanError, ReleaseError, SpecError
+from fitnoise.errors import PlanError, SpecError
 
 DOMAIN = fn.Domain(a=fn.Categorical(["x", "y", "z"]), b=fn.Ordered(0, 5))
 COUNTS = np.arange(18).reshape(3, 6) % 4
@@ -84,8 +84,9 @@ def test_numbers_of_one_kind_of_noise_are_added_up_with_an_error(plan, tmp_path)
     joint = made.estimate({"a by b": np.ones((3, 6)), "few": np.ones(3)})
     assert joint.std_error == pytest.approx(np.hypot(made.sum("a by b").std_error, made.sum("few").std_error))
     assert all(s.moe == pytest.approx(1.959963984540054 * s.std_error) for s in (*single, joint))
-    with pytest.raises(ReleaseError, match="different kinds of noise"):
-        made.estimate({"a by b": np.ones((3, 6)), "by b": np.ones(6)})
+    both = made.estimate({"a by b": np.ones((3, 6)), "by b": np.ones(6)})
+    assert both.std_error == pytest.approx(np.hypot(made.sum("a by b").std_error, made.sum("by b").std_error))
+    assert both.moe == pytest.approx(sum(made.sum(x, confidence=0.975).moe for x in ("a by b", "by b")))
 
 
 def test_the_tables_as_one_are_not_asked_of_several(plan):

@@ -10,6 +10,7 @@ from scipy import stats
 import fitnoise as fn
 from fitnoise.errors import ReleaseError, WorkloadError
 from fitnoise.reading import quantiles
+from fitnoise.reading.laws import law, single_noises
 from fitnoise.reading.quantiles import first, kept
 from laws import planned_quickly, released
 from tolerances import SIGNIFICANCE, as_often_as
@@ -117,8 +118,9 @@ def factors(own):
         cov = np.array([own.forms[0].take(np.full(n, i)).covariances(own.forms[0].take(rows)) for i in rows])
         values, vectors = np.linalg.eigh(cov)
         return vectors * np.sqrt(np.maximum(values, 0)), lambda rng, shape: rng.standard_normal(shape)
-    p = -np.expm1(-1 / own._scale)
-    noises = np.array([own._noises(own.forms[0], i) for i in range(own.forms[0].length)])
+    (source,), (form,) = own.forms[0].sources, own.forms
+    noises = np.array([single_noises(source, form.tensors(i)[source])[0] for i in range(form.length)])
+    p = -np.expm1(-1 / own._scales[0])
     return noises, lambda rng, shape: (rng.geometric(p, shape) - rng.geometric(p, shape)).astype(float)
 
 
@@ -233,8 +235,7 @@ def test_true_means_are_rejected_as_rarely_as_promised(privacy, case, rng):
     found = made(privacy).mean("age", sex="f")
     mean = counts @ values / counts.sum()
     tested = found._parts[0].plus(found._parts[1].times(-mean))
-    own = type(found._law)((tested,)) if privacy == "gaussian" else type(found._law)((tested,), found._law.source)
-    mixing, draw = factors(own)
+    mixing, draw = factors(law(tested))
     errors = draw(rng, (20_000, mixing.shape[1])) @ mixing[0]
     width = found._law.half_widths(np.array([[1.0, -mean]]), 0.95)[0]
     assert as_often_as((np.abs(errors) <= width)[:, None], 0.95, slack=0.001)

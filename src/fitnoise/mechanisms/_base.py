@@ -94,6 +94,22 @@ class AxisEstimation(Estimation, Protocol):
         """How a sum over an attribute is shared out among its values where they are estimated apart, (n_a,)."""
 
 
+class Sectored(Protocol):
+    """Tables in sectors, and how these are estimated: all that rebuilding and covariances need to know of a part."""
+
+    @property
+    def publication(self) -> Publication:
+        """What was asked of the tables."""
+
+    @property
+    def decomposition(self) -> Decomposition:
+        """The tables in sectors."""
+
+    @property
+    def estimation(self) -> Estimation:
+        """How sectors are estimated."""
+
+
 UNBIASED = "unbiased estimates; they may be negative and are not rounded"
 
 

@@ -19,7 +19,7 @@ from typing import final
 import numpy as np
 
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.mechanisms.tables import TablePart
+from fitnoise.mechanisms._base import Sectored
 from fitnoise.solving.sectors import Members, TableGroup
 
 ALL = -1
@@ -35,7 +35,7 @@ class Numbers:
     (columns, P).
     """
 
-    part: TablePart
+    part: Sectored
     table: int
     at: Indices
 

@@ -20,8 +20,7 @@ import numpy as np
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact, Floats, Indices, equal_rows
-from fitnoise.mechanisms._base import AxisEstimation, Place
-from fitnoise.mechanisms.tables import TablePart
+from fitnoise.mechanisms._base import AxisEstimation, Place, Sectored
 from fitnoise.request.workloads import some
 from fitnoise.solving.sectors import Members, TableGroup
 
@@ -46,7 +45,7 @@ class Rebuilt:
         * work and memory for a table are those of the table and its margins, whatever the others and the domain.
     """
 
-    def __init__(self, part: TablePart, answers: Sequence[Exact]) -> None:
+    def __init__(self, part: Sectored, answers: Sequence[Exact]) -> None:
         self.part = part
         self._estimation = part.estimation
         if tuple(len(y) for y in answers) != self._estimation.lengths:
@@ -97,7 +96,7 @@ class Rebuilt:
         return group.columns(total.reshape(*total.shape[:-1], *group.inner_shape))
 
 
-def _shares(part: TablePart, group: TableGroup, here: Indices, kept: Sequence[int]) -> Floats:
+def _shares(part: Sectored, group: TableGroup, here: Indices, kept: Sequence[int]) -> Floats:
     """How what is summed over the other axes of some tables is shared out among their values: Π 1/n, or Π w by axis."""
     others = [i for i in range(group.axes.shape[1]) if i not in kept]
     if not group.views:
@@ -110,7 +109,7 @@ def _shares(part: TablePart, group: TableGroup, here: Indices, kept: Sequence[in
     return out
 
 
-def _reaching(part: TablePart, group: TableGroup) -> Iterator[tuple[int, Members]]:
+def _reaching(part: Sectored, group: TableGroup) -> Iterator[tuple[int, Members]]:
     """The groups of sectors that a group of tables reaches."""
     d = part.decomposition
     number = next(i for i, g in enumerate(d.tables) if g is group)
@@ -121,7 +120,7 @@ def _reaching(part: TablePart, group: TableGroup) -> Iterator[tuple[int, Members
 
 
 def _pairs(
-    part: TablePart, group: TableGroup, here: Indices, number: int, members: Members
+    part: Sectored, group: TableGroup, here: Indices, number: int, members: Members
 ) -> Iterator[tuple[tuple[int, ...], Indices, Indices]]:
     """The sectors of some tables in one group of sectors, by the axes of the tables they lie on.
 
@@ -138,7 +137,7 @@ def _pairs(
         yield pattern, tables[alike], sectors[alike]
 
 
-def coefficients(part: TablePart, name: str, given: Floats) -> Floats:
+def coefficients(part: Sectored, name: str, given: Floats) -> Floats:
     """One for each number of a table, in its shape.
 
     Raises:
@@ -154,7 +153,7 @@ def coefficients(part: TablePart, name: str, given: Floats) -> Floats:
     return found
 
 
-def pulled(part: TablePart, combination: Mapping[str, Floats]) -> dict[Place, Floats]:
+def pulled(part: Sectored, combination: Mapping[str, Floats]) -> dict[Place, Floats]:
     """p_S(f) = C_S Lᵀf for the combination f = Σ_A ⟨f_A, table_A⟩, so that f is Σ_S ⟨p_S, θ_S⟩.
 
     Args:
@@ -196,7 +195,7 @@ def _centred(x: Floats) -> Floats:
     return x
 
 
-def covariance(part: TablePart, f: Mapping[str, Floats], h: Mapping[str, Floats]) -> float:
+def covariance(part: Sectored, f: Mapping[str, Floats], h: Mapping[str, Floats]) -> float:
     """Covariance of two combinations in people², exact for Gaussian noise; cov(f, f) bounds the discrete noise's."""
     own = pulled(part, f)
     return part.estimation.covariance(own, own if h is f else pulled(part, h))

@@ -145,7 +145,7 @@ class ComparedRatios(Movable, Told):
             simultaneous: whether it is of all intervals at once instead.
 
         Raises:
-            ReleaseError: one of the ratios is of numbers from different kinds of noise. WorkloadError: a confidence
+            ReleaseError: one of the ratios is of a combination and of a release in it. WorkloadError: a confidence
                 outside (0, 1).
         """
         normal = self._one._law.normal and self._other._law.normal

@@ -198,7 +198,8 @@ class Estimates(Told):
             simultaneous: whether it is of all intervals at once instead.
 
         Raises:
-            ReleaseError: numbers from different kinds of noise. WorkloadError: a confidence outside (0, 1).
+            ReleaseError: some are of a combination, others of a release in it. WorkloadError: a confidence outside
+                (0, 1).
         """
         gamma = level(self._own(confidence), len(self), normal=self._law.normal, simultaneous=simultaneous)
         return self._law.half_widths(np.ones((len(self), 1)), gamma).reshape(self._rows.shape)[()]
@@ -381,7 +382,8 @@ class Ratios(Movable, Told):
             simultaneous: whether it is of all intervals at once instead.
 
         Raises:
-            ReleaseError: numbers from different kinds of noise. WorkloadError: a confidence outside (0, 1).
+            ReleaseError: some are of a combination, others of a release in it. WorkloadError: a confidence outside
+                (0, 1).
         """
         low, high, _ = self._ends(confidence, simultaneous=simultaneous)
         return self._moved(low, high)

@@ -6,20 +6,24 @@ Releases are consistent, so a form is the same number whichever tables it is wri
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.mechanisms import rebuilding
+from fitnoise.mechanisms._base import Sectored
 from fitnoise.mechanisms.numbers import Numbers, with_sums
 from fitnoise.mechanisms.rebuilding import Rebuilt
-from fitnoise.mechanisms.tables import TablePart
+
+if TYPE_CHECKING:
+    from fitnoise.mechanisms.tables import TablePart
 
 HEAVY = 2**12
 """Pairs of coefficients of two forms beyond which all numbers of their tables are gone through instead."""
@@ -31,12 +35,13 @@ TALL = 2**26
 """Structured rows times cells of a table beyond which they are not looked at one by one."""
 
 
-@final
 @dataclass(frozen=True)
 class Source:
     """Noisy answers of one part of a release: those of equal digests are the same noise, others independent.
 
     digest: of all answers of the release. place: the part's. rebuilt: its tables.
+
+    Or of several together (:mod:`fitnoise.reading.combining`).
     """
 
     digest: str
@@ -50,9 +55,32 @@ class Source:
         return hash((self.digest, self.place))
 
     @property
-    def part(self) -> TablePart:
-        """The tables and their design."""
+    def part(self) -> Sectored:
+        """The tables, and how they are estimated."""
         return self.rebuilt.part
+
+    @property
+    def measured(self) -> TablePart:
+        """The same with its design, of what was measured."""
+        return cast("TablePart", self.rebuilt.part)
+
+    @property
+    def normal(self) -> bool:
+        """Whether its noise is as good as normal."""
+        return self.measured.mechanism.normal
+
+    @property
+    def parts(self) -> tuple[Source, ...]:
+        """Whose single noises are in its numbers: its own, or those of what it is combined of."""
+        return (self,)
+
+    def between(self, one: Numbers, other: Numbers) -> Floats:
+        """Covariances of pairs of its numbers, (P,), in people²."""
+        return self.measured.mechanism.between(one, other)
+
+    def traced(self, tensors: Mapping[str, Floats]) -> dict[Source, dict[str, Floats]]:
+        """A combination of its numbers as one of those of its parts: by table a coefficient for each number."""
+        return {self: dict(tensors)}
 
     def shape(self, table: int) -> tuple[int, ...]:
         """Of a table by its place, with a sum after the rows of each column."""
@@ -134,6 +162,7 @@ class Forms:
 
     def covariances(self, other: Forms) -> Floats:
         """Of the rows of both, one by one, (J,), in people²: exact for Gaussian noise, those of the noise or more."""
+        apart({*self.sources, *other.sources})
         out = np.zeros(self.length)
         for (source, table), x in self.pieces.items():
             for (theirs, beside), y in other.pieces.items():
@@ -150,13 +179,22 @@ class Forms:
                 yield source, table, at, x.data[some]
 
     def tensors(self, row: int) -> dict[Source, dict[str, Floats]]:
-        """One of them, by source and table's name a coefficient for each number of the table, in its shape."""
-        out: dict[Source, dict[str, Floats]] = {}
+        """One of them, by measured part and table's name a coefficient for each number of the table, in its shape."""
+        own: dict[Source, dict[str, Floats]] = {}
         for (source, table), x in self.pieces.items():
             if x.indptr[row] < x.indptr[row + 1]:
-                name = source.part.publication.workload.tables[table].name
-                out.setdefault(source, {})[name] = _tensor(source, table, x, row)
-        return out
+                own.setdefault(source, {})[_name(source, table)] = _tensor(source, table, x, row)
+        return {part: found for source, given in own.items() for part, found in source.traced(given).items()}
+
+
+def apart(sources: Collection[Source]) -> None:
+    """Raise ReleaseError unless no two of some sources are made of the same noise."""
+    parts = [part for source in sources for part in source.parts]
+    if len(set(parts)) < len(parts):
+        raise ReleaseError(
+            "some of the numbers are of a combination, and others of a release that is in it: their noise is the same. "
+            "Ask the combination for both. Nothing was computed."
+        )
 
 
 def _unfolded(source: Source, table: int, flat: npt.NDArray[np.integer[Any]]) -> Indices:
@@ -199,7 +237,7 @@ def _covariances(source: Source, mine: tuple[int, sp.csr_array], theirs: tuple[i
         i, j = x.indptr[which] + first, y.indptr[which] + second
         one = Numbers(source.part, table, _unfolded(source, table, x.indices[i]))
         other = Numbers(source.part, beside, _unfolded(source, beside, y.indices[j]))
-        found = source.part.mechanism.between(one, other) * x.data[i] * y.data[j]
+        found = source.between(one, other) * x.data[i] * y.data[j]
         out += np.bincount(which, found, minlength=len(out))
         start = stop
     return out
@@ -209,7 +247,7 @@ def _name(source: Source, table: int) -> str:
     return source.part.publication.workload.tables[table].name
 
 
-def _tall(part: TablePart, table: int) -> bool:
+def _tall(part: Sectored, table: int) -> bool:
     """Whether a table has too many structured rows to write what each of them asks."""
     group, _ = part.decomposition.place(table)
     rows = np.prod([n + 1.0 for n in group.inner_shape])

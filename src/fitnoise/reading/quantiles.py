@@ -111,7 +111,7 @@ class Quantiles(Told):
             simultaneous: whether it is of all intervals at once instead (Bonferroni).
 
         Raises:
-            ReleaseError: numbers from different kinds of noise. WorkloadError: a confidence outside (0, 1).
+            WorkloadError: a confidence outside (0, 1).
         """
         _, low, high = self._found(confidence, simultaneous=simultaneous)
         return self._values(low), self._values(high)

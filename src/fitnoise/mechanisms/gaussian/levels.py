@@ -25,7 +25,7 @@ from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.units import Neighbours
-from fitnoise.mechanisms._base import Place
+from fitnoise.mechanisms._base import Place, Sectored
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.mechanisms.gaussian.mechanism import Gaussian
 from fitnoise.mechanisms.numbers import ALL, Numbers, agreement, share
@@ -351,7 +351,7 @@ class Levels(Gaussian):
         return np.asarray(weights / weights.sum())
 
 
-def _estimation(part: TablePart) -> TreeEstimation:
+def _estimation(part: Sectored) -> TreeEstimation:
     return cast(TreeEstimation, part.estimation)
 
 

@@ -27,7 +27,7 @@ from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.designs.products import Factor, ProductGroup, ProductStrategy
 from fitnoise.kernel.designs.sectors import MAX_SCALE, uncentre
 from fitnoise.kernel.units import Neighbours
-from fitnoise.mechanisms._base import Place
+from fitnoise.mechanisms._base import Place, Sectored
 from fitnoise.mechanisms.documents import products_document, read_products, scales_document
 from fitnoise.mechanisms.gaussian.mechanism import Gaussian
 from fitnoise.mechanisms.gaussian.rounding import LEAST_EXPONENT, cut
@@ -483,7 +483,7 @@ class ByAxis(Gaussian):
         }
 
 
-def _estimation(part: TablePart) -> ProductEstimation:
+def _estimation(part: Sectored) -> ProductEstimation:
     return cast(ProductEstimation, part.estimation)
 
 

@@ -45,7 +45,7 @@ class Projected(Rebuilt):
 
     def __init__(self, part: TablePart, answers: Sequence[Exact], histogram: Floats | None = None) -> None:
         super().__init__(part, answers)
-        view = View(part)
+        self._own, view = part, View(part)
         self.view, small = view, view.small
         ((theta,),) = (self._estimation.estimates(self._answers, 0, np.array([0])),)
         self.noisy = view.space.triangle @ theta
@@ -70,7 +70,7 @@ class Projected(Rebuilt):
     @cached_property
     def simulated(self) -> SimulatedErrors:
         """The simulated errors of its values, by table row: of the plan alone."""
-        return simulated_errors(self.part)
+        return simulated_errors(self._own)
 
     @property
     def whole(self) -> bool:

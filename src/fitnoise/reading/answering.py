@@ -1,0 +1,220 @@
+"""What is asked of a release by names: counts, means, quantiles, from whichever of its tables show them."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fitnoise.errors import ReleaseError
+from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.domain import Amount, Domain, Ordered
+from fitnoise.reading.asking import Question, names, refuse
+from fitnoise.reading.estimates import Estimates, Ratios, Rows
+from fitnoise.reading.forms import Source
+from fitnoise.reading.quantiles import Quantiles
+
+
+class Answering(abc.ABC):
+    """What is asked of the noisy answers of some parts: of a release, or of several together."""
+
+    @property
+    @abc.abstractmethod
+    def _sources(self) -> Sequence[Source]:
+        """Their noisy answers."""
+
+    @property
+    @abc.abstractmethod
+    def _domain(self) -> Domain:
+        """Whose attributes are asked for."""
+
+    @property
+    @abc.abstractmethod
+    def _confidence(self) -> float:
+        """Of intervals, unless another is asked for."""
+
+    def count(
+        self,
+        where: Mapping[str, Any] | None = None,
+        /,
+        *,
+        by: str | Sequence[str] | None = None,
+        **columns: Any,
+    ) -> Estimates:
+        """How many records there are, by what they are asked for: unbiased, with exact errors.
+
+        A release is consistent, so the tables need not be named: any of them that shows the attributes gives the same
+        estimate. What is not named is summed over, and cells for missing values count then as all records do.
+
+        Args:
+            where: for some attributes, or levels of hierarchies, a value, a list of values, or a range of an attribute
+                with an order as a tuple (first, last), ends included. A range leaves missing values out.
+            by: attributes or levels by whose values the numbers are told apart: all values that remain, and cells for
+                missing ones where a table shows them.
+            columns: the same as `where`, for names that are Python identifiers.
+
+        Returns:
+            One number, or one for each combination of values, in people.
+
+        Raises:
+            ReleaseError: an unknown attribute or value, attributes that are never shown together, or values that no
+                rows of tables make.
+
+        **Guarantees**
+            as :class:`~fitnoise.reading.estimates.Estimates`; of a small database they are of the unbiased columns, and
+            nothing is said of the biased ones, for which no interval of proven coverage is known.
+
+        Example:
+            `release.count(status="joint", by="state") / release.count(by="state")`; `release.count(age=(0, 17))`
+        """
+        return self._estimates(Question.of(self._domain, {**(where or {}), **columns}, by))
+
+    def quantile(
+        self,
+        attribute: str,
+        q: float,
+        where: Mapping[str, Any] | None = None,
+        /,
+        *,
+        by: str | Sequence[str] | None = None,
+        **columns: Any,
+    ) -> Quantiles:
+        """The value of an attribute with an order at which a part q of the records is reached: 0.5 for the median.
+
+        Args:
+            attribute: with values or bins in order, each of which tables tell from the others, or count up to.
+            q: the part, between 0 and 1.
+            where: which records, as for `count`. Those without a value of the attribute are left out, see `universe`.
+            by: attributes or levels by whose values the numbers are told apart.
+            columns: the same as `where`, for names that are Python identifiers.
+
+        Raises:
+            ReleaseError: an attribute without an order, a q that is not between 0 and 1, or counts that are not to be
+                had, as for `count`.
+
+        **Guarantees**
+            as :class:`~fitnoise.reading.quantiles.Quantiles`.
+
+        Example:
+            `release.quantile("age", 0.5, by="status").frame()`
+        """
+        return Quantiles(self._along(attribute, where, by, columns), attribute, q)
+
+    def mean(
+        self,
+        attribute: str,
+        where: Mapping[str, Any] | None = None,
+        /,
+        *,
+        by: str | Sequence[str] | None = None,
+        **columns: Any,
+    ) -> Ratios:
+        """The mean of an amount, or of an attribute of whole numbers: the sum of all values by how many there are.
+
+        Values that are clipped count as what they are clipped to; `universe` says so, and which records without a
+        value are left out.
+
+        Args:
+            attribute: an amount whose sum and count tables show; or one of whole numbers whose values tables show one
+                by one or cumulative, or in ranges that make their sum.
+            where: which records, as for `count`.
+            by: attributes or levels by whose values the numbers are told apart.
+            columns: the same as `where`, for names that are Python identifiers.
+
+        Returns:
+            Σ value·count / count, in units of the attribute.
+
+        Raises:
+            ReleaseError: values that are no numbers, or counts that are not to be had, as for `count`.
+
+        **Guarantees**
+            as :class:`~fitnoise.reading.estimates.Ratios`; a mean is from the least to the largest value asked for.
+
+        Example:
+            `release.mean("age", by="status").frame()`
+        """
+        asked = Question.of(self._domain, {**(where or {}), **columns}, by)
+        names((attribute,))
+        told = asked
+        found, values = self._numeric(attribute)
+        asked = asked.known(attribute).weighted(attribute, np.ones(found.size))
+        here = values[asked.along[attribute].chosen]
+        total = self._estimates(asked.weighted(attribute, values), counts=False)
+        everyone = isinstance(found, Amount) and not found.beside  # who is counted is between the ends
+        count = self._estimates(told if everyone else asked, total._forms.sources)
+        coded = "" if found.coded is None else f" ({attribute}: {found.coded})"
+        return Ratios.mean(total, count, (float(here.min()), float(here.max())), count.universe + coded)
+
+    def total(
+        self,
+        attribute: str,
+        where: Mapping[str, Any] | None = None,
+        /,
+        *,
+        by: str | Sequence[str] | None = None,
+        **columns: Any,
+    ) -> Estimates:
+        """The sum of an amount, or of an attribute of whole numbers, over the records.
+
+        Args:
+            attribute: as for `mean`, but that no count is needed.
+            where: which records, as for `count`. Those without a value of the attribute add nothing.
+            by: attributes or levels by whose values the numbers are told apart.
+            columns: the same as `where`, for names that are Python identifiers.
+
+        Returns:
+            Σ value, one number or one for each combination of values, in units of the attribute. Two of them are
+            divided as counts are, and then make a rate, such as turnover by hours.
+
+        Raises:
+            ReleaseError: values that are no numbers, or sums that are not to be had, as for `count`.
+
+        **Guarantees**
+            as :class:`~fitnoise.reading.estimates.Estimates`.
+
+        Example:
+            `release.total("income", by="state").frame()`
+        """
+        asked = Question.of(self._domain, {**(where or {}), **columns}, by)
+        _, values = self._numeric(attribute)
+        return self._estimates(asked.known(attribute).weighted(attribute, values), counts=False)
+
+    def _numeric(self, attribute: str) -> tuple[Amount | Ordered, Floats]:
+        """An attribute of numbers, and what each of its cells adds to their sum."""
+        names((attribute,))
+        domain = self._domain
+        if attribute not in domain or not isinstance(found := domain[attribute], (Amount, Ordered)):
+            raise ReleaseError(
+                f"sums and means are of amounts or whole numbers; {attribute!r} is none of this release. "
+                "Nothing was estimated."
+            )
+        return found, np.array([*found.own_values, *np.zeros(len(found.beside))], dtype=np.float64)
+
+    def _along(
+        self,
+        attribute: str,
+        where: Mapping[str, Any] | None,
+        by: str | Sequence[str] | None,
+        columns: Mapping[str, Any],
+    ) -> Estimates:
+        """Counts of records with a value of an attribute with an order, told apart by it after all else."""
+        asked = Question.of(self._domain, {**(where or {}), **columns}, (*names(by), attribute))
+        if not self._domain[attribute].ordered:
+            raise ReleaseError(f"the values of {attribute!r} have no order. Nothing was estimated.")
+        return self._estimates(asked.known(attribute))
+
+    def _estimates(self, asked: Question, among: Sequence[Source] | None = None, *, counts: bool = True) -> Estimates:
+        """What a question asks, of the part that tells it best: by its plan, not by its answers.
+
+        counts: whether it is of numbers of records.
+        """
+        sources = among or self._sources
+        found = [x for x in map(asked.forms, sources) if x is not None]
+        if not found:
+            raise refuse(sources, asked)
+        best = min(found, key=lambda x: float(x[1].covariances(x[1]).max())) if len(found) > 1 else found[0]
+        own, forms = best
+        rows = Rows(own.labels, {name: own.domain.home(name) for name in own.by})
+        return Estimates(forms, rows, self._confidence, own, counts=counts)
