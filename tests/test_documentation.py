@@ -34,6 +34,14 @@ ASKED = (
     },
 )
 AMOUNTS = ("amounts", {"rows": ["sum", "sum"], "within": True})
+COMBINED = (
+    "combining",
+    {
+        "narrower": True,
+        "told": "these releases count different records: they differ in the source. Such releases are compared (-, /), "
+        "never combined. Nothing was combined.",
+    },
+)
 WHICH = (
     "which_records",
     {"near": True, "leap": [24, 23, None], "said": ["'country' is 'SI'", "'year' is at least 2020 and below 2025"]},
@@ -66,6 +74,7 @@ SLOW = pytest.param("tight_constraints", {}, marks=pytest.mark.slow)  # tries ev
         GONE,
         AMOUNTS,
         ASKED,
+        COMBINED,
         WHICH,
         REPORTED,
         SPARKED,

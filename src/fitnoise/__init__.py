@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # for type checkers and editors, name by name what the tables
     from fitnoise.planning.plan import Plan
     from fitnoise.publishing import release
     from fitnoise.reading.bands import Bands
+    from fitnoise.reading.combining import Combination, combine
     from fitnoise.reading.comparisons import ComparedRatios
     from fitnoise.reading.estimates import Estimate, Estimates, Ratios
     from fitnoise.reading.quantiles import Quantiles
@@ -66,6 +67,7 @@ __all__ = [
     "BySize",
     "Categorical",
     "CellBudgets",
+    "Combination",
     "ComparedRatios",
     "Comparison",
     "DataSource",
@@ -97,6 +99,7 @@ __all__ = [
     "Table",
     "Workload",
     "all_tables",
+    "combine",
     "compare",
     "export",
     "free",
@@ -121,6 +124,7 @@ _ROOMS = {
     "planning.plan": ("Plan",),
     "publishing": ("release",),
     "reading.bands": ("Bands",),
+    "reading.combining": ("Combination", "combine"),
     "reading.comparisons": ("ComparedRatios",),
     "reading.estimates": ("Estimate", "Estimates", "Ratios"),
     "reading.quantiles": ("Quantiles",),

@@ -1,0 +1,338 @@
+"""Several releases of the same records as one estimate."""
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import fitnoise as fn
+from dense import rebuilt_releases, workload_matrix
+from fitnoise.errors import ReleaseError
+from fitnoise.kernel import noise
+from fitnoise.mechanisms.gaussian import planning
+from fitnoise.reading import combining
+from fitnoise.reading.forms import Forms, joined
+from fitnoise.request.targets import z_score
+from laws import planned_quickly, released
+from tolerances import EXACT, LOOSE, as_often_as
+
+DOMAIN = fn.Domain(
+    sex=fn.Categorical({"f": "female", "m": "male"}),
+    age=fn.Ordered(0, 4, missing={"unknown": [-9]}, absent="unknown"),
+    geo=fn.Hierarchy(["state", "county"], [(s, f"{s}{i}") for s in "AB" for i in range(2)]),
+    job=fn.Categorical(["none", "some", "many"]),
+)
+COUNTS = np.random.default_rng(5).integers(0, 9, DOMAIN.shape)
+TABLES = {
+    "one": [fn.table("sex", "job", margin=3), fn.table("state", "sex", margin=5), fn.table("sex", "age", margin=4)],
+    "two": [fn.table("job", "county", margin=4), fn.table("job", "sex", margin=7), fn.table("sex", "job", margin=7)],
+    "at most": [fn.table("sex", prefix="age", margin=4), fn.table("state", margin=3)],
+    "by value": [fn.table("sex", "job", margin=fn.By("job", {"none": 2.0, "some": 3.0, "many": 9.0}))],
+    "family": [fn.all_tables(2, ["sex", "job", "county"], margin=4)],
+}
+
+
+def planned(name, **more):
+    own = fn.plan if more.get("privacy") != "pure" else lambda w, privacy: planned_quickly(w)
+    return own(fn.Workload(DOMAIN, TABLES[name]), **more)
+
+
+@cache
+def made(name, privacy=None):
+    return released(planned(name, **({} if privacy is None else {"privacy": privacy})), COUNTS)
+
+
+def together(*releases):
+    return fn.combine(*releases, same_records=True)
+
+
+def numbers(source):
+    """All published numbers of a source as forms, tables in order."""
+    workload = source.part.publication.workload
+    found = []
+    for name in workload.tables.names:
+        ((key, row),) = source.form(name, np.ones(workload[name].shape(workload.domain))).pieces.items()
+        n = row.nnz
+        found.append(Forms(n, {key: sp.csr_array((np.ones(n), (range(n), row.indices)), shape=(n, row.shape[1]))}))
+    return joined(found)
+
+
+def covariances(forms):
+    i, j = np.divmod(np.arange(forms.length**2), forms.length)
+    return forms.take(i).covariances(forms.take(j)).reshape(forms.length, -1)
+
+
+def check(*releases):
+    """Against generalised least squares over all that is published, written out."""
+    rows, values = [], []
+    found = together(*releases)
+    widen = {n: found._domain[n].size for n in found._domain}
+    for source in (s for r in releases for s in r._sources):
+        workload = source.part.publication.workload
+        forms = numbers(source)
+        variances, vectors = np.linalg.eigh(covariances(forms))
+        kept = variances > 1e-11 * variances.max()
+        whitened = (vectors[:, kept] / np.sqrt(variances[kept])).T
+        wide = workload_matrix(fn.Workload(found._domain, list(workload.tables))).astype(float)
+        rows.append(whitened @ wide)
+        values.append(whitened @ forms.values())
+    assert wide.shape[1] == math.prod(widen.values())
+    best = workload_matrix(found._workload) @ np.linalg.pinv(np.concatenate(rows), rcond=1e-11)
+    expected, covariance = best @ np.concatenate(values), best @ best.T
+    stated = covariances(numbers(found._combined))
+    np.testing.assert_allclose(stated, covariance, atol=EXACT * covariance.max())
+    frames = [found[name] for name in found]
+    value, error = (np.concatenate([f[column] for f in frames]) for column in ("value", "std_error"))
+    np.testing.assert_allclose(value, expected, atol=LOOSE * np.abs(expected).max())
+    np.testing.assert_allclose(error, np.sqrt(covariance.diagonal()), rtol=LOOSE)
+    return found
+
+
+PAIRS = [("one", "two"), ("one", "at most"), ("two", "by value"), ("family", "at most"), ("one",)]
+
+
+@pytest.mark.parametrize("names", PAIRS, ids=" and ".join)
+def test_all_is_as_by_dense_least_squares(names):
+    check(*map(made, names))
+
+
+def test_pure_releases_count_by_their_variance():
+    check(made("one"), made("two", "pure"), made("at most", "pure"))
+
+
+def test_releases_planned_by_axis_and_by_level_are_combined(monkeypatch):
+    domain = fn.Domain(a=fn.Ordered(0, 3), b=fn.Ordered(0, 1), c=fn.Ordered(0, 2))
+    shown = [fn.table("a", "b", prefix="c", margin=3), fn.table(prefix=["a", "c"], margin=4)]
+    with monkeypatch.context() as here:
+        here.setattr(planning, "DENSE", 0)
+        here.setattr(planning, "WORTH", 0)
+        axes = fn.plan(fn.Workload(domain, shown))
+    other = fn.plan(fn.Workload(domain, [fn.table("a", "c", margin=5)]))
+    assert axes.mechanism == "fit-for-use by axis"
+    check(*(released(p, np.ones(domain.shape, int)) for p in (axes, other)))
+    places = fn.Hierarchy(["state", "county"], [("A", "A1"), ("B", "B1"), ("B", "B2"), ("C", "C1")])
+    domain = fn.Domain(geo=places, b=fn.Ordered(0, 1))
+    with monkeypatch.context() as here:
+        here.setattr(planning, "TOGETHER", 0)
+        here.setattr(planning, "PATIENT", 0)
+        tree = fn.plan(fn.Workload(domain, [fn.table("state", "b", margin=3), fn.table("county", margin=4)]))
+    other = fn.plan(fn.Workload(domain, [fn.table("county", "b", margin=6)]))
+    assert tree.mechanism == "fit-for-use by level"
+    check(*(released(p, np.ones(domain.shape, int)) for p in (tree, other)))
+
+
+def test_parts_further_attributes_and_queries_of_all_cells_are_combined():
+    small = fn.Domain(a=fn.Ordered(0, 2), b=fn.Ordered(0, 1))
+    also = fn.Publication(fn.Workload(small, [fn.table("a", margin=3)]))
+    parts = fn.plan(fn.Publication(fn.Workload(small, [fn.table("a", "b", margin=4)]), also=(also,)))
+    asked = np.array([[1, 1, 0, 0, 2, 0], [0, 1, 1, 1, 0, 0]])
+    queries = fn.plan(fn.matrix_workload(asked, variances=[1.0, 4.0], domain=small))
+    check(released(parts, np.ones(small.shape, int)), released(queries, np.ones(small.shape, int)))
+    larger = fn.Domain(b=small["b"], c=fn.Ordered(0, 2))
+    further = released(fn.plan(fn.Workload(larger, [fn.table("b", "c", margin=3)])), np.ones(larger.shape, int))
+    found = check(released(parts, np.ones(small.shape, int)), further)
+    assert list(found) == ["a by b", "a", "b by c"]
+    with pytest.raises(ReleaseError, match="queries about all cells of its own domain"):
+        together(released(queries, np.ones(small.shape, int)), further)
+
+
+def test_the_number_of_records_may_be_public():
+    unit = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
+    one, two = (released(fn.plan(fn.Workload(DOMAIN, TABLES[n]), unit=unit), COUNTS) for n in ("one", "two"))
+    check(one, two)
+
+
+def test_free_answers_are_combined_with_what_they_stand_beside(tmp_path):
+    domain = fn.Domain(a=fn.Ordered(0, 3), b=fn.Ordered(0, 2))
+    first = fn.plan(fn.Workload(domain, [fn.table("a", recode={"b": {"low": [0]}}, margin=3)]))
+    recode = {"b": {"one": [1], "high": [1, 2]}}
+    more = fn.free(fn.Workload(domain, [fn.table("a", recode=recode, margin=3)]), first)
+    releases = [fn.release(p, np.ones(domain.shape, int), ledger=tmp_path / "ledger.db") for p in (first, more)]
+    found = check(*releases)
+    assert found.count(a=2, b=0).std_error == pytest.approx(releases[0].count(a=2, b=0).std_error)
+    assert found.count(b=2, by="a").std_error.shape == (4,)
+
+
+def test_errors_are_never_larger_than_alone_and_smaller_where_both_tell():
+    one, two = made("one"), made("two")
+    found = together(one, two)
+    for where in ({"sex": "f"}, {"sex": "f", "job": "some"}, {"state": "A"}, {"county": "B1", "job": "many"}):
+        alone = []
+        for release in (one, two):
+            try:
+                alone.append(release.count(where).std_error)
+            except ReleaseError:
+                continue
+        assert found.count(where).std_error < min(alone)
+    assert found["sex by job"].equals(together(one, two)["sex by job"])
+    same = together(two, one)
+    np.testing.assert_allclose(same.count(by="sex").value, found.count(by="sex").value)
+
+
+def test_it_is_asked_as_a_release_is(without_noise):
+    found = together(*(released(planned(name), COUNTS) for name in ("one", "two")))
+    np.testing.assert_allclose(found.count(by=["sex", "job"]).value, COUNTS.sum(axis=(1, 2)))
+    assert found.count(state="A", sex="f").value == pytest.approx(COUNTS[0, :, :2].sum())
+    known = COUNTS[:, :5].sum(axis=(2, 3))
+    assert found.mean("age", by="sex").value == pytest.approx(known @ np.arange(5) / known.sum(axis=1))
+    assert found.quantile("age", 0.5).value == int(np.argmax(known.sum(axis=0).cumsum() * 2 >= known.sum()))
+    assert list(found) == ["sex by job", "state by sex", "sex by age", "job by county", "job by sex"]
+    assert len(found) == 5
+    assert "job by sex" in found
+    assert "age" not in found
+    assert repr(found) == (
+        "<Combination of 2 releases, 5 tables: "
+        "['sex by job', 'state by sex', 'sex by age', 'job by county', 'job by sex']>"
+    )
+    frame = found["sex by job"]
+    assert list(frame) == ["sex", "job", "value", "std_error", "moe"]
+    np.testing.assert_allclose(frame["moe"], z_score(0.95) * frame["std_error"])
+    joint = found.estimate({"sex by job": np.ones((2, 3)), "sex by age": -np.ones((2, 6))})
+    assert joint.value == pytest.approx(0, abs=1e-9)
+    assert joint.std_error == pytest.approx(0, abs=1e-6)
+    with pytest.raises(KeyError, match="no table 'x'"):
+        found["x"]
+    with pytest.raises(ReleaseError, match="no table 'x'"):
+        found.estimate({"x": np.ones(2)})
+    with pytest.raises(ReleaseError, match="never shown together"):
+        found.count(age=3, by="county")
+
+
+def test_tables_of_one_name_that_ask_something_else_are_numbered():
+    named = [fn.table("sex", name="t", margin=3)], [fn.table("job", name="T", margin=3)]
+    found = together(*(released(fn.plan(fn.Workload(DOMAIN, tables)), COUNTS) for tables in named))
+    assert list(found) == ["t", "T (2)"]
+
+
+def test_single_noises_add_up_to_what_is_stated():
+    """A combination as one of its releases' numbers: the same value, and the same variance."""
+    releases = made("one"), made("two", "pure"), made("at most")
+    asked = together(*releases).count(by=["sex", "job"])
+    own = {s: s for r in releases for s in r._sources}
+    for row in range(len(asked)):
+        back = [own[s].form(n, x) for s, tables in asked._forms.tensors(row).items() for n, x in tables.items()]
+        whole = back[0]
+        for form in back[1:]:
+            whole = whole.plus(form)
+        assert whole.values()[0] == pytest.approx(np.ravel(asked.value)[row])
+        assert whole.covariances(whole)[0] == pytest.approx(np.ravel(asked.std_error)[row] ** 2, rel=EXACT)
+
+
+def draws(plan, count):
+    """Errors of many releases of empty data, per table, with the real sampler."""
+    s = plan.strategy
+    if plan.exact_epsilon is not None:
+        return rebuilt_releases(plan, [noise.discrete_laplace(s.scale, count * n).reshape(count, n) for n in s.lengths])
+    drawn = [noise.discrete_gaussians(np.tile(g.scales, count), np.tile(g.answers, count)) for g in s.groups]
+    return rebuilt_releases(plan, [x.reshape(count, -1) for x in drawn])
+
+
+@pytest.mark.parametrize("count", [1000, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("privacy", [None, "pure"], ids=["Gaussian", "pure beside Gaussian"])
+def test_intervals_hold_as_often_as_they_say(privacy, count):
+    """Over many pairs of releases: 20,000 detect a coverage of 94.2 %."""
+    releases = made("one"), made("two", privacy)
+    asked = together(*releases).count(by=["sex", "job"])
+    errors = {s: draws(r.plan, count) for r in releases for s in r._sources}
+    for row in (0, 4):
+        made_of = asked._forms.tensors(row)
+        off = sum(errors[s][n].reshape(count, -1) @ x.ravel() for s, own in made_of.items() for n, x in own.items())
+        inside = (np.abs(off) <= np.ravel(asked.moe())[row])[:, None]
+        assert as_often_as(inside, 0.95) if privacy is None else not as_often_as(inside, 0.9) or inside.mean() > 0.95
+        assert np.mean(off**2) == pytest.approx(np.ravel(asked.std_error)[row] ** 2, rel=12 / math.sqrt(count))
+
+
+def test_shares_and_medians_of_several_kinds_of_noise_have_intervals():
+    one = made("one"), made("two", "pure")
+    found = together(*one)
+    share = found.count(sex="f", by="job") / found.count(by="job")
+    low, high = share.interval()
+    assert ((low < share.value) & (share.value < high) & (low > 0) & (high < 1)).all()
+    ages = found.quantile("age", 0.5)
+    assert ages.interval()[0] <= ages.value <= ages.interval()[1]
+    moe, error = found.count().moe(), found.count().std_error
+    assert z_score(0.95) * error < moe < 2 * z_score(0.975) * error
+
+
+# --- what is refused ------------------------------------------------------------------------------------
+
+
+def invented(answer=7, domain=DOMAIN, **more):
+    """A release that was never measured."""
+    plan = fn.plan(fn.Workload(domain, [fn.table("sex", margin=3)]), **more)
+    return fn.Release(plan, [np.full(n, answer) for n in plan.strategy.lengths])
+
+
+OTHERS = {
+    "another source": ({"source": fn.DataSource("b")}, "differ in the source"),
+    "conditions": ({"source": fn.DataSource(where={"country": "SI"})}, "differ in the conditions"),
+    "another unit": ({"unit": fn.PrivacyUnit("person", max_records=2)}, "differ in the privacy unit"),
+    "left out": ({"source": fn.DataSource(outside_domain="drop")}, "for whose values records are left out"),
+    "another attribute": (
+        {"domain": fn.Domain({**DOMAIN, "sex": fn.Categorical({"f": "woman", "m": "man"})})},
+        "'sex' is not defined alike",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_releases_of_other_records_are_compared_never_combined(case):
+    more, words = OTHERS[case]
+    other = invented(**more)
+    with pytest.raises(ReleaseError, match=rf"(?i){words}.*compare.* \(-, /\).*Nothing was combined"):
+        together(made("one"), other)
+    assert (made("one").count() - other.count()).moe() > 0
+
+
+def test_persons_whose_records_are_chosen_by_other_attributes_are_not_combined():
+    unit = fn.PrivacyUnit("person", 2, id="pid")
+    smaller = fn.Domain(sex=DOMAIN["sex"], job=DOMAIN["job"])
+    one, two, three = invented(1, unit=unit), invented(2, smaller, unit=unit), invented(3, unit=unit)
+    with pytest.raises(ReleaseError, match="by which the records of a person are chosen"):
+        together(one, two)
+    assert together(one, three).count().std_error == pytest.approx(one.count().std_error / math.sqrt(2))
+
+
+def test_what_is_no_pair_of_releases_is_refused():
+    one, two = made("one"), made("two")
+    ages = fn.Domain(age=fn.Ordered(0, 4))
+    median = fn.FiniteQuery.median("median", "age", people=50, epsilon=1)
+    alone = fn.Release(fn.plan(fn.Workload(ages, []), finite=[median]), [], outputs=[0])
+    for words, wrong in [
+        ("say same_records=True where you know it", lambda: fn.combine(one, two)),
+        ("say same_records=True", lambda: fn.combine(one, two, same_records="yes")),
+        ("a release is given twice", lambda: together(one, two, one)),
+        ("releases are combined; got 'two'", lambda: together(one, "two")),
+        ("has no tables", lambda: together(one, alone)),
+    ]:
+        with pytest.raises(ReleaseError, match=words):
+            wrong()
+
+
+def test_a_combination_is_not_compared_with_what_it_is_made_of():
+    one, two = made("one"), made("two")
+    found, again = together(one, two), together(one, made("at most"))
+    for wrong in (
+        (found.count() - one.count()).moe,
+        (found.count() - one.count()).covariance,
+        (found.count() / two.count()).interval,
+        lambda: (found.count() - again.count()).std_error,
+    ):
+        with pytest.raises(ReleaseError, match="their noise is the same"):
+            wrong()
+    with pytest.raises(ReleaseError, match="not added up"):
+        found.count() + one.count()
+    assert (found.count() - made("at most").count()).std_error > 0
+
+
+def test_too_much_at_once_is_refused(monkeypatch):
+    wide = fn.Domain(a=fn.Ordered(0, 199), b=fn.Ordered(0, 199))
+    plans = [fn.plan(fn.Workload(wide, [fn.table(prefix=name, margin=9)])) for name in ("a", "b")]
+    releases = [fn.Release(p, [np.full(n, i) for n in p.strategy.lengths]) for i, p in enumerate(plans)]
+    with pytest.raises(ReleaseError, match=r"too many to combine: .* 40,000 joint cells.* Nothing was combined"):
+        together(*releases)
+    monkeypatch.setattr(combining, "MOST_ROWS", 2)
+    with pytest.raises(ReleaseError, match="at most 2 are combined"):
+        together(made("one"), made("at most"))
