@@ -643,9 +643,9 @@ def test_without_noise_a_release_says_the_truth_in_steps(plan, people, without_n
     assert ends["value"][:2].sum() == pytest.approx(by_state["stated"].sum()["a"])
 
 
-@pytest.mark.parametrize(("releases", "least"), [(6, 0.83), pytest.param(400, 0.938, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("releases", "least"), [(6, 0.7), pytest.param(200, 0.915, marks=pytest.mark.slow)])
 def test_intervals_of_sums_and_means_hold(plan, people, releases, least):
-    """Detects coverage of 95 % intervals that is less: 3 to 4 standard errors of so many times 9 numbers."""
+    """Detects coverage of 95 % intervals below `least`, at 1e-6: of each release's 9 numbers pairs hang together."""
     by_state = truth(people).groupby("state")
     sums, means = by_state[["pay", "hours"]].sum().to_numpy().T, by_state["pay"].mean().to_numpy()
     hits, squares = [], []
