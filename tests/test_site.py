@@ -2,8 +2,8 @@
 
 import contextlib
 import io
-import os
 import re
+import shlex
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import fitnoise as fn
+from fitnoise.interfaces.cli import main
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -40,12 +41,22 @@ def follow(page, folder):
 
 
 def run(command, folder):
-    """What a command prints, and then its error, if any; what it does meanwhile leaves no trace on a terminal."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    given = {"cwd": folder, "env": os.environ | {"PATH": path, "COLUMNS": "120"}, "shell": True}
-    done = subprocess.run(command, check=False, capture_output=True, encoding="utf-8", **given)
-    assert (done.returncode == 0) == ("error: " not in done.stderr), done.stderr
-    return done.stdout + (done.stderr[done.stderr.index("error: ") :] if done.returncode else "")
+    """What a command prints, and then its error, if any; what it does meanwhile leaves no trace on a terminal.
+
+    Ours run within this process, which has imported already what each of them needs.
+    """
+    name, *arguments = shlex.split(command)
+    if name != "fitnoise":
+        return subprocess.run([name, *arguments], check=True, cwd=folder, capture_output=True, encoding="utf-8").stdout
+    out, told, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(told):
+        try:
+            main(arguments)
+        except SystemExit as end:
+            code = end.code
+    said = told.getvalue()
+    assert (code == 0) == ("error: " not in said), said
+    return out.getvalue() + (said[said.index("error: ") :] if code else "")
 
 
 def as_shown(lines):
