@@ -94,6 +94,7 @@ def most_share_an_engine(request):
 # --- the law ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("attribute", zoo.ATTRIBUTES)
 @pytest.mark.parametrize("counter", zoo.COUNTERS)
 def test_every_counter_counts_every_attribute_as_declared(counter, attribute, tmp_path):

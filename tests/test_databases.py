@@ -283,6 +283,7 @@ def tried(d, *, drop=True, beside=False):
     trial.refuse_unless_right(in_duckdb(), d, "the database", drop=drop, beside=beside)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("drop", "beside"), [(True, False), (False, True)])
 @pytest.mark.parametrize("sets", [True, False])
 def test_an_engine_that_counts_as_declared_is_admitted(sets, drop, beside):
@@ -369,6 +370,7 @@ FLAWS = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("flaw", FLAWS)
 def test_an_engine_with_a_flaw_is_not_admitted(flaw):
     with pytest.raises(DataError, match=r"the database counted known records.*Nothing was read and nothing") as caught:
@@ -376,6 +378,7 @@ def test_an_engine_with_a_flaw_is_not_admitted(flaw):
     leaks_nothing(caught.value)
 
 
+@pytest.mark.no_cover
 def test_empty_texts_are_tried_where_there_are_some():
     none = replace(DUCKDB, text="encode(nullif(CAST({c} AS VARCHAR), ''))")
     tried(none)
@@ -384,6 +387,7 @@ def test_empty_texts_are_tried_where_there_are_some():
         tried(none, beside=True)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("drop", [True, False])
 def test_an_engine_that_leaves_out_others_is_not_admitted(drop, monkeypatch):
     """Detects one that keeps what an attribute drops, or drops what it refuses."""

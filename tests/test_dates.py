@@ -125,6 +125,7 @@ def test_ages_at_the_ends_of_years_and_of_february(born, on, age):
 # --- the law: alike everywhere --------------------------------------------------------------------------------------
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("source", ["csv", "tsv", "csv lake", "parquet", "duckdb", "arrow table", "polars",
                                     "pandas objects", "pandas str", "excel", "sqlite"])  # fmt: skip

@@ -416,6 +416,7 @@ def uneven_workloads(draw):
     return fn.Workload(domain, tables)
 
 
+@pytest.mark.no_cover
 @settings(max_examples=40, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture])
 @given(uneven_workloads(), st.integers(0, 2**32))
 def test_levels_of_uneven_trees_against_dense_algebra(by_level, workload, seed):

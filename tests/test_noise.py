@@ -338,6 +338,7 @@ def two_samples(*parts):
     return float(stats.chi2_contingency(table, correction=False).pvalue)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("law", LAWS)
 def test_the_two_samplers_agree(law, scale):
@@ -956,6 +957,7 @@ def by_the_book(law, scales, tape, block):
     return [out[place] for place in range(len(scales))]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("margin", [16, 2**38, ALWAYS])
 @pytest.mark.parametrize("block", [5, 1000])
 @pytest.mark.parametrize("law", LAWS)

@@ -175,6 +175,7 @@ def untried(one_engine, monkeypatch):
 # --- the rule -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("source", "most", "pattern"),
     by_source(SOURCES, (1, ANY), (10**12, ANY), (1, Pattern(("sex",))), *((3, p) for p in PATTERNS)),
@@ -327,6 +328,7 @@ def test_data_that_know_no_persons_do_not_tell(tmp_path):
             open_counter(data, DOMAIN, DataSource(table="people")).left_out()
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("source", "most", "pattern"),
     by_source(["csv", "arrow table", "pandas objects", *ENGINES], (1, ANY), *((4, p) for p in PATTERNS)),
@@ -445,6 +447,7 @@ def tried(d, kind=Kind.TEXT, *, drop=True, pattern=ANY, uncounted=False):
     trial.refuse_unless_bounded(in_duckdb(), d, "the database", kind, drop=drop, pattern=pattern, uncounted=uncounted)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("drop", [True, False])
 @pytest.mark.parametrize("kind", [Kind.TEXT, Kind.WHOLE, Kind.ANY])
 @pytest.mark.parametrize("sets", [True, False])
@@ -502,6 +505,7 @@ def test_an_engine_that_tells_other_records_without_an_id_is_not_admitted(monkey
         tried(HASHED, drop=False)
 
 
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("tried_once")
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", ["string", "int64"])
@@ -540,6 +544,7 @@ def test_engines_without_a_digest_of_utf_8_take_no_ids(name):
         sql.SqlCounter(where, DOMAIN, DataSource(table="people"), Bound("person", 1))
 
 
+@pytest.mark.no_cover
 @pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel with PostgreSQL for this platform")
 def test_fixed_texts_end_in_no_blank():
     """Columns of CHAR(n), whose blanks some engines keep; and empty ones."""
