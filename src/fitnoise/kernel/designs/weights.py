@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from operator import mul
 from typing import Any, final
 
 import numpy as np
@@ -142,14 +143,13 @@ def row_sums(values: Sequence[int], codes: Integers, columns: Sequence[int]) -> 
 
     The columns are cut into pieces of 30 bits, so that sums over the outputs of one code fit in 64 bits.
     """
-    size, rows = len(values), len(codes)
+    size = len(values)
     if size > codes.shape[1]:  # about one code for every entry: nothing to collect
-        return [sum(values[c] * z for c, z in zip(row, columns, strict=True)) for row in codes.tolist()]
-    pieces = _pieces(columns)
-    found = []
-    for i in range(rows):
-        counts = [np.bincount(codes[i], weights=piece, minlength=size).tolist() for piece in pieces]
-        found.append(sum(v * sum(int(c[k]) << 30 * p for p, c in enumerate(counts)) for k, v in enumerate(values)))
+        return [sum(map(mul, map(values.__getitem__, row), columns)) for row in codes.tolist()]
+    pieces, found = _pieces(columns), []
+    for row in codes:
+        of_codes = (np.bincount(row, piece, size).astype(np.int64).tolist() for piece in pieces)
+        found.append(sum(sum(map(mul, values, own)) << 30 * p for p, own in enumerate(of_codes)))
     return found
 
 
