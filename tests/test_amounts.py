@@ -644,6 +644,7 @@ def test_without_noise_a_release_says_the_truth_in_steps(plan, people, without_n
 
 
 @pytest.mark.parametrize(("releases", "least"), [(6, 0.7), pytest.param(200, 0.915, marks=pytest.mark.slow)])
+@pytest.mark.usefixtures("one_engine")
 def test_intervals_of_sums_and_means_hold(plan, people, releases, least):
     """Detects coverage of 95 % intervals below `least`, at 1e-6: of each release's 9 numbers pairs hang together."""
     by_state = truth(people).groupby("state")

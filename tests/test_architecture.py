@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -62,17 +63,22 @@ def name_of(path):
 FILES = {name_of(p): p for p in sorted(SOURCE.rglob("*.py")) if name_of(p) not in ("", "__main__")}
 
 
-def for_types(tree):
+@cache
+def nodes(path):
+    """Of what is written in a file."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+def for_types(path):
     """Imports that only a type checker reads."""
-    blocks = [n for n in ast.walk(tree) if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
+    blocks = [n for n in nodes(path) if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
     return {id(node) for block in blocks for node in ast.walk(block)}
 
 
 def imports(path, *, loaded=False):
     """The files of the package that one imports, by name; or only those that are loaded."""
-    tree = ast.parse(path.read_text())
-    left_out = for_types(tree) if loaded else ()
-    for node in ast.walk(tree):
+    left_out = for_types(path) if loaded else ()
+    for node in nodes(path):
         if id(node) in left_out:
             continue
         if isinstance(node, ast.ImportFrom):
@@ -155,11 +161,10 @@ def test_only_noise_draws_chance():
     compare with.
     """
     for name, path in FILES.items():
-        tree = ast.parse(path.read_text())
-        names = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
-        names |= {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module}
+        names = {a.name for n in nodes(path) if isinstance(n, ast.Import) for a in n.names}
+        names |= {n.module for n in nodes(path) if isinstance(n, ast.ImportFrom) and n.module}
         assert not names & {"random", "numpy.random"}
-        assert "random" not in {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+        assert "random" not in {n.attr for n in nodes(path) if isinstance(n, ast.Attribute)}
         if any(n.startswith("opendp") for n in names):
             assert name == "laboratory.reference_samplers"
 
@@ -181,6 +186,6 @@ def test_few_ask_of_which_kind_a_plan_is():
 
 def test_calls_name_what_they_give_where_it_is_much():
     for name, path in FILES.items():
-        calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+        calls = [n for n in nodes(path) if isinstance(n, ast.Call)]
         much = [ast.unparse(n.func) for n in calls if len(n.args) > BY_POSITION]
         assert not much, f"{name}: {much}"

@@ -30,7 +30,8 @@ TABLES = [fn.table("t", "a", margin=5), fn.table("a", prefix="o", margin=4), fn.
 @cache
 def small(unit):
     """The same tables for several units."""
-    return planned(SMALL, TABLES, unit), form(planned(SMALL, TABLES, unit).strategy)
+    plan = planned(SMALL, TABLES, unit)
+    return plan, form(plan.strategy)
 
 
 def planned(domain, tables, unit, **more):
@@ -99,8 +100,7 @@ def test_no_plan_is_below_the_bound_for_a_pattern(pattern):
         plan = planned(domain, TABLES, unit)
         assert plan.exact_rho == plan.strategy.loss(domain.adjacency(plan.publication.source, unit)).rho
         assert plan.exact_rho <= planned(domain, TABLES, person(most)).exact_rho * (1 + 1e-6)
-        for other in (plan, planned(SMALL, TABLES, person(1)), planned(SMALL, TABLES, person(3, "t"))):
-            x, seen = form(other.strategy)
+        for other, (x, seen) in ((plan, form(plan.strategy)), small(person(1)), small(person(3, "t"))):
             place = {(c["t"], c["a"], c["o"]): i for i, c in enumerate(seen)}
             at = [place[c["t"], c["a"], c["o"]] for c in cells]
             worst = max(x[np.ix_(v, v)].sum() for v in ([at[i] for i in w] for w in admissible(cells, unit.pattern, 2)))

@@ -6,12 +6,15 @@ array API standard, so that one code serves both. The extra `fitnoise[gpu]` brin
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, final
 
 import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from fitnoise.errors import PlanError
 
@@ -93,3 +96,15 @@ def torch_backend(device: str = "cuda") -> Backend:
             "leave it out to plan with NumPy. Nothing was planned."
         ) from None
     return Backend(xp, place)
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Within it matrices are multiplied and decomposed by one thread: of small ones several are slower than one."""
+    limited: AbstractContextManager[object] = _libraries().limit(limits=1)
+    return limited
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """Those that have threads. They are looked for once: it takes some milliseconds, as long as a small plan."""
+    return ThreadpoolController()

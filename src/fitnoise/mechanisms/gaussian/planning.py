@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from fitnoise.algebra.backends import NUMPY, torch_backend
+from fitnoise.algebra.backends import NUMPY, one_thread, torch_backend
 from fitnoise.errors import CapExceeded, GapNotReached, PlanError, SingularStrategy, WorkloadError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs._base import Design
@@ -298,7 +297,7 @@ def _by_axis(publication: Publication, *, refine: bool, progress: Callable[[int,
         if progress is not None:
             progress(next(steps), value / proven - 1)
 
-    with threadpool_limits(1):
+    with one_thread():
         form, weights = solve(asked, told=told)
         evidence = cores.raised(asked, weights)
     strategy = None
@@ -385,7 +384,7 @@ def ideal(
             "add-or-remove-one neighbours. No plan was made."
         )
     form = Formulation(decomposition, asked, pairs=pairs, together=together, backend=backend)
-    with threadpool_limits(1 if decomposition.cells <= ONE_THREAD else None):
+    with one_thread() if decomposition.cells <= ONE_THREAD else contextlib.nullcontext():
         solution = combined.solve(
             form.problem,
             start=_weights_of(start, form),

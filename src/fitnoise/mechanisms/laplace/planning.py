@@ -24,10 +24,10 @@ from typing import final
 import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
+from fitnoise.algebra.backends import one_thread
 from fitnoise.errors import CapExceeded, PlanError, SingularStrategy, WorkloadError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.margins import LARGEST_SCALE, LEAST_SCALE, MeasuredMargin, PureStrategy
@@ -152,7 +152,7 @@ def search(
         )
     d = decompose(publication.workload)
     proof = ideal(d, terms(publication, d), publication, BOUND_GAP)
-    with threadpool_limits(1):  # its matrices are tall and thin: two threads took five times as long on 1,024 cells
+    with one_thread():  # its matrices are tall and thin: two threads took five times as long on 1,024 cells
         return _search(publication, d, proof, every, progress)
 
 

@@ -9,8 +9,8 @@ from typing import final
 
 import numpy as np
 import scipy.linalg as sl
-from threadpoolctl import threadpool_limits
 
+from fitnoise.algebra.backends import one_thread
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.checks import checked_whole
@@ -83,7 +83,7 @@ def spectral_lower_bound(rows: Floats, m: int, design: Design) -> SpectralBound:
     """
     if design.basis.shape[0] != len(rows) or len(design.weights) != rows.shape[1]:
         raise WorkloadError("the design is of other queries than these rows. Nothing was computed.")
-    with threadpool_limits(1):
+    with one_thread():
         search = _Subsets(rows, design.index)
         weighted = rows * np.sqrt(design.weights)
         own, t = design.basis.T @ weighted, design.spikes

@@ -37,8 +37,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincinv
-from threadpoolctl import threadpool_limits
 
+from fitnoise.algebra.backends import one_thread
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.checks import checked_positive, checked_whole
@@ -192,7 +192,7 @@ def candidate_designs(rows: Floats, ks: Sequence[int], *, tolerance: float = COA
         WorkloadError: as of `ky_fan_design`.
         PlanError: as of `ky_fan_design`.
     """
-    with threadpool_limits(1):
+    with one_thread():
         made = [ky_fan_design(rows, k, tolerance=tolerance) for k in ks]
     return tuple(design for i, design in enumerate(made) if design.spikes or not i)
 
@@ -366,7 +366,7 @@ def simulate(
     settings = [(design, temperature) for design in designs for temperature in temperatures]
     squares: dict[str, list[list[float]]] = {kind: [] for kind in KINDS}
     guesses: dict[str, list[float]] = {kind: [] for kind in KINDS}
-    with threadpool_limits(1):
+    with one_thread():
         ways = [_Way(rows, design, size, multiplier, t, region) for design, t in settings]
         flat = rows.mean(axis=1) * size
         for histogram, truth, z in _databases(rows, size, repeats):
@@ -423,7 +423,7 @@ def error_samples(
         * no data, and the same numbers every time, as of :func:`simulate`.
     """
     errors: dict[str, list[Floats]] = {kind: [] for kind in KINDS}
-    with threadpool_limits(1):
+    with one_thread():
         way = _Way(rows, design, size, multiplier, temperature, region, head)
         for histogram, truth, z in _databases(rows, size, repeats):
             errors[histogram.kind].append(way.error(truth, z))
