@@ -105,7 +105,8 @@ def test_what_the_engine_writes_is_looked_at_and_read(rows, tmp_path):
     )
     path = written(tmp_path / "sound.parquet", query)
     with engine() as files:
-        frame = read_parquet(files, path, rows, 2)
+        frame, words = read_parquet(files, path, rows, 2)
+        assert words == {}
         assert frame["n"].tolist() == list(range(rows))
         for other in (rows + 1, rows - 1):
             with pytest.raises(ReleaseError, match="It was not read"):

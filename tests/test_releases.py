@@ -89,7 +89,7 @@ def files(folder):
 
 def stored(path):
     with engine() as connection:
-        return read_parquet(connection, path, len(connection.read_parquet(str(path))), 1000)
+        return read_parquet(connection, path, len(connection.read_parquet(str(path))), 1000)[0]
 
 
 def spent(path):

@@ -326,8 +326,10 @@ def engine() -> Iterator[duckdb.DuckDBPyConnection]:
             _ENGINE.reset(token)
 
 
-def read_parquet(files: duckdb.DuckDBPyConnection, path: Path, rows: int, longest: int) -> pd.DataFrame:
-    """A Parquet file of this module, as a frame: truth values, whole numbers, floats and texts.
+def read_parquet(
+    files: duckdb.DuckDBPyConnection, path: Path, rows: int, longest: int
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """A Parquet file of this module, as a frame: truth values, whole numbers, floats and texts; and the words beside.
 
     Args:
         files: the engine.
@@ -340,7 +342,7 @@ def read_parquet(files: duckdb.DuckDBPyConnection, path: Path, rows: int, longes
 
     **Guarantees**: memory and time follow from rows and longest, whatever the file says.
     """
-    look(path, rows, longest)
+    words = look(path, rows, longest)
     query = f"SELECT * FROM read_parquet({_pattern(path)}, hive_partitioning = false)"  # noqa: S608 - quoted
     try:
         kinds = {str(name): str(kind) for name, kind, *_ in files.execute(f"DESCRIBE {query}").fetchall()}
@@ -354,7 +356,7 @@ def read_parquet(files: duckdb.DuckDBPyConnection, path: Path, rows: int, longes
         columns = files.execute(query).fetchnumpy()
     except (duckdb.Error, UnicodeDecodeError):
         raise ReleaseError(f"{str(path)!r} is missing or unreadable.") from None
-    return pd.DataFrame(columns)
+    return pd.DataFrame(columns), words
 
 
 _TYPES = {"b": "BOOLEAN", "i": "BIGINT", "f": "DOUBLE", "O": "VARCHAR"}
@@ -363,24 +365,14 @@ _TYPES = {"b": "BOOLEAN", "i": "BIGINT", "f": "DOUBLE", "O": "VARCHAR"}
 
 def write_parquet(files: duckdb.DuckDBPyConnection, frame: pd.DataFrame, path: Path, **metadata: str) -> None:
     """A frame as a Parquet file with metadata."""
-    columns = ", ".join(
-        f"CAST({quoted} AS {_TYPES[frame[name].dtype.kind]}) AS {quoted}"
-        for name, quoted in ((c, _name(c)) for c in frame.columns)
-    )
+    kinds = {str(name): column.dtype.kind for name, column in frame.items()}
+    columns = ", ".join(f"CAST({_name(c)} AS {_TYPES[kind]}) AS {_name(c)}" for c, kind in kinds.items())
+    arrays = {c: frame[c].to_numpy(dtype=object if kind == "O" else None) for c, kind in kinds.items()}
     told = ", ".join(f"{key}: '{value}'" for key, value in metadata.items())
     options = "FORMAT parquet" + (f", KV_METADATA {{{told}}}" if told else "")
-    files.register("frame", frame)
+    files.register("frame", arrays)  # a frame would be looked at for as long again
     files.execute(f"COPY (SELECT {columns} FROM frame) TO {_quoted(path)} ({options})")  # noqa: S608 - quoted
     files.unregister("frame")
-
-
-def metadata_of(files: duckdb.DuckDBPyConnection, path: Path) -> dict[str, str]:
-    """The words written into a Parquet file beside its columns."""
-    query = f"SELECT decode(key), decode(value) FROM parquet_kv_metadata({_pattern(path)})"  # noqa: S608 - quoted
-    try:
-        return dict(files.execute(query).fetchall())
-    except duckdb.Error:
-        raise ReleaseError(f"{str(path)!r} is missing or unreadable.") from None
 
 
 def _name(column: str) -> str:

@@ -101,8 +101,11 @@ class _Thrift:
         raise ValueError  # maps: the format has none
 
 
-def look(path: Path, rows: int, longest: int) -> None:
+def look(path: Path, rows: int, longest: int) -> dict[str, str]:
     """Refuse a file that could take more memory or time than the rows of a release.
+
+    Returns:
+        The words that it holds beside its columns.
 
     Args:
         path: the file.
@@ -115,19 +118,21 @@ def look(path: Path, rows: int, longest: int) -> None:
     try:
         if not path.is_file():  # a pipe would wait
             raise OSError
-        sound = _sound(path, rows, longest)
+        words = _words(path, rows, longest)
     except OSError:
         raise ReleaseError(f"{str(path)!r} is missing or unreadable.") from None
     except (ValueError, LookupError, TypeError, AttributeError):
-        sound = False
-    if not sound:
+        words = None
+    if words is None:
         raise ReleaseError(
             f"{path.name!r} is not a Parquet file of {rows:,} rows as a release writes it: it is damaged, or was made "
             "by something else. It was not read."
         )
+    return words
 
 
-def _sound(path: Path, rows: int, longest: int) -> bool:
+def _words(path: Path, rows: int, longest: int) -> dict[str, str] | None:
+    """Those of a sound file; None of any other."""
     column = LEAST + rows * (NUMBER + longest)
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
@@ -135,28 +140,28 @@ def _sound(path: Path, rows: int, longest: int) -> bool:
         tail = file.read(8)
         footer = int.from_bytes(tail[:4], "little")
         if tail[4:] != _MAGIC or footer > min(LEAST + rows, size - 12):
-            return False
+            return None
         file.seek(size - 8 - footer)
         said = _Thrift(file.read(footer)).struct()
         root, *leaves = said[2]
         width = root[5]
         flat = width == len(leaves) <= COLUMNS and not any(leaf.get(5) for leaf in leaves)
         if not flat or said[3] != rows or sum(group[3] for group in said[4]) != rows or size > width * column:
-            return False
+            return None
         left = size
         for group in said[4]:
             chunks = [chunk[3] for chunk in group[1]]
             if group[3] <= 0 or len(chunks) != width:
-                return False
+                return None
             for chunk in chunks:
                 first = chunk[9] if chunk.get(11, 0) < len(_MAGIC) else chunk[11]
                 left -= chunk[7]
                 if left < 0 or not 0 <= first <= first + chunk[7] <= size:
-                    return False
+                    return None
                 file.seek(first)
                 if not _pages_sound(file.read(chunk[7]), group[3], column):
-                    return False
-    return True
+                    return None
+    return {x[1].decode(): x[2].decode() for x in said.get(5, [])}
 
 
 def _pages_sound(raw: bytes, rows: int, room: int) -> bool:

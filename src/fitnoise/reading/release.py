@@ -65,7 +65,6 @@ from fitnoise.reading.files import (
     extent,
     field,
     label_frame,
-    metadata_of,
     read_parquet,
     read_text,
     settle,
@@ -240,7 +239,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         found = self.biased[i]
         if found is None or not found.whole:
             raise ReleaseError("this part of the release has no synthetic histogram.")
-        frame = label_frame(_labels(self.plan.groups[i]))
+        frame = label_frame(cell_labels(self.plan.groups[i]))
         frame["synthetic_records"] = found.histogram
         return frame
 
@@ -271,8 +270,11 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         frame["moe"] = part.table_margins(name).ravel()
         return frame
 
-    def frames(self) -> Iterator[tuple[str, pd.DataFrame]]:
-        """All tables, by name, rebuilt many at a time; not in the order of the workload."""
+    def frames(self, names: Sequence[str] | None = None) -> Iterator[tuple[str, pd.DataFrame]]:
+        """Some tables, by name; or all, rebuilt many at a time, and not in the order of the workload."""
+        if names is not None and len(names) < len(self):
+            yield from ((name, self[name]) for name in names)
+            return
         for i, rebuilt in enumerate(self._rebuilt):
             names = rebuilt.part.publication.workload.tables.names
             for which, stack in rebuilt.stacks():
@@ -434,8 +436,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
                 if self.outputs:
                     write_parquet(files, self._drawn(), stage / OUTPUTS, sha256=outputs_digest(self.outputs))
                     _write(stage / ANSWERS, finite_csv(self))
-                every = len(written) == len(self)
-                for name, frame in self.frames() if every else ((name, self[name]) for name in written):
+                for name, frame in self.frames(written):
                     _write(tables / f"{slug(name)}.csv", csv_text(frame))
                     write_parquet(files, frame, tables / f"{slug(name)}.parquet")
             draft, text = stage / f"{DESCRIPTION}.draft", to_json(describe(self.plan, written, self.entry))
@@ -489,8 +490,7 @@ def _read_entry(folder: Path) -> tuple[EntryReference | None, int]:
 def _read_answers(plan: Plan, folder: Path) -> list[Exact]:
     """The noisy answers of the tables, as they were written."""
     with engine() as files:
-        frame = read_parquet(files, folder / MEASUREMENTS, plan.answers, DIGITS)
-        words = metadata_of(files, folder / MEASUREMENTS)
+        frame, words = read_parquet(files, folder / MEASUREMENTS, plan.answers, DIGITS)
     sector, row = _places(plan)
     if list(frame.columns) != ["sector", "row", "answer"] or not frame[["sector", "row"]].equals(
         pd.DataFrame({"sector": sector, "row": row})
@@ -516,7 +516,7 @@ def histograms(plan: Plan) -> dict[int, str]:
     return {i: HISTOGRAM if len(places) == 1 else f"{HISTOGRAM}_{n}" for n, i in enumerate(places, 1)}
 
 
-def _labels(part: TablePart) -> dict[str, tuple[str | int, ...]]:
+def cell_labels(part: TablePart) -> dict[str, tuple[str | int, ...]]:
     """What names the joint cells that a small database is looked at in, by attribute."""
     return ask(*part.decomposition.structured, variance=1.0).labels(part.publication.domain)
 
@@ -525,9 +525,9 @@ def _read_histograms(plan: Plan, folder: Path) -> dict[int, Floats]:
     """The synthetic histograms of small databases, as they were written."""
     found = {}
     for i, base in histograms(plan).items():
-        labels = _labels(plan.groups[i])
+        labels = cell_labels(plan.groups[i])
         with engine() as files:
-            frame = read_parquet(files, folder / f"{base}.parquet", *extent(labels))
+            frame, _ = read_parquet(files, folder / f"{base}.parquet", *extent(labels))
         counts, cells = frame.get("synthetic_records"), label_frame(labels)
         if counts is None or counts.dtype != np.float64 or not frame.drop(columns="synthetic_records").equals(cells):
             raise ReleaseError("the histogram is not one of this plan's cells.")
@@ -538,8 +538,7 @@ def _read_histograms(plan: Plan, folder: Path) -> dict[int, Floats]:
 def _read_outputs(plan: Plan, folder: Path) -> tuple[int, ...]:
     names = [q.name for q in plan.publication.finite]
     with engine() as files:
-        frame = read_parquet(files, folder / OUTPUTS, *extent({"question": names}))
-        words = metadata_of(files, folder / OUTPUTS)
+        frame, words = read_parquet(files, folder / OUTPUTS, *extent({"question": names}))
     if list(frame.columns) != ["question", "output"] or frame["question"].tolist() != names:
         raise ReleaseError("the finite answers are not those of this plan.")
     outputs = tuple(frame["output"].tolist())

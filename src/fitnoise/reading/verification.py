@@ -8,6 +8,7 @@ ledger is looked into.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
@@ -37,13 +38,13 @@ from fitnoise.reading.files import (
     csv_text,
     engine,
     extent,
-    metadata_of,
     read_parquet,
     read_text,
     says,
     to_json,
     unfinished,
 )
+from fitnoise.reading.parquet import look
 from fitnoise.reading.release import (
     ANSWERS,
     GAP,
@@ -51,6 +52,7 @@ from fitnoise.reading.release import (
     OUTPUTS,
     Charge,
     Release,
+    cell_labels,
     finite_csv,
     histograms,
     to_write,
@@ -277,6 +279,7 @@ def _verify_release(folder: Path, entries: Sequence[Entry] | None) -> Verificati
     log = _Checklist()
     log.checks.extend(of_plan.checks)
     read: list[Release] = []
+    same: set[str] = set()
     written: list[tuple[str, ...]] = []
     log.add(
         "release.json names the tables that have files",
@@ -308,7 +311,7 @@ def _verify_release(folder: Path, entries: Sequence[Entry] | None) -> Verificati
     ):
         log.add(
             "the Parquet tables follow from the noisy answers",
-            lambda: _check_parquet(read[0], bases),
+            lambda: _check_parquet(read[0], bases, same),
             lambda: f"{len(bases)} tables rebuilt",
         )
         for i in histograms(plan):
@@ -329,7 +332,7 @@ def _verify_release(folder: Path, entries: Sequence[Entry] | None) -> Verificati
             )
     log.add(
         "the CSV tables are the Parquet tables",
-        lambda: _check_csv(plan, bases, before=not read or read[0].entry is None),
+        lambda: _check_csv(plan, {n: b for n, b in bases.items() if n not in same}, before=_before(read)),
         lambda: f"{len(bases)} tables, digit by digit",
     )
     return log.done()
@@ -425,12 +428,21 @@ def _versions(stated: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, st
     return {k: stated[k] if isinstance(stated.get(k), str) else own.get(k, "") for k in names}
 
 
-def _check_parquet(release: Release, bases: Mapping[str, Path]) -> str | None:
+def _before(read: Sequence[Release]) -> bool:
+    """Whether a release may name no entry of a ledger."""
+    return not read or read[0].entry is None
+
+
+def _check_parquet(release: Release, bases: Mapping[str, Path], same: set[str]) -> str | None:
+    """What is wrong with the Parquet files; and, into `same`, the tables whose CSV file says the same: read once."""
     with engine() as files:
-        for name, base in bases.items():
-            file = base.with_suffix(".parquet")
-            problem = _difference(read_parquet(files, file, *_extent(release.plan, name)), release[name])
-            problem = problem or ("words that no release writes" if metadata_of(files, file) else None)
+        for name, rebuilt in release.frames(list(bases)):
+            base = bases[name]
+            found, words = read_parquet(files, base.with_suffix(".parquet"), *_extent(release.plan, name))
+            with contextlib.suppress(ReleaseError):  # said below
+                if _says_table(base.with_suffix(".csv"), partial(csv_text, found), before=_before([release])):
+                    same.add(name)
+            problem = _difference(found, rebuilt) or ("words that no release writes" if words else None)
             if problem:
                 return f"table {name!r}: {problem}"
     return None
@@ -448,9 +460,8 @@ def _check_histogram(folder: Path, release: Release, i: int) -> str | None:
         return "there is none"
     if own.gap > GAP * (own.distance + GAP * float(own.noisy @ own.noisy)):
         return f"another histogram is nearer, by up to {own.gap:.3g} people²"
-    with engine() as files:
-        if metadata_of(files, folder / f"{base}.parquet"):
-            return "its Parquet file holds words that no release writes"
+    if look(folder / f"{base}.parquet", *extent(cell_labels(release.plan.groups[i]))):
+        return "its Parquet file holds words that no release writes"
     table = partial(csv_text, release.synthetic(i))
     same = _says_table(folder / f"{base}.csv", table, before=release.entry is None)
     return None if same else "its CSV file differs from its Parquet file"
@@ -459,18 +470,19 @@ def _check_histogram(folder: Path, release: Release, i: int) -> str | None:
 def _difference(found: pd.DataFrame, rebuilt: pd.DataFrame) -> str | None:
     if list(found.columns) != list(rebuilt.columns) or len(found) != len(rebuilt):
         return "other columns or another number of rows"
-    for column in rebuilt.columns:
-        a, b = found[column], rebuilt[column]
+    read, made = ({str(c): frame[c].to_numpy() for c in frame.columns} for frame in (found, rebuilt))
+    for column, b in made.items():
+        a = read[column]
         if a.dtype.kind != b.dtype.kind:
             return f"column {column!r} is of another type"
         if column not in RESERVED:
             if a.tolist() != b.tolist():
                 return f"column {column!r} has other labels"
         elif column in ("simulated_rmse", "biased_value"):  # by iterations that end a little apart on another machine
-            allowed = SIMULATED * b if column == "simulated_rmse" else ITERATED * rebuilt["std_error"]
+            allowed = SIMULATED * b if column == "simulated_rmse" else ITERATED * made["std_error"]
             if not (np.abs(a - b) <= allowed).all():
                 return f"column {column!r} differs by up to {np.abs(a - b).max():.3g}"
-        elif not (np.abs(a - b) <= ROUNDING * (np.abs(b) + rebuilt["std_error"])).all():
+        elif not (np.abs(a - b) <= ROUNDING * (np.abs(b) + made["std_error"])).all():
             return f"column {column!r} differs by up to {np.abs(a - b).max():.3g}"
     return None
 
@@ -489,7 +501,7 @@ def _says_table(path: Path, table: Callable[..., str], *, before: bool) -> bool:
 def _check_csv(plan: Plan, bases: Mapping[str, Path], *, before: bool) -> str | None:
     with engine() as files:
         for name, base in bases.items():
-            frame = read_parquet(files, base.with_suffix(".parquet"), *_extent(plan, name))
+            frame, _ = read_parquet(files, base.with_suffix(".parquet"), *_extent(plan, name))
             if not _says_table(base.with_suffix(".csv"), partial(csv_text, frame), before=before):
                 return f"table {name!r} differs from its Parquet file"
     return None
