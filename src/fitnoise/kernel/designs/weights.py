@@ -143,12 +143,11 @@ def row_sums(values: Sequence[int], codes: Integers, columns: Sequence[int]) -> 
 
     The columns are cut into pieces of 30 bits, so that sums over the outputs of one code fit in 64 bits.
     """
-    size = len(values)
-    if size > codes.shape[1]:  # about one code for every entry: nothing to collect
+    if len(values) > codes.shape[1]:  # about one code for every entry: nothing to collect
         return [sum(map(mul, map(values.__getitem__, row), columns)) for row in codes.tolist()]
     pieces, found = _pieces(columns), []
     for row in codes:
-        of_codes = (np.bincount(row, piece, size).astype(np.int64).tolist() for piece in pieces)
+        of_codes = (np.bincount(row, piece).astype(np.int64).tolist() for piece in pieces)
         found.append(sum(sum(map(mul, values, own)) << 30 * p for p, own in enumerate(of_codes)))
     return found
 
