@@ -179,6 +179,8 @@ class Sectors:
                     break
                 dear.append(sum(x * max(0, min(room, m - i * room)) for i, x in enumerate(sorted(top.values())[::-1])))
             yield max(dear)
+            if not names:
+                yield from import_module("check_sets").prices(self, unit, along, most, best, i)
 
 
 def margins(strategy, size, axes, unit):

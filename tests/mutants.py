@@ -35,6 +35,7 @@ TESTS = {
     "designs/answers": "order designs -k 'order or count_by or sum'",
     "designs/parts": "parts amounts designs strategy -k 'not intervals and not server'",
     "designs/products": "products",
+    "designs/sets": "sets",
     "noise": "noise finite_lazy finite_queries -k 'not battery and (test_noise or draw or clamped or words or numpy)'",
     "designs/questions": "finite_queries designs",
     "designs/choices": "finite_mechanisms designs order -k 'label or exact or proven or fit or sum or changed'",

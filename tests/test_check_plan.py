@@ -26,7 +26,7 @@ from laws import alterations, places, put
 
 DOCS = Path(__file__).parent.parent / "docs"
 SAMPLES = Path(__file__).parent / "data" / "made_before" / "plans"
-PROGRAMS = ("check_plan", "check_answers", "check_bound")
+PROGRAMS = ("check_plan", "check_answers", "check_bound", "check_sets")
 RIGHT, WRONG, UNKNOWN = 0, 1, 2
 LINES = 200
 

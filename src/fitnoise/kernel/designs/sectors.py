@@ -28,6 +28,7 @@ from fitnoise.kernel.arrays import Exact, equal_rows
 from fitnoise.kernel.designs._base import HELD as DRAWN
 from fitnoise.kernel.designs._base import WRAP, Answers, Cells, Counts, Design, Door, Margin
 from fitnoise.kernel.designs.parts import SAFE, Part, check_sizes, exact_matmul, largest_entry, named, split, times
+from fitnoise.kernel.designs.sets import MAX_SETS, dearest_set
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Adjacency, Neighbours
 
@@ -391,8 +392,16 @@ class Strategy(Design):
 
         Any two records must differ where k = 1, agree in what is fixed, and be so far apart as is said. Records that
         nothing measured tells apart share their place, so k is larger there. Σ_i R_m(o_i) is also at most the sum of
-        the m largest R_m of records in different joint cells, k in each: the h of all cells, where that is less. Of all
-        these h the one whose largest value is least. It is attained where one set of records fits all pairs.
+        the m largest R_m of records in different joint cells, k in each: the h of all cells, where that is less.
+
+        Where these joint cells c are of structured attributes, give each k places, and let Q_cc' be the largest X_ij of
+        a record i in c and one j in c' that may stand beside it, Q_cc in one place the largest X_ii. Records i in the
+        places τ of a unit, each in its own, have vᵀXv = Σ_i Σ_j X_ij ≤ Σ_{c,c'∈τ} Q_cc'. Hence the largest of these
+        sums, over all sets of at most g places of which any two go together, is the h of all cells: exactly what a
+        unit costs where Q has one X_ij in each entry (`dearest_set`). As its records agree in what is fixed, it is
+        taken over the cells that agree with o in the structured ones of these.
+
+        Of all these h the one whose largest value is least. It is attained where one set of records fits all pairs.
 
         Means add, so several designs together, on the same records, cost at most the dearest sum of their h.
         """
@@ -414,16 +423,24 @@ class Strategy(Design):
                 product = min(max(own), self.largest_product(cap.axes)) if rest else max(own)
                 yield tuple(_together(x, [(x, cap.most - 1), (product, cap.most * rest)], most) for x in own)
             return
-        unit, partners = self._partners(caps, of)
+        unit, found, lowest = self._beside(caps, of)
         costs = [int(x * unit) for x in own]
-        for cap, others in zip(caps, partners, strict=True):
-            prices = [_together(x, found, most) for x, found in zip(costs, others, strict=True)]
+        for cap, kinds in zip(caps, found, strict=True):
+            others = self._partners(cap, kinds, lowest)
+            prices = [_together(x, some, most) for x, some in zip(costs, others, strict=True)]
             yield tuple(Fraction(x, unit) for x in prices)
             if self.cells * most <= MAX_PRODUCTS:
                 yield (Fraction(self._different(cap, costs, others, most), unit),) * self.cells
+            sets = self._in_sets(cap, costs, kinds, lowest, of)
+            if sets is not None:
+                yield tuple(Fraction(x, unit) for x in sets)
 
-    def _partners(self, caps: Sequence[_Cap], of: Adjacency) -> tuple[int, list[list[_Partners]]]:
-        """A unit; and for every cap and structured cell what records that may be there beside one of it add, in it."""
+    def _beside(self, caps: Sequence[_Cap], of: Adjacency) -> tuple[int, list[dict[frozenset[int], Exact]], int]:
+        """The largest X_ij of a record with one that may be there beside it: a unit, these, and what is less than any.
+
+        For every cap by the exchangeable attributes of it on which the two agree, (n_o, joint cells of its structured
+        ones).
+        """
         unit, grams = self._grams()
         every = (*self.over.exchangeable, *self.over.structured)
         fixed, _ = of.along([a for a, _ in every], of.pattern.fixed)
@@ -433,35 +450,70 @@ class Strategy(Design):
         for axis, (a, _) in enumerate(self.over.structured):
             along = self._along(axis)
             near &= abs(along[:, None] - along) >= dict(of.pattern.separation).get(a, 0)
-        inner = [frozenset(i for i in free if self.over.names[i] in cap.axes) for cap in caps]
-        outer = [[i for i, (a, _) in enumerate(self.over.structured) if a in cap.axes] for cap in caps]
         lowest = -2 * max(int(x * unit) for x in self.profile()) - 1
         found: list[dict[frozenset[int], Exact]] = [{} for _ in caps]
         for same in (frozenset(x) for k in range(len(free) + 1) for x in itertools.combinations(free, k)):
             if not held <= same:
                 continue
             pairs = near.copy()
-            for cap, own, axes in zip(caps, inner, outer, strict=True):
-                if cap.most == 1 and own <= same:
-                    pairs &= self._differing(axes)
+            for cap in caps:
+                if cap.most == 1 and self._inside(cap) <= same:
+                    pairs &= self._differing(self._axes(cap))
             x = sum((s.weight(same) * g for s, g in grams), start=np.zeros(near.shape, dtype=object))
             x = np.where(pairs, x, lowest).reshape(self.cells, *self.over.shape)
-            for own, axes, kinds in zip(inner, outer, found, strict=True):
-                rest = tuple(1 + i for i in range(len(self.over.shape)) if i not in axes)
+            for cap, kinds in zip(caps, found, strict=True):
+                own = self._inside(cap) & same
+                rest = tuple(1 + i for i in range(len(self.over.shape)) if i not in self._axes(cap))
                 dearest = x.max(axis=rest).reshape(self.cells, -1)
-                kinds[own & same] = np.maximum(kinds.get(own & same, dearest), dearest)
-        return unit, [
+                kinds[own] = np.maximum(kinds.get(own, dearest), dearest)
+        return unit, found, lowest
+
+    def _inside(self, cap: _Cap) -> frozenset[int]:
+        """The exchangeable attributes of a cap that have two values or more."""
+        return frozenset(i for i, (a, n) in enumerate(self.over.exchangeable) if a in cap.axes and n > 1)
+
+    def _axes(self, cap: _Cap) -> list[int]:
+        """The structured ones."""
+        return [i for i, (a, _) in enumerate(self.over.structured) if a in cap.axes]
+
+    def _partners(self, cap: _Cap, kinds: Mapping[frozenset[int], Exact], lowest: int) -> list[_Partners]:
+        """For every structured cell what records that may be there beside one of it add, in a cap."""
+        own = self._inside(cap)
+        return [
             [
-                [
-                    (value, cap.most - 1 if (kind, w) == (own, at) else cap.most * self._others(own - kind))
-                    for kind, dearest in kinds.items()
-                    for w, value in enumerate(dearest[o].tolist())
-                    if value > lowest
-                ]
-                for o, at in enumerate(self._place_along(axes))
+                (value, cap.most - 1 if (kind, w) == (own, at) else cap.most * self._others(own - kind))
+                for kind, dearest in kinds.items()
+                for w, value in enumerate(dearest[o].tolist())
+                if value > lowest
             ]
-            for cap, own, axes, kinds in zip(caps, inner, outer, found, strict=True)
+            for o, at in enumerate(self._place_along(self._axes(cap)))
         ]
+
+    def _in_sets(
+        self, cap: _Cap, costs: Sequence[int], kinds: Mapping[frozenset[int], Exact], lowest: int, of: Adjacency
+    ) -> list[int] | None:
+        """For every structured cell the dearest set of joint cells that a unit may have records in; None of too many.
+
+        So many records as may share a joint cell have a number each, and so a place of their own.
+        """
+        slots, at = min(cap.most, of.records), np.array(self._place_along(self._axes(cap)))
+        places = int(at.max()) + 1
+        if self._inside(cap) or (places * slots) ** 2 > MAX_PRODUCTS:
+            return None
+        fixed, _ = of.along([a for a, _ in self.over.structured], of.pattern.fixed)
+        common = np.array(self._place_along([i for i, (a, _) in enumerate(self.over.structured) if a in fixed]))
+        limit, own = MAX_SETS // (int(common.max()) + 1), np.array(costs, dtype=object)
+        prices: list[int] = []
+        for group in range(int(common.max()) + 1):
+            cells = [(common == group) & (at == place) for place in range(places)]
+            x = np.array([kinds[frozenset()][here].max(axis=0) for here in cells]).repeat(slots, 0).repeat(slots, 1)
+            together = x > lowest
+            np.fill_diagonal(x, np.array([own[here].max() for here in cells]).repeat(slots))
+            found = dearest_set(x, together, of.records, limit)
+            if found is None:
+                return None
+            prices.append(found)
+        return [prices[group] for group in common]
 
     def _others(self, differing: Collection[int]) -> int:
         """How many joint cells of exchangeable attributes differ from one in all of these, and in no other."""
