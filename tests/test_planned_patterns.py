@@ -197,13 +197,9 @@ def test_a_plan_cannot_claim_what_it_was_not_made_for():
     assert forged.order.account != plan.order.account
 
 
-ORDERED = fn.Domain(t=fn.Ordered(1, 3), a=fn.Categorical([*"xy"]))
-
-
 @pytest.mark.parametrize(
     ("domain", "tables", "unit"),
     [
-        (ORDERED, [fn.table("a", prefix="t", margin=5)], person(3, "t")),
         (SMALL, TABLES, person(2, "t", neighbours=fn.Neighbours.REPLACE_ONE)),
         (SMALL, TABLES, person(2, "t", "o")),
         (SMALL, [fn.table("a", margin=5)], person(2, "t")),

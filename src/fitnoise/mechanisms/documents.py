@@ -18,7 +18,7 @@ from fitnoise.kernel.designs.parts import SAFE, largest_entry
 from fitnoise.kernel.designs.products import Factor, ProductGroup, ProductStrategy
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.request.publication import Setting
-from fitnoise.solving.certificates import ONE, Evidence, Pairs
+from fitnoise.solving.certificates import ONE, Evidence, Pairs, Sets
 
 ROUNDING = 1e-9
 """Another machine sums in another order: relative difference allowed between two computations of one number."""
@@ -207,6 +207,8 @@ def evidence_document(e: Evidence) -> dict[str, Any]:
         document["pairs"] = [list(key) for key in e.pairs.keys()]  # noqa: SIM118 - no dictionary
     if e.together != ONE:
         document["together"] = [list(kind) for kind in e.together]
+    if e.sets is not None:
+        document["sets"] = [[alike, *cells] for alike, cells in zip(e.sets.alike, e.sets.cells, strict=True)]
     return document
 
 
@@ -218,11 +220,17 @@ def read_evidence(document: Mapping[str, Any]) -> Evidence:
     together = document.get("together", [list(kind) for kind in ONE])
     if not all(list(map(type, kind)) == [int, bool, float] for kind in together):
         raise PlanError("a set of records of the plan's evidence is their number, whether all else is alike, a weight.")
+    sets = document.get("sets")
+    if sets is not None and not all(x and type(x[0]) is bool and {int}.issuperset(map(type, x[1:])) for x in sets):
+        raise PlanError(
+            "a set of records of the plan's evidence is whether all else is alike, and its structured cells."
+        )
     return Evidence(
         np.array(document["cells"], dtype=np.float64),
         np.array(document["numbers"], dtype=np.float64),
         None if pairs is None else Pairs.of(pairs),
         tuple((m, alike, w) for m, alike, w in together),
+        None if sets is None else Sets(tuple(tuple(x[1:]) for x in sets), tuple(x[0] for x in sets)),
     )
 
 

@@ -34,6 +34,7 @@ h_k is a norm of A diag(q)^½, so what E can take is subtracted there too: h_k(E
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -133,6 +134,70 @@ class Pairs:
         return np.diag(self.reach(p, cells)) - cross - cross.T
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class Sets:
+    """Sets of records of one unit, each in structured cells of its own.
+
+    cells: of each set, in increasing order. alike: whether its records have all that is exchangeable in common; if not,
+    each has a value of its own, drawn from all alike, of whatever is not fixed.
+    """
+
+    cells: tuple[tuple[int, ...], ...]
+    alike: tuple[bool, ...]
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def indicator(self, cells: int) -> Floats:
+        """Which structured cells are in each set, 0 or 1, (n_o, N)."""
+        out = np.zeros((cells, len(self)))
+        for i, chosen in enumerate(self.cells):
+            out[list(chosen), i] = 1
+        return out
+
+    def moment(self, p: Floats, cells: int, *, free: bool) -> Floats:
+        """Σ p E v vᵀ, v what the records of a set are in a sector, (n_o, n_o).
+
+        free: whether the sector looks at what is not fixed: there Σ e eᵀ is left of a set that is not alike.
+        """
+        v = self.indicator(cells)
+        whole = np.array([alike or not free for alike in self.alike])
+        return np.asarray((v * (p * whole)) @ v.T + np.diag(v @ (p * ~whole)))
+
+    def reach(self, p: Floats, cells: int) -> Floats:
+        """Σ p m over the sets in each structured cell, m their records, (n_o,): at least the moment, as a diagonal."""
+        v = self.indicator(cells)
+        return np.asarray(v @ (p * v.sum(axis=0)))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Admissible:
+    """Which sets of records one unit can have.
+
+    together: which structured cells two of its records can lie in, (n_o, n_o). most: how many there are. fixed:
+    positions of exchangeable attributes in which they agree.
+    """
+
+    together: NDArray[np.bool_]
+    most: int
+    fixed: tuple[int, ...] = ()
+
+    def free(self, group: SectorGroup) -> NDArray[np.bool_]:
+        """Which sectors of a group look at an exchangeable attribute that is not fixed, (K,)."""
+        return np.asarray((~np.isin(group.attributes, self.fixed)).any(axis=1))
+
+    def check(self, sets: Sets) -> None:
+        """Raise PlanError for sets of records that no unit has."""
+        n = len(self.together)
+        for cells in sets.cells:
+            inside = 1 <= len(cells) <= self.most and cells[0] >= 0 and cells[-1] < n
+            grown = all(a < b for a, b in itertools.pairwise(cells))
+            if not inside or not grown or not all(self.together[i, j] for i, j in itertools.combinations(cells, 2)):
+                raise PlanError("the evidence is about records that no unit can have; the plan proves nothing.")
+
+
 Kinds = tuple[tuple[int, bool, float], ...]
 """Sets of records of one unit: how many, whether they have the rest of what is exchangeable in common, and a weight."""
 
@@ -189,12 +254,14 @@ class Evidence:
     cells: p, one per structured cell, or per pair. numbers: q, one per number; nothing for total error.
     pairs: what `cells` weighs, for replace-one neighbours.
     together: sets of records in each cell, where units have several that differ.
+    sets: what `cells` weighs, where units have several in different structured cells.
     """
 
     cells: Floats
     numbers: Floats
     pairs: Pairs | None = None
     together: Kinds = ONE
+    sets: Sets | None = None
 
 
 @final
@@ -208,6 +275,8 @@ class Terms:
     factor: g², for units of g records.
     alone: for replace-one neighbours, whether a single record may also come or go.
     apart: in what records of a unit differ; None: in nothing that is known, or not by exchangeable attributes alone.
+    sets: which they can be, where they differ by structured attributes alone. Then each stands for so many records in
+        its cell that the factor is the square of their number.
     """
 
     weights: Floats | None = None
@@ -216,6 +285,7 @@ class Terms:
     factor: int = 1
     alone: bool = False
     apart: Apart | None = None
+    sets: Admissible | None = None
 
 
 def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Terms) -> float:
@@ -236,7 +306,10 @@ def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Terms) 
         p, w = _weights(d, evidence, terms)
     if not (np.isfinite(p).all() and np.isfinite(w).all()):
         raise PlanError("targets or budgets are too small for double precision; the plan proves nothing.")
-    nu = _nu(d, p, w, evidence.pairs, None if terms.apart is None else (terms.apart, evidence.together))
+    if evidence.sets is not None and terms.sets is not None:
+        nu = _nu_of_sets(d, p, w, evidence.sets, terms.sets)
+    else:
+        nu = _nu(d, p, w, evidence.pairs, None if terms.apart is None else (terms.apart, evidence.together))
     proven = nu * nu if terms.trade is None else 2 * nu - float(evidence.numbers.sum())
     if not math.isfinite(proven):
         raise PlanError("targets or budgets are too small for double precision; the plan proves nothing.")
@@ -257,12 +330,17 @@ def _weights(d: Decomposition, evidence: Evidence, terms: Terms) -> tuple[Floats
 
 def check_evidence(d: Decomposition, evidence: Evidence, terms: Terms) -> None:
     """Raise PlanError for weights that prove nothing: negative, not finite, of the wrong shape or all zero."""
-    cells = d.cells if evidence.pairs is None else len(evidence.pairs)
+    kinds = evidence.pairs if evidence.sets is None else evidence.sets
+    cells = d.cells if kinds is None else len(kinds)
     _check("p", evidence.cells, cells, positive=True)
     if terms.apart is not None:
         terms.apart.check(evidence.together)
     elif evidence.together != ONE:
         raise PlanError("the evidence is about sets of records that no unit has; the plan proves nothing.")
+    if evidence.sets is not None:
+        if terms.sets is None or evidence.pairs is not None:
+            raise PlanError("the evidence is about sets of records that no unit has; the plan proves nothing.")
+        terms.sets.check(evidence.sets)
     total_only = terms.weights is not None and terms.trade is None
     _check("q", evidence.numbers, 0 if total_only else len(d.variances), positive=terms.weights is None)
     if evidence.pairs is not None:
@@ -304,6 +382,22 @@ def _nu(d: Decomposition, p: Floats, w: Floats, pairs: Pairs | None, together: t
         nu += float(group.multiplicity @ np.maximum(norms, 0.0))
     trace = p.sum() * most if pairs is None else 2 * pairs.reach(p, d.cells).sum()
     return max(nu - _moved(d, w, float(trace)), 0.0)
+
+
+def _nu_of_sets(d: Decomposition, p: Floats, w: Floats, sets: Sets, admissible: Admissible) -> float:
+    """ν(p, w) for weights of sets of records, rounded down."""
+    nu, reach = 0.0, sets.reach(p, d.cells)
+    moments = {free: sets.moment(p, d.cells, free=free) for free in (False, True)}
+    for group in d.groups:
+        stacked = _stack(d, group, w)
+        known: dict[tuple[bool, bytes], float] = {}
+        for i, free in enumerate(admissible.free(group).tolist()):
+            weights = [(queries, u[i]) for queries, u in stacked]
+            key = free, b"".join(u.tobytes() for _, u in weights)
+            if key not in known:
+                known[key] = _sector_norm(weights, reach, moments[free], len(sets))
+            nu += float(group.multiplicity[i]) * max(known[key], 0.0)
+    return max(nu - _moved(d, w, float(reach.sum())), 0.0)
 
 
 def _moved(d: Decomposition, w: Floats, trace: float) -> float:

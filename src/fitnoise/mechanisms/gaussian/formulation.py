@@ -18,10 +18,10 @@ import scipy.sparse as sp
 from fitnoise.algebra.backends import NUMPY, Backend
 from fitnoise.algebra.operators import Operator
 from fitnoise.errors import PlanError, WorkloadError
-from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.mechanisms.gaussian.alike import Alike
 from fitnoise.solving import problems
-from fitnoise.solving.certificates import NOBODY, ONE, Evidence, Kinds, Pairs, Terms
+from fitnoise.solving.certificates import NOBODY, ONE, Evidence, Kinds, Pairs, Sets, Terms
 from fitnoise.solving.problems import Block, Pairwise, Problem, Shared, Source
 from fitnoise.solving.sectors import Decomposition, SectorGroup, afford
 
@@ -101,6 +101,8 @@ class Formulation:
         together: sets of records of one unit, where the terms say in what they differ. A sector in which they cost f
             times as much as one record counts √f times: for its covariance, over √f, both costs and variances are then
             those of a problem about single records.
+        sets: of records of one unit, where the terms say which there are. They are the problem's cells, then. In a
+            sector where all of one have the same values its column is the sum of theirs, elsewhere each has its own.
         backend: where matrices live.
 
     Attributes:
@@ -115,18 +117,25 @@ class Formulation:
         *,
         pairs: AllPairs | None = None,
         together: Kinds = ONE,
+        sets: Sets | None = None,
         backend: Backend = NUMPY,
     ) -> None:
         d = self.decomposition = decomposition
         self._pairs = pairs
         apart = terms.apart
+        some = terms.sets if sets is not None else None
+        self._free = [np.zeros(len(g), dtype=bool) if some is None else some.free(g) for g in d.groups]
+        self._columns = None if sets is None else _Columns(sets, d.cells)
         self._roots = [np.ones(len(g)) if apart is None else np.sqrt(apart.factors(together, g)) for g in d.groups]
         counted = [g.multiplicity * root for g, root in zip(d.groups, self._roots, strict=True)]
         self._multiplicity = counted
-        self.alike = Alike.of(d, terms.weights, counted) if pairs is None else Alike.none(d)
+        kept = [np.where(free, -x, x) for free, x in zip(self._free, counted, strict=True)]  # told apart by their signs
+        self.alike = Alike.of(d, terms.weights, kept) if pairs is None else Alike.none(d)
         chosen = self.alike.representatives
         self._scale = 1 / (d.variances * d.counted**2)
         self._triangles: list[Floats] = []
+        self._made: list[tuple[int, Indices]] = []
+        self._bases: list[Floats] = []
         blocks = [b for i, g in enumerate(d.groups) for b in self._blocks(i, g)]
         stacks = sum(len(b.multiplicity) * b.rank * (8 * b.rank + 2 * b.rows) for b in blocks if b.rank > 1)
         afford(8 * stacks, f"planning sectors of {max(b.rank for b in blocks):,} dimensions, all together,")
@@ -141,7 +150,7 @@ class Formulation:
         self.problem = Problem(
             blocks,
             len(chosen),
-            cells=_cells(d, terms, pairs),
+            cells=_cells(d, terms, pairs) if self._columns is None else self._columns.shared(float(terms.factor)),
             constraints=constraints,
             trade=trade,
             backend=backend,
@@ -150,32 +159,36 @@ class Formulation:
     def _blocks(self, i: int, group: SectorGroup) -> list[Block]:
         """One block for the classes of sectors of a group; for pairs of records, one for each sector."""
         triangle, columns = _orthonormal(group)
-        if self._pairs is None:
-            count = self.alike.sectors[i].counts
-            frame = None if group.is_identity else triangle
-            self._triangles.append(triangle)
-            multiplicity = self._multiplicity[i][self.alike.sectors[i].first] * count
-            return [Block(multiplicity, columns, self._sources(i, group, triangle), frame)]
         out = []
+        if self._pairs is None:
+            classes = self.alike.sectors[i]
+            frame = None if group.is_identity else triangle
+            multiplicity, loose = self._multiplicity[i][classes.first] * classes.counts, self._free[i][classes.first]
+            for kind in np.unique(loose).tolist():
+                here = np.flatnonzero(loose == kind)
+                self._triangles.append(triangle)
+                self._made.append((i, here))
+                self._bases.append(columns)
+                own = columns if self._columns is None else columns @ self._columns.of(free=kind)
+                out.append(Block(multiplicity[here], own, self._sources(i, group, triangle, here), frame))
+            return out
         for k in range(len(group)):
             chi = self._pairs.chi(tuple(group.attributes[k].tolist()), tuple(group.sizes[k].tolist()))
             q, r, free = _free_first(columns, triangle) if (chi == 1).all() else (columns, triangle, False)
             self._triangles.append(r)
             pairwise = Pairwise(self._pairs.kinds, chi, free and not self._pairs.kinds.alone)
-            out.append(Block(group.multiplicity[[k]], q, self._sources(i, group, r, k), r, pairwise))
+            out.append(Block(group.multiplicity[[k]], q, self._sources(i, group, r, np.array([k])), r, pairwise))
         return out
 
-    def _sources(self, i: int, group: SectorGroup, triangle: Floats, only: int | None = None) -> tuple[Source, ...]:
-        """What a group's sectors answer; of one of them, or of all classes."""
+    def _sources(self, i: int, group: SectorGroup, triangle: Floats, here: Indices) -> tuple[Source, ...]:
+        """What some classes of a group's sectors answer."""
         d, out = self.decomposition, []
         for m in group.members:
             tables, classes = d.tables[m.tables], self.alike.tables[m.tables]
-            incidence = m.incidence[[only]] if only is not None else m.incidence
-            if only is None and not self.alike.trivial:
-                incidence = self.alike.reduced(i, m)
+            incidence = (m.incidence if self.alike.trivial else self.alike.reduced(i, m))[here]
             numbers = self.alike.number[tables.numbers[classes.first]]
             scale = self._scale[tables.numbers[classes.first]]
-            if only is not None:
+            if self._pairs is not None:
                 reached = incidence.indices
                 numbers, scale, incidence = numbers[reached], scale[reached], incidence[:, reached]
             lift = m.lift if isinstance(m.lift, Operator) else m.lift @ triangle.T
@@ -195,6 +208,29 @@ class Formulation:
         """F_S with F_SᵀF_S = Σ_S⁻¹ in the integer bases, scaled to meet the worst constraint: (K, k, k) by group."""
         return self.in_basis([z for _, z in self.problem.covariance_factors(p, q)])
 
+    def products(self, p: Floats, q: Floats) -> tuple[Floats, Floats]:
+        """X of two records in structured cells, (n_o, n_o), scaled to meet the worst constraint.
+
+        With the same values of all that is exchangeable; and in the mean of all values, but for what is fixed, where
+        two records differ.
+        """
+        whole, fixed = (np.zeros((self.decomposition.cells,) * 2) for _ in range(2))
+        factors = [z for _, z in self.problem.covariance_factors(p, q)]
+        for block, columns, (i, here), z in zip(self.problem.blocks, self._bases, self._made, factors, strict=True):
+            rows = (np.sqrt(block.multiplicity)[:, None, None] * (z @ columns)).reshape(-1, columns.shape[1])
+            whole += rows.T @ rows
+            if not self._free[i][self.alike.sectors[i].first[here[0]]]:
+                fixed += rows.T @ rows
+        np.fill_diagonal(fixed, whole.diagonal())
+        return whole, fixed
+
+    def evidence(self, sets: Sets, p: Floats, q: Floats) -> Evidence:
+        """The weights of the sets that matter."""
+        order = np.argsort(p)
+        kept = np.sort(order[np.cumsum(p[order]) > FADED * p.sum()]).tolist()
+        some = Sets(tuple(sets.cells[i] for i in kept), tuple(sets.alike[i] for i in kept))
+        return Evidence(p[kept], q, sets=some)
+
     def in_basis(self, factors: Sequence[Floats]) -> list[Floats]:
         """Factors of Σ_S⁻¹ in the problem's coordinates, block by block, as factors in the sectors' integer bases.
 
@@ -205,10 +241,37 @@ class Formulation:
             for triangle, z in zip(self._triangles, factors, strict=True)
         ]
         if self._pairs is None:
-            scaled = zip(own, self.alike.sectors, self._roots, strict=True)
+            whole = [
+                np.empty((len(c), len(g.basis), len(g.basis)))
+                for c, g in zip(self.alike.sectors, self.decomposition.groups, strict=True)
+            ]
+            for (i, here), f in zip(self._made, own, strict=True):
+                whole[i][here] = f
+            scaled = zip(whole, self.alike.sectors, self._roots, strict=True)
             return [f[classes.of] / np.sqrt(root)[:, None, None] for f, classes, root in scaled]
         left = iter(own)
         return [np.concatenate([next(left) for _ in range(len(g))]) for g in self.decomposition.groups]
+
+
+@final
+class _Columns:
+    """Sets of records as columns: of each the sum of its cells; then the single cells of those that are not alike."""
+
+    def __init__(self, sets: Sets, cells: int) -> None:
+        self._whole, self._alike = sets.indicator(cells), np.array(sets.alike)
+        alone = [(i, o) for i, own in enumerate(sets.cells) if not sets.alike[i] for o in own]
+        self._owner = np.array([*range(len(sets)), *(i for i, _ in alone)], dtype=np.intp)
+        self._single = np.zeros((cells, len(alone)))
+        self._single[[o for _, o in alone], range(len(alone))] = 1
+
+    def of(self, *, free: bool) -> Floats:
+        """In sectors that look at what is not fixed, or in others, (n_o, columns)."""
+        whole, single = (self._whole * self._alike, self._single) if free else (self._whole, 0 * self._single)
+        return np.hstack([whole, single])
+
+    def shared(self, factor: float) -> Shared:
+        """The weights of sets as those of columns."""
+        return Shared(self._owner, np.full(len(self._owner), factor), self._whole.shape[1])
 
 
 def _orthonormal(group: SectorGroup) -> tuple[Floats, Floats]:

@@ -25,6 +25,7 @@ from fitnoise.reporting import Section
 from fitnoise.request.targets import z_score
 from fitnoise.solving.certificates import Certificate, check_evidence, lower_bound
 from fitnoise.solving.sectors import Decomposition, TableGroup, decompose
+from fitnoise.solving.sets import Dear
 
 if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
@@ -75,8 +76,10 @@ class Sectors(TableMechanism):
         """Of independent Gaussian noise with the variances asked, each table on its own.
 
         m records that differ in what a table shows share none of its cells: they cost m times one there, elsewhere m².
+        Of sets of records in different structured cells the dearest that is found costs so much.
         """
         d, unit, total, apart = part.decomposition, part.publication.unit, 0.0, part.terms.apart
+        dear = None if part.terms.sets is None else Dear(part.terms.sets)
         big = np.array(d.sizes) > 1
         for group in d.tables:
             precision = 1 / (group.variances * part.relaxation)
@@ -89,7 +92,10 @@ class Sectors(TableMechanism):
                 own = 2 * own
                 for i in np.flatnonzero(alone):
                     own[i] = _dearest_pair(group.queries, precision[i], alone=part.terms.alone)
-            if apart is None:
+            if dear is not None:
+                grams = (_gram(group.queries, p) for p in precision)
+                total += sum(dear.dearest(g, dear.first(), 1)[0][0] for g in grams) * part.terms.factor
+            elif apart is None:
                 total += float(own.sum()) * part.publication.adjacency.records**2
             else:
                 shown = np.array([set(apart.attributes) <= set(axes) for axes in group.axes.tolist()])
@@ -189,14 +195,18 @@ def _dearest_pair(queries: Any, precision: Floats, *, alone: bool) -> float:
 
     The largest squared distance of two columns; `alone`, at least that of one column to 0.
     """
-    if isinstance(queries, np.ndarray):
-        scaled = np.unique(queries * np.sqrt(precision)[:, None], axis=1)
-        gram = scaled.T @ scaled
-    else:
-        gram = rules.weighted_gram(queries, precision)
+    gram = _gram(np.unique(queries, axis=1) if isinstance(queries, np.ndarray) else queries, precision)
     own = gram.diagonal()
     single = float(own.max()) if alone else 0.0
     return max(single, float((own[:, None] + own - 2 * gram).max()))
+
+
+def _gram(queries: Any, precision: Floats) -> Floats:
+    """Qᵀ diag(precision) Q."""
+    if isinstance(queries, np.ndarray):
+        scaled = queries * np.sqrt(precision)[:, None]
+        return np.asarray(scaled.T @ scaled)
+    return np.asarray(rules.weighted_gram(queries, precision))
 
 
 GAUSSIAN = Gaussian()

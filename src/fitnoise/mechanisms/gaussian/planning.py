@@ -47,9 +47,11 @@ from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded, weight
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.request.publication import Publication
 from fitnoise.solving import combined, cores, lexicographic, trees
-from fitnoise.solving.certificates import ONE, Evidence, Kinds, Terms, lower_bound
+from fitnoise.solving._base import Solution, Weights
+from fitnoise.solving.certificates import ONE, Evidence, Kinds, Sets, Terms, lower_bound
 from fitnoise.solving.products import Form, Products, solve
 from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS, Decomposition, decompose, decompose_by_axis
+from fitnoise.solving.sets import Chosen, Dear
 
 DEFAULT_GAP = 1e-6
 
@@ -69,8 +71,23 @@ asked for, up to `PATIENT` of them are planned as one structured attribute."""
 LEVEL_ITERATIONS = 200
 """Of the ascent to its bound."""
 
+Solve = Callable[[Formulation, Weights | None], Solution]
+"""Solves a problem, from weights on where there are some."""
+
 SECTIONS = 8
 """Numbers of records of one unit, and mixtures, that are planned for one after the other."""
+
+SETS_GAP = 1e-4
+"""Aimed at where records of one unit lie in different structured cells: each more digit takes more sets of them."""
+
+SETS_CELLS = 128
+"""Structured cells up to which sets of records are planned for, within a minute; beyond, single records are."""
+
+SETS_ROUNDS = 60
+"""How often the dearest sets of records are added to those that are planned for."""
+
+MORE_SETS = 20
+"""So many at once."""
 
 MANY_SECTORS = 2**12
 """Beyond, they are two."""
@@ -177,7 +194,17 @@ def plan(
     found = solved(ONE)
     strategy = _rounded(decomposition, asked, found, publication, goal)
     made = TablePart(GAUSSIAN, publication, strategy, found.evidence, found.status)
-    if asked.apart is not None and asked.apart.most > 1:
+    if asked.sets is not None and decomposition.cells <= SETS_CELLS:
+        aim = SETS_GAP if gap is None else goal
+
+        def again(form: Formulation, start: Weights | None) -> Solution:
+            with one_thread() if decomposition.cells <= ONE_THREAD else contextlib.nullcontext():
+                return combined.solve(
+                    form.problem, start=start, gap=aim / 4, max_iterations=max_iterations, progress=progress
+                )
+
+        made = _in_sets(decomposition, asked, publication, made, aim, again)
+    elif asked.apart is not None and asked.apart.most > 1:
         made = _together(decomposition, asked, publication, made, solved)
     elif publication.adjacency.pattern:
         told = "planned for single records, of which alone the bound is; charged for all that one unit may have"
@@ -227,6 +254,48 @@ def _together(
     _highest(lambda m: bound(m, alike), 1.0, float(most), sections)
     told = f"the best of {1 + 3 * sections} optima, for other numbers of records of one unit"
     return replace(best, evidence=proven.evidence, status=told)
+
+
+def _in_sets(
+    decomposition: Decomposition, asked: Terms, publication: Publication, made: TablePart, goal: float, solved: Solve
+) -> TablePart:
+    """Planned for sets of records that one unit can have, of all of which it is charged the dearest.
+
+    Solved for some of them; those that then cost more than all of these are added, and it is solved again, until none
+    are found that do. Kept is what was `made` for single records, where it costs less, or proves more.
+    """
+    if asked.sets is None:
+        return made
+    dear, start = Dear(asked.sets), None
+    ways = (True, False) if any(asked.sets.free(g).any() for g in decomposition.groups) else (True,)
+    kinds = [(alike, cells) for cells in dear.first() for alike in ways if alike or len(cells) > 1]
+    for rounds in itertools.count(1):
+        sets = Sets(tuple(cells for _, cells in kinds), tuple(alike for alike, _ in kinds))
+        form = Formulation(decomposition, asked, sets=sets)
+        solution = solved(form, start)
+        products = dict(zip((True, False), form.products(*solution.primal), strict=True))
+        largest = max(float(products[alike][np.ix_(cells, cells)].sum()) for alike, cells in kinds)
+        more: list[tuple[bool, Chosen]] = []
+        for way in ways:
+            known = [cells for alike, cells in kinds if alike == way]
+            found = dear.dearest(products[way], known, MORE_SETS)
+            more += [(way, x) for value, x in found if value > largest * (1 + goal / 4) and x not in known]
+        if not more or rounds == SETS_ROUNDS:
+            break
+        p, q = solution.dual
+        start = np.concatenate([0.9 * p, np.full(len(more), 0.1 / len(more))]), q
+        kinds += more
+    evidence = form.evidence(sets, solution.dual[0], _said(asked, form, solution.dual[1]))
+    ideal = Ideal(form.precision_factors(*solution.primal), evidence, solution.gap, str(solution.status))
+    strategy = _rounded(decomposition, asked, ideal, publication, goal)
+    costs = [_reached(decomposition, asked, x, publication) for x in (strategy, made.strategy)]
+    bounds = [lower_bound(decomposition, x, asked) for x in (evidence, made.evidence)]
+    return replace(
+        made,
+        strategy=strategy if costs[0] < costs[1] else made.strategy,
+        evidence=evidence if bounds[0] > bounds[1] else made.evidence,
+        status=f"{solution.status}, for {len(kinds)} sets of records of one unit{', too few of them' if more else ''}",
+    )
 
 
 def _highest(f: Callable[[float], float], low: float, high: float, places: int) -> float:
@@ -393,7 +462,7 @@ def ideal(
             progress=progress,
         )
     p, q = solution.dual
-    said = form.unfold(q) if asked.weights is None or asked.trade is not None else q[:0]
+    said = _said(asked, form, q)
     evidence = Evidence(p, said, together=together) if pairs is None else pairs.evidence(p, said)
     personal = asked.relative is not None and asked.weights is None  # what is charged would not be settled
     if refine or (personal and lexicographic.affordable(form.problem)):
@@ -403,6 +472,11 @@ def ideal(
     if pairs is not None and not pairs.complete:
         status += " among the kinds of pairs considered, which are not all"
     return Ideal(form.precision_factors(*solution.primal), evidence, solution.gap, status)
+
+
+def _said(asked: Terms, form: Formulation, q: Floats) -> Floats:
+    """What evidence says of the weights of numbers: nothing for total error."""
+    return form.unfold(q) if asked.weights is None or asked.trade is not None else q[:0]
 
 
 def _weights_of(plan: TablePart | None, form: Formulation) -> tuple[Floats, Floats] | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
+
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs._base import Design
 from fitnoise.request.publication import Goal, Publication
-from fitnoise.solving.certificates import Apart, Terms
+from fitnoise.solving.certificates import Admissible, Apart, Terms
 from fitnoise.solving.sectors import Decomposition
 
 
@@ -22,8 +24,40 @@ def terms(publication: Publication, decomposition: Decomposition) -> Terms:
         relative = budgets.along(publication.workload.domain, decomposition.structured)
     unit = publication.unit
     alone = publication.adjacency.drops or unit.max_records > 1 or unit.id is not None
+    along = _along(publication, decomposition)
+    if along is not None:
+        return Terms(weights, objective.trade, relative, along[0], alone, sets=along[1])
     factor, apart = _together(publication, decomposition)
     return Terms(weights, objective.trade, relative, factor, alone, apart)
+
+
+def _along(publication: Publication, d: Decomposition) -> tuple[int, Admissible] | None:
+    """Which sets of records one unit can have that differ by structured attributes, and k² for k records in each cell.
+
+    Caps of one record that are shown in full, along structured attributes alone, keep records apart there; of any other
+    no more are told of than may be alike in it. Where there is none, but one cap of several records, each cell has as
+    many as it may. None where all that is known is told by exchangeable attributes, or by no attribute that is shown.
+    """
+    of, axes = publication.adjacency, (*d.exchangeable, *d.structured)
+    found = [(*of.along(axes, names), names, most) for names, most in of.pattern.caps]
+    shown = [bool(a) and set(a) <= set(d.structured) and set(a) == set(names) for a, _, names, _ in found]
+    sharp = [a for (a, _, _, most), whole in zip(found, shown, strict=True) if whole and most == 1]
+    if not of.by_cell or not any(shown) or not (sharp or len(found) == 1):
+        return None
+    others = [most for (_, _, _, most), whole in zip(found, shown, strict=True) if not (whole and most == 1)]
+    k = 1 if sharp else min(others[0], of.records)
+    most = min([of.records, *others]) if sharp else of.records // k
+    at = dict(zip(d.structured, np.indices(d.shape).reshape(len(d.shape), -1), strict=True))
+    together = np.ones((d.cells, d.cells), dtype=bool)
+    for names in sharp or [found[0][0]]:
+        together &= np.any([at[a][:, None] != at[a] for a in names], axis=0)
+    for a, far in of.pattern.separation:
+        together &= abs(at[a][:, None] - at[a]) >= far if a in at else True
+    for a in of.along(d.structured, of.pattern.fixed)[0]:
+        together &= at[a][:, None] == at[a]
+    place = {a: x for x, a in enumerate(d.exchangeable)}
+    fixed = tuple(sorted(place[a] for a in of.along(d.exchangeable, of.pattern.fixed)[0]))
+    return (k**2, Admissible(together, most, fixed)) if most > 1 else None
 
 
 def _together(publication: Publication, d: Decomposition) -> tuple[int, Apart | None]:
