@@ -11,6 +11,7 @@ from statistics import NormalDist
 import numpy as np
 from check_answers import place
 from check_plan import Unknown, need, subsets, whole
+from check_sets import of_sets
 
 WORDS = {"singles": 1, "pairs": 2, "triples": 3}
 KINDS = ("margin", "std_error", "variance", "max_deviation", "cv")
@@ -172,10 +173,10 @@ def check(part, asked, spec, size, unit):
 
 def computed(part, asked, spec, size, unit):
     """What the plan's weights prove that nothing costs less than; and the largest variance over its target."""
-    need(not unit.caps and "together" not in part["weights"], "records of one unit keep to a pattern", Unknown)
+    sets, pairs, several = (part["weights"].get(k) for k in ("sets", "pairs", "together"))
+    need(sets or not (unit.caps or several), "records of one unit keep to a pattern", Unknown)
     need(part["mechanism"] in ("fit-for-use", "pure-fit-for-use"), f"it is one of {part['mechanism']}", Unknown)
-    grid = Grid(part, asked, spec, size)
-    tables = list(tables_of(asked, spec, grid))
+    tables = list(tables_of(asked, spec, grid := Grid(part, asked, spec, size)))
     c, goal = np.concatenate([t.targets for t in tables]), asked.get("objective", {})
     cells = np.concatenate([np.full(len(t.targets), t.cells) for t in tables])
     omega = cells * c ** {"inverse-variance": -1, "inverse-std-error": -0.5}.get(goal.get("weights"), 0)
@@ -184,9 +185,8 @@ def computed(part, asked, spec, size, unit):
     need(np.isfinite([*p, *q]).all() and min([*p, *q]) >= 0 and p.sum() > 0, "a weight is a number from 0 on")
     need(len(q) == (0 if total else len(c)), "there is a weight for each number")
     w = omega / (omega @ c) if total else q / c + goal["trade"] * omega if hybrid else q / c / q.sum()
-    d = moments(p / p.sum() * unit.records**2, part["weights"].get("pairs"), grid, unit)
-    nu, ends = 0.0, np.cumsum([len(t.targets) for t in tables])
-    weights = np.split(w, ends[:-1])
+    d = (of_sets if sets else moments)(p / p.sum() * (1 if sets else unit.records**2), sets or pairs, grid, unit)
+    nu, weights = 0.0, np.split(w, np.cumsum([len(t.targets) for t in tables])[:-1])
     for s in {s for t in tables for s in subsets([a for a in grid.free if a in t.free and size[a] > 1])}:
         over = [np.sqrt(x)[:, None] / t.cells * t.queries for t, x in zip(tables, weights, strict=True) if s <= t.free]
         nu += prod(size[a] - 1 for a in s) * np.linalg.svd(np.concatenate(over) @ d(s), compute_uv=False).sum()

@@ -1,11 +1,13 @@
-"""What sets of records cost one unit, none of which share a place: the third bound of docs/plan_format.md, section 4.
+"""Sets of records of one unit: what they cost, and what they prove. Sections 4 and 8 of docs/plan_format.md.
 
-Used by `check_plan.py`, beside it.
+Used by `check_plan.py` and `check_bound.py`, beside it.
 """
 
+from itertools import combinations
 from math import prod
 
 import numpy as np
+from check_plan import Unknown, need
 
 MOST = 2**20
 
@@ -60,3 +62,32 @@ def one_by_one(x, places, most, room):
                 longer.append(((*chosen, p), value, [q for q in free[i + 1 :] if (p, q) in x]))
         sets = longer
     return best
+
+
+def of_sets(p, sets, grid, unit):
+    """By sector the root of what the weights of sets of records are."""
+    need(
+        all(most == 1 and names <= {*grid.axes} for names, most in unit.caps),
+        "several records of a unit alike",
+        Unknown,
+    )
+    need(not unit.replaces and len(p) == len(sets), "there is a weight for each set of records")
+    at = dict(zip(grid.axes, np.indices(grid.shape).reshape(len(grid.shape), -1), strict=True))
+    for alike, *cells in sets:
+        need(type(alike) is bool and 0 < len(cells) <= unit.records, "a set of records is none of one unit")
+        need(min(cells) >= 0 and len({*cells}) == len(cells), "a set of records is none of cells")
+        for i, j in combinations(cells, 2):
+            differ = {a for a, x in at.items() if x[i] != x[j]}
+            together = not differ & unit.fixed and all(differ & names for names, _ in unit.caps)
+            far = all(abs(at[a][i] - at[a][j]) >= n for a, n in unit.far.items())
+            need(together and far, "records that the evidence puts together are not one unit's")
+
+    def moment(sector):
+        d = np.zeros((prod(grid.shape), prod(grid.shape)))
+        for weight, (alike, *cells) in zip(p, sets, strict=True):
+            own = np.array(cells)
+            d[(own[:, None], own) if alike or sector <= unit.fixed else (own, own)] += weight
+        values, vectors = np.linalg.eigh(d)
+        return vectors * np.sqrt(np.maximum(values, 0))
+
+    return moment

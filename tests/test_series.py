@@ -1,9 +1,11 @@
 """Plans for people over time: periods in an order, several records of one person, one in each."""
 
+import importlib
 import itertools
 import json
 import math
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -159,6 +161,23 @@ def test_what_no_set_of_records_is_known_of_is_planned_as_before(unit):
     plan = fn.plan(fn.Workload(domain, TABLES), unit=unit)
     assert plan.terms.sets is None
     assert 0 < plan.bound <= plan.value
+
+
+@pytest.mark.parametrize("pattern", [json.dumps(x) for x in KEPT])
+def test_programs_without_fitnoise_compute_the_same_charge_and_bound(pattern, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "docs"))
+    checker = importlib.import_module("check_plan")
+    document = json.loads(small(3, pattern).to_json())
+    lines = "\n".join(checker.check(json.dumps(document).encode()))
+    assert "charge as stated" in lines
+    known = '"per_value": {"t"' not in pattern and '"per_value": {"a"' not in pattern
+    assert ("bound as stated" in lines) == known
+    if known:
+        sets = document["weights"]["sets"]
+        for wrong in ([1, *sets[0][1:]], [True], [True, -1], [True, 0, 0], [True, 0, 1, 2, 3]):
+            document["weights"]["sets"] = [wrong, *sets[1:]]
+            with pytest.raises(checker.Wrong):
+                list(checker.check(json.dumps(document).encode()))
 
 
 # --- evidence -------------------------------------------------------------------------------------------------------
