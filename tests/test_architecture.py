@@ -22,6 +22,7 @@ FORBIDDEN = {
     "solving.certificates": {"algebra.backends", "solving.problems"},  # shares no code with the solvers
     "reading": {"kernel.counting", "kernel.noise", "kernel.measure", "kernel.ledger"},  # readers cannot measure
     "mechanisms.projection.regions": {"kernel.designs", "solving", "request"},  # whatever the noise was
+    "interfaces.studio": {"kernel.counting", "kernel.noise", "kernel.measure"},  # it does what commands do
     "kernel.profiles": {"kernel"},  # arithmetic, and knows nothing else
 }
 """Walls inside the table: for a room, or a file, what it may not import although it stands below."""

@@ -29,7 +29,7 @@ from fitnoise.reading.layouts import layout
 from fitnoise.reporting import Kind
 from laws import answered, by_command
 
-VOID = {"meta", "rect", "line", "circle", "polygon", "polyline", "br"}
+VOID = {"meta", "rect", "line", "circle", "polygon", "polyline", "br", "input", "link"}
 HOSTILE = "</style><script>alert(1)</script>\"'&{{7*7}}\u202e\x07"
 RULE = fn.Bands(0.1, 0.3)
 

@@ -115,7 +115,7 @@ def test_a_file_is_replaced_whole_and_what_killed_processes_left_of_it_is_remove
     folder.mkdir()
     for file in (dead, living, other):
         file.touch()
-    lock = files._lock(living)
+    lock = files.hold(living)
     files.replace_file(place, b"one")
     os.close(lock)
     assert place.read_bytes() == b"one"

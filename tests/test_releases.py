@@ -905,7 +905,7 @@ def test_a_folder_in_use_is_left_alone(tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked there")
 def test_a_folder_that_is_taken_for_a_leftover_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
-    lock, removed = folders._lock, []
+    lock, removed = folders.hold, []
 
     def late(folder):
         if not removed:
@@ -914,7 +914,7 @@ def test_a_folder_that_is_taken_for_a_leftover_before_it_is_locked_is_made_again
             assert said.startswith(f"removed {folder.name!r}, which a killed process left of a release to 'r'; ")
         return lock(folder)
 
-    monkeypatch.setattr(folders, "_lock", late)
+    monkeypatch.setattr(folders, "hold", late)
     fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
     assert fn.verify(tmp_path / "r").ok
     assert sorted(p.name for p in tmp_path.iterdir()) == ["ledger.db", "r"]
@@ -924,7 +924,7 @@ def test_where_folders_cannot_be_locked_none_is_removed(tmp_path, monkeypatch):
     def nowhere(_):
         raise OSError(95, "Operation not supported")
 
-    monkeypatch.setattr(folders, "_lock", nowhere)
+    monkeypatch.setattr(folders, "hold", nowhere)
     (tmp_path / ".r.unfinished-01234567").mkdir()
     told = []
     fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r", notice=told.append)

@@ -380,6 +380,24 @@ def ledger_command(**asked: Any) -> None:
     commands.ledger_command(**asked)
 
 
+@cli.command(
+    "studio",
+    epilog=_example("fitnoise studio", "fitnoise studio survey/ --language de", "fitnoise studio --data env:URL"),
+)
+@click.argument("folder", type=_FILE, default=".")
+@click.option("--language", default="en", show_default=True, help="Of the pages: en, or de for German.")
+@click.option("--data", metavar="env:NAME", multiple=True, help="Data beside FOLDER, or spark:TABLE; repeatable.")
+@_AS_JSON
+def studio_command(**asked: Any) -> None:
+    """Open FOLDER as pages of this machine: describe, see the price move, prove, release, read (fitnoise[studio]).
+
+    It listens on 127.0.0.1 only, and is opened by a page, or a code, that works once.
+    """
+    from fitnoise.interfaces import commands
+
+    commands.studio_command(**asked)
+
+
 @cli.command("demo", epilog=_example("fitnoise demo"))
 @click.option("-o", "--output", type=_FILE, help="Directory to make; default fitnoise-demo, or the next free one.")
 @_AS_JSON

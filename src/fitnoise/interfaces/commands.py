@@ -15,10 +15,11 @@ import click
 
 from fitnoise.errors import LedgerError, ReleaseError
 from fitnoise.interfaces import demo, plots
-from fitnoise.interfaces.console import emit_csv, emit_json, progress, say, show, show_document
+from fitnoise.interfaces.console import emit, emit_csv, emit_json, progress, say, show, show_document
 from fitnoise.interfaces.exports.export import export
 from fitnoise.interfaces.pages.report import report as write_report
 from fitnoise.interfaces.pages.report import same
+from fitnoise.interfaces.pages.words import words
 from fitnoise.interfaces.reports.comparisons import comparison_report, settings_report
 from fitnoise.interfaces.reports.ledgers import ledger_report, more_section, together
 from fitnoise.interfaces.reports.plans import bounds_section, plan_report
@@ -428,6 +429,19 @@ def ledger_command(
     if not as_json:
         said = f"{count} {'entry' if count == 1 else 'entries'}"
         say(f"{said}, chain unbroken, head {head[1][:12] if count else 'empty'}")
+
+
+def studio_command(folder: Path, language: str, data: tuple[str, ...], as_json: bool) -> None:
+    """Serve a folder."""
+    words(language)
+    try:
+        from fitnoise.interfaces.studio.serve import serve
+    except ModuleNotFoundError as error:
+        raise ReleaseError(
+            f"the studio needs {error.name}, which is not installed: pip install 'fitnoise[studio]'. Nothing was "
+            "opened."
+        ) from None
+    serve(folder, data, language, as_json=as_json, tell=emit if as_json else say)
 
 
 def demo_command(output: Path | None, as_json: bool) -> None:

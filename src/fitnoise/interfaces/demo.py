@@ -7,6 +7,7 @@ Nobody is exposed by the demo.
 from __future__ import annotations
 
 import itertools
+import shutil
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -53,6 +54,8 @@ def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
         tell("verifying what was written")
         checked = verify(folder / "release")
         balance = ledger.balance(plan.order.account)
+    for name, own in ((data.DEMO, "spec.toml"), (data.STATES, data.STATES), (data.CPS, data.CPS)):
+        shutil.copy(data.path(name), folder / own)
     if not checked.ok:
         broken = next(c for c in checked.checks if not c.holds)
         raise ReleaseError(f"the release does not verify: {broken.claim}: {broken.found}")
@@ -61,6 +64,8 @@ def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
         _tell_release(folder, result, checked)
         again = replace(spent, sentences=("(a second release like this one would be refused)",))
         show(Report("", (spent, again)))
+        emit()
+        emit(f"To move its margins: fitnoise studio {folder} (pip install 'fitnoise[studio]'), pages of this machine.")
     done = (Value("directory", str(folder / "release")), Value("verified", checked.ok))
     return document(told.adding(Section("", values=done), spent))
 

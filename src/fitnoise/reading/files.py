@@ -79,7 +79,7 @@ def _beside(directory: Path) -> Path:
     return directory.parent / f".{directory.name}.unfinished-{secrets.token_hex(4)}"
 
 
-def _lock(folder: Path) -> int:
+def hold(folder: Path) -> int:
     """Hold a folder until the handle is closed or the process ends, however it ends.
 
     Raises:
@@ -102,7 +102,7 @@ def _fresh(place: Path, make: Callable[[Path], None] = Path.mkdir) -> tuple[Path
         stage = _beside(place)
         make(stage)
         try:
-            lock = _lock(stage)
+            lock = hold(stage)
         except (BlockingIOError, FileNotFoundError):
             continue  # a release of the same name took it, not locked yet, for what a killed one left
         except OSError:
@@ -151,7 +151,7 @@ def _left(folder: Path, name: str) -> Iterator[Path]:
         return
     for stage in found:
         try:
-            lock = _lock(stage)
+            lock = hold(stage)
         except OSError:
             continue
         try:

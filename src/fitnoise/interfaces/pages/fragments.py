@@ -72,21 +72,25 @@ class Shown:
 
 
 @cache
-def environment(language: str) -> Environment:
+def environment(language: str, also: str = "") -> Environment:
     """The templates, in a language.
+
+    Args:
+        language: "en" or "de".
+        also: a package with templates, and words, beside those of pages.
 
     Raises:
         ReleaseError: Jinja2 is not installed, or no such language.
     """
-    told = words(language)
+    told = words(language, also)
     try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
+        from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
     except ModuleNotFoundError:
         raise ReleaseError(
             "pages are made with Jinja2, which is not installed: pip install 'fitnoise[report]'. Nothing was written."
         ) from None
     made = Environment(
-        loader=PackageLoader(WRITTEN),
+        loader=ChoiceLoader([PackageLoader(x) for x in (WRITTEN, also) if x]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -93,30 +93,43 @@ def page(
     tables: Iterable[str] | None = None,
 ) -> str:
     """The text of a report; arguments and errors as for :func:`report`."""
+    given = content(what, language=language, bands=bands, totals=totals, tables=tables)
+    return environment(language).get_template("report.html").render(**given)
+
+
+def content(
+    what: Plan | Release,
+    *,
+    language: str = "en",
+    bands: Bands | None = None,
+    totals: bool = False,
+    tables: Iterable[str] | None = None,
+) -> dict[str, Any]:
+    """What the template of a report is given; arguments and errors as for :func:`report`."""
     chosen = None if tables is None else [tables] if isinstance(tables, str) else list(tables)
     rule = None if bands is None else [bands.reliable, bands.care]
-    templates, english, told = environment(language), environment("en"), words(language)
+    english, told = environment("en"), words(language)
     plan, release = (what, None) if isinstance(what, Plan) else (what.plan, what)
     views = [] if release is None else _views(release, _names(release, chosen), told, bands, totals=totals)
     count = sum(len(p.publication.workload.tables) for p in plan.groups)
     own = (replace(s, tables=()) for s in plan_report(plan).sections if s.name and s.name not in KNOWN)
-    return templates.get_template("report.html").render(
-        plan=plan,
-        release=release,
-        title=plan.publication.title or told.tell("Untitled"),
-        version=__version__,
-        sheet=style(),
-        digest=digest(style()),
-        asked=json.dumps(dict(zip(ASKED, (language, rule, totals, chosen), strict=True))),
-        tables=views,
-        count=count,
-        linked=len(views) == len(plan.summaries) == count,
-        bands=bands,
-        biased=all(x.layout.biased for x in views) and bool(views),
-        answers=answers_digest(release.answers) if release is not None and release.answers else "",
-        told=Report("", tuple(own)),
-        english=english.get_template("fragments.html").module,
-    )
+    return {
+        "plan": plan,
+        "release": release,
+        "title": plan.publication.title or told.tell("Untitled"),
+        "version": __version__,
+        "sheet": style(),
+        "digest": digest(style()),
+        "asked": json.dumps(dict(zip(ASKED, (language, rule, totals, chosen), strict=True))),
+        "tables": views,
+        "count": count,
+        "linked": len(views) == len(plan.summaries) == count,
+        "bands": bands,
+        "biased": all(x.layout.biased for x in views) and bool(views),
+        "answers": answers_digest(release.answers) if release is not None and release.answers else "",
+        "told": Report("", tuple(own)),
+        "english": english.get_template("fragments.html").module,
+    }
 
 
 def written(text: str) -> dict[str, Any]:

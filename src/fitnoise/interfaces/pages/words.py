@@ -13,7 +13,7 @@ from typing import final
 from fitnoise.errors import ReleaseError
 from fitnoise.reporting import Kind, Plain
 
-_CATALOGUES = resources.files("fitnoise.interfaces.pages") / "templates"
+_PAGES = "fitnoise.interfaces.pages"
 
 _SIGNS: dict[str, dict[str, str]] = {"en": {"-": "−"}, "de": {"-": "−", ",": "\u202f", ".": ","}}
 """How numbers are written, from how Python writes them: German groups digits by a narrow space (DIN 1333)."""
@@ -61,16 +61,18 @@ _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @cache
-def _catalogue(code: str) -> dict[str, str]:
-    return tomllib.loads((_CATALOGUES / f"{code}.toml").read_text(encoding="utf-8"))
+def _catalogue(package: str, code: str) -> dict[str, str]:
+    place = resources.files(package) / "templates" / f"{code}.toml"
+    return tomllib.loads(place.read_text(encoding="utf-8"))
 
 
-def words(language: str) -> Words:
-    """A language by its code.
+def words(language: str, also: str = "") -> Words:
+    """A language by its code. also: a package with a catalogue beside that of pages.
 
     Raises:
         ReleaseError: pages do not speak it.
     """
     if language not in LANGUAGES:
         raise ReleaseError(f"reports are written in {' or '.join(LANGUAGES)}; got {language!r}. Nothing was written.")
-    return Words(language, {} if language == "en" else _catalogue(language))
+    known = [] if language == "en" else [_catalogue(x, language) for x in (_PAGES, also) if x]
+    return Words(language, {text: said for own in known for text, said in own.items()})

@@ -1,0 +1,589 @@
+"""The pages of the studio: handlers from a form to parts of a page. State lies in the folder, in processes, and here.
+
+    Draft ── valid ──> Priced ── certify ──> Certified (HASH, verified) ── data chosen ──> Asked (one use, ten minutes)
+      ^──────────────── any edit ────────────────┘           name typed ──> Releasing ──> Released | Refused | Failed
+
+A reply to a change is a whole page, or parts of one; the script puts every element with `data-part` in the place of the
+one with its id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from fitnoise.errors import FitnoiseError, LedgerError
+from fitnoise.interfaces.exports.export import export
+from fitnoise.interfaces.pages.fragments import report as told_report
+from fitnoise.interfaces.pages.fragments import style
+from fitnoise.interfaces.pages.report import content
+from fitnoise.interfaces.pages.report import report as write_report
+from fitnoise.interfaces.pages.words import LANGUAGES
+from fitnoise.interfaces.reports.ledgers import ledger_report
+from fitnoise.interfaces.reports.releases import asked_report
+from fitnoise.interfaces.studio import forms
+from fitnoise.interfaces.studio.folder import DATA, SPEC, Changed, Folder, digest
+from fitnoise.interfaces.studio.guard import Form
+from fitnoise.interfaces.studio.state import Studio
+from fitnoise.interfaces.studio.wording import page, told
+from fitnoise.interfaces.studio.workers import Replaced
+from fitnoise.kernel.ledger import Ledger
+from fitnoise.planning.plan import Plan
+from fitnoise.reading.expressions import ask
+from fitnoise.reading.files import DESCRIPTION, leftovers, read_text
+from fitnoise.reading.release import Release
+from fitnoise.request.documents import exact_number
+
+PAGES = ("protect", "describe", "tables", "prove", "release", "report", "ledger", "file")
+"""In the order of life."""
+
+BUDGET = "budget.sqlite"
+"""What a new ledger is called."""
+
+TELL = 0.1
+"""Seconds between two looks at what may have changed."""
+
+
+# --- handlers --------------------------------------------------------------------------------------------------------
+
+Handler = Callable[[Studio, Request], Response]
+
+
+def _shell(studio: Studio, shown: str, status: int = 200, *, on: str = "", **given: Any) -> Response:
+    """A whole page."""
+    on = on or shown
+    whole = page(
+        shown,
+        studio.language,
+        shown=shown,
+        on=on,
+        pages=PAGES,
+        folder=studio.folder,
+        tab=studio.tab(),
+        parts=studio.parts(on),
+        **studio.form,
+        **given,
+    )
+    return HTMLResponse(whole, status)
+
+
+def _parts(studio: Studio, shown: str, status: int = 200, *, alert: str = "") -> Response:
+    """The parts of a page that change by themselves; and what went wrong."""
+    html = Markup("\n").join(studio.parts(shown).values()) + told("alert", studio.language, why=alert)
+    return HTMLResponse(html, status)
+
+
+def _wrong(studio: Studio, error: FitnoiseError) -> Response:
+    status = 409 if isinstance(error, Changed) else 422
+    return HTMLResponse(told("alert", studio.language, why=str(error)), status)
+
+
+def _go(place: str) -> Response:
+    """The script goes there."""
+    return Response(status_code=204, headers={"x-go": place})
+
+
+def protect(studio: Studio, request: Request) -> Response:
+    """1: who is protected."""
+    studio.wish_price()
+    document = studio.document()
+    fields = {".".join(p): forms.shown(document, p) for p in forms.DEFAULTS}
+    choices = {".".join(p): x for p, x in forms.CHOICES.items()}
+    cap = forms.cost_shown(document, ("privacy", "cap"))
+    return _shell(studio, "protect", fields=fields, choices=choices, cap=cap, costs=forms.COSTS)
+
+
+def describe(studio: Studio, request: Request) -> Response:
+    """2: attributes."""
+    studio.wish_price()
+    document = studio.document()
+    own = forms.domain_of(document)
+    files = [(studio.folder.number(x), x) for x in studio.folder.files(".csv")]
+    data = [x for x in studio.folder.data() if x.lower().endswith(DATA)]
+    asked = request.query_params.get("columns", "")
+    columns, why = [], ""
+    if asked:
+        try:
+            columns = [c for c in studio.folder.columns(studio.folder.named(asked, data)) if c not in own]
+        except FitnoiseError as error:
+            why = str(error)
+    return _shell(
+        studio,
+        "describe",
+        attributes=[(i, name, forms.fields_of(said)) for i, (name, said) in enumerate(own.items())],
+        kinds=forms.KINDS,
+        files=files,
+        data=[(studio.folder.number(x), x) for x in data],
+        asked=asked,
+        columns=columns,
+        why=why,
+    )
+
+
+def tables(studio: Studio, request: Request) -> Response:
+    """3: tables, with the price beside them."""
+    studio.wish_price()
+    document = studio.document()
+    names = [str(x) for x in forms.domain_of(document)]
+    fields = {".".join(p): forms.shown(document, p) for p in forms.DEFAULTS if p[0] == "accuracy"}
+    return _shell(
+        studio,
+        "tables",
+        tables=[(forms.table_words(t), *forms.target_of(t)) for t in forms.tables_of(document)],
+        names=[*names, *forms.levels_of(document)],
+        fields=fields,
+        budget=forms.cost_shown(document, ("budget",)),
+        costs=forms.COSTS,
+        targets=forms.TARGETS,
+    )
+
+
+def prove(studio: Studio, request: Request) -> Response:
+    """4: plan at the gap that is asked for, verify, compare."""
+    plan, key = studio.folder.certified(), studio.folder.key()
+    known = any(j.question.get("key") == key for j in studio.jobs.all)
+    if plan is not None and not known:  # certified by an earlier server
+        studio.jobs.add("show", {"what": "show", "plan": plan, "key": key, **studio.common})
+    try:
+        names = [forms.table_words(t) for t in forms.tables_of(studio.document())]
+    except FitnoiseError:
+        names = []
+    return _shell(studio, "prove", plan=plan, tables=names)
+
+
+def file(studio: Studio, request: Request) -> Response:
+    """The draft as it is written, for all that forms do not show."""
+    studio.wish_price()
+    return _shell(studio, "file", text=studio.folder.text(), name=SPEC)
+
+
+def release(studio: Studio, request: Request, asked: Mapping[str, Any] | None = None) -> Response:
+    """5: choose the data, ask, release once."""
+    folder, plan = studio.folder, studio.folder.certified()
+    used = [(n, _told(studio, n)) for n in studio.releases.numbers()]
+    return _shell(
+        studio,
+        "release",
+        plan=plan,
+        data=[(folder.number(x), x) for x in folder.data()],
+        ledgers=[(folder.number(x), x) for x in folder.ledgers()],
+        new=BUDGET,
+        out=_free(folder, "release"),
+        asked=asked,
+        used=used,
+        left=leftovers(folder.root),
+    )
+
+
+def _told(studio: Studio, number: str) -> str:
+    """What a release is called, and its state."""
+    try:
+        found = studio.releases.where(number)
+    except FitnoiseError:
+        return "?"
+    return f"{found.intent.out}: {found.state}"
+
+
+def _free(folder: Folder, base: str, ending: str = "") -> str:
+    names = (f"{base}{'' if i == 1 else f'-{i}'}{ending}" for i in range(1, 1000))
+    return next(x for x in names if not (folder.root / x).exists())
+
+
+def released(studio: Studio, request: Request) -> Response:
+    """Where one release is."""
+    return _shell(studio, "where", on=f"release/{request.path_params['number']}")
+
+
+def report(studio: Studio, request: Request) -> Response:
+    """6: the releases of the folder."""
+    found = [(studio.folder.number(x), x) for x in studio.folder.releases()]
+    return _shell(studio, "reports", on="report", releases=found)
+
+
+def _opened(studio: Studio, request: Request) -> tuple[str, Release]:
+    name = studio.folder.named(request.path_params["number"], studio.folder.releases())
+    return name, Release.read(studio.folder.inside(name))
+
+
+def one_report(studio: Studio, request: Request) -> Response:
+    """The report of a release, with questions."""
+    name, read = _opened(studio, request)
+    given = content(read, language=studio.language, totals=True)
+    number = request.path_params["number"]
+    names = [x for x in read.plan.publication.domain if x not in read.plan.publication.domain.steps]
+    base = {"name": name, "place": number, "tab": studio.tab(), "names": names, "pages": PAGES, "shown": "report"}
+    languages = LANGUAGES
+    html = page("studio_report", studio.language, **given, **base, languages=languages, **studio.form)
+    return HTMLResponse(html)
+
+
+def question(studio: Studio, request: Request, form: Form) -> Response:
+    """Ask a release."""
+    _, read = _opened(studio, request)
+    text = form.get("question", "")
+    found = ask(text, read, by=form.all("by"))
+    together = "simultaneous" in form
+    shown = told_report(
+        asked_report(read, text, found, found.frame(simultaneous=together), simultaneous=together), studio.language
+    )
+    return HTMLResponse(
+        told("answer", studio.language, shown=shown, question=text) + told("alert", studio.language, why="")
+    )
+
+
+def written(studio: Studio, request: Request, form: Form) -> Response:
+    """Write a report or tables of a release beside it."""
+    name, read = _opened(studio, request)
+    kind, language = form.get("kind", ""), form.get("language", studio.language)
+    base = Path(name).name
+    if kind == "html":
+        place = studio.folder.target(_free(studio.folder, f"{base}-report", ".html"))
+        write_report(read, place, language=language, totals=True)
+    else:
+        ending = {"xlsx": ".xlsx", "tex": ".tex", "package": ""}.get(kind)
+        if ending is None:
+            raise FitnoiseError(
+                "choose what to write: a report, a workbook, LaTeX or a data package. Nothing was written."
+            )
+        place = studio.folder.target(
+            _free(studio.folder, f"{base}-{'package' if kind == 'package' else 'tables'}", ending)
+        )
+        export(read, place, language=language, totals=kind != "package")
+    return HTMLResponse(told("done", studio.language, name=place.name))
+
+
+def ledger(studio: Studio, request: Request) -> Response:
+    """What was spent."""
+    folder = studio.folder
+    names = folder.ledgers()
+    asked = request.query_params.get("ledger", "")
+    try:
+        name = folder.named(asked, names) if asked else (names[0] if names else None)
+        shown, accounts, missing = _ledger_told(studio, name) if name else (None, [], [])
+        why = ""
+    except FitnoiseError as error:
+        name, shown, accounts, missing, why = None, None, [], [], str(error)
+    return _shell(
+        studio,
+        "ledger",
+        ledgers=[(folder.number(x), x) for x in names],
+        name=name,
+        chosen=None if name is None else folder.number(name),
+        ledger=shown,
+        accounts=accounts,
+        missing=missing,
+        why=why,
+    )
+
+
+def _ledger_told(studio: Studio, name: str) -> tuple[Markup, list[tuple[str, str]], list[int]]:
+    """A ledger, its accounts, and the numbers of charges of which no release lies in the folder."""
+    folder = studio.folder
+    with Ledger(folder.inside(name)) as book:
+        book.verify()
+        accounts, entries, head = book.accounts(), book.entries(), book.head()
+        shown = ledger_report(entries, [book.balance(a) for a in accounts], head, leftovers(folder.root))
+    there = {_charge_of(folder, x) for x in folder.releases()}
+    missing = [e.sequence for e in entries if e.kind == "charge" and e.digest not in there]
+    return told_report(shown, studio.language), [(a.source, a.unit) for a in accounts], missing
+
+
+def _charge_of(folder: Folder, name: str) -> str:
+    try:
+        return str(json.loads(read_text(folder.root / name / DESCRIPTION))["ledger"]["digest"])
+    except (FitnoiseError, ValueError, KeyError, TypeError):
+        return ""
+
+
+# --- changes ---------------------------------------------------------------------------------------------------------
+
+
+def set_protect(studio: Studio, request: Request, form: Form) -> Response:
+    """Who is protected."""
+    studio.change(form, lambda d: forms.protect(d, form))
+    return protect(studio, request)
+
+
+def set_tables(studio: Studio, request: Request, form: Form) -> Response:
+    """The margins; the reply waits for the price."""
+    studio.change(form, lambda d: forms.margins(d, form))
+    studio.price()
+    return _parts(studio, "tables")
+
+
+def add_table(studio: Studio, request: Request, form: Form) -> Response:
+    """A table more."""
+    studio.change(form, lambda d: forms.add_table(d, form))
+    return tables(studio, request)
+
+
+def remove_table(studio: Studio, request: Request, form: Form) -> Response:
+    """A table less."""
+    studio.change(form, lambda d: forms.remove_table(d, request.path_params["place"]))
+    return tables(studio, request)
+
+
+def add_attribute(studio: Studio, request: Request, form: Form) -> Response:
+    """An attribute more."""
+    studio.change(form, lambda d: forms.add_attribute(d, form.get("name", "").strip(), form.get("type", "")))
+    return describe(studio, request)
+
+
+def set_attribute(studio: Studio, request: Request, form: Form) -> Response:
+    """What is said of an attribute."""
+    given = form.get("file", "")
+    files = [studio.folder.named(given, studio.folder.files(".csv"))] if given else []
+    place = request.path_params["place"]
+    studio.change(form, lambda d: forms.describe(d, forms.name_at(d, place), form, files))
+    return describe(studio, request)
+
+
+def remove_attribute(studio: Studio, request: Request, form: Form) -> Response:
+    """An attribute less."""
+    place = request.path_params["place"]
+    studio.change(form, lambda d: forms.remove_attribute(d, forms.name_at(d, place)))
+    return describe(studio, request)
+
+
+def set_file(studio: Studio, request: Request, form: Form) -> Response:
+    """The draft as it is written."""
+    text = form.get("text", "").replace("\r\n", "\n")
+    forms.parse(text)
+    studio.write(form, lambda _: text)
+    return file(studio, request)
+
+
+def save(studio: Studio, request: Request, form: Form) -> Response:
+    """Make the draft the specification."""
+    studio.folder.save()
+    return _parts(studio, "")
+
+
+def discard(studio: Studio, request: Request, form: Form) -> Response:
+    """Forget the draft."""
+    studio.folder.discard()
+    return _go("/protect")
+
+
+def stop_price(studio: Studio, request: Request, form: Form) -> Response:
+    """Stop planning."""
+    studio.planner.stop()
+    return _parts(studio, "tables")
+
+
+def certify(studio: Studio, request: Request, form: Form) -> Response:
+    """Plan and verify, as a job."""
+    text, key = studio.folder.text(), studio.folder.key()
+    studio.jobs.add("certify", {"what": "certify", "text": text, "key": key, **studio.common})
+    return _parts(studio, "prove")
+
+
+def sweep(studio: Studio, request: Request, form: Form) -> Response:
+    """What other margins of one table would cost, as a job."""
+    question = {"what": "sweep", "text": studio.folder.text(), "place": form.get("place", ""), **studio.common}
+    studio.jobs.add("sweep", question)
+    return _parts(studio, "prove")
+
+
+def kinds(studio: Studio, request: Request, form: Form) -> Response:
+    """Pure against Gaussian noise, as a job."""
+    studio.jobs.add("kinds", {"what": "kinds", "text": studio.folder.text(), **studio.common})
+    return _parts(studio, "prove")
+
+
+def stop_job(studio: Studio, request: Request, form: Form) -> Response:
+    """Give a job up."""
+    studio.jobs.stop(request.path_params["place"])
+    return _parts(studio, "prove")
+
+
+def ask_release(studio: Studio, request: Request, form: Form) -> Response:
+    """Bind plan, data and place together, for one use within ten minutes."""
+    folder, plan = studio.folder, studio.folder.certified()
+    if plan is None:
+        raise Changed("no plan is certified for the specification as it is: certify one. Nothing was measured.")
+    made = Plan.from_json(read_text(folder.plan(plan)))
+    known = folder.data()
+    data = tuple(dict.fromkeys(folder.named(x, known) for x in form.all("data")))
+    given = form.get("ledger", "")
+    book = folder.named(given, folder.ledgers()) if given else BUDGET
+    if not given and folder.ledgers():
+        raise FitnoiseError("choose the ledger. Nothing was measured.")
+    number = studio.releases.ask(made, data, form.get("table", "").strip() or None, book, form.get("out", "").strip())
+    asked = {
+        "number": number,
+        "plan": made,
+        "data": data,
+        "ledger": book,
+        "out": form.get("out", "").strip(),
+        "source": made.publication.source.name,
+        "quote": _quote(folder, book, made),
+    }
+    return release(studio, request, asked)
+
+
+def _quote(folder: Folder, name: str, plan: Plan) -> Any:
+    if not (folder.root / name).exists():
+        return None
+    order = plan.order
+    with Ledger(folder.inside(name)) as book:
+        return book.quote(order.account, order.charged(), also=order.also(book.accounts()), beside=order.beside)
+
+
+def confirm(studio: Studio, request: Request, form: Form) -> Response:
+    """Release, once."""
+    number = request.path_params["number"]
+    studio.releases.confirm(number, form.get("typed", ""), studio.folder.certified())
+    return _go(f"/release/{number}")
+
+
+def stop_release(studio: Studio, request: Request, form: Form) -> Response:
+    """Stop a release, until it is charged."""
+    number = request.path_params["number"]
+    studio.releases.stop(number)
+    return _parts(studio, f"release/{number}")
+
+
+def set_cap(studio: Studio, request: Request, form: Form) -> Response:
+    """Set a cap, once its account was typed."""
+    folder = studio.folder
+    name = folder.named(form.get("ledger", ""), folder.ledgers())
+    with Ledger(folder.inside(name)) as book:
+        accounts = book.accounts()
+        place = form.get("account", "")
+        i = int(place) if place.isascii() and place.isdigit() and len(place) < 6 else len(accounts)
+        if i >= len(accounts):
+            raise LedgerError("choose one of the accounts. Nothing was changed.")
+        if form.get("typed", "") != accounts[i].source:
+            raise LedgerError(
+                f"to set a cap, type the name of the source, {accounts[i].source!r}. Nothing was changed."
+            )
+        book.set_cap(accounts[i], rho=exact_number(form.get("cap", "").strip()), reason=form.get("reason", ""))
+    return _go(f"/ledger?ledger={form['ledger']}")
+
+
+def quit_studio(studio: Studio, request: Request, form: Form) -> Response:
+    """End the server, its cookie and its tokens."""
+    studio.closing.set()
+    return HTMLResponse(told("closed", studio.language))
+
+
+async def events(studio: Studio, request: Request) -> Response:
+    """What changes by itself, as events; each has the digest of what it shows: a page that comes back resumes."""
+    shown = request.query_params.get("on", "")
+    last = request.headers.get("last-event-id", "")
+
+    async def stream() -> AsyncIterator[str]:
+        nonlocal last
+        while not studio.closing.is_set():
+            html = await asyncio.to_thread(lambda: Markup("\n").join(studio.parts(shown).values()))
+            if digest(html) != last:
+                last = digest(html)
+                data = "\n".join(f"data: {line}" for line in html.splitlines())
+                yield f"id: {last}\n{data}\n\n"
+            await asyncio.sleep(TELL)
+
+    return StreamingResponse(stream(), media_type="text/event-stream")
+
+
+def script(studio: Studio, request: Request) -> Response:
+    """The script."""
+    return Response(_own("studio.js"), media_type="text/javascript")
+
+
+def sheet(studio: Studio, request: Request) -> Response:
+    """The sheet of pages, and ours."""
+    return Response(f"{style()}\n{_own('studio.css')}", media_type="text/css")
+
+
+def _own(name: str) -> str:
+    return (resources.files(__package__) / "templates" / name).read_text(encoding="utf-8")
+
+
+SHOWN: Mapping[str, Handler] = {
+    "/": protect,
+    "/protect": protect,
+    "/describe": describe,
+    "/tables": tables,
+    "/prove": prove,
+    "/file": file,
+    "/release": release,
+    "/release/{number}": released,
+    "/report": report,
+    "/report/{number}": one_report,
+    "/ledger": ledger,
+    "/studio.js": script,
+    "/studio.css": sheet,
+}
+
+CHANGES: Mapping[str, Callable[[Studio, Request, Form], Response]] = {
+    "/protect": set_protect,
+    "/describe/add": add_attribute,
+    "/describe/{place}": set_attribute,
+    "/describe/{place}/remove": remove_attribute,
+    "/tables": set_tables,
+    "/tables/add": add_table,
+    "/tables/{place}/remove": remove_table,
+    "/file": set_file,
+    "/save": save,
+    "/discard": discard,
+    "/price/stop": stop_price,
+    "/certify": certify,
+    "/sweep": sweep,
+    "/kinds": kinds,
+    "/jobs/{place:int}/stop": stop_job,
+    "/release": ask_release,
+    "/release/{number}": confirm,
+    "/release/{number}/stop": stop_release,
+    "/report/{number}/ask": question,
+    "/report/{number}/write": written,
+    "/ledger": set_cap,
+    "/quit": quit_studio,
+}
+
+
+def application(studio: Studio) -> Starlette:
+    """All routes. Handlers run in threads: they may wait."""
+
+    def shown(handler: Handler) -> Callable[[Request], Response]:
+        def answer(request: Request) -> Response:
+            studio.last_asked = studio.clock()
+            try:
+                return handler(studio, request)
+            except FitnoiseError as error:
+                return _shell(studio, "wrong", 422, on="wrong", why=str(error))
+
+        return answer
+
+    def changed(handler: Callable[[Studio, Request, Form], Response]) -> Callable[[Request], Response]:
+        def answer(request: Request) -> Response:
+            studio.last_asked = studio.clock()
+            try:
+                return handler(studio, request, request.scope["form"])
+            except Replaced:
+                return Response(status_code=204)
+            except FitnoiseError as error:
+                return _wrong(studio, error)
+
+        return answer
+
+    async def told_events(request: Request) -> Response:
+        return await events(studio, request)
+
+    return Starlette(
+        routes=[
+            *(Route(path, shown(handler), methods=["GET"]) for path, handler in SHOWN.items()),
+            *(Route(path, changed(handler), methods=["POST"]) for path, handler in CHANGES.items()),
+            Route("/events", told_events, methods=["GET"]),
+        ]
+    )

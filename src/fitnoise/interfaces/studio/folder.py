@@ -1,0 +1,395 @@
+"""The folder that a studio works in: what lies there, by number; the specification and its draft; plans by their hash.
+
+    FOLDER/spec.toml          the one truth: what `fitnoise plan spec.toml` would plan
+    FOLDER/plans/HASH.json    certified plans, never changed
+    FOLDER/.studio/           draft.toml, what it was begun from, releases under way; for its owner only
+
+A page never names a file: it gives the number that this server gave it, and a name keeps its number. Whatever leads out
+of the folder, over links, is not listed, and is refused when it is opened.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import json
+import os
+import re
+import secrets
+import threading
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, final
+
+from fitnoise.errors import FitnoiseError, ReleaseError, SpecError
+from fitnoise.kernel.domain import Domain
+from fitnoise.reading.files import DESCRIPTION, engine, read_text, replace_file
+
+SPEC, OWN, PLANS = "spec.toml", ".studio", "plans"
+
+MOST, DEEPEST = 2000, 3
+"""Names of the folder that are listed, and folders one within another."""
+
+MOST_FILES = 100_000
+"""Names below a folder of data: of more it is not known that none leads out."""
+
+CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+
+DATA = (*CSV, ".parquet", ".pq", ".duckdb", ".ddb", ".sav", ".zsav", ".por", ".sas7bdat", ".xpt", ".dta", ".xlsx")
+
+_LINE = 2**20
+"""Bytes of a header line at most."""
+
+BEGUN = """title = ""
+
+[data]
+source = ""
+
+[privacy]
+unit = ""
+max_records = 0
+
+[accuracy]
+confidence = 0.95
+gap = 1e-6
+"""
+"""A specification of nothing: who is protected has to be said."""
+
+
+@final
+class Changed(FitnoiseError):
+    """Something was changed meanwhile, by another page or program."""
+
+
+@final
+class Folder:
+    """One folder, and the numbers of what lies in it.
+
+    others: data that are no files of the folder, as on the command line: "env:NAME", "spark:TABLE".
+    """
+
+    def __init__(self, root: Path, others: Sequence[str] = ()) -> None:
+        if not root.is_dir():
+            raise ReleaseError(f"there is no folder {str(root)!r}: make it, or name another. Nothing was opened.")
+        wrong = [x for x in others if not re.fullmatch(r"(env|spark):.+", x)]
+        if wrong:
+            raise ReleaseError(
+                f"data beside the folder are named as env:NAME or spark:TABLE; got {wrong[0]!r}. Files are picked from "
+                "the folder. Nothing was opened."
+            )
+        self.root = root.resolve()
+        self.own = self.root / OWN
+        try:
+            self.own.mkdir(mode=0o700, exist_ok=True)
+            if self.own.is_symlink() or self.own.resolve() != self.own:
+                raise OSError(None, "it is a link")
+            self.own.chmod(0o700)
+        except OSError as error:
+            raise ReleaseError(
+                f"{OWN!r} cannot be made in {self.root.name!r} ({error.strerror}). Nothing was opened."
+            ) from None
+        self._names: list[str] = list(others)
+        self._lock = threading.RLock()
+        self._others = len(others)
+
+    # --- what lies there ----------------------------------------------------------------------------
+
+    def number(self, name: str) -> int:
+        """The number of a name, now and later."""
+        with self._lock:
+            if name not in self._names:
+                self._names.append(name)
+            return self._names.index(name)
+
+    def named(self, number: str, among: Sequence[str]) -> str:
+        """The name that a page means by a number, of those that it could choose from.
+
+        Raises:
+            ReleaseError: there is no such number, or it is none of these.
+        """
+        with self._lock:
+            known = number.isascii() and number.isdigit() and int(number[:9]) < len(self._names)
+            name = self._names[int(number[:9])] if known else None
+        if name is None or name not in among:
+            raise ReleaseError("choose one of what is listed: it is not there, or not any more. Nothing was opened.")
+        return name
+
+    def inside(self, name: str) -> Path:
+        """Where a name of the folder lies.
+
+        Raises:
+            ReleaseError: it is not there, or leads out of the folder, or something in it does.
+        """
+        path = self.root / name
+        if not self._within(path) or (path.is_dir() and not self._all_within(path)):
+            raise ReleaseError(f"{name!r} is not there, or leads out of the folder. Nothing was opened.")
+        return path
+
+    def _all_within(self, folder: Path) -> bool:
+        found = _below(folder, 50, MOST_FILES + 1)
+        return all(i <= MOST_FILES and self._within(path) for i, path in enumerate(found, 1))
+
+    def _within(self, path: Path) -> bool:
+        try:
+            found = path.resolve(strict=True)
+        except (OSError, RuntimeError, ValueError):  # RuntimeError: a loop of links; ValueError: a null in the name
+            return False
+        return found == self.root or self.root in found.parents
+
+    def _listed(self) -> Iterator[Path]:
+        for path in _below(self.root):
+            if self._within(path):
+                yield path
+
+    def files(self, *endings: str) -> list[str]:
+        """The files whose names end so, sorted."""
+        found = (p for p in self._listed() if p.is_file() and p.name.lower().endswith(endings))
+        return sorted(p.relative_to(self.root).as_posix() for p in found)
+
+    def data(self) -> list[str]:
+        """What a plan can be released on: data beside the folder, files, and folders of CSV or Parquet files."""
+        inner = [p for p in self._listed() if p.is_file() and not self._is_release(p.parent)]
+        files = [p for p in inner if p.name.lower().endswith(DATA)]
+        folders = {f for p in files if p.name.lower().endswith((*CSV, ".parquet", ".pq")) for f in p.parents}
+        found = {p for p in (*files, *folders) if p != self.root and self.root in p.parents}
+        return [*self._names[: self._others], *sorted(p.relative_to(self.root).as_posix() for p in found)]
+
+    def ledgers(self) -> list[str]:
+        """The ledgers: files of SQLite that are no data."""
+        return [x for x in self.files(".sqlite", ".db") if _begins(self.root / x, b"SQLite format 3\0")]
+
+    def releases(self) -> list[str]:
+        """The release directories."""
+        found = (p for p in self._listed() if p.is_dir() and self._is_release(p))
+        return sorted(p.relative_to(self.root).as_posix() for p in found)
+
+    def _is_release(self, path: Path) -> bool:
+        return (path / DESCRIPTION).is_file()
+
+    def target(self, name: str) -> Path:
+        """A place for something new, right in the folder.
+
+        Raises:
+            ReleaseError: the name is none, or taken.
+        """
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,99}", name) or name.endswith((".", " ")):
+            raise ReleaseError(
+                f"a name is of letters from a to z, digits, and - _ . within; got {name!r}. Nothing was written."
+            )
+        if os.path.lexists(self.root / name):
+            raise ReleaseError(f"{name!r} exists already; choose another name. Nothing was written.")
+        return self.root / name
+
+    def columns(self, name: str) -> list[str]:
+        """The columns that the header line of a CSV file names, or the schema of a Parquet file. No record is read.
+
+        Raises:
+            ReleaseError: another kind of file, or one that cannot be read.
+        """
+        path = self.inside(name)
+        try:
+            if name.lower().endswith(CSV):
+                with gzip.open(path) if name.lower().endswith(".gz") else path.open("rb") as file:
+                    line = file.readline(_LINE).decode("utf-8-sig").rstrip("\r\n")
+                delimiters = "\t" if ".tsv" in path.suffixes else ",;\t|"
+                return max((next(csv.reader([line], delimiter=d)) for d in delimiters), key=len)
+            if name.lower().endswith((".parquet", ".pq")):
+                with engine() as files:
+                    rows = files.execute("SELECT name FROM parquet_schema(?)", [str(path)]).fetchall()
+                return [str(column) for (column,) in rows[1:]]
+        except Exception:  # noqa: S110 - whatever a damaged file makes of its reader
+            pass
+        raise ReleaseError(
+            f"the columns of {name!r} cannot be told: only the header line of a CSV file is read, or the schema of a "
+            "Parquet file. No record was read."
+        )
+
+    # --- the specification --------------------------------------------------------------------------
+
+    @property
+    def _draft(self) -> Path:
+        return self.own / "draft.toml"
+
+    def text(self) -> str:
+        """The draft; without one the specification; without that, one to begin with."""
+        with self._lock:
+            places = (p for p in (self._draft, self.root / SPEC) if p.exists())
+            place = next(places, None)
+            if place is None:
+                return BEGUN
+            if not self._within(place):
+                raise ReleaseError(f"{place.name!r} leads out of the folder. Nothing was opened.")
+            return read_text(place).removeprefix("\ufeff")
+
+    def accept(self, text: str, base: str) -> None:
+        """Make a text the draft, whole or not at all.
+
+        Args:
+            text: the new one.
+            base: the digest of the one that it was made from.
+
+        Raises:
+            Changed: that is not the draft any more.
+        """
+        with self._lock:
+            if digest(self.text()) != base:
+                raise Changed(
+                    "the draft was changed meanwhile, in another tab or by another program: reload the page, and "
+                    "change it there. Nothing was changed."
+                )
+            if not self._draft.exists():
+                replace_file(self.own / "base", self._spec_digest().encode())
+            replace_file(self._draft, text.encode())
+
+    def save(self) -> None:
+        """Make the draft the specification.
+
+        Raises:
+            Changed: spec.toml is not what the draft was begun from; it is as it was, and so is the draft.
+        """
+        with self._lock:
+            if not self._draft.exists():
+                return
+            if self.moved():
+                raise Changed(
+                    f"{SPEC} was changed since this draft was begun, by another program. Discard the draft to take "
+                    "what it says now, or move that file away to keep the draft. Nothing was written."
+                )
+            replace_file(self.root / SPEC, self.text().encode())
+            self.discard()
+
+    def discard(self) -> None:
+        """Forget the draft."""
+        with self._lock:
+            self._draft.unlink(missing_ok=True)
+
+    def drafted(self) -> bool:
+        """Whether there is a draft beside the specification."""
+        return self._draft.exists()
+
+    def moved(self) -> bool:
+        """Whether spec.toml is another than the one that the draft was begun from."""
+        base = self.own / "base"
+        return self.drafted() and (not base.exists() or base.read_text("ascii") != self._spec_digest())
+
+    def _spec_digest(self) -> str:
+        place = self.root / SPEC
+        return hashlib.sha256(place.read_bytes()).hexdigest() if place.exists() else "none"
+
+    def key(self) -> str:
+        """What a plan follows from: the text and the files of codes that it names."""
+        text = self.text()
+        parts = [text.encode()]
+        for name in _named_files(text):
+            try:
+                parts.append(self.inside(name).read_bytes())
+            except (ReleaseError, OSError):
+                parts.append(b"")
+        return hashlib.sha256(b"".join(hashlib.sha256(p).digest() for p in parts)).hexdigest()
+
+    # --- plans and places of its own ----------------------------------------------------------------
+
+    def plan(self, plan: str) -> Path:
+        """Where the plan of a hash is, or would be."""
+        if not re.fullmatch(r"[0-9a-f]{64}", plan):
+            raise ReleaseError("a plan is named by its hash. Nothing was opened.")
+        return self.root / PLANS / f"{plan}.json"
+
+    def certified(self) -> str | None:
+        """The hash of the plan that was certified for the draft as it is."""
+        try:
+            said = json.loads((self.own / "certified.json").read_text("utf-8"))
+            plan = str(said["plan"])
+            return plan if said["key"] == self.key() and self.plan(plan).is_file() else None
+        except (OSError, ValueError, KeyError, TypeError, FitnoiseError):
+            return None
+
+    def certify(self, key: str, plan: str) -> None:
+        """Remember which plan was certified for which specification."""
+        replace_file(self.own / "certified.json", json.dumps({"key": key, "plan": plan}).encode())
+
+    def page(self, text: str) -> Path:
+        """A page that only its owner can read."""
+        place = self.own / f"open-{secrets.token_hex(8)}.html"
+        handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        return place
+
+
+def digest(text: str) -> str:
+    """By which a text is told from others."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def publication_of(text: str, root: Path) -> Any:
+    """The publication that a draft means, with the files of codes that lie in the folder, and no others.
+
+    Raises:
+        SpecError: it cannot be meant as written, or names a file that leads out of the folder.
+    """
+    from fitnoise.request.documents import Spec
+
+    spec = Spec.from_toml(text)
+    home = root.resolve()
+    for name, attribute in spec.domain.items():
+        for key in ("codes_file", "file"):
+            given = getattr(attribute, key, None)
+            if given is not None and home not in (home / given).resolve().parents:
+                raise SpecError(
+                    f"in domain.{name}: {key} = {given!r} leads out of the folder; the studio reads files of codes "
+                    "that lie in it. No data were read."
+                )
+    return spec.publication(home)
+
+
+def _named_files(text: str) -> list[str]:
+    """The files of codes that a text names; of what is no specification, none."""
+    try:
+        domain = tomllib.loads(text).get("domain")
+    except (ValueError, RecursionError):
+        return []
+    said = [x for x in domain.values() if isinstance(x, dict)] if isinstance(domain, dict) else []
+    names = (x.get(key) for x in said for key in ("codes_file", "file"))
+    return sorted({x for x in names if isinstance(x, str)})
+
+
+def checked_name(name: str) -> str:
+    """A name that an attribute may have."""
+    from fitnoise.kernel.domain import Ordered
+
+    Domain({name: Ordered(0, 1)})
+    return name
+
+
+def _below(folder: Path, deep: int = DEEPEST, most: int = MOST) -> Iterator[Path]:
+    """What lies in a folder and in those below, but what is hidden; at most so many names, links not followed."""
+    left = most
+
+    def within(place: Path, deep: int) -> Iterator[Path]:
+        nonlocal left
+        try:
+            inner = sorted(place.iterdir())
+        except OSError:
+            return
+        for path in inner:
+            if path.name.startswith("."):
+                continue
+            if left <= 0:
+                return
+            left -= 1
+            yield path
+            if deep > 1 and path.is_dir() and not path.is_symlink():
+                yield from within(path, deep - 1)
+
+    yield from within(folder, deep)
+
+
+def _begins(path: Path, with_what: bytes) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(with_what)) == with_what
+    except OSError:
+        return False

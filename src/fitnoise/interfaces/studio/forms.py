@@ -1,0 +1,560 @@
+"""From the fields of a form to a document, and back: what a form does not show stays as it is.
+
+Every change is a function of a document and a form; it returns the new document, or raises :class:`SpecError` and
+leaves the old one. What a document means, and whether it can be planned, the specification says, and not this room.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import re
+import tomllib
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any
+
+import tomli_w
+
+from fitnoise.errors import SpecError
+from fitnoise.interfaces.studio.folder import checked_name
+from fitnoise.interfaces.studio.guard import Form
+from fitnoise.request.documents import exact_number
+
+Document = dict[str, Any]
+
+TARGETS = ("margin", "std_error", "variance", "max_deviation", "cv")
+
+COSTS = ("rho", "epsilon", "mu")
+
+DEFAULTS: Mapping[tuple[str, ...], Any] = {
+    ("title",): "",
+    ("data", "source"): "default",
+    ("data", "account"): None,
+    ("data", "table"): None,
+    ("data", "max_records"): None,
+    ("data", "outside_domain"): "refuse",
+    ("privacy", "unit"): "record",
+    ("privacy", "id"): None,
+    ("privacy", "max_records"): 1,
+    ("privacy", "neighbours"): "add-or-remove-one",
+    ("privacy", "definition"): "zcdp",
+    ("privacy", "delta"): 1e-6,
+    ("accuracy", "confidence"): 0.95,
+    ("accuracy", "gap"): None,
+}
+"""What a specification means that does not say it, as far as forms show it."""
+
+CHOICES: Mapping[tuple[str, ...], Sequence[str]] = {
+    ("data", "outside_domain"): ("refuse", "drop"),
+    ("privacy", "neighbours"): ("add-or-remove-one", "replace-one"),
+    ("privacy", "definition"): ("zcdp", "pure", "auto"),
+}
+
+_WHOLE = {("data", "max_records"), ("privacy", "max_records")}
+_NUMBERS = {("privacy", "delta"), ("accuracy", "confidence"), ("accuracy", "gap")}
+
+
+def parse(text: str) -> Document:
+    """The document that a draft is.
+
+    Raises:
+        SpecError: it is no TOML.
+    """
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"the draft is not valid TOML: {error}. Nothing was changed.") from None
+    if isinstance(document.get("privacy"), str):
+        document["privacy"] = {"definition": document["privacy"]}
+    return document
+
+
+def write(document: Document) -> str:
+    """The text of a document."""
+    return tomli_w.dumps(document)
+
+
+# --- fields ----------------------------------------------------------------------------------------------------------
+
+
+def shown(document: Mapping[str, Any], path: tuple[str, ...]) -> str:
+    """A field as a form shows it: what the document says, or what it means without saying."""
+    found = at(document, path)
+    said = DEFAULTS[path] if found is None else found
+    if path == ("privacy", "max_records") and said == 0:
+        return ""  # of a specification to begin with: it has to be said
+    return "" if said is None else number_text(said) if isinstance(said, float) else str(said)
+
+
+def at(document: Any, path: Sequence[str]) -> Any:
+    """What is said at a place of a document; None where nothing is."""
+    for key in path:
+        document = document.get(key) if isinstance(document, Mapping) else None
+    return document
+
+
+def put(document: Document, path: Sequence[str], value: Any) -> None:
+    """Say something at a place of a document; None says nothing there."""
+    *above, last = path
+    inner: Any = document
+    for key in above:
+        inner = inner.setdefault(key, {})
+        if not isinstance(inner, MutableMapping):
+            raise SpecError(f"{key} is no table of keys in the draft; correct it in the file. Nothing was changed.")
+    if value is None:
+        inner.pop(last, None)
+    else:
+        inner[last] = value
+
+
+def number_text(x: float) -> str:
+    """A number that reads back as the same."""
+    if not math.isfinite(x):
+        return str(x)
+    return repr(int(x)) if x == int(x) and abs(x) < 1e15 else repr(x)
+
+
+def real(text: str, what: str) -> float:
+    """A positive number.
+
+    Raises:
+        SpecError: it is none.
+    """
+    try:
+        x = float(text) if re.fullmatch(r"[0-9.eE+-]{1,40}", text.strip()) else math.nan
+    except ValueError:
+        x = math.nan
+    if not (math.isfinite(x) and x > 0):
+        raise SpecError(f"{what} is a number above 0, such as 15 or 0.5; got {_short(text)}. Nothing was changed.")
+    return x
+
+
+def signed(text: str, what: str) -> float:
+    """A number.
+
+    Raises:
+        SpecError: it is none.
+    """
+    try:
+        x = float(text) if re.fullmatch(r"[0-9.eE+-]{1,40}", text.strip()) else math.nan
+    except ValueError:
+        x = math.nan
+    if not math.isfinite(x):
+        raise SpecError(f"{what} is a number, such as 20 or 0.5; got {_short(text)}. Nothing was changed.")
+    return x
+
+
+def whole(text: str, what: str) -> int:
+    """A whole number.
+
+    Raises:
+        SpecError: it is none.
+    """
+    if not re.fullmatch(r"-?[0-9]{1,18}", text.strip()):
+        raise SpecError(f"{what} is a whole number, such as 1; got {_short(text)}. Nothing was changed.")
+    return int(text)
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:40] + "…")
+
+
+def _chosen(form: Form, name: str, among: Sequence[str]) -> str:
+    value = form.get(name, "")
+    if value not in among:
+        raise SpecError(f"{name} is one of {', '.join(among)}; got {_short(value)}. Nothing was changed.")
+    return value
+
+
+# --- 1 Protect, and what is said of accuracy -------------------------------------------------------------------------
+
+
+def protect(document: Document, form: Form) -> Document:
+    """Who is protected, of which data, and at which δ."""
+    out = copy.deepcopy(document)
+    for path in DEFAULTS:
+        if path[0] != "accuracy":
+            _field(out, path, form)
+    _cost(out, ("privacy", "cap"), form, "cap")
+    return out
+
+
+def _field(out: Document, path: tuple[str, ...], form: Form) -> None:
+    name = ".".join(path)
+    if name not in form or form[name] == shown(out, path):
+        return
+    text = form[name].strip()
+    if path in CHOICES:
+        value: Any = _chosen(form, name, CHOICES[path])
+    elif path in _WHOLE:
+        value = whole(text, name) if text else 0 if path == ("privacy", "max_records") else None
+    elif path in _NUMBERS:
+        value = real(text, name) if text else None
+    else:
+        value = text or (None if DEFAULTS[path] is None else "")
+    put(out, path, value)
+
+
+def cost_shown(document: Mapping[str, Any], path: Sequence[str]) -> tuple[str, str]:
+    """A cost as a form shows it: what it is of, and its number; two empty texts where there is none."""
+    said = at(document, path)
+    for kind in COSTS:
+        found = at(said, (kind,))
+        if isinstance(found, int | float | str):
+            return kind, found if isinstance(found, str) else number_text(float(found))
+    return "", ""
+
+
+def _cost(out: Document, path: Sequence[str], form: Form, name: str) -> None:
+    given = form.get(f"{name}.kind", ""), form.get(name, "").strip()
+    if f"{name}.kind" not in form or given == cost_shown(out, path):
+        return
+    kind, text = given
+    if not kind:
+        put(out, path, None)
+        return
+    _chosen(form, f"{name}.kind", COSTS)
+    value: Any = text
+    exact_number(text)
+    if "/" not in text:
+        value = real(text, name)
+    elif kind == "mu":
+        raise SpecError(f"{name}: mu is written in decimals, such as 0.5. Nothing was changed.")
+    said = at(out, path)
+    rest = {k: v for k, v in said.items() if k not in COSTS} if isinstance(said, Mapping) else {}
+    if kind != "epsilon":
+        rest.pop("delta", None)
+    put(out, path, {kind: value, **rest})
+
+
+# --- 2 Describe ------------------------------------------------------------------------------------------------------
+
+KINDS = ("categorical", "ordered", "binned", "amount", "hierarchy")
+
+
+def add_attribute(document: Document, name: str, kind: str) -> Document:
+    """An attribute of which nothing is said yet but its kind."""
+    out = copy.deepcopy(document)
+    checked_name(name)
+    if kind not in KINDS:
+        raise SpecError(f"attributes are {', '.join(KINDS)}; got {_short(kind)}. Nothing was changed.")
+    known = out.setdefault("domain", {})
+    if not isinstance(known, MutableMapping) or name in known:
+        raise SpecError(f"there is an attribute {name!r} already. Nothing was changed.")
+    known[name] = {"type": kind}
+    return out
+
+
+def domain_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The attributes of a document."""
+    found = document.get("domain")
+    return found if isinstance(found, Mapping) else {}
+
+
+def fields_of(own: Any) -> dict[str, Any]:
+    """What is said of an attribute, as a form shows it; of what is no table of keys, nothing."""
+    said = own if isinstance(own, Mapping) else {}
+    codes, levels = codes_text(said), said.get("levels")
+    return {
+        "type": str(said.get("type", "?")),
+        "column": _text(said.get("column")),
+        "codes": codes,
+        "rows": min(max(codes.count("\n") + 2, 3), 14),
+        "cuts": cuts_text(said),
+        "levels": ", ".join(map(str, levels)) if isinstance(levels, list) else "",
+        "file": _text(said.get("codes_file") or said.get("file")),
+        "clip": said.get("clip") is True,
+        "missing": missing_text(said),
+        **{key: _text(said.get(key)) for key in ("low", "high", "step")},
+    }
+
+
+def name_at(document: Mapping[str, Any], place: str) -> str:
+    """The attribute at a place of the domain.
+
+    Raises:
+        SpecError: there is none.
+    """
+    names = [*domain_of(document)]
+    i = _place(place, len(names), "attribute")
+    return str(names[i])
+
+
+def _place(text: str, most: int, what: str) -> int:
+    i = int(text) if re.fullmatch(r"[0-9]{1,6}", text) else most
+    if i >= most:
+        raise SpecError(f"there is no such {what} in the draft. Reload the page. Nothing was changed.")
+    return i
+
+
+def remove_attribute(document: Document, name: str) -> Document:
+    """Without an attribute."""
+    out = copy.deepcopy(document)
+    del out["domain"][name]
+    return out
+
+
+def describe(document: Document, name: str, form: Form, files: Sequence[str] = ()) -> Document:
+    """What is said of an attribute. files: the name of the file of codes or places that was chosen, if one was."""
+    out = copy.deepcopy(document)
+    own = out["domain"][name]
+    if not isinstance(own, dict):
+        raise SpecError(f"domain.{name} is no table of keys in the draft; correct it in the file. Nothing was changed.")
+    if "column" in form and form["column"] != own.get("column", ""):
+        put(own, ("column",), form["column"].strip() or None)
+    known = {"categorical": _codes, "ordered": _ordered, "binned": _binned, "amount": _amount, "hierarchy": _hierarchy}
+    write_own = known.get(str(own.get("type")))
+    if write_own is not None:
+        write_own(own, form, files)
+    if "missing" in form and form["missing"].strip() != missing_text(own):
+        put(own, ("missing",), _missing(form["missing"]) or None)
+    return out
+
+
+def _text(x: Any) -> str:
+    """A value of a document as a field shows it."""
+    return "" if x is None else number_text(x) if isinstance(x, float) else str(x)
+
+
+def _ordered(own: Document, form: Form, _files: Sequence[str]) -> None:
+    for key in ("low", "high"):
+        if key in form and form[key] != _text(own.get(key)):
+            put(own, (key,), whole(form[key], key) if form[key].strip() else None)
+    if "is_clip" in form and ("clip" in form) != (own.get("clip") is True):
+        own["clip"] = "clip" in form
+
+
+def _binned(own: Document, form: Form, _files: Sequence[str]) -> None:
+    if "cuts" in form and form["cuts"] != cuts_text(own):
+        own["cuts"] = [signed(x, "a cut") for x in re.split(r"[,;\s]+", form["cuts"].strip()) if x]
+
+
+def _amount(own: Document, form: Form, _files: Sequence[str]) -> None:
+    for key in ("low", "high", "step"):
+        if key in form and form[key] != _text(own.get(key)):
+            put(own, (key,), signed(form[key], key) if form[key].strip() else None)
+
+
+def _hierarchy(own: Document, form: Form, files: Sequence[str]) -> None:
+    if "levels" in form and form["levels"] != fields_of(own)["levels"]:
+        own["levels"] = [x.strip() for x in form["levels"].split(",") if x.strip()]
+    if files:
+        own.pop("places", None)
+        own["file"] = files[0]
+
+
+def _codes(own: Document, form: Form, files: Sequence[str]) -> None:
+    pasted = form.get("codes", "").replace("\r\n", "\n").strip("\n")
+    if files:
+        own.pop("codes", None)
+        own.pop("labels", None)
+        own["codes_file"] = files[0]
+    elif "codes" in form and pasted != codes_text(own):
+        codes, labels = _listed(pasted)
+        own.pop("codes_file", None)
+        own["codes"] = codes
+        put(own, ("labels",), labels)
+
+
+def codes_text(own: Mapping[str, Any]) -> str:
+    """Codes as they are pasted: a line each, with `= label` where tables show something else."""
+    codes, labels = own.get("codes") or [], own.get("labels")
+    if not isinstance(codes, list):
+        return ""
+    if not isinstance(labels, list) or len(labels) != len(codes):
+        return "\n".join(map(code_text, codes))
+    return "\n".join(f"{code_text(c)} = {_label_text(x)}" for c, x in zip(codes, labels, strict=True))
+
+
+def code_text(code: Any) -> str:
+    """A code as a form shows it: quoted where it would read as another."""
+    if not isinstance(code, str):
+        return json.dumps(code)
+    return code if _plain(code) and _code(code) == code else _quoted(code)
+
+
+def _label_text(label: Any) -> str:
+    text = str(label)
+    return text if _plain(text) else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=not text.isprintable())
+
+
+def _plain(text: str) -> bool:
+    return bool(text) and text == text.strip() and " = " not in text and '"' not in text and text.isprintable()
+
+
+_LINE = re.compile(r'\s*(?P<code>"(?:[^"\\]|\\.)*"|.+?)(?:\s+=\s+(?P<label>"(?:[^"\\]|\\.)*"|.*?))?\s*')
+
+
+def _listed(text: str) -> tuple[list[Any], list[str] | None]:
+    """Codes, and labels if there are any."""
+    codes, labels = [], []
+    for line in filter(str.strip, text.split("\n")):
+        found = _LINE.fullmatch(line)
+        if found is None:
+            raise SpecError(f"a line of codes cannot be read: {_short(line)}. Nothing was changed.")
+        codes.append(_code(found["code"]))
+        labels.append(None if found["label"] is None else _unquoted(found["label"]))
+    told = [x for x in labels if x is not None]
+    if told and len(told) < len(labels):
+        raise SpecError(
+            "some codes have a label and some have none: write `code = label` in every line, or in none. Nothing was "
+            "changed."
+        )
+    return codes, told or None
+
+
+def _code(text: str) -> bool | int | str:
+    if re.fullmatch(r"0|-?[1-9][0-9]{0,17}", text):
+        return int(text)
+    return {"true": True, "false": False}.get(text, _unquoted(text))
+
+
+def _unquoted(text: str) -> str:
+    if not text.startswith('"'):
+        return text
+    try:
+        return str(json.loads(text))
+    except ValueError:
+        raise SpecError(f"a quoted text cannot be read: {_short(text)}. Nothing was changed.") from None
+
+
+def cuts_text(own: Mapping[str, Any]) -> str:
+    """Cuts as a form shows them."""
+    cuts = own.get("cuts")
+    return ", ".join(map(_text, cuts)) if isinstance(cuts, list) else ""
+
+
+def missing_text(own: Mapping[str, Any]) -> str:
+    """Cells for what is no value, a line each: `cell = code, code`."""
+    said = own.get("missing")
+    if not isinstance(said, Mapping):
+        return ""
+    return "\n".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in said.items())
+
+
+def _missing(text: str) -> dict[str, list[Any]]:
+    out: dict[str, list[Any]] = {}
+    for line in filter(str.strip, text.replace("\r\n", "\n").split("\n")):
+        found = re.fullmatch(r'\s*(?P<cell>"(?:[^"\\]|\\.)*"|[^"=]+?)\s*=\s*(?P<codes>.*?)\s*', line)
+        if found is None:
+            raise SpecError(
+                f"write `cell = code, code`, such as `unknown = 9, 99`; got {_short(line)}. Nothing was changed."
+            )
+        codes = found["codes"]
+        try:
+            listed = (
+                json.loads(codes)
+                if codes.startswith("[")
+                else [_code(x.strip()) for x in codes.split(",") if x.strip()]
+            )
+        except (ValueError, RecursionError):
+            raise SpecError(f"codes of a missing value cannot be read: {_short(codes)}. Nothing was changed.") from None
+        out[_unquoted(found["cell"])] = listed
+    return out
+
+
+# --- 3 Tables --------------------------------------------------------------------------------------------------------
+
+
+def tables_of(document: Mapping[str, Any]) -> list[Any]:
+    """The tables of a document."""
+    found = document.get("tables")
+    return found if isinstance(found, list) else []
+
+
+def target_of(table: Any) -> tuple[str, str | None]:
+    """The kind of a table's target, and its number as a form shows it; None where it is a rule, or several numbers."""
+    for kind in TARGETS:
+        said = at(table, (kind,))
+        if said is not None:
+            return kind, _text(said) if isinstance(said, int | float) and not isinstance(said, bool) else None
+    return "margin", ""
+
+
+def margins(document: Document, form: Form) -> Document:
+    """The numbers that tables ask for, their confidence, and whether a budget is spent instead."""
+    out = copy.deepcopy(document)
+    for i, table in enumerate(tables_of(out)):
+        kind, number = target_of(table)
+        asked, chosen = form.get(f"number.{i}"), form.get(f"kind.{i}", kind)
+        unchanged = asked is None or number is None or (asked.strip(), chosen) == (number, kind)
+        if asked is None or unchanged or not isinstance(table, MutableMapping):
+            continue
+        if chosen not in TARGETS:
+            raise SpecError(f"targets are {', '.join(TARGETS)}; got {_short(chosen)}. Nothing was changed.")
+        value = real(asked, f"the {chosen} of table {i + 1}")
+        table.pop(kind, None)
+        table[chosen] = int(value) if value == int(value) and abs(value) < 1e15 else value
+    for path in DEFAULTS:
+        if path[0] == "accuracy":
+            _field(out, path, form)
+    _cost(out, ("budget",), form, "budget")
+    return out
+
+
+def add_table(document: Document, form: Form) -> Document:
+    """A table, or all tables of a pattern."""
+    out = copy.deepcopy(document)
+    names = [str(x) for x in domain_of(out)]
+    new: Document = {}
+    pattern = form.get("pattern", "")
+    if pattern:
+        new["all"] = _chosen(form, "pattern", ("singles", "pairs", "triples"))
+    else:
+        shown = form.all("show")
+        prefix = form.get("prefix", "")
+        wrong = next((x for x in (*shown, *filter(None, [prefix])) if not any(_offered(names, out, x))), None)
+        if wrong is not None:
+            raise SpecError(f"there is no attribute {_short(wrong)} to show. Nothing was changed.")
+        if shown:
+            new["attributes"] = [x for x in shown if x != prefix]
+        if prefix:
+            new["prefix"] = prefix
+    value = real(form.get("number", ""), "the margin")
+    new["margin"] = int(value) if value == int(value) and value < 1e15 else value
+    listed = out.setdefault("tables", [])
+    if not isinstance(listed, list):
+        raise SpecError("tables is no list in the draft; correct it in the file. Nothing was changed.")
+    listed.append(new)
+    return out
+
+
+def _offered(names: Sequence[str], document: Document, x: str) -> list[bool]:
+    return [x in names, x in levels_of(document)]
+
+
+def levels_of(document: Mapping[str, Any]) -> list[str]:
+    """The levels of nested places, which tables name like attributes."""
+    found = (at(own, ("levels",)) for own in domain_of(document).values())
+    return [str(x) for levels in found if isinstance(levels, list) for x in levels]
+
+
+def remove_table(document: Document, place: str) -> Document:
+    """Without a table."""
+    out = copy.deepcopy(document)
+    listed = tables_of(out)
+    del listed[_place(place, len(listed), "table")]
+    return out
+
+
+def table_words(table: Any) -> str:
+    """What a table shows, in words; of what forms do not write, its keys."""
+    if not isinstance(table, Mapping):
+        return "?"
+    if table.get("name"):
+        return str(table["name"])
+    own = _names(table.get("attributes")) + [f"{x}, at most" for x in _names(table.get("prefix"))]
+    for key in ("ranges", "recode", "sum", "mean"):
+        own += [f"{x}: {key}" for x in _names(table.get(key))]
+    words = " × ".join(own)
+    return f"all {table['all']}" + (f" × {words}" if own else "") if "all" in table else words or "all records"
+
+
+def _names(said: Any) -> list[str]:
+    """Names, however they are written: one, several, or keys."""
+    return [] if said is None else [str(x) for x in said] if isinstance(said, list | Mapping) else [str(said)]

@@ -1,0 +1,274 @@
+"""Who may ask the studio, and for what. Every request passes here first, every reply last.
+
+Against another web site in the same browser, and another user of the machine. In this order:
+
+1. `Host` is exactly ours: a name that was rebound to this machine is refused (421).
+2. A change (whatever is not GET or HEAD) has our `Origin` (403); only the opening page, a file, has none ("null").
+3. A body is at most :data:`LARGEST` bytes (413), and a form as browsers encode it, never a file (415).
+4. The cookie is ours, compared in constant time (403). Only `/open` does without: it takes the one-use code.
+5. A change carries the header `X-Studio: 1`, which no form of another site can set, and the token of its form (403).
+
+Replies carry :data:`HEADERS`, word for word, whatever they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import html
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import final
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LARGEST = 10**6
+"""Bytes of a body."""
+
+MOST_FIELDS = 10_000
+"""Fields of a form."""
+
+PATIENCE = 300.0
+"""Seconds for which the code opens the studio."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+"""Of every reply."""
+
+OPEN = "/open"
+"""Where the code is posted: the only place that asks for no cookie."""
+
+_SAFE = ("GET", "HEAD")
+
+
+@final
+class Session:
+    """The secrets of one server: a code that opens it once, the cookie that the browser then has, tokens of forms.
+
+    port: where the server listens. clock: seconds, for tests.
+    """
+
+    def __init__(self, port: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.host = f"127.0.0.1:{port}"
+        self.origin = f"http://{self.host}"
+        self.cookie = f"fitnoise_{secrets.token_hex(4)}"  # one name per server: cookies do not know ports
+        self._clock = clock
+        self._value = secrets.token_urlsafe(32)
+        self._key = secrets.token_bytes(32)
+        self._lock = threading.Lock()
+        self._code: str | None = None
+        self._until = 0.0
+
+    def code(self) -> str:
+        """A new code of 256 bits, for one use within five minutes; the one before is void."""
+        with self._lock:
+            self._code, self._until = secrets.token_urlsafe(32), self._clock() + PATIENCE
+            return self._code
+
+    @property
+    def shown(self) -> str:
+        """The code, to be shown to whoever started the server; empty when there is none."""
+        return self._code or ""
+
+    def opens(self, code: str) -> bool:
+        """Whether this is the code, in time and not yet used. It then is."""
+        with self._lock:
+            known, self_code = self._clock() < self._until, self._code
+            if self_code is None or not known or not _same(code, self_code):
+                return False
+            self._code = None
+            return True
+
+    def admits(self, cookies: Mapping[str, str]) -> bool:
+        """Whether the cookie is ours."""
+        return _same(cookies.get(self.cookie, ""), self._value)
+
+    def admit(self, reply: Response) -> Response:
+        """Give the cookie to the browser, for this session of it."""
+        reply.set_cookie(self.cookie, self._value, httponly=True, samesite="strict", path="/")
+        return reply
+
+    def token(self, action: str) -> str:
+        """Of the form that posts to this address."""
+        return hmac.new(self._key, action.encode(), hashlib.sha256).hexdigest()
+
+
+def _same(one: str, other: str) -> bool:
+    return secrets.compare_digest(one.encode(), other.encode())
+
+
+class Form(dict[str, str]):
+    """The fields of a form: of those that are there more than once, :meth:`all` has every value."""
+
+    def __init__(self, fields: Iterable[tuple[str, str]] = ()) -> None:
+        self.fields = list(fields)
+        super().__init__(self.fields)
+
+    def all(self, name: str) -> list[str]:
+        """Every value of a field."""
+        return [value for key, value in self.fields if key == name]
+
+
+def form_of(body: bytes) -> Form:
+    """The fields of a body, as browsers encode them.
+
+    Raises:
+        ValueError: it is not encoded so, is no UTF-8, or has too many fields.
+    """
+    return Form(
+        parse_qsl(
+            body.decode("ascii"),
+            keep_blank_values=True,
+            strict_parsing=bool(body),
+            errors="strict",
+            max_num_fields=MOST_FIELDS,
+        )
+    )
+
+
+@final
+class Guard:
+    """The studio behind its door, as pure ASGI: handlers find the fields of a form in `scope["form"]`."""
+
+    def __init__(self, app: ASGIApp, session: Session, opened: Callable[[], None] = lambda: None) -> None:
+        self._app, self._session, self._opened = app, session, opened
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a request, or let it through; the reply carries our headers."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # nothing here speaks over a socket of the web
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+            await send(message)
+
+        reply = await self._refusal(scope, receive)
+        if reply is None:
+            await self._app(scope, receive, guarded)
+        else:
+            await reply(scope, receive, guarded)
+
+    async def _refusal(self, scope: Scope, receive: Receive) -> Response | None:
+        """What a request gets instead of an answer; None where it is let through."""
+        own, asked = self._session, Headers(scope=scope)
+        if asked.getlist("host") != [own.host]:
+            return _refused(421, "This is not the address of the studio.")
+        opening = scope["path"] == OPEN
+        changes = scope["method"] not in _SAFE
+        origins = asked.getlist("origin")
+        if changes and origins != [own.origin] and not (opening and origins == ["null"]):
+            return _refused(403, "Another site asked for a change. Nothing was changed.")
+        refusal = await self._body(scope, receive, asked) if changes else None
+        if refusal is not None or (opening and scope["method"] == "POST"):
+            return refusal or self._open(scope["form"])
+        if not own.admits(cookie_parser(asked.get("cookie", ""))):
+            return _entry(403)
+        if changes and not self._ours(scope, asked):
+            return _refused(403, "The change does not come from a page of the studio. Nothing was changed.")
+        return None
+
+    def _ours(self, scope: Scope, asked: Headers) -> bool:
+        """Whether a change carries our header and the token of its form."""
+        token = self._session.token(scope["path"])
+        return asked.getlist("x-studio") == ["1"] and _same(scope["form"].get("token", ""), token)
+
+    async def _body(self, scope: Scope, receive: Receive, asked: Headers) -> Response | None:
+        """Read the fields of a form into the scope; or why not."""
+        if asked.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
+            return _refused(415, "The studio takes forms, and no files. Nothing was changed.")
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return _refused(400, "The request ended early. Nothing was changed.")
+            body += message.get("body", b"")
+            if len(body) > LARGEST:
+                return _refused(413, "The form is too long. Nothing was changed.")
+            if not message.get("more_body", False):
+                break
+        try:
+            scope["form"] = form_of(bytes(body))
+        except ValueError:
+            return _refused(400, "The form cannot be read. Nothing was changed.")
+        return None
+
+    def _open(self, form: Form) -> Response:
+        if not self._session.opens(form.get("code", "").strip()):
+            return _entry(403, wrong=True)
+        self._opened()
+        # A redirect would still be the other site's (or the file's) request, and a strict cookie stays away from it.
+        return self._session.admit(HTMLResponse(_OPENED))
+
+
+def _refused(status: int, why: str) -> Response:
+    return PlainTextResponse(why, status)
+
+
+def _entry(status: int, *, wrong: bool = False) -> Response:
+    """The page of whoever has no cookie: the code can be pasted."""
+    return HTMLResponse(_ENTRY.format(told=_WRONG if wrong else ""), status)
+
+
+_PAGE = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    '<link rel="icon" href="data:,">'
+    "{head}<title>fitnoise studio</title></head><body><main><h1>fitnoise studio</h1>{body}</main></body></html>"
+)
+
+_OPENED = _PAGE.format(
+    head='<meta http-equiv="refresh" content="0; url=/">', body='<p><a href="/">Go to the studio</a></p>'
+)
+
+_WRONG = '<p role="alert">This code is wrong, was used, or is too old.</p>'
+
+_ENTRY = _PAGE.format(
+    head="",
+    body=(
+        "{told}<p>Open the page that the terminal names, or paste the code that it shows.</p>"
+        f'<form method="post" action="{OPEN}"><label>Code <input name="code" autocomplete="off"></label> '
+        "<button>Open</button></form>"
+    ),
+)
+
+
+def opening_page(session: Session) -> str:
+    """The page, a file that only its owner can read, which posts a code: addresses show in lists of processes."""
+    script = "document.forms[0].submit()"
+    digest = hashlib.sha256(script.encode()).digest()
+    policy = f"default-src 'none'; script-src 'sha256-{_base64(digest)}'; form-action {session.origin}"
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">'
+        '<meta name="referrer" content="no-referrer"><title>fitnoise studio</title></head><body><main>'
+        f'<h1>fitnoise studio</h1><form method="post" action="{session.origin}{OPEN}">'
+        f'<input type="hidden" name="code" value="{session.code()}"><button>Open the studio</button></form></main>'
+        f"<script>{script}</script></body></html>"
+    )
+
+
+def _base64(x: bytes) -> str:
+    return base64.b64encode(x).decode()

@@ -1,0 +1,197 @@
+"""A process that plans, proves and compares for the studio; it reads no data. Lines of JSON come and go.
+
+A question that is followed by another is given up: the newest wins. What runs is stopped by raising from its
+`progress`; what does not call that is ended by the studio, with the process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TextIO, final
+
+from fitnoise.errors import FitnoiseError
+from fitnoise.interfaces.pages.fragments import fragment, report
+from fitnoise.interfaces.reports.comparisons import comparison_report
+from fitnoise.interfaces.reports.releases import verification_report
+from fitnoise.interfaces.studio.folder import Folder, publication_of
+from fitnoise.interfaces.studio.wording import told
+from fitnoise.kernel.ledger import Ledger
+from fitnoise.planning import what_if
+from fitnoise.planning.choosing import compare
+from fitnoise.planning.choosing import plan as make_plan
+from fitnoise.planning.plan import Plan
+from fitnoise.reading.files import replace_file
+from fitnoise.reading.verification import Verification, verify
+from fitnoise.request.publication import Publication
+
+LIVE = 1e-2
+"""The gap of a price that is shown while margins move."""
+
+OFTEN = 0.2
+"""Seconds between two lines of progress."""
+
+
+@final
+class Stopped(BaseException):
+    """Another question came. No Exception: nothing on the way may take it for a failure of its own."""
+
+
+Tell = Callable[[str], None]
+
+
+def price(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
+    """What a draft costs, at a coarse gap where the draft asks for a finer one."""
+    publication = publication_of(asked["text"], root)
+    gap = publication.gap
+    live = replace(publication, gap=None if gap is None else max(gap, LIVE))
+    made = make_plan(live, progress=lambda i, g: tell(f"{i}, {g:.1e}"))
+    html = told("price", asked["language"], plan=made, proven=proven(made), left=_left(asked, root, made))
+    return {"html": html, "rho": made.rho, "epsilon": made.epsilon(), "source": publication.source.name}
+
+
+def proven(plan: Plan) -> int:
+    """How many digits of the price the gap proves; of a plan without one number for it, four."""
+    if len(plan.groups) != 1 or not plan.gap > 0:
+        return 4
+    return next((d for d in range(1, 7) if plan.gap > 10.0**-d), 7)
+
+
+def _left(asked: dict[str, Any], root: Path, plan: Plan) -> tuple[float, float] | None:
+    """What is left of the cap after a release, and the cap, both as ρ; None where there is none, or no ledger."""
+    if not asked.get("ledger"):
+        return None
+    with Ledger(root / asked["ledger"]) as ledger:
+        order = plan.order
+        quote = ledger.quote(order.account, order.charged(), also=order.also(ledger.accounts()), beside=order.beside)
+    if quote.cap is None or quote.remaining is None or quote.increase is None:
+        return None
+    return float(quote.remaining - quote.increase), float(quote.cap)
+
+
+def certify(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
+    """Plan at the gap that is asked for, verify what was written, and keep it by its hash."""
+    publication = publication_of(asked["text"], root)
+    plan = make_plan(publication, progress=lambda i, g: tell(f"{i}, {g:.1e}"))
+    folder = Folder(root)
+    place = folder.plan(plan.hash)
+    place.parent.mkdir(exist_ok=True)
+    if not place.exists():
+        replace_file(place, plan.to_json().encode())
+    checked = verify(place)
+    if not checked.ok:
+        place.unlink()
+        broken = next(c for c in checked.checks if not c.holds)
+        raise FitnoiseError(f"the plan does not verify: {broken.claim}: {broken.found}. It was not kept.")
+    folder.certify(asked["key"], plan.hash)
+    return {"html": proof(plan, verification_report(checked), asked["language"]), "plan": plan.hash}
+
+
+def proof(plan: Plan, checks: Any, language: str) -> str:
+    """A plan with its checks and its curve."""
+    curve = [(d, plan.epsilon(d)) for d in (1e-12, 1e-9, 1e-7, 1e-6, 1e-5, 1e-3)]
+    return told("proof", language, plan=plan, checks=report(checks, language), curve=curve)
+
+
+def show(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
+    """A plan that was certified before."""
+    place = Folder(root).plan(asked["plan"])
+    tell("")
+    plan = Plan.from_json(place.read_text(encoding="utf-8"))
+    return {"html": proof(plan, verification_report(verify(place)), asked["language"]), "plan": plan.hash}
+
+
+def sweep(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
+    """What the publication would cost with other margins of one table."""
+    publication: Publication = publication_of(asked["text"], root)
+    plan = make_plan(publication, progress=lambda i, g: tell(f"{i}, {g:.1e}"))
+    names, place = [t.name for t in plan.summaries], str(asked["place"])
+    if not (place.isascii() and place.isdigit() and int(place[:9]) < len(names)):
+        raise FitnoiseError("there is no such table in the plan. Nothing was planned.")
+    found = what_if.sweep(plan, names[int(place)], progress=lambda k, n, i, g: tell(f"{k}/{n}"))
+    return {"html": told("sweep", asked["language"], sweep=found)}
+
+
+def kinds(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
+    """Pure against Gaussian noise."""
+    publication: Publication = publication_of(asked["text"], root)
+    given = replace(publication, gap=None, cap=None)
+    found = compare(given, progress=lambda i, g: tell(f"{i}, {g:.4g}"))
+    return {"html": str(report(comparison_report(given, found, given.delta), asked["language"]))}
+
+
+TASKS: dict[str, Callable[[dict[str, Any], Tell, Path], dict[str, Any]]] = {
+    "price": price,
+    "certify": certify,
+    "show": show,
+    "sweep": sweep,
+    "kinds": kinds,
+}
+
+
+def answered(asked: dict[str, Any], tell: Tell) -> dict[str, Any]:
+    """The answer to a question, whatever it is."""
+    try:
+        return {"kind": "done", **TASKS[asked["what"]](asked, tell, Path(asked["folder"]))}
+    except FitnoiseError as error:
+        return {"kind": "refused", "text": str(error), "error": type(error).__name__}
+    except Exception as error:
+        traceback.print_exc(file=sys.stderr)
+        return {"kind": "failed", "text": f"an error inside fitnoise ({type(error).__name__}). Nothing was changed."}
+
+
+def _lines(stream: TextIO) -> Iterator[dict[str, Any]]:
+    for line in stream:
+        yield json.loads(line)
+
+
+def main() -> None:
+    """Answer questions until there are no more."""
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints does not break the lines
+    waiting: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+
+    def say(**document: Any) -> None:
+        out.write(json.dumps(document) + "\n")
+        out.flush()
+
+    def listen() -> None:
+        for asked in _lines(sys.stdin):
+            waiting.put(asked)
+        os._exit(0)  # the studio is gone
+
+    threading.Thread(target=listen, daemon=True).start()
+    _ = fragment("told", "en", report=verification_report(Verification(())))  # templates are read once
+    say(kind="ready")
+    while True:
+        asked = waiting.get()
+        while not waiting.empty():
+            asked = waiting.get()
+        said = 0.0
+
+        def tell(step: str, n: int = asked["n"]) -> None:
+            nonlocal said
+            if not waiting.empty():
+                raise Stopped
+            if time.monotonic() - said >= OFTEN:
+                said = time.monotonic()
+                say(kind="step", n=n, text=step)
+
+        say(kind="begun", n=asked["n"])
+        try:
+            answer = answered(asked, tell) if asked["what"] != "stop" else {"kind": "stopped"}
+        except Stopped:
+            answer = {"kind": "stopped"}
+        say(n=asked["n"], **answer)
+
+
+if __name__ == "__main__":
+    main()

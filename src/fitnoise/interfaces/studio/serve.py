@@ -1,0 +1,106 @@
+"""The server of a studio: on this machine only, at a free port, until it is quit, interrupted, or eight hours idle."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import final
+
+import uvicorn
+
+from fitnoise.interfaces.studio.app import application
+from fitnoise.interfaces.studio.folder import Folder
+from fitnoise.interfaces.studio.guard import PATIENCE, Guard, Session, opening_page
+from fitnoise.interfaces.studio.state import Studio
+
+IDLE = 8 * 3600.0
+"""Seconds without a request after which it ends."""
+
+LOOK = 0.2
+"""Seconds between two looks whether to end."""
+
+
+@final
+class Server:
+    """A studio that listens. address: where. page: a file that opens it, gone when it was used, or is too old."""
+
+    def __init__(self, folder: Folder, language: str = "en", clock: Callable[[], float] = time.monotonic) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._socket.bind(("127.0.0.1", 0))
+        self.session = Session(self._socket.getsockname()[1], clock)
+        self.address = f"{self.session.origin}/"
+        self.studio = Studio(folder, self.session, language, clock)
+        self._clock = clock
+        self.page = folder.page(opening_page(self.session))
+        self.code = self.session.shown
+        config = uvicorn.Config(
+            Guard(application(self.studio), self.session, self._opened),
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            timeout_graceful_shutdown=2,
+        )
+        self._server = uvicorn.Server(config)
+        self._until = clock() + PATIENCE
+
+    def _opened(self) -> None:
+        self.page.unlink(missing_ok=True)
+
+    def run(self) -> None:
+        """Listen until it ends; what plans ends with it, and a release goes on."""
+        threading.Thread(target=self._watch, daemon=True).start()
+        self.studio.planner.start()
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self.studio.close()
+            self.page.unlink(missing_ok=True)
+            self._socket.close()
+
+    def end(self) -> None:
+        """End it, from any thread."""
+        self.studio.closing.set()
+
+    def _watch(self) -> None:
+        while not self.studio.closing.wait(LOOK):
+            if self._clock() > self._until:
+                self._opened()
+            if self._clock() - self.studio.last_asked > IDLE:
+                self.end()
+        self._server.should_exit = True
+
+
+def serve(folder: Path, others: tuple[str, ...], language: str, *, as_json: bool, tell: Callable[[str], None]) -> None:
+    """Serve a folder; say how to open it.
+
+    Raises:
+        ReleaseError: no such folder, language or data, or no Jinja2.
+    """
+    server = Server(Folder(folder, others), language)
+    if as_json:
+        tell(json.dumps({"address": server.address, "page": str(server.page), "code": server.code}))
+    else:
+        tell(f"the studio of {folder.resolve()}: open this page in a browser, within five minutes, once:")
+        tell(f"  {server.page.as_uri()}")
+        tell(f"or go to {server.address} and paste the code {server.code}")
+        tell("It ends with Ctrl-C, or by its button.")
+    server.run()
+
+
+@contextlib.contextmanager
+def serving(folder: Folder, language: str = "en") -> Iterator[Server]:
+    """A studio that listens in a thread, as tests want it."""
+    server = Server(folder, language)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.end()
+        thread.join(20)

@@ -1,0 +1,208 @@
+"""What one server knows of its folder: draft, price, jobs, releases; and the parts of pages that tell it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, final
+
+from markupsafe import Markup
+
+from fitnoise.errors import FitnoiseError
+from fitnoise.interfaces.studio import forms
+from fitnoise.interfaces.studio.folder import Folder, digest
+from fitnoise.interfaces.studio.guard import Form, Session
+from fitnoise.interfaces.studio.releasing import Releases
+from fitnoise.interfaces.studio.wording import told
+from fitnoise.interfaces.studio.workers import Jobs, Replaced, Worker
+
+PATIENT = 2.0
+"""Seconds for which a page shows the price of before; then it shows how far planning is."""
+
+
+@final
+class Studio:
+    """A folder with its processes, and what the pages of one server know.
+
+    Args:
+        folder: where everything lies.
+        session: the secrets of the server.
+        language: "en" or "de".
+        clock: seconds, for tests.
+    """
+
+    def __init__(
+        self, folder: Folder, session: Session, language: str = "en", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.folder, self.session, self.language, self.clock = folder, session, language, clock
+        self.planner = Worker(spare=True)
+        self.jobs = Jobs()
+        self.releases = Releases(folder, clock)
+        self.closing = threading.Event()
+        self.last_asked = clock()
+        self._lock = threading.RLock()
+        self._tabs: dict[str, tuple[int, str]] = {}
+        self._made = 0
+        self._price: tuple[str, Markup] | None = None
+        self._pending: str | None = None
+        self._since = 0.0
+
+    def close(self) -> None:
+        """End the processes that plan; a release goes on."""
+        self.closing.set()
+        self.planner.close()
+        self.jobs.close()
+
+    # --- the draft ----------------------------------------------------------------------------------
+
+    def document(self) -> forms.Document:
+        """The draft; what is no TOML is no document."""
+        return forms.parse(self.folder.text())
+
+    def change(self, form: Form, make: Callable[[forms.Document], forms.Document]) -> None:
+        """Change the draft, whole or not at all.
+
+        Raises:
+            SpecError: it cannot be changed so.
+            Changed: the page does not show the draft as it is; another one changed it.
+            Replaced: a later change of the same page came first.
+        """
+        self.write(form, lambda text: _rewritten(text, make))
+
+    def write(self, form: Form, make: Callable[[str], str]) -> None:
+        """Change the text of the draft; errors as for :meth:`change`."""
+        with self._lock:
+            text, tab, turn = self.folder.text(), form.get("tab", ""), form.get("turn", "")
+            now, own = digest(text), self._tabs.get(tab)
+            order = int(turn) if turn.isascii() and turn.isdigit() and len(turn) < 10 else 0
+            if tab and own is not None and order <= own[0]:
+                raise Replaced("a later change came first. Nothing was changed.")
+            base = now if own is not None and own[1] == now else form.get("base", "")
+            new = make(text)
+            if new != text or base != now:
+                self.folder.accept(new, base)
+            if tab and (tab in self._tabs or len(self._tabs) < 1000):
+                self._tabs[tab] = order, digest(new)
+
+    def tab(self) -> str:
+        """A name for a page that is shown."""
+        with self._lock:
+            self._made += 1
+            return str(self._made)
+
+    # --- the price ----------------------------------------------------------------------------------
+
+    def _ledger(self) -> str | None:
+        found = self.folder.ledgers()
+        return found[0] if len(found) == 1 else None
+
+    def price(self) -> None:
+        """Ask what the draft costs, and wait for it.
+
+        Raises:
+            Replaced: a newer question came.
+        """
+        key = self.folder.key()
+        with self._lock:
+            if self._price is not None and self._price[0] == key:
+                return
+            self._wait_for(key)
+        question = {"what": "price", "text": self.folder.text(), "ledger": self._ledger()}
+        try:
+            found = Markup(self.planner.ask(**question, **self.common)["html"])  # noqa: S704 - escaped where it was made
+        except Replaced:
+            with self._lock:
+                if self._pending == key:
+                    self._pending = None
+            raise
+        except FitnoiseError as error:
+            found = told("unpriced", self.language, why=str(error))
+        with self._lock:
+            if self._pending == key:
+                self._price, self._pending = (key, found), None
+
+    def _wait_for(self, key: str) -> None:
+        self._pending, self._since = key, self.clock()
+
+    @property
+    def common(self) -> dict[str, str]:
+        """What every question says."""
+        return {"folder": str(self.folder.root), "language": self.language}
+
+    def wish_price(self) -> None:
+        """Ask what the draft costs, if nobody did, and do not wait."""
+        key = self.folder.key()
+        with self._lock:
+            if self._pending == key or (self._price is not None and self._price[0] == key):
+                return
+            self._wait_for(key)
+        threading.Thread(target=self._wished, daemon=True).start()
+
+    def _wished(self) -> None:
+        try:
+            self.price()
+        except FitnoiseError:
+            return
+
+    def price_part(self) -> Markup:
+        """The price as it is known."""
+        with self._lock:
+            known, pending, waited = self._price, self._pending, self.clock() - self._since
+        if known is not None and (waited < PATIENT if pending else known[0] == self.folder.key()):
+            return known[1]  # for a moment, that of before
+        return told("pricing", self.language, step=self.planner.step, pending=pending is not None, **self.form)
+
+    # --- parts --------------------------------------------------------------------------------------
+
+    @property
+    def form(self) -> dict[str, Any]:
+        """What forms need."""
+        return {"token": self.session.token}
+
+    def state_part(self) -> Markup:
+        """Which state the specification is in."""
+        return told(
+            "state",
+            self.language,
+            base=digest(self.folder.text()),
+            drafted=self.folder.drafted(),
+            moved=self.folder.moved(),
+            plan=self.folder.certified(),
+            running=self.releases.running(),
+            **self.form,
+        )
+
+    def jobs_part(self) -> Markup:
+        """The jobs: what is done, how far it is, what waits."""
+        return told("jobs", self.language, jobs=self.jobs.all[-6:][::-1], step=self.jobs.step, **self.form)
+
+    def where_part(self, number: str) -> Markup:
+        """Where a release is."""
+        try:
+            found = self.releases.where(number)
+        except FitnoiseError as error:
+            return told("unknown", self.language, why=str(error))
+        place = self.folder.number(found.intent.out)
+        return told("where", self.language, found=found, place=place, **self.form)
+
+    def parts(self, shown: str) -> dict[str, Markup]:
+        """The parts of a page that change by themselves. shown: its name, or `release/ID`."""
+        try:
+            found = {"state": self.state_part()}
+        except FitnoiseError as error:
+            return {"state": told("lost", self.language, why=str(error))}
+        if shown in ("protect", "describe", "tables", "file"):
+            found["price"] = self.price_part()
+        if shown == "prove":
+            found["jobs"] = self.jobs_part()
+        if shown.startswith("release/"):
+            found["where"] = self.where_part(shown.removeprefix("release/"))
+        return found
+
+
+def _rewritten(text: str, make: Callable[[forms.Document], forms.Document]) -> str:
+    """A draft, changed: of one that means the same as before, not a letter."""
+    before = forms.parse(text)
+    after = make(before)
+    return text if after == before else forms.write(after)

@@ -1,0 +1,93 @@
+"use strict";
+// One script: post a form, put parts in their place, newest wins, listen. It evaluates nothing and asks its own origin.
+(() => {
+  const body = document.body, running = new Map();
+  let turn = 0, quiet = 0, source = null;
+
+  const state = () => document.getElementById("state");
+
+  function place(html) {
+    const page = new DOMParser().parseFromString(html, "text/html");
+    const focused = document.activeElement ? document.activeElement.id : "";
+    for (const part of page.querySelectorAll("[data-part]")) {
+      const here = document.getElementById(part.id);
+      if (!here || part.parentElement.closest("[data-part]")) continue;
+      if (part.dataset.base !== undefined) here.dataset.base = part.dataset.base;
+      if (part.dataset.closed && source) source.close();
+      if (here.innerHTML !== part.innerHTML) here.replaceChildren(...part.childNodes);
+    }
+    const there = focused && document.getElementById(focused);
+    if (there && there !== document.activeElement) there.focus({ preventScroll: true });
+    sliders();
+  }
+
+  function tell(text) {
+    const said = document.createElement("p");
+    said.className = "wrong";
+    said.textContent = text;
+    document.getElementById("alert").replaceChildren(said);
+  }
+
+  async function send(form, button) {
+    const action = form.getAttribute("action"), fields = new URLSearchParams(new FormData(form, button));
+    fields.set("base", state() ? state().dataset.base : "");
+    fields.set("tab", body.dataset.tab || "");
+    fields.set("turn", String(++turn));
+    if (running.has(action)) running.get(action).abort();
+    const control = new AbortController();
+    running.set(action, control);
+    try {
+      const reply = await fetch(action, {
+        method: "POST", body: fields, headers: { "X-Studio": "1" }, signal: control.signal,
+        redirect: "error", credentials: "same-origin",
+      });
+      const go = reply.headers.get("x-go");
+      if (go && /^\/(?!\/)/.test(go)) location.assign(go);
+      else if (reply.status === 403) tell(await reply.text().then((x) => (x.startsWith("<") ? "Open the studio again." : x)));
+      else if (reply.status !== 204) place(await reply.text());
+    } catch (error) {
+      if (error.name !== "AbortError") tell("The studio does not answer.");
+    }
+  }
+
+  // A slider moves its number field by factors: from a tenth to ten times what it was.
+  const round = (x) => Number(x.toPrecision(2)) === x ? String(x) : String(Number(x.toPrecision(3)));
+
+  function sliders() {
+    for (const slider of document.querySelectorAll("input[data-for]")) {
+      const field = document.getElementById(slider.dataset.for), value = Number(field.value);
+      if (!(value > 0)) continue;
+      if (!slider.dataset.middle) slider.dataset.middle = String(value);
+      const at = 50 + 50 * Math.log10(value / Number(slider.dataset.middle));
+      slider.value = String(Math.min(100, Math.max(0, at)));
+      slider.setAttribute("aria-valuetext", "± " + field.value);
+    }
+  }
+
+  document.addEventListener("submit", (event) => {
+    if (event.target.method !== "post") return;
+    event.preventDefault();
+    clearTimeout(quiet);
+    send(event.target, event.submitter);
+  });
+
+  document.addEventListener("input", (event) => {
+    const changed = event.target;
+    if (changed.dataset.for) {
+      const field = document.getElementById(changed.dataset.for);
+      field.value = round(Number(changed.dataset.middle) * 10 ** ((Number(changed.value) - 50) / 50));
+      changed.setAttribute("aria-valuetext", "± " + field.value);
+    } else sliders();
+    if (changed.form && changed.form.dataset.live !== undefined) {
+      clearTimeout(quiet);
+      quiet = setTimeout(() => send(changed.form), 120);
+    }
+  });
+
+  if (body.dataset.on && body.dataset.on !== "wrong") {
+    source = new EventSource("/events?on=" + encodeURIComponent(body.dataset.on));
+    source.onmessage = (event) => place(event.data);
+    addEventListener("pagehide", () => source.close());
+  }
+  sliders();
+})();

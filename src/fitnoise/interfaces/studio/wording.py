@@ -1,0 +1,22 @@
+"""The studio's own templates, beside those of pages, in the words of a language."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from markupsafe import Markup
+
+from fitnoise.interfaces.pages.fragments import environment
+
+WRITTEN = "fitnoise.interfaces.studio"
+
+
+def told(name: str, language: str, /, **given: Any) -> Markup:
+    """One of the parts of parts.html, filled in."""
+    made = environment(language, WRITTEN).get_template("parts.html")
+    return getattr(made.module, name)(**given)  # type: ignore[no-any-return]  # macros return what is escaped
+
+
+def page(name: str, language: str, /, **given: Any) -> str:
+    """A whole page."""
+    return environment(language, WRITTEN).get_template(f"{name}.html").render(**given)

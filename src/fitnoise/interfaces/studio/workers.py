@@ -1,0 +1,274 @@
+"""Processes that plan, seen from the studio: asked from any thread, stopped by newer questions, replaced if silent."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, final
+
+from fitnoise.errors import FitnoiseError
+
+SILENCE = 5.0
+"""Seconds after which a process that does not turn to a newer question is ended."""
+
+PLANNER = "fitnoise.interfaces.studio.planner"
+
+
+@final
+class Replaced(FitnoiseError):
+    """A newer question came before the answer."""
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    """A program of ours; -P: no file of the folder that one is in is taken for a library."""
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+@final
+class Process:
+    """One process, and what it said."""
+
+    def __init__(self, heard: threading.Condition) -> None:
+        self._heard = heard
+        self._process = subprocess.Popen(  # noqa: S603 - ours
+            command(PLANNER), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        )
+        self.ready: float | None = None
+        self.begun = 0
+        self.steps: dict[int, str] = {}
+        self.answers: dict[int, dict[str, Any]] = {}
+        self.gone = False
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None  # noqa: S101 - it is a pipe
+        for line in self._process.stdout:
+            try:
+                said = json.loads(line)
+            except ValueError:
+                break
+            with self._heard:
+                if said["kind"] == "ready":
+                    self.ready = time.monotonic()
+                elif said["kind"] == "begun":
+                    self.begun = said["n"]
+                elif said["kind"] == "step":
+                    self.steps = {said["n"]: said["text"]}
+                else:
+                    self.answers = {said["n"]: said}
+                self._heard.notify_all()
+        with self._heard:
+            self.gone = True
+            self._heard.notify_all()
+
+    def ask(self, **question: Any) -> None:
+        """Send a question; of a process that is gone, nothing is heard."""
+        assert self._process.stdin is not None  # noqa: S101 - it is a pipe
+        with contextlib.suppress(OSError, ValueError):
+            self._process.stdin.write(json.dumps(question) + "\n")
+            self._process.stdin.flush()
+
+    def end(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError, ValueError):
+                stream.close()  # type: ignore[union-attr]
+
+
+@final
+class Worker:
+    """A process that answers one question at a time, the newest; and, if wanted, a spare one that is already there."""
+
+    def __init__(self, *, spare: bool = False) -> None:
+        self._heard = threading.Condition()
+        self._with_spare = spare
+        self._spare: Process | None = None
+        self._process: Process | None = None
+        self._newest = 0
+        self._closed = False
+
+    def start(self) -> None:
+        """Start what is not there."""
+        with self._heard:
+            self._started()
+
+    def _started(self) -> Process:
+        if self._closed:
+            raise FitnoiseError("the studio is closing. Nothing was planned.")
+        if self._process is None:
+            self._process, self._spare = self._spare or Process(self._heard), None
+        if self._with_spare and self._spare is None:
+            self._spare = Process(self._heard)
+        return self._process
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process that answers."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def step(self) -> str:
+        """How far the newest question is."""
+        return "" if self._process is None else self._process.steps.get(self._newest, "")
+
+    def ask(self, **question: Any) -> dict[str, Any]:
+        """The answer to a question.
+
+        Raises:
+            Replaced: a newer one came, or it was stopped.
+            FitnoiseError: it was refused, or the process ended over it twice.
+        """
+        with self._heard:
+            self._newest = n = self._newest + 1
+            for _ in range(2):
+                process = self._started()
+                process.ask(n=n, **question)
+                answer = self._awaited(process, n)
+                if answer is not None:
+                    break
+                self._drop(process)
+            else:
+                raise FitnoiseError(
+                    "the planning process ended, twice: is there too little memory? Nothing was planned."
+                )
+        if answer["kind"] == "stopped":
+            raise Replaced("it was stopped. Nothing was planned.")
+        if answer["kind"] != "done":
+            raise FitnoiseError(answer["text"])
+        return answer
+
+    def _awaited(self, process: Process, n: int) -> dict[str, Any] | None:
+        """The answer; None where the process is gone, or silent."""
+        asked = time.monotonic()
+        while n not in process.answers:
+            if self._newest != n:
+                raise Replaced("a newer question came. Nothing was planned.")
+            if process.gone or self._closed:
+                return None
+            since = asked if process.ready is None else max(asked, process.ready)
+            silent = process.ready is not None and process.begun < n and time.monotonic() - since > SILENCE
+            if silent:
+                return None
+            self._heard.wait(0.25)
+        return process.answers[n]
+
+    def _drop(self, process: Process) -> None:
+        if self._process is process:
+            self._process = None
+        process.end()
+
+    def stop(self) -> None:
+        """Give up the question that is being answered."""
+        with self._heard:
+            process = self._process
+            self._newest += 1
+            self._heard.notify_all()
+            if process is not None:
+                process.ask(n=self._newest, what="stop")
+
+    def close(self) -> None:
+        """End the processes."""
+        with self._heard:
+            self._closed = True
+            processes = [p for p in (self._process, self._spare) if p is not None]
+            self._heard.notify_all()
+        for process in processes:
+            process.end()
+
+
+@final
+@dataclass
+class Job:
+    """A question that is answered while nobody waits. state: waiting, running, done, stopped or refused."""
+
+    number: int
+    name: str
+    question: dict[str, Any]
+    state: str = "waiting"
+    html: str = ""
+    text: str = ""
+
+
+@final
+class Jobs:
+    """Jobs, one after the other, by one worker."""
+
+    def __init__(self) -> None:
+        self._worker = Worker()
+        self._some = threading.Condition()
+        self.all: list[Job] = []
+        self._closed = False
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def add(self, name: str, question: dict[str, Any]) -> Job:
+        """A new job, behind those that wait."""
+        with self._some:
+            job = Job(len(self.all) + 1, name, question)
+            self.all.append(job)
+            self._some.notify_all()
+            return job
+
+    def _next(self) -> Job | None:
+        return next((j for j in self.all if j.state == "waiting"), None)
+
+    def _work(self) -> None:
+        while not self._closed:
+            with self._some:
+                job = self._next()
+                if job is None:
+                    self._some.wait(1.0)
+                    continue
+                job.state = "running"
+            try:
+                answer = self._worker.ask(**job.question)
+                job.html = answer["html"]
+                state = "done"
+            except Replaced:
+                state = "stopped"
+            except FitnoiseError as error:
+                state, job.text = "refused", str(error)
+            if job.state == "running":
+                job.state = state
+
+    @property
+    def running(self) -> Job | None:
+        """The job that is being worked on."""
+        return next((j for j in self.all if j.state == "running"), None)
+
+    @property
+    def step(self) -> str:
+        """How far that is."""
+        return self._worker.step
+
+    def stop(self, number: int) -> None:
+        """Give a job up; of one that is done nothing changes."""
+        with self._some:
+            job = next((j for j in self.all if j.number == number), None)
+            if job is not None and job.state == "waiting":
+                job.state = "stopped"
+            if job is None or job.state != "running":
+                return
+            job.state = "stopped"
+        self._worker.stop()
+
+    def close(self) -> None:
+        """End the process."""
+        self._closed = True
+        with self._some:
+            for job in self.all:
+                if job.state == "waiting":
+                    job.state = "stopped"
+            self._some.notify_all()
+        self._worker.close()

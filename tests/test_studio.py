@@ -1,0 +1,619 @@
+"""The studio: every state, every arrow that is forbidden, one truth, one release; pages say what the ledger says."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import tomllib
+from fractions import Fraction
+from pathlib import Path
+
+import httpx2
+import pytest
+import uvicorn
+
+import fitnoise as fn
+from fitnoise.errors import FitnoiseError, ReleaseError
+from fitnoise.interfaces import commands
+from fitnoise.interfaces.pages.words import LANGUAGES
+from fitnoise.interfaces.studio import app, planner, releasing, serve, workers
+from fitnoise.interfaces.studio import state as states
+from fitnoise.interfaces.studio.folder import Folder, publication_of
+from fitnoise.interfaces.studio.releasing import Releases
+from fitnoise.request.documents import Spec
+from studios import SPEC, Here, base_of, filled, opened
+from test_pages import HOSTILE, Page
+
+
+@pytest.fixture
+def client(tmp_path, monkeypatch):
+    with opened(filled(tmp_path / "f"), monkeypatch) as found:
+        yield found
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Releases in this process, done when they are started."""
+
+    def start(self, number, intent):
+        place = self._places / number
+        place.mkdir()
+        (place / "intent.json").write_text(json.dumps(vars(intent)))
+        releasing.run(self._folder.root, number)
+
+    monkeypatch.setattr(Releases, "_start", start)
+
+
+def state(client):
+    return " ".join(Page(client.page("/ledger")).texts)
+
+
+# --- states ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_whole_path(client, at_once):
+    """Describe, price, prove, release, report, ask; what is written is what commands would have written."""
+    reply = client.post("/tables", {"number.0": "5"})
+    assert reply.status_code == 200
+    assert re.search(r"ρ = 0\.\d", reply.text)
+    assert "Draft" in state(client)
+    assert "not saved to spec.toml" in state(client)
+    plan = client.certified()
+    assert f"Certified {plan[:12]}" in state(client)
+    assert client.post("/save").status_code == 200
+    assert "as in spec.toml" in state(client)
+    assert fn.plan(fn.load_spec(client.folder.root / "spec.toml")).hash == plan
+    number = client.asked()
+    assert client.post(f"/release/{number}", typed="people").headers["x-go"] == f"/release/{number}"
+    assert "Released : charged by entry 1" in " ".join(Page(client.page(f"/release/{number}")).texts)
+    made = client.folder.root / "release"
+    with fn.Ledger(client.folder.root / "budget.sqlite") as ledger:
+        assert fn.verify(made, ledger=ledger).ok
+    place = client.number("release")
+    report = client.page(f"/report/{place}")
+    assert "North" in report
+    answer = client.post(f"/report/{place}/ask", question="count() / 2", by="area")
+    assert "South" in answer.text
+    for kind, name in (
+        ("html", "release-report.html"),
+        ("xlsx", "release-tables.xlsx"),
+        ("package", "release-package"),
+    ):
+        assert name in client.post(f"/report/{place}/write", kind=kind, language="de").text
+        assert (client.folder.root / name).exists()
+    ledger = " ".join(Page(client.page("/ledger")).texts)
+    assert "people" in ledger
+    assert "Charges without a release" not in ledger
+    (made / "release.json").rename(made / "away")
+    assert "Charges without a release in the folder: entries 1." in " ".join(Page(client.page("/ledger")).texts)
+
+
+def test_any_edit_leaves_the_certified_plan_behind(client, at_once):
+    client.certified()
+    number = client.asked()
+    assert client.post("/tables", {"number.0": "5"}).status_code == 200
+    assert client.folder.certified() is None
+    refused = client.post(f"/release/{number}", typed="people")
+    assert (refused.status_code, "certify it again" in refused.text) == (409, True)
+    assert client.post("/release", data=client.number("people.csv"), out="r").status_code == 409
+    assert "No plan is certified" in client.page("/release")
+    assert not (client.folder.root / "budget.sqlite").exists()
+    assert client.post("/discard").headers["x-go"] == "/protect"
+    assert client.folder.certified() is not None  # the same text again, of which the plan is the same
+
+
+def test_an_intent_is_used_once(client, at_once):
+    client.certified()
+    number = client.asked()
+    for _ in range(3):
+        assert client.post(f"/release/{number}", typed="people").headers["x-go"] == f"/release/{number}"
+    with fn.Ledger(client.folder.root / "budget.sqlite") as ledger:
+        assert len(ledger.entries()) == 1
+    assert client.studio.releases.asked(number) is None
+
+
+def test_releases_that_are_refused_before_they_are_asked(client, at_once):
+    client.certified()
+    people, spec = client.number("people.csv"), client.number("spec.toml")
+    for fields, message in (
+        ({"out": "r"}, "choose the data"),
+        ({"data": spec, "out": "r"}, "choose one of what is listed"),
+        ({"data": "999", "out": "r"}, "choose one of what is listed"),
+        ({"data": people, "out": "../r"}, "a name is of letters"),
+        ({"data": people, "out": "spec.toml"}, "exists already"),
+        ({"data": people, "out": "r", "ledger": spec}, "choose one of what is listed"),
+    ):
+        refused = client.post("/release", fields)
+        assert (refused.status_code, message in refused.text) == (422, True), refused.text
+    assert client.studio.releases.numbers() == []
+
+
+def test_an_intent_is_bound_to_its_name_time_and_data(tmp_path, monkeypatch, at_once):
+    now = [0.0]
+    with opened(filled(tmp_path / "f"), monkeypatch, clock=lambda: now[0]) as client:
+        client.certified()
+        number = client.asked()
+        for typed in ("", "People", "people "):
+            refused = client.post(f"/release/{number}", typed=typed)
+            assert (refused.status_code, "type the name of the source" in refused.text) == (422, True)
+        assert client.post("/release/" + "0" * 32, typed="people").status_code == 422
+        now[0] += releasing.VALID
+        refused = client.post(f"/release/{number}", typed="people")
+        assert (refused.status_code, "more than ten minutes ago" in refused.text) == (422, True)
+        number = client.asked()
+        (client.folder.root / "people.csv").write_text("area,age\nn,1\n")
+        assert client.post(f"/release/{number}", typed="people").status_code == 204
+        found = client.studio.releases.where(number)
+        assert (found.state, found.why, found.entry) == ("refused", "Changed", None)
+        assert not (client.folder.root / "release").exists()
+
+
+def test_what_data_were_refused_for_is_told_and_not_stored(tmp_path, monkeypatch, capsys, at_once):
+    root = filled(tmp_path / "f")
+    (root / "people.csv").write_text("area,age\nsecret,1\n")
+    with opened(root, monkeypatch) as client:
+        client.certified()
+        number = client.asked()
+        client.post(f"/release/{number}", typed="people")
+        said = capsys.readouterr().out
+        assert "has records whose values are missing or outside" in said
+        found = client.studio.releases.where(number)
+        assert (found.state, found.why, found.entry) == ("refused", "DataError", None)
+        client.studio.releases._texts[number] = said
+        assert "Not for publication" in client.page(f"/release/{number}")
+        stored = "".join(p.read_text() for p in (client.folder.own / "releases" / number).iterdir())
+        assert "outside" not in stored
+
+
+def test_a_cap_is_confirmed_like_a_release(client, at_once):
+    assert client.post("/ledger", ledger="0", account="0", cap="1", typed="people").status_code == 422
+    client.certified()
+    client.post(f"/release/{client.asked()}", typed="people")
+    book = client.number("budget.sqlite")
+    for fields in ({"typed": "x", "cap": "1"}, {"typed": "people", "cap": "x"}, {"account": "7", "cap": "1"}):
+        assert client.post("/ledger", {"ledger": book, "account": "0", **fields}).status_code == 422
+    assert client.post("/ledger", ledger=book, account="0", cap="1/2", typed="people").status_code == 204
+    with fn.Ledger(client.folder.root / "budget.sqlite") as ledger:
+        assert ledger.balance(ledger.accounts()[0]).cap == Fraction(1, 2)
+        assert [e.kind for e in ledger.entries()] == ["charge", "cap"]
+    shown = client.post("/release", data=client.number("people.csv"), out="more", ledger=book).text
+    assert "of 0.5000000" in shown
+    assert "Left after a release" in client.post("/tables", {"number.0": "6"}).text
+
+
+def test_two_tabs_do_not_undo_each_other(client):
+    base = base_of(client)
+    one = {"tab": "1", "base": base}
+    assert client.post("/tables", {"number.0": "5", "turn": "1", **one}).status_code == 200
+    assert client.post("/tables", {"number.0": "6", "turn": "3", **one}).status_code == 200  # it knows its own change
+    assert client.post("/tables", {"number.0": "7", "turn": "2", **one}).status_code == 204  # an older one of it
+    other = client.post("/tables", {"number.1": "8", "turn": "1", "tab": "2", "base": base})
+    assert (other.status_code, "in another tab" in other.text) == (409, True)
+    assert [t["margin"] for t in tomllib.loads(client.folder.text())["tables"]] == [6, 9.5]
+    assert client.post("/tables", {"number.1": "8", "turn": "2", "tab": "2"}).status_code == 200
+    stale = client.post("/tables", {"number.0": "5", "turn": "4", **one})
+    assert stale.status_code == 409
+
+
+def test_save_refuses_what_another_program_changed(client):
+    client.post("/tables", {"number.0": "5"})
+    (client.folder.root / "spec.toml").write_text(SPEC + "\n")
+    refused = client.post("/save")
+    assert (refused.status_code, "Discard the draft" in refused.text) == (409, True)
+    assert "spec.toml was changed by another program" in client.page("/tables")
+
+
+def test_a_draft_that_says_nothing_yet_says_what_is_missing(tmp_path, monkeypatch):
+    with opened(filled(tmp_path / "f", None), monkeypatch) as client:
+        assert re.search(r'name="privacy.unit" value=""', client.page("/protect"))
+        assert re.search(r'name="privacy.max_records" value=""', client.page("/protect"))
+        steps = [
+            ("/describe/add", {"name": "area", "type": "categorical"}),
+            ("/describe/0", {"codes": "n = North\ns = South"}),
+            ("/describe/add", {"name": "age", "type": "ordered"}),
+            ("/describe/1", {"low": "0", "high": "3"}),
+            ("/tables/add", {"show": "area", "number": "4"}),
+            ("/tables/add", {"show": "area", "prefix": "age", "number": "9.5"}),
+        ]
+        for path, fields in steps:
+            assert client.post(path, fields).status_code == 200
+        said = client.post("/tables").text
+        assert "the privacy unit is named" in said
+        client.post("/protect", {"privacy.unit": "person", "privacy.max_records": "1", "data.source": "people"})
+        client.post("/protect", {"title": "People"})
+        client.post("/tables", {"accuracy.gap": "1e-4"})
+        plan = client.certified()
+        assert plan == fn.plan(publication_of(SPEC, client.folder.root)).hash
+        assert client.post("/describe/1/remove").status_code == 200
+        assert client.post("/tables/1/remove").status_code == 200
+        assert client.post("/describe/7/remove").status_code == 422
+        assert client.get("/describe?columns=" + client.number("people.csv")).status_code == 200
+
+
+def test_page_and_file_give_equal_plans(any_plan, tmp_path, monkeypatch):
+    text = Spec.of(any_plan.publication).to_toml()
+    root = filled(tmp_path / "f", text)
+    asked = {"what": "certify", "text": text, "key": "k", "folder": str(root), "language": "en"}
+    answer = planner.answered(asked, lambda _: None)
+    assert answer["kind"] == "done", answer
+    assert answer["plan"] == fn.plan(fn.load_spec(root / "spec.toml")).hash
+
+
+def test_jobs_queue_and_are_told(client):
+    assert client.post("/kinds").status_code == 200
+    assert client.wait().state == "done"
+    assert client.post("/sweep", place="1").status_code == 200
+    assert client.wait().state == "done"
+    assert client.post("/sweep", place="9").status_code == 200
+    assert client.wait().state == "refused"
+    told = " ".join(Page(client.page("/prove")).texts)
+    assert "zcdp" in told
+    assert "each line is a plan of its own" in told
+    assert "there is no such table in the plan" in told
+    assert client.post("/jobs/1/stop").status_code == 200
+
+
+def test_a_plan_of_an_earlier_server_is_verified_again(tmp_path, monkeypatch):
+    root = filled(tmp_path / "f")
+    with opened(root, monkeypatch) as client:
+        plan = client.certified()
+    with opened(root, monkeypatch) as client:
+        client.page("/prove")
+        assert client.wait().question["what"] == "show"
+        assert plan in client.page("/prove")
+        client.page("/prove")
+        assert len(client.studio.jobs.all) == 1
+
+
+# --- what others may have written ------------------------------------------------------------------------------------
+
+
+def test_hostile_names_stay_texts(tmp_path, monkeypatch, at_once):
+    label = json.dumps(HOSTILE)
+    text = (
+        f"title = {label}\n[domain.\"<b>&\"]\ntype = 'categorical'\ncodes = [{label}]\n"
+        f'[[tables]]\nattributes = ["<b>&"]\nmargin = 3\nname = {label}\n'
+    )
+    root = filled(tmp_path / "f", text)
+    name = "<img src=x onerror=alert(1)>.csv"
+    (root / name).write_text("x\n1\n")
+    (root / "r").mkdir()
+    (root / "r" / "release.json").write_text("{}")
+    with opened(root, monkeypatch) as client:
+        client.certified()
+        pages = [client.page(f"/{x}") for x in app.PAGES]
+        pages += [client.page(f"/describe?columns={client.number(name)}"), client.post("/tables").text]
+        pages.append(client.get(f"/report/{client.number('r')}").text)
+        for text in pages:
+            page = Page(text)
+            assert "img" not in page.tags
+            assert page.tags.count("script") == ("script" in page.tags)
+            assert not [x for x, _ in page.attributes if x.startswith("on") or x == "style"]
+
+
+def test_fuzzed_forms_are_answered(client, at_once):
+    fuzzed(client, 100)
+
+
+@pytest.mark.slow
+def test_many_fuzzed_forms_are_answered(client, at_once):
+    fuzzed(client, 10_000)
+
+
+def fuzzed(client, count):
+    """No form makes an error that is not one of ours; the client raises whatever a handler raises."""
+    rng = random.Random(20)  # noqa: S311 - of a test
+    names = ["number.0", "kind.0", "privacy.unit", "privacy.max_records", "codes", "low", "cuts", "missing", "levels"]
+    names += ["text", "name", "type", "data", "out", "ledger", "typed", "place", "question", "by", "cap", "cap.kind"]
+    names += [
+        "budget",
+        "budget.kind",
+        "show",
+        "prefix",
+        "pattern",
+        "number",
+        "file",
+        "accuracy.gap",
+        "turn",
+        "tab",
+        "base",
+    ]
+    values = ["", "0", "1", "-1", "1e309", "nan", "x" * 5000, "\0", "\u202e", '"', "a = b", "[[", "é", "pairs", "area"]
+    values += ["rho", "1/0", "1/28", "categorical", "ordered", "count()", "{", "'''", SPEC, "domain = 3", "tables = 7"]
+    values += ["[domain.x]\ntype=3", "[[tables]]\nattributes=3\nmargin='x'", "privacy = 'pure'", "9" * 400, "people"]
+    paths = [*app.CHANGES]
+    paths.remove("/quit")
+    for _ in range(count):
+        path = re.sub(r"\{\w+(:int)?\}", lambda _: str(rng.randrange(4)), rng.choice(paths))
+        sent = {rng.choice(names): rng.choice(values) for _ in range(rng.randrange(5))}
+        token = {"token": client.session.token(path), "base": base_of(client)}
+        reply = client.http.post(path, data={**token, **sent}, headers={"x-studio": "1"})
+        assert reply.status_code in (200, 204, 409, 422), (path, sent)
+        shown = client.get(f"/{rng.choice(app.PAGES)}")
+        assert shown.status_code in (200, 422)
+        if rng.random() < 0.1:
+            client.folder.discard()
+
+
+# --- processes -------------------------------------------------------------------------------------------------------
+
+KILLED = """
+import os, signal, sys
+from fractions import Fraction
+from pathlib import Path
+from fitnoise.interfaces.studio import releasing
+
+real = releasing.release
+
+def run(root, number, at):
+    def release(*given, progress, **more):
+        def stage(name):
+            progress(name)
+            if name == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+        done = real(*given, progress=stage, **more)
+        if at == "done":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+    releasing.release = release
+    releasing.run(Path(root), number)
+    os._exit(0)
+
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        run(*line.rstrip("\\n").split("\\t"))
+    print(os.waitpid(child, 0)[1], flush=True)
+"""
+
+
+def test_of_a_release_that_is_killed_the_page_says_what_the_ledger_says(tmp_path, monkeypatch):
+    stages = {
+        "opening the data": "refused",
+        "rehearsing without data": "refused",
+        "counting, charging and measuring": "refused",
+        "writing the tables": "failed",
+        "done": "released",
+        "never": "released",
+    }
+    with opened(filled(tmp_path / "f"), monkeypatch) as client:
+        client.certified()
+        folder, releases = client.folder, client.studio.releases
+        monkeypatch.setattr(Releases, "_start", prepared)
+        numbers = []
+        for i in range(len(stages)):
+            numbers.append(client.asked(out=f"r{i}"))
+        killed = [sys.executable, "-c", KILLED]
+        with subprocess.Popen(killed, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as children:
+            for stage, number in zip(stages, numbers, strict=True):
+                releases.confirm(number, "people", folder.certified())
+                children.stdin.write(f"{folder.root}\t{number}\t{stage}\n")
+                children.stdin.flush()
+                assert children.stdout.readline() == ("0\n" if stage == "never" else "9\n")
+            children.stdin.close()
+        found = [releases.where(n) for n in numbers]
+        with fn.Ledger(folder.root / "budget.sqlite") as ledger:
+            charges = [e for e in ledger.entries() if e.kind == "charge"]
+        assert len(charges) == 3
+        for where, stage, expected in zip(found, stages, stages.values(), strict=True):
+            assert where.state == expected, stage
+            page = " ".join(Page(client.page(f"/release/{where.id}")).texts)
+            assert {"refused": "Not released", "failed": "Failed after", "released": "Released"}[where.state] in page
+        assert [w.entry and w.entry.sequence for w in found] == [None, None, None, 1, 2, 3]
+
+
+def prepared(self, number, intent):
+    """An intent that is used, and whose process is started by the test."""
+    place = self._places / number
+    place.mkdir()
+    (place / "intent.json").write_text(json.dumps(vars(intent)))
+
+
+def test_a_release_in_its_own_process_stops_before_the_charge_or_not_at_all(tmp_path, monkeypatch):
+    """The process is held by the folder's lock, which this server and a later one see."""
+    with opened(filled(tmp_path / "f"), monkeypatch) as client:
+        client.certified()
+        releases, number = client.studio.releases, client.asked()
+        (client.folder.own / "releases" / number).mkdir()  # its intent is not written: not known, and no second start
+        with pytest.raises(FileExistsError):
+            releases.confirm(number, "people", client.folder.certified())
+        (client.folder.own / "releases" / number).rmdir()
+        number = client.asked()
+        monkeypatch.setattr(releasing, "hold", held := Held(client, number))
+        releases.confirm(number, "people", client.folder.certified())
+        assert held.handle is not None
+        second = Releases(client.folder)
+        assert releases.where(number).state == second.where(number).state == "releasing"
+        assert "Closing this page does not stop it" in client.page(f"/release/{number}")
+        assert client.post(f"/release/{number}/stop").status_code == 200
+        with pytest.raises(ReleaseError, match="another release is under way"):
+            releases.confirm(client.asked(out="other"), "people", client.folder.certified())
+        wait(lambda: second.where(number).state != "releasing")
+        where = releases.where(number)
+        assert (where.state, where.why, where.entry) == ("refused", "Stopped", None)
+        wait(lambda: "it was stopped" in releases.where(number).text)
+        number = client.asked()
+        releases.confirm(number, "people", client.folder.certified())
+        wait(lambda: releases.where(number).state != "releasing")
+        assert releases.where(number).state == "released"
+        assert releases.running() is None
+
+
+class Held:
+    """The lock on a folder; seen."""
+
+    def __init__(self, client, number):
+        self.real, self.handle = releasing.hold, None
+
+    def __call__(self, place):
+        self.handle = self.real(place)
+        return self.handle
+
+
+def wait(until, seconds=60):
+    end = time.monotonic() + seconds
+    while not until():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def worker():
+    found = workers.Worker()
+    yield found
+    found.close()
+
+
+def test_a_planning_process_answers_the_newest_and_survives_being_killed(worker, tmp_path):
+    root = filled(tmp_path / "f")
+    common = {"text": SPEC, "folder": str(root), "language": "en", "what": "price"}
+    first = worker.ask(**common)
+    assert first["rho"] > 0
+    with pytest.raises(FitnoiseError, match="not valid TOML"):
+        worker.ask(**{**common, "text": "x"})
+    os.kill(worker.pid, signal.SIGKILL)
+    assert worker.ask(**common)["rho"] == first["rho"]
+
+
+def test_a_silent_process_is_replaced(monkeypatch, tmp_path):
+    """A process that does not turn to a newer question is ended."""
+    heard = []
+
+    class Silent:
+        ready, begun, gone, pid = 0.0, 0, False, 1
+
+        def __init__(self, condition):
+            self.answers, self.steps = {}, {}
+            heard.append(self)
+
+        def ask(self, *, n, **question):
+            if len(heard) > 1:
+                self.answers[n] = {"kind": "done", "n": n}
+
+        def end(self):
+            self.gone = True
+
+    monkeypatch.setattr(workers, "Process", Silent)
+    monkeypatch.setattr(workers, "SILENCE", 0.01)
+    worker = workers.Worker()
+    assert worker.ask(what="x")["kind"] == "done"
+    assert heard[0].gone
+    assert len(heard) == 2
+
+
+# --- words and ways in -----------------------------------------------------------------------------------------------
+
+
+def texts_of_studio():
+    folder = Path(app.__file__).parent / "templates"
+    return {x for p in folder.glob("*.html") for x in re.findall(r'\bt\("([^"]*)"', p.read_text(encoding="utf-8"))}
+
+
+@pytest.mark.parametrize("language", [x for x in LANGUAGES if x != "en"])
+def test_a_language_says_all_that_the_studio_says(language):
+    folder = Path(app.__file__).parents[1]
+    pages, own = (
+        tomllib.loads((folder / room / "templates" / f"{language}.toml").read_text(encoding="utf-8"))
+        for room in ("pages", "studio")
+    )
+    assert own.keys() == texts_of_studio() - pages.keys()
+    for english, other in own.items():
+        assert sorted(re.findall(r"\{\w+\}", english)) == sorted(re.findall(r"\{\w+\}", other)), english
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_page_is_whole_in_every_language(tmp_path, monkeypatch, at_once, language):
+    with opened(filled(tmp_path / "f"), monkeypatch, language=language) as client:
+        client.certified()
+        client.post(f"/release/{client.asked()}", typed="people")
+        for path in [*(f"/{x}" for x in app.PAGES), f"/report/{client.number('release')}"]:
+            page = Page(client.page(path))
+            assert {"nav", "main", "h1"} <= {*page.tags}
+            assert page.tags.count("h1") == 1
+            ids = [v for k, v in page.attributes if k == "id"]
+            assert len({*ids}) == len(ids)
+            named = [v for k, v in page.attributes if k == "for"]
+            assert {*named} <= {*ids}
+            assert ("lang", language) in page.attributes
+
+
+def test_events_tell_what_changed_and_resume(client):
+    with client.http.stream("GET", "/events?on=tables") as reply:
+        lines = reply.iter_lines()
+        first = next(lines)
+        client.studio.closing.set()
+        rest = [x for x in lines if x]
+    assert first.startswith("id: ")
+    assert any('id="state"' in x for x in rest)
+
+
+def test_a_server_listens_here_alone_and_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(states, "Worker", Here)
+    monkeypatch.setattr(workers, "Worker", Here)
+    with serve.serving(Folder(filled(tmp_path / "f"))) as server:
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", server.address)
+        assert server.page.is_file()
+        browser = httpx2.Client(base_url=server.address, trust_env=False)
+        wait(lambda: answers(browser))
+        assert browser.get("/").status_code == 403
+        assert browser.post("/open", data={"code": server.code}, headers={"origin": "null"}).status_code == 200
+        assert not server.page.exists()
+        shown = browser.get("/ledger")
+        assert shown.status_code == 200
+        assert "server" not in shown.headers
+        token = re.search(r'action="/quit"[^>]*><input type="hidden" name="token" value="(\w+)"', shown.text)[1]
+        sent = {"origin": server.session.origin, "x-studio": "1"}
+        assert browser.post("/quit", data={"token": token}, headers=sent).status_code == 200
+        wait(lambda: not answers(browser))
+        browser.close()
+
+
+def answers(browser):
+    try:
+        return bool(browser.get("/nothing").status_code)
+    except Exception:  # whatever a closed port makes of it
+        return False
+
+
+def test_a_server_that_nobody_asks_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(states, "Worker", Here)
+    monkeypatch.setattr(workers, "Worker", Here)
+    now = [0.0]
+    server = serve.Server(Folder(filled(tmp_path / "f")), clock=lambda: now[0])
+    monkeypatch.setattr(serve, "LOOK", 0.01)
+    server._server.run = lambda sockets: wait(lambda: server._server.should_exit)
+    now[0] = serve.PATIENCE + 1
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    wait(lambda: not server.page.exists())
+    assert thread.is_alive()
+    now[0] = serve.IDLE + 1
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def test_a_release_that_nobody_asked_for_is_nowhere(client):
+    with pytest.raises(ReleaseError, match="there is no such release"):
+        client.studio.releases.where("x")
+    assert "there is no such release" in client.page("/release/../x".replace("..", "0" * 32).replace("/x", ""))
+
+
+def test_the_command_says_what_it_lacks_and_how_to_open_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: None)
+    commands.studio_command(tmp_path, "en", (), as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert told["address"].startswith("http://127.0.0.1:")
+    assert len(told["code"]) >= 43
+    commands.studio_command(tmp_path, "en", ("env:URL",), as_json=False)
+    assert "paste the code" in capsys.readouterr().err
+    with pytest.raises(ReleaseError, match="en or de"):
+        commands.studio_command(tmp_path, "fr", (), as_json=False)
+    monkeypatch.delitem(sys.modules, "fitnoise.interfaces.studio.serve")
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(ReleaseError, match=r"needs uvicorn.*pip install 'fitnoise\[studio\]'"):
+        commands.studio_command(tmp_path, "en", (), as_json=False)

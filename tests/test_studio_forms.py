@@ -1,0 +1,283 @@
+"""Forms and documents: what a page shows it gives back, what it does not show it leaves, what is wrong it refuses."""
+
+import tomllib
+from html.parser import HTMLParser
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from fitnoise import data
+from fitnoise.errors import DomainError, SpecError
+from fitnoise.interfaces.studio import forms
+from fitnoise.interfaces.studio.guard import Form
+from fitnoise.interfaces.studio.state import Studio
+from fitnoise.request.documents import Spec
+from studios import SPEC, base_of, filled, opened
+
+RICH = """title = "x"
+privacy = "pure"
+mechanism = "unbiased"
+budget = { epsilon = "1/3" }
+
+[data]
+source = "s"
+where = { year = 2024 }
+
+[domain.code]
+type = "categorical"
+codes = ["1", 1, "01", "a = b", " x ", "", true, "true", 'quo"te', "u\\u202e"]
+labels = ["one", "1", "a = b", " y ", "e", "f", "g", "h", "i\\"", "j"]
+missing = { unknown = ["9", 9], "not asked" = [] }
+
+[domain.size]
+type = "binned"
+cuts = [1.5, 20, 1e20]
+
+[domain.income]
+type = "amount"
+low = 0.0
+high = 1000.5
+step = 0.5
+
+[domain.geo]
+type = "hierarchy"
+levels = ["state", "county"]
+places = [["a", "b"], ["a", "c"]]
+
+[[tables]]
+attributes = ["code"]
+margin = { by = "code", values = [1, 2], default = 3 }
+
+[[tables]]
+all = "pairs"
+std_error = 2.5
+confidence = 0.9
+
+[[finite]]
+name = "q"
+"""
+
+
+class Fields(HTMLParser):
+    """What a browser would send of every form of a page, by its address."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.forms, self.form, self.area, self.select = {}, None, None, None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        of = dict(attrs)
+        if tag == "form":
+            self.form = self.forms.setdefault(of["action"], [])
+        elif tag == "input":
+            self.input(of)
+        elif tag == "textarea":
+            self.area = [of["name"], ""]
+        elif tag == "select":
+            self.select = [of["name"], None]
+        elif tag == "option" and self.select is not None and (self.select[1] is None or "selected" in of):
+            self.select[1] = of["value"]
+
+    def input(self, of):
+        if self.form is not None and "name" in of and (of.get("type") != "checkbox" or "checked" in of):
+            self.form.append((of["name"], of.get("value", "on")))
+
+    def handle_data(self, text):
+        if self.area is not None:
+            self.area[1] += text
+
+    def handle_endtag(self, tag):
+        if tag == "form":
+            self.form = None
+        elif tag == "textarea":
+            self.form.append((self.area[0], self.area[1].removeprefix("\n").replace("\n", "\r\n")))
+            self.area = None
+        elif tag == "select":
+            if self.form is not None and self.select[1] is not None:
+                self.form.append(tuple(self.select))
+            self.select = None
+
+
+def given_back(client):
+    """Post what every form of the pages shows, as a browser would."""
+    for path in ("/protect", "/describe", "/tables", "/file"):
+        for action, fields in Fields(client.page(path)).forms.items():
+            changes = action in ("/protect", "/tables", "/file") or action.removeprefix("/describe/").isdigit()
+            if changes and ("token", client.session.token(action)) in fields:
+                reply = client.http.post(
+                    action,
+                    data=dict([*fields, ("base", base_of(client))]),
+                    headers={"x-studio": "1"},
+                )
+                assert reply.status_code == 200, (action, reply.text)
+                yield action
+
+
+@pytest.fixture
+def quiet(monkeypatch):
+    monkeypatch.setattr(Studio, "wish_price", lambda self: None)
+    monkeypatch.setattr(Studio, "price", lambda self: None)
+
+
+@pytest.mark.parametrize("which", ["spec", "rich", "demo"])
+def test_what_pages_show_they_give_back(tmp_path, monkeypatch, quiet, which):
+    """Not a letter of the file changes."""
+    text = {"spec": SPEC, "rich": RICH, "demo": data.path(data.DEMO).read_text(encoding="utf-8")}[which]
+    with opened(filled(tmp_path / "f", text), monkeypatch) as client:
+        actions = [*given_back(client)]
+        assert {"/protect", "/tables", "/file", "/describe/0"} <= {*actions}
+        assert client.folder.text() == text
+        assert not client.folder.drafted()
+
+
+def test_what_pages_show_of_the_zoo_they_give_back(any_plan, tmp_path, monkeypatch, quiet):
+    text = Spec.of(any_plan.publication).to_toml()
+    with opened(filled(tmp_path / "f", text), monkeypatch) as client:
+        assert [*given_back(client)]
+        assert client.folder.text() == text
+
+
+CODES = st.lists(st.one_of(st.integers(-(10**15), 10**15), st.booleans(), st.text(max_size=8)), max_size=6)
+
+
+@given(codes=CODES, labelled=st.booleans(), labels=st.lists(st.text(max_size=8), min_size=6, max_size=6))
+def test_codes_that_are_pasted_are_read_as_they_are_shown(codes, labelled, labels):
+    own = {"codes": codes} | ({"labels": labels[: len(codes)]} if labelled and codes else {})
+    shown = forms.codes_text(own)
+    found, told = forms._listed(shown)
+    assert [(type(x), x) for x in found] == [(type(x), x) for x in codes]
+    assert told == own.get("labels")
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=6), CODES, max_size=3))
+def test_missing_values_are_read_as_they_are_shown(missing):
+    assert forms._missing(forms.missing_text({"missing": missing})) == missing
+
+
+def test_codes_as_people_write_them():
+    assert forms._listed("a\n b \n\n1 \n01\n") == (["a", "b", 1, "01"], None)
+    assert forms._listed('1 = one\n"1" = "a = b"') == ([1, "1"], ["one", "a = b"])
+    assert forms._missing("unknown = 9, 99\nno = x") == {"unknown": [9, 99], "no": ["x"]}
+    with pytest.raises(SpecError, match="some codes have a label"):
+        forms._listed("a = x\nb")
+    with pytest.raises(SpecError, match="write `cell = code, code`"):
+        forms._missing("unknown")
+
+
+def empty():
+    return forms.parse(SPEC)
+
+
+def test_forms_say_what_they_were_told():
+    said = Form(
+        [("privacy.unit", "household"), ("privacy.max_records", "4"), ("privacy.id", " hh "), ("cap.kind", "rho")]
+    )
+    said.update({"cap": "1/28", "data.outside_domain": "drop", "privacy.delta": "1e-9", "data.max_records": "1000"})
+    found = forms.protect(empty(), said)
+    assert found["privacy"] == {
+        "unit": "household",
+        "max_records": 4,
+        "id": "hh",
+        "delta": 1e-9,
+        "cap": {"rho": "1/28"},
+    }
+    assert found["data"] == {"source": "people", "outside_domain": "drop", "max_records": 1000}
+    again = forms.protect(found, Form([("cap.kind", ""), ("cap", ""), ("privacy.id", "")]))
+    assert "cap" not in again["privacy"]
+    assert "id" not in again["privacy"]
+    attributes = forms.add_attribute(empty(), "sex", "categorical")
+    sex = forms.describe(attributes, "sex", Form([("codes", "1 = f\r\n2 = m"), ("missing", "unknown = 9")]))
+    assert sex["domain"]["sex"] == {
+        "type": "categorical",
+        "codes": [1, 2],
+        "labels": ["f", "m"],
+        "missing": {"unknown": [9]},
+    }
+    filed = forms.describe(sex, "sex", Form(), ["codes.csv"])
+    assert filed["domain"]["sex"]["codes_file"] == "codes.csv"
+    assert "codes" not in filed["domain"]["sex"]
+    for kind, sent, meant in (
+        (
+            "ordered",
+            [("low", "0"), ("high", "99"), ("is_clip", "1"), ("clip", "1")],
+            {"low": 0, "high": 99, "clip": True},
+        ),
+        ("binned", [("cuts", "20, 40;65.5")], {"cuts": [20.0, 40.0, 65.5]}),
+        ("amount", [("low", "0"), ("high", "1e5"), ("step", "0.5")], {"low": 0.0, "high": 1e5, "step": 0.5}),
+        ("hierarchy", [("levels", "state, county")], {"levels": ["state", "county"]}),
+    ):
+        made = forms.describe(forms.add_attribute(empty(), "x", kind), "x", Form(sent))
+        assert made["domain"]["x"] == {"type": kind, **meant}
+        assert "x" not in forms.remove_attribute(made, "x")["domain"]
+    assert forms.describe(forms.add_attribute(empty(), "x", "hierarchy"), "x", Form(), ["p.csv"])["domain"]["x"][
+        "file"
+    ] == ("p.csv")
+    tables = forms.margins(empty(), Form([("number.0", "7"), ("kind.1", "variance"), ("number.1", "2.5")]))["tables"]
+    assert (tables[0]["margin"], tables[1].get("margin"), tables[1]["variance"]) == (7, None, 2.5)
+    added = forms.add_table(empty(), Form([("show", "area"), ("prefix", "age"), ("number", "3")]))["tables"][-1]
+    assert added == {"attributes": ["area"], "prefix": "age", "margin": 3}
+    assert forms.add_table(empty(), Form([("pattern", "pairs"), ("number", "0.5")]))["tables"][-1] == {
+        "all": "pairs",
+        "margin": 0.5,
+    }
+    assert [t["margin"] for t in forms.remove_table(empty(), "0")["tables"]] == [9.5]
+    budget = forms.margins(empty(), Form([("budget.kind", "mu"), ("budget", "0.5"), ("accuracy.gap", "")]))
+    assert budget["budget"] == {"mu": 0.5}
+    assert "gap" not in budget["accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("change", "fields", "message"),
+    [
+        (forms.protect, [("privacy.max_records", "many")], "a whole number, such as 1; got 'many'"),
+        (forms.protect, [("privacy.delta", "-1")], "a number above 0"),
+        (forms.protect, [("privacy.delta", "nan")], "a number above 0"),
+        (forms.protect, [("privacy.neighbours", "x")], "is one of add-or-remove-one, replace-one; got 'x'"),
+        (forms.protect, [("cap.kind", "x"), ("cap", "1")], "cap.kind is one of rho, epsilon, mu"),
+        (forms.protect, [("cap.kind", "rho"), ("cap", "x")], "a number such as 0.05"),
+        (forms.protect, [("cap.kind", "mu"), ("cap", "1/2")], "mu is written in decimals"),
+        (forms.margins, [("number.0", "0")], "the margin of table 1 is a number above 0"),
+        (forms.margins, [("number.0", "1" + "0" * 400)], "a number above 0"),
+        (forms.margins, [("number.0", "3"), ("kind.0", "x")], "targets are margin"),
+        (forms.add_table, [("show", "x"), ("number", "1")], "there is no attribute 'x' to show"),
+        (forms.add_table, [("pattern", "x"), ("number", "1")], "pattern is one of"),
+        (forms.add_table, [("show", "area")], "the margin is a number above 0"),
+    ],
+)
+def test_what_is_wrong_is_refused(change, fields, message):
+    before = empty()
+    with pytest.raises(SpecError, match=message) as refused:
+        change(before, Form(fields))
+    assert str(refused.value).endswith(("Nothing was changed.", "is needed; got 'x'."))
+    assert before == empty()
+
+
+def test_what_is_not_there_is_refused():
+    with pytest.raises(SpecError, match="there is an attribute 'area' already"):
+        forms.add_attribute(empty(), "area", "ordered")
+    with pytest.raises(SpecError, match="attributes are categorical"):
+        forms.add_attribute(empty(), "x", "blob")
+    with pytest.raises(DomainError):
+        forms.add_attribute(empty(), "", "ordered")
+    for place in ("2", "-1", "x", "9" * 20):
+        with pytest.raises(SpecError, match="there is no such"):
+            forms.remove_table(empty(), place)
+        with pytest.raises(SpecError, match="there is no such"):
+            forms.name_at(empty(), place)
+    with pytest.raises(SpecError, match="not valid TOML"):
+        forms.parse("a = ")
+    with pytest.raises(SpecError, match="correct it in the file"):
+        forms.protect({"privacy": 3}, Form([("privacy.unit", "x")]))
+    with pytest.raises(SpecError, match="correct it in the file"):
+        forms.describe({"domain": {"x": 3}}, "x", Form())
+
+
+def test_tables_are_called_by_what_they_show():
+    words = [forms.table_words(t) for t in tomllib.loads(RICH)["tables"]]
+    assert words == ["code", "all pairs"]
+    assert [forms.table_words(t) for t in empty()["tables"]] == ["area", "area × age, at most"]
+    assert forms.table_words({"attributes": 3, "ranges": {"age": "all"}, "sum": "x"}) == "3 × age: ranges × x: sum"
+    assert (forms.table_words({}), forms.table_words(7)) == ("all records", "?")
+    assert forms.levels_of(tomllib.loads(RICH)) == ["state", "county"]

@@ -1,0 +1,302 @@
+"""Who may ask the studio, and what it opens: every refusal, every header, no link that leads out."""
+
+import html
+import re
+import stat
+
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from fitnoise.errors import ReleaseError, SpecError
+from fitnoise.interfaces.studio import guard
+from fitnoise.interfaces.studio.folder import Changed, Folder, digest, publication_of
+from fitnoise.interfaces.studio.guard import HEADERS, Guard, Session, opening_page
+from studios import SPEC, filled
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def door():
+    """A guarded application, whose one change says what it was given."""
+    clock = Clock()
+    session = Session(4321, clock)
+    seen = []
+
+    async def change(request):
+        seen.append(dict(request.scope["form"]))
+        return PlainTextResponse("changed", headers={"cache-control": "public", "x-frame-options": "none"})
+
+    async def show(request):
+        return PlainTextResponse("shown")
+
+    app = Starlette(routes=[Route("/", show), Route("/x", change, methods=["POST"])])
+    client = TestClient(Guard(app, session), base_url=session.origin, follow_redirects=False)
+    client.session, client.seen, client.clock = session, seen, clock
+    return client
+
+
+def enter(door):
+    assert door.post("/open", data={"code": door.session.code()}, headers={"origin": "null"}).status_code == 200
+
+
+def post(door, path="/x", *, headers=None, **fields):
+    sent = {"origin": door.session.origin, "x-studio": "1", **(headers or {})}
+    given = {"token": door.session.token(path), **fields}
+    return door.post(path, data=given, headers={k: v for k, v in sent.items() if v is not None})
+
+
+def test_a_change_from_our_own_page_is_made(door):
+    enter(door)
+    assert door.get("/").text == "shown"
+    assert post(door, a="1").text == "changed"
+    assert [x["a"] for x in door.seen] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "localhost:4321"}, 421),
+        ({"host": "127.0.0.1"}, 421),
+        ({"host": "127.0.0.1:4322"}, 421),
+        ({"host": "evil.example:4321"}, 421),
+        ({"host": "127.0.0.1:4321.evil.example"}, 421),
+        ({"origin": None}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://localhost:4321"}, 403),
+        ({"origin": "https://127.0.0.1:4321"}, 403),
+        ({"origin": "http://127.0.0.1:4321.evil.example"}, 403),
+        ({"x-studio": None}, 403),
+        ({"x-studio": "0"}, 403),
+        ({"cookie": "x=1"}, 403),
+        ({"content-type": "text/plain"}, 415),
+        ({"content-type": "multipart/form-data; boundary=x"}, 415),
+        ({"content-type": "application/json"}, 415),
+    ],
+)
+def test_what_another_site_could_send_is_refused(door, headers, status):
+    enter(door)
+    assert post(door, headers=headers).status_code == status
+    assert door.seen == []
+
+
+@pytest.mark.parametrize("token", ["", "x", "é"])
+def test_a_change_needs_the_token_of_its_own_form(door, token):
+    enter(door)
+    assert post(door, token=token).status_code == 403
+    assert post(door, token=door.session.token("/y")).status_code == 403
+    assert door.seen == []
+
+
+def test_reading_needs_the_cookie_and_our_name(door):
+    assert door.get("/").status_code == 403
+    enter(door)
+    assert door.get("/").status_code == 200
+    assert door.get("/", headers={"host": "rebound.example:4321"}).status_code == 421
+    (cookie,) = door.cookies.jar
+    assert cookie.name == door.session.cookie
+    door.cookies.clear()
+    for value in ("", "x", cookie.value[:-1], cookie.value + "x"):
+        assert door.get("/", headers={"cookie": f"{cookie.name}={value}"}).status_code == 403
+        assert door.get("/", headers={"cookie": f"other={cookie.value}"}).status_code == 403
+    assert door.get("/", headers={"cookie": f"{cookie.name}={cookie.value}"}).status_code == 200
+
+
+def test_the_cookie_is_for_this_site_alone_and_no_script_reads_it(door):
+    said = door.post("/open", data={"code": door.session.code()}, headers={"origin": "null"}).headers["set-cookie"]
+    assert {"httponly", "samesite=strict", "path=/"} <= {x.strip().lower() for x in said.split(";")}
+    assert Session(4321).cookie != Session(4321).cookie
+
+
+def test_a_code_opens_once_and_for_five_minutes(door):
+    code = door.session.code()
+    wrong = door.post("/open", data={"code": "x"}, headers={"origin": "null"})
+    assert (wrong.status_code, "set-cookie" in wrong.headers) == (403, False)
+    assert door.post("/open", data={"code": code}, headers={"origin": "https://evil.example"}).status_code == 403
+    assert door.post("/open", data={"code": code}, headers={"origin": "null"}).status_code == 200
+    again = door.post("/open", data={"code": code}, headers={"origin": "null"})
+    assert (again.status_code, "set-cookie" in again.headers) == (403, False)
+    late = door.session.code()
+    door.clock.now += guard.PATIENCE
+    assert door.post("/open", data={"code": late}, headers={"origin": "null"}).status_code == 403
+    first, second = door.session.code(), door.session.code()
+    assert not door.session.opens(first)
+    assert door.session.opens(second)
+    assert len(second) >= 43  # 256 bits
+    assert not door.session.opens("")
+
+
+def test_every_reply_carries_the_headers_word_for_word(door):
+    replies = [door.get("/"), door.get("/", headers={"host": "x"}), door.post("/x"), post(door, "/open", code="x")]
+    enter(door)
+    replies += [door.get("/"), door.get("/nothing"), post(door), door.delete("/x")]
+    for reply in replies:
+        assert {name: reply.headers.get_list(name) for name in HEADERS} == {n: [v] for n, v in HEADERS.items()}
+    assert HEADERS["content-security-policy"] == (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+
+
+def test_a_long_body_and_one_that_is_no_form_are_refused(door, monkeypatch):
+    monkeypatch.setattr(guard, "LARGEST", 1000)
+    enter(door)
+    assert post(door, a="x" * 800).status_code == 200
+    assert post(door, a="x" * 1000).status_code == 413
+    form = {"content-type": "application/x-www-form-urlencoded", "origin": door.session.origin, "x-studio": "1"}
+    for body in (b"\xff=1", b"a=%ff", b"novalue", b"&" * 100):
+        assert door.post("/x", content=body, headers=form).status_code == 400
+    monkeypatch.setattr(guard, "MOST_FIELDS", 3)
+    assert post(door, a="1", b="1", c="1").status_code == 400
+    assert len(door.seen) == 1
+
+
+def test_a_field_that_is_there_often_has_all_its_values():
+    form = guard.form_of(b"a=1&b=&a=2")
+    assert (form.all("a"), form["a"], form["b"], form.all("c")) == (["1", "2"], "2", "", [])
+    assert guard.form_of(b"") == {}
+
+
+def test_the_opening_page_posts_its_code_and_nothing_else(door):
+    text = opening_page(door.session)
+    policy = html.unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1])
+    assert f"form-action {door.session.origin}" in policy
+    assert "default-src 'none'" in policy
+    code = re.search(r'name="code" value="([^"]*)"', text)[1]
+    assert f'action="{door.session.origin}/open"' in text
+    assert door.session.opens(code)
+
+
+# --- the folder ------------------------------------------------------------------------------------------------------
+
+
+def test_only_the_owner_reads_what_the_studio_keeps(tmp_path):
+    folder = Folder(tmp_path)
+    place = folder.page("x")
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.own.stat().st_mode) == 0o700
+
+
+def test_what_leads_out_is_neither_listed_nor_opened(tmp_path):
+    outside = filled(tmp_path / "outside")
+    root = filled(tmp_path / "root")
+    (root / "inner").mkdir()
+    (root / "inner" / "a.csv").write_text("x\n1\n")
+    (root / "link.csv").symlink_to(outside / "people.csv")
+    (root / "loop.csv").symlink_to(root / "loop.csv")
+    (root / "away").symlink_to(outside)
+    (root / "near.csv").symlink_to(root / "inner" / "a.csv")
+    (root / "mixed").mkdir()
+    (root / "mixed" / "a.csv").write_text("x\n1\n")
+    (root / "mixed" / "b.csv").symlink_to(outside / "people.csv")
+    (root / ".hidden.csv").write_text("x\n")
+    folder = Folder(root)
+    assert folder.data() == ["inner", "inner/a.csv", "mixed", "mixed/a.csv", "near.csv", "people.csv"]
+    for name in ("link.csv", "away", "loop.csv", "mixed", "../outside/people.csv", "away/people.csv", "no.csv", "a\0b"):
+        with pytest.raises(ReleaseError, match="leads out of the folder"):
+            folder.inside(name)
+    assert folder.inside("near.csv").read_text() == "x\n1\n"
+    assert folder.inside("inner").is_dir()
+
+
+def test_a_number_stays_that_of_its_name(tmp_path):
+    folder = Folder(filled(tmp_path / "f"), ("env:URL",))
+    number = str(folder.number("people.csv"))
+    (folder.root / "a.csv").write_text("x\n")
+    assert folder.named(number, folder.data()) == "people.csv"
+    assert folder.named("0", folder.data()) == "env:URL"
+    for wrong in ("", "-1", "7", "x", "٣", "1e9", "99999999999999999999"):
+        with pytest.raises(ReleaseError, match="choose one of what is listed"):
+            folder.named(wrong, folder.data())
+    (folder.root / "people.csv").unlink()
+    with pytest.raises(ReleaseError, match="not any more"):
+        folder.named(number, folder.data())
+
+
+def test_places_that_are_refused(tmp_path):
+    with pytest.raises(ReleaseError, match="there is no folder"):
+        Folder(tmp_path / "none")
+    with pytest.raises(ReleaseError, match="env:NAME or spark:TABLE"):
+        Folder(tmp_path, ("/etc/passwd",))
+    (tmp_path / "f").mkdir()
+    (tmp_path / "f" / ".studio").symlink_to(tmp_path)
+    with pytest.raises(ReleaseError, match="cannot be made"):
+        Folder(tmp_path / "f")
+    folder = Folder(filled(tmp_path / "g"))
+    for name in ("", ".", "..", "a/b", "../a", ".hidden", "a\n", "é", "x" * 101, "a.", "people.csv"):
+        with pytest.raises(ReleaseError, match=r"a name is of letters|exists already"):
+            folder.target(name)
+    (folder.root / "dangling").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ReleaseError, match="exists already"):
+        folder.target("dangling")
+    with pytest.raises(ReleaseError, match="named by its hash"):
+        folder.plan("../../x")
+
+
+def test_only_the_header_line_is_read(tmp_path, monkeypatch):
+    folder = Folder(filled(tmp_path / "f"))
+    assert folder.columns("people.csv") == ["area", "age"]
+    (folder.root / "b.csv").write_bytes(b"\xef\xbb\xbfa;b;c\n\xff\xff broken \0 line")
+    assert folder.columns("b.csv") == ["a", "b", "c"]
+    for name in ("broken.parquet", "x.sav", "empty.csv.gz"):
+        (folder.root / name).write_bytes(b"x")
+        with pytest.raises(ReleaseError, match=r"cannot be told.*No record was read"):
+            folder.columns(name)
+
+
+def test_save_refuses_what_changed_meanwhile(tmp_path):
+    folder = Folder(filled(tmp_path / "f"))
+    spec = folder.root / "spec.toml"
+    folder.save()  # there is no draft: nothing to do
+    assert spec.read_text() == SPEC
+    folder.accept(SPEC + "# more\n", digest(SPEC))
+    assert spec.read_text() == SPEC
+    with pytest.raises(Changed, match="in another tab"):
+        folder.accept("title = 'x'", digest(SPEC))
+    spec.write_text(SPEC + "# somebody else\n")
+    assert folder.moved()
+    with pytest.raises(Changed, match=r"spec\.toml was changed"):
+        folder.save()
+    assert spec.read_text() == SPEC + "# somebody else\n"
+    assert folder.text() == SPEC + "# more\n"
+    spec.write_text(SPEC)
+    folder.save()
+    assert spec.read_text() == SPEC + "# more\n"
+    assert not folder.drafted()
+
+
+def test_a_specification_reads_no_file_outside(tmp_path):
+    (tmp_path / "codes.csv").write_text("code\na\n")
+    root = filled(tmp_path / "f")
+    text = SPEC.replace('codes = ["n", "s"]\nlabels = ["North", "South"]', 'codes_file = "{}"')
+    for name in ("../codes.csv", str(tmp_path / "codes.csv"), "link.csv"):
+        (root / "link.csv").unlink(missing_ok=True)
+        (root / "link.csv").symlink_to(tmp_path / "codes.csv")
+        with pytest.raises(SpecError, match="leads out of the folder"):
+            publication_of(text.format(name), root)
+    (root / "link.csv").unlink()
+    (root / "codes.csv").write_text("code\na\n")
+    assert publication_of(text.format("codes.csv"), root).domain["area"].values == ("a",)
+
+
+def test_a_plan_is_certified_for_the_text_and_the_files_it_names(tmp_path):
+    root = filled(
+        tmp_path / "f", SPEC.replace('codes = ["n", "s"]\nlabels = ["North", "South"]', 'codes_file = "c.csv"')
+    )
+    (root / "c.csv").write_text("code\na\n")
+    folder = Folder(root)
+    (root / "plans").mkdir()
+    (root / "plans" / f"{'0' * 64}.json").write_text("{}")
+    assert folder.certified() is None
+    folder.certify(folder.key(), "0" * 64)
+    assert folder.certified() == "0" * 64
+    (root / "c.csv").write_text("code\nb\n")
+    assert folder.certified() is None
