@@ -300,13 +300,8 @@ def test_fuzzed_forms_are_answered(client, at_once):
     fuzzed(client, 100)
 
 
-@pytest.mark.slow
-def test_many_fuzzed_forms_are_answered(client, at_once):
-    fuzzed(client, 10_000)
-
-
 def fuzzed(client, count):
-    """No form makes an error that is not one of ours; the client raises whatever a handler raises."""
+    """No form makes an error that is not ours: the client raises what a handler raises. Benchmarks send 10,000."""
     rng = random.Random(20)  # noqa: S311 - of a test
     names = ["number.0", "kind.0", "privacy.unit", "privacy.max_records", "codes", "low", "cuts", "missing", "levels"]
     names += ["text", "name", "type", "data", "out", "ledger", "typed", "place", "question", "by", "cap", "cap.kind"]
@@ -325,6 +320,7 @@ def fuzzed(client, count):
     ]
     values = ["", "0", "1", "-1", "1e309", "nan", "x" * 5000, "\0", "\u202e", '"', "a = b", "[[", "é", "pairs", "area"]
     values += ["rho", "1/0", "1/28", "categorical", "ordered", "count()", "{", "'''", SPEC, "domain = 3", "tables = 7"]
+    values += ['"\\ud800"', "a = [null]", "a = [[1]]", 'a = ["\\ud800"]', "unknown = 9", '"a', "= 1", "1e5", "0.5"]
     values += ["[domain.x]\ntype=3", "[[tables]]\nattributes=3\nmargin='x'", "privacy = 'pure'", "9" * 400, "people"]
     paths = [*app.CHANGES]
     paths.remove("/quit")

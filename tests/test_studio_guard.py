@@ -1,6 +1,7 @@
 """Who may ask the studio, and what it opens: every refusal, every header, no link that leads out."""
 
 import html
+import os
 import re
 import stat
 
@@ -183,6 +184,9 @@ def test_only_the_owner_reads_what_the_studio_keeps(tmp_path):
     place = folder.page("x")
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.own.stat().st_mode) == 0o700
+    os.utime(place, (0, 0))
+    assert folder.page("y").is_file()
+    assert not place.exists()  # of a server that was killed
 
 
 def test_what_leads_out_is_neither_listed_nor_opened(tmp_path):
@@ -239,6 +243,9 @@ def test_places_that_are_refused(tmp_path):
         folder.target("dangling")
     with pytest.raises(ReleaseError, match="named by its hash"):
         folder.plan("../../x")
+    (folder.root / "plans").symlink_to(tmp_path)
+    with pytest.raises(ReleaseError, match="leads out of the folder"):
+        folder.plan("0" * 64)
 
 
 def test_only_the_header_line_is_read(tmp_path, monkeypatch):

@@ -50,7 +50,7 @@ PAGES = ("protect", "describe", "tables", "prove", "release", "report", "ledger"
 BUDGET = "budget.sqlite"
 """What a new ledger is called."""
 
-TELL = 0.1
+TELL = 0.25
 """Seconds between two looks at what may have changed."""
 
 

@@ -18,6 +18,7 @@ import os
 import re
 import secrets
 import threading
+import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -38,6 +39,9 @@ MOST_FILES = 100_000
 CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 
 DATA = (*CSV, ".parquet", ".pq", ".duckdb", ".ddb", ".sav", ".zsav", ".por", ".sas7bdat", ".xpt", ".dta", ".xlsx")
+
+OLD = 600.0
+"""Seconds after which a page that opened a studio is of no use."""
 
 _LINE = 2**20
 """Bytes of a header line at most."""
@@ -295,6 +299,8 @@ class Folder:
         """Where the plan of a hash is, or would be."""
         if not re.fullmatch(r"[0-9a-f]{64}", plan):
             raise ReleaseError("a plan is named by its hash. Nothing was opened.")
+        if os.path.lexists(self.root / PLANS):
+            self.inside(PLANS)
         return self.root / PLANS / f"{plan}.json"
 
     def certified(self) -> str | None:
@@ -312,6 +318,9 @@ class Folder:
 
     def page(self, text: str) -> Path:
         """A page that only its owner can read."""
+        for old in self.own.glob("open-*.html"):
+            if time.time() - old.stat().st_mtime > OLD:
+                old.unlink(missing_ok=True)  # of a server that was killed: its code opens nothing
         place = self.own / f"open-{secrets.token_hex(8)}.html"
         handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -71,8 +71,17 @@ def parse(text: str) -> Document:
 
 
 def write(document: Document) -> str:
-    """The text of a document."""
-    return tomli_w.dumps(document)
+    """The text of a document.
+
+    Raises:
+        SpecError: it holds what TOML cannot say.
+    """
+    text = tomli_w.dumps(document)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SpecError("a text has half a character in it, a surrogate. Nothing was changed.") from None
+    return text
 
 
 # --- fields ----------------------------------------------------------------------------------------------------------
@@ -454,6 +463,8 @@ def _missing(text: str) -> dict[str, list[Any]]:
             )
         except (ValueError, RecursionError):
             raise SpecError(f"codes of a missing value cannot be read: {_short(codes)}. Nothing was changed.") from None
+        if not all(isinstance(x, bool | int | str) for x in listed):
+            raise SpecError(f"codes are whole numbers, texts, true or false; got {_short(codes)}. Nothing was changed.")
         out[_unquoted(found["cell"])] = listed
     return out
 

@@ -47,6 +47,7 @@ class Studio:
         self._price: tuple[str, Markup] | None = None
         self._pending: str | None = None
         self._since = 0.0
+        self._turn = 0
 
     def close(self) -> None:
         """End the processes that plan; a release goes on."""
@@ -107,23 +108,25 @@ class Studio:
         with self._lock:
             if self._price is not None and self._price[0] == key:
                 return
-            self._wait_for(key)
+            mine = self._wait_for(key)
         question = {"what": "price", "text": self.folder.text(), "ledger": self._ledger()}
         try:
             found = Markup(self.planner.ask(**question, **self.common)["html"])  # noqa: S704 - escaped where it was made
         except Replaced:
             with self._lock:
-                if self._pending == key:
+                if self._turn == mine:
                     self._pending = None
             raise
         except FitnoiseError as error:
             found = told("unpriced", self.language, why=str(error))
         with self._lock:
-            if self._pending == key:
+            if self._turn == mine:
                 self._price, self._pending = (key, found), None
 
-    def _wait_for(self, key: str) -> None:
-        self._pending, self._since = key, self.clock()
+    def _wait_for(self, key: str) -> int:
+        """Remember which price is waited for; who waits for it, as a number, the last one of whom is told."""
+        self._pending, self._since, self._turn = key, self.clock(), self._turn + 1
+        return self._turn
 
     @property
     def common(self) -> dict[str, str]:
