@@ -18,7 +18,10 @@ from fitnoise import data
 from fitnoise.interfaces.studio import serve
 from fitnoise.interfaces.studio.folder import Folder
 
-MOVED = "old => ![undefined, old].includes(document.querySelector('#price .cost')?.innerText)"
+ASKED = "#price tbody tr:nth-child(2) td:nth-child(3)"
+"""The margin that the price on the page is for."""
+
+MOVED = f"old => ![undefined, old].includes(document.querySelector('{ASKED}')?.innerText)"
 TIMES = 15
 
 
@@ -42,7 +45,7 @@ def main():
             page.focus('[id="slider.1"]')
             took = []
             for _ in range(TIMES):
-                before = page.inner_text("#price .cost")
+                before = page.inner_text(ASKED)
                 start = time.perf_counter()
                 page.keyboard.press("ArrowRight")
                 page.wait_for_function(MOVED, arg=before)

@@ -164,7 +164,8 @@ class Releases:
             if any(self._lives(x) for x in self.numbers()):
                 raise ReleaseError("another release is under way: wait for it. Nothing was measured.")
             for earlier in self.numbers():
-                self.where(earlier)  # settles which charges are its own, before there are more
+                if not (self._places / earlier / "until").exists():
+                    self.where(earlier)  # settles which charges are its own, before there are more
             self._start(number, replace(intent, head=self._head(intent.ledger)))
             del self._asked[number]
 

@@ -32,6 +32,7 @@ class Server:
     def __init__(self, folder: Folder, language: str = "en", clock: Callable[[], float] = time.monotonic) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._socket.bind(("127.0.0.1", 0))
+        self._socket.listen()  # who comes early waits
         self.session = Session(self._socket.getsockname()[1], clock)
         self.address = f"{self.session.origin}/"
         self.studio = Studio(folder, self.session, language, clock)

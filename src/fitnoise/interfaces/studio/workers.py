@@ -109,7 +109,7 @@ class Worker:
             raise FitnoiseError("the studio is closing. Nothing was planned.")
         if self._process is None:
             self._process, self._spare = self._spare or Process(self._heard), None
-        if self._with_spare and self._spare is None:
+        if self._with_spare and self._spare is None and self._process.ready is not None:  # not in the way of the first
             self._spare = Process(self._heard)
         return self._process
 
