@@ -36,6 +36,8 @@
     if (running.has(action)) running.get(action).abort();
     const control = new AbortController();
     running.set(action, control);
+    const price = form.dataset.live === undefined ? null : document.getElementById("price");
+    if (price) price.setAttribute("aria-busy", "true");
     try {
       const reply = await fetch(action, {
         method: "POST", body: fields, headers: { "X-Studio": "1" }, signal: control.signal,
@@ -47,6 +49,8 @@
       else if (reply.status !== 204) place(await reply.text());
     } catch (error) {
       if (error.name !== "AbortError") tell("The studio does not answer.");
+    } finally {
+      if (price && running.get(action) === control) price.removeAttribute("aria-busy");
     }
   }
 
