@@ -68,6 +68,7 @@ def test_the_demo_says_what_everything_costs(told):
     out, err, _ = told
     assert err.splitlines() == ["planning …", "releasing …"]
     assert f"rho = {RHO:.7f}" in out
+    assert "fitnoise studio" in out
     assert re.search(r"epsilon = 1\.138\d at delta = 1e-06, guaranteed", out)
     assert "a guess between two neighbouring data sets, equally likely before, is right at most 55.31% of" in out
     assert re.search(r"mu = 0\.26691\d", out)

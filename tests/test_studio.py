@@ -18,6 +18,7 @@ import pytest
 import uvicorn
 
 import fitnoise as fn
+from fitnoise import data
 from fitnoise.errors import FitnoiseError, ReleaseError
 from fitnoise.interfaces import commands
 from fitnoise.interfaces.pages.words import LANGUAGES
@@ -470,13 +471,34 @@ def test_a_planning_process_answers_and_is_replaced_when_it_is_killed(worker, tm
     for name in ("json.py", "fitnoise.py", "numpy.py"):
         (root / name).write_text("raise SystemExit")  # no file of the folder is taken for a library
     monkeypatch.chdir(root)
+    monkeypatch.setenv("PYTHONPATH", str(Path(fn.__file__).parents[1]))
     common = {"text": SPEC, "folder": str(root), "language": "en", "what": "price"}
     first = worker.ask(**common)
     assert first["rho"] > 0
     with pytest.raises(FitnoiseError, match="not valid TOML"):
         worker.ask(**{**common, "text": "x"})
-    os.kill(worker.pid, signal.SIGKILL)
+
+    demo = data.path(data.DEMO).read_text(encoding="utf-8")
+    (root / data.STATES).write_bytes(data.path(data.STATES).read_bytes())
+    pid, told = worker.pid, []
+
+    def ask():
+        try:
+            told.append(worker.ask(**{**common, "text": demo, "what": "kinds"}))
+        except workers.Replaced as error:
+            told.append(str(error))
+
+    long = threading.Thread(target=ask)
+    long.start()
+    wait(lambda: worker.step)
+    worker.stop()
+    long.join(60)
+    assert told == ["a newer question came. Nothing was planned."]
     assert worker.ask(**common)["rho"] == first["rho"]
+    assert worker.pid == pid  # it was stopped, and not ended
+    os.kill(pid, signal.SIGKILL)
+    assert worker.ask(**common)["rho"] == first["rho"]
+    assert worker.pid != pid
 
 
 def test_a_silent_process_is_replaced(monkeypatch, tmp_path):
