@@ -50,6 +50,7 @@ REPORTED = (
     "report",
     {"first": "reliable", "kept": ["area_by_age.csv", "datapackage.json"]},
 )
+SEALED = ("sealed_counts", {"kept": True, "near": 20_000.0})
 SPARKED = pytest.param(
     "spark",
     {"kept": True, "half": 10_000.0},
@@ -77,6 +78,7 @@ SLOW = pytest.param("tight_constraints", {}, marks=pytest.mark.slow)  # tries ev
         COMBINED,
         WHICH,
         REPORTED,
+        SEALED,
         SPARKED,
         POST,
         SLOW,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # for type checkers and editors, name by name what the tables
     from fitnoise.planning.choosing import Alternative, Comparison, compare, plan
     from fitnoise.planning.free import free
     from fitnoise.planning.plan import Plan
-    from fitnoise.publishing import release
+    from fitnoise.publishing import count, new_keys, release
     from fitnoise.reading.bands import Bands
     from fitnoise.reading.combining import Combination, combine
     from fitnoise.reading.comparisons import ComparedRatios
@@ -101,10 +101,12 @@ __all__ = [
     "all_tables",
     "combine",
     "compare",
+    "count",
     "export",
     "free",
     "load_spec",
     "matrix_workload",
+    "new_keys",
     "plan",
     "release",
     "report",
@@ -122,7 +124,7 @@ _ROOMS = {
     "planning.choosing": ("Alternative", "Comparison", "compare", "plan"),
     "planning.free": ("free",),
     "planning.plan": ("Plan",),
-    "publishing": ("release",),
+    "publishing": ("count", "new_keys", "release"),
     "reading.bands": ("Bands",),
     "reading.combining": ("Combination", "combine"),
     "reading.comparisons": ("ComparedRatios",),

@@ -155,6 +155,44 @@ def free_command(**asked: Any) -> None:
     commands.free_command(**asked)
 
 
+@cli.command("keys", epilog=_example("fitnoise keys releaser.key"))
+@click.argument("file", type=_FILE)
+@_AS_JSON
+def keys_command(**asked: Any) -> None:
+    """Make a pair of keys for `fitnoise count`: the private one in FILE, the public one in FILE.pub.
+
+    FILE stays where releases are made, and only its owner may read it. FILE.pub goes to where the data are.
+    """
+    from fitnoise.interfaces import commands
+
+    commands.keys_command(**asked)
+
+
+@cli.command(
+    "count",
+    epilog=_example(
+        "fitnoise count plan.json spark:census.people --for releaser.key.pub -o counts.sealed",
+        "fitnoise release plan.json counts.sealed --key releaser.key --ledger budget.sqlite -o release/",
+    ),
+)
+@click.argument("plan_file", metavar="PLAN", type=_FILE)
+@click.argument("data", metavar="DATA...", nargs=-1, required=True)
+@click.option("--for", "public_key", metavar="KEY", type=_FILE, help="Seal them for this public key.")
+@click.option("--plain", is_flag=True, help="Do not seal them: whoever gets the file reads exact counts.")
+@click.option("-o", "--output", type=_FILE, required=True, help="The file to make.")
+@click.option("--table", help="Table of a database or a DuckDB file: table, or schema.table.")
+@_AS_JSON
+def count_command(**asked: Any) -> None:
+    """Count for PLAN where DATA are, to release it elsewhere. Nothing is charged, and no count is shown.
+
+    The file holds exact counts, and is as confidential as the data. DATA are those of `fitnoise release`, which takes
+    the file in their place, as often as it is told, and charges every release.
+    """
+    from fitnoise.interfaces import commands
+
+    commands.count_command(**asked)
+
+
 @cli.command(
     "release",
     epilog=_example(
@@ -169,6 +207,7 @@ def free_command(**asked: Any) -> None:
 @click.option("--ledger", "ledger_file", type=_FILE, required=True, help="Charged before any noise is drawn.")
 @click.option("-o", "--output", type=_FILE, required=True, help="The release directory to make.")
 @click.option("--table", help="Table of a database or a DuckDB file: table, or schema.table.")
+@click.option("--key", type=_FILE, help="The private key, for counts that are sealed.")
 @click.option(
     "--tables", "names", metavar="NAME", multiple=True, help="Write a file for this table; repeatable; default all."
 )
@@ -181,7 +220,7 @@ def release_command(**asked: Any) -> None:
     a column. Files of SPSS, SAS, Stata and Excel are read too (fitnoise[statistics]).
 
     A database is named by its URL without a password, or by env:NAME, a variable of the environment that holds its URL;
-    a table of Spark by spark:TABLE.
+    a table of Spark by spark:TABLE. Or DATA are counts that were made elsewhere (`fitnoise count`).
     Every table can be rebuilt from the release, also those without a file (`fitnoise tables`).
     """
     from fitnoise.interfaces import commands

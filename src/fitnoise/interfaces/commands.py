@@ -33,7 +33,7 @@ from fitnoise.planning.choosing import assembled, compare, mechanisms_of
 from fitnoise.planning.choosing import plan as make_plan
 from fitnoise.planning.free import free
 from fitnoise.planning.plan import Plan
-from fitnoise.publishing import release
+from fitnoise.publishing import count, new_keys, release
 from fitnoise.reading import registry
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.description import counted, universe
@@ -211,12 +211,43 @@ def free_command(
     _hand_out(plan, output, as_json)
 
 
+def keys_command(file: Path, as_json: bool) -> None:
+    """Make a pair of keys."""
+    private, public = new_keys(file)
+    say(f"wrote {private}, which stays here, and {public}, for which counts are sealed (fitnoise count --for)")
+    if as_json:
+        emit_json({"private": str(private), "public": str(public)})
+
+
+def count_command(
+    plan_file: Path,
+    data: tuple[str, ...],
+    public_key: Path | None,
+    plain: bool,
+    output: Path,
+    table: str | None,
+    as_json: bool,
+) -> None:
+    """Count for a plan; of the counts nothing is shown."""
+    plan = Plan.from_json(read_text(plan_file))
+    with progress("counting") as tell:
+        count(plan, _data(data), output, public_key=public_key, plain=plain, table=table, progress=tell)
+    say(f"wrote {output}, which holds exact counts{': keep it as the data are kept' if plain else ', sealed'}")
+    if as_json:
+        emit_json({"plan": plan.hash, "file": str(output), "sealed": not plain})
+
+
+def _data(given: tuple[str, ...]) -> str | tuple[str, ...]:
+    return given[0] if len(given) == 1 else given
+
+
 def release_command(
     plan_file: Path,
     data: tuple[str, ...],
     ledger_file: Path,
     output: Path,
     table: str | None,
+    key: Path | None,
     names: tuple[str, ...],
     no_tables: bool,
     as_json: bool,
@@ -233,11 +264,12 @@ def release_command(
     with progress("releasing") as tell:
         done = release(
             plan,
-            data[0] if len(data) == 1 else data,
+            _data(data),
             ledger=ledger_file,
             directory=output,
             tables=chosen,
             table=table,
+            private_key=key,
             progress=tell,
             notice=say,
         )

@@ -3,15 +3,20 @@
 In this order: recompute the price from the integers about to be used; ask the ledger whether it fits; count; charge the
 ledger, durably; draw noise.
 Before the charge no noise is drawn; after it, whatever else fails, the privacy is paid for.
+
+What is counted may travel before it is charged: `sealed` counts, and hands out a file for whoever measures elsewhere.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from os import PathLike
 from secrets import token_hex
 from typing import Any, final
 
@@ -19,17 +24,21 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import CapExceeded, DataError, PlanError
 from fitnoise.kernel import noise
-from fitnoise.kernel.counting import Counter, Progress, Tally, maximal
+from fitnoise.kernel.counting import Counter, Margins, Progress, Tally, maximal
 from fitnoise.kernel.counting.margins import summed
+from fitnoise.kernel.counting.sealed import sealed as file_of_counts
 from fitnoise.kernel.designs._base import WRAP, Answers, Counts, Door, Margin
 from fitnoise.kernel.ledger import Entry, Ledger
-from fitnoise.kernel.order import Order
+from fitnoise.kernel.order import Order, axis_key
+
+_Wanted = Mapping[Margin, Sequence[tuple[str, tuple[str, ...]]]]
+"""Margins, and by which attributes and levels records are counted for each (`Domain.counted`)."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """The noisy answers: all that ever leaves this room.
+    """The noisy answers: all that is ever published of what is counted.
 
     answers: of every design, in its own order. charge: what the ledger was charged, the entry as written.
     """
@@ -71,6 +80,51 @@ def measure(
         * whatever happens after the charge, the charge stays.
     """
     order = order.afresh()
+    _refuse(order, counter)
+    charge = partial(
+        ledger.charge,
+        also=order.also(ledger.accounts()),
+        beside=order.beside,
+        at_most=Fraction(0) if order.free else None,
+    )
+    asked = order.account, order.charged(), order.detail() | {"salt": token_hex(16)}
+    ledger.admit(*asked, **charge.keywords)
+    wanted = _wanted(order)
+    exact = _exact(order, wanted, *_counted(order, wanted, counter, progress))
+    entry = charge(*asked)
+    return Measurement(tuple(d.draw(x, door) for d, x in zip(order.designs, exact, strict=True)), entry)
+
+
+def sealed(
+    order: Order, counter: Counter, key: str | PathLike[str] | None, *, progress: Progress | None = None
+) -> bytes:
+    """Count for an order that is measured elsewhere: a file with what `measure` would count, exact, and nothing else.
+
+    Nothing is charged, since nothing is published. The file is as confidential as the records.
+
+    Args:
+        order: what is to be measured.
+        counter: the data.
+        key: file with the public key for which the counts are sealed; None leaves them readable to everyone.
+        progress: told how much of the counting is done, from 0 to 1.
+
+    Raises:
+        DataError: as of :func:`measure`; or there is no such key.
+        CapExceeded, PlanError: as of :func:`measure`.
+
+    **Guarantees**
+        * `measure` takes the file (:class:`SealedCounter`) for an order of the same plan, domain, conditions, bound,
+          rule for what is outside, and margins, and for no other; it then charges and draws as it does of the data;
+        * without the private key nothing of the counts is told but by the plan: the length of the file follows from it.
+    """
+    order = order.afresh()
+    _refuse(order, counter)
+    margins, left_out = _counted(order, _wanted(order), counter, progress)
+    return file_of_counts(_of(order), margins, left_out, key)
+
+
+def _refuse(order: Order, counter: Counter) -> None:
+    """Raise before anything is read, where an order cannot be measured, or not on these data."""
     if counter.drops != order.adjacency.drops:
         raise DataError(
             "the plan and the data source disagree on records outside the domain: one drops them, the other does not, "
@@ -86,6 +140,11 @@ def measure(
         raise DataError(
             "the plan and the data source disagree on which records are counted: one has other conditions (where). "
             "An array of counts has no columns that could meet any. Nothing was read and nothing was charged."
+        )
+    if counter.of is not None and counter.of != _of(order):
+        raise DataError(
+            "the counts were made for another plan, or by another version of fitnoise that counts otherwise: count "
+            "again, with this plan (fitnoise count). Nothing was measured and nothing was charged."
         )
     if order.beside and order.unit.bound is not None:
         raise PlanError(
@@ -104,25 +163,13 @@ def measure(
             "a plan stands beside others only for add-or-remove-one neighbours: what replacing a record costs is no "
             "sum over cells. Nothing was read and nothing was charged."
         )
-    charge = partial(
-        ledger.charge,
-        also=order.also(ledger.accounts()),
-        beside=order.beside,
-        at_most=Fraction(0) if order.free else None,
-    )
-    asked = order.account, order.charged(), order.detail() | {"salt": token_hex(16)}
-    ledger.admit(*asked, **charge.keywords)
-    exact = _counted(order, counter, progress)
-    entry = charge(*asked)
-    return Measurement(tuple(d.draw(x, door) for d, x in zip(order.designs, exact, strict=True)), entry)
 
 
-def _counted(order: Order, counter: Counter, progress: Progress | None) -> list[Answers]:
-    """The exact answers of every design."""
-    sizes = order.domain.sizes
-    wanted = {m: order.domain.counted(m) for m in maximal(_needed(order))}
-    counter.check(sorted({a for found in wanted.values() for a, _ in found}))
-    margins = counter.count(maximal([tuple(a for a, _ in found) for found in wanted.values()]), progress)
+def _counted(order: Order, wanted: _Wanted, counter: Counter, progress: Progress | None) -> tuple[Margins, int | None]:
+    """The margins that all designs need; and of how many units records are left out, where one asks."""
+    sizes, asked = order.domain.sizes, _asked(wanted)
+    counter.check(sorted({a for m in asked for a in m}))
+    margins = counter.count(asked, progress)
     if any(counts.shape != tuple(sizes[a] for a in m) for m, counts in margins.items()):
         raise DataError("the counts are of another domain than the plan's. Nothing was measured, nothing was charged.")
     records = int(next(iter(margins.values())).sum()) if margins else 0
@@ -135,10 +182,38 @@ def _counted(order: Order, counter: Counter, progress: Progress | None) -> list[
                 "there are too many records to be summed exactly in so many steps of an amount: declare a larger step. "
                 "Nothing was measured and nothing was charged."
             )
-    left_out = counter.left_out() if any(d.asks_left_out for d in order.designs) else None
+    return margins, counter.left_out() if any(d.asks_left_out for d in order.designs) else None
+
+
+def _exact(order: Order, wanted: _Wanted, margins: Margins, left_out: int | None) -> list[Answers]:
+    """The exact answers of every design."""
     counted = Tally(margins)
-    tally = Tally({m: _along(counted, found, m, sizes) for m, found in wanted.items()}, left_out)
+    along = {m: _along(counted, found, m, order.domain.sizes) for m, found in wanted.items()}
+    tally = Tally(along, left_out)
     return [d.exact(tally, order.adjacency, order.source.max_records) for d in order.designs]
+
+
+def _of(order: Order) -> str:
+    """What the counts for an order are counts of: SHA-256 of the plan, and of all that decides what is counted."""
+    told = {
+        "plan": order.plan,
+        "cells": [axis_key(order.domain, a) for a in order.domain],
+        "where": [(c.column, c.document) for c in order.source.conditions],
+        "bound": order.unit.bound,
+        "outside": order.source.outside_domain,
+        "margins": _asked(_wanted(order)),
+    }
+    return hashlib.sha256(json.dumps(told, sort_keys=True, allow_nan=False).encode("ascii")).hexdigest()
+
+
+def _wanted(order: Order) -> _Wanted:
+    """The largest margins of all designs, and by which attributes and levels records are counted for each."""
+    return {m: order.domain.counted(m) for m in maximal(_needed(order))}
+
+
+def _asked(wanted: _Wanted) -> list[Margin]:
+    """The margins that are asked of a counter, sorted."""
+    return maximal([tuple(a for a, _ in found) for found in wanted.values()])
 
 
 def _needed(order: Order) -> Collection[Margin]:

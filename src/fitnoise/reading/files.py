@@ -160,8 +160,8 @@ def _left(folder: Path, name: str) -> Iterator[Path]:
             os.close(lock)
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Put a file in its place, whole or not at all, over what is there.
+def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
+    """Put a file in its place, whole or not at all, over what is there; who may read it says the mode, from the start.
 
     It is written beside its place; what a killed process left there of an earlier one is removed.
 
@@ -173,7 +173,7 @@ def replace_file(path: Path, content: bytes) -> None:
     try:
         for left in filter(Path.is_file, _left(path.parent, re.escape(path.name))):
             left.unlink()
-        stage, lock = _fresh(path, lambda p: p.touch(exist_ok=False))
+        stage, lock = _fresh(path, lambda p: p.touch(mode, exist_ok=False))
         stage.write_bytes(content)
         stage.replace(path)
     except OSError as error:

@@ -17,6 +17,7 @@ from fitnoise.kernel.counting.databases import database, is_database
 from fitnoise.kernel.counting.duck import DuckCounter
 from fitnoise.kernel.counting.histogram import HistogramCounter
 from fitnoise.kernel.counting.margins import Tally, maximal
+from fitnoise.kernel.counting.sealed import SealedCounter, is_sealed
 from fitnoise.kernel.counting.spark import in_spark, is_spark
 from fitnoise.kernel.counting.sql import SqlCounter
 from fitnoise.kernel.domain import Domain
@@ -29,6 +30,7 @@ __all__ = [
     "Margin",
     "Margins",
     "Progress",
+    "SealedCounter",
     "SqlCounter",
     "Tally",
     "maximal",
@@ -36,7 +38,14 @@ __all__ = [
 ]
 
 
-def open_counter(data: Any, domain: Domain, source: DataSource, bound: Bound | None = None) -> Counter:
+def open_counter(
+    data: Any,
+    domain: Domain,
+    source: DataSource,
+    bound: Bound | None = None,
+    *,
+    key: str | PathLike[str] | None = None,
+) -> Counter:
     """A counter for whatever the data are.
 
     Args:
@@ -45,16 +54,17 @@ def open_counter(data: Any, domain: Domain, source: DataSource, bound: Bound | N
             a database: "env:NAME" with its URL in a variable of the environment, a URL without a password, or an
             Engine or URL of SQLAlchemy; "spark:TABLE", a session of Spark (whose table the source names), or its
             DataFrame, of which the columns that are needed are kept in the cluster while they are counted; an Arrow,
-            Polars or pandas frame; an integer NumPy array of counts with the domain's shape (or flat, in C order); or a
-            Counter.
+            Polars or pandas frame; an integer NumPy array of counts with the domain's shape (or flat, in C order); a
+            file of counts made elsewhere, sealed or not; or a Counter.
         domain: the declared domain.
         source: the table of a database, and what to do with records outside the domain.
         bound: how many records of a person are counted, and by which column it is told whose they are; None: all.
             An array of counts, which does not know persons, has none all the same, nor has a Counter one but its own.
+        key: file with the private key that opens sealed counts.
 
     Raises:
         DataError: the source is of no known kind or cannot be opened, or a person's records keep to a pattern in what
-            is no attribute of the domain.
+            is no attribute of the domain; or there is a key, and nothing sealed.
     """
     if isinstance(data, Counter):
         return data
@@ -63,13 +73,18 @@ def open_counter(data: Any, domain: Domain, source: DataSource, bound: Bound | N
             f"records of one person keep to a pattern in {sorted(bound.pattern.names)}, and the attributes of the "
             f"domain are {list(domain)}: name some of these. Nothing was read and nothing was charged."
         )
+    if is_sealed(data):
+        return SealedCounter(data, domain, source, bound, key=key)
+    if key is not None:
+        raise DataError(
+            "a private key opens sealed counts (fitnoise count), and the data are none: leave it out. Nothing was "
+            "read and nothing was charged."
+        )
     several = isinstance(data, (list, tuple)) and all(isinstance(path, (str, PathLike)) for path in data)
     if isinstance(data, np.ndarray):
         return HistogramCounter(data, domain, drops=domain.leaves_out(source, None))
-    if is_spark(data):
-        return SqlCounter(in_spark(data), domain, source, bound)
-    if is_database(data):
-        return SqlCounter(database(data), domain, source, bound)
+    if is_spark(data) or is_database(data):
+        return SqlCounter(in_spark(data) if is_spark(data) else database(data), domain, source, bound)
     if several or isinstance(data, (str, PathLike)):
         return DuckCounter.from_path(data, domain, source, bound=bound)
     if hasattr(type(data), "__arrow_c_stream__") or hasattr(type(data), "collect"):

@@ -52,6 +52,11 @@ class Counter(abc.ABC):
         """What records must meet to be counted, all of it."""
         return ()
 
+    @property
+    def of(self) -> str | None:
+        """What alone it has counts of (:func:`fitnoise.kernel.measure.sealed`); None: of whatever is asked."""
+        return None
+
     @abc.abstractmethod
     def check(self, attributes: Sequence[str]) -> None:
         """Raise DataError unless these attributes can be counted, as far as the schema tells; reads no record."""

@@ -1,0 +1,353 @@
+"""Counts that are made where the data are, and released elsewhere: the same, for one plan, and read by who may."""
+
+import json
+import stat
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fitnoise as fn
+from door import Replay
+from fitnoise.errors import CapExceeded, DataError, PlanError, ReleaseError
+from fitnoise.interfaces.cli import _run
+from fitnoise.kernel import measure as measuring
+from fitnoise.kernel.counting import SealedCounter, maximal, open_counter, sealed
+from fitnoise.kernel.ledger import Ledger
+from fitnoise.planning.plan import Plan
+from fitnoise.request.documents import Spec
+
+SPEC = """
+title = "Visits"
+
+[data]
+source = "visits"
+outside_domain = "drop"
+where = { kind = "a", year = { at_least = 2020 } }
+
+[privacy]
+unit = "person"
+id = "person"
+max_records = 2
+once_per = ["age"]
+
+[domain.town]
+type = "hierarchy"
+levels = ["region", "town"]
+places = [["n", "b"], ["n", "c"], ["s", "d"]]
+
+[domain.age]
+type = "ordered"
+low = 0
+high = 2
+missing = { "not said" = [-1] }
+
+[domain.year]
+type = "ordered"
+low = 2020
+high = 2022
+
+[domain.pay]
+type = "amount"
+low = 0
+high = 4
+step = 1
+
+[[tables]]
+attributes = ["age", "region"]
+margin = 9
+
+[[tables]]
+attributes = ["town"]
+sum = "pay"
+margin = 30
+
+[[finite]]
+name = "some"
+query = "median"
+attribute = "year"
+people = 60
+epsilon = "1/2"
+
+[[finite]]
+name = "persons with more"
+query = "left_out"
+people = 50
+epsilon = "1/4"
+"""
+
+
+def visits(n=80, seed=1):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "person": rng.integers(0, n // 3, n),
+            "kind": rng.choice(["a", "a", "b"], n),
+            "year": rng.integers(2019, 2023, n),
+            "town": rng.choice(["b", "c", "d", "elsewhere"], n),
+            "age": rng.integers(-1, 3, n),
+            "pay": rng.integers(0, 6, n),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return fn.plan(Spec.from_toml(SPEC).publication())
+
+
+@pytest.fixture
+def keys(tmp_path):
+    return fn.new_keys(tmp_path / "own.key")
+
+
+@pytest.fixture
+def place(tmp_path, plan, keys):
+    return fn.count(plan, visits(), tmp_path / "counts.sealed", public_key=keys[1])
+
+
+def opened(plan, path, key=None):
+    asked = plan.publication
+    return open_counter(path, asked.domain, asked.source, asked.unit.bound, key=key)
+
+
+def answers(plan, counter):
+    door = Replay(3)
+    with Ledger(":memory:") as ledger:
+        found = measuring.measure(plan.order, counter, ledger, door=door)
+    return [[np.asarray(y).tolist() for y in part] for part in found.answers], door.asked, door.laws
+
+
+def test_what_is_released_of_sealed_counts_is_what_is_released_of_the_data(tmp_path, plan, keys, place):
+    """Tables, sums, levels, missing values, conditions, a bound, a median, and of how many records are left out."""
+    wanted = answers(plan, opened(plan, visits()))
+    assert answers(plan, opened(plan, place, keys[0])) == wanted
+    assert answers(plan, opened(plan, visits(seed=2))) != wanted
+    plain = fn.count(plan, visits(), tmp_path / "counts.plain", plain=True)
+    assert answers(plan, opened(plan, plain)) == wanted
+    again = fn.count(plan, plain, tmp_path / "again.sealed", public_key=keys[1])  # sealed later
+    assert answers(plan, opened(plan, again, keys[0])) == wanted
+
+
+def test_each_release_of_sealed_counts_is_charged_and_counting_is_not(tmp_path, plan, keys, place):
+    for i in (1, 2):
+        release = fn.release(plan, place, private_key=keys[0], ledger=tmp_path / "l.db", directory=tmp_path / f"r{i}")
+        assert release.plan.hash == plan.hash
+        with Ledger(tmp_path / "l.db") as ledger:
+            assert fn.verify(tmp_path / f"r{i}", ledger=ledger).ok
+            charged = [e for e in ledger.entries() if e.kind == "charge"]
+        assert [e.account for e in charged] == [plan.order.account] * i
+
+
+def test_the_file_tells_nothing_but_to_who_may_open_it(tmp_path, plan, keys, place):
+    """Its length is that of the plan, for any data; and two of the same counts have nothing in common."""
+    empty = fn.count(plan, visits()[:0], tmp_path / "empty.sealed", public_key=keys[1])
+    more = fn.count(plan, pd.concat([visits()] * 40), tmp_path / "more.sealed", public_key=keys[1])
+    same = fn.count(plan, visits(), tmp_path / "same.sealed", public_key=keys[1])
+    texts = [p.read_bytes() for p in (place, empty, more, same)]
+    assert len({len(x) for x in texts}) == 1
+    start = len(sealed.SEALED)
+    assert len({x[:start] for x in texts}) == 1
+    assert len({x[start : start + 32] for x in texts}) == 4
+    plain = fn.count(plan, visits(), tmp_path / "plain", plain=True).read_bytes()
+    counts = plain[len(sealed.PLAIN) + 32 :]
+    assert len(texts[0]) == start + 48 + len(counts)
+    assert all(counts[i : i + 8] not in texts[0] for i in range(32, len(counts), 8))
+    if sys.platform != "win32":
+        for path in (place, tmp_path / "plain", keys[0]):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def refused(words, plan, *data, **how):
+    with pytest.raises(DataError, match=words) as told:
+        opened(plan, *data, **how)
+    assert "Nothing was " in str(told.value)
+
+
+def test_what_was_altered_or_is_for_another_key_is_refused(tmp_path, plan, keys, place):
+    text, other = place.read_bytes(), fn.new_keys(tmp_path / "other.key")
+    changed = tmp_path / "changed"
+    for i in (len(sealed.SEALED), len(sealed.SEALED) + 40, len(text) // 2, len(text) - 1):
+        changed.write_bytes(text[:i] + bytes([text[i] ^ 1]) + text[i + 1 :])
+        refused("'changed' do not open: they were sealed for another key, or altered", plan, changed, keys[0])
+    for cut in (len(sealed.SEALED), len(text) - 8):
+        changed.write_bytes(text[:cut])
+        refused("do not open", plan, changed, keys[0])
+    refused("do not open", plan, place, other[0])
+    refused(r"are sealed: give the private key that opens them \(--key\)", plan, place)
+    plain = fn.count(plan, visits(), tmp_path / "plain", plain=True)
+    text = plain.read_bytes()
+    changed.write_bytes(text[:-1] + bytes([text[-1] ^ 1]))
+    refused("'changed' were altered or cut off: count again", plan, changed)
+    changed.write_bytes(text[:-8])
+    refused("'changed' were altered or cut off: count again", plan, changed)
+    refused("are not sealed, and no key opens them: leave it out", plan, plain, keys[0])
+    refused("a private key opens sealed counts .*, and the data are none", plan, visits(), keys[0])
+
+
+def test_counts_that_were_made_up_are_refused_where_they_fit_no_plan(tmp_path, plan):
+    made = opened(plan, fn.count(plan, visits(), tmp_path / "plain", plain=True))
+    margins = measuring._asked(measuring._wanted(plan.order))
+    counts = made.count(margins)
+    for body in (b"", bytes(7), bytes(12)):
+        (tmp_path / "short").write_bytes(
+            sealed.PLAIN + sealed.hashlib.sha256(32 * b"x" + body).digest() + 32 * b"x" + body
+        )
+        refused("'short' are cut off", plan, tmp_path / "short")
+    fewer = {m: x for m, x in counts.items() if m != margins[0]}
+    (tmp_path / "fewer").write_bytes(sealed.sealed(made.of, fewer, None, None))
+    other = opened(plan, tmp_path / "fewer")
+    with Ledger(":memory:") as ledger, pytest.raises(DataError, match=r"are of other tables: count again"):
+        measuring.measure(plan.order, other, ledger)
+    (tmp_path / "unasked").write_bytes(sealed.sealed(made.of, counts, None, None))
+    with Ledger(":memory:") as ledger:
+        with pytest.raises(DataError, match=r"do not tell of how many persons records are left out"):
+            measuring.measure(plan.order, opened(plan, tmp_path / "unasked"), ledger)
+        assert ledger.entries() == []
+    told = []
+    assert made.count(margins[::-1], told.append).keys() == counts.keys()
+    assert told == [1.0]
+    made.check(["anything"])
+    assert maximal(margins) == margins
+
+
+def test_counts_are_of_one_plan_and_of_all_that_decides_what_is_counted(tmp_path, plan, place, keys):
+    """Of a plan that asks for the same tables too; and where only the hash of a plan is the same, of what it counts."""
+    other = fn.plan(
+        Spec.from_toml(SPEC.replace("Visits", "More visits").replace("margin = 30", "margin = 31")).publication()
+    )
+    with (
+        Ledger(tmp_path / "l.db") as ledger,
+        pytest.raises(DataError, match=r"were made for another plan, or by another"),
+    ):
+        fn.release(other, place, private_key=keys[0], ledger=ledger)
+    order = plan.order
+    asked = plan.publication
+    sources = [
+        replace(asked.source, where={"kind": "a", "year": {"at_least": 2021}}),
+        replace(asked.source, where={"kind": ["a", "b"], "year": {"at_least": 2020}}),
+        replace(asked.source, outside_domain="refuse"),
+    ]
+    domain = fn.Domain({a: fn.Ordered(0, 3) if a == "age" else asked.domain[a] for a in asked.domain})
+    orders = [replace(order, source=s) for s in sources]
+    orders += [
+        replace(order, unit=replace(asked.unit, max_records=3)),
+        replace(order, unit=replace(asked.unit, id="p")),
+    ]
+    orders += [replace(order, designs=order.designs[:1]), replace(order, plan="0" * 64)]
+    found = [measuring._of(x) for x in orders]
+    assert domain.sizes == asked.domain.sizes
+    found += [measuring._of(replace(order, domain=domain)), measuring._of(order)]
+    assert len(set(found)) == len(found)
+    made = opened(plan, place, keys[0])
+    assert made.of == found[-1]
+    assert (made.drops, made.bound, made.where) == (True, asked.unit.bound, asked.source.conditions)
+    with Ledger(":memory:") as ledger:
+        for wrong in orders[-2:]:
+            with pytest.raises(DataError, match=r"were made for another plan"):
+                measuring.measure(wrong, made, ledger)
+        assert ledger.entries() == []
+
+
+def test_what_cannot_be_released_is_not_counted(tmp_path, plan, keys):
+    """By the rules of a release, before a record is read; and where the data do not fit, no file is written."""
+    dear = replace(plan.order, limits=(fn.Budget(rho=1e-9).limit("cap"),))
+    counter = opened(plan, visits())
+    with pytest.raises(CapExceeded, match=r"Nothing was read"):
+        measuring.sealed(dear, counter, keys[1])
+    with pytest.raises(PlanError, match=r"a plan by an id stands beside no other"):
+        measuring.sealed(replace(plan.order, beside=("1" * 64,)), counter, keys[1])
+    with pytest.raises(DataError, match=r"disagree on whose records are counted"):
+        measuring.sealed(replace(plan.order, unit=replace(plan.publication.unit, id="p")), counter, keys[1])
+    with pytest.raises(DataError, match=r"has no column 'pay'"):
+        fn.count(plan, visits().drop(columns="pay"), tmp_path / "none", public_key=keys[1])
+    assert not (tmp_path / "none").exists()
+
+
+# --- keys, files, words -----------------------------------------------------------------------------------------------
+
+
+def test_keys_are_what_they_are_called(tmp_path, plan, keys, place, monkeypatch):
+    private, public = keys
+    odd = tmp_path / "odd.key"
+    digits = private.read_text().strip().removeprefix(sealed.PRIVATE)
+    texts = ["", "key", digits, sealed.PRIVATE, sealed.PRIVATE + digits[:-2], sealed.PRIVATE + "é" * 32, "x" * 2000]
+    for text in (*texts, sealed.PRIVATE + "g" * 64):
+        odd.write_text(text, encoding="utf-8")
+        odd.chmod(0o600)
+        refused("'odd.key' holds no private key; `fitnoise keys` makes a pair", plan, place, odd)
+    refused("'own.key.pub' holds a public key, and the private one is needed", plan, place, public)
+    refused("the private key 'gone.key' cannot be read", plan, place, tmp_path / "gone.key")
+    with pytest.raises(DataError, match=r"'own.key' holds a private key, and the public one is needed"):
+        fn.count(plan, visits(), tmp_path / "c", public_key=private)
+    odd.write_text("")
+    with pytest.raises(DataError, match=r"'odd.key' holds no public key"):
+        fn.count(plan, visits(), tmp_path / "c", public_key=odd)
+    if sys.platform != "win32":
+        private.chmod(0o640)
+        refused("can be read by others than its owner: chmod 600 it", plan, place, private)
+        private.chmod(0o600)
+    for path in keys:
+        with pytest.raises(ReleaseError, match=r"exists; choose another name. Nothing was written"):
+            fn.new_keys(path if path == private else tmp_path / "own.key")
+    before = public.read_text()
+    private.rename(tmp_path / "moved.key")
+    with pytest.raises(ReleaseError, match=r"'own.key.pub' exists"):
+        fn.new_keys(private)
+    assert (public.read_text(), private.exists()) == (before, False)
+    with pytest.raises(ReleaseError, match=r"there is no folder 'nowhere'"):
+        fn.new_keys(tmp_path / "nowhere" / "own.key")
+    monkeypatch.setitem(sys.modules, "nacl.public", None)
+    refused(
+        "needs the package PyNaCl, which is not installed: pip install 'fitnoise\\[sealed\\]'", plan, place, private
+    )
+    for make in (lambda: fn.new_keys(tmp_path / "new.key"), lambda: sealed.sealed("00", {}, None, public)):
+        with pytest.raises(DataError, match=r"needs the package PyNaCl"):
+            make()
+    assert not (tmp_path / "new.key").exists()
+
+
+def test_a_file_is_made_or_not_and_what_is_none_is_no_counts(tmp_path, plan, keys, place):
+    for how in ({}, {"plain": True, "public_key": keys[1]}):
+        with pytest.raises(ReleaseError, match=r"for a public key or left plain, one of the two.* Nothing was counted"):
+            fn.count(plan, visits(), tmp_path / "c", **how)
+    with pytest.raises(ReleaseError, match=r"'counts.sealed' exists; choose another name"):
+        fn.count(plan, visits(), place, plain=True)
+    with pytest.raises(ReleaseError, match=r"there is no folder 'nowhere' to write to"):
+        fn.count(plan, visits(), tmp_path / "nowhere" / "c", plain=True)
+    with pytest.raises(DataError, match=r"are of the table that was counted there: leave --table out"):
+        fn.release(plan, place, ledger=tmp_path / "l.db", private_key=keys[0], table="visits")
+    assert not (tmp_path / "l.db").exists()
+    (tmp_path / "short").write_bytes(sealed.SEALED[:9])
+    assert [sealed.is_sealed(x) for x in (place, str(place), tmp_path / "short", tmp_path, tmp_path / "no", 3)] == [
+        True, True, False, False, False, False,
+    ]  # fmt: skip
+    with pytest.raises(DataError, match=r"the counts in 'gone' cannot be read"):
+        SealedCounter(tmp_path / "gone", plan.publication.domain, plan.publication.source)
+
+
+def test_on_the_command_line(tmp_path, monkeypatch, plan, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.json").write_text(plan.to_json())
+    visits().to_csv("visits.csv", index=False)
+    assert _run(["keys", "own.key", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"private": "own.key", "public": "own.key.pub"}
+    made = ["count", "plan.json", "visits.csv", "-o"]
+    assert _run([*made, "counts.sealed", "--for", "own.key.pub", "--json"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out) == {"plan": plan.hash, "file": "counts.sealed", "sealed": True}
+    assert "wrote counts.sealed, which holds exact counts, sealed" in told.err
+    assert _run([*made, "counts.plain", "--plain"]) == 0
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "wrote counts.plain, which holds exact counts: keep it as the data are kept" in told.err
+    release = ["release", "plan.json", "counts.sealed", "--ledger", "l.db", "-o", "r"]
+    assert _run(release) == 6
+    assert "give the private key that opens them (--key)" in capsys.readouterr().err
+    assert _run([*release, "--key", "own.key"]) == 0
+    assert _run(["verify", "r", "--ledger", "l.db"]) == 0
+    assert _run([*made, "more"]) == 8
+    assert "give the key (--for), or say --plain" in capsys.readouterr().err
+    assert Plan.from_json((tmp_path / "r" / "plan.json").read_text()).hash == plan.hash
