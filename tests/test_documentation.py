@@ -44,7 +44,12 @@ COMBINED = (
 )
 WHICH = (
     "which_records",
-    {"near": True, "leap": [24, 23, None], "said": ["'country' is 'SI'", "'year' is at least 2020 and below 2025"]},
+    {
+        "near": True,
+        "leap": [24, 23, None],
+        "cells": [1, 0, None],
+        "said": ["'country' is 'SI'", "'year' is at least 2020 and below 2025"],
+    },
 )
 REPORTED = (
     "report",

@@ -11,7 +11,9 @@ import fitnoise as fn
 import zoo
 from fitnoise.errors import DomainError, SpecError
 from fitnoise.kernel.codings import Codes, Cuts, Range
+from fitnoise.kernel.counting import HistogramCounter
 from fitnoise.kernel.domain import Binned, Categorical, Domain, Ordered, attribute_document
+from fitnoise.kernel.order import axis_key
 from fitnoise.kernel.units import Bound, DataSource
 from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import Spec
@@ -320,3 +322,79 @@ def test_many_codes_are_found_at_once():
     """10^5 codes, each looked up: no walk through all of them for each (that would be 10^10 comparisons)."""
     many = Categorical(range(10**5))
     assert [many.position(i) for i in range(10**5)] == [many.cell(str(i)) for i in range(10**5)] == list(range(10**5))
+
+
+# --- lookups ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_lookup_is_the_same_however_it_is_written(tmp_path):
+    regions = fn.Categorical({"w": "West", "e": "East"}, lookup={"2000": "w", "1000": "e", "0": "w"})
+    assert regions.lookup == (("0", "w"), ("1000", "e"), ("2000", "w"))
+    assert [regions.cell(x) for x in ("2000", 2000, "1000", "00", "w", None)] == [0, 0, 1, None, None, None]
+    assert (regions.size, regions.values, regions.position("East")) == (2, ("West", "East"), 1)
+    pairs = fn.Categorical({"w": "West", "e": "East"}, lookup=[("1000", "e"), ("0", "w"), ("2000", "w")])
+    assert (pairs, hash(pairs), attribute_document(pairs)) == (regions, hash(regions), attribute_document(regions))
+    assert regions != fn.Categorical({"w": "West", "e": "East"}, lookup={"2000": "e", "1000": "e", "0": "w"})
+    one, other = (axis_key(fn.Domain(a=a), "a") for a in (regions, fn.Categorical({"w": "West", "e": "East"})))
+    assert one != other  # the same codes, and other cells: prices of two releases are added up by this
+    assert "lookup" not in attribute_document(fn.Categorical(["w", "e"]))
+    file = tmp_path / "regions.csv"
+    file.write_text("value,code,name\n1000,e,x\n02000,w,y\n", encoding="utf-8-sig")
+    assert fn.Categorical(["w", "e"], lookup=file).lookup == (("02000", "w"), ("1000", "e"))
+    file.write_text("code,value\ntrue,3\nfalse,20\ntrue,1\n", encoding="utf-8")
+    assert fn.Categorical([True, False], lookup=str(file)).lookup == ((1, True), (3, True), (20, False))
+    file.write_text("value,code\n3,7\n", encoding="utf-8")
+    assert fn.Categorical([7], lookup=file).lookup == ((3, 7),)
+    season = fn.Categorical(
+        ["cold", "warm"], read="month", lookup=[(m, "warm" if 4 < m < 10 else "cold") for m in range(1, 13)]
+    )
+    assert [season.cell(f"2020-{m:02}-11") for m in (4, 5)] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("lookup", "words"),
+    [
+        ({}, "a lookup gives each value of the data its code: {value: code}, pairs, or a CSV file; got {}"),
+        (7, "a lookup gives each value"),
+        ([], "a lookup gives each value"),
+        (["1w", "2e"], "a lookup gives each value"),
+        ([("1", "w", "e")], "a lookup gives each value"),
+        ({"1": None, "2": "e"}, "a lookup gives each value"),
+        ({"1": ["w"], "2": "e"}, "a lookup gives each value"),
+        ([("1", "w"), ("1", "e")], "the values of a lookup are like codes: the code '1' is declared twice"),
+        ({"1": "w", 2: "e"}, "codes are all text, all whole numbers or all true/false; got int, str"),
+        ({1.5: "w", 2: "e"}, "the values of a lookup are like codes"),
+        ({"1": "w", "2": "E"}, r"a lookup gives codes that are not declared: \['E'\]"),
+        ({"1": "w", "2": "e", "3": 1}, r"a lookup gives codes that are not declared: \[1\]"),
+        ({"1": "w"}, r"a lookup leads to none of some declared codes: \['e'\]. Each code needs a value"),
+    ],
+)
+def test_what_is_no_lookup_is_refused(lookup, words):
+    with pytest.raises(DomainError, match=words):
+        fn.Categorical(["w", "e"], lookup=lookup)
+
+
+def test_files_that_hold_no_lookup_are_refused(tmp_path):
+    file = tmp_path / "lookup.csv"
+    for text in ("", "value\n1\n", "code\nw\n"):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(DomainError, match=r"'lookup.csv' needs columns named 'value' and 'code'; it has"):
+            fn.Categorical(["w"], lookup=file)
+    file.write_text("value,code\n1,w\n2\n", encoding="utf-8")
+    with pytest.raises(DomainError, match=r"a lookup gives each value of the data its code"):
+        fn.Categorical(["w"], lookup=file)
+    with pytest.raises(DomainError, match=r"the file of a lookup 'gone.csv' cannot be read: No such file"):
+        fn.Categorical(["w"], lookup=tmp_path / "gone.csv")
+    with pytest.raises(DomainError, match="a value of the attribute itself"):
+        fn.Categorical(["w"], lookup={"1": "w"}, missing={"gone": ["1"]})
+
+
+def test_an_array_of_counts_has_cells_and_not_what_they_are_looked_up_from():
+    domain = fn.Domain(
+        region=fn.Categorical(["w", "e"], lookup={"1": "w", "2": "e", "3": "w"}),
+        geo=fn.Hierarchy(["state", "town"], [("n", "a"), ("n", "b"), ("s", "c")]),
+    )
+    counts = np.arange(6).reshape(2, 3)
+    found = HistogramCounter(counts, domain).count([("region", "state"), ("region", "town")])
+    assert found["region", "state"].tolist() == [[1, 2], [7, 5]]
+    assert found["region", "town"].tolist() == counts.tolist()

@@ -661,6 +661,31 @@ def test_files_of_codes_lie_beside_the_specification(tmp_path):
         load_spec(tmp_path / "spec.toml")
 
 
+def test_lookups_in_line_and_in_files(tmp_path):
+    head = '[[tables]]\nattributes = ["a"]\nmargin = 1\n[domain.a]\ntype = "categorical"\ncodes = ["w", "e"]\n'
+    wanted = fn.Categorical(["w", "e"], column="postcode", lookup={"1000": "e", "02000": "w"})
+    (tmp_path / "regions.csv").write_text("value,code\n1000,e\n02000,w\n", encoding="utf-8")
+    for said in (
+        'lookup = { 1000 = "e", 02000 = "w" }',
+        'lookup = [["1000", "e"], ["02000", "w"]]',
+        'lookup_file = "regions.csv"',
+    ):
+        found = Spec.from_toml(f'{head}column = "postcode"\n{said}').publication(tmp_path)
+        assert found.workload.domain["a"] == wanted
+        assert Spec.of(found).publication() == found
+    with pytest.raises(SpecError, match=r"lookup_file = 'regions\.csv' names a file beside the specification"):
+        Spec.from_toml(f'{head}lookup_file = "regions.csv"').publication()
+    assert Spec.from_toml(f'{head}lookup = [[1, "e"], [2, "w"]]').publication().workload.domain["a"].cell(2.0) == 0
+    wrong = {
+        'lookup = {}\nlookup_file = "regions.csv"': "in domain.a: give either lookup or lookup_file",
+        'lookup = { 1 = "e" }': r"in domain.a: a lookup leads to none of some declared codes: \['w'\]",
+        'lookup = [["1", "e", "w"]]': "in domain.a.lookup",
+    }
+    for said, words in wrong.items():
+        with pytest.raises(SpecError, match=words):
+            Spec.from_toml(f"{head}{said}").publication(tmp_path)
+
+
 def test_a_file_that_is_no_specification_is_refused(tmp_path):
     for content, reason in (
         (None, "No such file"),

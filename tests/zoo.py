@@ -689,6 +689,23 @@ ATTRIBUTES = {
         [[30, 30.0, "30"], [10, "010"], [20]],
         [*NO_NUMBER, 1, 2, 0],
     ),
+    "texts, looked up": Sample(
+        fn.Categorical(
+            {"w": "west", "e": "east"}, column="postcode", lookup={"2000": "w", "1000": "e", "01000": "w", QUOTED: "e"}
+        ),
+        "string",
+        [["2000", 2000, "01000"], ["1000", 1000, QUOTED]],
+        [None, "", "w", "e", "west", " 1000", "02000", 1000.0, SECRET],
+    ),
+    "numbers looked up, missing ones in cells": Sample(
+        fn.Categorical(
+            [True, False], lookup=[(1, True), (2, True), (3, False)], missing={"gone": [-9], "else": []},
+            absent="gone", outside="else",
+        ),
+        "double",
+        [[1.0, 2.0, "02"], [3.0], [-9.0, None, NAN, ""], [0.0, 4.0, 1.5, math.inf, "true", SECRET]],
+        [],
+    ),
     "one value": Sample(fn.Ordered(4, 4, clip=True), "int16", [[1, 4, 9]], [None, 4.5, "four"]),
     "range, missing ones in cells": Sample(
         fn.Ordered(0, 3, clip=True, missing={"not applicable": ["N"], "unknown": ["", -9]}, absent="unknown"),

@@ -12,6 +12,7 @@ import csv
 import itertools
 import math
 import re
+import reprlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -266,9 +267,13 @@ class Categorical(Attribute):
         outside: the same for everything else that is not declared.
         read: what the codes are read off, where the column holds dates: "year", "quarter", "month", "weekday", "hour",
             or {"age_on": "2024-12-31"} (:mod:`fitnoise.kernel.dates`).
+        lookup: for each value that the data hold, its code, such as a postcode's region: {value: code}, pairs, or a CSV
+            file with the columns `value` and `code`. A value that it does not name is not declared. It is public, and
+            part of the plan. Values are kept in order; None: the data hold the codes themselves.
 
     Raises:
-        DomainError: no codes, codes of mixed kinds, or codes or labels that repeat; or cells that cannot be told apart.
+        DomainError: no codes, codes of mixed kinds, or codes or labels that repeat; cells that cannot be told apart; or
+            a lookup with a value twice, of mixed kinds, with a code that is not declared, or without one that is.
     """
 
     kind: ClassVar[str] = "categorical"
@@ -281,6 +286,7 @@ class Categorical(Attribute):
     absent: str | None = None
     outside: str | None = None
     read: Read | Mapping[str, Any] | str | None = None
+    lookup: tuple[tuple[Code, Code], ...] | None = None
     coding: Coding = field(init=False, repr=False)
     _positions: dict[tuple[bool, object], int] = field(init=False, repr=False, compare=False)
 
@@ -293,6 +299,7 @@ class Categorical(Attribute):
         absent: str | None = None,
         outside: str | None = None,
         read: Read | Mapping[str, Any] | str | None = None,
+        lookup: Mapping[Code, Code] | Iterable[Sequence[Code]] | str | Path | None = None,
     ) -> None:
         labels = tuple(codes.values()) if isinstance(codes, Mapping) else None
         if isinstance(codes, (str, bytes)):
@@ -307,6 +314,10 @@ class Categorical(Attribute):
         object.__setattr__(self, "column", column)
         pairs = (*enumerate(labels or ()), *enumerate(coding.codes))  # true/false are no numbers
         object.__setattr__(self, "_positions", {(isinstance(name, bool), name): i for i, name in pairs})
+        object.__setattr__(self, "lookup", None if lookup is None else _lookup(lookup, coding))
+        if self.lookup is not None:
+            places = {(type(c), c): i for i, c in enumerate(coding.codes)}
+            coding = Codes(tuple(v for v, _ in self.lookup), tuple(places[type(c), c] for _, c in self.lookup))
         self._with_read(read, coding.kind)
         self._with_missing(coding, missing, absent, outside)
 
@@ -345,9 +356,52 @@ class Categorical(Attribute):
             return self._positions[isinstance(value, bool), value]
         raise DomainError(f"{value!r} is neither a code nor a label of this attribute.")
 
+    @property
+    def coded(self) -> str | None:
+        """That there is a lookup."""
+        return None if self.lookup is None else f"looked up from {len(self.lookup):,} values of the data"
+
     def declared(self) -> dict[str, Any]:
-        """Codes, and labels where there are any."""
-        return {"codes": list(self.codes), "labels": None if self.labels is None else list(self.labels)}
+        """Codes, and labels and a lookup where there are any."""
+        lookup = {} if self.lookup is None else {"lookup": [list(pair) for pair in self.lookup]}
+        return {"codes": list(self.codes), "labels": None if self.labels is None else list(self.labels), **lookup}
+
+
+def _lookup(given: object, codes: Codes) -> tuple[tuple[Code, Code], ...]:
+    """Values of the data with their codes, in order; DomainError for what is none."""
+    if isinstance(given, (str, Path)):
+        header, rows = _read(Path(given), "the file of a lookup")
+        if not {"value", "code"} <= set(header):
+            raise DomainError(
+                f"the file of a lookup {Path(given).name!r} needs columns named 'value' and 'code'; it has {header}."
+            )
+        known = {str(c).lower() if isinstance(c, bool) else str(c): c for c in codes.codes}
+        given = [
+            (v, known.get(row["code"], row["code"]))
+            for v, row in zip(_codes([r["value"] for r in rows]), rows, strict=True)
+        ]
+    pairs = list(given.items() if isinstance(given, Mapping) else given if isinstance(given, Iterable) else [None])
+    good = [isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2 for pair in pairs]
+    if not pairs or not all(good) or not all(isinstance(plain(code), (str, int)) for _, code in pairs):
+        raise DomainError(
+            "a lookup gives each value of the data its code: {value: code}, pairs, or a CSV file; got "
+            f"{reprlib.repr(given)}."
+        )
+    pairs = [tuple(map(_whole, pair)) for pair in pairs]
+    try:
+        values = Codes(tuple(value for value, _ in pairs))
+    except DomainError as error:
+        raise DomainError(f"the values of a lookup are like codes: {error}") from None
+    declared, given_codes = ({(type(c), c) for c in some} for some in (codes.codes, [code for _, code in pairs]))
+    for what, some in (
+        ("gives codes that are not declared", given_codes - declared),
+        ("leads to none of some declared codes", declared - given_codes),
+    ):
+        if some:
+            told = reprlib.repr(sorted((c for _, c in some), key=str))
+            raise DomainError(f"a lookup {what}: {told}. Each code needs a value, and each value a declared code.")
+    order = sorted(range(len(pairs)), key=lambda i: values.codes[i])
+    return tuple(pairs[i] for i in order)
 
 
 @final

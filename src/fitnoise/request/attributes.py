@@ -14,6 +14,8 @@ from fitnoise.request.parts import Part
 
 _Code = bool | int | str
 
+_Pair = Annotated[list[_Code], Field(min_length=2, max_length=2)]
+
 
 class AgeSpec(Part):
     """An age in completed years."""
@@ -48,9 +50,15 @@ class CategoricalSpec(_WithMissing):
     labels: list[str] | None = Field(None, description="what the tables show, one per code")
     codes_file: str | None = Field(None, description="CSV file, relative to the specification")
     column: str | None = Field(None, description="column of the data, if not the attribute's name")
+    lookup: dict[str, _Code] | list[_Pair] | None = Field(
+        None, description="the code of each value that the data hold instead: value = code, or pairs of them"
+    )
+    lookup_file: str | None = Field(None, description="the same in a CSV file with the columns `value` and `code`")
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
+        if self.lookup is not None and self.lookup_file is not None:
+            raise ValueError("give either lookup or lookup_file")
         if (self.codes is None) == (self.codes_file is None):
             raise ValueError("give either codes or codes_file")
         if self.labels is not None and (self.codes is None or len(self.labels) != len(self.codes)):
@@ -59,15 +67,15 @@ class CategoricalSpec(_WithMissing):
 
     def build(self, folder: Path | None) -> Attribute:
         """The attribute; SpecError when its codes are in a file and the folder is not known."""
+        found = self.lookup if self.lookup_file is None else _beside(folder, "lookup_file", self.lookup_file)
+        more: dict[str, Any] = {"column": self.column, "lookup": found, **self._beside}
         if self.codes_file is not None:
-            return Categorical.from_file(
-                _beside(folder, "codes_file", self.codes_file), column=self.column, **self._beside
-            )
+            return Categorical.from_file(_beside(folder, "codes_file", self.codes_file), **more)
         codes = self.codes or []
         if self.labels is None:
-            return Categorical(codes, column=self.column, **self._beside)
+            return Categorical(codes, **more)
         Categorical(codes)  # a repeated code would vanish silently in the mapping below
-        return Categorical(dict(zip(codes, self.labels, strict=True)), column=self.column, **self._beside)
+        return Categorical(dict(zip(codes, self.labels, strict=True)), **more)
 
 
 class OrderedSpec(_WithMissing):

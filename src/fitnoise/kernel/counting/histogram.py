@@ -79,6 +79,8 @@ class HistogramCounter(Counter):
     def _cells(self, attribute: str, homes: Margin) -> NDArray[np.intp]:
         """Of every cell of some attributes, the cell of one of them, or of a level of one."""
         coding = self._domain[attribute].coding
-        cells = np.array(coding.cells if isinstance(coding, Codes) else range(coding.size), dtype=np.intp)
-        place = homes.index(self._domain.home(attribute))
+        home = self._domain.home(attribute)
+        above = coding.cells if isinstance(coding, Codes) and home != attribute else range(self._domain[attribute].size)
+        cells = np.array(above, dtype=np.intp)
+        place = homes.index(home)
         return cells.reshape([-1 if i == place else 1 for i in range(len(homes))])
