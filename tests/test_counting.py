@@ -804,6 +804,38 @@ def test_files_of_a_pattern_must_be_alike(tmp_path):
                 open_counter(tmp_path / name / f"*.{form}", domain, DataSource())
 
 
+INTEGERS = {
+    "TINYINT": (False, 8), "SMALLINT": (False, 16), "INTEGER": (False, 32), "BIGINT": (False, 64),
+    "HUGEINT": (False, 128),
+    "UTINYINT": (True, 8), "USMALLINT": (True, 16), "UINTEGER": (True, 32), "UBIGINT": (True, 64),
+    "UHUGEINT": (True, 128),
+}  # fmt: skip
+"""Types of integers: whether without a sign, and bits."""
+
+RANGES = [(-100, 300), (0, 5), (2**53 - 3, 2**53 - 1), (1 - 2**53, 3 - 2**53), (-129, -127), (127, 128)]
+
+
+def test_integers_of_every_type_are_in_the_ranges_in_which_they_are(tmp_path, one_engine):
+    """At the ends of each type, and of ranges beyond them; clipped and not: the counting of doubles is the same."""
+    kinds = [(low, high, clip) for low, high in RANGES for clip in (False, True)]
+    path = tmp_path / "integers.duckdb"
+    held = {}
+    with duckdb.connect(path) as db:
+        for name, (unsigned, bits) in INTEGERS.items():
+            least, most = (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+            near = [x + d for low, high, _ in kinds for x in (low, high, least, most, 0) for d in (-1, 0, 1)]
+            held[name] = sorted({x for x in near if least <= x <= most})
+            db.execute(f"CREATE TABLE {name.lower()} (n {name})")
+            db.execute(f"INSERT INTO {name.lower()} VALUES (NULL), " + ", ".join(f"({x})" for x in held[name]))
+    for name, values in held.items():
+        domain = fn.Domain({f"r{i}": fn.Ordered(*kind, "n", missing={"none": []}, absent="none", outside="none")
+                            for i, kind in enumerate(kinds)})  # fmt: skip
+        got = open_counter(path, domain, DataSource(table=name.lower())).count([(a,) for a in domain])
+        for a in domain:
+            wanted = np.bincount([domain[a].cell(x) for x in (None, *values)], minlength=domain[a].size)
+            assert got[a,].tolist() == wanted.tolist(), (name, a)
+
+
 def test_tables_of_a_duckdb_file_are_named_where_one_is_needed(tmp_path):
     path = tmp_path / "x.duckdb"
     with duckdb.connect(path) as db:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
+from enum import Enum
 from functools import partial
 from typing import Any, TypeVar, final
 
@@ -39,6 +40,7 @@ from fitnoise.kernel.codings import (
 )
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.counting._base import Counter, Gauge, Margin, Margins, Progress
+from fitnoise.kernel.counting.dialects import LARGEST
 from fitnoise.kernel.counting.files import from_path
 from fitnoise.kernel.counting.frames import from_frame
 from fitnoise.kernel.counting.paths import FilePath
@@ -63,6 +65,9 @@ _INTEGERS = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT",
     "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT",
 }  # fmt: skip
+
+_WORDS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
+"""Those that a signed integer of 64 bits holds."""
 
 _NUMBERS = _INTEGERS | {"FLOAT", "DOUBLE", "DECIMAL"}
 
@@ -103,6 +108,15 @@ _PARTS = {Part.YEAR: "year", Part.QUARTER: "quarter", Part.MONTH: "month", Part.
 """Functions of a date."""
 
 _T = TypeVar("_T")
+
+
+class _Held(Enum):
+    """What a column holds: text from which numbers and truth values are to be read, integers of 64 bits, or else."""
+
+    UNTYPED = "untyped"
+    WHOLE = "whole"
+    ELSE = "else"
+
 
 _Chunk = tuple[dict[str, NDArray[Any]], int, float]
 """The cell of each record by attribute, below 0 where it has none; how many; how much has been read."""
@@ -243,8 +257,8 @@ class DuckCounter(Counter):
 
     def _relation(
         self, connection: duckdb.DuckDBPyConnection, attributes: Sequence[str], *, schema: bool = False
-    ) -> tuple[str, list[bool]]:
-        """SQL for the columns of these attributes as k0, k1, …, of the conditions, last the id; and which are untyped.
+    ) -> tuple[str, list[_Held]]:
+        """SQL for the columns of these attributes as k0, k1, …, of the conditions, last the id; and what they hold.
 
         DataError for a wrong type.
         """
@@ -259,9 +273,8 @@ class DuckCounter(Counter):
         person = None if self._bound is None else len(codings)
         relation = self._records.relation(connection, positions, schema=schema, person=person, dates=derived)
         rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
-        untyped = [self._records.untyped(p) for p in positions]
-        for i, (coding, row) in enumerate(zip(codings, rows, strict=False)):  # a relation has a column even for none
-            kind = _kind(row[1])
+        untyped, kinds = [self._records.untyped(p) for p in positions], [_kind(row[1]) for row in rows]
+        for i, (coding, kind) in enumerate(zip(codings, kinds, strict=False)):  # a relation has a column even for none
             if i in derived:
                 untyped[i] = False
                 timed = derived[i].part is Part.HOUR
@@ -273,15 +286,17 @@ class DuckCounter(Counter):
                 if i < len(attributes):
                     raise wrong_type(self._domain, attributes[i], kind, words)
                 raise wrong_condition(self.where[i - len(attributes)], kind, words)
-        if self._bound is not None and (kind := _kind(rows[-1][1])) not in _INTEGERS | _TEXTS | _NOTHING:
+        if self._bound is not None and (kind := kinds[-1]) not in _INTEGERS | _TEXTS | _NOTHING:
             raise wrong_id(self._bound, kind)
         if derived:
             shown = (
-                f"{_derived(derived[i], i, _kind(row[1]))} AS k{i}" if i in derived else f"k{i}"
-                for i, row in enumerate(rows)
+                f"{_derived(derived[i], i, kind)} AS k{i}" if i in derived else f"k{i}" for i, kind in enumerate(kinds)
             )
             relation = f"(SELECT {', '.join(shown)} FROM {relation} AS people)"
-        return relation, untyped
+        whole = [k in _WORDS and i not in derived for i, k in enumerate(kinds)]
+        return relation, [
+            _Held.UNTYPED if free else _Held.WHOLE if w else _Held.ELSE for free, w in zip(untyped, whole, strict=False)
+        ]
 
     def _codings(self, attributes: Sequence[str]) -> list[Coding]:
         """Of these, and of the conditions."""
@@ -292,10 +307,10 @@ class DuckCounter(Counter):
         with engine(self._memory_limit) as connection:
             for setting in _SETTINGS:
                 connection.execute(f"SET {setting}")
-            relation, untyped = self._relation(connection, used)
+            relation, held = self._relation(connection, used)
             known = self._records.known(connection) if informed else None
             connection.execute(f"SET enable_progress_bar = {str(informed and known is None).lower()}")
-            sql, names, codes = self._cells(used, relation, untyped)
+            sql, names, codes = self._cells(used, relation, held)
             if self._bound is not None:
                 refused = any(REFUSED in without_cell(self._domain[a].coding) for a in used)
                 told = refused or not self._source.drops
@@ -309,19 +324,19 @@ class DuckCounter(Counter):
                 yield {a: frame[name].to_numpy() for a, name in names.items()}, len(frame), read
 
     def _cells(
-        self, used: Sequence[str], relation: str, untyped: Sequence[bool]
+        self, used: Sequence[str], relation: str, held: Sequence[_Held]
     ) -> tuple[str, dict[str, str], dict[str, Any]]:
         """SQL for the cells of all records, with the id; the columns of cells, by attribute; and what it calls by name.
 
-        relation, untyped: as of `_relation`.
+        relation, held: as of `_relation`.
         """
         codings = self._codings(used)
         fields, joins, met = [], [], []
         codes: dict[str, Any] = {}
-        for i, (coding, free) in enumerate(zip(codings, untyped, strict=False)):
-            cell, join = _cell(coding, i, csv=self._records.header, untyped=free)
+        for i, (coding, own) in enumerate(zip(codings, held, strict=False)):
+            cell, join = _cell(coding, i, csv=self._records.header, held=own)
             joins.append(join)
-            codes |= _lists(coding, i, untyped=free)
+            codes |= _lists(coding, i, untyped=own is _Held.UNTYPED)
             if i < len(used):
                 fields.append(f"CAST({cell} AS {'SMALLINT' if coding.size <= 2**15 else 'INTEGER'}) AS a{i}")
             else:
@@ -405,13 +420,14 @@ def _kind(described: str) -> str:
     return "LIST" if described.endswith("]") else described.split("(")[0].strip('"')
 
 
-def _cell(coding: Coding, i: int, *, csv: bool, untyped: bool) -> tuple[str, str]:
+def _cell(coding: Coding, i: int, *, csv: bool, held: _Held) -> tuple[str, str]:
     """SQL for the cell of column k{i}, below 0 where it has none, and for what has to be joined to tell."""
     if not isinstance(coding, Beside):
-        return _value_cell(coding, i, csv=csv, untyped=untyped)
+        return _value_cell(coding, i, csv=csv, held=held)
     column, kind = f"people.k{i}", read_as(coding)
     text, x = f"CAST({column} AS VARCHAR)", f"try_cast({column} AS DOUBLE)"
-    value, join = _value_cell(coding.of, i, csv=csv, untyped=untyped)
+    value, join = _value_cell(coding.of, i, csv=csv, held=held)
+    untyped = held is _Held.UNTYPED
     told = []
     if coding.texts and (untyped or kind is str):
         read = f"coalesce({text}, '')" if csv and "" in coding.texts else text
@@ -429,11 +445,11 @@ def _cell(coding: Coding, i: int, *, csv: bool, untyped: bool) -> tuple[str, str
     return f"CASE {coded} WHEN ({value}) >= 0 THEN {value} {rest} END", join
 
 
-def _value_cell(coding: Values | Interval, i: int, *, csv: bool, untyped: bool) -> tuple[str, str]:
+def _value_cell(coding: Values | Interval, i: int, *, csv: bool, held: _Held) -> tuple[str, str]:
     """The same of values alone: −1 for what is none."""
     column = f"people.k{i}"
     if isinstance(coding, Codes):
-        code = _code(coding, column, csv=csv, untyped=untyped)
+        code = _code(coding, column, csv=csv, untyped=held is _Held.UNTYPED)
         if coding.shared is None and coding.size <= _LISTED:
             return f"coalesce(list_position($c{i}, {code}), 0) - 1", ""
         cells = f"range(len($c{i}))" if coding.shared is None else f"$s{i}"
@@ -445,12 +461,7 @@ def _value_cell(coding: Values | Interval, i: int, *, csv: bool, untyped: bool) 
         ends = [f"{x} {sign} CAST('{e!r}' AS DOUBLE)" for sign, e in (("<", coding.low), (">=", coding.high))]
         return f"CASE WHEN {outside} OR {' OR '.join(ends)} THEN -1 ELSE 0 END", ""
     if isinstance(coding, Range):
-        below, above = (0, coding.size - 1) if coding.clip else (-1, -1)
-        return (
-            f"CASE WHEN {outside} OR {x} <> floor({x}) THEN -1 "
-            f"WHEN {x} < {coding.low} THEN {below} WHEN {x} > {coding.high} THEN {above} "
-            f"ELSE CAST({x} - ({coding.low}) AS INTEGER) END"
-        ), ""
+        return _range(coding, column, whole=held is _Held.WHOLE), ""
     if isinstance(coding, Steps):
         low, high, unit, first, stride = (_double(v) for v in coding.arithmetic)
         if coding.valid is not None:
@@ -458,8 +469,25 @@ def _value_cell(coding: Values | Interval, i: int, *, csv: bool, untyped: bool) 
         nearest = f"floor((least(greatest({x}, {low}), {high}) * {unit} - {first}) / {stride})"
         j = f"CAST(least(greatest({nearest}, {_double(0)}), {_double(coding.most)}) AS INTEGER)"
         return f"CASE WHEN {outside} THEN -1 ELSE {j} END", ""
-    bins = " ".join(f"WHEN {x} < CAST('{cut!r}' AS DOUBLE) THEN {cell}" for cell, cut in enumerate(coding.cuts))
-    return f"CASE WHEN {outside} THEN -1 {bins} ELSE {coding.size - 1} END", ""
+    bins = " ".join(f"WHEN {x} < {_double(cut)} THEN {cell}" for cell, cut in enumerate(coding.cuts))
+    last = f"WHEN {x} <= {_double(LARGEST)} THEN {coding.size - 1}"  # NaN is above all, NULL nowhere
+    return f"CASE WHEN {x} < {_double(-LARGEST)} THEN -1 {bins} {last} ELSE -1 END", ""
+
+
+def _range(coding: Range, column: str, *, whole: bool) -> str:
+    """The same of a range. whole: of integers of 64 bits: as its ends are exact in doubles, either way is the same."""
+    below, above = (0, coding.size - 1) if coding.clip else (-1, -1)
+    if whole:
+        n = f"CAST({column} AS BIGINT)"
+        clipped = f" WHEN {n} < {coding.low} THEN {below} WHEN {n} > {coding.high} THEN {above}" if coding.clip else ""
+        inside = f"WHEN {n} BETWEEN {coding.low} AND {coding.high} THEN CAST({n} - ({coding.low}) AS INTEGER)"
+        return f"CASE {inside}{clipped} ELSE -1 END"
+    x = f"try_cast({column} AS DOUBLE)"
+    return (
+        f"CASE WHEN {x} IS NULL OR isnan({x}) OR isinf({x}) OR {x} <> floor({x}) THEN -1 "
+        f"WHEN {x} < {coding.low} THEN {below} WHEN {x} > {coding.high} THEN {above} "
+        f"ELSE CAST({x} - ({coding.low}) AS INTEGER) END"
+    )
 
 
 def _double(x: float) -> str:
