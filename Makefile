@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export OPENBLAS_NUM_THREADS ?= 1
-ENGINES ?= spark or mariadb
+ENGINES ?= spark or mariadb or clickhouse
 
 # A release and its ledger are synced to the disk some twenty times: tests write in memory, where there is room.
 PYTEST = $(shell [ -w /dev/shm ] && [ "$$(df -Pk /dev/shm | awk 'END { print $$4 }')" -gt 4000000 ] && echo TMPDIR=/dev/shm) $(BIN)/pytest
@@ -27,7 +27,7 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 
 # Counting in the engines that this system has, beside those of `make test`: Spark with Java, MariaDB with mariadbd on
-# the path. What was left out is named. All tests share one session of Spark: one process.
+# the path, ClickHouse embedded. What was left out is named. All tests share one session of Spark: one process.
 engines: $(VENV)/.engines
 	FITNOISE_ENGINES=1 $(PYTEST) -rs tests/test_spark.py tests/test_databases.py tests/test_counting.py tests/test_persons.py tests/test_documentation.py -k "$(ENGINES)"
 

