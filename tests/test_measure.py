@@ -572,6 +572,8 @@ VARIANTS = [
     fn.Categorical(["0", "1", "2"]),
     fn.Categorical({0: "a", 1: "b", 2: "c"}),
     fn.Categorical([0, 1, 2], column="years"),
+    fn.Categorical([0, 1, 2], lookup={7: 0, 8: 1, 9: 2}),
+    fn.Categorical([0, 1, 2], lookup={7: 1, 8: 0, 9: 2}),
     fn.Categorical([False, True]),
     fn.Categorical([0, 1]),
     fn.Binned([1, 2]),
