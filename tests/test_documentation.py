@@ -42,6 +42,7 @@ COMBINED = (
         "never combined. Nothing was combined.",
     },
 )
+WHOLE = ("whole_tables", {"nothing_below_0": True, "same": True, "kept": True})
 WHICH = (
     "which_records",
     {
@@ -81,6 +82,7 @@ SLOW = pytest.param("tight_constraints", {}, marks=pytest.mark.slow)  # tries ev
         AMOUNTS,
         ASKED,
         COMBINED,
+        WHOLE,
         WHICH,
         REPORTED,
         SEALED,

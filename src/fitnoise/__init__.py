@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # for type checkers and editors, name by name what the tables
     from fitnoise.reading.quantiles import Quantiles
     from fitnoise.reading.release import FiniteAnswer, Release
     from fitnoise.reading.verification import verify
+    from fitnoise.reading.whole import Whole, whole
     from fitnoise.request.documents import Spec, load_spec
     from fitnoise.request.publication import (
         Budget,
@@ -97,6 +98,7 @@ __all__ = [
     "SmallDatabase",
     "Spec",
     "Table",
+    "Whole",
     "Workload",
     "all_tables",
     "combine",
@@ -112,6 +114,7 @@ __all__ = [
     "report",
     "table",
     "verify",
+    "whole",
 ]
 
 _ROOMS = {
@@ -132,6 +135,7 @@ _ROOMS = {
     "reading.quantiles": ("Quantiles",),
     "reading.release": ("FiniteAnswer", "Release"),
     "reading.verification": ("verify",),
+    "reading.whole": ("Whole", "whole"),
     "request.documents": ("Spec", "load_spec"),
     "request.publication": (
         "Budget",

@@ -279,6 +279,33 @@ def ask_command(**asked: Any) -> None:
 
 
 @cli.command(
+    "whole",
+    epilog=_example(
+        "fitnoise whole release/ -o whole/",
+        'fitnoise whole release/ "state by status" "state by wages" -o whole/ --simulations 1000',
+        "fitnoise verify release/ --whole whole/",
+    ),
+)
+@click.argument("directory", metavar="RELEASE", type=_FILE)
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("-o", "--output", type=_FILE, required=True, help="The folder to make.")
+@click.option(
+    "--simulations",
+    type=int,
+    help="How often the noise is simulated, for bias and error; default 200, of more than 20,000 numbers 20.",
+)
+@_AS_JSON
+def whole_command(**asked: Any) -> None:
+    """Make tables of whole numbers that add up, none negative, from those of RELEASE: all, or those named.
+
+    Such numbers are biased: beside each it is said how much, and what is possible. The release stays as it is.
+    """
+    from fitnoise.interfaces import commands
+
+    commands.whole_command(**asked)
+
+
+@cli.command(
     "record",
     epilog=_example(
         "fitnoise record release/ -o record.yaml",
@@ -366,6 +393,7 @@ def export_command(**asked: Any) -> None:
 @click.argument("path", type=_FILE)
 @click.option("--ledger", "ledger_file", type=_FILE, help="Check too that the release was charged to this ledger.")
 @click.option("--report", "report_file", type=_FILE, help="Check too that this is its report, byte for byte.")
+@click.option("--whole", "whole_folder", type=_FILE, help="Check too the whole tables in this folder, and their proof.")
 @_AS_JSON
 @click.pass_context
 def verify_command(context: click.Context, /, **asked: Any) -> None:

@@ -23,7 +23,13 @@ from fitnoise.interfaces.pages.words import words
 from fitnoise.interfaces.reports.comparisons import comparison_report, settings_report
 from fitnoise.interfaces.reports.ledgers import ledger_report, more_section, together
 from fitnoise.interfaces.reports.plans import bounds_section, plan_report
-from fitnoise.interfaces.reports.releases import asked_report, receipt_report, release_report, verification_report
+from fitnoise.interfaces.reports.releases import (
+    asked_report,
+    receipt_report,
+    release_report,
+    verification_report,
+    whole_report,
+)
 from fitnoise.kernel.ledger import Entry, Ledger, Quote
 from fitnoise.kernel.profiles import Charged, ceil_dyadic
 from fitnoise.kernel.units import Account, Privacy, PrivacyUnit, account
@@ -41,6 +47,7 @@ from fitnoise.reading.expressions import ask
 from fitnoise.reading.files import csv_text, leftovers, read_text, replace_file
 from fitnoise.reading.release import Release, to_write
 from fitnoise.reading.verification import Verification, verify
+from fitnoise.reading.whole import whole
 from fitnoise.reporting import Report, Section, Value
 from fitnoise.request.beginning import KINDS, begun
 from fitnoise.request.documents import json_schema, load_spec
@@ -330,6 +337,18 @@ def ask_command(
         _tell(asked_report(own, expression, found, frame, simultaneous=simultaneous), as_json)
 
 
+def whole_command(
+    directory: Path, names: tuple[str, ...], output: Path, simulations: int | None, as_json: bool
+) -> None:
+    """Make tables whole, write them, and say how near they are."""
+    _check_outside(directory, output)
+    with progress("making whole"):
+        found = whole(Release.read(directory), names or None, simulations=simulations)
+        found.write(output)
+    say(f"wrote {output}")
+    _tell(whole_report(found, output), as_json)
+
+
 def record_command(directory: Path, words: Path | None, output: Path | None, as_json: bool) -> None:
     """Describe a release for the registry of deployments."""
     found = registry.registry_record(Release.read(directory), None if words is None else load_words(words))
@@ -385,12 +404,15 @@ def export_command(
         emit_json({"plan": own.plan.hash, "file": str(output)})
 
 
-def verify_command(path: Path, ledger_file: Path | None, report_file: Path | None, as_json: bool) -> bool:
+def verify_command(
+    path: Path, ledger_file: Path | None, report_file: Path | None, whole_folder: Path | None, as_json: bool
+) -> bool:
     """Recompute every claim, and show the checks; whether all hold."""
     if ledger_file is not None and not ledger_file.exists():
         raise LedgerError(f"there is no ledger {ledger_file.name!r}. Nothing was verified.")
     with progress("verifying"), contextlib.ExitStack() as stack:
-        checked = verify(path, ledger=None if ledger_file is None else stack.enter_context(Ledger(ledger_file)))
+        ledger = None if ledger_file is None else stack.enter_context(Ledger(ledger_file))
+        checked = verify(path, ledger=ledger, whole=whole_folder)
         if report_file is not None and checked.ok:
             checked = Verification((*checked.checks, same(_read(path), report_file)))
     _tell(verification_report(checked), as_json)

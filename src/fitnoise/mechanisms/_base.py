@@ -86,6 +86,9 @@ class Estimation(Protocol):
     def covariance(self, f: Mapping[Place, Floats], h: Mapping[Place, Floats]) -> float:
         """Of two combinations of what sectors are estimated to be (`rebuilding.pulled`)."""
 
+    def moved(self, f: Mapping[Place, Floats]) -> Mapping[Place, Floats]:
+        """How each sector's estimate varies with a combination of them: cov(θ) f."""
+
 
 class AxisEstimation(Estimation, Protocol):
     """The same of a workload by axis."""

@@ -13,8 +13,8 @@ A table needs the sectors of its own attributes and no others; sectors and table
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import cast, final
 
 import numpy as np
 
@@ -26,6 +26,13 @@ from fitnoise.solving.sectors import Members, TableGroup
 
 HELD = 2**22
 """Numbers of a stack of tables rebuilt at once."""
+
+
+Route = tuple[int, Members, Sequence[tuple[tuple[int, ...], Indices, Indices]]]
+"""A group of sectors, and how some tables lie in them (`_pairs`)."""
+
+Known = dict[tuple[int, bytes], list[Route]]
+"""Routes of tables that are made, or pulled, again and again: by the first table of their group and their places."""
 
 
 class Rebuilt:
@@ -66,23 +73,28 @@ class Rebuilt:
         group, i = self.part.decomposition.place(number)
         return np.asarray(self._stack(group, np.array([i]))[0])
 
-    def stacks(self) -> Iterator[tuple[Indices, Floats]]:
-        """All tables: the numbers of some, and these as a stack (T, shape of the table…)."""
+    def stacks(self, among: Collection[int] | None = None) -> Iterator[tuple[Indices, Floats]]:
+        """All tables, or some: the numbers of some, and these as a stack (T, shape of the table…)."""
         for group in self.part.decomposition.tables:
-            sizes = np.array(self.part.decomposition.sizes)[group.axes]
-            for shape, here in equal_rows(sizes):
+            own = np.arange(len(group.tables)) if among is None else np.flatnonzero(np.isin(group.tables, list(among)))
+            sizes = np.array(self.part.decomposition.sizes)[group.axes[own]]
+            for shape, which in equal_rows(sizes):
+                here = own[which]
                 step = max(1, HELD // (math.prod(shape) * group.variances.shape[1]))
                 for i in range(0, len(here), step):
                     some = here[i : i + step]
                     yield group.tables[some], self._stack(group, some)
+
+    def _routes(self, group: TableGroup, here: Indices) -> Iterable[Route]:
+        return _routes(self.part, group, here)
 
     def _stack(self, group: TableGroup, here: Indices) -> Floats:
         """Some tables of one group, all of the same sizes, in their shape."""
         d = self.part.decomposition
         sizes = [d.sizes[a] for a in group.axes[here[0]]]
         total = np.zeros((len(here), *sizes, group.variances.shape[1]))
-        for number, members in _reaching(self.part, group):
-            for axes, tables, sectors in _pairs(self.part, group, here, number, members):
+        for number, members, pairs in self._routes(group, here):
+            for axes, tables, sectors in pairs:
                 inner = members.answers(self.estimates(number, sectors))
                 own = np.argsort(axes)  # from the order of the sector's attributes to that of the table's axes
                 ordered = inner.transpose([0, *(1 + own), inner.ndim - 1])
@@ -94,6 +106,29 @@ class Rebuilt:
             if view is not None:
                 total = np.moveaxis(view.mv(np.moveaxis(total, 1 + axis, 0)), 0, 1 + axis)
         return group.columns(total.reshape(*total.shape[:-1], *group.inner_shape))
+
+
+@final
+class Told(Rebuilt):
+    """Tables as sectors that are given say them.
+
+    Args:
+        part: the tables and how sectors make them.
+        thetas: by sector, (n_a for a in S…, k); those that are not there are 0.
+        known: what is kept for the next time, where the same tables are made again.
+    """
+
+    def __init__(self, part: Sectored, thetas: Mapping[Place, Floats], known: Known | None = None) -> None:
+        self.part, self._thetas, self._known = part, thetas, known
+
+    def _routes(self, group: TableGroup, here: Indices) -> Iterable[Route]:
+        return _routes(self.part, group, here, self._known)
+
+    def estimates(self, group: int, sectors: Indices) -> Floats:
+        """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
+        own = self.part.decomposition.groups[group]
+        nothing = np.zeros((*own.sizes[sectors[0]].tolist(), len(own.basis)))
+        return np.stack([self._thetas.get((group, s), nothing) for s in sectors.tolist()])
 
 
 def _shares(part: Sectored, group: TableGroup, here: Indices, kept: Sequence[int]) -> Floats:
@@ -117,6 +152,19 @@ def _reaching(part: Sectored, group: TableGroup) -> Iterator[tuple[int, Members]
         for m in sectors.members:
             if m.tables == number:
                 yield i, m
+
+
+def _routes(part: Sectored, group: TableGroup, here: Indices, known: Known | None = None) -> Iterable[Route]:
+    """How some tables of one group, all of the same sizes, lie in all sectors that they reach."""
+    found = (
+        (number, members, _pairs(part, group, here, number, members)) for number, members in _reaching(part, group)
+    )
+    if known is None:
+        return ((number, members, list(pairs)) for number, members, pairs in found)
+    key = int(group.tables[0]), here.tobytes()
+    if key not in known:
+        known[key] = [(number, members, list(pairs)) for number, members, pairs in found]
+    return known[key]
 
 
 def _pairs(
@@ -168,24 +216,54 @@ def pulled(part: Sectored, combination: Mapping[str, Floats]) -> dict[Place, Flo
     for name, given in combination.items():
         own_numbers = coefficients(part, name, given)
         group, i = d.place(workload.number(name))
-        sizes = [d.sizes[a] for a in group.axes[i]]
-        views = group.views or (None,) * len(sizes)
-        shown = [n if view is None else view.shape[0] for n, view in zip(sizes, views, strict=True)]
-        arranged = group.along(own_numbers, shown)
-        for axis, view in enumerate(views):
-            if view is not None:
-                arranged = np.moveaxis(view.rmv(np.moveaxis(arranged, axis, 0)), 0, axis)
-        for place, members in _reaching(part, group):
-            for axes, _, sectors in _pairs(part, group, np.array([i]), place, members):
-                away = tuple(a for a in range(len(sizes)) if a not in axes)
-                shares = _shares(part, group, np.array([i]), sorted(axes))
-                summed = (arranged * shares.reshape(shares.shape[1:])).sum(axis=away)
-                own = np.argsort(np.argsort(axes))
-                ordered = summed.transpose([*own, summed.ndim - 1])
-                own_part = members.pulled(ordered)
-                key = place, int(sectors[0])
-                out[key] = out[key] + own_part if key in out else own_part
-    return out if any(g.views for g in d.tables) else {key: _centred(total) for key, total in out.items()}
+        _pull(part, group, np.array([i]), own_numbers[None], out)
+    return _finished(part, out)
+
+
+def gathered(
+    part: Sectored, stacks: Iterable[tuple[Indices, Floats]], known: Known | None = None
+) -> dict[Place, Floats]:
+    """The same of many tables: the numbers of some of one group, and coefficients for them, as `Rebuilt.stacks` has.
+
+    known: what is kept for the next time, where the same tables are pulled again.
+    """
+    out: dict[Place, Floats] = {}
+    for which, stack in stacks:
+        places = [part.decomposition.place(t) for t in which.tolist()]
+        here = np.array([i for _, i in places])
+        _pull(part, places[0][0], here, stack, out, known)
+    return _finished(part, out)
+
+
+def _pull(
+    part: Sectored,
+    group: TableGroup,
+    here: Indices,
+    stack: Floats,
+    out: dict[Place, Floats],
+    known: Known | None = None,
+) -> None:
+    """Add what combinations of some tables of one group, all of the same sizes, are of each sector."""
+    sizes = [part.decomposition.sizes[a] for a in group.axes[here[0]]]
+    views = group.views or (None,) * len(sizes)
+    shown = [n if view is None else view.shape[0] for n, view in zip(sizes, views, strict=True)]
+    arranged = np.stack([group.along(x, shown) for x in stack])
+    for axis, view in enumerate(views, 1):
+        if view is not None:
+            arranged = np.moveaxis(view.rmv(np.moveaxis(arranged, axis, 0)), 0, axis)
+    for place, members, pairs in _routes(part, group, here, known):
+        for axes, tables, sectors in pairs:
+            away = tuple(1 + a for a in range(len(sizes)) if a not in axes)
+            summed = (arranged[tables] * _shares(part, group, here[tables], sorted(axes))).sum(axis=away)
+            own = 1 + np.argsort(np.argsort(axes))
+            found = members.pulled(summed.transpose([0, *own, summed.ndim - 1]))
+            for s, x in zip(sectors.tolist(), found, strict=True):
+                out[place, s] = out[place, s] + x if (place, s) in out else x
+
+
+def _finished(part: Sectored, out: dict[Place, Floats]) -> dict[Place, Floats]:
+    by_axis = any(g.views for g in part.decomposition.tables)
+    return out if by_axis else {key: _centred(total) for key, total in out.items()}
 
 
 def _centred(x: Floats) -> Floats:

@@ -113,11 +113,11 @@ class Question:
             home = domain.home(name)
             own = along.get(home, _everyone(domain, home))
             if name in where:
-                own = replace(own, chosen=own.chosen & _cells(domain, name, where[name])[_leaves(domain, name)])
+                own = replace(own, chosen=own.chosen & _cells(domain, name, where[name])[leaves(domain, name)])
             along[home] = replace(own, depth=max(own.depth, domain.depth(name)))
         for name in told:
             home, attribute = domain.home(name), domain[name]
-            place = _leaves(domain, name)
+            place = leaves(domain, name)
             all_of_it = replace(along[home], by=name, labels=attribute.values, place=place)
             along[home] = all_of_it.without(np.zeros(len(place), dtype=bool))
         for own in along.values():
@@ -129,7 +129,7 @@ class Question:
         """The same with a weight for each cell of an attribute."""
         home = self.domain.home(name)
         own = self.along.get(home, _everyone(self.domain, home))
-        return replace(self, along={**self.along, home: replace(own, weights=weights[_leaves(self.domain, name)])})
+        return replace(self, along={**self.along, home: replace(own, weights=weights[leaves(self.domain, name)])})
 
     def known(self, name: str) -> Question:
         """The same of records with a value of an attribute.
@@ -211,7 +211,7 @@ class Question:
             home = domain.home(column)
             own = self.along.get(home, _everyone(domain, home))
             rows = own.rows(_first_leaves(domain, column))
-            along = _over(table.view(column), domain[column], rows)
+            along = over(table.view(column), domain[column], rows)
             if along is None:
                 return None
             whole = sp.csr_array(sp.kron(whole, along, format="csr"))
@@ -239,7 +239,7 @@ def _everyone(domain: Domain, home: str) -> Along:
     return Along(home, 0, np.ones(n, dtype=bool), np.ones(n))
 
 
-def _leaves(domain: Domain, name: str) -> Indices:
+def leaves(domain: Domain, name: str) -> Indices:
     """The cell of an attribute or level in which each leaf of its hierarchy lies; of others each cell itself."""
     home = domain[domain.home(name)]
     return home.tree.above(domain.depth(name)) if isinstance(home, Hierarchy) else np.arange(home.size)
@@ -247,7 +247,7 @@ def _leaves(domain: Domain, name: str) -> Indices:
 
 def _first_leaves(domain: Domain, name: str) -> Indices:
     """A leaf of each cell."""
-    return np.unique(_leaves(domain, name), return_index=True)[1]
+    return np.unique(leaves(domain, name), return_index=True)[1]
 
 
 def _cells(domain: Domain, name: str, wanted: Any) -> Mask:
@@ -318,7 +318,7 @@ def _in_family(domain: Domain, family: Family, along: Mapping[str, Along]) -> li
     return [(float(cells[best]), int(some[best]))]
 
 
-def _over(view: View, attribute: Attribute, rows: sp.csr_array) -> sp.csr_array | None:
+def over(view: View, attribute: Attribute, rows: sp.csr_array) -> sp.csr_array | None:
     """Coefficients for a column's rows, and the sum of all, that make what is asked of its cells; None if none do."""
     n = rows.shape[1]
     if view is EACH:

@@ -36,7 +36,7 @@ from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Place
-from fitnoise.mechanisms.gaussian.estimate import covariance
+from fitnoise.mechanisms.gaussian.estimate import covariance, moved
 from fitnoise.mechanisms.numbers import Numbers, by_sector
 from fitnoise.mechanisms.rebuilding import Rebuilt
 from fitnoise.reading.answering import Answering
@@ -163,6 +163,10 @@ class JointEstimation:
     def covariance(self, f: Mapping[Place, Floats], h: Mapping[Place, Floats]) -> float:
         """Of two combinations of what sectors are estimated to be."""
         return covariance(self.whiteners, f, h)
+
+    def moved(self, f: Mapping[Place, Floats]) -> dict[Place, Floats]:
+        """How each sector's estimate varies with a combination of them: cov(θ) f."""
+        return moved(self.whiteners, f)
 
 
 @final

@@ -57,6 +57,8 @@ from fitnoise.reading.release import (
     histograms,
     to_write,
 )
+from fitnoise.reading.whole import DESCRIPTION as WHOLE
+from fitnoise.reading.whole import Whole, read_whole
 from fitnoise.request.publication import Goal
 from fitnoise.request.workloads import slug
 
@@ -107,18 +109,21 @@ class Entries(Protocol):
         """Every entry, oldest first, after the ledger has verified them."""
 
 
-def verify(path: str | os.PathLike[str], *, ledger: Entries | None = None) -> Verification:
+def verify(
+    path: str | os.PathLike[str], *, ledger: Entries | None = None, whole: str | os.PathLike[str] | None = None
+) -> Verification:
     """Recompute every claim of a plan file or a release directory.
 
     Args:
         path: plan.json, or a release directory.
         ledger: an open ledger, :class:`fitnoise.Ledger`, to find the charge of the release in.
+        whole: a folder of whole tables that were made of the release (:func:`fitnoise.whole`), to be checked after it.
 
     Returns:
         One check per claim; nothing is raised for a claim that fails, only when there is nothing to check.
 
     Raises:
-        ReleaseError: there is no such file or directory, or a ledger is given for what is no release.
+        ReleaseError: there is no such file or directory, or a ledger or whole tables are given for what is no release.
         LedgerError: the ledger cannot be read, or was altered.
 
     **Guarantees**
@@ -130,6 +135,10 @@ def verify(path: str | os.PathLike[str], *, ledger: Entries | None = None) -> Ve
         * with a ledger, only if the entry that release.json names is there, with this digest, and is a charge for its
           plan, to its account, of its cost. A release of format 2 names none: there must be such a charge, and the
           check says that it was found by its plan;
+        * whole tables are accepted only with a release that is, and only if their multipliers prove that the tables
+          before rounding are the nearest consistent ones that are not negative (1e-9 of a standard error is allowed);
+          if the numbers are whole, not negative, at most three away from those, add up and agree; if the errors said to
+          be simulated are so again, to a hundredth; and if their files are these tables and no other, digit by digit;
         * a folder in which a release is still being written, or was when its process was killed, is not accepted.
     """
     path = Path(path)
@@ -140,12 +149,15 @@ def verify(path: str | os.PathLike[str], *, ledger: Entries | None = None) -> Ve
         )
     if path.is_dir():
         with engine():
-            return _verify_release(path, None if ledger is None else ledger.entries())
+            found = _verify_release(path, None if ledger is None else ledger.entries())
+            if whole is not None and found.ok:
+                found = Verification((*found.checks, *_verify_whole(Release.read(path), Path(whole)).checks))
+            return found
     if path.is_file():
-        if ledger is not None:
+        if ledger is not None or whole is not None:
             raise ReleaseError(
-                f"{path.name!r} is a plan, which need not have been charged; with a ledger give a release directory. "
-                "Nothing was verified."
+                f"{path.name!r} is a plan, which need not have been charged, and has no tables; with a ledger or whole "
+                "tables give a release directory. Nothing was verified."
             )
         return _verify_plan(read_text(path))[0]
     raise ReleaseError(f"there is no plan or release {path.name!r}; nothing was verified.")
@@ -336,6 +348,38 @@ def _verify_release(folder: Path, entries: Sequence[Entry] | None) -> Verificati
         lambda: f"{len(bases)} tables, digit by digit",
     )
     return log.done()
+
+
+def _verify_whole(release: Release, folder: Path) -> Verification:
+    """The claims of whole tables."""
+    log, read = _Checklist(), list[Whole]()
+    if log.add(
+        "the whole tables are of this release",
+        lambda: read.append(read_whole(release, folder)),
+        lambda: f"{len(read[0])} tables",
+    ):
+        (found,) = read
+        log.add(
+            "none are nearer, and they add up",
+            found.check,
+            lambda: f"proven to {found.residual:.1e} standard errors, at most {found.reach:.3g} rounded",
+        )
+        if found.simulations:
+            log.add(
+                "their errors are simulated so", found.check_simulated, lambda: f"{found.simulations:,} simulations"
+            )
+        log.add("their files are theirs", lambda: _check_whole_files(found, folder), lambda: f"{len(found) + 1} files")
+    return log.done()
+
+
+def _check_whole_files(found: Whole, folder: Path) -> str | None:
+    texts: dict[str, Callable[[], str]] = {f"{slug(name)}.csv": partial(found.csv, name) for name in found}
+    texts[WHOLE] = lambda: to_json(found.document())
+    there = {p.name for p in itertools.islice(folder.iterdir(), len(texts) + TOLD)}
+    if there != texts.keys():
+        return f"missing: {sorted(texts.keys() - there)}; not of whole tables: {sorted(there - texts.keys())}"
+    wrong = [name for name, text in texts.items() if not says(folder / name, text())]
+    return f"{wrong[0]!r} says something else" if wrong else None
 
 
 def _check_files(plan: Plan, folder: Path, bases: Iterable[Path]) -> str | None:

@@ -22,6 +22,7 @@ from fitnoise.reading.estimates import Estimates, Ratios
 from fitnoise.reading.quantiles import Quantiles
 from fitnoise.reading.release import FiniteAnswer, Release
 from fitnoise.reading.verification import Verification
+from fitnoise.reading.whole import Whole
 from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
 from fitnoise.request.workloads import Table as Asked
 from fitnoise.request.workloads import Tables
@@ -147,6 +148,28 @@ def asked_report(
 
 def _open(x: object) -> bool:
     return isinstance(x, float) and not math.isfinite(x)
+
+
+def whole_report(found: Whole, directory: Path) -> Report:
+    """What was made whole, how near it is, and how often it was simulated."""
+    numbers = sum(len(found.nearest(name).ravel()) for name in found)
+    values = (
+        Value("directory", str(directory)),
+        Value("plan", found.release.plan.hash),
+        Value("tables", list(found)),
+        Value("count", len(found), Kind.COUNT, spoken=True),
+        Value("numbers", numbers, Kind.COUNT),
+        Value("residual", found.residual, Kind.GAP),
+        Value("reach", found.reach, Kind.PEOPLE),
+        Value("simulations", found.simulations, Kind.COUNT),
+    )
+    tables = "table" if len(found) == 1 else "tables"
+    sentences = (
+        f"{{numbers}} numbers in {{count}} {tables}, at most {{reach}} from the nearest that are not negative",
+        "proven to {residual} standard errors that none are nearer",
+        "biased: {simulations} simulations say beside each number by how much" if found.simulations else "biased",
+    )
+    return Report(found.release.plan.publication.title, (Section("whole", sentences, values),))
 
 
 def verification_report(checked: Verification) -> Report:

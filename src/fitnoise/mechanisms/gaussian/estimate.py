@@ -25,6 +25,13 @@ def covariance(
     return float(sum((x * other[place]).sum() for place, x in own.items() if place in other))
 
 
+def moved(
+    whiteners: Sequence[NDArray[np.float64]], f: Mapping[tuple[int, int], NDArray[np.float64]]
+) -> dict[tuple[int, int], NDArray[np.float64]]:
+    """How each sector's estimate varies with Σ_S ⟨f_S, θ_S⟩, of sectors that are independent: f_S W Wᵀ, f_S centred."""
+    return {place: x @ whiteners[place[0]][place[1]] @ whiteners[place[0]][place[1]].T for place, x in f.items()}
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class SectorEstimation:
@@ -59,3 +66,7 @@ class SectorEstimation:
     ) -> float:
         """Of two combinations of what sectors are estimated to be."""
         return covariance(self.whiteners, f, h)
+
+    def moved(self, f: Mapping[tuple[int, int], NDArray[np.float64]]) -> dict[tuple[int, int], NDArray[np.float64]]:
+        """How each sector's estimate varies with a combination of them: cov(θ) f."""
+        return moved(self.whiteners, f)

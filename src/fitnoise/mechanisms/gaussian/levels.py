@@ -168,11 +168,15 @@ class TreeEstimation:
         for own, (i, place) in margin.places.items():
             alone = self.alone.estimates(answers, i, np.array([place]))[0]
             given[own] = margin.precisions[own] * self._last(alone, (i, place))
-        found = self._solved(margin, given)[level]
-        if level == 0:
+        return self._placed(self._solved(margin, given)[level], attributes)
+
+    def _placed(self, found: Floats, attributes: Indices) -> Floats:
+        """What all levels together say of a sector, (…, N_ℓ), along its attributes, (n_a…, 1)."""
+        here = self.asked.axes[attributes] > 0
+        if not here.any():
             return found
-        axis = int(np.argmax(self.asked.axes[attributes] > 0))
-        return np.asarray(np.moveaxis(found - found.mean(axis=-1, keepdims=True), -1, axis)[..., None])
+        centred = found - found.mean(axis=-1, keepdims=True)
+        return np.asarray(np.moveaxis(centred, -1, int(np.argmax(here)))[..., None])
 
     def _last(self, tensor: Floats, place: Place) -> Floats:
         """One number for each joint value of a sector, (n_a…, 1), with its level along the last axis."""
@@ -205,6 +209,16 @@ class TreeEstimation:
             moved = self._solved(self.margins[beside], mine[beside])
             total += sum(float((x * moved[level]).sum()) for level, x in theirs[beside].items())
         return total
+
+    def moved(self, f: Mapping[Place, Floats]) -> dict[Place, Floats]:
+        """How each sector's estimate varies with a combination of them: cov(θ) f."""
+        out = {}
+        for beside, given in self._by_margin(f).items():
+            margin = self.margins[beside]
+            found = self._solved(margin, given)
+            for level, (i, k) in margin.places.items():
+                out[i, k] = self._placed(found[level], self.decomposition.groups[i].attributes[k])
+        return out
 
     def between(self, one: Numbers, other: Numbers) -> Floats:
         """Covariances of pairs of numbers, (P,): over T, what X_T⁻¹ says of their places."""

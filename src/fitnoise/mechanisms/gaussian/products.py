@@ -224,6 +224,21 @@ class ProductEstimation:
                 total += self.noise[tuple(own)] * float((one * other).sum())
         return total
 
+    def moved(self, f: Mapping[Place, Floats]) -> dict[Place, Floats]:
+        """How each sector's estimate varies with a combination of them: cov(θ) f."""
+        out = {}
+        for place, given in f.items():
+            own, x = self.strategy.groups[place[0]].attributes[place[1]].tolist(), given[..., 0]
+            for axis, a in enumerate(own):
+                if a in self.inverses:
+                    sharp = self.inverses[a].sharp
+                    x = np.moveaxis(np.tensordot(sharp @ sharp.T, x, (1, axis)), 0, axis)
+                else:
+                    n = self.strategy.sizes[a]
+                    x = (x - x.mean(axis=axis, keepdims=True)) / (2 if n == 2 else n * n)
+            out[place] = self.noise[tuple(own)] * x[..., None]
+        return out
+
     def _measured(self, x: Floats, own: Sequence[int]) -> Floats:
         """(⊗ H_a^#)ᵀ x: a combination of estimates as one of answers."""
         for axis, a in enumerate(own):

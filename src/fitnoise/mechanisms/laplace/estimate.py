@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fitnoise.errors import SingularStrategy
 from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, MeasuredMargin, PureStrategy
-from fitnoise.mechanisms.gaussian.estimate import covariance
+from fitnoise.mechanisms.gaussian.estimate import covariance, moved
 from fitnoise.solving.sectors import Decomposition, TableGroup
 
 RANK = 1e-12
@@ -120,6 +120,10 @@ class PureEstimation:
     def covariance(self, f: Mapping[tuple[int, int], Floats], h: Mapping[tuple[int, int], Floats]) -> float:
         """Of two combinations of what sectors are estimated to be."""
         return covariance(self.whiteners, f, h)
+
+    def moved(self, f: Mapping[tuple[int, int], Floats]) -> dict[tuple[int, int], Floats]:
+        """How each sector's estimate varies with a combination of them: cov(θ) f."""
+        return moved(self.whiteners, f)
 
     def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
         """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""

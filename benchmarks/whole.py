@@ -1,0 +1,156 @@
+"""Whole tables: what they gain and cost on data, and seconds and memory by the number of numbers.
+
+    python benchmarks/whole.py [--largest 1000000]
+    python benchmarks/whole.py --data adult.csv --tables "occupation,education,sex;race,native-country" [--margin 10]
+
+With --data as many real releases are made as --releases says, from the values of columns that occur in the file. Each
+is made whole and compared with the truth, and with what agencies do without this: every number cut at 0 and rounded.
+"""
+
+import argparse
+import itertools
+import resource
+import time
+
+import numpy as np
+import pandas as pd
+
+import fitnoise as fn
+from fitnoise.kernel.counting import HistogramCounter
+from fitnoise.kernel.measure import measure
+from fitnoise.reading import whole as making
+from fitnoise.reading.release import Release
+from fitnoise.solving.adjacent import adjacent
+from fitnoise.solving.nonnegative import nearest
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--largest", type=int, default=1_000_000)
+parser.add_argument("--data")
+parser.add_argument("--tables", help="columns with commas between them; tables with semicolons; a^ is cumulative")
+parser.add_argument("--margin", type=float, default=10.0)
+parser.add_argument("--releases", type=int, default=100)
+
+
+def real_release(plan, counts):
+    """By the sampler that protects people, charged to a ledger in memory."""
+    with fn.Ledger(":memory:") as ledger:
+        found = measure(plan.order, HistogramCounter(counts, plan.publication.workload.domain), ledger)
+    return Release(plan, [x for part in found.answers for x in part])
+
+
+# --- errors ---------------------------------------------------------------------------------------------
+
+
+def asked(data, tables, margin):
+    """A plan of tables over the values that occur, and the true histogram."""
+    listed = [[name.removesuffix("^") for name in t.split(",")] for t in tables.split(";")]
+    prefixes = [[name.removesuffix("^") for name in t.split(",") if name.endswith("^")] for t in tables.split(";")]
+    ordered = set(itertools.chain(*prefixes))
+    names = list(dict.fromkeys(itertools.chain(*listed)))
+    values = {name: sorted(data[name].unique().tolist()) for name in names}
+    domain = fn.Domain(
+        {n: fn.Ordered(min(v), max(v)) if n in ordered else fn.Categorical(v) for n, v in values.items()}
+    )
+    shown = [
+        fn.table(*(a for a in own if a not in cumulative), prefix=cumulative, margin=margin)
+        for own, cumulative in zip(listed, prefixes, strict=True)
+    ]
+    places = [
+        data[n].to_numpy() - min(v) if n in ordered else pd.Categorical(data[n], categories=v).codes
+        for n, v in values.items()
+    ]
+    counts = np.zeros(domain.shape, dtype=np.int64)
+    np.add.at(counts, tuple(places), 1)
+    return fn.plan(fn.Workload(domain, shown)), counts
+
+
+def tables_of(release):
+    return np.concatenate([release[name]["value"].to_numpy() for name in release])
+
+
+def errors(plan, counts, releases):
+    """Errors of unbiased, whole and cut numbers, coverage, by how large the truth is."""
+    workload = plan.publication.workload
+    truth = []
+    for t in workload.tables:
+        shown = [*workload.domain]
+        own = counts.sum(axis=tuple(i for i, a in enumerate(shown) if a not in t.attributes))
+        kept = [a for a in shown if a in t.attributes]
+        own = own.transpose([kept.index(a) for a in t.attributes])
+        for axis, a in enumerate(t.attributes):
+            own = own.cumsum(axis=axis) if t.view(a).word == "prefix" else own
+        truth.append(own.ravel())
+    truth = np.concatenate(truth)
+    rows = {"unbiased": [], "whole": [], "cut": []}
+    inside, stated, narrower = [], [], []
+    for i in range(releases):
+        release = real_release(plan, counts)
+        found = fn.whole(release, simulations=0 if i else None)
+        values = tables_of(release)
+        rows["unbiased"].append(values - truth)
+        rows["whole"].append(np.concatenate([found[n]["value"].to_numpy() for n in found]) - truth)
+        rows["cut"].append(np.rint(np.maximum(values, 0)) - truth)
+        low, high = (np.concatenate([found[n][x].to_numpy() for n in found]) for x in ("low", "high"))
+        inside.append((low <= truth) & (truth <= high))
+        narrower.append((high - low) / (2 * np.concatenate([release[n]["moe"].to_numpy() for n in release])))
+        if not i:
+            stated = np.concatenate([found[n]["simulated_bias"].to_numpy() for n in found])
+            rmse = np.concatenate([found[n]["simulated_rmse"].to_numpy() for n in found])
+    ends = (("all", 0, np.inf), ("0", 0, 1), ("1 to 9", 1, 10), ("10 to 99", 10, 100), ("100 or more", 100, np.inf))
+    sizes = {name: (truth >= low) & (truth < high) for name, low, high in ends}
+    print(f"{len(truth):,} numbers, {releases} releases; RMSE, and bias in brackets; coverage of low to high")
+    print("truth        numbers  unbiased          whole             cut          coverage  width  stated: bias  RMSE")
+    for name, here in sizes.items():
+        if not here.any():
+            continue
+        cells = []
+        for kind in rows:
+            e = np.stack(rows[kind])[:, here]
+            cells.append(f"{np.sqrt((e**2).mean()):6.2f} ({e.mean():+6.3f})")
+        print(
+            f"{name:12s} {here.sum():7,d} {'   '.join(cells)}   {np.stack(inside)[:, here].mean():.4f}  "
+            f"{np.stack(narrower)[:, here].mean():5.2f}  {stated[here].mean():+12.3f} "
+            f"{np.sqrt((rmse[here] ** 2).mean()):5.2f}",
+            flush=True,
+        )
+
+
+# --- seconds --------------------------------------------------------------------------------------------
+
+
+def timed(n):
+    """Seconds of each step, for mostly empty tables of n places by 25 groups by sex, and of places by sex."""
+    domain = fn.Domain(place=fn.Ordered(1, n), group=fn.Ordered(1, 25), sex=fn.Categorical(["f", "m"]))
+    tables = [fn.table("place", "group", "sex", margin=10), fn.table("place", "sex", margin=5)]
+    plan = fn.plan(fn.Workload(domain, tables))
+    draw = np.random.default_rng(1)
+    counts = draw.poisson(np.exp(draw.normal(-1, 2, domain.shape)))
+    release = real_release(plan, counts)
+    start = time.perf_counter()
+    (space,) = making._spaces(release, list(release))
+    found = nearest(space.times, space.atoms(space.estimates), making.TOLERANCE, making.STEPS)
+    near = space.at(found.values)
+    nearby = time.perf_counter()
+    numbers = adjacent(space.flat(near), space.sums, 3600.0)
+    rounded = time.perf_counter()
+    space.simulated(near, 1)
+    done = time.perf_counter()
+    if numbers is None or not space.kept(numbers):
+        raise SystemExit("the whole numbers are none")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(
+        f"{len(numbers):9,d} {nearby - start:9.2f} {rounded - nearby:9.2f} {done - rounded:12.2f} {peak:8.2f} "
+        f"{found.steps:6d} {space.residual(found.values, near):9.1e}",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    given = parser.parse_args()
+    if given.data:
+        errors(*asked(pd.read_csv(given.data), given.tables, given.margin), given.releases)
+    else:
+        print("  numbers   nearest     whole  a simulation  GiB at most  steps  residual (seconds)")
+        for places in (20, 200, 2_000, 20_000):
+            if places * 52 <= 1.1 * given.largest:
+                timed(places)

@@ -1,0 +1,279 @@
+"""What tables share: the groups of values that each column tells apart, and the sums that two tables have in common.
+
+Every number of a table of counts is a sum of *atoms*, the groups of values that its columns tell apart, column by
+column. Two tables share a sum where both columns of an attribute have it as a union of their groups, and where whatever
+only one of them shows can be summed over, which it can where its groups hold all values.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from fitnoise.algebra import rules
+from fitnoise.errors import ReleaseError
+from fitnoise.kernel.arrays import Indices
+from fitnoise.kernel.domain import Attribute, Domain
+from fitnoise.reading.asking import leaves, over
+from fitnoise.request.workloads import EACH, AtMost, Mean, Sum, Table, View
+
+CLOSE = 1e-9
+"""Rounding allowed in how atoms are made of rows, which takes whole numbers of them."""
+
+
+@final
+class Parts:
+    """Groups of the leaves of an attribute, told apart by nothing but which leaves are in them.
+
+    place: the group of every leaf, −1 of none, numbered in the order of their first leaves, (leaves,).
+    """
+
+    def __init__(self, place: Indices) -> None:
+        found, first, which = np.unique(place, return_index=True, return_inverse=True)
+        order = np.argsort(np.where(found < 0, len(place), first))
+        rank = np.empty(len(found), dtype=np.intp)
+        rank[order] = np.arange(len(found))
+        self.place = np.where(place < 0, -1, rank[which.ravel()])
+        self.size = int(self.place.max()) + 1
+        self._hash = hash(self.place.tobytes())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Parts) and self._hash == other._hash and np.array_equal(self.place, other.place)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def covers(self) -> bool:
+        """Whether every leaf is in one of them."""
+        return bool((self.place >= 0).all())
+
+    def of(self, place: Indices) -> Indices | None:
+        """The group here of each group of another numbering, −1 of none; None where these are no unions of those."""
+        inside = self.place >= 0
+        if (place[inside] < 0).any():
+            return None
+        out = np.full(int(place.max()) + 1, -1, dtype=np.intp)
+        out[place[inside]] = self.place[inside]
+        there = place >= 0
+        return out if np.array_equal(out[place[there]], self.place[there]) else None
+
+    def common(self, other: Parts) -> Parts:
+        """The smallest unions of groups of both."""
+        n, out = self.size + other.size, self.size + other.size
+        mine = np.where(self.place < 0, out, self.place)
+        theirs = np.where(other.place < 0, out, self.size + other.place)
+        graph = sp.coo_array((np.ones(len(mine)), (mine, theirs)), shape=(n + 1, n + 1))
+        _, label = connected_components(graph, directed=False)
+        return Parts(np.where(label[mine] == label[out], -1, label[mine]))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column of a table of counts.
+
+    home: its attribute. place: the atom of every leaf, −1 of none, (leaves,). atoms: how many there are. rows: how many
+    rows it has. made: how atoms are made of rows, in whole numbers, (atoms, rows); None where these are the same.
+    shown: rows of atoms, (rows, atoms), where there are more rows than atoms.
+    """
+
+    home: str
+    place: Indices
+    atoms: int
+    rows: int
+    made: sp.csr_array | None = None
+    shown: sp.csr_array | None = None
+
+    @cached_property
+    def parts(self) -> Parts:
+        """Its atoms, whatever their order."""
+        return Parts(self.place)
+
+    def summed(self, to: Parts | None) -> sp.csr_array:
+        """From rows to sums of atoms: to groups, or of all."""
+        of = np.zeros(self.atoms, dtype=np.intp) if to is None else to.of(self.place)
+        assert of is not None  # noqa: S101 - it is asked for what it can make
+        kept = np.flatnonzero(of >= 0)
+        shape = (1 if to is None else to.size, self.atoms)
+        sums = sp.csr_array((np.ones(len(kept)), (of[kept], kept)), shape=shape)
+        return sums if self.made is None else sp.csr_array(sums @ self.made)
+
+
+def _column(domain: Domain, table: Table, name: str, view: View) -> Column:
+    home, attribute, place = domain.home(name), domain[name], leaves(domain, name)
+    if isinstance(view, (Sum, Mean)):
+        raise _refused(table, f"is of sums of {name!r}, which are no counts")
+    if view is EACH:
+        return Column(home, place, attribute.size, attribute.size)
+    cells = _atoms(view, attribute)
+    atoms, rows = int(cells.max()) + 1, len(view.labels(attribute))
+    inside = np.flatnonzero(cells >= 0)
+    sums = sp.csr_array((np.ones(len(inside)), (cells[inside], inside)), shape=(atoms, attribute.size))
+    made = over(view, attribute, sums)
+    if made is None or np.abs(made.data - np.rint(made.data)).max() > CLOSE:
+        raise _refused(table, f"does not tell what the groups of {name!r} have in common from what they have not")
+    made = sp.csr_array(made[:, :rows])
+    first = np.unique(cells[inside], return_index=True)[1]
+    shown = None
+    if rows > atoms:
+        shown = sp.csr_array(rules.dense(view.operator(attribute))[:, inside[first]].astype(np.float64))
+    return Column(home, cells[place], atoms, rows, made, shown)
+
+
+def _refused(table: Table, why: str) -> ReleaseError:
+    return ReleaseError(
+        f"table {table.name!r} {why}: whole numbers are made of tables of counts. Name the tables to be made whole. "
+        "Nothing was made."
+    )
+
+
+def _atoms(view: View, attribute: Attribute) -> Indices:
+    """The atom of each cell of an attribute, −1 of none: cells that the same rows count."""
+    if isinstance(view, AtMost):
+        out = np.full(attribute.size, -1, dtype=np.intp)
+        out[: len(view.labels(attribute))] = np.arange(len(view.labels(attribute)))
+        return out
+    asked = rules.dense(view.operator(attribute))
+    which = np.unique(asked, axis=1, return_inverse=True)[1].ravel()
+    return Parts(np.where(asked.any(axis=0), which, -1)).place
+
+
+# --- sums that tables have in common --------------------------------------------------------------------
+
+Sums = frozenset[tuple[str, Parts]]
+"""Sums over all that is not named: by attribute the groups that are told apart."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What some tables of counts have in common.
+
+    tables: the columns of each. having: for all sums that tables show, which tables do, finest sums first.
+    """
+
+    tables: Sequence[tuple[Column, ...]]
+    having: dict[Sums, list[int]]
+
+    @classmethod
+    def of(cls, domain: Domain, asked: Sequence[Table]) -> Shared:
+        """Of some tables.
+
+        Raises:
+            ReleaseError: one shows something else than counts, or counts of which no atoms are known.
+        """
+        made: dict[tuple[str, View], Column] = {}
+        for table in asked:
+            if table.matrix is not None:
+                raise _refused(table, "is of explicit queries, which need not be counts")
+            for name in table.attributes:
+                if (name, table.view(name)) not in made:
+                    made[name, table.view(name)] = _column(domain, table, name, table.view(name))
+        tables = [tuple(made[name, t.view(name)] for name in t.attributes) for t in asked]
+        known: dict[str, list[Parts]] = {}
+        for own in tables:
+            for column in own:
+                known.setdefault(column.home, []).append(column.parts)
+        groups = {home: _closed(dict.fromkeys(found)) for home, found in known.items()}
+        coarser = functools.cache(lambda home, own: [p for p in groups[home] if p.of(own.place) is not None])
+        having: dict[Sums, list[int]] = {}
+        for i, own in enumerate(tables):
+            choices = []
+            for column in own:
+                told: list[Parts | None] = [p for p in coarser(column.home, column.parts) if _tells(p)]
+                choices.append([None, *told] if column.parts.covers else told)
+            for choice in itertools.product(*choices):
+                key = frozenset((c.home, p) for c, p in zip(own, choice, strict=True) if p is not None)
+                having.setdefault(key, []).append(i)
+        order = sorted(having, key=lambda key: -math.prod(p.size for _, p in key))
+        return cls(tables, {key: having[key] for key in order})
+
+    def own(self, i: int) -> Sums:
+        """All that a table tells apart."""
+        return frozenset((c.home, c.parts) for c in self.tables[i] if _tells(c.parts))
+
+    @cached_property
+    def largest(self) -> list[int]:
+        """The tables that no other shows all of: of those that show the same the first."""
+        out = []
+        for i in range(len(self.tables)):
+            own = self.own(i)
+            if not any(j < i or (j != i and self.own(j) != own) for j in self.having[own]):
+                out.append(i)
+        return out
+
+    def links(self) -> Iterator[tuple[Sums, int, int]]:
+        """Pairs of tables that agree on sums: as few as make all agree on all that they share."""
+        made: list[tuple[Sums, int, int]] = []
+        for key, tables in self.having.items():
+            if len(tables) > 1:
+                above = dict(zip(tables, range(len(tables)), strict=True))
+                finer = [(above[i], above[j]) for k, i, j in made if i in above and j in above and _finer(k, key)]
+                ends = np.array(finer, dtype=np.intp).reshape(-1, 2).T
+                graph = sp.coo_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(len(tables),) * 2)
+                first = np.unique(connected_components(graph, directed=False)[1], return_index=True)[1]
+                new = [(key, tables[0], tables[k]) for k in np.sort(first).tolist()[1:]]
+                made += new
+                yield from new
+
+    def summed(self, i: int, key: Sums) -> sp.csr_array:
+        """From a table's numbers to some of its sums, attribute by attribute in alphabetical order."""
+        told = dict(key)
+        out = _product(c.summed(told.get(c.home)) for c in self.tables[i])
+        names = [c.home for c in self.tables[i] if c.home in told]
+        sizes = [told[name].size for name in names]
+        order = np.arange(math.prod(sizes)).reshape(sizes).transpose(np.argsort(names)).ravel()
+        return sp.csr_array(out[order])
+
+    def atoms(self, i: int) -> sp.csr_array | None:
+        """From a table's numbers to its atoms; None where these are the same."""
+        if all(c.made is None for c in self.tables[i]):
+            return None
+        return _product(sp.eye_array(c.rows) if c.made is None else c.made for c in self.tables[i])
+
+    def repeated(self, i: int) -> Iterator[sp.csr_array]:
+        """What is 0 of a table's numbers where its columns have more rows than atoms."""
+        own = self.tables[i]
+        for k, column in enumerate(own):
+            if column.shown is not None and column.made is not None:
+                here = sp.csr_array(column.shown @ column.made) - sp.eye_array(column.rows)
+                factors = [here if j == k else sp.eye_array(c.rows) for j, c in enumerate(own)]
+                yield _product(factors)
+
+
+def _product(factors: Iterable[sp.sparray]) -> sp.csr_array:
+    one = sp.csr_array(np.ones((1, 1)))
+    return sp.csr_array(functools.reduce(lambda x, y: sp.kron(x, y, format="csr"), factors, one))
+
+
+def _tells(parts: Parts) -> bool:
+    """Whether groups say more than the sum of all."""
+    return parts.size > 1 or (parts.size == 1 and not parts.covers)
+
+
+def _closed(found: dict[Parts, None]) -> list[Parts]:
+    """Groups, and all common ones of them."""
+    out = list(found)
+    for i, one in enumerate(out):
+        for other in out[:i]:
+            both = one.common(other)
+            if both.size and both not in out:
+                out.append(both)
+    return out
+
+
+def _finer(one: Sums, other: Sums) -> bool:
+    """Whether sums are sums of others."""
+    mine, theirs = dict(one), dict(other)
+    inside = all(home in mine and p.of(mine[home].place) is not None for home, p in theirs.items())
+    return inside and all(p.covers for home, p in mine.items() if home not in theirs)

@@ -1,0 +1,550 @@
+"""Whole, non-negative tables that add up, beside the unbiased ones of a release. Post-processing only: costs nothing.
+
+1. *Not negative*: of all consistent tables whose atoms (:mod:`fitnoise.reading.shared`) are 0 or more those nearest to
+   the noisy ones, in the metric of the noise. With V the covariance of all numbers and D what makes atoms of them,
+
+       t = t̂ + V Dᵀλ,     λ ≥ 0,     D t ≥ 0,     λᵀD t = 0,
+
+   which proves that no others are nearer: λ is kept, and anyone can check it.
+2. *Whole*: a whole number next to each, of least squared distance, such that tables agree on all that they share.
+
+What this costs is bias: small numbers are pushed up, and where tables share much with them large ones too. It is
+simulated around the published tables, without data; intervals stay those of the unbiased numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast, final
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+
+from fitnoise.errors import ReleaseError
+from fitnoise.kernel.arrays import Floats, Integers
+from fitnoise.kernel.checks import is_whole
+from fitnoise.kernel.designs._base import Door
+from fitnoise.mechanisms import rebuilding
+from fitnoise.mechanisms._base import Place
+from fitnoise.mechanisms.documents import parse
+from fitnoise.mechanisms.rebuilding import Rebuilt, Told
+from fitnoise.mechanisms.tables import TablePart
+from fitnoise.reading.estimates import Rows
+from fitnoise.reading.files import csv_text, read_text, staged, to_json
+from fitnoise.reading.release import Release, answers_digest
+from fitnoise.reading.shared import Shared
+from fitnoise.request.workloads import slug, some
+from fitnoise.solving.adjacent import REACH, Sums, adjacent
+from fitnoise.solving.fixed import Fixed
+from fitnoise.solving.nonnegative import nearest
+
+FORMAT = 1
+"""Version of what is written."""
+
+DESCRIPTION = "whole.json"
+
+SIMULATIONS = 200
+"""Of the noise, where nothing else is asked and there are few numbers."""
+
+FEW_SIMULATIONS = 20
+"""The same of many numbers."""
+
+MANY = 20_000
+"""Numbers that are not many."""
+
+MOST_SIMULATIONS = 10_000
+"""More are refused."""
+
+MOST_TABLES = 5_000
+"""Tables that are made whole together."""
+
+TOLERANCE = 1e-10
+"""How far the proof may be from exact, in standard errors."""
+
+PROVEN = 1e-9
+"""The same when it is checked, on whatever machine."""
+
+ROUGHLY = 1e-3
+"""The same of tables that are simulated."""
+
+AGAIN = 0.01
+"""Difference allowed between two simulations of one error, in records and as part of them: they end a little apart."""
+
+DENSE = 2_000
+"""Atoms whose covariances are written as a matrix, to be multiplied by often."""
+
+STEPS = 20_000
+"""Multiplications by the covariance until it is given up."""
+
+SECONDS = 60.0
+"""For which whole numbers are looked for, of each part of a release."""
+
+SIMULATED = ("simulated_bias", "simulated_rmse")
+
+
+@final
+class _Simulating:
+    """Noise that protects nobody: of the same laws as a release's, and always the same."""
+
+    def __init__(self, number: int) -> None:
+        self._fixed = Fixed(number << 40)
+
+    def discrete_gaussians(self, scales: Floats, sizes: Integers) -> Integers:
+        """Normal numbers, rounded."""
+        found = self._fixed.normal(0.0, 1.0, size=(int(sizes.sum()),))
+        return np.rint(found * np.repeat(scales, sizes)).astype(np.int64)
+
+    def discrete_laplaces(self, scales: Floats, sizes: Integers) -> Integers:
+        """Differences of geometric numbers."""
+        found = np.log(self._fixed.uniform(2.0**-54, 1.0, size=(2, int(sizes.sum()))))
+        one, other = np.floor(-found * np.repeat(scales, sizes)).astype(np.int64)
+        return np.asarray(one - other)
+
+
+Tables = dict[int, Floats]
+"""By their places in the workload."""
+
+
+@final
+class _Space:
+    """Some tables of a part of a release, and what they have in common.
+
+    Raises:
+        ReleaseError: some are no tables of counts.
+    """
+
+    def __init__(self, part: TablePart, rebuilt: Rebuilt, names: Sequence[str]) -> None:
+        workload = part.publication.workload
+        self.part, self.names, self.noisy = part, tuple(names), rebuilt
+        self.numbers = [workload.number(name) for name in names]
+        self.shared = Shared.of(workload.domain, [workload[name] for name in names])
+        self.largest = [self.numbers[i] for i in self.shared.largest]
+        self._made = {self.numbers[i]: self.shared.atoms(i) for i in self.shared.largest}
+        self._shapes = {n: workload[name].shape(workload.domain) for n, name in zip(self.numbers, names, strict=True)}
+        variances = {n: part.table_variances(workload.tables[n].name).ravel() for n in self.largest}
+        own = [x if (a := self._made[n]) is None else abs(a) @ x for n, x in variances.items()]
+        self._ends = np.cumsum([len(x) for x in own])[:-1]
+        self._errors = np.sqrt(np.concatenate(own))
+        self._known: rebuilding.Known = {}
+        self._stacks = [which for which, _ in Told(part, {}).stacks(self.largest)]
+
+    @cached_property
+    def estimates(self) -> Tables:
+        """The unbiased tables."""
+        return self.tables(self.noisy)
+
+    def tables(self, rebuilt: Rebuilt) -> Tables:
+        """All of them, as sectors say them."""
+        return _tables(rebuilt, self.numbers)
+
+    def atoms(self, tables: Tables) -> Floats:
+        """Of the largest tables, in standard errors."""
+        parts = []
+        for n in self.largest:
+            made = self._made[n]
+            parts.append(tables[n].ravel() if made is None else made @ tables[n].ravel())
+        return np.asarray(np.concatenate(parts) / self._errors)
+
+    def moved(self, multipliers: Floats) -> Mapping[Place, Floats]:
+        """What V Dᵀλ is of each sector, for λ in standard errors."""
+        parts = dict(zip(self.largest, np.split(multipliers / self._errors, self._ends), strict=True))
+        pulled: Tables = {}
+        for n, x in parts.items():
+            made = self._made[n]
+            pulled[n] = (x if made is None else made.T @ x).reshape(self._shapes[n])
+        stacks = ((which, np.stack([pulled[n] for n in which.tolist()])) for which in self._stacks)
+        return self.part.estimation.moved(rebuilding.gathered(self.part, stacks, self._known))
+
+    def _told(self, multipliers: Floats) -> Told:
+        return Told(self.part, self.moved(multipliers), self._known)
+
+    def times(self, multipliers: Floats) -> Floats:
+        """D V Dᵀλ."""
+        return self.atoms(_tables(self._told(multipliers), self.largest))
+
+    def at(self, multipliers: Floats) -> Tables:
+        """The tables t̂ + V Dᵀλ."""
+        step = self.tables(self._told(multipliers))
+        return {n: x + step[n] for n, x in self.estimates.items()}
+
+    def residual(self, multipliers: Floats, tables: Tables) -> float:
+        """How far multipliers are from proving tables the nearest: the largest |min(λ, D t)|, in standard errors."""
+        return float(np.abs(np.minimum(multipliers, self.atoms(tables))).max())
+
+    def by_table(self, multipliers: Floats) -> dict[str, Floats]:
+        """Multipliers by the names of the largest tables."""
+        names = dict(zip(self.numbers, self.names, strict=True))
+        parts = np.split(multipliers, self._ends)
+        return {names[n]: x for n, x in zip(self.largest, parts, strict=True)}
+
+    def multipliers(self, stated: Mapping[str, Any]) -> Floats:
+        """The same put together, of what a document says of each table."""
+        out = np.zeros(len(self._errors))
+        for name, own in self.by_table(out).items():
+            at, values = _numbers(stated[name]["at"], int), _numbers(stated[name]["multipliers"], float)
+            if len(at) != len(values) or not ((at >= 0) & (at < len(own))).all() or not (values > 0).all():
+                raise ValueError(f"multipliers of {name!r}")
+            own[at] = values  # a view of all
+        return out
+
+    # --- whole numbers ------------------------------------------------------------------------------
+
+    @cached_property
+    def sums(self) -> Sums:
+        """What whole tables must keep."""
+        zero: list[dict[int, sp.csr_array]] = []
+        for key, i, j in self.shared.links():
+            zero.append({i: self.shared.summed(i, key), j: -self.shared.summed(j, key)})
+        for i in range(len(self.numbers)):
+            zero += [{i: x} for x in self.shared.repeated(i)]
+        atoms = ((i, self.shared.atoms(i)) for i in range(len(self.numbers)))
+        everyone = [i for i in self.shared.having.get(frozenset(), []) if i in self.shared.largest][:1]
+        near = [{i: self.shared.summed(i, frozenset())} for i in everyone]
+        least = [{i: x} for i, x in atoms if x is not None]
+        return Sums(*(self._rows(x) for x in (zero, least, near)))
+
+    def _rows(self, blocks: Sequence[Mapping[int, sp.csr_array]]) -> sp.csr_array:
+        widths = [math.prod(self._shapes[n]) for n in self.numbers]
+        starts = np.cumsum([0, *widths])
+        nothing = np.zeros(0, dtype=np.int64)
+        data, row, column, height = [np.zeros(0)], [nothing], [nothing], 0
+        for block in blocks:
+            for i, x in block.items():
+                own = x.tocoo()
+                data.append(own.data)
+                row.append(height + own.row.astype(np.int64))
+                column.append(starts[i] + own.col.astype(np.int64))
+            height += next(iter(block.values())).shape[0]
+        entries = np.concatenate(data), (np.concatenate(row), np.concatenate(column))
+        return sp.csr_array(entries, shape=(height, int(starts[-1])))
+
+    def flat(self, tables: Mapping[int, Floats | Integers]) -> Any:
+        """All numbers, table by table."""
+        return np.concatenate([tables[n].ravel() for n in self.numbers])
+
+    def split(self, numbers: Any) -> dict[str, Any]:
+        """Tables by name, each in its shape."""
+        ends = np.cumsum([math.prod(self._shapes[n]) for n in self.numbers])[:-1]
+        parts = zip(self.names, self.numbers, np.split(numbers, ends), strict=True)
+        return {name: x.reshape(self._shapes[n]) for name, n, x in parts}
+
+    def kept(self, whole: Integers) -> bool:
+        """Whether whole numbers are 0 or more, add up and agree."""
+        n = whole.astype(np.float64)
+        return bool((n >= 0).all() and (self.sums.zero @ n == 0).all() and (self.sums.least @ n >= 0).all())
+
+    # --- what it costs ------------------------------------------------------------------------------
+
+    def _written(self) -> Callable[[Floats], Floats]:
+        """The same as `times`, as a matrix where it is small."""
+        n = len(self._errors)
+        if n > DENSE:
+            return self.times
+        matrix = np.stack([self.times(unit) for unit in np.eye(n)])
+        return matrix.__matmul__
+
+    def simulated(self, tables: Tables, simulations: int) -> tuple[Floats, Floats]:
+        """Bias and root mean squared error of every number, if the truth were such tables, from fixed draws."""
+        point, nothing = self.atoms(tables), np.zeros(len(self.flat(tables)) if simulations else 0)
+        total, squares, times = nothing, nothing, self._written() if simulations else self.times
+        for number in range(simulations):
+            silent = tuple(np.zeros(n, dtype=np.int64) for n in self.part.estimation.lengths)
+            noise = Rebuilt(self.part, self.part.strategy.draw(silent, cast(Door, _Simulating(number))))
+            off = self.tables(noise)
+            found = nearest(times, point + self.atoms(off), ROUGHLY, STEPS)
+            step = self.tables(self._told(found.values))
+            error = self.flat({n: x + step[n] for n, x in off.items()})
+            total, squares = total + error, squares + error**2
+        return total / max(simulations, 1), np.sqrt(squares / max(simulations, 1))
+
+
+def _tables(rebuilt: Rebuilt, among: Sequence[int]) -> Tables:
+    stacks = rebuilt.stacks(among)
+    return {n: x for which, stack in stacks for n, x in zip(which.tolist(), stack, strict=True)}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Made:
+    """Whole tables of one part: all numbers table by table.
+
+    multipliers: λ ≥ 0, in standard errors. nearest: t. whole: n. bias, rmse: simulated, or empty.
+    """
+
+    space: _Space
+    multipliers: Floats
+    nearest: Floats
+    whole: Integers
+    bias: Floats
+    rmse: Floats
+
+
+@final
+class Whole(Mapping[str, pd.DataFrame]):
+    """Tables of whole numbers, none negative, that add up, by name. Made by :func:`whole`.
+
+    A table has the columns of its labels, and
+
+        value            a whole number of records: next to the nearest consistent tables that are not negative
+        low, high        whole numbers, the interval of the unbiased number cut to what is possible
+        simulated_bias   by how much such a value is too large on average, in records, simulated
+        simulated_rmse   the root mean squared error, in records, before rounding, simulated
+
+    **Guarantees**
+        * of each part of the release (`also` in its plan makes several): any two tables agree on all that they share,
+          exactly; no number is negative; "at most" never falls. Not promised is that any records have all of them;
+        * the true number is from `low` to `high` with at least the confidence of the table: a true number is whole and
+          not negative, so that nothing is lost where the interval of the unbiased number is cut to such, and it is
+          widened, if it must be, to hold `value`;
+        * `residual` is at most 1e-9: before rounding the tables are the nearest ones, in the metric of the noise;
+        * values are biased, and never an input of `count` and what else is asked of a release;
+        * made of published numbers alone, and the same every time with one version of SciPy.
+    """
+
+    def __init__(self, release: Release, made: Sequence[_Made], simulations: int) -> None:
+        self.release, self._made, self.simulations = release, tuple(made), simulations
+        self._place = {name: m for m in made for name in m.space.names}
+
+    @cached_property
+    def residual(self) -> float:
+        """How far the proofs are from exact: the largest |min(λ, D t)|, in standard errors, recomputed."""
+        return max(m.space.residual(m.multipliers, m.space.at(m.multipliers)) for m in self._made)
+
+    @property
+    def reach(self) -> float:
+        """The largest distance of a whole number from the nearest tables, in records: below 1 where adjacent."""
+        return max(float(np.abs(m.whole - m.nearest).max()) for m in self._made)
+
+    def nearest(self, name: str) -> Floats:
+        """A table before it was rounded, in its shape: the nearest consistent one that is not negative."""
+        found: Floats = self._split(name, "nearest")
+        return found
+
+    def _split(self, name: str, what: str) -> Any:
+        if name not in self._place:
+            raise ReleaseError(f"no table {name!r} was made whole; there are {some(list(self))}.")
+        made = self._place[name]
+        return made.space.split(getattr(made, what))[name]
+
+    def check(self) -> str | None:
+        """What whole tables promise and these do not keep; None where they keep all."""
+        if not self.residual <= PROVEN:
+            return f"the multipliers prove nothing: they are off by {self.residual:.1e} standard errors"
+        if not all(m.space.kept(m.whole) for m in self._made):
+            return "a number is negative, or tables do not add up"
+        return None if self.reach <= REACH else f"a number is {self.reach:.3g} away from the nearest tables"
+
+    def check_simulated(self) -> str | None:
+        """What is wrong with the simulated columns: they are simulated anew."""
+        for made in self._made:
+            near = made.space.at(made.multipliers)
+            for stated, found in zip((made.bias, made.rmse), made.space.simulated(near, self.simulations), strict=True):
+                off = np.abs(stated - found)
+                if not (off <= AGAIN * (1 + made.rmse)).all():
+                    return f"simulated anew, an error differs by {off.max():.3g} records"
+        return None
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        if name not in self._place:
+            raise KeyError(f"no table {name!r} was made whole; there are {some(list(self))}")
+        made = self._place[name]
+        part, workload = made.space.part, made.space.part.publication.workload
+        value, unbiased = self._split(name, "whole"), made.space.estimates[workload.number(name)]
+        moe = part.table_margins(name)
+        low, high = (x.astype(np.int64) for x in possible(unbiased, moe, value))
+        shown = {"value": value, "low": low, "high": high}
+        if self.simulations:
+            shown |= {column: self._split(name, x) for column, x in zip(SIMULATED, ("bias", "rmse"), strict=True)}
+        labels = workload[name].labels(workload.domain)
+        return Rows(labels, {}).frame(shown) if labels else pd.DataFrame({k: np.ravel(x) for k, x in shown.items()})
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self.release if name in self._place)
+
+    def __len__(self) -> int:
+        return len(self._place)
+
+    def __repr__(self) -> str:
+        return f"<Whole tables, {len(self)}: {some(list(self))}>"
+
+    # --- on disk ------------------------------------------------------------------------------------
+
+    def write(self, directory: str | os.PathLike[str]) -> Path:
+        """Write the tables as CSV files, and whole.json with their proof, whole or not at all.
+
+        Args:
+            directory: where; it must not exist, or be empty, and not be in the release.
+
+        Raises:
+            ReleaseError: it exists and is not empty, or cannot be written.
+        """
+        with staged(Path(directory)) as stage:
+            try:
+                for name in self:
+                    (stage / f"{slug(name)}.csv").write_text(self.csv(name), encoding="utf-8", newline="")
+                (stage / DESCRIPTION).write_text(to_json(self.document()), encoding="utf-8", newline="")
+            except OSError as error:
+                raise ReleaseError(
+                    f"the tables cannot be written ({error.strerror}); nothing is left of them."
+                ) from None
+        return Path(directory)
+
+    def csv(self, name: str) -> str:
+        """A table as a CSV file."""
+        return csv_text(self[name], fixed=SIMULATED)
+
+    def document(self) -> dict[str, Any]:
+        """What whole.json says: of which release, and what proves the tables."""
+        tables = []
+        for name in self:
+            made = self._place[name]
+            own = {"name": name, "values": self._split(name, "whole").ravel().tolist()}
+            multipliers = made.space.by_table(made.multipliers).get(name)
+            if multipliers is not None:
+                at = np.flatnonzero(multipliers)
+                own |= {"at": at.tolist(), "multipliers": multipliers[at].tolist()}
+            if self.simulations:
+                own |= {
+                    c: self._split(name, x).ravel().tolist() for c, x in zip(SIMULATED, ("bias", "rmse"), strict=True)
+                }
+            tables.append(own)
+        of = {"plan": self.release.plan.hash, "answers": answers_digest(self.release.answers)}
+        return {"fitnoise_whole": FORMAT, **of, "simulations": self.simulations, "tables": tables}
+
+
+def possible(value: Floats, moe: Floats, held: Integers) -> tuple[Floats, Floats]:
+    """The whole numbers from 0 that are within moe of a value, widened to hold others: their ends."""
+    low, high = np.maximum(np.ceil(value - moe), 0.0), np.floor(value + moe)
+    return np.minimum(low, held), np.maximum(high, held)
+
+
+def whole(release: Release, tables: str | Iterable[str] | None = None, *, simulations: int | None = None) -> Whole:
+    """Tables of whole numbers, none negative, that add up, from those of a release. Costs no privacy.
+
+    Args:
+        release: whose tables.
+        tables: names of those to make whole, together; default all. Tables of sums of amounts, of explicit queries, and
+            of overlapping groups that do not tell what they have in common, are not made whole.
+        simulations: how often the noise is simulated, for the bias and error stated beside each number; 0 states none.
+            Default 200, of more than 20,000 numbers 20, which takes most of the time.
+
+    Raises:
+        ReleaseError: no or unknown tables, tables that are not of counts, more than 5,000, a wrong number of
+            simulations, or no whole numbers that were found in a minute.
+
+    **Guarantees**
+        as :class:`Whole`.
+
+    Example:
+        `fn.whole(release)["state by status"]`; `fn.whole(release).write("whole")`
+    """
+    if not isinstance(release, Release):
+        raise ReleaseError(f"tables of a release are made whole; got a {type(release).__name__}. Nothing was made.")
+    if simulations is not None and not (is_whole(simulations) and 0 <= simulations <= MOST_SIMULATIONS):
+        raise ReleaseError(
+            f"the noise is simulated a whole number of times, from 0 to {MOST_SIMULATIONS:,}; got {simulations!r}. "
+            "Nothing was made."
+        )
+    spaces = _spaces(release, _named(release, tables))
+    few = sum(len(s.flat(s.estimates)) for s in spaces) <= MANY
+    often = simulations if simulations is not None else SIMULATIONS if few else FEW_SIMULATIONS
+    return Whole(release, [_made(s, int(often)) for s in spaces], int(often))
+
+
+def _made(space: _Space, simulations: int) -> _Made:
+    found = nearest(space.times, space.atoms(space.estimates), TOLERANCE, STEPS)
+    tables = space.at(found.values)
+    near = space.flat(tables)
+    if not space.residual(found.values, tables) <= PROVEN:
+        raise ReleaseError(f"the nearest tables were not found in {STEPS:,} steps. Nothing was made.")
+    numbers = adjacent(near, space.sums, SECONDS)
+    if numbers is None:
+        raise ReleaseError(
+            f"no whole numbers next to these tables, or up to {REACH} from them, that add up were found in "
+            f"{SECONDS:.0f} seconds: make fewer tables whole together. Nothing was made."
+        )
+    return _Made(space, found.values, near, numbers, *space.simulated(tables, simulations))
+
+
+def _named(release: Release, tables: str | Iterable[str] | None) -> list[str]:
+    known = list(release)
+    names = known if tables is None else [tables] if isinstance(tables, str) else list(tables)
+    for name in names:
+        if name not in release:
+            raise ReleaseError(f"no table {name!r}; the release has {some(known)}. Nothing was made.")
+    if len(set(names)) < len(names):
+        raise ReleaseError("a table is named twice. Nothing was made.")
+    if not names:
+        raise ReleaseError("there are no tables to make whole. Nothing was made.")
+    if len(names) > MOST_TABLES:
+        raise ReleaseError(
+            f"{len(names):,} tables would be made whole together; at most {MOST_TABLES:,} are: name those that are to "
+            "be. Nothing was made."
+        )
+    return names
+
+
+def _spaces(release: Release, names: Sequence[str]) -> list[_Space]:
+    """The tables, part by part of the release."""
+    out = []
+    for source in release._sources:
+        own = [n for n in names if n in source.part.publication.workload.tables.numbered]
+        if own:
+            out.append(_Space(source.measured, source.rebuilt, own))
+    return out
+
+
+# --- checked by anyone ----------------------------------------------------------------------------------
+
+
+def read_whole(release: Release, directory: str | os.PathLike[str]) -> Whole:
+    """The tables that :meth:`Whole.write` wrote, as they say they are: nothing is solved for anew.
+
+    Raises:
+        ReleaseError: there are none, or they are of another release, or are no such tables.
+    """
+    text = read_text(Path(directory) / DESCRIPTION)
+    try:
+        return _parsed(release, parse(text))
+    except (ValueError, TypeError, KeyError, OverflowError):
+        raise ReleaseError(f"{DESCRIPTION} is damaged: it does not say what whole tables say.") from None
+
+
+def _parsed(release: Release, stated: Any) -> Whole:
+    of = {"fitnoise_whole": FORMAT, "plan": release.plan.hash, "answers": answers_digest(release.answers)}
+    if any(stated[key] != value for key, value in of.items()):
+        raise ReleaseError("the whole tables are of another release, or of another version.")
+    simulations = stated["simulations"]
+    if not (is_whole(simulations) and 0 <= simulations <= MOST_SIMULATIONS):
+        raise ValueError
+    by_name = {own["name"]: own for own in stated["tables"]}
+    if len(by_name) < len(stated["tables"]):
+        raise ValueError
+    made = []
+    for space in _spaces(release, _named(release, by_name)):
+        multipliers = space.multipliers(by_name)
+        near = space.flat(space.at(multipliers))
+        columns = [("values", int), *((x, float) for x in SIMULATED if simulations)]
+        own = [np.concatenate([_numbers(by_name[name][x], kind) for name in space.names]) for x, kind in columns]
+        if any(len(x) != len(near) for x in own):
+            raise ValueError("numbers of tables")
+        nothing = np.zeros(0)
+        bias, rmse = own[1:] or (nothing, nothing)
+        made.append(_Made(space, multipliers, near, own[0], bias, rmse))
+    return Whole(release, made, int(simulations))
+
+
+def _numbers(stated: Any, kind: type) -> Any:
+    """A list of finite numbers, or ValueError."""
+    if not isinstance(stated, list) or not all(type(x) in (int, kind) for x in stated):
+        raise ValueError("no list of numbers")
+    out = np.array(stated, dtype=np.int64 if kind is int else np.float64)
+    if not np.isfinite(out).all():
+        raise ValueError("no finite numbers")
+    return out

@@ -1,0 +1,435 @@
+"""Whole, non-negative tables that add up."""
+
+import json
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy import optimize
+
+import fitnoise as fn
+import zoo
+from dense import table_matrix, workload_matrix
+from door import Replay
+from fitnoise.errors import FitnoiseError, ReleaseError
+from fitnoise.mechanisms import rebuilding
+from fitnoise.reading import whole as making
+from fitnoise.reading.files import read_text
+from fitnoise.reading.whole import possible
+from fitnoise.solving import adjacent as rounding
+from fitnoise.solving.adjacent import Sums, adjacent
+from fitnoise.solving.nonnegative import nearest
+from laws import by_command, measured, planned_quickly, released
+from test_combining import numbers
+from tolerances import EXACT, LOOSE
+
+REFUSED = {"pivoted basis": "have in common", "missing values": "have in common"}
+"""Workloads whose groups overlap, and do not tell what they have in common."""
+
+COUNTED = [name for name, make in zoo.WORKLOADS.items() if make().tables[0].matrix is None and name not in REFUSED]
+
+
+LARGE = {"many places": zoo.many_places, "many cells": zoo.many_cells}
+"""Those that are planned by level and by axis."""
+
+
+@cache
+def noisy(name, privacy):
+    """A release of a workload of the zoo, of data that are mostly empty."""
+    workload = LARGE.get(name, zoo.WORKLOADS.get(name))()
+    plan = fn.plan(workload) if privacy == "zcdp" else planned_quickly(workload)
+    draw = np.random.default_rng(3)
+    counts = draw.poisson(1.5 * draw.integers(0, 2, workload.domain.shape))
+    return fn.Release(plan, measured(plan, counts, Replay(5)).answers[0])
+
+
+def written_out(workload, tables):
+    return np.concatenate([np.ravel(tables[name]) for name in workload.tables.names])
+
+
+PURE = ("marginals", "uneven patterns", "regular tree", "missing values by value", "columns out of order")
+"""Those that are planned for pure noise as well."""
+
+BOTH = [*((name, "zcdp") for name in COUNTED), *((name, "pure") for name in PURE)]
+
+
+@pytest.mark.parametrize(("name", "privacy"), BOTH)
+def test_whole_tables_keep_what_they_promise(name, privacy):
+    """Over the zoo: proven nearest, whole, not negative, made of one vector of counts as tables are, in their margins.
+
+    Tables agree on all that they share, and prefixes do not fall, where they are M x for one vector x, by matrices that
+    share nothing with how this is made sure.
+    """
+    release = noisy(name, privacy)
+    found, workload = fn.whole(release, simulations=1), release.plan.publication.workload
+    assert found.check() is None
+    assert found.residual <= 1e-9
+    values = written_out(workload, {name: frame["value"] for name, frame in found.items()})
+    assert values.dtype == np.int64
+    assert values.min() >= 0
+    matrix = workload_matrix(workload).astype(float)
+    x = np.linalg.lstsq(matrix, values, rcond=None)[0]
+    assert matrix @ x == pytest.approx(values, abs=1e-6)
+    for table in workload.tables:
+        own = table_matrix(table, workload.domain)
+        parts = np.unique(own[:, own.any(axis=0)], axis=1)  # the groups it tells apart, each 0 or more
+        if np.linalg.matrix_rank(parts) == parts.shape[1]:
+            atoms = np.linalg.lstsq(parts, np.ravel(found[table.name]["value"]), rcond=None)[0]
+            assert atoms == pytest.approx(np.rint(atoms), abs=1e-6)
+            assert atoms.min() > -1e-6
+    for shown, frame in found.items():
+        truth = np.arange(0, 60)[:, None]
+        told = release[shown]
+        inside = np.abs(truth - told["value"].to_numpy()) <= told["moe"].to_numpy()
+        kept = (frame["low"].to_numpy() <= truth) & (truth <= frame["high"].to_numpy())
+        assert (kept | ~inside).all()
+        assert ((frame["low"] <= frame["value"]) & (frame["value"] <= frame["high"])).all()
+
+
+@pytest.mark.parametrize(("name", "privacy"), [*BOTH, *((name, "zcdp") for name in (*LARGE, "random signs"))])
+def test_what_sectors_move_by_is_their_covariance(name, privacy):
+    """Of pairs of combinations ⟨h, V f⟩ is their covariance; and many tables pulled at once are each pulled alone."""
+    source = noisy(name, privacy)._sources[0]
+    part, draw = source.part, np.random.default_rng(1)
+    workload = part.publication.workload
+    f, h = ({t.name: draw.normal(size=t.shape(workload.domain)) for t in workload.tables} for _ in range(2))
+    pulled, known = rebuilding.pulled(part, f), {}
+    for _ in range(2):
+        stacks = []
+        for which, _ in source.rebuilt.stacks():
+            stacks.append((which, np.stack([f[workload.tables[t].name] for t in which.tolist()])))
+        gathered = rebuilding.gathered(part, stacks, known)
+        assert gathered.keys() == pulled.keys()
+        assert all(gathered[k] == pytest.approx(x, rel=EXACT, abs=EXACT) for k, x in pulled.items())
+    moved = rebuilding.Told(part, part.estimation.moved(pulled))
+    found = sum(float((x * moved.table(name)).sum()) for name, x in h.items())
+    assert found == pytest.approx(rebuilding.covariance(part, f, h), rel=LOOSE, abs=LOOSE)
+
+
+DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 4), job=fn.Categorical(["none", "some", "many"]))
+TABLES = [
+    fn.table("sex", "job", margin=4),
+    fn.table("sex", prefix="age", margin=6),
+    fn.table(recode={"age": {"young": [0, 1], "old": [3, 4]}}, margin=5),
+]
+COUNTS = np.random.default_rng(2).poisson(0.7, DOMAIN.shape)
+
+
+@cache
+def small(privacy="zcdp"):
+    workload = fn.Workload(DOMAIN, TABLES)
+    plan = fn.plan(workload) if privacy == "zcdp" else planned_quickly(workload)
+    return fn.Release(plan, measured(plan, COUNTS, Replay(2)).answers[0])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("whole")
+    release = released(small().plan, COUNTS)
+    release.write(place / "release")
+    fn.whole(release, simulations=2).write(place / "whole")
+    return place
+
+
+@pytest.mark.parametrize("privacy", ["zcdp", "pure"])
+def test_the_nearest_tables_are_those_of_least_squares_written_out(privacy):
+    """By SLSQP over all numbers with the dense covariance, and by hand what may not be negative."""
+    release = small(privacy)
+    found = fn.whole(release, simulations=0)
+    forms = numbers(release._sources[0])
+    n = forms.length
+    i, j = np.indices((n, n)).reshape(2, -1)
+    covariance = forms.take(i).covariances(forms.take(j)).reshape(n, n)
+    values, vectors = np.linalg.eigh(covariance)
+    factor = vectors[:, values > 1e-9 * values.max()] * np.sqrt(values[values > 1e-9 * values.max()])
+    atoms = np.vstack([np.eye(6, n), *(np.diff(np.eye(5, n, 6 + 5 * k), axis=0, prepend=0) for k in range(2))])
+    atoms = np.vstack([atoms, np.eye(2, n, 16)])
+    noisy = forms.values()
+    assert (atoms @ noisy).min() < 0
+    solved = optimize.minimize(
+        lambda w: w @ w / 2,
+        np.zeros(factor.shape[1]),
+        jac=lambda w: w,
+        constraints={"type": "ineq", "fun": lambda w: atoms @ (noisy + factor @ w), "jac": lambda _: atoms @ factor},
+        method="SLSQP",
+        options={"maxiter": 500, "ftol": 1e-12},
+    )
+    near = np.concatenate([found.nearest(name).ravel() for name in release])
+    assert near == pytest.approx(noisy + factor @ solved.x, abs=1e-4)
+
+
+def test_what_is_never_negative_stays_as_it_is():
+    plan = small().plan
+    release = fn.Release(plan, measured(plan, COUNTS + 500, Replay(2)).answers[0])
+    found = fn.whole(release, simulations=0)
+    assert not any("at" in x and x["at"] for x in found.document()["tables"])
+    for name in release:
+        assert found.nearest(name).ravel() == pytest.approx(release[name]["value"].to_numpy(), abs=1e-9)
+        assert "simulated_bias" not in found[name]
+    assert found.reach < 1
+
+
+def test_bias_is_that_of_a_cut_normal_number():
+    """One number, truly 0, of noise σ: cut at 0 it is σ/√(2π) too large on average, and σ/√2 off."""
+    domain = fn.Domain(a=fn.Categorical(["x", "y"]))
+    plan = fn.plan(fn.Workload(domain, [fn.table("a", std_error=20)]))
+    release = fn.Release(plan, [np.zeros(n, dtype=np.int64) for n in plan.strategy.lengths])
+    frame = fn.whole(release, simulations=400)["a"]
+    error = 20 / math.sqrt(400)
+    assert (np.abs(frame["simulated_bias"] - 20 / math.sqrt(2 * math.pi)) < 5 * error).all()
+    assert (np.abs(frame["simulated_rmse"] - 20 / math.sqrt(2)) < 5 * error).all()
+    pure = planned_quickly(fn.Workload(domain, [fn.table("a", std_error=20)]))
+    frame = fn.whole(fn.Release(pure, [np.zeros(n, np.int64) for n in pure.strategy.lengths]), simulations=400)["a"]
+    assert (np.abs(frame["simulated_rmse"] - 20 / math.sqrt(2)) < 8 * error).all()
+
+
+def test_it_is_the_same_every_time():
+    one, other = (fn.whole(small(), simulations=3) for _ in range(2))
+    assert one.document() == other.document()
+    assert list(one) == list(small())
+    assert len(one) == 3
+    assert repr(one) == "<Whole tables, 3: ['sex by job', 'sex by age prefix', 'age recode']>"
+
+
+def test_some_tables_are_made_whole_by_themselves():
+    found = fn.whole(small(), "sex by job", simulations=0)
+    assert list(found) == ["sex by job"]
+    with pytest.raises(KeyError, match="no table 'age recode' was made whole"):
+        found["age recode"]
+    with pytest.raises(ReleaseError, match="no table 'age recode' was made whole"):
+        found.nearest("age recode")
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_tables_planned_by_level_and_by_axis_are_made_whole(name):
+    found = fn.whole(noisy(name, "zcdp"), simulations=1)
+    assert found.check() is None
+    assert found.reach < 1
+    assert all((frame["value"] >= 0).all() for frame in found.values())
+
+
+def test_of_a_small_database_the_unbiased_numbers_are_made_whole():
+    workload = fn.Workload(DOMAIN, [fn.table("sex", "job", margin=9)])
+    plan = fn.plan(workload, small=fn.SmallDatabase(60), budget=fn.Budget(epsilon=1.0, delta=1e-6))
+    release = fn.Release(plan, measured(plan, np.minimum(COUNTS, 1), Replay(2)).answers[0])
+    found = fn.whole(release, simulations=2)
+    assert found.check() is None
+    noisy = release["sex by job"]
+    middle = (found["sex by job"]["low"] + found["sex by job"]["high"]) / 2
+    wide = noisy["unbiased_value"] > noisy["moe"] + 1
+    assert (np.abs(middle - noisy["unbiased_value"])[wide] <= 1).all()
+
+
+def test_parts_of_a_release_are_made_whole_each():
+    one, other = (fn.Workload(DOMAIN, [fn.table(name, margin=8)]) for name in ("sex", "job"))
+    plan = fn.plan(fn.Publication(one, also=(fn.Publication(other),)))
+    answers = [x for part in measured(plan, COUNTS, Replay(2)).answers for x in part]
+    found = fn.whole(fn.Release(plan, answers), simulations=1)
+    assert list(found) == ["sex", "job"]
+    assert found.check() is None
+
+
+def test_an_interval_is_cut_to_what_is_possible_and_holds_the_count():
+    value, moe, held = np.array([2.4, -9.0, 3.0, 0.2]), np.array([1.0, 2.0, 0.5, 9.0]), np.array([2, 0, 5, 0])
+    low, high = possible(value, moe, held)
+    assert low.tolist() == [2, 0, 3, 0]
+    assert high.tolist() == [3, 0, 5, 9]
+
+
+# --- what is refused ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_groups_that_do_not_tell_what_they_share_are_refused(name):
+    with pytest.raises(ReleaseError, match=r"have in common.* Name the tables to be made whole. Nothing was made\."):
+        fn.whole(noisy(name, "zcdp"))
+
+
+def test_what_is_no_count_is_refused():
+    with pytest.raises(ReleaseError, match="explicit queries"):
+        fn.whole(noisy("prefix", "zcdp"))
+    domain = fn.Domain(a=fn.Categorical(["x", "y"]), income=fn.Amount(0, 10, step=1))
+    workload = fn.Workload(domain, [fn.table("a", margin=5), fn.table("a", sum="income", margin=50)])
+    plan = fn.plan(workload)
+    release = fn.Release(plan, [np.zeros(n, dtype=np.int64) for n in plan.strategy.lengths])
+    with pytest.raises(ReleaseError, match="table 'a by income sum' is of sums of 'income', which are no counts"):
+        fn.whole(release)
+    assert list(fn.whole(release, ["a"], simulations=0)) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("given", "more", "told"),
+    [
+        ("nothing", {}, "tables of a release are made whole; got a str"),
+        (None, {"tables": "job"}, r"no table 'job'; the release has .*\. Nothing was made\."),
+        (None, {"tables": ["sex by job", "sex by job"]}, "named twice"),
+        (None, {"tables": []}, "there are no tables to make whole"),
+        (None, {"simulations": -1}, "from 0 to 10,000; got -1"),
+        (None, {"simulations": 2.5}, "a whole number of times"),
+        (None, {"simulations": True}, "a whole number of times"),
+    ],
+)
+def test_bad_input_is_refused_in_words(given, more, told):
+    with pytest.raises(ReleaseError, match=told):
+        fn.whole(given or small(), **more)
+
+
+def test_too_much_is_refused(monkeypatch):
+    monkeypatch.setattr(making, "MOST_TABLES", 2)
+    with pytest.raises(ReleaseError, match=r"3 tables would be made whole together; at most 2"):
+        fn.whole(small())
+    monkeypatch.undo()
+    monkeypatch.setattr(making, "STEPS", 14)
+    with pytest.raises(ReleaseError, match="were not found in 14 steps"):
+        fn.whole(small())
+    monkeypatch.undo()
+    monkeypatch.setattr(making, "SECONDS", 0.0)
+    with pytest.raises(ReleaseError, match="no whole numbers next to these tables"):
+        fn.whole(small())
+
+
+# --- solvers --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 7, 60])
+def test_nearest_points_meet_their_conditions(n):
+    """Singular and far from round covariances too; ends where it may go no further, and says how far it is."""
+    draw = np.random.default_rng(n)
+    for rank in (max(1, n // 2), 2 * n):
+        factor = draw.normal(size=(n, rank)) * 10.0 ** draw.uniform(-2, 0, size=rank)
+        factor /= np.linalg.norm(factor, axis=1)[:, None]
+        matrix = factor @ factor.T
+        given = factor @ draw.normal(size=rank) * 5 + draw.exponential(size=n)
+        found = nearest(matrix.__matmul__, given, 1e-10, 20_000)
+        assert found.point == pytest.approx(given + matrix @ found.values, abs=1e-8)
+        assert found.values.min() >= 0
+        assert np.abs(np.minimum(found.values, found.point)).max() <= 1e-9
+    hard = -np.ones(60)
+    assert nearest(np.diag(np.geomspace(1e-6, 1, 60)).__matmul__, hard, 1e-12, 30).far > 1e-12
+
+
+def rows(*given):
+    return sp.csr_array(np.array(given, dtype=float).reshape(len(given), -1))
+
+
+def test_whole_numbers_go_further_only_where_they_must(monkeypatch):
+    nothing = sp.csr_array((0, 3))
+    free = Sums(nothing, nothing, nothing)
+    assert adjacent(np.array([0.4, 1.6, 2.0]), free, 9.0).tolist() == [0, 2, 2]
+    halves = Sums(rows([1, 1, -1]), nothing, nothing)
+    assert adjacent(np.array([0.6, 0.6, 1.2]), halves, 9.0).tolist() in ([1, 0, 1], [0, 1, 1])
+    near = Sums(nothing, nothing, rows([1, 1, 1]))
+    assert adjacent(np.array([0.4, 0.4, 0.4]), near, 9.0).sum() in (1, 2)
+    least = Sums(rows([1, 1, -1]), rows([0, 2, -1]), nothing)
+    assert adjacent(np.array([0.6, 0.6, 1.2]), least, 9.0).tolist() == [0, 1, 1]
+    further = Sums(rows([5, 0, -1]), nothing, nothing)  # neither 0 nor 1 is a fifth of 2 or 3
+    assert adjacent(np.array([0.45, 0.0, 2.25]), further, 9.0).tolist() == [0, 0, 0]
+    assert adjacent(np.array([0.55, 0.0, 2.75]), further, 9.0).tolist() == [1, 0, 5]
+    never = Sums(rows([9, 0, -1]), nothing, nothing)
+    assert adjacent(np.array([5 / 9, 0.0, 5.0]), never, 9.0) is None
+    monkeypatch.setattr(rounding, "REACH", 5)
+    assert adjacent(np.array([5 / 9, 0.0, 5.0]), never, 9.0).tolist() == [0, 0, 0]
+    assert adjacent(np.array([0.6, 0.6, 1.2]), halves, 0.0) is None
+
+
+# --- on disk --------------------------------------------------------------------------------------------
+
+
+def test_what_is_written_is_verified(folder):
+    checked = fn.verify(folder / "release", whole=folder / "whole")
+    assert checked.ok
+    claims = [c.claim for c in checked.checks][-4:]
+    assert claims == [
+        "the whole tables are of this release",
+        "none are nearer, and they add up",
+        "their errors are simulated so",
+        "their files are theirs",
+    ]
+    again = making.read_whole(fn.Release.read(folder / "release"), folder / "whole")
+    made = fn.whole(fn.Release.read(folder / "release"), simulations=2)
+    assert all(again[name].equals(made[name]) for name in made)
+    assert {p.name for p in (folder / "whole").iterdir()} == {
+        "whole.json",
+        "sex_by_job.csv",
+        "sex_by_age_prefix.csv",
+        "age_recode.csv",
+    }
+    head = read_text(folder / "whole" / "sex_by_job.csv").splitlines()[0]
+    assert head == "sex,job,value,low,high,simulated_bias,simulated_rmse"
+
+
+def _first(key, change):
+    def alter(said):
+        own = next(x for x in said["tables"] if x.get(key))
+        own[key][0] = change(own[key][0])
+
+    return alter
+
+
+ALTERED = {
+    "a multiplier": (_first("multipliers", lambda x: 1.001 * x), "none are nearer", "off by"),
+    "a negative multiplier": (_first("multipliers", lambda x: -x), "of this release", "damaged"),
+    "a place": (_first("at", lambda x: 10**6), "of this release", "damaged"),
+    "a number": (_first("values", lambda x: x + 1), "none are nearer", "do not add up"),
+    "a fraction": (_first("values", lambda x: x + 0.5), "of this release", "damaged"),
+    "a truth value": (_first("values", lambda x: True), "of this release", "damaged"),
+    "a text": (_first("simulated_bias", lambda x: "0"), "of this release", "damaged"),
+    "no number": (_first("simulated_bias", lambda x: math.nan), "of this release", "damaged"),
+    "a bias": (_first("simulated_bias", lambda x: x + 1), "simulated so", "differs by 1"),
+    "an error": (_first("simulated_rmse", lambda x: x / 2), "simulated so", "differs by"),
+    "another plan": (lambda said: said.update(plan="0" * 64), "of this release", "another release"),
+    "other answers": (lambda said: said.update(answers="0" * 64), "of this release", "another release"),
+    "another version": (lambda said: said.update(fitnoise_whole=2), "of this release", "another version"),
+    "too many simulations": (lambda said: said.update(simulations=10**9), "of this release", "damaged"),
+    "no tables": (lambda said: said.update(tables=[]), "of this release", "no tables"),
+    "a table twice": (lambda said: said["tables"].append(said["tables"][0]), "of this release", "damaged"),
+    "a list": (lambda said: said.update(tables=3), "of this release", "damaged"),
+    "a table less": (lambda said: said["tables"].pop(), "files", "not of whole tables: ['age_recode.csv']"),
+    "too few numbers": (lambda said: said["tables"][0]["values"].pop(), "of this release", "damaged"),
+    "more words": (lambda said: said.update(more=1), "files", "'whole.json' says something else"),
+}
+
+
+@pytest.mark.parametrize("what", ALTERED)
+def test_what_was_altered_is_noticed(what, folder):
+    alter, claim, told = ALTERED[what]
+    file = folder / "whole" / "whole.json"
+    text = read_text(file)
+    said = json.loads(text)
+    alter(said)
+    try:
+        file.write_text(json.dumps(said, indent=1) + "\n")
+        wrong = [c for c in fn.verify(folder / "release", whole=folder / "whole").checks if not c.holds]
+    finally:
+        file.write_text(text)
+    assert any(claim in c.claim and told in c.found for c in wrong), wrong
+
+
+def test_other_files_are_noticed(folder):
+    file = folder / "whole" / "age_recode.csv"
+    text = read_text(file)
+    file.write_text(text.replace("young", "Young"))
+    assert not fn.verify(folder / "release", whole=folder / "whole").ok
+    file.write_text(text)
+    other = folder / "whole" / "other.csv"
+    other.write_text(text)
+    checked = fn.verify(folder / "release", whole=folder / "whole")
+    other.unlink()
+    assert "not of whole tables: ['other.csv']" in checked.checks[-1].found
+    assert not fn.verify(folder / "release", whole=folder / "nowhere").ok
+    with pytest.raises(ReleaseError, match="whole tables give a release directory"):
+        fn.verify(folder / "release" / "plan.json", whole=folder / "whole")
+
+
+def test_a_command_makes_and_checks_them(folder, capsys):
+    place = folder / "by command"
+    by_command("whole", str(folder / "release"), "sex by job", "-o", str(place), "--simulations", "1")
+    assert "6 numbers in 1 table, at most" in capsys.readouterr().out
+    by_command("verify", str(folder / "release"), "--whole", str(place), "--json")
+    assert json.loads(capsys.readouterr().out)["ok"] is True
+    by_command("whole", str(folder / "release"), "-o", str(folder / "release" / "whole"))
+    assert "a release is never changed" in capsys.readouterr().err
+    with pytest.raises(FitnoiseError, match="exists already"):
+        fn.whole(fn.Release.read(folder / "release"), simulations=0).write(place)
