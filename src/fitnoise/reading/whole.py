@@ -82,7 +82,7 @@ DENSE = 2_000
 STEPS = 20_000
 """Multiplications by the covariance until it is given up."""
 
-SECONDS = 60.0
+SECONDS = 300.0
 """For which whole numbers are looked for, of each part of a release."""
 
 SIMULATED = ("simulated_bias", "simulated_rmse")
@@ -204,7 +204,8 @@ class _Space:
         for i in range(len(self.numbers)):
             zero += [{i: x} for x in self.shared.repeated(i)]
         atoms = ((i, self.shared.atoms(i)) for i in range(len(self.numbers)))
-        everyone = [i for i in self.shared.having.get(frozenset(), []) if i in self.shared.largest][:1]
+        few = len(self.flat(self.estimates)) <= MANY  # one row over all numbers would tie all of them together
+        everyone = [i for i in self.shared.having.get(frozenset(), []) if i in self.shared.largest][: int(few)]
         near = [{i: self.shared.summed(i, frozenset())} for i in everyone]
         least = [{i: x} for i, x in atoms if x is not None]
         return Sums(*(self._rows(x) for x in (zero, least, near)))
@@ -436,7 +437,7 @@ def whole(release: Release, tables: str | Iterable[str] | None = None, *, simula
 
     Raises:
         ReleaseError: no or unknown tables, tables that are not of counts, more than 5,000, a wrong number of
-            simulations, or no whole numbers that were found in a minute.
+            simulations, or no whole numbers that were found in five minutes.
 
     **Guarantees**
         as :class:`Whole`.

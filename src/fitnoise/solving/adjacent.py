@@ -24,6 +24,9 @@ NEARLY = 1e-7
 GAP = 1e-4
 """Relative gap up to which a distance counts as the least."""
 
+TOGETHER = 5_000
+"""Numbers and rows that are solved for at once, where they have nothing to do with others: to begin takes time too."""
+
 REACH = 3
 """How far whole numbers are looked for, where there are none within one."""
 
@@ -63,15 +66,18 @@ def adjacent(values: Floats, sums: Sums, seconds: float) -> Integers | None:
 
 
 def _components(every: sp.csr_array) -> list[tuple[Indices, Indices]]:
-    """Rows and numbers that have to do with each other."""
+    """Rows and numbers that have to do with each other, those of few such together."""
     m, n = every.shape
     entries = every.tocoo()
     graph = sp.coo_array((np.ones(entries.nnz), (entries.row, m + entries.col)), shape=(m + n, m + n))
     count, label = connected_components(graph, directed=False)
     order = np.argsort(label, kind="stable")
-    found = np.split(order, np.cumsum(np.bincount(label, minlength=count))[:-1])
-    split = ((x[x < m], x[x >= m] - m) for x in found)
-    return [(rows, here) for rows, here in split if len(rows) and len(here)]
+    held = np.bincount(label, minlength=count)
+    kept = np.bincount(label[:m], minlength=count) > 0  # of numbers in no row the nearest whole ones are taken
+    order, ends = order[kept[label[order]]], np.cumsum(held[kept])
+    batch = (ends - held[kept]) // TOGETHER
+    cuts = ends[:-1][np.diff(batch) > 0]
+    return [(x[x < m], x[x >= m] - m) for x in np.split(order, cuts)] if len(order) else []
 
 
 def _moved(own: sp.csr_array, ends: tuple[Floats, Floats], low: Floats, part: Floats, until: float) -> Floats | None:
