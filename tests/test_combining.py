@@ -4,6 +4,7 @@ import math
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -153,6 +154,22 @@ def test_free_answers_are_combined_with_what_they_stand_beside(tmp_path):
     found = check(*releases)
     assert found.count(a=2, b=0).std_error == pytest.approx(releases[0].count(a=2, b=0).std_error)
     assert found.count(b=2, by="a").std_error.shape == (4,)
+
+
+def test_releases_of_sums_are_combined():
+    """Sums and counts of an amount, whose cells are the ends of its range, beside a release that only counts."""
+    domain = fn.Domain(a=fn.Ordered(0, 2), pay=fn.Amount(0, 8, step=2), b=fn.Ordered(0, 1))
+    people = pd.DataFrame({"a": [0, 1, 1, 2], "b": [0, 0, 1, 1], "pay": [0, 2, 8, 6]})
+    sums = [fn.table("a", sum="pay", margin=20), fn.table("a", margin=4)]
+    more = [fn.table("a", "b", mean="pay", reference=4, margin=5), fn.table("b", margin=3)]
+    one, two = (released(fn.plan(fn.Workload(domain, tables)), people) for tables in (sums, more))
+    found = check(one, two)
+    for told in (lambda r: r.total("pay", by="a"), lambda r: r.count(by="a")):
+        assert (told(found).std_error < np.minimum(told(one).std_error, told(two).std_error)).all()
+    low, high = found.mean("pay", by="a").interval()
+    assert ((low >= 0) & (high <= 8)).all()
+    plain = released(fn.plan(fn.Workload(domain, [fn.table("a", margin=2)])), people)
+    assert check(one, plain).total("pay").std_error <= one.total("pay").std_error
 
 
 def test_errors_are_never_larger_than_alone_and_smaller_where_both_tell():

@@ -298,6 +298,11 @@ def test_notebooks_show_what_there_is():
         "open": (release.count(state="Ohio") / none, ["∞"]),
         "compared": (share["Ohio"] - share["Iowa"], ["value"]),
         "quantiles": (release.quantile("age", 0.5, by="status"), ["joint"]),
+        "combined": (fn.combine(release, same_records=True), ["state", "Alabama"]),
+        "whole": (
+            fn.whole(release, "state by status", simulations=0),
+            ["status", "Alabama", "The first 60 of 204 rows."],
+        ),
         "many": (release.count(by=("state", "wages")), ["The first 60 of 408 rows."]),
     }
     for what, (thing, told) in shown.items():

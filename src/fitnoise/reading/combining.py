@@ -44,6 +44,7 @@ from fitnoise.reading.estimates import Estimate, Estimates, Rows
 from fitnoise.reading.files import label_frame
 from fitnoise.reading.forms import Forms, Source
 from fitnoise.reading.release import Release
+from fitnoise.reporting import Displayed
 from fitnoise.request.publication import Publication
 from fitnoise.request.targets import By
 from fitnoise.request.workloads import Table, Workload, slug, some
@@ -399,7 +400,7 @@ def _stated(one: Publication, other: Publication) -> Iterator[tuple[str, object,
 
 
 @final
-class Combination(Mapping[str, pd.DataFrame], Answering):
+class Combination(Mapping[str, pd.DataFrame], Answering, Displayed):
     """Several releases of the same records as one: consistent tables by name, and answers to questions about them.
 
     Made by :func:`combine`. It is asked as a release is: `count`, `total`, `mean`, `quantile`, `estimate`.

@@ -39,6 +39,7 @@ from fitnoise.reading.estimates import Rows
 from fitnoise.reading.files import csv_text, read_text, staged, to_json
 from fitnoise.reading.release import Release, answers_digest
 from fitnoise.reading.shared import Shared
+from fitnoise.reporting import Displayed
 from fitnoise.request.workloads import slug, some
 from fitnoise.solving.adjacent import REACH, Sums, adjacent
 from fitnoise.solving.fixed import Fixed
@@ -287,7 +288,7 @@ class _Made:
 
 
 @final
-class Whole(Mapping[str, pd.DataFrame]):
+class Whole(Mapping[str, pd.DataFrame], Displayed):
     """Tables of whole numbers, none negative, that add up, by name. Made by :func:`whole`.
 
     A table has the columns of its labels, and

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import singledispatch
 from itertools import islice
 from typing import Any
@@ -17,9 +18,11 @@ from fitnoise.interfaces.pages.words import words
 from fitnoise.interfaces.reports.comparisons import comparison_report
 from fitnoise.planning.choosing import Comparison
 from fitnoise.planning.plan import Plan
+from fitnoise.reading.combining import Combination
 from fitnoise.reading.comparisons import Told
 from fitnoise.reading.layouts import decimals, layout
 from fitnoise.reading.release import Release
+from fitnoise.reading.whole import Whole
 from fitnoise.reporting import NOTHING
 
 ROWS = 60
@@ -60,7 +63,28 @@ def _(found: Comparison) -> str:
 
 @_inner.register
 def _(asked: Told) -> str:
-    frame = asked.frame()
+    return _numbers(asked.frame(), list(asked.labels), asked.confidence, repr(asked))
+
+
+@_inner.register
+def _(found: Combination) -> str:
+    return _first(found, found.releases[0].plan.publication.confidence)
+
+
+@_inner.register
+def _(found: Whole) -> str:
+    return _first(found, found.release.plan.publication.confidence)
+
+
+def _first(tables: Mapping[str, pd.DataFrame], confidence: float) -> str:
+    """The first of some tables, and the names of all."""
+    frame = tables[next(iter(tables))]
+    names = [str(x) for x in frame.columns[: list(frame.columns).index("value")]]
+    return _numbers(frame, names, confidence, repr(tables))
+
+
+def _numbers(frame: pd.DataFrame, names: list[str], confidence: float, what: str) -> str:
+    """Numbers with their intervals, a row each."""
     rows = frame.head(ROWS)
     low, high = _ends(rows)
     numbers = low.dtype == np.float64
@@ -79,11 +103,9 @@ def _(asked: Told) -> str:
         if scale is not None and math.isfinite(value):
             at, zero, *places = (scale.at(min(max(x, scale.low), scale.high)) for x in (value, 0.0, *ends))
             mark = Mark(at, zero, (places[0], places[1]))
-        labels = [str(rows[name].iloc[i]) for name in asked.labels]
+        labels = [str(rows[name].iloc[i]) for name in names]
         lines.append((labels, text(value), [text(x) for x in ends], mark))
-    return fragment(
-        "numbers", names=list(asked.labels), lines=lines, of=len(frame), confidence=asked.confidence, what=repr(asked)
-    )
+    return fragment("numbers", names=names, lines=lines, of=len(frame), confidence=confidence, what=what)
 
 
 def _ends(rows: pd.DataFrame) -> tuple[Any, Any]:
