@@ -37,6 +37,7 @@ from fitnoise.planning.plan import Plan
 from fitnoise.reading import release as releases
 from fitnoise.reading.files import engine, write_parquet
 from fitnoise.request.documents import Spec, json_schema
+from laws import answered
 
 SIGNIFICANCE = 1e-6
 NOTHING = "Nothing was measured and nothing was charged"
@@ -397,6 +398,26 @@ def test_plans_are_read_back_and_verified(privacy, tmp_path):
     checked = fn.verify(path)
     assert checked.ok, checked
     assert any("mechanisms proven anew: 3" in c.found for c in checked.checks)
+
+
+def test_margins_of_several_answers_hold_at_once(plan):
+    """By Bonferroni over all of them; each is its mechanism's own at that level."""
+    release = answered(plan)
+    together, alone = release.finite_at(simultaneous=True), release.finite_at()
+    assert alone == dict(release.finite)
+    each = 1 - (1 - 0.95) / 3
+    for mechanism, (name, a) in zip(plan.finite, together.items(), strict=True):
+        before = alone[name]
+        assert (a.value, a.hit_rate, a.confidence) == (before.value, before.hit_rate, each)
+        if a.rank_moe is None:
+            assert a.moe == accuracy(mechanism).margin(each) >= before.moe
+        else:
+            assert a.moe is None
+            assert a.rank_moe > before.rank_moe
+    assert sum(a.rank_moe is not None for a in together.values()) == 1
+    assert release.finite_at(each) == together
+    with pytest.raises(WorkloadError, match="confidence"):
+        release.finite_at(1.5)
 
 
 def test_a_plan_without_its_mechanisms_is_refused(plan):

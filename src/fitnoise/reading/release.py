@@ -29,7 +29,7 @@ import hashlib
 import os
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -74,6 +74,7 @@ from fitnoise.reading.files import (
     write_parquet,
 )
 from fitnoise.reading.forms import Forms, Source
+from fitnoise.reading.laws import level
 from fitnoise.reporting import Displayed
 from fitnoise.request.workloads import EACH, View, Workload, slug, some
 from fitnoise.request.workloads import table as ask
@@ -310,6 +311,27 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
             s.name: FiniteAnswer(s.name, _plain_label(m.read(o)), s.moe, s.confidence, s.hit_rate, o, s.rank_moe)
             for s, m, o in zip(self.plan.finite_summaries, self.plan.finite, self.outputs, strict=True)
         }
+
+    def finite_at(self, confidence: float | None = None, *, simultaneous: bool = False) -> dict[str, FiniteAnswer]:
+        """The same with margins at another confidence, or such that all of them hold at once.
+
+        Args:
+            confidence: of each margin; default the release's.
+            simultaneous: whether it is of all margins at once instead: of n answers with a margin each then has
+                1 − (1 − confidence)/n (Bonferroni), whatever the answers have to do with each other.
+
+        Raises:
+            WorkloadError: a confidence outside (0, 1).
+
+        Example:
+            `release.finite_at(simultaneous=True)["median age"].rank_moe`
+        """
+        several = sum(a.moe is not None or a.rank_moe is not None for a in self.finite.values())
+        own = self._confidence if confidence is None else confidence
+        each = level(own, several, normal=False, simultaneous=simultaneous)
+        margins = (part.margins(each) for part in self.plan.questions)
+        pairs = zip(self.finite.items(), margins, strict=True)
+        return {name: replace(a, moe=moe, rank_moe=rank, confidence=each) for (name, a), (moe, rank) in pairs}
 
     def posterior(self, name: str, prior: Sequence[float] | None = None) -> pd.DataFrame:
         """What the answer to a finite question tells a reader: the probability of every true answer, given it.

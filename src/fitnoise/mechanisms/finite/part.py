@@ -72,18 +72,31 @@ class AnswerPart(Part):
             epsilon=rounded_up(self.exact_epsilon),
             confidence=confidence,
         )
+        moe, rank_moe = self.margins(confidence)
         if isinstance(self.mechanism, RankMechanism):
-            return replace(promised, rank_moe=rounded_up(rank_margin(self.mechanism, confidence)))
+            return replace(promised, rank_moe=rank_moe)
         judged, prior = accuracy(self.mechanism), self.query.prior or uniform(graph)
-        numbers = points(graph.results[:1]) is not None
+        numbers = moe is not None
         return replace(
             promised,
             hit_rate=judged.hit_rate(prior),
             mae=judged.mae(prior) if numbers else None,
             rmse=judged.rmse(prior) if numbers else None,
-            moe=float(judged.margin(confidence)) if numbers else None,
+            moe=moe,
             leakage=judged.leakage(prior),
         )
+
+    def margins(self, confidence: float) -> tuple[float | None, float | None]:
+        """The margin of the answer at a confidence, and by ranks; None where there is none of the kind.
+
+        Raises:
+            WorkloadError: the confidence is none.
+        """
+        if isinstance(self.mechanism, RankMechanism):
+            return None, rounded_up(rank_margin(self.mechanism, confidence))
+        if points(self.mechanism.graph.results[:1]) is None:
+            return None, None
+        return float(accuracy(self.mechanism).margin(confidence)), None
 
     def document(self) -> dict[str, Any]:
         """The mechanism as plain JSON values."""
