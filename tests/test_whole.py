@@ -333,6 +333,29 @@ def test_whole_numbers_go_further_only_where_they_must(monkeypatch):
     assert adjacent(np.array([0.6, 0.6, 1.2]), halves, 0.0) is None
 
 
+def test_what_has_nothing_to_do_with_each_other_is_rounded_in_batches(monkeypatch):
+    pairs = sp.csr_array(sp.kron(sp.eye_array(40), np.array([[1, 1, -1]]), format="csr"))
+    nothing = sp.csr_array((0, 121))
+    sums = Sums(sp.csr_array(sp.hstack([pairs, sp.csr_array((40, 1))])), nothing, nothing)
+    halves = np.random.default_rng(4).uniform(0, 3, size=(40, 2))
+    values = np.append(np.column_stack([halves, halves.sum(axis=1)]).ravel(), 0.7)
+    found = []
+    for together in (1, 7, 5_000):
+        monkeypatch.setattr(rounding, "TOGETHER", together)
+        found.append(adjacent(values, sums, 9.0))
+        assert (pairs @ found[-1][:120] == 0).all()
+        assert found[-1][120] == 1
+    distance = [((x - values) ** 2).sum() for x in found]
+    assert distance == pytest.approx([distance[0]] * 3, rel=1e-3)
+
+
+def test_many_numbers_are_simulated_less_often(monkeypatch):
+    monkeypatch.setattr(making, "MANY", 0)
+    found = fn.whole(small())
+    assert found.simulations == making.FEW_SIMULATIONS == 20
+    assert found.check() is None
+
+
 # --- on disk --------------------------------------------------------------------------------------------
 
 
