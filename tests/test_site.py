@@ -4,6 +4,7 @@ import contextlib
 import io
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -17,23 +18,27 @@ from fitnoise.interfaces.cli import main
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 TUTORIALS = sorted(path.stem for path in (DOCS / "tutorials").glob("*.md"))
+HOW_TO = sorted(path.stem for path in (DOCS / "howto").glob("*.md"))
 
 
-# --- tutorials ------------------------------------------------------------------------------------------------------
+# --- tutorials, and pages for one task --------------------------------------------------------------------------------
 
 
 def follow(page, folder):
-    """Do what a page tells: write its files, run its commands and its Python; and see what it shows.
+    """Do what a page tells: write its files, run its commands and its Python; and see what they show.
 
     In what is shown, … stands for anything, and for any lines where it stands alone.
     """
-    told = {}
-    for kind, block in re.findall(r"^```(toml|console|python)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE):
+    told, printed = {}, ""
+    for kind, block in re.findall(r"^```(toml|console|python|text)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE):
         if kind == "toml":
             (folder / block.split()[1]).write_text(block, encoding="utf-8")
         elif kind == "python":
-            with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
+            with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as lines:
                 exec(block, told)  # noqa: S102 - our own documents
+            printed = lines.getvalue()
+        elif kind == "text":
+            assert as_shown(block).fullmatch(printed), f"the page prints\n{printed}\nand not\n{block}"
         else:
             for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
                 said = run(command, folder)
@@ -69,6 +74,13 @@ def as_shown(lines):
 @pytest.mark.parametrize("name", TUTORIALS)
 def test_a_tutorial_can_be_followed(name, tmp_path):
     follow((DOCS / "tutorials" / f"{name}.md").read_text(encoding="utf-8"), tmp_path)
+
+
+@pytest.mark.parametrize("name", HOW_TO)
+def test_a_task_is_done_as_its_page_says(name, tmp_path):
+    for program in DOCS.glob("check_*.py"):
+        shutil.copy(program, tmp_path)
+    follow((DOCS / "howto" / f"{name}.md").read_text(encoding="utf-8"), tmp_path)
 
 
 @pytest.mark.parametrize(
