@@ -19,7 +19,7 @@ from fitnoise.errors import LedgerError
 from fitnoise.kernel import privacy
 from fitnoise.kernel.designs import margins
 from fitnoise.kernel.designs.questions import FiniteQuery, Question
-from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.ledger import Group, Ledger
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Account, Adjacency
 from fitnoise.planning import accounting
@@ -235,6 +235,10 @@ def charged(tmp_path, *plans):
         return ledger.entries()
 
 
+def apart(entries):
+    return [Group((entry,)) for entry in entries]
+
+
 def test_what_the_ledger_keeps_is_what_was_released(plans, tmp_path):
     made = [plans[name] for name in ("gaussian", "pure", "both", "question")]
     entries = charged(tmp_path, *made)
@@ -249,12 +253,12 @@ def test_what_the_ledger_keeps_is_what_was_released(plans, tmp_path):
     assert [list(law) for law in pure.tables[0]] == exact
     assert (both.mu_squared, both.answers) == (gaussian.mu_squared, plans["both"].finite_epsilons)
     assert (question.tables, question.answers) == (pure.tables, plans["question"].finite_epsilons)
-    whole = curve(entries, RECORD)
+    whole = curve(apart(entries), RECORD)
     assert tuple(replace(x, whole=None) for x in whole.released) == (gaussian, pure, both, question)
     together = sum((p.loss for p in made), Loss.nothing())
     assert 0 < whole.epsilon(1e-6) < together.epsilon_at(1e-6)
     for plan, entry in zip(made, entries, strict=True):  # alone, it is no more than what the plan says
-        assert curve([entry], RECORD).epsilon(1e-6) <= plan.epsilon(1e-6) * (1 + 1e-4)
+        assert curve(apart([entry]), RECORD).epsilon(1e-6) <= plan.epsilon(1e-6) * (1 + 1e-4)
 
 
 def test_other_units_pay_what_is_known_of_them(plans, tmp_path):
@@ -274,8 +278,8 @@ def test_one_number_that_is_pure_is_known_by_its_epsilon(tmp_path):
     with Ledger(tmp_path / "ledger.db") as ledger:
         entry = ledger.charge(RECORD, Loss.of_epsilon(Fraction(2), by_cell=True), {})
     assert Released.of(entry, RECORD) == Released(answers=(Fraction(2),), whole=(entry.mu_squared, entry.rho))
-    assert curve([entry], RECORD).delta(0.0) == pytest.approx(math.tanh(1), rel=1e-6)
-    assert curve([entry], RECORD).epsilon(1e-12) <= 2 + 1e-3
+    assert curve(apart([entry]), RECORD).delta(0.0) == pytest.approx(math.tanh(1), rel=1e-6)
+    assert curve(apart([entry]), RECORD).epsilon(1e-12) <= 2 + 1e-3
 
 
 def test_what_says_only_rho_has_no_curve(plans, tmp_path):
@@ -283,9 +287,41 @@ def test_what_says_only_rho_has_no_curve(plans, tmp_path):
     with Ledger(tmp_path / "old.db") as ledger:
         ledger.charge(RECORD, Loss.concentrated(Fraction(1, 8)), {})
         entries += ledger.entries()
+        assert curve(ledger.groups(Account("elsewhere", RECORD.unit)), RECORD).released == ()
     with pytest.raises(LedgerError, match=r"entry 1 says ρ alone.*nothing was changed"):
-        curve(entries, RECORD)
-    assert curve(entries, Account("elsewhere", RECORD.unit)).released == ()
+        curve(apart(entries), RECORD)
+
+
+def test_what_is_on_the_same_records_is_added_up_by_cell(plans, tmp_path):
+    """What is free costs nothing more, in the curve as in ρ; beside a pure plan too, and apart it does cost."""
+    dear = fn.plan(fn.Workload(DOMAIN, [fn.table(recode={"sex": {"f": ["f"]}}, margin=4)]))
+    free = fn.free(fn.Workload(DOMAIN, [fn.table(recode={"sex": {"m": ["m"]}}, margin=9)]), dear)
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        fn.release(plans["gaussian"], COUNTS, ledger=ledger)
+        fn.release(dear, COUNTS, ledger=ledger)
+        before = curve(ledger.groups(RECORD), RECORD)
+        fn.release(free, COUNTS, ledger=ledger)
+        groups, entries = ledger.groups(RECORD), ledger.entries()
+        after, quote = curve(groups, RECORD), ledger.balance(RECORD)
+    assert [tuple(e.sequence for e in g.entries) for g in groups] == [(1,), (2, 3)]
+    assert sum(g.rho(RECORD) for g in groups) == quote.spent
+    assert sum(g.mu_squared(RECORD) for g in groups) == quote.mu_squared_spent
+    assert len(after.released) == len(before.released) == 2
+    assert after.epsilon(1e-6) == pytest.approx(before.epsilon(1e-6), rel=1e-6)
+    assert curve(apart(entries), RECORD).epsilon(1e-6) > 1.01 * before.epsilon(1e-6)
+
+
+def test_beside_a_pure_plan_the_sums_are_of_the_joint_cost(plans, tmp_path):
+    beside = replace(plans["gaussian"].order, beside=(plans["pure"].hash,))
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        fn.release(plans["pure"], COUNTS, ledger=ledger)
+        ledger.charge(RECORD, beside.charged(), {"plan": plans["gaussian"].hash}, beside=beside.beside)
+        (group,) = ledger.groups(RECORD)
+        quote = ledger.balance(RECORD)
+    one, other = curve([group], RECORD).released
+    assert one.tables
+    assert (one.whole, other.whole) == ((quote.mu_squared_spent, quote.spent), (0, 0))
+    assert other.mu_squared == group.entries[1].mu_squared
 
 
 def test_a_law_is_cut_where_it_is_negligible():

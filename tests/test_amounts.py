@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import math
+import re
 import sqlite3
 from dataclasses import replace
 from fractions import Fraction
@@ -671,7 +672,18 @@ def test_files_say_what_was_cut_and_who_is_not_counted_and_are_verified(plan, pe
     assert told[1]["columns"] == {"pay": "the sum of it over the records, in its own units"}
     assert "both ends of its range" in told[3]["columns"]["pay"]
     by_command("ask", str(tmp_path / "out"), 'total("pay") / total("hours")', "--by", "state")
-    assert "a" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert re.search(r"^a +[0-9.]+ ", said, re.MULTILINE)
+    assert "records    all records but those with pay none, unknown, over all records\n" in said
+
+
+def test_a_mean_of_whom_only_the_sum_is_told_is_refused_with_what_to_do():
+    domain = fn.Domain(state=fn.Categorical(["a", "b"]), sex=fn.Categorical(["f", "m"]), pay=PAY)
+    shown = [fn.table("state", "sex", sum="pay", margin=1e5), fn.table("state", mean="pay", margin=900, reference=500)]
+    release = released(fn.plan(fn.Workload(domain, shown)), pd.DataFrame({"state": ["a"], "sex": ["f"], "pay": [100]}))
+    assert release.mean("pay", by="state").value.shape == (2,)
+    with pytest.raises(ReleaseError, match=r"the sum of 'pay' is told.* Ask for total\('pay'\).*Nothing was estimated"):
+        release.mean("pay", by=["state", "sex"])
 
 
 def test_what_is_asked_of_amounts_and_is_not_there_is_refused(plan, people):

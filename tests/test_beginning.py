@@ -13,7 +13,7 @@ from fitnoise.request.beginning import MARK, begun
 from fitnoise.request.documents import load_spec
 from laws import by_command
 
-NAMES = {"sex": "categorical", "age": "ordered", "in come": "binned", "geo é's": "hierarchy"}
+NAMES = {"sex": "categorical", "age": "ordered", "in come": "binned", "geo é's": "hierarchy", "pay": "amount"}
 PLACES = "state,county,tract\nn,n1,t1\nn,n2,t2\ns,s1,t3\n"
 
 
@@ -44,6 +44,7 @@ def planned(tmp_path):
 def test_with_what_is_marked_it_can_be_planned_for(planned):
     plan = planned(said(begun(NAMES)))
     assert list(plan.publication.workload.domain)[:3] == ["sex", "age", "in come"]
+    assert plan.publication.workload.domain.steps == {"pay": 200_000}
     assert len(plan.tables) == len(NAMES)
 
 
@@ -57,13 +58,25 @@ def test_every_example_is_one(planned, name):
 def test_without_one_of_them_it_is_refused(planned):
     text = begun(NAMES)
     marked = [x for x in text.splitlines() if is_marked(x)]
-    assert len(marked) == 7
+    assert len(marked) == 10
     for left in marked:
         with pytest.raises(FitnoiseError):
             planned(said(text, lambda line, left=left: is_marked(line) and line.strip() != left))
 
 
-@given(st.dictionaries(st.text(max_size=9), st.sampled_from(["ordered", "binned"]), min_size=1, max_size=3))
+def test_amounts_alone_have_sums_alone(planned):
+    (summary,) = planned(said(begun({"pay": "amount"}))).tables
+    assert (summary.name, summary.numbers) == ("pay sum", 1)
+
+
+def test_the_question_is_one(planned):
+    text = begun({"sex": "categorical"})
+    lines = text[text.index("# [[finite]]") :].replace("# [[", "[[").splitlines()
+    plan = planned(said(text) + "\n".join(line.removeprefix("# ") for line in lines))
+    assert [q.name for q in plan.finite_summaries] == ["how many"]
+
+
+@given(st.dictionaries(st.text(max_size=9), st.sampled_from(["ordered", "binned", "amount"]), min_size=1, max_size=3))
 def test_any_names_that_attributes_may_have(attributes):
     try:
         text = begun(attributes)

@@ -1332,6 +1332,40 @@ def test_tables_are_written_into_a_folder(run, here, pattern):
     assert fn.verify("release").ok
 
 
+ASKED = """[data]
+source = "people"
+[domain.sex]
+type = "categorical"
+codes = ["f", "m"]
+[[finite]]
+name = "women"
+query = "count"
+where = { sex = "f" }
+people = 40
+epsilon = "1/2"
+"""
+
+
+def test_questions_alone_are_compared_released_and_listed(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "spec.toml").write_text(ASKED, encoding="utf-8")
+    (tmp_path / "people.csv").write_text("sex\n" + "f\n" * 20, encoding="utf-8")
+    code, out, err = run("compare", "spec.toml", "-o", "plan.json")
+    assert (code, "wrote plan.json" in err, "women: " in out) == (0, True, True)
+    told = json.loads(run("compare", "spec.toml", "--json")[1])
+    plan = read_plan(tmp_path / "plan.json")
+    assert plan.finite_summaries[0].family in {c["family"] for c in told["finite"][0]["candidates"]}
+    assert plan.hash == told["hash"] == fn.plan(fn.load_spec("spec.toml")).hash
+    assert run("compare", "spec.toml", "--epsilon", "1")[0] == 2
+    with pytest.raises(fn.FitnoiseError, match=r"there are none.*No plan was made"):
+        fn.compare(fn.load_spec("spec.toml"))
+    code, out, _ = run("release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release")
+    assert (code, re.findall("^[a-z]+", out, re.MULTILINE)[:2]) == (0, ["directory", "answers"])
+    assert run("tables", "release")[1].startswith("answer")
+    code, _, err = run("tables", "release", "women")
+    assert (code, "'women' is no table but a question" in err, "Nothing was written" in err) == (8, True, True)
+
+
 TABLES_ERRORS = {
     "an unknown table": (8, ["age"], f"no table 'age'; the release has {NAMES}. Nothing was written."),
     "an unknown table among others": (8, ["total", "age", "-o", "x"], "no table 'age'; the release has"),
@@ -1808,6 +1842,18 @@ def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here,
     assert json.loads(run(*asked, "--json")[1])["plan"] == {"more": 0}
     run("release", "plan.json", "people.csv", "--ledger", "free.db", "-o", "fourth")
     assert "no cap is set: any number of releases of this plan fits" in run("ledger", "free.db", *asked[2:])[1]
+    shown = run("ledger", "budget.db")[1]  # a cap of another kind is told as what it is, and not in rho
+    told = [re.split("  +", line.strip()) for line in shown.splitlines() if re.match(r" +[0-9]", line)]
+    assert re.search(r"^entry +time +kind +account +rho", shown, re.MULTILINE)
+    assert [x[2] for x in told] == [
+        f"cap on mu = {float(cap):g}",
+        *["charge"] * 2,
+        "refusal",
+        "cap",
+        "cap on epsilon = 9",
+    ]
+    assert [len(x) for x in (told[0], told[-1])] == [4, 5]
+    assert told[-2][4] == f"{float(total):.7f}"
     code, _, err = run("ledger", "budget.db", "--source", "people", "--mu-cap", "1/2", "--cap", "1")
     assert (code, "give one of them. Nothing was changed" in err) == (2, True)
 
@@ -1824,7 +1870,7 @@ def test_all_that_was_released_is_added_up_to_one_curve(run, here, promised):
     (told,) = json.loads(out)["together"]
     assert (code, told["delta"], "wrote curve.svg" in err) == (0, 1e-9, True)
     with fn.Ledger("budget.db") as ledger:
-        assert told["epsilon"] == curve(ledger.entries(), gaussian.order.account).epsilon(1e-9)
+        assert told["epsilon"] == curve(ledger.groups(gaussian.order.account), gaussian.order.account).epsilon(1e-9)
     assert told["epsilon"] < (gaussian.loss + pure.loss + gaussian.loss).epsilon_at(1e-9)
     assert f"people ({UNIT}): ε = {told['epsilon']:.3g} at δ = 1e-09" in (here / "curve.svg").read_text()
     shown = run("ledger", "budget.db", "--delta", "1e-9")[1]

@@ -57,6 +57,18 @@ def test_a_coding_is_checked_whatever_kind_of_attribute_it_is_of():
             make()
 
 
+def test_a_domain_is_asked_as_mappings_are():
+    domain = fn.Domain(age=Ordered(0, 9))
+    assert (domain.get("age"), domain.get("sex"), domain.get("sex", 3), domain.get(["age"])) == (
+        domain["age"],
+        None,
+        3,
+        None,
+    )
+    with pytest.raises(DomainError, match="no attribute 'sex' in the domain"):
+        domain["sex"]
+
+
 def test_categorical_shows_labels_where_it_has_them():
     plain = Categorical(["a", "b"])
     labelled = Categorical({1: "one", 2: "two"}, column="code")

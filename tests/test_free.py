@@ -18,6 +18,7 @@ from dense import cell_order, strategy_matrix
 from designs import remade
 from door import Replay
 from fitnoise.errors import BudgetExceeded, GapNotReached, LedgerError, PlanError, SpecError
+from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import HistogramCounter
 from fitnoise.kernel.ledger import Ledger
@@ -554,6 +555,15 @@ def test_what_is_told_to_be_free_is(unit):
     assert made.relaxation == pytest.approx(1, rel=1e-4)
     with pytest.raises(PlanError, match=r"already pay the full price.*Free are counts of age in \[0, 1, 3\]"):
         fn.free(asked([0, 2], [1, 1]), plan)
+
+
+def test_beside_others_nothing_is_told_of_one_plan_alone():
+    """What it leaves, those that it stands beside may have used."""
+    case = next(case for case in CASES if room.left_beside(bases(case)[0]))
+    plan = made(case)
+    assert min(profile_of(plan).values) < max(profile_of(plan).values)
+    assert room.left_beside(plan) == ()
+    assert "free" not in [section.name for section in plan_report(plan).sections]
 
 
 @pytest.mark.parametrize("plan", [fn.plan(homes(fn.table("age", margin=2)))])

@@ -146,6 +146,18 @@ def strategy(*margins, sizes=(3, 2), scale=8.0):
     return PureStrategy(over(sizes, made[0].rows.shape[1]), made, scale)
 
 
+def test_the_margin_that_is_told_is_the_widest_for_what_was_asked():
+    """Which of noise that is not normal need not be that of the largest variance."""
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"]), month=fn.Ordered(1, 12))
+    tables = [fn.table("sex", "month", margin=10), fn.table("sex", prefix="month", margin=15)]
+    plan = fn.plan(fn.Workload(domain, tables), privacy="pure")
+    for summary in plan.tables:
+        assert summary.achieved_moe == plan.table_margins(summary.name).max()
+    summed = plan.tables[1]
+    most = np.argmax(plan.table_variances(summed.name))
+    assert plan.table_margins(summed.name).ravel()[most] < 0.99 * summed.achieved_moe
+
+
 def test_epsilon_by_hand():
     s = strategy(((), [[1, 2], [0, -3]]), ((0,), [[4, 0]]), ((0, 1), [[0, 5]]))
     assert s.step(fn.Neighbours.ADD_OR_REMOVE_ONE) == 10  # 2 + 3 + 0 + 5, against 1 + 0 + 4

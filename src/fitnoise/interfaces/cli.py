@@ -68,14 +68,14 @@ def cli() -> None:
     """Publish counts about people at the accuracy you need, for the least privacy cost, with proof."""
 
 
-@cli.command("init", epilog=_example("fitnoise init sex age=ordered income=binned geo=hierarchy -o spec.toml"))
+@cli.command("init", epilog=_example("fitnoise init sex age=ordered income=amount geo=hierarchy -o spec.toml"))
 @click.argument("names", metavar="NAME[=TYPE]...", nargs=-1, required=True)
 @click.option("-o", "--output", type=_FILE, help="Write it here, where no file is yet; without it, it is printed.")
 @_AS_JSON
 def init_command(**asked: Any) -> None:
     """Write a specification to begin with, for attributes with these names, with what is to be said marked in it.
 
-    TYPE is categorical, which it is without one, ordered, binned or hierarchy. Reads no data.
+    TYPE is categorical, which it is without one, ordered, binned, amount or hierarchy. Reads no data.
     """
     from fitnoise.interfaces import commands
 
@@ -271,7 +271,8 @@ def tables_command(**asked: Any) -> None:
 def ask_command(**asked: Any) -> None:
     """Compute EXPRESSION from RELEASE: counts, sums, differences, shares, rates and growth, with their intervals.
 
-    EXPRESSION is of count(...), numbers and + - * /, as in Python. Which table shows what is counted need not be known.
+    EXPRESSION is of count(...), total(...), mean(...) and quantile(...), numbers and + - * /, as in Python. Which table
+    shows what is asked need not be known.
     """
     from fitnoise.interfaces import commands
 

@@ -20,7 +20,7 @@ from fitnoise.interfaces.exports.export import export
 from fitnoise.interfaces.pages.report import report as write_report
 from fitnoise.interfaces.pages.report import same
 from fitnoise.interfaces.pages.words import words
-from fitnoise.interfaces.reports.comparisons import comparison_report, settings_report
+from fitnoise.interfaces.reports.comparisons import answers_report, comparison_report, settings_report
 from fitnoise.interfaces.reports.ledgers import ledger_report, more_section, together
 from fitnoise.interfaces.reports.plans import bounds_section, plan_report
 from fitnoise.interfaces.reports.releases import (
@@ -30,7 +30,7 @@ from fitnoise.interfaces.reports.releases import (
     verification_report,
     whole_report,
 )
-from fitnoise.kernel.ledger import Entry, Ledger, Quote
+from fitnoise.kernel.ledger import Group, Ledger
 from fitnoise.kernel.profiles import Charged, ceil_dyadic
 from fitnoise.kernel.units import Account, Privacy, PrivacyUnit, account
 from fitnoise.mechanisms.projection import planning as projection
@@ -146,6 +146,11 @@ def compare_command(
     given = load_spec(spec)
     if output is not None:
         _check_replaceable(output)
+    if not given.groups:
+        if epsilon is not None or delta is not None:
+            raise click.UsageError("a question says its own epsilon; change it in the specification.")
+        _compare_answers(given, output, as_json)
+        return
     if given.small is not None:
         if epsilon is not None or delta is not None:
             raise click.UsageError("a small database is compared at the budget of its specification; change it there.")
@@ -172,6 +177,16 @@ def _compare_settings(publication: Publication, output: Path | None, as_json: bo
         replace_file(output, made.to_json().encode())
         say(f"wrote {output}")
     _tell(settings_report(made, chosen.setting, chosen.choice, answers), as_json)
+
+
+def _compare_answers(publication: Publication, output: Path | None, as_json: bool) -> None:
+    """The mechanisms that there are for questions alone."""
+    answers = mechanisms_of(publication)
+    made = assembled(publication, [], answers)
+    if output is not None:
+        replace_file(output, made.to_json().encode())
+        say(f"wrote {output}")
+    _tell(answers_report(made, answers).adding(_file(output)), as_json)
 
 
 def _either(publication: Publication, epsilon: float | None, delta: float | None) -> Publication:
@@ -466,6 +481,9 @@ def ledger_command(
         entries = ledger.entries()
         head = ledger.head()
         more = None if caps or plan_file is None else _more(ledger, Plan.from_json(read_text(plan_file)))
+        groups = (
+            {b.account: ledger.groups(b.account) for b in balances} if delta is not None or plot is not None else {}
+        )
     left = leftovers(file.absolute().parent)
     report = ledger_report(entries, balances, head, left)
     if more is not None:
@@ -473,7 +491,7 @@ def ledger_command(
     if delta is not None or plot is not None:
         at = 1e-6 if delta is None else delta
         with progress("adding up losses"):
-            curves, told = _curves(entries, balances, at)
+            curves, told = _curves(groups, at)
             report = report.adding(*together(balances, told, at))
             if plot is not None:
                 plots.save(plots.account_figure({f"{a.source} ({a.unit})": c for a, c in curves.items()}, at), plot)
@@ -531,6 +549,11 @@ def _file(output: Path | None) -> Section:
 def _check_names(result: Release, names: Sequence[str]) -> None:
     known = result.plan.publication.workload.tables
     for i, name in enumerate(names):
+        if name in result.finite:
+            raise ReleaseError(
+                f"{name!r} is no table but a question, and has one answer: leave the name out, and it is listed with "
+                "the tables (or see finite.csv). Nothing was written."
+            )
         if name not in result:
             raise ReleaseError(f"no table {name!r}; the release has {some(known.names)}. Nothing was written.")
         if name in names[:i]:
@@ -590,18 +613,18 @@ def _spent(file: Path, of: Account) -> Fraction | None:
 
 
 def _curves(
-    entries: Sequence[Entry], balances: Sequence[Quote], delta: float
+    groups: Mapping[Account, Sequence[Group]], delta: float
 ) -> tuple[dict[Account, Curve], dict[Account, float | str]]:
     """What all releases of an account promise together, where that is known; of every account ε at δ, or why not."""
     curves: dict[Account, Curve] = {}
     told: dict[Account, float | str] = {}
-    for balance in balances:
+    for whose, charged in groups.items():
         try:
-            found = curve(entries, balance.account)
-            told[balance.account] = found.epsilon(delta)
-            curves[balance.account] = found
+            found = curve(charged, whose)
+            told[whose] = found.epsilon(delta)
+            curves[whose] = found
         except (LedgerError, ValueError) as error:
-            told[balance.account] = str(error).partition(":")[0]
+            told[whose] = str(error).partition(":")[0]
     return curves, told
 
 

@@ -826,6 +826,10 @@ class Domain(Mapping[str, Attribute]):
     def __getitem__(self, name: str) -> Attribute:
         return self._found(name)[1]
 
+    def get(self, name: object, default: Any = None, /) -> Any:
+        """The attribute or level of a name, or the default where there is none."""
+        return self._named[name][1] if isinstance(name, str) and name in self._named else default
+
     def _found(self, name: str) -> tuple[str, Attribute]:
         if name in self._named:
             return self._named[name]

@@ -302,6 +302,22 @@ class Entry:
 
 @final
 @dataclass(frozen=True)
+class Group:
+    """Charges to the accounts of one name that are on the same records, as far as that was promised."""
+
+    entries: tuple[Entry, ...]
+
+    def rho(self, of: Account) -> Fraction | None:
+        """ρ of all of them together for the unit of an account; None where nothing bounds one of them."""
+        return _together([entry.price(of) for entry in self.entries])
+
+    def mu_squared(self, of: Account) -> Fraction | None:
+        """μ² of all of them together, likewise; None where that of one is not known."""
+        return _together_mu([entry.price(of) for entry in self.entries])
+
+
+@final
+@dataclass(frozen=True)
 class Quote:
     """What a charge would do; nothing is changed.
 
@@ -545,6 +561,12 @@ class Ledger:
             if not isinstance(entry.detail.get("plan"), str):
                 raise _error(f"entry {entry.sequence} names no plan: nothing can stand beside it")
         return [Charged(entry.detail["plan"], _known(entry)) for entry in groups[0]]
+
+    def groups(self, account: Account) -> list[Group]:
+        """All charges to the accounts of a name, those on the same records together."""
+        with self._transaction("BEGIN") as chain:
+            charges = [entry for entry in chain if entry.kind == "charge" and entry.account.source == account.source]
+        return [Group(tuple(group)) for group in _groups(charges)]
 
     def head(self) -> tuple[int, str]:
         """Sequence and digest of the last entry; (0, :data:`GENESIS`) of an empty ledger. Write it down."""

@@ -256,16 +256,22 @@ class TablePart(Part):
         w = self.publication.workload
         t, layout = w.tables[i], self.decomposition.layout(i)
         wanted, achieved = layout.variances, self.variances[layout.rows]
-        worst = int(np.argmax(achieved / wanted))
         gamma = t.target.level(w.confidence)
         group, place = self.decomposition.place(i)
+        if self.mechanism.normal:
+            worst = int(np.argmax(achieved / wanted))
+            margin = self.mechanism.half_widths(self, group, place, gamma, row=worst)
+        else:  # of two numbers of one variance, one can have the wider margin
+            margins = self.mechanism.half_widths(self, group, place, gamma)
+            worst = int(np.argmax(margins / np.sqrt(wanted)))
+            margin = margins[worst:]
         return TableSummary(
             name=t.name,
             numbers=math.prod(t.shape(w.domain)),
             target=said(t.target.kind, t.targets(w.domain)),
             confidence=gamma,
             target_moe=z_score(gamma) * math.sqrt(wanted[worst]) / t.scale(w.domain),
-            achieved_moe=float(self.mechanism.half_widths(self, group, place, gamma, row=worst)[0]) / t.scale(w.domain),
+            achieved_moe=float(margin[0]) / t.scale(w.domain),
             price=float(self.shares[i]),
         )
 

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any, Protocol, final
@@ -101,10 +101,24 @@ class Entry(Line, Protocol):
         """What it cost the unit of an account of its name."""
 
 
+class Group(Protocol):
+    """Charges on the same records: :class:`fitnoise.kernel.ledger.Group` is one."""
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """Each of them."""
+
+    def rho(self, of: Account) -> Fraction | None:
+        """ρ of all of them together, for the unit of an account."""
+
+    def mu_squared(self, of: Account) -> Fraction | None:
+        """μ² of all of them together, likewise."""
+
+
 @final
 @dataclass(frozen=True)
 class Released:
-    """What one charge let go.
+    """What one charge let go, or several on the same records.
 
     mu_squared: μ′² of its Gaussian noise. tables: of each table with Laplace noise, the laws of the units of which none
     pays less than another in all numbers. answers: ε of what is known to be ε-private, and no more. whole: μ² and ρ of
@@ -230,18 +244,32 @@ class Curve:
         return total.losses, total.chances, total.beyond
 
 
-def curve(entries: Iterable[Entry], account: Account) -> Curve:
+def curve(groups: Iterable[Group], account: Account) -> Curve:
     """Of all that was charged to the accounts of a name, what it costs the unit of one of them.
 
     Args:
-        entries: of a ledger.
+        groups: of the name, as :meth:`fitnoise.kernel.ledger.Ledger.groups` tells them.
         account: whose.
 
     Raises:
         LedgerError: of a charge too little is known.
     """
-    charges = [e for e in entries if e.kind == "charge" and e.account.source == account.source]
-    return Curve(tuple(Released.of(entry, account) for entry in charges))
+    return Curve(tuple(x for group in groups for x in _released(group, account)))
+
+
+def _released(group: Group, account: Account) -> Iterator[Released]:
+    """What a group let go: as one where all of it is Gaussian, and charge by charge otherwise.
+
+    Gaussian noise on the same records is as private as its μ² in the dearest cell, cell by cell added up.
+    """
+    first, *others = (Released.of(entry, account) for entry in group.entries)
+    rho, mu_squared = group.rho(account), group.mu_squared(account)
+    whole = None if rho is None or mu_squared is None else (mu_squared, rho)
+    if others and whole is not None and not any(x.tables or x.answers for x in (first, *others)):
+        yield Released(whole[0], whole=whole)
+    else:
+        yield replace(first, whole=whole)
+        yield from (replace(x, whole=(Fraction(0), Fraction(0))) for x in others)
 
 
 def _whole(law: Law) -> Fraction:

@@ -263,6 +263,11 @@ def compare(
             "made."
         )
     made = mechanisms_of(whole)
+    if not whole.groups:
+        raise PlanError(
+            "pure and Gaussian noise are compared for tables, and there are none: the mechanism of a question is "
+            "chosen by fn.plan, and the others are shown by fitnoise compare. No plan was made."
+        )
     if len(whole.groups) != 1:
         raise PlanError(
             f"pure and Gaussian noise are compared for tables of one part; the publication has {len(whole.groups)}. No "

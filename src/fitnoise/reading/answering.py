@@ -143,7 +143,14 @@ class Answering(abc.ABC):
         here = values[asked.along[attribute].chosen]
         total = self._estimates(asked.weighted(attribute, values), counts=False)
         everyone = isinstance(found, Amount) and not found.beside  # who is counted is between the ends
-        count = self._estimates(told if everyone else asked, total._forms.sources)
+        try:
+            count = self._estimates(told if everyone else asked, total._forms.sources)
+        except ReleaseError:
+            raise ReleaseError(
+                f"the sum of {attribute!r} is told, but not how many of these records have a value of it: that is what "
+                f"tables of its mean tell, by the same attributes. Ask for total({attribute!r}), or for the mean by "
+                "fewer of them. Nothing was estimated."
+            ) from None
         coded = "" if found.coded is None else f" ({attribute}: {found.coded})"
         return Ratios.mean(total, count, (float(here.min()), float(here.max())), count.universe + coded)
 

@@ -32,8 +32,17 @@ DENSE = 2**22
 SEVERAL = "what was computed of several counts"
 """Which records are counted, where no one question says it."""
 
+_WITHOUT = " but those with "
+
 CLOSE = 1e-9
 """By how much what is made of a view's rows may be off from what is asked."""
+
+
+def whose_ratio(top: str, bottom: str) -> str:
+    """Which records a ratio is of, in words, where it leaves somebody out."""
+    if _WITHOUT not in top + bottom:
+        return SEVERAL
+    return top if top == bottom else f"{top}, over {bottom}"
 
 
 @final
@@ -164,7 +173,7 @@ class Question:
                 left = [x for x, there in zip(attribute.beside, own.chosen[n:], strict=True) if not there]
                 without.append(f"{home} {', '.join(left)}")
         said = f"records chosen by {', '.join(chosen)}" if chosen else "all records"
-        return f"{said} but those with {'; '.join(without)}" if without else said
+        return f"{said}{_WITHOUT}{'; '.join(without)}" if without else said
 
     def within(self, other: Question) -> bool:
         """Whether row by row, told apart by the same values, its records are among those of another question."""

@@ -30,7 +30,7 @@ import pandas as pd
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.reading.asking import SEVERAL, Question
+from fitnoise.reading.asking import SEVERAL, Question, whose_ratio
 from fitnoise.reading.comparisons import ComparedRatios, Movable, Told, difference, divisor, is_number, number
 from fitnoise.reading.files import label_frame
 from fitnoise.reading.forms import Forms
@@ -339,7 +339,8 @@ class Ratios(Movable, Told):
             low = 0.0
             if top._asked is not None and bottom._asked is not None and a.digests == b.digests:
                 high = 1.0 if top._asked.within(bottom._asked) else math.inf
-        return cls((a, b), rows, top.confidence, (np.full(n, low), np.full(n, high)), (1.0, 0.0))
+        possible = np.full(n, low), np.full(n, high)
+        return cls((a, b), rows, top.confidence, possible, (1.0, 0.0), whose_ratio(top.universe, bottom.universe))
 
     @cached_property
     def _law(self) -> Law:

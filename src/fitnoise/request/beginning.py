@@ -21,6 +21,7 @@ _TOP = """\
 _UNIT = {
     "data": {
         "source": ('"survey-2026"', "the name of the data, by which a ledger sums what they cost"),
+        "account": ('"people"', "the name under which it sums several sources about the same people"),
         "table": ('"census.people"', "of a database or a DuckDB file"),
         "outside_domain": (
             '"drop"',
@@ -41,7 +42,7 @@ _APART = "a cell beside the others, with the codes of what is no value"
 
 KINDS = {
     "categorical": (
-        "values without an order; other kinds are ordered, binned and hierarchy",
+        "values without an order; other kinds are ordered, binned, amount and hierarchy",
         {
             "codes": ('["a", "b"]', MARK + "every code there may be, as it stands in the data"),
             "labels": ('["first", "second"]', "what tables show instead, one for each code"),
@@ -64,6 +65,15 @@ KINDS = {
             "missing": ("{ unknown = [-1] }", _APART),
         },
     ),
+    "amount": (
+        "numbers to be added up, such as incomes: tables show sums and means of them",
+        {
+            "low": ("0", MARK + "smaller ones count as this"),
+            "high": ("200_000", MARK + "larger ones count as this: the sum of one record is what privacy is paid for"),
+            "step": ("100", "in which they are read; it divides the range"),
+            "missing": ("{ unknown = [-9] }", _APART),
+        },
+    ),
     "hierarchy": (
         "nested places",
         {
@@ -77,6 +87,15 @@ KINDS = {
 _TARGET = {
     "margin": ("15", MARK + "every number is to be within 15 of the truth, as often as the confidence says"),
 }
+
+_SUM = {"margin": ("5_000_000", MARK + "in units of the amount")}
+
+_QUESTION = """\
+# [[finite]]  # beside the tables or alone: one answer of finitely many, for an epsilon of its own
+# name = "how many"
+# query = "count"
+# people = 1000
+# epsilon = 0.1"""
 
 
 def begun(attributes: Mapping[str, str]) -> str:
@@ -99,11 +118,19 @@ def begun(attributes: Mapping[str, str]) -> str:
         what, keys = KINDS[kind]
         header = tomli_w.dumps({"domain": {name: {}}}).strip()
         lines += [header, f'type = "{kind}"  # {what}', *_told(keys | _COLUMN), ""]
-    lines += ["[[tables]]", 'all = "singles"  # a table for each attribute', *_told(_TARGET)]
-    if len(attributes) > 1:
-        two = ", ".join(tomli_w.dumps({"x": name}).removeprefix("x = ").strip() for name in list(attributes)[:2])
-        lines += ["", "# [[tables]]", f"# attributes = [{two}]", "# margin = 30"]
+    shown = [_quoted(name) for name, kind in attributes.items() if kind != "amount"]
+    if shown:
+        lines += ["[[tables]]", 'all = "singles"  # a table for each attribute', *_told(_TARGET), ""]
+    for name in (name for name, kind in attributes.items() if kind == "amount"):
+        lines += ["[[tables]]", f"sum = {_quoted(name)}  # of all records; of groups with attributes", *_told(_SUM), ""]
+    if len(shown) > 1:
+        lines += ["# [[tables]]", f"# attributes = [{', '.join(shown[:2])}]", "# margin = 30", ""]
+    lines.append(_QUESTION)
     return "\n".join(lines) + "\n"
+
+
+def _quoted(name: str) -> str:
+    return tomli_w.dumps({"x": name}).removeprefix("x = ").strip()
 
 
 def _told(keys: Mapping[str, tuple[str, str]]) -> list[str]:

@@ -53,6 +53,14 @@ def comparison_report(publication: Publication, found: Comparison, delta: float)
     )
 
 
+def answers_report(plan: Plan, answers: Sequence[Made]) -> Report:
+    """The mechanisms for questions alone."""
+    return Report(
+        plan.publication.title,
+        (Section("", values=(Value("hash", plan.hash),)), *choices(plan.publication.finite, answers)),
+    )
+
+
 def settings_report(plan: Plan, setting: Setting, choice: Choice | None, answers: Sequence[Made]) -> Report:
     """What was simulated for a small database, and what was chosen; and the mechanisms for questions."""
     publication = plan.publication

@@ -23,10 +23,12 @@ def ledger_report(
     columns = (
         Column("sequence", "entry", Kind.COUNT),
         Column("time", "time"),
-        Column("kind", "kind"),
-        Column("source", "source"),
+        Column("kind"),
+        Column("said", "kind", spoken=True),
+        Column("source", "account"),
         Column("privacy_unit"),
-        Column("rho", "rho", Kind.COST),
+        Column("rho"),
+        Column("cost", "rho", Kind.COST, spoken=True),
         Column("rho_exact"),
         Column("epsilon"),
         Column("paid", "epsilon" if pure else None, Kind.COST, spoken=True),
@@ -149,13 +151,19 @@ def _instead(quote: Quote, loss: Loss, delta: float) -> tuple[float, float, int]
 def _row(entry: Entry) -> dict[str, Plain]:
     plan, others = entry.detail.get("plan"), ", ".join(plan[:12] for plan in entry.beside)
     own = "" if plan is None else str(plan)[:12]
+    kind, most = entry.limit if entry.kind == "cap" else ("rho", entry.rho)
+    other = {"rho": "", "epsilon": f" on epsilon = {float(most):g}", "mu_squared": f" on mu = {privacy.mu(most):g}"}[
+        kind
+    ]
     return {
         "sequence": entry.sequence,
         "time": entry.time,
         "kind": entry.kind,
+        "said": f"{entry.kind}{other}",
         "source": entry.account.source,
         "privacy_unit": entry.account.unit,
         "rho": float(entry.rho),
+        "cost": "" if other else float(entry.rho),
         "rho_exact": str(entry.rho),
         "epsilon": None if entry.epsilon is None else str(entry.epsilon),
         "paid": "" if entry.epsilon is None else float(entry.epsilon),

@@ -281,8 +281,9 @@ def _free(plan: Plan) -> Iterator[Section]:
         "{count} of {size} values of {attribute} have privacy paid for and not used: counts of their records cost "
         "nothing more, within ±{moe} people or more ({shown}; fitnoise free)"
     )
-    alone = plan.publication.unit.id is not None
-    profile = plan.order.charged().profile if plan.groups and not alone else None
+    unit = plan.publication.unit
+    unknown = unit.id is not None or unit.pattern or plan.publication.beside
+    profile = plan.order.charged().profile if plan.groups and not unknown else None
     found = () if profile is None else left_beside(plan)
     less = profile is not None and min(profile.values) < (1 - gaussian.SLACK) * max(profile.values)
     for i, left in enumerate(found):

@@ -60,7 +60,7 @@ def receipt_report(
             Section("directory", ("{directory}",), where),
             Section(
                 "tables",
-                ("{named}",),
+                ("{named}",) if known else (),
                 (
                     _names(plan),
                     Value("named", tables_line([p.workload.tables for p in plan.publication.groups]), spoken=True),
@@ -85,7 +85,7 @@ def release_report(release: Release, *, every: bool = False) -> Report:
     summaries = release.plan.tables if every else release.plan.summaries
     sections = [
         Section("", values=(Value("plan", release.plan.hash),)),
-        Section("", tables=(tables(summaries, *columns),)),
+        Section("", tables=(tables(summaries, *columns),) if summaries else ()),
         whom(release.plan, release.version),
         records(release.plan),
     ]

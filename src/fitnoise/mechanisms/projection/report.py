@@ -73,7 +73,8 @@ def tried(choice: Choice | None) -> Section:
 def explained(choice: Choice | None, status: str) -> Section:
     """What the columns are, and how the choice was made."""
     columns = (
-        "mean squared errors per number in people², on public histograms; plain: before projection; bounds: proven"
+        "mean squared errors per number in people², on public histograms; plain: before projection; bounds: proven; "
+        "k: how many of the largest variances of the noise have the least sum; t: how many of these are above the rest"
     )
     sentences = ("{status}",) if choice is None else (columns, "{status}")
     return Section("", sentences, (Value("status", status),))
