@@ -14,6 +14,7 @@ import pytest
 
 import fitnoise as fn
 from fitnoise.interfaces.cli import main
+from following import as_shown, follow
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -22,27 +23,6 @@ HOW_TO = sorted(path.stem for path in (DOCS / "howto").glob("*.md"))
 
 
 # --- tutorials, and pages for one task --------------------------------------------------------------------------------
-
-
-def follow(page, folder):
-    """Do what a page tells: write its files, run its commands and its Python; and see what they show.
-
-    In what is shown, … stands for anything, and for any lines where it stands alone.
-    """
-    told, printed = {}, ""
-    for kind, block in re.findall(r"^```(toml|console|python|text)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE):
-        if kind == "toml":
-            (folder / block.split()[1]).write_text(block, encoding="utf-8")
-        elif kind == "python":
-            with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as lines:
-                exec(block, told)  # noqa: S102 - our own documents
-            printed = lines.getvalue()
-        elif kind == "text":
-            assert as_shown(block).fullmatch(printed), f"the page prints\n{printed}\nand not\n{block}"
-        else:
-            for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
-                said = run(command, folder)
-                assert as_shown(shown).fullmatch(said), f"{command} says\n{said}\nand not\n{shown}"
 
 
 def run(command, folder):
@@ -66,23 +46,17 @@ def run(command, folder):
     return out.getvalue() + error + said
 
 
-def as_shown(lines):
-    whole = re.escape(lines).replace("…\\\n", "…\n")
-    whole = re.sub(r"^…\n", "(?:.*\\n)*", whole, flags=re.MULTILINE)
-    return re.compile(whole.replace("…", ".*"))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TUTORIALS)
 def test_a_tutorial_can_be_followed(name, tmp_path):
-    follow((DOCS / "tutorials" / f"{name}.md").read_text(encoding="utf-8"), tmp_path)
+    follow((DOCS / "tutorials" / f"{name}.md").read_text(encoding="utf-8"), tmp_path, run)
 
 
 @pytest.mark.parametrize("name", HOW_TO)
 def test_a_task_is_done_as_its_page_says(name, tmp_path):
     for program in DOCS.glob("check_*.py"):
         shutil.copy(program, tmp_path)
-    follow((DOCS / "howto" / f"{name}.md").read_text(encoding="utf-8"), tmp_path)
+    follow((DOCS / "howto" / f"{name}.md").read_text(encoding="utf-8"), tmp_path, run)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +65,12 @@ def test_a_task_is_done_as_its_page_says(name, tmp_path):
 )
 def test_what_is_shown_is_what_is_said(shown, same):
     assert bool(as_shown(shown).fullmatch("a\nb\n")) == same
+
+
+def test_what_the_readme_leads_to_is_there():
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert len(links) > 15
+    assert [link for link in links if not (ROOT / link).is_file()] == []
 
 
 # --- the site -------------------------------------------------------------------------------------------------------

@@ -1,0 +1,35 @@
+"""Doing what a page of the documentation tells, and seeing that it shows what is said. Needs nothing but Python."""
+
+import contextlib
+import io
+import re
+
+
+def follow(page, folder, run):
+    """Do what a page tells: write its files, run its commands and its Python; and see what they show.
+
+    In what is shown, … stands for anything, and for any lines where it stands alone.
+
+    page: its text. run: what a command says in a folder.
+    """
+    told, printed = {}, ""
+    for kind, block in re.findall(r"^```(toml|console|python|text)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE):
+        if kind == "toml":
+            (folder / block.split()[1]).write_text(block, encoding="utf-8")
+        elif kind == "python":
+            with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as lines:
+                exec(block, told)  # noqa: S102 - our own documents
+            printed = lines.getvalue()
+        elif kind == "text":
+            assert as_shown(block).fullmatch(printed), f"the page prints\n{printed}\nand not\n{block}"
+        else:
+            for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+                said = run(command, folder)
+                assert as_shown(shown).fullmatch(said), f"{command} says\n{said}\nand not\n{shown}"
+
+
+def as_shown(lines):
+    """What fits lines that are shown."""
+    whole = re.escape(lines).replace("…\\\n", "…\n")
+    whole = re.sub(r"^…\n", "(?:.*\\n)*", whole, flags=re.MULTILINE)
+    return re.compile(whole.replace("…", ".*"))
