@@ -8,7 +8,7 @@ ENGINES ?= spark or mariadb or clickhouse
 # A release and its ledger are synced to the disk some twenty times: tests write in memory, where there is room.
 PYTEST = $(shell [ -w /dev/shm ] && [ "$$(df -Pk /dev/shm | awk 'END { print $$4 }')" -gt 4000000 ] && echo TMPDIR=/dev/shm) $(BIN)/pytest
 
-.PHONY: demo test quick check docs engines mutants lock clean
+.PHONY: demo test quick check docs package pythons engines mutants lock clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/fitnoise demo
@@ -34,6 +34,14 @@ engines: $(VENV)/.engines
 # The documentation as a site, in build/docs: warnings are errors, and nothing is fetched from anywhere.
 docs: $(VENV)/.dev
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
+
+# The wheel, from the source distribution, in a fresh environment: its size, the demo, a tutorial, and every extra alone.
+package: $(VENV)/.dev
+	$(BIN)/python tests/packaged.py
+
+# The demo and a tutorial with every Python that is here, from 3.11 on; which was tried is said.
+pythons: $(VENV)/.dev
+	$(BIN)/python tests/packaged.py --pythons
 
 # Small changes of the kernel, each of which some test must notice (hours); FILES="losses order" tries some of its files.
 mutants: $(VENV)/.dev

@@ -1,0 +1,156 @@
+"""The wheel and the source distribution, installed into environments of their own: `make package`, `make pythons`.
+
+The wheel is built from the source distribution, so that what is missing there is missed. In a fresh environment with
+the pinned dependencies alone the demo is run and a tutorial followed, the size of it all is measured, and what an
+extra is for is done with that extra alone beside it.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+
+from following import follow
+
+ROOT = Path(__file__).parent.parent
+TUTORIAL = ROOT / "docs" / "tutorials" / "pure_epsilon.md"
+MOST_MB = 400
+"""Of an environment with nothing but what is needed, without pip and what Python compiles."""
+
+NEWEST = 15
+"""Python 3.x up to which one is looked for."""
+
+SPEC = "data = {{ source = 'people' }}\ndomain.sex = {{ type = 'categorical', codes = ['f', 'm'] }}\n{}\n"
+TABLE = "tables = [{ attributes = ['sex'], margin = 5 }]"
+
+EXTRAS = {
+    "plot": ["fitnoise plan spec.toml --plot costs.svg"],
+    "report": ["fitnoise plan spec.toml -o plan.json", "fitnoise report plan.json -o report.html"],
+    "sql": [
+        "fitnoise plan spec.toml -o plan.json",
+        "python people.py",
+        "fitnoise release plan.json sqlite:///people.db --table people --ledger budget.sqlite -o release",
+    ],
+    "statistics": ["python -c 'import fitnoise.kernel.counting.statistical, openpyxl, pyreadstat'"],
+    "spark": ["python -c 'import fitnoise.kernel.counting.spark, pyspark'"],
+}
+"""What each is for, done with it. That of `gpu` is two gigabytes: `make test` has it."""
+
+PEOPLE = (
+    "import sqlite3; db = sqlite3.connect('people.db'); db.execute('CREATE TABLE people (sex TEXT)'); "
+    "db.executemany('INSERT INTO people VALUES (?)', [['f'], ['m']] * 50); db.commit()"
+)
+
+
+def done(*command, **more):
+    subprocess.run(command, check=True, **more)
+
+
+def built(folder):
+    """The wheel, made from the source distribution."""
+    done(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder, cwd=ROOT, stdout=subprocess.DEVNULL)
+    (source,) = folder.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        archive.extractall(folder / "source", filter="data")
+    (inside,) = (folder / "source").iterdir()
+    done(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=inside, stdout=subprocess.DEVNULL)
+    (wheel,) = folder.glob("*.whl")
+    print(f"built {source.name} and {wheel.name} ({wheel.stat().st_size / 1e6:.1f} MB)")
+    return wheel
+
+
+def environment(place, wheel, python=sys.executable):
+    """A fresh one with the wheel and what it needs, as pinned."""
+    done(python, "-m", "venv", place)
+    pip = [place / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
+    done(*pip, "--require-hashes", "-r", ROOT / "requirements.lock")
+    done(*pip, "--no-deps", wheel)
+    return place
+
+
+def running(place):
+    """A way to run commands there."""
+    path = f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    given = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")} | {"PATH": path, "COLUMNS": "120"}
+
+    def run(command, folder):
+        program, *arguments = shlex.split(command)
+        found = shutil.which(program, path=path)
+        done = subprocess.run(
+            [found, *arguments], check=False, cwd=folder, env=given, capture_output=True, encoding="utf-8"
+        )
+        error = done.stderr.partition("error: ")
+        assert (done.returncode == 0) == (not error[1]), done.stderr
+        return done.stdout + "".join(error[1:])
+
+    return run
+
+
+def tried(place, folder):
+    """Run the demo and follow a tutorial there."""
+    folder.mkdir()
+    run, begun = running(place), time.monotonic()
+    assert "rho = 0.035" in run("fitnoise demo", folder)
+    demo, begun = time.monotonic() - begun, time.monotonic()
+    follow(TUTORIAL.read_text(encoding="utf-8"), folder, run)
+    return f"demo {demo:.0f} s, {TUTORIAL.stem} {time.monotonic() - begun:.0f} s"
+
+
+def alone(extra, base, folder):
+    """An environment with one extra beside the base, in which what it is for is done."""
+    place = folder / extra
+    done(base / "bin" / "python", "-m", "venv", "--without-pip", place / "env")
+    site, own = (next((p / "lib").glob("python3.*/site-packages")) for p in (base, place / "env"))
+    (own / "base.pth").write_text(f"{site}\n", encoding="utf-8")
+    script = shutil.copy(base / "bin" / "fitnoise", place / "env" / "bin")
+    text = Path(script).read_text(encoding="utf-8")
+    Path(script).write_text(text.replace(str(base), str(place / "env")), encoding="utf-8")
+    pip = [base / "bin" / "pip", "--python", place / "env" / "bin" / "python", "install", "--quiet"]
+    done(*pip, "--disable-pip-version-check", f"fitnoise[{extra}]")
+    (place / "spec.toml").write_text(SPEC.format(TABLE), encoding="utf-8")
+    (place / "people.py").write_text(PEOPLE, encoding="utf-8")
+    run = running(place / "env")
+    for command in EXTRAS[extra]:
+        run(command, place)
+
+
+def interpreter(minor):
+    """A Python 3.x that runs, if one is here: by its name, or as pyenv keeps it."""
+    kept = sorted((Path.home() / ".pyenv" / "versions").glob(f"3.{minor}.*/bin/python"), reverse=True)
+    for python in filter(None, (shutil.which(f"python3.{minor}"), *kept)):
+        if subprocess.run([python, "--version"], check=False, capture_output=True).returncode == 0:
+            return python
+    return None
+
+
+def pythons(wheel, folder):
+    """Try every Python that is here; say which, and which is not."""
+    for minor in range(11, NEWEST + 1):
+        python, said = interpreter(minor), "not here"
+        if python is not None:
+            said = tried(environment(folder / f"{minor}", wheel, python), folder / f"in{minor}")
+        print(f"Python 3.{minor}: {said}", flush=True)
+
+
+def package(wheel, folder):
+    """Try this Python, measure, and try every extra alone."""
+    base = environment(folder / "base", wheel)
+    files = [f for f in base.rglob("*") if f.is_file() and not f.is_symlink()]
+    own = [f for f in files if "__pycache__" not in f.parts and not {"pip", "setuptools"} & set(f.parts)]
+    whole, size = (sum(f.stat().st_size for f in some) / 1e6 for some in (files, own))
+    print(f"base installation: {size:.0f} MB, and {whole:.0f} MB with pip and what Python compiles", flush=True)
+    assert size < MOST_MB
+    print(tried(base, folder / "in"), flush=True)
+    for extra in EXTRAS:
+        alone(extra, base, folder)
+        print(f"fitnoise[{extra}] alone does what it is for", flush=True)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as where:
+        (pythons if "--pythons" in sys.argv else package)(built(Path(where)), Path(where))
