@@ -1,10 +1,12 @@
 """What the documents show in Python runs, block after block."""
 
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 
+import fitnoise as fn
 from engines import POSTGRESQL, SPARK, connected, postgresql, spark
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -106,3 +108,31 @@ def test_examples_run(name, expected, tmp_path, monkeypatch):
     for block in blocks:
         exec(block, told)  # noqa: S102 - our own documents
     assert {key: told[key] for key in expected} == expected
+
+
+SECTIONS = re.compile(r"^(Args|Returns|Raises)[:,]", re.MULTILINE)
+ROOMS = (fn.baselines, fn.finite, fn.gallery, fn.plots, fn.projections, fn.strategies, fn.what_if)
+
+
+def public():
+    """Every public function and method that takes something, by name."""
+    names = {name: getattr(fn, name) for name in fn.__all__}
+    for room in ROOMS:
+        made = (key for key, x in vars(room).items() if key[0] != "_" and inspect.getmodule(x) is room)
+        names |= {f"{room.__name__}.{key}": getattr(room, key) for key in getattr(room, "__all__", made)}
+    for name, what in list(names.items()):
+        if inspect.isclass(what):
+            made = {key: getattr(x, "__func__", x) for key, x in vars(what).items() if not key.startswith("_")}
+            names |= {f"{name}.{key}": x for key, x in made.items()}
+    for name, what in names.items():
+        if inspect.isfunction(what) and what.__module__.startswith("fitnoise."):
+            taken = [x for x in inspect.signature(what).parameters if x not in ("self", "cls")]
+            if taken:
+                yield name, what
+
+
+def test_every_public_function_says_what_it_takes():
+    """In sections, of which ruff checks that each argument is there."""
+    asked = dict(public())
+    assert len(asked) > 200
+    assert [name for name, what in asked.items() if not SECTIONS.search(inspect.getdoc(what) or "")] == []

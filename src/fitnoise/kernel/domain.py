@@ -351,7 +351,17 @@ class Categorical(Attribute):
         return self.labels if self.labels is not None else self.codes
 
     def own_position(self, value: object) -> int:
-        """The cell of a code, or of a label."""
+        """The cell of a code, or of a label.
+
+        Args:
+            value: a code as the data hold it, or a label as tables show it.
+
+        Returns:
+            Its place, from 0.
+
+        Raises:
+            DomainError: it is none of them.
+        """
         with contextlib.suppress(KeyError, TypeError):  # what has no hash is neither
             return self._positions[isinstance(value, bool), value]
         raise DomainError(f"{value!r} is neither a code nor a label of this attribute.")
@@ -452,7 +462,17 @@ class Ordered(Attribute):
         return f"below {self.low} as {self.low}, above {self.high} as {self.high}{but}" if self.clip else None
 
     def own_position(self, value: object) -> int:
-        """The cell of a whole number in the range."""
+        """The cell of a whole number in the range.
+
+        Args:
+            value: a whole number from `low` to `high`.
+
+        Returns:
+            Its place, from 0.
+
+        Raises:
+            DomainError: it is none of them.
+        """
         value = plain(value)
         if isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high:
             return value - self.low
@@ -513,7 +533,17 @@ class Binned(Attribute):
         return self._values
 
     def own_position(self, value: object) -> int:
-        """The bin a number falls into, or the bin with this text."""
+        """The bin a number falls into, or the bin with this text.
+
+        Args:
+            value: a number, or the text of a bin as tables show it.
+
+        Returns:
+            Its place, from 0.
+
+        Raises:
+            DomainError: it is none of them.
+        """
         if isinstance(value, str):
             if value in self._values:
                 return self._values.index(value)
@@ -603,7 +633,14 @@ class Amount(Attribute):
         return f"below {self.low} as {self.low}, above {self.high} as {self.high}, in steps of {self.step}{but}"
 
     def own_position(self, value: object) -> int:
-        """None: records lie between its cells."""
+        """None: records lie between its cells.
+
+        Args:
+            value: any.
+
+        Raises:
+            DomainError: always.
+        """
         raise DomainError(
             f"{value!r} is asked for of an amount, which is summed and not shown by value: ask for its sum (sum = …), "
             "or declare a Binned attribute on the same column for how many records lie where."
@@ -714,7 +751,17 @@ class Hierarchy(Attribute):
         return self.views[-1].values
 
     def own_position(self, value: object) -> int:
-        """The cell of a leaf's code."""
+        """The cell of a leaf's code.
+
+        Args:
+            value: the code of a place of the last level.
+
+        Returns:
+            Its place, from 0.
+
+        Raises:
+            DomainError: it is none of them.
+        """
         return self.views[-1].position(value)
 
     def declared(self) -> dict[str, Any]:
@@ -827,7 +874,12 @@ class Domain(Mapping[str, Attribute]):
         return self._found(name)[1]
 
     def get(self, name: object, default: Any = None, /) -> Any:
-        """The attribute or level of a name, or the default where there is none."""
+        """The attribute or level of a name, or the default where there is none.
+
+        Args:
+            name: of an attribute or a level; anything else has the default.
+            default: what is returned where there is none.
+        """
         return self._named[name][1] if isinstance(name, str) and name in self._named else default
 
     def _found(self, name: str) -> tuple[str, Attribute]:
@@ -858,28 +910,61 @@ class Domain(Mapping[str, Attribute]):
         With conditions on records they come and go, too.
 
         It goes by all attributes, whether a table shows them or not: one table more changes no other's truth.
+
+        Args:
+            source: of the records, with its conditions.
+            bound: how many records of a unit are counted, and by what it is known whose they are.
         """
         return bool(source.where) or bool(self.drops(source.drops)) or (source.drops and bound is not None)
 
     def column(self, name: str) -> str:
-        """The column of the data that holds this attribute."""
+        """The column of the data that holds this attribute.
+
+        Args:
+            name: of an attribute, a level, or a share of one.
+
+        Raises:
+            DomainError: there is no such attribute.
+        """
         home = self.home(name)
         return self[home].column or home
 
     def home(self, name: str) -> str:
-        """The attribute of which a level, or a share of one, is; an attribute itself."""
+        """The attribute of which a level, or a share of one, is; an attribute itself.
+
+        Args:
+            name: of an attribute, a level, or a share of one.
+
+        Raises:
+            DomainError: there is no such attribute.
+        """
         found = self._shares.get(name)
         return found.home if found is not None else self._found(name)[0]
 
     def depth(self, name: str) -> int:
-        """Which level of its hierarchy a name means, 0 at the top: a share its lower one, the hierarchy its leaves."""
+        """Which level of its hierarchy a name means, 0 at the top: a share its lower one, the hierarchy its leaves.
+
+        Args:
+            name: of an attribute, a level, or a share of one; 0 of what is no hierarchy.
+
+        Raises:
+            DomainError: there is no such attribute.
+        """
         if name in self._shares:
             return self._shares[name].lower
         a = self[name]
         return a.depth if isinstance(a, Level) else len(a.levels) - 1 if isinstance(a, Hierarchy) else 0
 
     def alike(self, name: str, axes: Collection[str]) -> int:
-        """How many cells of an attribute lie in one place along all of these at most: itself, its levels and shares."""
+        """How many cells of an attribute lie in one place along all of these at most: itself, its levels and shares.
+
+        Args:
+            name: of an attribute.
+            axes: names of the attribute itself, of its levels and of shares of them.
+
+        Raises:
+            DomainError: there is no such attribute.
+        """
         attribute = self[name]
         if name in axes:
             return 1
@@ -892,7 +977,12 @@ class Domain(Mapping[str, Attribute]):
         return int(np.unique(np.stack(along), axis=1, return_counts=True)[1].max())
 
     def adjacency(self, source: DataSource, unit: PrivacyUnit) -> Adjacency:
-        """When two databases of such records are neighbours for a unit."""
+        """When two databases of such records are neighbours for a unit.
+
+        Args:
+            source: of the records.
+            unit: who is protected.
+        """
         return Adjacency(unit, drops=self.leaves_out(source, unit.bound), grid=self)
 
     @property

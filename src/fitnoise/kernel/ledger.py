@@ -415,6 +415,15 @@ class Ledger:
         """What charging a loss to the account would do to it now, and whether it fits all accounts of the name.
 
         Another process may charge before you do.
+
+        Args:
+            account: what is protected.
+            loss: what the release costs on its own.
+            also: what it costs under other units, by their text.
+            beside: hashes of plans on whose records it is measured.
+
+        Raises:
+            LedgerError: as of :meth:`charge`.
         """
         asked = _Asked.of(account, loss, also or {}, beside)
         with self._transaction("BEGIN") as chain:
@@ -423,7 +432,14 @@ class Ledger:
         return replace(quotes[0], fits=all(q.fits for q in quotes), more=more)
 
     def balance(self, account: Account) -> Quote:
-        """The quote of a zero charge; also of an account that is not there, of a name that is."""
+        """The quote of a zero charge; also of an account that is not there, of a name that is.
+
+        Args:
+            account: what is protected.
+
+        Raises:
+            LedgerError: its name reads like another.
+        """
         with self._transaction("BEGIN") as chain:
             _refuse_twin(chain, account)
             return _quote(chain, _nothing(account), account)
@@ -539,7 +555,11 @@ class Ledger:
             return _all_accounts(chain)
 
     def entries(self, account: Account | None = None) -> list[Entry]:
-        """Every entry, or every entry of one account, oldest first."""
+        """Every entry, or every entry of one account, oldest first.
+
+        Args:
+            account: whose; None for all.
+        """
         with self._transaction("BEGIN") as chain:
             return [entry for entry in chain if account is None or entry.account == account]
 
@@ -563,7 +583,11 @@ class Ledger:
         return [Charged(entry.detail["plan"], _known(entry)) for entry in groups[0]]
 
     def groups(self, account: Account) -> list[Group]:
-        """All charges to the accounts of a name, those on the same records together."""
+        """All charges to the accounts of a name, those on the same records together.
+
+        Args:
+            account: whose name is meant.
+        """
         with self._transaction("BEGIN") as chain:
             charges = [entry for entry in chain if entry.kind == "charge" and entry.account.source == account.source]
         return [Group(tuple(group)) for group in _groups(charges)]

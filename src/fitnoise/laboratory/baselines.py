@@ -94,7 +94,14 @@ def measured(w: npt.ArrayLike, c: npt.ArrayLike, strategy: npt.ArrayLike) -> Mec
 
 
 def of_covariance(w: npt.ArrayLike, c: npt.ArrayLike, basis: npt.ArrayLike, covariance: npt.ArrayLike) -> Mechanism:
-    """Noise of this covariance Σ on B x, scaled: A = F⁻¹B and R = (W B⁺) F for Σ = F Fᵀ. B has full row rank."""
+    """Noise of this covariance Σ on B x, scaled: A = F⁻¹B and R = (W B⁺) F for Σ = F Fᵀ. B has full row rank.
+
+    Args:
+        w: W (m, N), the queries.
+        c: (m,), the target variances.
+        basis: B (r, N).
+        covariance: Σ (r, r), positive definite.
+    """
     queries, targets = _asked(w, c)
     rows, factor = np.asarray(basis, dtype=np.float64), np.linalg.cholesky(np.asarray(covariance, dtype=np.float64))
     recovery, strategy = queries @ np.linalg.pinv(rows) @ factor, np.linalg.solve(factor, rows)
@@ -102,7 +109,12 @@ def of_covariance(w: npt.ArrayLike, c: npt.ArrayLike, basis: npt.ArrayLike, cova
 
 
 def input_perturbation(w: npt.ArrayLike, c: npt.ArrayLike) -> Mechanism:
-    """IP: independent noise of one variance on every cell, A = I. Δ² = max_j ‖w_j‖²/c_j."""
+    """IP: independent noise of one variance on every cell, A = I. Δ² = max_j ‖w_j‖²/c_j.
+
+    Args:
+        w: W (m, N), the queries.
+        c: (m,), the target variances.
+    """
     queries, targets = _asked(w, c)
     return _scaled(queries, np.eye(queries.shape[1]), targets)
 
@@ -113,6 +125,10 @@ def gaussian(w: npt.ArrayLike, c: npt.ArrayLike) -> Mechanism:
     Nothing is averaged afterwards: every target is met exactly. The paper calls this always significantly worse than
     CA and leaves it out; it is within 1/d of the optimum for the identity and the sum (2 against 2d/(1 + d)), and costs
     4 for PL94, where CA costs 13.76.
+
+    Args:
+        w: W (m, N), the queries.
+        c: (m,), the target variances.
     """
     queries, targets = _asked(w, c)
     return Mechanism(np.diag(np.sqrt(targets)), queries / np.sqrt(targets)[:, None])
@@ -121,8 +137,11 @@ def gaussian(w: npt.ArrayLike, c: npt.ArrayLike) -> Mechanism:
 def hierarchical(w: npt.ArrayLike, c: npt.ArrayLike, branching: int | None = None) -> Mechanism:
     """HM: a tree over the cells in their order, root included, all nodes with the same noise, and least squares.
 
-    branching: children of a node; None takes the `branching_factor` of the number of cells. What the paper prints
-        for ranges and marginals agrees with ⌈√n⌉, two levels below the root.
+    Args:
+        w: W (m, N), the queries.
+        c: (m,), the target variances.
+        branching: children of a node; None takes the `branching_factor` of the number of cells. What the paper prints
+            for ranges and marginals agrees with ⌈√n⌉, two levels below the root.
     """
     n = _asked(w, c)[0].shape[1]
     return measured(w, c, hierarchy(n, branching or branching_factor(n)))
@@ -137,8 +156,12 @@ def total_error(w: npt.ArrayLike, c: npt.ArrayLike, power: float = 0.0, gap: flo
     As the paper words them, wCA-I has the weights 1/c (power 1) and wCA-II 1/√c (power ½). Its tables 6 and 8 agree
     with queries multiplied by these weights, so that their squared errors have 1/c² (power 2) and 1/c (power 1).
 
-    gap: certified, of the total. The optimal covariance is unique, but single variances are only as near to theirs as
-        the square root of the gap.
+    Args:
+        w: W (m, N), the queries.
+        c: (m,), the target variances.
+        power: of the variances, in the weights.
+        gap: certified, of the total. The optimal covariance is unique, but single variances are only as near to theirs
+            as the square root of the gap.
     """
     queries, targets = _asked(w, c)
     if power in WEIGHTS:

@@ -49,6 +49,12 @@ RACES = (
 def prefix(n: int) -> Integers:
     """All "at most this value" of an ordered attribute of n values, (n, n): the lower triangle of ones.
 
+    Args:
+        n: how many values.
+
+    Raises:
+        WorkloadError: not a whole number of 1 or more.
+
     Source: section 7.1.1. The optimum for unit targets is 1.333333, 1.758601, 2.281560, 2.905253 and 4.457869 for
     n = 2, 4, 8, 16 and 64.
     """
@@ -58,6 +64,12 @@ def prefix(n: int) -> Integers:
 
 def identity_and_sum(n: int) -> Integers:
     """Every cell, then their sum, (n + 1, n).
+
+    Args:
+        n: how many cells.
+
+    Raises:
+        WorkloadError: not a whole number of 1 or more.
 
     Source: section 5.1. The optimum for unit targets is 2n/(1 + n) (Theorem 7).
     """
@@ -78,7 +90,11 @@ def pl94() -> Integers:
 
 
 def pl94_tables(variance: float = 1.0) -> Workload:
-    """The queries of :func:`pl94` as four tables, in the same order, all with one target variance."""
+    """The queries of :func:`pl94` as four tables, in the same order, all with one target variance.
+
+    Args:
+        variance: the target of every number, in people².
+    """
     races = [" and ".join(some) for k in range(1, 7) for some in itertools.combinations(RACES, k)]
     domain = Domain(
         voting_age=Categorical(["17 and under", "18 and over"]),
@@ -92,6 +108,14 @@ def pl94_tables(variance: float = 1.0) -> Workload:
 def random_ranges(n: int, m: int, rng: Generator) -> Integers:
     """Random ranges of n ordered cells, (m, n): both ends uniform on the cells, and included.
 
+    Args:
+        n: how many cells.
+        m: how many ranges.
+        rng: what draws them.
+
+    Raises:
+        WorkloadError: n or m is not a whole number of 1 or more.
+
     Source: section 7.4, where m = 2n.
     """
     checked_whole("cells", n)
@@ -103,6 +127,15 @@ def random_ranges(n: int, m: int, rng: Generator) -> Integers:
 
 def random_signs(n: int, m: int, rng: Generator, heads: float = 0.2) -> Integers:
     """Random queries of n cells, (m, n): every entry is 1 with probability `heads`, otherwise −1.
+
+    Args:
+        n: how many cells.
+        m: how many queries.
+        rng: what draws them.
+        heads: the probability of a 1.
+
+    Raises:
+        WorkloadError: no such numbers.
 
     Source: section 7.5, where m = 2n. The paper says `heads` = 0.2, but what its table 7 prints agrees with fair coins,
     `heads` = 0.5. With 0.2 all queries share a large multiple of the sum of all cells: the optimum is about a quarter
@@ -121,6 +154,13 @@ def age_pyramids(ages: int = 116, adult: int = 18) -> Integers:
     Cells are sex (2) × age (0 … ages − 1). Each of the three blocks has all "at most this age", then everyone of age
     `adult` or more.
 
+    Args:
+        ages: how many there are, from 0.
+        adult: the age from which one is.
+
+    Raises:
+        WorkloadError: `ages` is no whole number of 1 or more, or `adult` none of them.
+
     Source: section 7.6. The optimum for unit targets is 7.115406.
     """
     _adult(ages, adult)
@@ -130,7 +170,13 @@ def age_pyramids(ages: int = 116, adult: int = 18) -> Integers:
 
 
 def age_pyramid_tables(ages: int = 116, adult: int = 18, variance: float = 1.0) -> Workload:
-    """The queries of :func:`age_pyramids` as four tables: prefixes and adults, by sex and of all."""
+    """The queries of :func:`age_pyramids` as four tables: prefixes and adults, by sex and of all.
+
+    Args:
+        ages: how many there are, from 0.
+        adult: the age from which one is.
+        variance: the target of every number, in people².
+    """
     _adult(ages, adult)
     domain = Domain(sex=Categorical(["male", "female"]), age=Ordered(0, ages - 1))
     adults = {"age": [(adult, ages - 1)]}
@@ -161,7 +207,13 @@ def marginals(sizes: Sequence[int], orders: Iterable[int] = (1, 2)) -> Integers:
 
 
 def marginal_tables(sizes: Sequence[int], orders: Iterable[int] = (1, 2), variance: float = 1.0) -> Workload:
-    """The queries of :func:`marginals` as tables of attributes a0, a1, …, in the same order; of any number of cells."""
+    """The queries of :func:`marginals` as tables of attributes a0, a1, …, in the same order; of any number of cells.
+
+    Args:
+        sizes: how many values each attribute has.
+        orders: how many attributes a marginal shows.
+        variance: the target of every number, in people².
+    """
     chosen = _orders(sizes, orders)
     domain = Domain({f"a{i}": Categorical(list(range(n))) for i, n in enumerate(sizes)})
     return Workload(domain, [all_tables(k, list(domain), variance=variance) for k in chosen])
@@ -169,6 +221,15 @@ def marginal_tables(sizes: Sequence[int], orders: Iterable[int] = (1, 2), varian
 
 def wrelated(n: int, m: int, s: int, rng: Generator) -> Floats:
     """The WRelated workload, (m, n), of rank s: the product of an m × s and an s × n matrix of standard Gaussians.
+
+    Args:
+        n: how many cells.
+        m: how many queries.
+        s: the rank.
+        rng: what draws it.
+
+    Raises:
+        WorkloadError: no such numbers.
 
     Source: section 7.8, with m = s = n/2, after Yuan, Zhang, Winslett, Xiao, Yang, Hao: Low-rank mechanism, PVLDB
     5(11), 2012.
@@ -185,6 +246,13 @@ def wrelated(n: int, m: int, s: int, rng: Generator) -> Floats:
 
 def random_targets(m: int, rng: Generator, low: float = 1.0, high: float = 10.0, *, whole: bool = False) -> Floats:
     """Random target variances, (m,), uniform from low to high; whole numbers from low to high when `whole`.
+
+    Args:
+        m: how many.
+        rng: what draws them.
+        low: the least there may be.
+        high: the largest.
+        whole: whether they are whole numbers.
 
     Source: sections 7.4 and 7.5. The paper says uniform(1, 10); its table 8 agrees with whole numbers, 1 to 10.
     """

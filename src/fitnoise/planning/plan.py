@@ -82,7 +82,16 @@ class Plan(Displayed):
 
     @classmethod
     def of(cls, publication: Publication, parts: Sequence[TablePart], questions: Sequence[Mechanism] = ()) -> Self:
-        """The plan of a publication, from parts for its tables and mechanisms for its questions."""
+        """The plan of a publication, from parts for its tables and mechanisms for its questions.
+
+        Args:
+            publication: what was asked.
+            parts: for its tables, in the order of its groups.
+            questions: a mechanism for each of its finite questions, in their order.
+
+        Raises:
+            PlanError: there are more or fewer mechanisms than questions.
+        """
         if len(questions) != len(publication.finite):
             raise PlanError("the mechanisms of a plan are not those of its questions. Nothing was measured.")
         asked = zip(publication.finite, questions, strict=True)
@@ -247,6 +256,12 @@ class Plan(Displayed):
         By the exact curve of Gaussian noise, which holds for lattices as fine as those of plans (docs/exact_curve.md),
         or by the optimal conversion of ρ-zCDP, whichever is less. Of a pure plan its ε, whatever δ. What finite
         answers cost is put on the curve, or their ρ or ε is added, whichever gives less: all are proven.
+
+        Args:
+            delta: strictly between 0 and 1; default the publication's.
+
+        Raises:
+            PlanError, ValueError: no such δ, or more than a number can say.
         """
         return self.loss.epsilon_at(self.publication.delta if delta is None else delta)
 
@@ -326,11 +341,32 @@ class Plan(Displayed):
         return self.only.shares
 
     def table_margins(self, name: str, confidence: float | None = None) -> Floats:
-        """Half-widths of intervals for the numbers of one table (:meth:`TablePart.table_margins`)."""
+        """Half-widths of intervals for the numbers of one table (:meth:`TablePart.table_margins`).
+
+        Args:
+            name: of the table.
+            confidence: of each interval; default the table's own, or the workload's.
+
+        Returns:
+            In people (or units of a sum), in the table's shape.
+
+        Raises:
+            WorkloadError: there is no such table.
+        """
         return self.group(name).table_margins(name, confidence)
 
     def table_variances(self, name: str) -> Floats:
-        """Achieved variances of one table, in the table's shape."""
+        """Achieved variances of one table, in the table's shape.
+
+        Args:
+            name: of the table.
+
+        Returns:
+            In people², or squared units of a sum.
+
+        Raises:
+            WorkloadError: there is no such table.
+        """
         return self.group(name).table_variances(name)
 
     @property
@@ -354,7 +390,14 @@ class Plan(Displayed):
         return tuple(s for p in self.groups for s in p.summaries)
 
     def summary(self, i: int) -> TableSummary:
-        """What the plan promises for the i-th table."""
+        """What the plan promises for the i-th table.
+
+        Args:
+            i: which, from 0, in the order of `tables`.
+
+        Raises:
+            IndexError: there are fewer.
+        """
         return self.tables[i]
 
     @property

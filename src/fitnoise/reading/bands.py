@@ -73,5 +73,10 @@ class Bands:
         return cls(*(float(x) / 100 for x in found.groups()))
 
     def of(self, values: Floats, margins: Floats) -> npt.NDArray[Any]:
-        """The :class:`Band` of each number, in the shape of the values; both in people."""
+        """The :class:`Band` of each number, in the shape of the values; both in people.
+
+        Args:
+            values: estimates.
+            margins: of error, in the same shape.
+        """
         return np.asarray(_CHOICES[1 * (margins > self.reliable * values) + (margins > self.care * values)])

@@ -156,7 +156,15 @@ class ComparedRatios(Movable, Told):
         return low[()], high[()]
 
     def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
-        """Columns: the labels, value, low, high. Arguments as for `interval`."""
+        """Columns: the labels, value, low, high. Arguments as for `interval`.
+
+        Args:
+            confidence: of each interval; default the release's.
+            simultaneous: whether it is of all intervals at once instead.
+
+        Raises:
+            WorkloadError: a confidence outside (0, 1).
+        """
         ends = self.interval(confidence, simultaneous=simultaneous)
         columns = {"value": self.value, "low": ends[0], "high": ends[1]}
         return self._rows.frame({name: np.asarray(x) for name, x in columns.items()})

@@ -205,12 +205,28 @@ class Estimates(Told):
         return self._law.half_widths(np.ones((len(self), 1)), gamma).reshape(self._rows.shape)[()]
 
     def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
-        """(low, high): value ∓ moe."""
+        """(low, high): value ∓ moe.
+
+        Args:
+            confidence: of each interval; default the release's.
+            simultaneous: whether it is of all intervals at once instead.
+
+        Raises:
+            WorkloadError: a confidence outside (0, 1).
+        """
         moe = self.moe(confidence, simultaneous=simultaneous)
         return self.value - moe, self.value + moe
 
     def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
-        """Columns: the labels, value, std_error, moe. Arguments as for `moe`."""
+        """Columns: the labels, value, std_error, moe. Arguments as for `moe`.
+
+        Args:
+            confidence: of each interval; default the release's.
+            simultaneous: whether it is of all intervals at once instead.
+
+        Raises:
+            WorkloadError: a confidence outside (0, 1).
+        """
         moe = self.moe(confidence, simultaneous=simultaneous)
         return self._rows.frame(
             {"value": self._values, "std_error": np.asarray(self.std_error), "moe": np.asarray(moe)}
@@ -325,14 +341,26 @@ class Ratios(Movable, Told):
 
     @classmethod
     def mean(cls, total: Estimates, count: Estimates, possible: tuple[float, float], universe: str) -> Ratios:
-        """The mean of a number that each of the records counted has, from the least to the largest possible."""
+        """The mean of a number that each of the records counted has, from the least to the largest possible.
+
+        Args:
+            total: the sum of the values, by groups of records.
+            count: how many records have one, by the same groups.
+            possible: the least and the largest value there may be.
+            universe: which records they are of, in words.
+        """
         rows, a, b = total._beside(count)
         low, high = (np.full(a.length, x) for x in possible)
         return cls((a, b), rows, total.confidence, (low, high), (1.0, 0.0), universe)
 
     @classmethod
     def of(cls, top: Estimates, bottom: Estimates) -> Ratios:
-        """One by the other."""
+        """One by the other.
+
+        Args:
+            top: the numerators.
+            bottom: the denominators; labels that one of both lacks are spread over.
+        """
         rows, a, b = top._beside(bottom)
         n, low, high = a.length, -math.inf, math.inf
         if top._counts and bottom._counts:
@@ -390,7 +418,15 @@ class Ratios(Movable, Told):
         return self._moved(low, high)
 
     def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
-        """Columns: the labels, value, low, high, told. Arguments as for `interval`."""
+        """Columns: the labels, value, low, high, told. Arguments as for `interval`.
+
+        Args:
+            confidence: of each interval; default the release's.
+            simultaneous: whether it is of all intervals at once instead.
+
+        Raises:
+            WorkloadError: a confidence outside (0, 1).
+        """
         low, high, told = self._ends(confidence, simultaneous=simultaneous)
         ends = self._moved(low, high)
         columns = {"value": self.value, "low": ends[0], "high": ends[1], "told": told}

@@ -117,7 +117,15 @@ class Quantiles(Told):
         return self._values(low), self._values(high)
 
     def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
-        """Columns: the labels, value, low, high. Arguments as for `interval`."""
+        """Columns: the labels, value, low, high. Arguments as for `interval`.
+
+        Args:
+            confidence: of each interval; default the release's.
+            simultaneous: whether it is of all intervals at once instead.
+
+        Raises:
+            WorkloadError: a confidence outside (0, 1).
+        """
         found = self._found(confidence, simultaneous=simultaneous)
         return self._rows.frame({n: self._shown[x] for n, x in zip(("value", "low", "high"), found, strict=True)})
 

@@ -236,7 +236,17 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         return frames[0]
 
     def synthetic(self, i: int) -> pd.DataFrame:
-        """The synthetic records of the i-th part for tables, where it is one for a small database."""
+        """The synthetic records of the i-th part for tables, where it is one for a small database.
+
+        Args:
+            i: which part, from 0.
+
+        Returns:
+            A row for each cell of its attributes, with `synthetic_records`.
+
+        Raises:
+            ReleaseError: it is no part for a small database, or keeps no histogram.
+        """
         found = self.biased[i]
         if found is None or not found.whole:
             raise ReleaseError("this part of the release has no synthetic histogram.")
@@ -272,7 +282,14 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         return frame
 
     def frames(self, names: Sequence[str] | None = None) -> Iterator[tuple[str, pd.DataFrame]]:
-        """Some tables, by name; or all, rebuilt many at a time, and not in the order of the workload."""
+        """Some tables, by name; or all, rebuilt many at a time, and not in the order of the workload.
+
+        Args:
+            names: which; None for all.
+
+        Raises:
+            KeyError: there is no table of a name.
+        """
         if names is not None and len(names) < len(self):
             yield from ((name, self[name]) for name in names)
             return

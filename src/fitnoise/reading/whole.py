@@ -324,7 +324,11 @@ class Whole(Mapping[str, pd.DataFrame], Displayed):
         return max(float(np.abs(m.whole - m.nearest).max()) for m in self._made)
 
     def nearest(self, name: str) -> Floats:
-        """A table before it was rounded, in its shape: the nearest consistent one that is not negative."""
+        """A table before it was rounded, in its shape: the nearest consistent one that is not negative.
+
+        Args:
+            name: of the table.
+        """
         found: Floats = self._split(name, "nearest")
         return found
 
@@ -398,7 +402,11 @@ class Whole(Mapping[str, pd.DataFrame], Displayed):
         return Path(directory)
 
     def csv(self, name: str) -> str:
-        """A table as a CSV file."""
+        """A table as a CSV file.
+
+        Args:
+            name: of the table.
+        """
         return csv_text(self[name], fixed=SIMULATED)
 
     def document(self) -> dict[str, Any]:

@@ -602,7 +602,14 @@ class Spec(Part):
 
     @classmethod
     def from_toml(cls, text: str) -> Spec:
-        """Read TOML text; SpecError with the line where it is not TOML."""
+        """Read TOML text; SpecError with the line where it is not TOML.
+
+        Args:
+            text: of a specification.
+
+        Raises:
+            SpecError: it is no TOML, or no specification; with the place.
+        """
         try:
             document = tomllib.loads(text)
         except ValueError as error:  # TOMLDecodeError, or a whole number of more digits than Python reads
@@ -730,7 +737,14 @@ class Spec(Part):
 
     @classmethod
     def of(cls, publication: Publication) -> Spec:
-        """The document that says what these objects say."""
+        """The document that says what these objects say.
+
+        Args:
+            publication: what to say.
+
+        Raises:
+            SpecError: something that a specification cannot say, such as a matrix.
+        """
         w, s, u, o = publication.workload, publication.source, publication.unit, publication.objective
         document: dict[str, Any] = {
             "title": publication.title,

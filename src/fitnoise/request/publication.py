@@ -97,7 +97,14 @@ class Budget:
     def limit(
         self, what: str, designs: tuple[int, ...] | None = None, axes: Axes = (), shares: tuple[float, ...] = ()
     ) -> Limit:
-        """As the kernel holds designs against it (:class:`Limit`)."""
+        """As the kernel holds designs against it (:class:`Limit`).
+
+        Args:
+            what: is limited, as a refusal says it.
+            designs: which; None for all together.
+            axes: the attributes by whose joint cells the budget differs.
+            shares: of it, from 0 to 1, for each of these cells.
+        """
         at = None if self.epsilon is None or self.delta is None else (float(self.epsilon), self.delta)
         return Limit(what, self.as_rho(), designs, axes, shares, at, self.pure)
 
@@ -118,7 +125,11 @@ class ErrorWeights(StrEnum):
     INVERSE_STD_ERROR = "inverse-std-error"
 
     def of(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
-        """ω for target variances c, elementwise."""
+        """ω for target variances c, elementwise.
+
+        Args:
+            targets: c, positive, of any shape.
+        """
         power = {ErrorWeights.UNIFORM: 0.0, ErrorWeights.INVERSE_VARIANCE: -1.0}.get(self, -0.5)
         return np.asarray(targets**power)
 
@@ -193,11 +204,20 @@ class CellBudgets:
         object.__setattr__(self, "values", tuple(float(x) for x in self.values))
 
     def shares(self, domain: Domain) -> tuple[Axes, tuple[float, ...]]:
-        """The attributes with their numbers of values, and r of their joint cells, in C order."""
+        """The attributes with their numbers of values, and r of their joint cells, in C order.
+
+        Args:
+            domain: in which the attributes are.
+        """
         return tuple((a, domain[a].size) for a in self.attributes), self.values
 
     def along(self, domain: Domain, structured: Sequence[str]) -> NDArray[np.float64]:
-        """R of every joint cell of the structured attributes, (n_o,), in C order."""
+        """R of every joint cell of the structured attributes, (n_o,), in C order.
+
+        Args:
+            domain: in which the attributes are.
+            structured: names of attributes; those of the budgets are among them.
+        """
         table = aligned(domain, np.array(self.values), self.attributes, structured)
         return np.broadcast_to(table, [domain[a].size for a in structured]).ravel()
 

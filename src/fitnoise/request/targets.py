@@ -91,7 +91,14 @@ class By:
         return any(isinstance(v, tuple) for v in self.values)
 
     def along(self, labels: Sequence[str | int]) -> NDArray[np.float64]:
-        """The number for each label, shape (len(labels),)."""
+        """The number for each label, shape (len(labels),).
+
+        Args:
+            labels: what the table shows along the attribute.
+
+        Raises:
+            WorkloadError: a number is missing, or too many are given.
+        """
         if not self.named:
             if len(self.values) != len(labels):
                 raise WorkloadError(
@@ -148,7 +155,11 @@ class BySize:
             raise WorkloadError(f"the least target by size, {self.least!r}, is above the most, {self.most!r}.")
 
     def of(self, cells: NDArray[Any] | int) -> NDArray[np.float64]:
-        """The number for tables of so many numbers, elementwise."""
+        """The number for tables of so many numbers, elementwise.
+
+        Args:
+            cells: how many numbers each has.
+        """
         with np.errstate(over="ignore", under="ignore"):
             free = self.coefficient * np.asarray(cells, dtype=np.float64) ** self.power
         return np.clip(free, self.least, self.most) if self.least or self.most else free

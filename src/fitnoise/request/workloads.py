@@ -295,7 +295,11 @@ class Table:
         return " by ".join(words) or "total"
 
     def view(self, attribute: str) -> View:
-        """What is asked of one of the table's attributes."""
+        """What is asked of one of the table's attributes.
+
+        Args:
+            attribute: its name; one that the table does not show is shown value by value.
+        """
         return dict(self.views).get(attribute, EACH)
 
     @property
@@ -304,29 +308,55 @@ class Table:
         return any(view.missing for _, view in self.views)
 
     def not_counted(self, domain: Domain) -> dict[str, list[str]]:
-        """The cells for missing values that no number of the table counts, by attribute."""
+        """The cells for missing values that no number of the table counts, by attribute.
+
+        Args:
+            domain: of which it is asked.
+        """
         if self.matrix is not None:
             return {}
         left = {a: view.left_out(domain[a]) for a, view in self.views if not view.missing}
         return {a: [str(domain[a].values[i]) for i in cells] for a, cells in left.items() if cells}
 
     def coded(self, domain: Domain) -> dict[str, str]:
-        """How values that are others than those shown are read, by attribute."""
+        """How values that are others than those shown are read, by attribute.
+
+        Args:
+            domain: of which it is asked.
+        """
         names = domain if self.matrix is not None else self.attributes
         return {a: words for a in names if (words := domain[a].coded) is not None}
 
     def labels(self, domain: Domain) -> dict[str, tuple[str | int, ...]]:
-        """Row labels per column of the released table."""
+        """Row labels per column of the released table.
+
+        Args:
+            domain: of which it is asked.
+
+        Returns:
+            By column, in the table's order; of a matrix the numbers of its queries.
+        """
         if self.matrix is not None:
             return {QUERY: tuple(range(self.matrix.shape[0]))}
         return {a: self.view(a).labels(domain[a]) for a in self.attributes}
 
     def shape(self, domain: Domain) -> tuple[int, ...]:
-        """Rows along each column of the released table."""
+        """Rows along each column of the released table.
+
+        Args:
+            domain: of which it is asked.
+        """
         return tuple(len(v) for v in self.labels(domain).values())
 
     def targets(self, domain: Domain) -> NDArray[np.float64]:
-        """The numbers of the target as the user said them, broadcast to the table's shape."""
+        """The numbers of the target as the user said them, broadcast to the table's shape.
+
+        Args:
+            domain: of which it is asked.
+
+        Raises:
+            WorkloadError: a target by value is about an attribute that the table does not show, or lacks a value.
+        """
         shape = self.shape(domain)
         number = self.target.number
         if isinstance(number, BySize):
@@ -344,17 +374,33 @@ class Table:
         return np.broadcast_to(along.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
 
     def variances(self, domain: Domain, confidence: float) -> NDArray[np.float64]:
-        """The variance asked for each number of the table, in people² or squared units of a sum, in its shape."""
+        """The variance asked for each number of the table, in people² or squared units of a sum, in its shape.
+
+        Args:
+            domain: of which it is asked.
+            confidence: of margins that say none of their own.
+        """
         shape = self.shape(domain)
         wanted = self.target.variance(_varying(self.targets(domain)), confidence, math.prod(shape))
         return np.broadcast_to(wanted * self.scale(domain) ** 2, shape)
 
     def scale(self, domain: Domain) -> float:
-        """How accurate its numbers must be for a target of 1: of means, records at each end of an amount; else 1."""
+        """How accurate its numbers must be for a target of 1: of means, records at each end of an amount; else 1.
+
+        Args:
+            domain: of which it is asked.
+        """
         return math.prod(view.scale(domain[a]) for a, view in self.views)
 
     def check(self, domain: Domain) -> None:
-        """Raise WorkloadError or DomainError unless the table can be asked of this domain."""
+        """Raise WorkloadError or DomainError unless the table can be asked of this domain.
+
+        Args:
+            domain: of which it is asked.
+
+        Raises:
+            WorkloadError, DomainError: what cannot be, by name.
+        """
         if self.matrix is not None:
             if domain.steps:
                 raise WorkloadError(
@@ -381,7 +427,13 @@ class Table:
         self.targets(domain)
 
     def operator(self, domain: Domain, attribute: str, axis: str) -> op.Operator:
-        """What is asked of an attribute, on its own cells; of a level of a hierarchy, on those of a deeper level."""
+        """What is asked of an attribute, on its own cells; of a level of a hierarchy, on those of a deeper level.
+
+        Args:
+            domain: of which it is asked.
+            attribute: a name that the table shows.
+            axis: the level on whose cells it is wanted.
+        """
         asked = self.view(attribute).operator(domain[attribute])
         hierarchy = domain[domain.home(axis)]
         if not isinstance(hierarchy, Hierarchy) or domain.depth(attribute) == domain.depth(axis):
@@ -604,7 +656,11 @@ class Family(MadeOnDemand[Table]):
         return math.comb(len(self.among), self.order)
 
     def coded(self, domain: Domain) -> dict[str, str]:
-        """How values that are others than those shown are read, by attribute of any of the tables."""
+        """How values that are others than those shown are read, by attribute of any of the tables.
+
+        Args:
+            domain: of which it is asked.
+        """
         among = {a: words for a in self.among if (words := domain[a].coded) is not None}
         return among | self.template.coded(domain)
 
@@ -653,12 +709,20 @@ class Family(MadeOnDemand[Table]):
         return [f"{before}{'_by_'.join(w)}{after}".strip("_") for w in words]
 
     def cells(self, domain: Domain) -> NDArray[np.float64]:
-        """How many numbers each table has, (T,)."""
+        """How many numbers each table has, (T,).
+
+        Args:
+            domain: of which it is asked.
+        """
         sizes = np.array([domain[a].size for a in self.among], dtype=np.float64)
         return np.asarray(sizes[self.combinations].prod(axis=1) * math.prod(self.template.shape(domain)))
 
     def targets(self, domain: Domain) -> NDArray[np.float64]:
-        """The numbers of the targets, (T, rows along each attribute beside the pattern…), as :meth:`Table.targets`."""
+        """The numbers of the targets, (T, rows along each attribute beside the pattern…), as :meth:`Table.targets`.
+
+        Args:
+            domain: of which it is asked.
+        """
         number = self.template.target.number
         beside = self.template.shape(domain)
         if self.numbers is not None:
@@ -670,14 +734,26 @@ class Family(MadeOnDemand[Table]):
         return np.broadcast_to(each.reshape(-1, *(1,) * len(beside)), (len(self), *beside))
 
     def variances(self, domain: Domain, confidence: float) -> NDArray[np.float64]:
-        """The variance asked for each number, in people², in the shape of `targets`."""
+        """The variance asked for each number, in people², in the shape of `targets`.
+
+        Args:
+            domain: of which it is asked.
+            confidence: of margins that say none of their own.
+        """
         numbers = self.targets(domain)
         cells = self.cells(domain).reshape(-1, *(1,) * (numbers.ndim - 1))
         wanted = self.template.target.variance(_varying(numbers), confidence, cells) * self.template.scale(domain) ** 2
         return np.broadcast_to(wanted, numbers.shape)
 
     def check(self, domain: Domain) -> None:
-        """Raise WorkloadError or DomainError unless the tables can be asked of this domain."""
+        """Raise WorkloadError or DomainError unless the tables can be asked of this domain.
+
+        Args:
+            domain: of which it is asked.
+
+        Raises:
+            WorkloadError, DomainError: what cannot be, by name.
+        """
         for a in self.among:
             EACH.operator(domain[a])
         if self.template.attributes:
@@ -872,7 +948,14 @@ class Workload:
         return self.tables[self.number(name)]
 
     def number(self, name: str) -> int:
-        """The place of a table, by name."""
+        """The place of a table, by name.
+
+        Args:
+            name: as `tables.names` has it.
+
+        Raises:
+            WorkloadError: there is no such table.
+        """
         if name not in self.tables.numbered:
             raise WorkloadError(f"no table {name!r}; the workload has {some(self.tables.names)}.")
         return self.tables.numbered[name]

@@ -111,11 +111,20 @@ class FiniteMechanism:
         return True
 
     def anew(self, graph: Graph) -> FiniteMechanism:
-        """The same integers on a graph, with nothing computed of them before."""
+        """The same integers on a graph, with nothing computed of them before.
+
+        Args:
+            graph: of as many results.
+        """
         return replace(self, graph=graph, weights=replace(self.weights))
 
     def drawn(self, place: tuple[int, ...], door: Door) -> int:
-        """One output for the true result at a place, from 0."""
+        """One output for the true result at a place, from 0.
+
+        Args:
+            place: of the true result.
+            door: where chance comes from.
+        """
         return door.categorical(self.weights.row(place[0]))
 
     @property
@@ -163,7 +172,11 @@ class FiniteMechanism:
         return self._table
 
     def read(self, output: int) -> object:
-        """The result that an output is read as, a label."""
+        """The result that an output is read as, a label.
+
+        Args:
+            output: from 0, as `drawn` has it.
+        """
         return self.graph.results[int(self.answers[output])]
 
 

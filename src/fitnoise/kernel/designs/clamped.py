@@ -107,11 +107,20 @@ class ClampedMechanism:
         return True
 
     def anew(self, graph: QueryGraph) -> ClampedMechanism:
-        """The same numbers on a graph, with nothing computed of them before."""
+        """The same numbers on a graph, with nothing computed of them before.
+
+        Args:
+            graph: of as many results.
+        """
         return replace(self, graph=graph)
 
     def drawn(self, place: tuple[int, ...], door: Door) -> int:
-        """One output for the true result at a place, from 0."""
+        """One output for the true result at a place, from 0.
+
+        Args:
+            place: of the true result.
+            door: where chance comes from.
+        """
         return int(np.ravel_multi_index(door.clamped(self.alpha, self.steps, self.shape, place), self.shape))
 
     @property
@@ -128,7 +137,11 @@ class ClampedMechanism:
         return place_of(self.graph, self.shape, result)
 
     def read(self, output: int) -> object:
-        """The result of an output, a label."""
+        """The result of an output, a label.
+
+        Args:
+            output: from 0, as `drawn` has it.
+        """
         return self.graph.results[output]
 
     @property

@@ -180,7 +180,11 @@ class LazyMechanism:
         return self._charge
 
     def anew(self, graph: QueryGraph) -> LazyMechanism:
-        """The same integers on a graph, with nothing computed of them before."""
+        """The same integers on a graph, with nothing computed of them before.
+
+        Args:
+            graph: of as many results.
+        """
         return replace(self, graph=graph)
 
     # --- How it is drawn ----------------------------------------------------------------------------------
@@ -216,7 +220,12 @@ class LazyMechanism:
         return place_of(self.graph, self.weights.shape, result)
 
     def drawn(self, place: tuple[int, ...], door: Door) -> int:
-        """One output for the true result at a place, from 0."""
+        """One output for the true result at a place, from 0.
+
+        Args:
+            place: of the true result.
+            door: where chance comes from.
+        """
         drawn = door.by_distance(self.alpha, self.steps, self.weights, self.top, place)
         return int(np.ravel_multi_index(drawn, self.weights.shape))
 
@@ -233,7 +242,11 @@ class LazyMechanism:
         return self.graph.results[int(np.ravel_multi_index(place, shape))]
 
     def read(self, output: int) -> object:
-        """The result that an output is read as, a label: outputs are counted as results are."""
+        """The result that an output is read as, a label: outputs are counted as results are.
+
+        Args:
+            output: from 0, as `drawn` has it.
+        """
         return self.graph.results[output]
 
     @cached_property

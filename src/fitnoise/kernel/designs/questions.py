@@ -166,14 +166,36 @@ class FiniteQuery:
     def count(
         cls, name: str, *, people: int, epsilon: float | Fraction, where: Mapping[str, Any] | None = None, **rest: Any
     ) -> FiniteQuery:
-        """Records that meet a condition; without one, all."""
+        """Records that meet a condition; without one, all.
+
+        Args:
+            name: of the question.
+            people: public: at most so many records (exactly so many, where neighbours replace one).
+            epsilon: what the answer may cost one unit, pure; a Fraction is exact.
+            where: name = value or values; all must hold.
+            rest: further fields, such as `prior` and `aim`.
+
+        Raises:
+            WorkloadError: something else is given.
+        """
         return cls(name, Question.COUNT, people, rational(epsilon), None, _at_most_one(where), **rest)
 
     @classmethod
     def counts(
         cls, name: str, *, people: int, epsilon: float | Fraction, where: Sequence[Mapping[str, Any]], **rest: Any
     ) -> FiniteQuery:
-        """Several counts of the same records, answered together for one ε."""
+        """Several counts of the same records, answered together for one ε.
+
+        Args:
+            name: of the question.
+            people: public: at most so many records (exactly so many, where neighbours replace one).
+            epsilon: what the answer may cost one unit, pure; a Fraction is exact.
+            where: one such mapping for each count.
+            rest: further fields, such as `prior` and `aim`.
+
+        Raises:
+            WorkloadError: something else is given.
+        """
         return cls(name, Question.COUNTS, people, rational(epsilon), None, tuple(map(_pairs, where)), **rest)
 
     @classmethod
@@ -187,7 +209,19 @@ class FiniteQuery:
         where: Mapping[str, Any] | None = None,
         **rest: Any,
     ) -> FiniteQuery:
-        """Values of an :class:`Ordered` attribute, added up; clipped to its range where it says so."""
+        """Values of an :class:`Ordered` attribute, added up; clipped to its range where it says so.
+
+        Args:
+            name: of the question.
+            attribute: an ordered one; its range bounds what one record can change.
+            people: public: at most so many records (exactly so many, where neighbours replace one).
+            epsilon: what the answer may cost one unit, pure; a Fraction is exact.
+            where: name = value or values; all must hold.
+            rest: further fields, such as `prior` and `aim`.
+
+        Raises:
+            WorkloadError: something else is given.
+        """
         return cls(name, Question.SUM, people, rational(epsilon), attribute, _at_most_one(where), **rest)
 
     @classmethod
@@ -201,7 +235,19 @@ class FiniteQuery:
         where: Mapping[str, Any] | None = None,
         **rest: Any,
     ) -> FiniteQuery:
-        """The middle value of an attribute with an order; of no record at all, its lowest value."""
+        """The middle value of an attribute with an order; of no record at all, its lowest value.
+
+        Args:
+            name: of the question.
+            attribute: one with an order.
+            people: public: at most so many records (exactly so many, where neighbours replace one).
+            epsilon: what the answer may cost one unit, pure; a Fraction is exact.
+            where: name = value or values; all must hold.
+            rest: further fields, such as `prior` and `aim`.
+
+        Raises:
+            WorkloadError: something else is given.
+        """
         return cls(name, Question.MEDIAN, people, rational(epsilon), attribute, _at_most_one(where), **rest)
 
     @classmethod
@@ -219,6 +265,18 @@ class FiniteQuery:
         """The least value with a share `at` of the records or more at or below it; of no record, the lowest value.
 
         A float stands for the nearest fraction with a denominator up to FINEST.
+
+        Args:
+            name: of the question.
+            attribute: one with an order.
+            at: the share, above 0 and below 1.
+            people: public: at most so many records (exactly so many, where neighbours replace one).
+            epsilon: what the answer may cost one unit, pure; a Fraction is exact.
+            where: name = value or values; all must hold.
+            rest: further fields, such as `prior` and `aim`.
+
+        Raises:
+            WorkloadError: something else is given.
         """
         asked = _at_most_one(where)
         return cls(name, Question.QUANTILE, people, rational(epsilon), attribute, asked, at=_share(at), **rest)
@@ -228,13 +286,29 @@ class FiniteQuery:
         """Persons of whom some records are not counted, where an id bounds how many are; more than `people` as so many.
 
         One person, with any number of records, moves it by one.
+
+        Args:
+            name: of the question.
+            people: the largest answer there is.
+            epsilon: what the answer may cost one unit, pure; a Fraction is exact.
+            rest: further fields, such as `prior` and `aim`.
+
+        Raises:
+            WorkloadError: something else is given.
         """
         return cls(name, Question.LEFT_OUT, people, rational(epsilon), **rest)
 
     # --- what it asks of a domain ---------------------------------------------------------------------------
 
     def check(self, domain: Domain) -> None:
-        """Raise WorkloadError where the question cannot be asked of the domain."""
+        """Raise WorkloadError where the question cannot be asked of the domain.
+
+        Args:
+            domain: whose attributes and values it asks about.
+
+        Raises:
+            WorkloadError: an attribute is not there, or not of the kind it needs. DomainError: a value is not declared.
+        """
         for a in self._attributes:
             if a not in domain:
                 raise WorkloadError(f"the question {self.name!r} is about {a!r}, which is not in the domain.")
@@ -276,7 +350,14 @@ class FiniteQuery:
         return Fraction(1, 2) if self.question is Question.MEDIAN else self.at
 
     def ranks(self, of: Adjacency) -> Ranks | None:
-        """How a median or a quantile is answered by ranks."""
+        """How a median or a quantile is answered by ranks.
+
+        Args:
+            of: when two databases are neighbours, and for whom.
+
+        Returns:
+            None of a question that is none of these.
+        """
         replaces = Neighbours.REPLACE_ONE in of.steps
         return None if self.share is None else Ranks(self.share, self.people, replaces)
 
@@ -290,6 +371,9 @@ class FiniteQuery:
 
         The number of all records is known from any of them; where a count has no condition, from the first attribute.
         Of `left_out` nothing.
+
+        Args:
+            domain: of the records.
         """
         if self.question is Question.LEFT_OUT:
             return ()
@@ -329,7 +413,12 @@ class FiniteQuery:
         return graph
 
     def shape(self, domain: Domain, of: Adjacency) -> tuple[Any, ...]:
-        """What the graph depends on: equal shapes, equal graphs."""
+        """What the graph depends on: equal shapes, equal graphs.
+
+        Args:
+            domain: of the records.
+            of: when two databases are neighbours, and for whom.
+        """
         if self.share is not None:
             return Question.MEDIAN, domain[self._asked].values
         if self.question is Question.COUNTS:
@@ -360,19 +449,38 @@ class FiniteQuery:
         """How many steps of its graph a unit takes at most: one for each of its records; one person by an id one alone.
 
         Records of another unit may be those of as many persons.
+
+        Args:
+            of: when two databases are neighbours, and for whom.
         """
         return 1 if self.question is Question.LEFT_OUT and of.unit.id is not None else of.records
 
     def record_epsilon(self, of: Adjacency) -> Fraction:
-        """What one step of its graph may cost: ε/g, for one record."""
+        """What one step of its graph may cost: ε/g, for one record.
+
+        Args:
+            of: when two databases are neighbours, and for whom.
+        """
         return self.epsilon / self.steps(of)
 
     def fits(self, domain: Domain, of: Adjacency, mechanism: Mechanism) -> bool:
-        """Whether a mechanism is for this question: of its graph, made for its ε, and drawn from in even time."""
+        """Whether a mechanism is for this question: of its graph, made for its ε, and drawn from in even time.
+
+        Args:
+            domain: of the records.
+            of: when two databases are neighbours, and for whom.
+            mechanism: which.
+        """
         return mechanism.epsilon == self.record_epsilon(of) and self.bounds(domain, of, mechanism)
 
     def bounds(self, domain: Domain, of: Adjacency, mechanism: Mechanism) -> bool:
-        """Whether what a mechanism costs one record is proven for such neighbours: its graph is theirs."""
+        """Whether what a mechanism costs one record is proven for such neighbours: its graph is theirs.
+
+        Args:
+            domain: of the records.
+            of: when two databases are neighbours, and for whom.
+            mechanism: which.
+        """
         own, other = self.graph(domain, of), mechanism.graph
         if own is not other:
             if (

@@ -81,7 +81,11 @@ class Ranks:
         return self.people * max(p, s - p)
 
     def scores(self, records: Sequence[int]) -> list[int]:
-        """Of every value u, from the number of records at each, in order."""
+        """Of every value u, from the number of records at each, in order.
+
+        Args:
+            records: how many are at each value.
+        """
         p, s = self.at.as_integer_ratio()
         upto = list(itertools.accumulate(records))
         asked = p * upto[-1]
@@ -154,7 +158,11 @@ class RankMechanism:
         return True
 
     def anew(self, graph: QueryGraph) -> RankMechanism:
-        """The same numbers on a graph, with nothing computed of them before."""
+        """The same numbers on a graph, with nothing computed of them before.
+
+        Args:
+            graph: of as many results.
+        """
         return replace(self, graph=graph)
 
     @property
@@ -163,11 +171,19 @@ class RankMechanism:
         return self.graph.n
 
     def place(self, records: Sequence[int]) -> tuple[int, ...]:
-        """The level of every value, from the number of records at each, in order."""
+        """The level of every value, from the number of records at each, in order.
+
+        Args:
+            records: how many are at each value.
+        """
         return tuple(min(u, len(self.levels) - 1) for u in self.ranks.scores(records))
 
     def row(self, place: Sequence[int]) -> tuple[int, ...]:
-        """The chances of all values, whole numbers with the sum TOTAL, for their levels."""
+        """The chances of all values, whole numbers with the sum TOTAL, for their levels.
+
+        Args:
+            place: the levels of all values.
+        """
         weights = [self.levels[level] for level in place]
         together = sum(weights)
         row = [w * TOTAL // together for w in weights]
@@ -175,9 +191,18 @@ class RankMechanism:
         return tuple(row)
 
     def drawn(self, place: tuple[int, ...], door: Door) -> int:
-        """One value, for the levels of all, from 0."""
+        """One value, for the levels of all, from 0.
+
+        Args:
+            place: the levels of all values.
+            door: where chance comes from.
+        """
         return door.categorical(self.row(place))
 
     def read(self, output: int) -> object:
-        """The value of an output, a label."""
+        """The value of an output, a label.
+
+        Args:
+            output: from 0, as `drawn` has it.
+        """
         return self.graph.results[output]

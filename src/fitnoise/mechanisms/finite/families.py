@@ -204,7 +204,11 @@ def geometric(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
     v is the largest change along an edge, of all places together: Σ_k |i_k − j_k|. On a count, v = 1, it is the
     truncated geometric mechanism of Ghosh, Roughgarden and Sundararajan, and the best for every prior.
 
-    Arguments, errors and outputs are those of `staircase`.
+    Args:
+        graph: of results, which are whole numbers or tuples of them.
+        epsilon: for one step of it; a Fraction is exact.
+
+    Errors and outputs are those of `staircase`.
 
     **Guarantees**
 

@@ -84,7 +84,11 @@ def checked_prior(n: int, prior: npt.ArrayLike) -> Floats:
 
 
 def uniform(graph: Graph) -> Floats:
-    """Every result equally likely, (n,)."""
+    """Every result equally likely, (n,).
+
+    Args:
+        graph: of n results.
+    """
     return checked_prior(graph.n, np.full(graph.n, 1 / graph.n))
 
 

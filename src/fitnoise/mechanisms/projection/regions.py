@@ -117,10 +117,18 @@ class Products(Protocol):
         """(m, N)."""
 
     def mv(self, x: Floats) -> Floats:
-        """A x, (N,) → (m,)."""
+        """A x, (N,) → (m,).
+
+        Args:
+            x: a histogram.
+        """
 
     def rmv(self, y: Floats) -> Floats:
-        """Aᵀ y, (m,) → (N,)."""
+        """Aᵀ y, (m,) → (N,).
+
+        Args:
+            y: a number for each query.
+        """
 
 
 Queries = ArrayLike | Products | sp.sparray | sp.spmatrix | ssl.LinearOperator
@@ -873,6 +881,9 @@ def with_absent(rows: Floats) -> Floats:
 
     The entropic estimate has Σx = n. Where n is a bound only (AT_MOST), it is made of these rows and the last weight is
     left out: else n records would be forced on a database that has fewer.
+
+    Args:
+        rows: R (r, N), a factor of the queries.
     """
     return np.concatenate([rows, np.zeros((len(rows), 1))], axis=1)
 
@@ -918,7 +929,12 @@ class Estimator:
         return found.weights[: self.rows.shape[1]], found.answers
 
     def gap(self, noisy: Floats, histogram: Floats) -> float:
-        """How far a histogram may be from the best: as :func:`nearest_gap`, or :func:`entropic_gap`."""
+        """How far a histogram may be from the best: as :func:`nearest_gap`, or :func:`entropic_gap`.
+
+        Args:
+            noisy: answers y (m,).
+            histogram: x (N,), from the region.
+        """
         if not self.weight:
             return nearest_gap(self.rows, noisy, histogram, self.size, self.region)
         absent = [max(self.size - float(histogram.sum()), np.finfo(np.float64).tiny)]
