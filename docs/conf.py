@@ -29,7 +29,7 @@ html_show_copyright = False
 
 
 class Written(SphinxDirective):
-    """`commands` or `specification`, as :mod:`written` writes them."""
+    """What a function of :mod:`written` writes, such as `commands`."""
 
     required_arguments = 1
 

@@ -1,15 +1,22 @@
-"""Pages of the reference that the program writes itself, as Markdown: its commands, and the keys of a specification."""
+"""Pages the program writes itself, as Markdown: commands, exit codes, keys of specifications, guarantees, workloads."""
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import json
 import re
+import textwrap
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import click
+import numpy as np
+from numpy.typing import NDArray
 
+import fitnoise as fn
+from fitnoise import errors, gallery, strategies
 from fitnoise.interfaces.cli import cli
 from fitnoise.request.documents import json_schema
 
@@ -26,6 +33,46 @@ def commands() -> Iterator[str]:
         command = cli.get_command(whole, name)
         if command is not None:
             yield from _help(f"fitnoise {name}", command, click.Context(command, whole, name, max_content_width=100))
+
+
+def exit_codes() -> Iterator[str]:
+    """What the exit code of a command says, by the errors that have it."""
+    found: dict[int, list[str]] = {}
+    for error in vars(errors).values():
+        if inspect.isclass(error) and issubclass(error, fn.FitnoiseError) and error is not fn.FitnoiseError:
+            found.setdefault(error.exit_code, []).append(f"`{error.__name__}`: {_first(error)}")
+    found[0], found[2] = (
+        ["the command did what it says"],
+        ["`UsageError`: arguments or options that do not go together"],
+    )
+    yield from ("| exit code | what happened |", "|---|---|")
+    for code, words in sorted(found.items()):
+        yield f"| {code} | {'<br>'.join(words)} |"
+
+
+def promises() -> Iterator[str]:
+    """What every public name guarantees, word for word."""
+    for name in fn.__all__:
+        what = getattr(fn, name)
+        inner = vars(what).items() if inspect.isclass(what) else ()
+        own = [(name, what), *((f"{name}.{key}", x) for key, x in inner if not key.startswith("_"))]
+        told = [(key, block) for key, x in own if (block := _guaranteed(inspect.getdoc(x) or ""))]
+        for key, block in told:
+            yield from (f"## `{key}`", "", block, "")
+
+
+def _guaranteed(text: str) -> str:
+    """The block of a docstring that follows **Guarantees**, as Markdown: what is indented or in a list."""
+    _, mark, rest = text.partition("**Guarantees**")
+    first, *lines = rest.lstrip(":").split("\n")
+    block = list(itertools.takewhile(lambda line: not line.strip() or line[0] in " -*", lines))
+    said = "\n".join([first.strip(), textwrap.dedent("\n".join(block))]).strip() if mark else ""
+    return re.sub(r":[a-z]+:`~?([^`]*)`", r"`\1`", said)
+
+
+def _first(what: object) -> str:
+    """The first paragraph of a docstring."""
+    return " ".join((inspect.getdoc(what) or "").split("\n\n")[0].split())
 
 
 def _help(title: str, command: click.Command, context: click.Context) -> Iterator[str]:
@@ -107,3 +154,74 @@ def _kind(held: dict[str, Any], titles: dict[str, str]) -> str:
 
 def _anchor(name: str) -> str:
     return f"spec-{name.lower()}"
+
+
+# --- the gallery ----------------------------------------------------------------------------------------------------
+
+
+def workloads() -> dict[str, NDArray[Any]]:
+    """Thirty workloads, by what they ask: a row for each query, a column for each cell."""
+    rng = np.random.default_rng(1)
+    one, eye, ages = np.ones((1, 8)), np.eye(8), gallery.prefix(8)
+    ranges = [[int(i <= k <= j) for k in range(16)] for i in range(16) for j in range(i, 16)]
+    shown = {f"at most each of {n} values": gallery.prefix(n) for n in (4, 8, 16, 32)}
+    shown |= {f"each of {n} cells": strategies.identity(n) for n in (8, 32)}
+    shown |= {f"each of {n} cells, and all": gallery.identity_and_sum(n) for n in (8, 32)}
+    shown |= {
+        "all of 8 cells": one,
+        "every range of 16 values": np.array(ranges),
+        "64 ranges of 32 values, drawn": gallery.random_ranges(32, 64, rng),
+        "windows of 4 of 32 values": np.array([np.roll([1] * 4 + [0] * 28, i) for i in range(29)]),
+        "windows of 8 of 32 values": np.array([np.roll([1] * 8 + [0] * 24, i) for i in range(25)]),
+        "four groups of 16 values, and each value": np.vstack([np.kron(np.eye(4), np.ones((1, 4))), np.eye(16)]),
+        "halves, quarters, eighths of 16 values": np.vstack(
+            [np.kron(np.eye(k), np.ones((1, 16 // k))) for k in (2, 4, 8)]
+        ),
+        "first and second half, and at most each": np.vstack([np.kron(np.eye(2), np.ones((1, 8))), gallery.prefix(16)]),
+        "every value, and at most each of 16": np.vstack([np.eye(16), gallery.prefix(16)]),
+        "at most and at least each of 16": np.vstack([gallery.prefix(16), 1 - gallery.prefix(16)[:-1]]),
+        "8 ages by 8 places, both totals": np.vstack([np.kron(eye, one), np.kron(one, eye)]),
+        "8 ages by 8 places, cells and totals": np.vstack([np.kron(eye, one), np.kron(one, eye), np.eye(64)]),
+        "at most each age, by place": np.kron(eye, ages),
+        "at most each age, by place and of all": np.vstack([np.kron(eye, ages), np.kron(one, ages)]),
+        "at most each of two": np.kron(ages, ages),
+        "age pyramids of 16 ages": gallery.age_pyramids(16, 6),
+        "margins of 2 × 2 × 2": gallery.marginals((2, 2, 2)),
+        "margins of 4 × 4 × 4": gallery.marginals((4, 4, 4)),
+        "pairs of 2 × 2 × 2 × 2": gallery.marginals((2, 2, 2, 2), (2,)),
+        "pairs of 2 × 3 × 4": gallery.marginals((2, 3, 4), (2,)),
+        "32 sums of 16 cells with random signs": gallery.random_signs(16, 32, rng, 0.5),
+        "a third of 24 cells at random, 24 times": (rng.random((24, 24)) < 1 / 3).astype(int) + np.eye(24, dtype=int),
+    }
+    return shown
+
+
+def drawn() -> Iterator[str]:
+    """The gallery: each drawn, with its certified cost at variance 1 for every number, and what other noise costs."""
+    yield from ("| | asked | queries × cells | Δ² | bound | each number alone |", "|---|---|---|---|---|---|")
+    for name, queries in workloads().items():
+        plan = fn.plan(fn.matrix_workload(queries, variances=1.0))
+        alone = float((queries.astype(float) ** 2).sum(axis=0).max())
+        size = f"{queries.shape[0]} × {queries.shape[1]}"
+        yield (
+            f"| {_picture(queries)} | {name} | {size} | {plan.cost_squared:.4f} | {plan.bound:.4f} | {alone:.4g} "
+            f"({alone / plan.cost_squared:.2f} times) |"
+        )
+
+
+def _picture(queries: NDArray[Any]) -> str:
+    """A matrix as a drawing: dark where a query counts a cell, light where it takes it away."""
+    m, n = queries.shape
+    path = {1: "", -1: ""}
+    for i, row in enumerate(queries):
+        ends = np.flatnonzero(np.diff(np.sign(row), prepend=0, append=0))
+        for a, b in itertools.pairwise(ends):
+            if row[a]:
+                path[int(np.sign(row[a]))] += f"M{a} {i}h{b - a}v1h{a - b}z"
+    shades = "".join(
+        f'<path d="{d}" fill="currentColor" fill-opacity="{1 if sign > 0 else 0.3}"/>' for sign, d in path.items() if d
+    )
+    return (
+        f'<svg role="img" aria-label="{m} by {n}" viewBox="0 0 {n} {m}" width="80" height="80" '
+        f'preserveAspectRatio="none" shape-rendering="crispEdges">{shades}</svg>'
+    )

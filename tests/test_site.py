@@ -10,14 +10,21 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fitnoise as fn
+from fitnoise import errors
+from fitnoise.errors import SpecError
 from fitnoise.interfaces.cli import main
 from following import as_shown, follow
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+
+sys.path.insert(0, str(DOCS))
+import written  # noqa: E402 - a module of the documentation
+
 TUTORIALS = sorted(path.stem for path in (DOCS / "tutorials").glob("*.md"))
 HOW_TO = sorted(path.stem for path in (DOCS / "howto").glob("*.md"))
 
@@ -130,6 +137,42 @@ def test_the_site_holds_together_and_loads_nothing_from_elsewhere(site):
             assert target.is_file(), f"{path.name} leads to {link}"
             if anchor and target in pages:
                 assert anchor in pages[target].anchors, f"{path.name} leads to {link}"
+
+
+def test_every_guarantee_is_gathered():
+    told = "\n".join(written.promises())
+    names = [name for name in fn.__all__ if "**Guarantees**" in (getattr(fn, name).__doc__ or "")]
+    assert len(names) > 10
+    assert [name for name in names if f"## `{name}`" not in told] == []
+    assert "* the relaxation is within the certified gap" in told
+    assert not re.search(r"^(Args|Source|Example)", told, re.MULTILINE)
+    assert not re.search(r"^## .*\n\n\n", told, re.MULTILINE)
+
+
+def test_every_error_has_an_exit_code_that_is_told():
+    told = "\n".join(written.exit_codes())
+    assert f"| {SpecError.exit_code} | " in told
+    assert all(
+        f"`{name}`: " in told for name, x in vars(errors).items() if isinstance(x, type) and name != "FitnoiseError"
+    )
+
+
+def test_the_gallery_has_thirty_workloads_and_draws_them_as_they_are():
+    shown = written.workloads()
+    assert len(shown) == 30
+    assert len({(w.shape, w.astype(float).tobytes()) for w in shown.values()}) == 30
+    drawing = written._picture(np.array([[1, 1, 0, -1], [0, 0, 1, 1]]))
+    assert "M0 0h2v1h-2zM2 1h2v1h-2z" in drawing
+    assert 'd="M3 0h1v1h-1z" fill="currentColor" fill-opacity="0.3"' in drawing
+
+
+@pytest.mark.slow
+def test_the_gallery_says_what_the_paper_says(site):
+    """Optima for unit targets, of prefixes of 4 and 8 values, of margins of 2³ and 4³."""
+    page = (site / "gallery.html").read_text(encoding="utf-8")
+    assert page.count('<svg role="img"') == 30
+    for optimum in ("1.7586", "2.2816", "2.1825", "3.4719"):
+        assert re.search(rf"<td><p>{optimum}</p></td>", page), optimum
 
 
 @pytest.mark.slow
