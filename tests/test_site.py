@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import re
 import shlex
 import shutil
@@ -64,6 +65,19 @@ def test_a_task_is_done_as_its_page_says(name, tmp_path):
     for program in DOCS.glob("check_*.py"):
         shutil.copy(program, tmp_path)
     follow((DOCS / "howto" / f"{name}.md").read_text(encoding="utf-8"), tmp_path, run)
+
+
+def test_a_notebook_shows_what_its_cells_print(tmp_path):
+    """And is of the format that programs for notebooks read."""
+    notebook = json.loads((DOCS / "first_steps.ipynb").read_text(encoding="utf-8"))
+    assert (notebook["nbformat"], notebook["metadata"]["kernelspec"]["language"]) == (4, "python")
+    told, cells = {}, [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert len(cells) > 3
+    for i, cell in enumerate(cells, start=1):
+        with contextlib.chdir(tmp_path), contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec("".join(cell["source"]), told)  # noqa: S102 - our own documents
+        shown = ["".join(out["text"]) for out in cell["outputs"]]
+        assert (cell["execution_count"], shown) == (i, [printed.getvalue()])
 
 
 @pytest.mark.parametrize(
