@@ -38,6 +38,8 @@ EXTRAS = {
     ],
     "statistics": ["python -c 'import fitnoise.kernel.counting.statistical, openpyxl, pyreadstat'"],
     "spark": ["python -c 'import fitnoise.kernel.counting.spark, pyspark'"],
+    "sealed": ["fitnoise keys my.key"],
+    "studio": ["python -c 'import fitnoise.interfaces.studio.serve'"],
 }
 """What each is for, done with it. That of `gpu` is two gigabytes: `make test` has it."""
 
