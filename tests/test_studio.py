@@ -26,6 +26,7 @@ from fitnoise.interfaces.studio import app, planner, releasing, serve, workers
 from fitnoise.interfaces.studio import state as states
 from fitnoise.interfaces.studio.folder import Folder, publication_of
 from fitnoise.interfaces.studio.releasing import Releases
+from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
 from studios import SPEC, Here, base_of, filled, opened
 from test_pages import HOSTILE, Page
@@ -150,7 +151,7 @@ def test_an_intent_is_bound_to_its_name_time_and_data(tmp_path, monkeypatch, at_
         (client.folder.root / "people.csv").write_text("area,age\nn,1\n")
         assert client.post(f"/release/{number}", typed="people").status_code == 204
         found = client.studio.releases.where(number)
-        assert (found.state, found.why, found.entry) == ("refused", "Changed", None)
+        assert (found.state, found.told, found.entry) == ("refused", True, None)
         assert not (client.folder.root / "release").exists()
 
 
@@ -164,11 +165,92 @@ def test_what_data_were_refused_for_is_told_and_not_stored(tmp_path, monkeypatch
         said = capsys.readouterr().out
         assert "has records whose values are missing or outside" in said
         found = client.studio.releases.where(number)
-        assert (found.state, found.why, found.entry) == ("refused", "DataError", None)
+        assert (found.state, found.told, found.entry) == ("refused", True, None)
         client.studio.releases._texts[number] = said
         assert "Not for publication" in client.page(f"/release/{number}")
         stored = "".join(p.read_text() for p in (client.folder.own / "releases" / number).iterdir())
         assert "outside" not in stored
+        assert "DataError" not in stored
+        assert str((root / "people.csv").stat().st_mtime_ns) not in stored
+
+
+def test_an_intent_is_bound_to_its_ledger_and_its_place(client, at_once, tmp_path):
+    """What the page said of the balance, and where the release goes, is what is used."""
+    client.certified()
+    root, book = client.folder.root, client.folder.root / "budget.sqlite"
+
+    def refused(number, why):
+        found = client.post(f"/release/{number}", typed="people")
+        assert (found.status_code, why in found.text) == (409, True), found.text
+        assert client.studio.releases.numbers() == []
+
+    number = client.asked()
+    plan = Plan.from_json((root / "plans" / f"{client.folder.certified()}.json").read_text())
+    fn.release(plan, root / "people.csv", ledger=book)
+    refused(number, "the ledger was changed")  # it was not there
+    number = client.asked(ledger=client.number("budget.sqlite"))
+    fn.release(plan, root / "people.csv", ledger=book)
+    refused(number, "the ledger was changed")  # another charge
+    number = client.asked(ledger=client.number("budget.sqlite"))
+    book.unlink()
+    fn.release(plan, root / "people.csv", ledger=book)
+    refused(number, "the ledger was changed")  # another ledger
+    number = client.asked(ledger=client.number("budget.sqlite"))
+    (tmp_path / "elsewhere").mkdir()
+    (root / "release").symlink_to(tmp_path / "elsewhere")
+    client.post(f"/release/{number}", typed="people")
+    assert client.studio.releases.where(number).state == "refused"
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_between_asking_and_releasing_nothing_may_change(tmp_path, monkeypatch):
+    """The process looks again, before anything is read."""
+    with opened(filled(tmp_path / "f"), monkeypatch) as client:
+        monkeypatch.setattr(Releases, "_start", prepared)
+        client.certified()
+        root, number = client.folder.root, client.asked()
+        client.post(f"/release/{number}", typed="people")
+        plan = Plan.from_json((root / "plans" / f"{client.folder.certified()}.json").read_text())
+        fn.release(plan, root / "people.csv", ledger=root / "budget.sqlite")
+        releasing.run(root, number)
+        assert not (root / "release").exists()
+        with fn.Ledger(root / "budget.sqlite") as ledger:
+            assert len(ledger.entries()) == 1
+
+
+def test_data_are_no_list_of_codes(tmp_path, monkeypatch, at_once):
+    """Which codes there are would be read off the data, and released."""
+    spec = SPEC.replace('codes = ["n", "s"]\nlabels = ["North", "South"]', 'codes_file = "own.csv"')
+    root = filled(tmp_path / "f", spec)
+    (root / "own.csv").write_text("code\nn\ns\n")
+    with opened(root, monkeypatch) as client:
+        client.certified()
+        (root / "again").mkdir()
+        os.link(root / "own.csv", root / "again" / "other.csv")
+        for name in ("own.csv", "again", "again/other.csv"):
+            refused = client.post("/release", {"data": client.number(name), "out": "r"})
+            assert (refused.status_code, "a file of codes of the specification and data" in refused.text) == (422, True)
+        assert client.post("/release", {"data": client.number("people.csv"), "out": "r"}).status_code == 200
+
+
+def test_a_plan_is_kept_for_what_it_was_made_of(client, monkeypatch):
+    """Detects a plan that is certified for another text, or for codes that were changed while they were read."""
+    folder, text = client.folder, client.folder.text()
+    asked = {"text": text, "language": "en", "key": "of something else"}
+    found = planner.certify(asked, lambda _: None, folder.root)
+    assert folder.certified() == found["plan"]
+    read = publication_of
+
+    def changed(text, root):
+        (root / "c.csv").write_text("code\nn\ns\nw\n")
+        return read(text, root)
+
+    text = text.replace('codes = ["n", "s"]\nlabels = ["North", "South"]', 'codes_file = "c.csv"')
+    (folder.root / "c.csv").write_text("code\nn\ns\n")
+    monkeypatch.setattr(planner, "publication_of", changed)
+    with pytest.raises(FitnoiseError, match="changed while it was read"):
+        planner.certify(asked | {"text": text}, lambda _: None, folder.root)
+    assert folder.certified() == found["plan"]
 
 
 def test_a_cap_is_confirmed_like_a_release(client, at_once):
@@ -383,11 +465,10 @@ def test_of_a_release_that_is_killed_the_page_says_what_the_ledger_says(tmp_path
         folder, releases = client.folder, client.studio.releases
         monkeypatch.setattr(Releases, "_start", prepared)
         numbers = []
-        for i in range(len(stages)):
-            numbers.append(client.asked(out=f"r{i}"))
         killed = [sys.executable, "-c", KILLED]
         with subprocess.Popen(killed, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as children:
-            for stage, number in zip(stages, numbers, strict=True):
+            for i, stage in enumerate(stages):
+                numbers.append(number := client.asked(out=f"r{i}"))
                 releases.confirm(number, "people", folder.certified())
                 children.stdin.write(f"{folder.root}\t{number}\t{stage}\n")
                 children.stdin.flush()
@@ -432,7 +513,7 @@ def test_a_release_in_its_own_process_stops_before_the_charge_or_not_at_all(tmp_
             releases.confirm(client.asked(out="other"), "people", client.folder.certified())
         wait(lambda: second.where(number).state != "releasing")
         where = releases.where(number)
-        assert (where.state, where.why, where.entry) == ("refused", "Stopped", None)
+        assert (where.state, where.told, where.entry) == ("refused", True, None)
         wait(lambda: "it was stopped" in releases.where(number).text)
         number = client.asked()
         releases.confirm(number, "people", client.folder.certified())

@@ -5,6 +5,7 @@ import os
 import re
 import stat
 
+import duckdb
 import pytest
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
@@ -253,10 +254,20 @@ def test_only_the_header_line_is_read(tmp_path, monkeypatch):
     assert folder.columns("people.csv") == ["area", "age"]
     (folder.root / "b.csv").write_bytes(b"\xef\xbb\xbfa;b;c\n\xff\xff broken \0 line")
     assert folder.columns("b.csv") == ["a", "b", "c"]
-    for name in ("broken.parquet", "x.sav", "empty.csv.gz"):
-        (folder.root / name).write_bytes(b"x")
-        with pytest.raises(ReleaseError, match=r"cannot be told.*No record was read"):
+    none = {"broken.parquet": b"x", "x.sav": b"x", "empty.csv.gz": b"x", "names.txt": b"a,b\n", "bare.csv": b"a,b"}
+    none |= {"born.csv": b"Doe,1980-02-03,x\n", "paid.csv": b"Doe;1.200,5\n", "two.csv": b"a,a\n", "gap.csv": b"a,,b\n"}
+    for name, content in none.items():
+        (folder.root / name).write_bytes(content)
+        with pytest.raises(ReleaseError, match=r"cannot be told.*Nothing else was read"):
             folder.columns(name)
+
+
+def test_a_schema_is_that_of_one_file(tmp_path):
+    folder = Folder(filled(tmp_path / "f"))
+    for place, column in (("?", "a"), ("b", "hidden")):
+        (folder.root / place).mkdir()
+        duckdb.execute(f"COPY (SELECT 1 AS {column}) TO '{folder.root / place / 'x.parquet'}'")
+    assert folder.columns("?/x.parquet") == ["a"]
 
 
 def test_save_refuses_what_changed_meanwhile(tmp_path):
@@ -303,7 +314,23 @@ def test_a_plan_is_certified_for_the_text_and_the_files_it_names(tmp_path):
     (root / "plans").mkdir()
     (root / "plans" / f"{'0' * 64}.json").write_text("{}")
     assert folder.certified() is None
-    folder.certify(folder.key(), "0" * 64)
+    folder.certify(folder.key(folder.text()), "0" * 64)
     assert folder.certified() == "0" * 64
     (root / "c.csv").write_text("code\nb\n")
     assert folder.certified() is None
+    key = folder.key(folder.text())
+    os.utime(root / "c.csv", (1, 1))  # long ago: it is read once
+    assert [folder.key(folder.text()) for _ in range(2)] == [key] * 2
+    (root / "c.csv").write_text("code\nc\n")
+    assert folder.key(folder.text()) != key
+    (root / "c.csv").unlink()
+    os.mkfifo(root / "c.csv")  # which is not waited for
+    assert folder.key(folder.text()) != key
+
+
+def test_names_like_data_beside_the_folder_are_not_listed(tmp_path):
+    folder = Folder(filled(tmp_path / "f"), ["env:PEOPLE"])
+    (folder.root / "env:STUDY").mkdir()
+    (folder.root / "env:STUDY" / "people.csv").write_text("a\n1\n")
+    (folder.root / "spark:t.csv").write_text("a\n1\n")
+    assert folder.data() == ["env:PEOPLE", "people.csv"]

@@ -32,7 +32,7 @@ from fitnoise.interfaces.pages.words import LANGUAGES
 from fitnoise.interfaces.reports.ledgers import ledger_report
 from fitnoise.interfaces.reports.releases import asked_report
 from fitnoise.interfaces.studio import forms
-from fitnoise.interfaces.studio.folder import DATA, SPEC, Changed, Folder, digest
+from fitnoise.interfaces.studio.folder import DATA, SPEC, Changed, Folder, digest, named_files
 from fitnoise.interfaces.studio.guard import Form
 from fitnoise.interfaces.studio.state import Studio
 from fitnoise.interfaces.studio.wording import page, told
@@ -109,7 +109,7 @@ def describe(studio: Studio, request: Request) -> Response:
     document = studio.document()
     own = forms.domain_of(document)
     files = [(studio.folder.number(x), x) for x in studio.folder.files(".csv")]
-    data = [x for x in studio.folder.data() if x.lower().endswith(DATA)]
+    data = [x for x in studio.folder.data() if x.lower().endswith(DATA) and ".txt" not in x.lower()]
     asked = request.query_params.get("columns", "")
     columns, why = [], ""
     if asked:
@@ -150,7 +150,7 @@ def tables(studio: Studio, request: Request) -> Response:
 
 def prove(studio: Studio, request: Request) -> Response:
     """4: plan at the gap that is asked for, verify, compare."""
-    plan, key = studio.folder.certified(), studio.folder.key()
+    plan, key = studio.folder.certified(), studio.folder.key(studio.folder.text())
     known = any(j.question.get("key") == key for j in studio.jobs.all)
     if plan is not None and not known:  # certified by an earlier server
         studio.jobs.add("show", {"what": "show", "plan": plan, "key": key, **studio.common})
@@ -383,7 +383,8 @@ def stop_price(studio: Studio, request: Request, form: Form) -> Response:
 
 def certify(studio: Studio, request: Request, form: Form) -> Response:
     """Plan and verify, as a job."""
-    text, key = studio.folder.text(), studio.folder.key()
+    text = studio.folder.text()
+    key = studio.folder.key(text)  # to know the job again; what is kept goes by the planner's own
     studio.jobs.add("certify", {"what": "certify", "text": text, "key": key, **studio.common})
     return _parts(studio, "prove")
 
@@ -419,13 +420,15 @@ def ask_release(studio: Studio, request: Request, form: Form) -> Response:
     book = folder.named(given, folder.ledgers()) if given else BUDGET
     if not given and folder.ledgers():
         raise FitnoiseError("choose the ledger. Nothing was measured.")
-    number = studio.releases.ask(made, data, form.get("table", "").strip() or None, book, form.get("out", "").strip())
+    codes = named_files(folder.text())
+    table, out = form.get("table", "").strip() or None, form.get("out", "").strip()
+    number = studio.releases.ask(made, data, codes, table, book, out)
     asked = {
         "number": number,
         "plan": made,
         "data": data,
         "ledger": book,
-        "out": form.get("out", "").strip(),
+        "out": out,
         "source": made.publication.source.name,
         "quote": _quote(folder, book, made),
     }

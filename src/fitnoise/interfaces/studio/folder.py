@@ -11,12 +11,14 @@ of the folder, over links, is not listed, and is refused when it is opened.
 from __future__ import annotations
 
 import csv
+import glob
 import gzip
 import hashlib
 import json
 import os
 import re
 import secrets
+import stat
 import threading
 import time
 import tomllib
@@ -43,8 +45,20 @@ DATA = (*CSV, ".parquet", ".pq", ".duckdb", ".ddb", ".sav", ".zsav", ".por", ".s
 OLD = 600.0
 """Seconds after which a page that opened a studio is of no use."""
 
+BESIDE = ("env:", "spark:")
+"""How data begin that are no files of the folder."""
+
+CODES = ("codes_file", "file", "lookup_file")
+"""The keys of an attribute that name a file."""
+
+SETTLED = 2.0
+"""Seconds without which a file may be written to twice and have one time."""
+
 _LINE = 2**20
 """Bytes of a header line at most."""
+
+_NO_NAME = re.compile(r"\s*|[-+]?[\d.,\s]+(e[-+]?\d+)?\s*%?|\d{1,4}([-./])\d{1,2}\2\d{1,4}([ T].*)?", re.IGNORECASE)
+"""What heads no column: nothing, a number, a date."""
 
 BEGUN = """title = ""
 
@@ -97,6 +111,7 @@ class Folder:
         self._names: list[str] = list(others)
         self._lock = threading.RLock()
         self._others = len(others)
+        self._digests: dict[tuple[int, ...], str] = {}
 
     # --- what lies there ----------------------------------------------------------------------------
 
@@ -158,7 +173,8 @@ class Folder:
         files = [p for p in inner if p.name.lower().endswith(DATA)]
         folders = {f for p in files if p.name.lower().endswith((*CSV, ".parquet", ".pq")) for f in p.parents}
         found = {p for p in (*files, *folders) if p != self.root and self.root in p.parents}
-        return [*self._names[: self._others], *sorted(p.relative_to(self.root).as_posix() for p in found)]
+        names = sorted(p.relative_to(self.root).as_posix() for p in found)
+        return [*self._names[: self._others], *(x for x in names if not x.startswith(BESIDE))]
 
     def ledgers(self) -> list[str]:
         """The ledgers: files of SQLite that are no data."""
@@ -187,27 +203,34 @@ class Folder:
         return self.root / name
 
     def columns(self, name: str) -> list[str]:
-        """The columns that the header line of a CSV file names, or the schema of a Parquet file. No record is read.
+        """The columns that the first line of a CSV file names, or the schema of a Parquet file. No more is read.
+
+        Whether that line is a header nobody can tell for certain: it is not shown where it cannot be one, having no
+        end, or a cell that is empty, there twice, a number or a date.
 
         Raises:
-            ReleaseError: another kind of file, or one that cannot be read.
+            ReleaseError: another kind of file, one that cannot be read, or one without a header.
         """
         path = self.inside(name)
         try:
-            if name.lower().endswith(CSV):
+            if name.lower().endswith(CSV) and ".txt" not in path.suffixes:
                 with gzip.open(path) if name.lower().endswith(".gz") else path.open("rb") as file:
-                    line = file.readline(_LINE).decode("utf-8-sig").rstrip("\r\n")
+                    line = file.readline(_LINE)
+                text = line.decode("utf-8-sig").rstrip("\r\n")
                 delimiters = "\t" if ".tsv" in path.suffixes else ",;\t|"
-                return max((next(csv.reader([line], delimiter=d)) for d in delimiters), key=len)
+                found = max((next(csv.reader([text], delimiter=d)) for d in delimiters), key=len)
+                if line.endswith(b"\n") and len(set(found)) == len(found) and not any(map(_NO_NAME.fullmatch, found)):
+                    return found
             if name.lower().endswith((".parquet", ".pq")):
                 with engine() as files:
-                    rows = files.execute("SELECT name FROM parquet_schema(?)", [str(path)]).fetchall()
+                    rows = files.execute("SELECT name FROM parquet_schema(?)", [glob.escape(str(path))]).fetchall()
                 return [str(column) for (column,) in rows[1:]]
         except Exception:  # noqa: S110 - whatever a damaged file makes of its reader
             pass
         raise ReleaseError(
-            f"the columns of {name!r} cannot be told: only the header line of a CSV file is read, or the schema of a "
-            "Parquet file. No record was read."
+            f"the columns of {name!r} cannot be told: only the first line of a CSV file is read, and shown if it can "
+            "be its header (names, each once; no numbers or dates), or the schema of a Parquet file. Nothing else was "
+            "read."
         )
 
     # --- the specification --------------------------------------------------------------------------
@@ -280,18 +303,45 @@ class Folder:
 
     def _spec_digest(self) -> str:
         place = self.root / SPEC
-        return hashlib.sha256(place.read_bytes()).hexdigest() if place.exists() else "none"
+        return self._digest_of(place) if place.exists() else "none"
 
-    def key(self) -> str:
-        """What a plan follows from: the text and the files of codes that it names."""
-        text = self.text()
-        parts = [text.encode()]
-        for name in _named_files(text):
+    def _digest_of(self, path: Path) -> str:
+        """Of a file: it is read when it is another one, or was written to. Of what is none, "": a pipe would wait."""
+        with open(path, "rb", opener=lambda p, flags: os.open(p, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+            said = os.fstat(file.fileno())
+            if not stat.S_ISREG(said.st_mode):
+                return ""
+            mark = (said.st_dev, said.st_ino, said.st_size, said.st_mtime_ns)
+            if mark in self._digests:
+                return self._digests[mark]
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+            if time.time() - said.st_mtime > SETTLED:
+                self._digests[mark] = found
+            return found
+
+    def key(self, text: str) -> str:
+        """What a plan follows from: a text and the files of codes that it names."""
+        parts = [digest(text)]
+        for name in named_files(text):
             try:
-                parts.append(self.inside(name).read_bytes())
+                parts.append(self._digest_of(self.inside(name)))
             except (ReleaseError, OSError):
-                parts.append(b"")
-        return hashlib.sha256(b"".join(hashlib.sha256(p).digest() for p in parts)).hexdigest()
+                parts.append("")
+        return digest(" ".join(parts))
+
+    def refuse_codes(self, data: Sequence[str], codes: Sequence[str]) -> None:
+        """Raise ReleaseError where data are a file of codes as well: which codes there are would be a secret told."""
+        found: list[Path] = []
+        for name in data:
+            path = None if name.startswith(BESIDE) else self.inside(name)
+            found += [] if path is None else [path] if path.is_file() else [x for x in path.rglob("*") if x.is_file()]
+        for name in codes:
+            place = self.root / name
+            if place.is_file() and any(place.samefile(x) for x in found):
+                raise ReleaseError(
+                    f"{name!r} is a file of codes of the specification and data as well. Codes are public and known "
+                    "before: read off the data, they would tell which of them occur. Nothing was measured."
+                )
 
     # --- plans and places of its own ----------------------------------------------------------------
 
@@ -308,7 +358,7 @@ class Folder:
         try:
             said = json.loads((self.own / "certified.json").read_text("utf-8"))
             plan = str(said["plan"])
-            return plan if said["key"] == self.key() and self.plan(plan).is_file() else None
+            return plan if said["key"] == self.key(self.text()) and self.plan(plan).is_file() else None
         except (OSError, ValueError, KeyError, TypeError, FitnoiseError):
             return None
 
@@ -344,7 +394,7 @@ def publication_of(text: str, root: Path) -> Any:
     spec = Spec.from_toml(text)
     home = root.resolve()
     for name, attribute in spec.domain.items():
-        for key in ("codes_file", "file"):
+        for key in CODES:
             given = getattr(attribute, key, None)
             if given is not None and home not in (home / given).resolve().parents:
                 raise SpecError(
@@ -354,14 +404,14 @@ def publication_of(text: str, root: Path) -> Any:
     return spec.publication(home)
 
 
-def _named_files(text: str) -> list[str]:
+def named_files(text: str) -> list[str]:
     """The files of codes that a text names; of what is no specification, none."""
     try:
         domain = tomllib.loads(text).get("domain")
     except (ValueError, RecursionError):
         return []
     said = [x for x in domain.values() if isinstance(x, dict)] if isinstance(domain, dict) else []
-    names = (x.get(key) for x in said for key in ("codes_file", "file"))
+    names = (x.get(key) for x in said for key in CODES)
     return sorted({x for x in names if isinstance(x, str)})
 
 

@@ -22,7 +22,7 @@ from fitnoise.errors import FitnoiseError
 from fitnoise.interfaces.pages.fragments import fragment, report
 from fitnoise.interfaces.reports.comparisons import comparison_report
 from fitnoise.interfaces.reports.releases import verification_report
-from fitnoise.interfaces.studio.folder import Folder, publication_of
+from fitnoise.interfaces.studio.folder import Changed, Folder, publication_of
 from fitnoise.interfaces.studio.wording import told
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.planning import what_if
@@ -79,9 +79,12 @@ def _left(asked: dict[str, Any], root: Path, plan: Plan) -> tuple[float, float] 
 
 def certify(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
     """Plan at the gap that is asked for, verify what was written, and keep it by its hash."""
-    publication = publication_of(asked["text"], root)
-    plan = make_plan(publication, progress=lambda i, g: tell(f"{i}, {g:.1e}"))
     folder = Folder(root)
+    key = folder.key(asked["text"])
+    publication = publication_of(asked["text"], root)
+    if folder.key(asked["text"]) != key:
+        raise Changed("a file of codes was changed while it was read: certify again. Nothing was planned.")
+    plan = make_plan(publication, progress=lambda i, g: tell(f"{i}, {g:.1e}"))
     place = folder.plan(plan.hash)
     place.parent.mkdir(exist_ok=True)
     if not place.exists():
@@ -91,7 +94,7 @@ def certify(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
         place.unlink()
         broken = next(c for c in checked.checks if not c.holds)
         raise FitnoiseError(f"the plan does not verify: {broken.claim}: {broken.found}. It was not kept.")
-    folder.certify(asked["key"], plan.hash)
+    folder.certify(key, plan.hash)
     return {"html": proof(plan, verification_report(checked), asked["language"]), "plan": plan.hash}
 
 

@@ -17,13 +17,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
 
 from fitnoise.errors import FitnoiseError, ReleaseError
-from fitnoise.interfaces.studio.folder import Changed, Folder
+from fitnoise.interfaces.studio.folder import BESIDE, Changed, Folder, digest
 from fitnoise.interfaces.studio.workers import command
 from fitnoise.kernel.ledger import Entry, Ledger
 from fitnoise.planning.plan import Plan
@@ -44,28 +44,49 @@ COUNTED = "writing the tables"
 class Intent:
     """What is asked for: one release.
 
-    plan: its hash. data: names, of files of the folder or beside it. seen: of each what it was when asked. table: of a
-    database. ledger, out: names in the folder. source: what has to be typed. head: the last entry of the ledger.
+    plan: its hash. data: names, of files of the folder or beside it. seen: of each what it was when asked, as a digest
+    with `salt`: a size may be a number of records. codes: names of the files of codes. table: of a database. ledger,
+    out: names in the folder. source: what has to be typed. head: the last entry of the ledger. book: which ledger it
+    is, and the digest of that entry.
     """
 
     plan: str
     data: tuple[str, ...]
     seen: tuple[str, ...]
+    salt: str
+    codes: tuple[str, ...]
     table: str | None
     ledger: str
     out: str
     source: str
     head: int
+    book: str
 
 
-def seen(folder: Folder, name: str) -> str:
+def seen(folder: Folder, name: str, salt: str) -> str:
     """What a file is, without reading it: changed when it is another one, or was written to."""
-    if name.startswith(("env:", "spark:")):
+    if name.startswith(BESIDE):
         return name
     path = folder.inside(name)
     inner = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
     stats = ((p.relative_to(folder.root).as_posix(), p.stat()) for p in inner)
-    return json.dumps([[n, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns] for n, s in stats])
+    return digest(json.dumps([salt, *([n, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns] for n, s in stats)]))
+
+
+def head_of(folder: Folder, ledger: str) -> tuple[int, str]:
+    """The number of the last entry, and what tells this ledger as it is from others; of one that is to be made, 0.
+
+    Raises:
+        ReleaseError: it leads out of the folder, or none can be made there. LedgerError: it cannot be read.
+    """
+    if not os.path.lexists(folder.root / ledger):
+        folder.target(ledger)
+        return 0, "new"
+    place = folder.inside(ledger)
+    with Ledger(place) as book:
+        number, entry = book.head()
+    said = place.stat()
+    return number, f"{said.st_dev} {said.st_ino} {entry}"
 
 
 @final
@@ -74,8 +95,9 @@ class Where:
     """Where a release is.
 
     state: "releasing", "released", "refused" (nothing was charged), or "failed" (charged, and no release there).
-    stage: the last one that was told. entry: by which it was charged, as the ledger says. why: the kind of error; text:
-    what it said, of this server's releases only. stopping: whether somebody asked to stop it.
+    stage: the last one that was told. entry: by which it was charged, as the ledger says. told: whether its process
+    came to its end. text: what it said then, of this server's releases only. stopping: whether somebody asked to stop
+    it.
     """
 
     id: str
@@ -83,7 +105,7 @@ class Where:
     state: str
     stage: str
     entry: Entry | None
-    why: str
+    told: bool
     text: str
     stopping: bool
 
@@ -96,38 +118,42 @@ class Releases:
         self._folder, self._clock = folder, clock
         self._places = folder.own / "releases"
         self._places.mkdir(mode=0o700, exist_ok=True)
-        self._lock = threading.Lock()
+        self._lock, self._probing = threading.Lock(), threading.Lock()
         self._asked: dict[str, tuple[Intent, float]] = {}
         self._processes: dict[str, subprocess.Popen[str]] = {}
         self._texts: dict[str, str] = {}
 
-    def ask(self, plan: Plan, data: tuple[str, ...], table: str | None, ledger: str, out: str) -> str:
+    def ask(
+        self, plan: Plan, data: tuple[str, ...], codes: Sequence[str], table: str | None, ledger: str, out: str
+    ) -> str:
         """An intent to release, to be confirmed within ten minutes.
 
         Raises:
-            ReleaseError: the place is taken, or the data are not there.
+            ReleaseError: the place is taken, the data are not there, or are one of the files of codes.
         """
         self._folder.target(out)
         if not data:
             raise ReleaseError("choose the data. Nothing was measured.")
-        head = self._head(ledger)
-        marks = tuple(seen(self._folder, name) for name in data)
-        source = plan.publication.source.name
+        self._folder.refuse_codes(data, codes)
+        head, book = head_of(self._folder, ledger)
+        salt = secrets.token_hex(16)
         intent = Intent(
-            plan=plan.hash, data=data, seen=marks, table=table, ledger=ledger, out=out, source=source, head=head
+            plan=plan.hash,
+            data=data,
+            seen=tuple(seen(self._folder, name, salt) for name in data),
+            salt=salt,
+            codes=tuple(codes),
+            table=table,
+            ledger=ledger,
+            out=out,
+            source=plan.publication.source.name,
+            head=head,
+            book=book,
         )
         with self._lock:
             number = secrets.token_hex(16)
             self._asked[number] = intent, self._clock() + VALID
             return number
-
-    def _head(self, ledger: str) -> int:
-        """The number of the last entry; 0 where there is no ledger yet."""
-        if not os.path.lexists(self._folder.root / ledger):
-            self._folder.target(ledger)
-            return 0
-        with Ledger(self._folder.inside(ledger)) as book:
-            return book.head()[0]
 
     def asked(self, number: str) -> Intent | None:
         """An intent that can still be used."""
@@ -144,7 +170,7 @@ class Releases:
             certified: the plan that is certified now.
 
         Raises:
-            Changed: the draft was edited, or the data changed, since it was asked.
+            Changed: the draft was edited, or the ledger changed, since it was asked.
             ReleaseError: the intent is unknown or too old, another name was typed, or another release is under way.
         """
         with self._lock:
@@ -161,12 +187,17 @@ class Releases:
                 raise Changed(
                     "the specification was changed since this was asked: certify it again. Nothing was measured."
                 )
+            if head_of(self._folder, intent.ledger) != (intent.head, intent.book):
+                raise Changed(
+                    "the ledger was changed since this was asked, so that what the page says of it may be wrong: ask "
+                    "again. Nothing was measured."
+                )
             if any(self._lives(x) for x in self.numbers()):
                 raise ReleaseError("another release is under way: wait for it. Nothing was measured.")
             for earlier in self.numbers():
                 if not (self._places / earlier / "until").exists():
                     self.where(earlier)  # settles which charges are its own, before there are more
-            self._start(number, replace(intent, head=self._head(intent.ledger)))
+            self._start(number, intent)
             del self._asked[number]
 
     def _start(self, number: str, intent: Intent) -> None:
@@ -175,7 +206,8 @@ class Releases:
         handle = None
         with contextlib.suppress(OSError):  # no such locks here: this server alone knows whether it lives
             handle = hold(place)
-        replace_file(place / "intent.json", to_json(asdict(intent)).encode())  # known from here on, and held already
+        said = to_json(asdict(intent)).encode()
+        replace_file(place / "intent.json", said, 0o600)  # known from here on, and held already
         try:
             process = subprocess.Popen(  # noqa: S603 - ours
                 command(PROGRAM, str(self._folder.root), number),
@@ -198,6 +230,8 @@ class Releases:
         self._texts[number] = process.stdout.read().strip()
         process.wait()
         process.stdout.close()
+        with contextlib.suppress(FitnoiseError, OSError):
+            self.where(number)  # settles which charges are its own, before there are more
 
     def stop(self, number: str) -> None:
         """Ask a release to stop, which it does until the ledger is charged."""
@@ -220,12 +254,15 @@ class Releases:
         process = self._processes.get(number)
         if process is not None:
             return process.poll() is None
-        try:
-            os.close(hold(self._places / number))
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
+        if (self._places / number / "until").exists():
+            return False  # it was found to have ended
+        with self._probing:  # two that look at once would each take the other for the process
+            try:
+                os.close(hold(self._places / number))
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
         return False
 
     def where(self, number: str) -> Where:
@@ -239,11 +276,12 @@ class Releases:
             raise ReleaseError("there is no such release. Nothing was opened.")
         place = self._places / number
         lives = self._lives(number)  # first: what a process that is gone has told is all there will be
-        document = json.loads(read_text(place / "intent.json"))
-        intent = Intent(**{**document, "data": tuple(document["data"]), "seen": tuple(document["seen"])})
+        document: dict[str, Any] = json.loads(read_text(place / "intent.json"))
+        lists = {k: tuple(document[k]) for k in ("data", "seen", "codes")}
+        intent = Intent(**(document | lists))
         lines = _lines(place / "told.jsonl")
         stage = next((x["stage"] for x in reversed(lines) if "stage" in x), "")
-        why = next((x["end"] for x in lines if "end" in x), "")
+        told = any("end" in x for x in lines)
         charges = self._charges(intent, None if lives else self._until(place, intent))
         there = next((e for e in charges if self._is_there(intent, e)), None)
         entry = there or next(iter(charges), None)
@@ -259,7 +297,7 @@ class Releases:
             state=state,
             stage=stage,
             entry=entry,
-            why=why,
+            told=told,
             text=self._texts.get(number, ""),
             stopping=(place / "stop").exists(),
         )
@@ -269,8 +307,8 @@ class Releases:
         settled = place / "until"
         if not settled.exists():
             if sys.platform == "win32" and place.name not in self._processes:
-                return self._head(intent.ledger)  # no locks: whether it has ended is not known
-            replace_file(settled, str(self._head(intent.ledger)).encode())
+                return head_of(self._folder, intent.ledger)[0]  # no locks: whether it has ended is not known
+            replace_file(settled, str(head_of(self._folder, intent.ledger)[0]).encode())
         return int(settled.read_text("ascii"))
 
     def _charges(self, intent: Intent, until: int | None) -> list[Entry]:
@@ -320,23 +358,29 @@ def run(root: Path, number: str) -> None:
     intent = json.loads(read_text(place / "intent.json"))
 
     def tell(**line: str) -> None:
-        with (place / "told.jsonl").open("a", encoding="utf-8") as file:
+        handle = os.open(place / "told.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(handle, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+
+    said = [""]
 
     def stage(name: str) -> None:
         if name != COUNTED and (place / "stop").exists():
             raise Stopped("it was stopped. Nothing was measured and nothing was charged.")
+        kind = name.partition(",")[0] if name.startswith("counting, ") and name.endswith("%") else name
         with contextlib.suppress(OSError):  # a full disk does not end a release that is paid for
-            tell(stage=name)
+            if kind != said[-1]:
+                tell(stage=kind)
+        said.append(kind)
 
     try:
         done = _released(folder, intent, stage)
     except Exception as error:
         text = str(error) if isinstance(error, FitnoiseError) else "an error inside fitnoise"
         with contextlib.suppress(OSError):
-            tell(end=type(error).__name__)
+            tell(end="ended")
         with contextlib.suppress(OSError):  # the studio may be gone
-            sys.stdout.write(text + "\n")
+            sys.stdout.write(f"{type(error).__name__}: {text}\n")
             sys.stdout.flush()
         return
     entry = done.entry
@@ -346,9 +390,12 @@ def run(root: Path, number: str) -> None:
 
 def _released(folder: Folder, intent: dict[str, Any], stage: Callable[[str], None]) -> Any:
     data = intent["data"]
-    if [seen(folder, name) for name in data] != intent["seen"]:
+    if [seen(folder, name, intent["salt"]) for name in data] != intent["seen"]:
         raise Changed("the data are not those that were asked for: they were changed since. Nothing was measured.")
-    others = [x.startswith(("env:", "spark:")) for x in data]
+    folder.refuse_codes(data, intent["codes"])
+    if list(head_of(folder, intent["ledger"])) != [intent["head"], intent["book"]]:
+        raise Changed("the ledger was changed since this was asked: ask again. Nothing was measured.")
+    others = [x.startswith(BESIDE) for x in data]
     found = [x if beside else folder.inside(x) for x, beside in zip(data, others, strict=True)]
     plan = Plan.from_json(read_text(folder.plan(intent["plan"])))
     if plan.hash != intent["plan"]:
@@ -357,7 +404,7 @@ def _released(folder: Folder, intent: dict[str, Any], stage: Callable[[str], Non
         plan,
         found[0] if len(found) == 1 else found,
         ledger=folder.root / intent["ledger"],
-        directory=folder.root / intent["out"],
+        directory=folder.target(intent["out"]),
         table=intent["table"],
         progress=stage,
     )

@@ -104,12 +104,13 @@ class Studio:
         Raises:
             Replaced: a newer question came.
         """
-        key = self.folder.key()
+        text = self.folder.text()
+        key = self.folder.key(text)
         with self._lock:
             if self._price is not None and self._price[0] == key:
                 return
             mine = self._wait_for(key)
-        question = {"what": "price", "text": self.folder.text(), "ledger": self._ledger()}
+        question = {"what": "price", "text": text, "ledger": self._ledger()}
         try:
             found = Markup(self.planner.ask(**question, **self.common)["html"])  # noqa: S704 - escaped where it was made
         except Replaced:
@@ -135,7 +136,7 @@ class Studio:
 
     def wish_price(self) -> None:
         """Ask what the draft costs, if nobody did, and do not wait."""
-        key = self.folder.key()
+        key = self.folder.key(self.folder.text())
         with self._lock:
             if self._pending == key or (self._price is not None and self._price[0] == key):
                 return
@@ -152,7 +153,7 @@ class Studio:
         """The price as it is known."""
         with self._lock:
             known, pending, waited = self._price, self._pending, self.clock() - self._since
-        if known is not None and (waited < PATIENT if pending else known[0] == self.folder.key()):
+        if known is not None and (waited < PATIENT if pending else known[0] == self.folder.key(self.folder.text())):
             return known[1]  # for a moment, that of before
         return told("pricing", self.language, step=self.planner.step, pending=pending is not None, **self.form)
 
