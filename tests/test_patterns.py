@@ -18,7 +18,7 @@ from fitnoise.kernel.designs import sectors
 from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.losses import Loss
-from fitnoise.kernel.measure import _counted
+from fitnoise.kernel.measure import _counted, _exact, _wanted
 from fitnoise.kernel.units import Account, Adjacency, Bound, DataSource, Pattern
 from test_order import SECTORS, order
 from test_persons import measured
@@ -263,11 +263,12 @@ def test_levels_of_places_tell_as_much_apart_as_they_do(domain, pattern, shown):
     """Once per place are as many records in a region as it has places; of many towns each has one."""
     tables = [fn.table(a, margin=5) for a in shown] + [fn.table(*shown[:1], prefix="month", margin=9)]
     plan = fn.plan(fn.Workload(domain, tables))
-    design, cells = plan.strategy, list(np.ndindex(*domain.shape))
+    design, cells, wanted = plan.strategy, list(np.ndindex(*domain.shape)), _wanted(plan.order)
     answers = []
     for i in range(domain.size):
         counter = HistogramCounter(np.eye(domain.size, dtype=int)[i].reshape(domain.shape), domain)
-        answers.append(np.concatenate([y for x in _counted(plan.order, counter, None) for y in x]))
+        found = _exact(plan.order, wanted, *_counted(plan.order, wanted, counter, None))
+        answers.append(np.concatenate([y for x in found for y in x]))
     rates = 1 / np.repeat(design.scales, design.portions) ** 2
     x = np.array([[rates @ (a.astype(float) * b.astype(float)) for b in answers] for a in answers])
     named = [dict(zip(domain, c, strict=True)) for c in cells]
