@@ -112,6 +112,8 @@ def test_centrings_are_those_of_sectors():
     of = zoo.ADJACENCIES["add or remove"]
     assert products.margins() == plain.margins()
     assert products.detail(of) == plain.detail(of)
+    for neighbours in zoo.ADJACENCIES.values():
+        assert products.loss(neighbours).precision == plain.loss(neighbours).precision == Fraction(1, 9)
     counts = {m: np.arange(1, 1 + np.prod([3, 2][: len(m)] if m != ("a1",) else [2])) for m in products.margins()}
     for mine, theirs in zip(products.exact(counts, of, 2**20), plain.exact(counts, of, 2**20), strict=True):
         assert mine.tolist() == theirs.tolist()
@@ -167,7 +169,7 @@ def test_what_is_no_product_is_refused(change):
 
 
 def test_what_is_measured_stays_what_was_priced():
-    design = zoo.PRODUCTS["products of factors"]
+    design = zoo.PRODUCTS["products of factors"].afresh(zoo.ADJACENCIES["add or remove"])
     for held in (design.factors[0].rows, *(x for g in design.groups for x in (g.attributes, g.multiples, g.scales))):
         with pytest.raises(ValueError, match="read-only"):
             held[...] = 0
@@ -176,6 +178,19 @@ def test_what_is_measured_stays_what_was_priced():
     rows[0, 0] = 100
     assert factor.rows.tolist() == [[1, 2]]
     assert replace(factor).rows is not factor.rows
+
+
+def test_the_largest_entries_of_factors():
+    """They say where 64 bits could wrap around."""
+    assert [Factor(None).largest(n) for n in (1, 2, 3, 7)] == [1, 1, 2, 6]
+    assert [Factor(np.array([x])).largest(2) for x in ([0, 0], [1, 0], [-5, 3])] == [1, 1, 5]
+
+
+def test_a_price_is_computed_afresh():
+    design = zoo.PRODUCTS["products of factors"]
+    fresh = design.afresh(zoo.ADJACENCIES["add or remove"])
+    for mine, theirs in zip((*fresh.factors, *fresh.groups), (*design.factors, *design.groups), strict=True):
+        assert mine is not theirs
 
 
 def test_nothing_measured_costs_nothing():
