@@ -8,7 +8,7 @@ ENGINES ?= spark or mariadb or clickhouse
 # A release and its ledger are synced to the disk some twenty times: tests write in memory, where there is room.
 PYTEST = $(shell [ -w /dev/shm ] && [ "$$(df -Pk /dev/shm | awk 'END { print $$4 }')" -gt 4000000 ] && echo TMPDIR=/dev/shm) $(BIN)/pytest
 
-.PHONY: demo test quick check docs package pythons engines mutants lock clean
+.PHONY: demo test quick check docs package pythons engines mutants bench lock clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/fitnoise demo
@@ -42,6 +42,10 @@ package: $(VENV)/.dev
 # The demo and a tutorial with every Python that is here, from 3.11 on; which was tried is said.
 pythons: $(VENV)/.dev
 	$(BIN)/python tests/packaged.py --pythons
+
+# Every stage beside the least it could take, as ratios in one run; and whether one is slower than it was.
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/stages.py
 
 # Small changes of the kernel, each of which some test must notice (hours); FILES="losses order" tries some of its files.
 mutants: $(VENV)/.dev

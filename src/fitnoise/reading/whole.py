@@ -175,7 +175,7 @@ class _Space:
         return {n: x + step[n] for n, x in self.estimates.items()}
 
     def residual(self, multipliers: Floats, tables: Tables) -> float:
-        """How far multipliers are from proving tables the nearest: the largest |min(λ, D t)|, in standard errors."""
+        """How far multipliers are from proving tables the nearest: the largest `abs(min(λ, D t))`, in standard errors."""
         return float(np.abs(np.minimum(multipliers, self.atoms(tables))).max())
 
     def by_table(self, multipliers: Floats) -> dict[str, Floats]:
@@ -315,7 +315,7 @@ class Whole(Mapping[str, pd.DataFrame], Displayed):
 
     @cached_property
     def residual(self) -> float:
-        """How far the proofs are from exact: the largest |min(λ, D t)|, in standard errors, recomputed."""
+        """How far the proofs are from exact: the largest `abs(min(λ, D t))`, in standard errors, recomputed."""
         return max(m.space.residual(m.multipliers, m.space.at(m.multipliers)) for m in self._made)
 
     @property
