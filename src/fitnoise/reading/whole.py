@@ -175,7 +175,7 @@ class _Space:
         return {n: x + step[n] for n, x in self.estimates.items()}
 
     def residual(self, multipliers: Floats, tables: Tables) -> float:
-        """How far multipliers are from proving tables the nearest: the largest `abs(min(λ, D t))`, in standard errors."""
+        """The largest `abs(min(λ, D t))`, in standard errors: 0 where multipliers prove tables the nearest."""
         return float(np.abs(np.minimum(multipliers, self.atoms(tables))).max())
 
     def by_table(self, multipliers: Floats) -> dict[str, Floats]:
