@@ -37,8 +37,9 @@ def main():
         start = time.perf_counter()
         with serve.serving(Folder(folder)) as server:
             page.goto(server.page.as_uri())
-            page.wait_for_url(server.address)
-            page.goto(server.address + "tables")
+            home = server.session.origin + server.session.home
+            page.wait_for_url(home)
+            page.goto(home + "tables")
             page.wait_for_selector("#price .cost")
             first = time.perf_counter() - start
             page.wait_for_timeout(3000)  # the spare process is there by now

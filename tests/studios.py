@@ -79,11 +79,11 @@ class Client:
         self.studio, self.session, self.folder = studio, studio.session, studio.folder
         self.http = TestClient(
             Guard(application(studio), studio.session),
-            base_url=studio.session.origin,
+            base_url=studio.session.origin + studio.session.token.root,
             headers={"origin": studio.session.origin},
             follow_redirects=False,
         )
-        assert self.http.post("/open", data={"code": studio.session.code()}).status_code == 200
+        assert self.http.post(f"{studio.session.origin}/open", data={"code": studio.session.code()}).status_code == 200
 
     def get(self, path):
         return self.http.get(path)
@@ -119,7 +119,7 @@ class Client:
             fields.setdefault("ledger", self.number(self.folder.ledgers()[0]))
         reply = self.post("/release", fields)
         assert reply.status_code == 200, reply.text
-        return re.search(r'action="/release/([0-9a-f]{32})"', reply.text)[1]
+        return re.search(r'action="[^"]*/release/([0-9a-f]{32})"', reply.text)[1]
 
 
 def filled(folder: Path, spec=SPEC):

@@ -660,15 +660,16 @@ def test_a_server_listens_here_alone_and_ends(tmp_path, monkeypatch):
     with serve.serving(Folder(filled(tmp_path / "f"))) as server:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", server.address)
         assert server.page.is_file()
-        browser = httpx2.Client(base_url=server.address, trust_env=False)
+        browser = httpx2.Client(base_url=server.session.origin + server.session.home, trust_env=False)
         wait(lambda: answers(browser))
-        assert browser.get("/").status_code == 403
-        assert browser.post("/open", data={"code": server.code}, headers={"origin": "null"}).status_code == 200
+        assert browser.get("/").status_code == browser.get(server.address).status_code == 403
+        code = {"code": server.code}
+        assert browser.post(f"{server.address}open", data=code, headers={"origin": "null"}).status_code == 200
         assert not server.page.exists()
         shown = browser.get("/ledger")
         assert shown.status_code == 200
         assert "server" not in shown.headers
-        token = re.search(r'action="/quit"[^>]*><input type="hidden" name="token" value="(\w+)"', shown.text)[1]
+        token = re.search(r'/quit"[^>]*><input type="hidden" name="token" value="(\w+)"', shown.text)[1]
         sent = {"origin": server.session.origin, "x-studio": "1"}
         assert browser.post("/quit", data={"token": token}, headers=sent).status_code == 200
         wait(lambda: not answers(browser))

@@ -33,12 +33,13 @@ def page(request, browser, place):  # noqa: F811
         opened = context.new_page()
         opened.set_default_timeout(SECONDS)
         opened.told = []
-        own = (server.address, server.page.as_uri(), "data:,")
+        home = server.session.origin + server.session.home
+        own = (home, f"{server.address}open", server.page.as_uri(), "data:,")
         context.on("request", lambda asked: asked.url.startswith(own) or opened.told.append(asked.url))
         context.on("console", lambda said: opened.told.append(said.text))
         opened.goto(server.page.as_uri())
-        opened.wait_for_url(server.address)
-        opened.address = server.address
+        opened.wait_for_url(home)
+        opened.address = home
         yield opened
         context.close()
 

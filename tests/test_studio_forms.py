@@ -1,5 +1,6 @@
 """Forms and documents: what a page shows it gives back, what it does not show it leaves, what is wrong it refuses."""
 
+import re
 import tomllib
 from html.parser import HTMLParser
 
@@ -70,7 +71,8 @@ class Fields(HTMLParser):
     def handle_starttag(self, tag, attrs):
         of = dict(attrs)
         if tag == "form":
-            self.form = self.forms.setdefault(of["action"], [])
+            action = re.sub("^/[0-9a-f]{64}/", "/", of["action"])  # as it is called below the root
+            self.form = self.forms.setdefault(action, [])
         elif tag == "input":
             self.input(of)
         elif tag == "textarea":

@@ -4,6 +4,7 @@ import html
 import os
 import re
 import stat
+import urllib.request
 
 import duckdb
 import pytest
@@ -41,13 +42,17 @@ def door():
         return PlainTextResponse("shown")
 
     app = Starlette(routes=[Route("/", show), Route("/x", change, methods=["POST"])])
-    client = TestClient(Guard(app, session), base_url=session.origin, follow_redirects=False)
+    client = TestClient(Guard(app, session), base_url=session.origin + session.token.root, follow_redirects=False)
     client.session, client.seen, client.clock = session, seen, clock
     return client
 
 
 def enter(door):
-    assert door.post("/open", data={"code": door.session.code()}, headers={"origin": "null"}).status_code == 200
+    assert opens(door, door.session.code()).status_code == 200
+
+
+def opens(door, code, origin="null"):
+    return door.post(f"{door.session.origin}/open", data={"code": code}, headers={"origin": origin})
 
 
 def post(door, path="/x", *, headers=None, **fields):
@@ -113,22 +118,48 @@ def test_reading_needs_the_cookie_and_our_name(door):
 
 
 def test_the_cookie_is_for_this_site_alone_and_no_script_reads_it(door):
-    said = door.post("/open", data={"code": door.session.code()}, headers={"origin": "null"}).headers["set-cookie"]
-    assert {"httponly", "samesite=strict", "path=/"} <= {x.strip().lower() for x in said.split(";")}
+    said = opens(door, door.session.code()).headers["set-cookie"]
+    kept = {"httponly", "samesite=strict", f"path={door.session.home}"}
+    assert {x.strip().lower() for x in said.split(";")[1:]} == kept
+    assert re.fullmatch("/[0-9a-f]{64}/", door.session.home)  # 256 bits
     assert Session(4321).cookie != Session(4321).cookie
+    assert Session(4321).home != Session(4321).home
+
+
+def test_the_cookie_goes_to_no_other_server_of_the_machine(door):
+    """Cookies know no ports: to what is below the root alone they are sent, which only the opening reply names."""
+    enter(door)
+    (cookie,) = door.cookies.jar
+    for path, sent in ((door.session.home, True), ("/", False), ("/open", False), (f"/x{door.session.home}", False)):
+        for port in (4321, 8000):
+            asked = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
+            door.cookies.jar.add_cookie_header(asked)
+            assert asked.has_header("Cookie") == sent
+    given = {"cookie": f"{cookie.name}={cookie.value}"}
+    root = door.session.token.root
+    for path in ("/", "/x", root, root.upper() + "/", f"/{'0' * 64}/", f"{root[:-1]}/", f"/x{root}/", "/open"):
+        refused = door.get(door.session.origin + path, headers=given)
+        assert refused.status_code == 403
+        assert "paste the code" in refused.text
+        assert root not in refused.text + str(refused.headers)
+    headers = {**given, "origin": door.session.origin, "x-studio": "1"}
+    sent = {"token": door.session.token("/x")}
+    assert door.post(f"{door.session.origin}/x", data=sent, headers=headers).status_code == 403
+    assert door.post("/x", data=sent, headers=headers).text == "changed"
+    assert f'url={door.session.home}"' in opens(door, door.session.code()).text
 
 
 def test_a_code_opens_once_and_for_five_minutes(door):
     code = door.session.code()
-    wrong = door.post("/open", data={"code": "x"}, headers={"origin": "null"})
+    wrong = opens(door, "x")
     assert (wrong.status_code, "set-cookie" in wrong.headers) == (403, False)
-    assert door.post("/open", data={"code": code}, headers={"origin": "https://evil.example"}).status_code == 403
-    assert door.post("/open", data={"code": code}, headers={"origin": "null"}).status_code == 200
-    again = door.post("/open", data={"code": code}, headers={"origin": "null"})
+    assert opens(door, code, "https://evil.example").status_code == 403
+    assert opens(door, code).status_code == 200
+    again = opens(door, code)
     assert (again.status_code, "set-cookie" in again.headers) == (403, False)
     late = door.session.code()
     door.clock.now += guard.PATIENCE
-    assert door.post("/open", data={"code": late}, headers={"origin": "null"}).status_code == 403
+    assert opens(door, late).status_code == 403
     first, second = door.session.code(), door.session.code()
     assert not door.session.opens(first)
     assert door.session.opens(second)
@@ -137,7 +168,7 @@ def test_a_code_opens_once_and_for_five_minutes(door):
 
 
 def test_every_reply_carries_the_headers_word_for_word(door):
-    replies = [door.get("/"), door.get("/", headers={"host": "x"}), door.post("/x"), post(door, "/open", code="x")]
+    replies = [door.get("/"), door.get("/", headers={"host": "x"}), door.post("/x"), opens(door, "x")]
     enter(door)
     replies += [door.get("/"), door.get("/nothing"), post(door), door.delete("/x")]
     for reply in replies:

@@ -5,8 +5,13 @@ Against another web site in the same browser, and another user of the machine. I
 1. `Host` is exactly ours: a name that was rebound to this machine is refused (421).
 2. A change (whatever is not GET or HEAD) has our `Origin` (403); only the opening page, a file, has none ("null").
 3. A body is at most :data:`LARGEST` bytes (413), and a form as browsers encode it, never a file (415).
-4. The cookie is ours, compared in constant time (403). Only `/open` does without: it takes the one-use code.
+4. The address lies below the root, 256 random bits, and the cookie is ours; both compared in constant time (403). Only
+   `/open` does without: it takes the one-use code, and its answer alone says where the root is.
 5. A change carries the header `X-Studio: 1`, which no form of another site can set, and the token of its form (403).
+
+Browsers send a cookie to every port of a machine, and take all its ports for one site: without more, whoever listens
+at another port and is visited in the same browser would be given ours. So the cookie is for paths below the root, which
+nobody else knows, and no request to another server has such a path.
 
 Replies carry :data:`HEADERS`, word for word, whatever they are.
 """
@@ -63,16 +68,17 @@ _SAFE = ("GET", "HEAD")
 class Session:
     """The secrets of one server: a code that opens it once, the cookie that the browser then has, tokens of forms.
 
-    port: where the server listens. clock: seconds, for tests.
+    port: where the server listens. clock: seconds, for tests. home: the path of its pages, once it is open.
     """
 
     def __init__(self, port: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.host = f"127.0.0.1:{port}"
         self.origin = f"http://{self.host}"
-        self.cookie = f"fitnoise_{secrets.token_hex(4)}"  # one name per server: cookies do not know ports
+        self.token = Tokens()
+        self.home = f"{self.token.root}/"
+        self.cookie = f"fitnoise_{secrets.token_hex(4)}"
         self._clock = clock
         self._value = secrets.token_urlsafe(32)
-        self._key = secrets.token_bytes(32)
         self._lock = threading.Lock()
         self._code: str | None = None
         self._until = 0.0
@@ -103,11 +109,23 @@ class Session:
 
     def admit(self, reply: Response) -> Response:
         """Give the cookie to the browser, for this session of it."""
-        reply.set_cookie(self.cookie, self._value, httponly=True, samesite="strict", path="/")
+        reply.set_cookie(self.cookie, self._value, httponly=True, samesite="strict", path=self.home)
         return reply
 
-    def token(self, action: str) -> str:
-        """Of the form that posts to this address."""
+
+@final
+class Tokens:
+    """The tokens of forms, by the address that they post to, as it is called below the root.
+
+    root: what every address of a page begins with.
+    """
+
+    def __init__(self) -> None:
+        self.root = f"/{secrets.token_hex(32)}"
+        self._key = secrets.token_bytes(32)
+
+    def __call__(self, action: str) -> str:
+        """Of the form that posts there."""
         return hmac.new(self._key, action.encode(), hashlib.sha256).hexdigest()
 
 
@@ -185,15 +203,17 @@ class Guard:
         refusal = await self._body(scope, receive, asked) if changes else None
         if refusal is not None or (opening and scope["method"] == "POST"):
             return refusal or self._open(scope["form"])
-        if not own.admits(cookie_parser(asked.get("cookie", ""))):
+        below = _same(scope["path"][: len(own.home)], own.home)
+        if not (below and own.admits(cookie_parser(asked.get("cookie", "")))):
             return _entry(403)
+        scope["root_path"] = own.token.root  # routes are called as they are below it
         if changes and not self._ours(scope, asked):
             return _refused(403, "The change does not come from a page of the studio. Nothing was changed.")
         return None
 
     def _ours(self, scope: Scope, asked: Headers) -> bool:
         """Whether a change carries our header and the token of its form."""
-        token = self._session.token(scope["path"])
+        token = self._session.token(scope["path"].removeprefix(self._session.token.root))
         return asked.getlist("x-studio") == ["1"] and _same(scope["form"].get("token", ""), token)
 
     async def _body(self, scope: Scope, receive: Receive, asked: Headers) -> Response | None:
@@ -221,7 +241,7 @@ class Guard:
             return _entry(403, wrong=True)
         self._opened()
         # A redirect would still be the other site's (or the file's) request, and a strict cookie stays away from it.
-        return self._session.admit(HTMLResponse(_OPENED))
+        return self._session.admit(HTMLResponse(_OPENED.format(home=self._session.home)))
 
 
 def _refused(status: int, why: str) -> Response:
@@ -240,7 +260,7 @@ _PAGE = (
 )
 
 _OPENED = _PAGE.format(
-    head='<meta http-equiv="refresh" content="0; url=/">', body='<p><a href="/">Go to the studio</a></p>'
+    head='<meta http-equiv="refresh" content="0; url={home}">', body='<p><a href="{home}">Go to the studio</a></p>'
 )
 
 _WRONG = '<p role="alert">This code is wrong, was used, or is too old.</p>'

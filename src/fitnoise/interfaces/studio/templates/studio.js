@@ -1,6 +1,7 @@
 "use strict";
 // One script: post a form, put parts in their place, newest wins, listen. It evaluates nothing and asks its own origin.
 (() => {
+  const root = new URL(".", document.currentScript.src).href; // where all of this server lies
   const body = document.body, running = new Map();
   let turn = 0, quiet = 0, source = null;
 
@@ -44,7 +45,7 @@
         redirect: "error", credentials: "same-origin",
       });
       const go = reply.headers.get("x-go");
-      if (go && /^\/(?!\/)/.test(go)) location.assign(go);
+      if (go && /^\/(?!\/)/.test(go)) location.assign(root + go.slice(1));
       else if (reply.status === 403) tell(await reply.text().then((x) => (x.startsWith("<") ? "Open the studio again." : x)));
       else if (reply.status !== 204) place(await reply.text());
     } catch (error) {
@@ -89,7 +90,7 @@
   });
 
   if (body.dataset.on && body.dataset.on !== "wrong") {
-    source = new EventSource("/events?on=" + encodeURIComponent(body.dataset.on));
+    source = new EventSource(root + "events?on=" + encodeURIComponent(body.dataset.on));
     source.onmessage = (event) => place(event.data);
     addEventListener("pagehide", () => source.close());
   }
