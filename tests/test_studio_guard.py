@@ -1,5 +1,6 @@
 """Who may ask the studio, and what it opens: every refusal, every header, no link that leads out."""
 
+import asyncio
 import html
 import os
 import re
@@ -84,6 +85,7 @@ def test_a_change_from_our_own_page_is_made(door):
         ({"x-studio": None}, 403),
         ({"x-studio": "0"}, 403),
         ({"cookie": "x=1"}, 403),
+        ({"cookie": "x=1", "content-type": "text/plain"}, 403),
         ({"content-type": "text/plain"}, 415),
         ({"content-type": "multipart/form-data; boundary=x"}, 415),
         ({"content-type": "application/json"}, 415),
@@ -190,6 +192,46 @@ def test_a_long_body_and_one_that_is_no_form_are_refused(door, monkeypatch):
     monkeypatch.setattr(guard, "MOST_FIELDS", 3)
     assert post(door, a="1", b="1", c="1").status_code == 400
     assert len(door.seen) == 1
+
+
+@pytest.mark.parametrize(("place", "most"), [("x", guard.LARGEST), ("open", guard.SHORT)])
+def test_of_a_body_no_more_is_read_than_may_be_sent(door, place, most, monkeypatch):
+    """Without the cookie nothing but a short code; and what never ends is given up."""
+    monkeypatch.setattr(guard, "WAIT", 0.05)
+    enter(door)
+    (cookie,) = door.cookies.jar
+    path = "/open" if place == "open" else f"{door.session.home}x"
+    known = {"cookie": f"{cookie.name}={cookie.value}"}
+    assert asked_in_pieces(door, path, known, forever=most) == (413, most + 1)
+    for without in ({}, {"cookie": f"{cookie.name}=x"}):
+        assert asked_in_pieces(door, path, without, forever=most) == ((403, 0) if place == "x" else (413, most + 1))
+    assert asked_in_pieces(door, path, {**known, "x-studio": "0"}, forever=most)[1] == (0 if place == "x" else most + 1)
+    assert asked_in_pieces(door, path, known, forever=0) == (408, 0)
+
+
+def asked_in_pieces(door, path, headers, *, forever):
+    """The status of the reply, and how many bytes were read of a body that comes in two pieces and does not end."""
+    own = {
+        "host": door.session.host,
+        "origin": door.session.origin,
+        "x-studio": "1",
+        "content-type": "application/x-www-form-urlencoded",
+    }
+    fields = [(k.encode(), v.encode()) for k, v in {**own, **headers}.items()]
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": fields}
+    pieces, read, told = [forever, 1] if forever else [], [], []
+
+    async def receive():
+        if not pieces:
+            await asyncio.sleep(60)
+        read.append(pieces.pop(0))
+        return {"type": "http.request", "body": b"a" * read[-1], "more_body": True}
+
+    async def send(message):
+        told.append(message.get("status"))
+
+    asyncio.run(door.app(scope, receive, send))
+    return told[0], sum(read)
 
 
 def test_a_field_that_is_there_often_has_all_its_values():

@@ -4,20 +4,24 @@ Against another web site in the same browser, and another user of the machine. I
 
 1. `Host` is exactly ours: a name that was rebound to this machine is refused (421).
 2. A change (whatever is not GET or HEAD) has our `Origin` (403); only the opening page, a file, has none ("null").
-3. A body is at most :data:`LARGEST` bytes (413), and a form as browsers encode it, never a file (415).
-4. The address lies below the root, 256 random bits, and the cookie is ours; both compared in constant time (403). Only
+3. The address lies below the root, 256 random bits, and the cookie is ours; both compared in constant time (403). Only
    `/open` does without: it takes the one-use code, and its answer alone says where the root is.
-5. A change carries the header `X-Studio: 1`, which no form of another site can set, and the token of its form (403).
+4. A change carries the header `X-Studio: 1`, which no form of another site can set (403).
+5. A body, of which nothing was read until here, is a form as browsers encode it, never a file (415); it has at most
+   :data:`LARGEST` bytes, or, at `/open`, :data:`SHORT` (413), and is there within :data:`WAIT` seconds (408).
+6. The form has the token of its address (403).
 
 Browsers send a cookie to every port of a machine, and take all its ports for one site: without more, whoever listens
 at another port and is visited in the same browser would be given ours. So the cookie is for paths below the root, which
 nobody else knows, and no request to another server has such a path.
 
-Replies carry :data:`HEADERS`, word for word, whatever they are.
+Replies carry :data:`HEADERS`, word for word, whatever they are; but those of uvicorn itself, which come before this
+room, carry none: to what is no HTTP (400), and while too many are connected (503). They hold nothing of ours.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -36,6 +40,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LARGEST = 10**6
 """Bytes of a body."""
+
+SHORT = 1000
+"""Bytes of a body that has a code, from whoever has no cookie yet."""
+
+WAIT = 10.0
+"""Seconds within which a body is there."""
 
 MOST_FIELDS = 10_000
 """Fields of a form."""
@@ -200,41 +210,24 @@ class Guard:
         origins = asked.getlist("origin")
         if changes and origins != [own.origin] and not (opening and origins == ["null"]):
             return _refused(403, "Another site asked for a change. Nothing was changed.")
-        refusal = await self._body(scope, receive, asked) if changes else None
-        if refusal is not None or (opening and scope["method"] == "POST"):
-            return refusal or self._open(scope["form"])
+        if opening and scope["method"] == "POST":
+            return await _body(scope, receive, asked, SHORT) or self._open(scope["form"])
         below = _same(scope["path"][: len(own.home)], own.home)
         if not (below and own.admits(cookie_parser(asked.get("cookie", "")))):
             return _entry(403)
         scope["root_path"] = own.token.root  # routes are called as they are below it
-        if changes and not self._ours(scope, asked):
-            return _refused(403, "The change does not come from a page of the studio. Nothing was changed.")
-        return None
+        return await self._change(scope, receive, asked) if changes else None
 
-    def _ours(self, scope: Scope, asked: Headers) -> bool:
-        """Whether a change carries our header and the token of its form."""
+    async def _change(self, scope: Scope, receive: Receive, asked: Headers) -> Response | None:
+        """What a change gets that is not of a page of ours."""
+        foreign = _refused(403, "The change does not come from a page of the studio. Nothing was changed.")
+        if asked.getlist("x-studio") != ["1"]:
+            return foreign
+        refusal = await _body(scope, receive, asked, LARGEST)
+        if refusal is not None:
+            return refusal
         token = self._session.token(scope["path"].removeprefix(self._session.token.root))
-        return asked.getlist("x-studio") == ["1"] and _same(scope["form"].get("token", ""), token)
-
-    async def _body(self, scope: Scope, receive: Receive, asked: Headers) -> Response | None:
-        """Read the fields of a form into the scope; or why not."""
-        if asked.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
-            return _refused(415, "The studio takes forms, and no files. Nothing was changed.")
-        body = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                return _refused(400, "The request ended early. Nothing was changed.")
-            body += message.get("body", b"")
-            if len(body) > LARGEST:
-                return _refused(413, "The form is too long. Nothing was changed.")
-            if not message.get("more_body", False):
-                break
-        try:
-            scope["form"] = form_of(bytes(body))
-        except ValueError:
-            return _refused(400, "The form cannot be read. Nothing was changed.")
-        return None
+        return None if _same(scope["form"].get("token", ""), token) else foreign
 
     def _open(self, form: Form) -> Response:
         if not self._session.opens(form.get("code", "").strip()):
@@ -242,6 +235,29 @@ class Guard:
         self._opened()
         # A redirect would still be the other site's (or the file's) request, and a strict cookie stays away from it.
         return self._session.admit(HTMLResponse(_OPENED.format(home=self._session.home)))
+
+
+async def _body(scope: Scope, receive: Receive, asked: Headers, most: int) -> Response | None:
+    """Read the fields of a form into the scope; or why not."""
+    if asked.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
+        return _refused(415, "The studio takes forms, and no files. Nothing was changed.")
+    body, more = bytearray(), True
+    try:
+        async with asyncio.timeout(WAIT):
+            while more:
+                message = await receive()
+                if message["type"] != "http.request":
+                    return _refused(400, "The request ended early. Nothing was changed.")
+                body += message.get("body", b"")
+                if len(body) > most:
+                    return _refused(413, "The form is too long. Nothing was changed.")
+                more = message.get("more_body", False)
+        scope["form"] = form_of(bytes(body))
+    except TimeoutError:
+        return _refused(408, "The form did not come in time. Nothing was changed.")
+    except ValueError:
+        return _refused(400, "The form cannot be read. Nothing was changed.")
+    return None
 
 
 def _refused(status: int, why: str) -> Response:

@@ -21,6 +21,9 @@ from fitnoise.interfaces.studio.state import Studio
 IDLE = 8 * 3600.0
 """Seconds without a request after which it ends."""
 
+CONNECTED = 100
+"""Connections at once; a page that is open has one."""
+
 LOOK = 0.2
 """Seconds between two looks whether to end."""
 
@@ -46,6 +49,7 @@ class Server:
             server_header=False,
             date_header=False,
             timeout_graceful_shutdown=2,
+            limit_concurrency=CONNECTED,
         )
         self._server = uvicorn.Server(config)
         self._until = clock() + PATIENCE
