@@ -700,6 +700,41 @@ def test_a_server_that_nobody_asks_ends(tmp_path, monkeypatch):
     assert not thread.is_alive()
 
 
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_ends_a_server_and_its_opening_page(tmp_path, monkeypatch, name):
+    """As an ordinary end: whoever called goes on, with the handlers of before."""
+    monkeypatch.setattr(states, "Worker", Here)
+    monkeypatch.setattr(workers, "Worker", Here)
+    number, reached = getattr(signal, name), []
+    before = signal.signal(number, lambda *_: reached.append(name))
+    try:
+        handler = signal.getsignal(number)
+        server = serve.Server(Folder(filled(tmp_path / "f")))
+        browser = httpx2.Client(base_url=server.address, trust_env=False)
+
+        def send():
+            wait(lambda: answers(browser))
+            signal.pthread_kill(threading.main_thread().ident, number)
+
+        thread = threading.Thread(target=send)
+        server.run(thread.start)
+        thread.join()
+        browser.close()
+        assert (reached, signal.getsignal(number)) == ([], handler)
+    finally:
+        signal.signal(number, before)
+    assert server.studio.closing.is_set()
+    assert not server.page.exists()
+    server = serve.Server(Folder(tmp_path / "f"))
+    with pytest.raises(BrokenPipeError):
+        server.run(broken)
+    assert not server.page.exists()
+
+
+def broken():
+    raise BrokenPipeError
+
+
 def test_a_release_that_nobody_asked_for_is_nowhere(client):
     with pytest.raises(ReleaseError, match="there is no such release"):
         client.studio.releases.where("x")

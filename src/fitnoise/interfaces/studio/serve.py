@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import socket
 import threading
 import time
@@ -23,6 +24,9 @@ IDLE = 8 * 3600.0
 
 CONNECTED = 100
 """Connections at once; a page that is open has one."""
+
+ENDED_BY = [getattr(signal, x) for x in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, x)]
+"""Signals: Ctrl-C, a system that shuts down, a terminal that is closed."""
 
 LOOK = 0.2
 """Seconds between two looks whether to end."""
@@ -57,16 +61,34 @@ class Server:
     def _opened(self) -> None:
         self.page.unlink(missing_ok=True)
 
-    def run(self) -> None:
-        """Listen until it ends; what plans ends with it, and a release goes on."""
-        threading.Thread(target=self._watch, daemon=True).start()
-        self.studio.planner.start()
+    def run(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Listen until it ends; what plans ends with it, the opening page is gone, and a release goes on.
+
+        ready: called once signals end it.
+        """
         try:
-            self._server.run(sockets=[self._socket])
+            with self._signals():
+                ready()
+                threading.Thread(target=self._watch, daemon=True).start()
+                self.studio.planner.start()
+                self._server.run(sockets=[self._socket])
         finally:
-            self.studio.close()
             self.page.unlink(missing_ok=True)
+            self.studio.close()
             self._socket.close()
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Signals end the server and not the process; uvicorn catches some, and raises them again when it has ended."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {x: signal.signal(x, lambda *_: self.end()) for x in ENDED_BY}
+        try:
+            yield
+        finally:
+            for x, handler in before.items():
+                signal.signal(x, handler)
 
     def end(self) -> None:
         """End it, from any thread."""
@@ -88,14 +110,17 @@ def serve(folder: Path, others: tuple[str, ...], language: str, *, as_json: bool
         ReleaseError: no such folder, language or data, or no Jinja2.
     """
     server = Server(Folder(folder, others), language)
-    if as_json:
-        tell(json.dumps({"address": server.address, "page": str(server.page), "code": server.code}))
-    else:
+
+    def ready() -> None:
+        if as_json:
+            tell(json.dumps({"address": server.address, "page": str(server.page), "code": server.code}))
+            return
         tell(f"the studio of {folder.resolve()}: open this page in a browser, within five minutes, once:")
         tell(f"  {server.page.as_uri()}")
         tell(f"or go to {server.address} and paste the code {server.code}")
         tell("It ends with Ctrl-C, or by its button.")
-    server.run()
+
+    server.run(ready)
 
 
 @contextlib.contextmanager

@@ -36,7 +36,12 @@ class Process:
     def __init__(self, heard: threading.Condition) -> None:
         self._heard = heard
         self._process = subprocess.Popen(  # noqa: S603 - ours
-            command(PLANNER), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+            command(PLANNER),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,  # Ctrl-C and a closed terminal are the server's, which ends it
         )
         self.ready: float | None = None
         self.begun = 0
