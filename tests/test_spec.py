@@ -687,6 +687,12 @@ def test_lookups_in_line_and_in_files(tmp_path):
             Spec.from_toml(f"{head}{said}").publication(tmp_path)
 
 
+def test_a_number_that_python_does_not_write_is_told():
+    """It has more digits than are written without being asked to."""
+    with pytest.raises(SpecError, match="title must be a text; got a whole number of too many digits"):
+        Spec.from_toml(f"title = 0x{'f' * 5000}")
+
+
 def test_a_file_that_is_no_specification_is_refused(tmp_path):
     for content, reason in (
         (None, "No such file"),

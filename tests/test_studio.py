@@ -408,7 +408,7 @@ def fuzzed(client, count):
     paths = [*app.CHANGES]
     paths.remove("/quit")
     for _ in range(count):
-        path = re.sub(r"\{\w+(:int)?\}", lambda _: str(rng.randrange(4)), rng.choice(paths))
+        path = re.sub(r"\{\w+\}", lambda _: str(rng.randrange(4)), rng.choice(paths))
         sent = {rng.choice(names): rng.choice(values) for _ in range(rng.randrange(5))}
         token = {"token": client.session.token(path), "base": base_of(client)}
         reply = client.http.post(path, data={**token, **sent}, headers={"x-studio": "1"})
@@ -417,6 +417,28 @@ def fuzzed(client, count):
         assert shown.status_code in (200, 422)
         if rng.random() < 0.1:
             client.folder.discard()
+
+
+def test_an_error_that_is_not_ours_is_told_without_its_text(client, monkeypatch):
+    def fail(*given):
+        raise ValueError("secret")
+
+    monkeypatch.setattr(client.studio.folder, "key", fail)
+    for reply in (client.http.get("/protect"), client.post("/tables", {"number.0": "5"})):
+        assert reply.status_code == 500
+        assert "an error inside fitnoise (ValueError)" in reply.text
+        assert "secret" not in reply.text
+        assert "Traceback" not in reply.text
+    assert 'id="alert"' in client.post("/tables", {"number.0": "6"}).text  # the script shows it
+
+
+def test_no_place_of_an_address_is_more_than_a_text(client):
+    long = "9" * 5000
+    for path in ("/jobs/{}/stop", "/describe/{}", "/tables/{}/remove", "/release/{}", "/report/{}/ask"):
+        for place in (long, "x", "-1", "%00", "\u0663"):
+            assert client.post(path.format(place)).status_code in (200, 403, 422), (path, place)  # no token for %00
+    for path in (f"/report/{long}", f"/release/{long}", f"/ledger?ledger={long}", f"/describe?columns={long}"):
+        assert client.get(path).status_code in (200, 422)
 
 
 # --- processes -------------------------------------------------------------------------------------------------------

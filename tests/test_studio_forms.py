@@ -276,6 +276,41 @@ def test_what_is_not_there_is_refused():
         forms.describe({"domain": {"x": 3}}, "x", Form())
 
 
+WRONG = {
+    "a date or time among codes": "[domain.x]\ntype = 'categorical'\ncodes = [1979-05-27]",
+    "a date or time among codes, '07:32:00'": "[domain.x]\nmissing = { x = [07:32:00] }",
+    "more than 18 digits": f"budget = {{ rho = {'9' * 400} }}",
+    "a whole number of more than 18": f"[[tables]]\nmargin = 0x{'f' * 5000}",
+    "more than 50 deep": "a." * 3000 + "a = 1",
+    "more than 50": f"a = {'[' * 51}{']' * 51}",
+    "a null character": "[domain.x]\ntype = 'categorical'\ncodes_file = \"a\\u0000\"",
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_a_draft_that_cannot_be_shown_is_refused_and_told(tmp_path, monkeypatch, quiet, message):
+    """By the page that would take it, and on all pages where another program has written it."""
+    text = WRONG[message]
+    with pytest.raises(SpecError, match=message + r".*correct it in the file\. Nothing was changed\.$"):
+        forms.parse(text)
+    with opened(filled(tmp_path / "f"), monkeypatch) as client:
+        refused = client.post("/file", text=text)
+        assert (refused.status_code, "Nothing was changed" in refused.text) == (422, True)
+        assert not client.folder.drafted()
+        (client.folder.root / "spec.toml").write_text(text)
+        for path in ("/protect", "/describe", "/tables"):
+            assert client.get(path).status_code == 422
+            assert client.post(path if path != "/describe" else "/describe/add").status_code == 422
+        assert client.get("/file").status_code == client.get("/prove").status_code == 200
+        assert client.post("/file", text=SPEC).status_code == 200
+
+
+def test_what_is_not_deep_nor_long_nor_a_code_is_taken():
+    assert forms.parse(f"a = {'9' * 18}\nb = {'[' * 49}{']' * 49}\n[data]\nwhere = {{ day = 2024-01-01 }}")
+    with pytest.raises(SpecError, match="more than 18 digits"):
+        forms.write(forms.describe(empty(), "age", Form([("missing", f"u = [{10**18}]")])))
+
+
 def test_tables_are_called_by_what_they_show():
     words = [forms.table_words(t) for t in tomllib.loads(RICH)["tables"]]
     assert words == ["code", "all pairs"]

@@ -76,4 +76,7 @@ def _path(place: tuple[str | int, ...]) -> str:
 def _shown(given: Any) -> str:
     if isinstance(given, Mapping):
         return "a table of keys"
-    return str(given).lower() if isinstance(given, bool) else reprlib.repr(given)
+    try:
+        return str(given).lower() if isinstance(given, bool) else reprlib.repr(given)
+    except ValueError:  # Python writes no whole number of more than some thousand digits
+        return "a whole number of too many digits"

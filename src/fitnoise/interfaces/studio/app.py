@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from importlib import resources
 from pathlib import Path
@@ -59,7 +60,15 @@ TELL = 0.25
 Handler = Callable[[Studio, Request], Response]
 
 
-def _shell(studio: Studio, shown: str, status: int = 200, *, on: str = "", **given: Any) -> Response:
+def _shell(
+    studio: Studio,
+    shown: str,
+    status: int = 200,
+    *,
+    on: str = "",
+    parts: Mapping[str, Markup] | None = None,
+    **given: Any,
+) -> Response:
     """A whole page."""
     on = on or shown
     whole = page(
@@ -70,7 +79,7 @@ def _shell(studio: Studio, shown: str, status: int = 200, *, on: str = "", **giv
         pages=PAGES,
         folder=studio.folder,
         tab=studio.tab(),
-        parts=studio.parts(on),
+        parts=studio.parts(on) if parts is None else parts,
         **studio.form,
         **given,
     )
@@ -86,6 +95,11 @@ def _parts(studio: Studio, shown: str, status: int = 200, *, alert: str = "") ->
 def _wrong(studio: Studio, error: FitnoiseError) -> Response:
     status = 409 if isinstance(error, Changed) else 422
     return HTMLResponse(told("alert", studio.language, why=str(error)), status)
+
+
+def _mistake(error: Exception) -> str:
+    """What is told of an error that is not ours: its kind, and not its text, which may hold anything."""
+    return f"an error inside fitnoise ({type(error).__name__}). Reload the page to see how things are."
 
 
 def _go(place: str) -> Response:
@@ -404,7 +418,8 @@ def kinds(studio: Studio, request: Request, form: Form) -> Response:
 
 def stop_job(studio: Studio, request: Request, form: Form) -> Response:
     """Give a job up."""
-    studio.jobs.stop(request.path_params["place"])
+    place = request.path_params["place"]
+    studio.jobs.stop(int(place) if re.fullmatch("[0-9]{1,6}", place) else 0)  # no job has the number 0
     return _parts(studio, "prove")
 
 
@@ -544,7 +559,7 @@ CHANGES: Mapping[str, Callable[[Studio, Request, Form], Response]] = {
     "/certify": certify,
     "/sweep": sweep,
     "/kinds": kinds,
-    "/jobs/{place:int}/stop": stop_job,
+    "/jobs/{place}/stop": stop_job,
     "/release": ask_release,
     "/release/{number}": confirm,
     "/release/{number}/stop": stop_release,
@@ -562,9 +577,12 @@ def application(studio: Studio) -> Starlette:
         def answer(request: Request) -> Response:
             studio.last_asked = studio.clock()
             try:
-                return handler(studio, request)
-            except FitnoiseError as error:
-                return _shell(studio, "wrong", 422, on="wrong", why=str(error))
+                try:
+                    return handler(studio, request)
+                except FitnoiseError as error:
+                    return _shell(studio, "wrong", 422, why=str(error))
+            except Exception as error:  # of the parts of a page, one may be what failed
+                return _shell(studio, "wrong", 500, parts={}, why=_mistake(error))
 
         return answer
 
@@ -577,6 +595,8 @@ def application(studio: Studio) -> Starlette:
                 return Response(status_code=204)
             except FitnoiseError as error:
                 return _wrong(studio, error)
+            except Exception as error:
+                return HTMLResponse(told("alert", studio.language, why=_mistake(error)), 500)
 
         return answer
 

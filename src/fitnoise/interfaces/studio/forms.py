@@ -12,6 +12,7 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping, MutableMapping, Sequence
+from datetime import date, time
 from typing import Any
 
 import tomli_w
@@ -51,7 +52,14 @@ CHOICES: Mapping[tuple[str, ...], Sequence[str]] = {
     ("privacy", "definition"): ("zcdp", "pure", "auto"),
 }
 
+DEEPEST = 50
+"""Tables and lists of a draft within one another."""
+
+DIGITS = 18
+"""Of a whole number."""
+
 _WHOLE = {("data", "max_records"), ("privacy", "max_records")}
+_CODED = {"codes", "labels", "missing", "absent", "cuts", "levels", "places"}
 _NUMBERS = {("privacy", "delta"), ("accuracy", "confidence"), ("accuracy", "gap")}
 
 
@@ -59,12 +67,13 @@ def parse(text: str) -> Document:
     """The document that a draft is.
 
     Raises:
-        SpecError: it is no TOML.
+        SpecError: it is no TOML, or says what no specification means and no form can show.
     """
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise SpecError(f"the draft is not valid TOML: {error}. Nothing was changed.") from None
+    _checked(document)
     if isinstance(document.get("privacy"), str):
         document["privacy"] = {"definition": document["privacy"]}
     return document
@@ -74,14 +83,36 @@ def write(document: Document) -> str:
     """The text of a document.
 
     Raises:
-        SpecError: it holds what TOML cannot say.
+        SpecError: it holds what TOML cannot say, or what :func:`parse` refuses.
     """
+    _checked(document)
     text = tomli_w.dumps(document)
     try:
         text.encode()
     except UnicodeEncodeError:
         raise SpecError("a text has half a character in it, a surrogate. Nothing was changed.") from None
     return text
+
+
+def _checked(document: Document) -> None:
+    """Refuse what is deep, long, or a date among codes: what reads it would not end well."""
+    left: list[tuple[Any, int, bool]] = [(document, 1, False)]
+    while left:
+        x, depth, coded = left.pop()
+        wrong = ""
+        if isinstance(x, Mapping | list):
+            own = x.items() if isinstance(x, Mapping) else (("", y) for y in x)
+            left += [(y, depth + 1, coded or key in _CODED) for key, y in own]
+            if depth > DEEPEST:
+                wrong = f"holds tables or lists more than {DEEPEST} deep in one another"
+        elif isinstance(x, int) and abs(x) >= 10**DIGITS:
+            wrong = f"holds a whole number of more than {DIGITS} digits"
+        elif coded and isinstance(x, date | time):
+            wrong = f"holds a date or time among codes, {str(x)!r}: a code is a whole number, a text, true or false"
+        elif isinstance(x, str) and "\0" in x:
+            wrong = "holds a text with a null character"
+        if wrong:
+            raise SpecError(f"the draft {wrong}; correct it in the file. Nothing was changed.")
 
 
 # --- fields ----------------------------------------------------------------------------------------------------------
