@@ -13,7 +13,7 @@ PYTEST = $(shell [ -w /dev/shm ] && [ "$$(df -Pk /dev/shm | awk 'END { print $$4
 demo: $(VENV)/.runtime
 	$(BIN)/fitnoise demo
 
-# Everything: style, types, and all tests, with every branch of the kernel taken (some 25 minutes on two cores).
+# Everything: style, types, and all tests, with every branch of the kernel taken (some 27 minutes on two cores).
 test: check
 	$(PYTEST) -n 2 --dist worksteal -rfEs --cov
 

@@ -1,0 +1,196 @@
+"""Every stage beside the least it could take, in one run. Run: make bench, or python benchmarks/stages.py [--keep]
+
+A line is the product and its floor: what any program has to do for the same (import the same libraries, write the same
+bytes, read the same file by the engine's own SQL), or another plan of the product that is quick. They take turns, so
+that other work on the machine meets both alike; seconds are those of processors, all threads and children, and the
+ratio is the least of the product over the least of the floor. It is compared with benchmarks/stages.json, the ratios
+that were last committed: a line more than half above its own makes the command fail. `--keep` writes them anew.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import duckdb
+import numpy as np
+
+import fitnoise as fn
+
+KEPT = Path(__file__).with_name("stages.json")
+SLOWER = 1.5
+"""Of a ratio, what is told: less is the machine."""
+
+Way = Callable[[], object]
+
+
+def spent(way: Way) -> float:
+    """Seconds of all processors."""
+
+    def so_far() -> float:
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return time.process_time() + children.ru_utime + children.ru_stime
+
+    before = so_far()
+    way()
+    return so_far() - before
+
+
+def python(*arguments: str) -> Way:
+    source = str(Path(__file__).parent.parent / "src")
+    environment = os.environ | {"PYTHONPATH": source}
+    return lambda: subprocess.run(  # noqa: S603 - itself
+        [sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, env=environment
+    )
+
+
+def start(_: Path) -> Iterator[tuple[str, Way, Way]]:
+    libraries = python("-c", "import numpy, pandas, duckdb")
+    yield "`import fitnoise`", python("-c", "import fitnoise"), libraries
+    yield "`fitnoise --help`", python("-m", "fitnoise", "--help"), libraries
+    made = "import fitnoise as fn; fn.plan(fn.Workload(fn.Domain(a=fn.Ordered(0, 1)), [fn.table('a', margin=5)]))"
+    yield "a tiny plan, from nothing", python("-c", made), libraries
+
+
+def recode(_: Path) -> Iterator[tuple[str, Way, Way]]:
+    codes = [f"c{i}" for i in range(100_000)]
+    attribute = fn.Categorical(codes)
+    places = {c: i for i, c in enumerate(codes)}
+    yield "100,000 places of codes", lambda: [attribute.position(c) for c in codes], lambda: [places[c] for c in codes]
+
+
+def write(folder: Path) -> Iterator[tuple[str, Way, Way]]:
+    number = itertools.count()
+    ledger = fn.Ledger(folder / "ledger.sqlite")
+
+    def there() -> Path:
+        return folder / str(next(number))
+
+    def released(domain: fn.Domain, tables: list[fn.Table]) -> fn.Release:
+        plan = fn.plan(fn.Workload(domain, tables), source=fn.DataSource(f"data {next(number)}"))
+        return fn.release(plan, np.zeros(domain.shape, dtype=np.int64), ledger=ledger)
+
+    long = released(fn.Domain(a=fn.Ordered(0, 999_999)), [fn.table("a", margin=10)])
+    frame = long["a"]
+
+    def by_engine() -> None:
+        place = there()
+        with duckdb.connect() as db:
+            db.register("frame", frame)
+            db.execute(f"COPY frame TO '{place}.csv'")
+            db.execute(f"COPY (SELECT value FROM frame) TO '{place}.parquet'")  # noqa: S608 - ours
+
+    yield "1,000,000 numbers, one table, written", lambda: long.write(there()), by_engine
+
+    domain = fn.Domain({f"a{i}": fn.Categorical(["n", "y"]) for i in range(20)})
+    plan = fn.plan(fn.Workload(domain, fn.all_tables(3, domain, margin=10)), source=fn.DataSource("many"))
+    people = folder / "people.csv"
+    people.write_text("\n".join([",".join(domain), *([",".join("n" * 20)] * 3)]) + "\n")
+    many = fn.release(plan, people, ledger=ledger)
+    first = many.write(there())
+    contents = [p.read_bytes() for p in sorted(first.rglob("*")) if p.is_file()]
+
+    def plainly() -> None:
+        place = there()
+        place.mkdir()
+        for i, content in enumerate(contents):
+            (place / str(i)).write_bytes(content)
+
+    def read() -> list[bytes]:
+        return [p.read_bytes() for p in sorted(first.rglob("*")) if p.is_file()]
+
+    yield f"{len(many):,} tables, written", lambda: many.write(there()), plainly
+    yield f"{len(many):,} tables, verified", lambda: fn.verify(first), read
+
+
+def count(folder: Path) -> Iterator[tuple[str, Way, Way]]:
+    from fitnoise.kernel.counting import open_counter
+    from fitnoise.kernel.units import DataSource
+
+    rows, attributes = 5_000_000, 20
+    path = folder / "records.parquet"
+    columns = ", ".join(f"(hash(i * {attributes} + {j}) % 10)::INTEGER AS q{j}" for j in range(attributes))
+    with duckdb.connect() as db:
+        db.execute(f"COPY (SELECT {columns} FROM range({rows}) AS t(i)) TO '{path}'")  # noqa: S608 - ours
+    domain = fn.Domain({f"q{j}": fn.Ordered(0, 9) for j in range(attributes)})
+    pairs = list(itertools.combinations(domain, 2))
+
+    def grouped(margins: list[tuple[str, ...]]) -> None:
+        with duckdb.connect() as db:
+            for m in margins:
+                names = ", ".join(m)
+                db.execute(f"SELECT {names}, count(*) FROM '{path}' GROUP BY {names}").fetchnumpy()  # noqa: S608 - ours
+
+    for many in (1, 5, 20, 190):
+        margins = pairs[:: len(pairs) // many][:many]
+        yield (
+            f"{rows:,} records of Parquet, {many} tables",
+            lambda m=margins: open_counter(path, domain, DataSource()).count(m),
+            lambda m=margins: grouped(m),
+        )
+
+
+def plan(_: Path) -> Iterator[tuple[str, Way, Way]]:
+    domain = fn.Domain(age=fn.Ordered(0, 255))
+    prefixes = fn.Workload(domain, [fn.table(prefix="age", margin=10)])
+    matrix = np.tril(np.ones((256, 256))) + np.eye(256)
+    yield "prefixes of 256, to 1e-6, beside one SVD", lambda: fn.plan(prefixes), lambda: np.linalg.svd(matrix)
+    yield "the same with pure ε", lambda: fn.plan(prefixes, privacy="pure"), lambda: fn.plan(prefixes)
+    people = fn.Domain(age=fn.Ordered(0, 59), sex=fn.Categorical(["f", "m"]), region=fn.Categorical([*"abcdefgh"]))
+    tables = [fn.table("sex", "region", margin=15), fn.table("sex", prefix="age", margin=30)]
+    asked = fn.Workload(people, tables)
+    replaced = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
+    yield "replaced records, beside added ones", lambda: fn.plan(asked, unit=replaced), lambda: fn.plan(asked)
+
+
+def measure(_: Path) -> Iterator[tuple[str, Way, Way]]:
+    from fitnoise.kernel.noise import discrete_gaussians
+
+    draw = np.random.default_rng(0)
+    yield (
+        "1,000,000 draws, beside floats",
+        lambda: discrete_gaussians(np.array([37.0]), np.array([10**6])),
+        lambda: draw.normal(0, 37, 10**6),
+    )
+
+
+STAGES = (start, recode, write, count, plan, measure)
+
+
+def main() -> int:
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument("--rounds", type=int, default=3)
+    asked.add_argument("--keep", action="store_true", help="write the ratios to be compared with next time")
+    given = asked.parse_args()
+    before = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    found: dict[str, float] = {}
+    slower = []
+    print("| stage | s | floor s | ratio | before |\n|---|---|---|---|---|")
+    for stage in STAGES:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, ours, floor in stage(Path(folder)):
+                took = [(spent(ours), spent(floor)) for _ in range(given.rounds)]
+                own, least = (min(x) for x in zip(*took, strict=True))
+                found[name] = float(f"{own / least:.3g}")
+                if found[name] > SLOWER * before.get(name, found[name]):
+                    slower.append(name)
+                told = f"{found[name]:g} | {before.get(name, '')}"
+                print(f"| {name} | {own:.2f} | {least:.3f} | {told} |", flush=True)
+    if given.keep:
+        KEPT.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    for name in slower:
+        print(f"{name}: {found[name]:g} times its floor, {before[name]:g} before", file=sys.stderr)
+    return int(bool(slower) and not given.keep)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
