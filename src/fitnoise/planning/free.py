@@ -23,7 +23,7 @@ from fitnoise.algebra import rules
 from fitnoise.errors import PlanError
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.order import axis_key
-from fitnoise.kernel.profiles import Charged, joint
+from fitnoise.kernel.profiles import Charged, Profile, joint
 from fitnoise.kernel.units import MAX_RECORDS, DataSource, Neighbours, PrivacyUnit
 from fitnoise.planning.choosing import plan as make_plan
 from fitnoise.planning.plan import Plan
@@ -56,14 +56,21 @@ class Left:
         return f"{self.attribute} in {reprlib.repr(list(self.values))}"
 
 
-def left_beside(plan: Plan) -> tuple[Left, ...]:
-    """What is free beside a plan, attribute by attribute; nothing where :func:`free` would refuse.
+def profile_beside(plan: Plan) -> Profile | None:
+    """What a plan costs by cell; None where it is not told what is free beside it.
 
-    Nor beside one that itself stands beside others: of what these leave, it may have used all.
+    So for units by an id, or that keep to a pattern, and beside a plan that itself stands beside others: of what these
+    leave, it may have used all.
     """
     unit = plan.publication.unit
-    known = unit.id is None and not unit.pattern and not plan.publication.beside
-    profile = None if not known else plan.order.charged().profile
+    if unit.id is not None or unit.pattern or plan.publication.beside:
+        return None
+    return plan.order.charged().profile
+
+
+def left_beside(plan: Plan) -> tuple[Left, ...]:
+    """What is free beside a plan, attribute by attribute; nothing where :func:`free` would refuse."""
+    profile = profile_beside(plan)
     if profile is None:
         return ()
     try:

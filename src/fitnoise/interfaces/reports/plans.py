@@ -17,7 +17,7 @@ from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.gaussian import report as gaussian
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
-from fitnoise.planning.free import left_beside
+from fitnoise.planning.free import left_beside, profile_beside
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.description import FORMAT, counted, kept, left_out, universe
 from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
@@ -281,9 +281,7 @@ def _free(plan: Plan) -> Iterator[Section]:
         "{count} of {size} values of {attribute} have privacy paid for and not used: counts of their records cost "
         "nothing more, within ±{moe} people or more ({shown}; fitnoise free)"
     )
-    unit = plan.publication.unit
-    unknown = unit.id is not None or unit.pattern or plan.publication.beside
-    profile = plan.order.charged().profile if plan.groups and not unknown else None
+    profile = profile_beside(plan) if plan.groups else None
     found = () if profile is None else left_beside(plan)
     less = profile is not None and min(profile.values) < (1 - gaussian.SLACK) * max(profile.values)
     for i, left in enumerate(found):

@@ -161,10 +161,7 @@ def real(text: str, what: str) -> float:
     Raises:
         SpecError: it is none.
     """
-    try:
-        x = float(text) if re.fullmatch(r"[0-9.eE+-]{1,40}", text.strip()) else math.nan
-    except ValueError:
-        x = math.nan
+    x = _read(text)
     if not (math.isfinite(x) and x > 0):
         raise SpecError(f"{what} is a number above 0, such as 15 or 0.5; got {_short(text)}. Nothing was changed.")
     return x
@@ -176,13 +173,18 @@ def signed(text: str, what: str) -> float:
     Raises:
         SpecError: it is none.
     """
-    try:
-        x = float(text) if re.fullmatch(r"[0-9.eE+-]{1,40}", text.strip()) else math.nan
-    except ValueError:
-        x = math.nan
+    x = _read(text)
     if not math.isfinite(x):
         raise SpecError(f"{what} is a number, such as 20 or 0.5; got {_short(text)}. Nothing was changed.")
     return x
+
+
+def _read(text: str) -> float:
+    """What a text says; NaN where it is no number."""
+    try:
+        return float(text) if re.fullmatch(r"[0-9.eE+-]{1,40}", text.strip()) else math.nan
+    except ValueError:
+        return math.nan
 
 
 def whole(text: str, what: str) -> int:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import DataError
 from fitnoise.kernel.conditions import Condition
-from fitnoise.kernel.units import Bound
+from fitnoise.kernel.domain import Domain
+from fitnoise.kernel.units import Bound, DataSource
 
 Margin = tuple[str, ...]
 
@@ -90,6 +91,32 @@ class Counter(abc.ABC):
             DataError: records outside the domain, where the source says to refuse them: how many, in which columns;
                 or counts that exceed the memory of the machine, before a record is read.
         """
+
+
+class DeclaredCounter(Counter):
+    """Counts by a declared domain, and says what this, the source and the bound say.
+
+    domain: the declared domain. source: what to do with records outside it, and which are counted at all. bound: how
+    many records of a person are counted, and by which column it is told whose they are; None: all.
+    """
+
+    def __init__(self, domain: Domain, source: DataSource, bound: Bound | None) -> None:
+        self._domain, self._source, self._bound = domain, source, bound
+
+    @property
+    def drops(self) -> bool:
+        """As the domain and the source say."""
+        return self._domain.leaves_out(self._source, self._bound)
+
+    @property
+    def bound(self) -> Bound | None:
+        """As it was told."""
+        return self._bound
+
+    @property
+    def where(self) -> tuple[Condition, ...]:
+        """As the source says."""
+        return self._source.conditions
 
 
 @final

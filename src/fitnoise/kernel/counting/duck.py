@@ -38,8 +38,7 @@ from fitnoise.kernel.codings import (
     read_as,
     without_cell,
 )
-from fitnoise.kernel.conditions import Condition
-from fitnoise.kernel.counting._base import Counter, Gauge, Margin, Margins, Progress
+from fitnoise.kernel.counting._base import DeclaredCounter, Gauge, Margin, Margins, Progress
 from fitnoise.kernel.counting.dialects import LARGEST
 from fitnoise.kernel.counting.files import from_path
 from fitnoise.kernel.counting.frames import from_frame
@@ -123,7 +122,7 @@ _Chunk = tuple[dict[str, NDArray[Any]], int, float]
 
 
 @final
-class DuckCounter(Counter):
+class DuckCounter(DeclaredCounter):
     """Counts records that DuckDB can read. Make one with `from_path` or `from_frame`.
 
     Nothing is held open between calls: an engine is started for each and closed, with every file, at its end.
@@ -146,10 +145,8 @@ class DuckCounter(Counter):
         bound: Bound | None = None,
         memory_limit: str | None = None,
     ) -> None:
-        self._bound = bound
+        super().__init__(domain, source, bound)
         self._records = records
-        self._domain = domain
-        self._source = source
         self._memory_limit = memory_limit
 
     @classmethod
@@ -177,21 +174,6 @@ class DuckCounter(Counter):
     ) -> DuckCounter:
         """Read an Arrow, Polars or pandas frame where it is; DataError when that fails."""
         return cls(from_frame(frame), domain, source, bound=bound, memory_limit=memory_limit)
-
-    @property
-    def drops(self) -> bool:
-        """As the domain and the source say."""
-        return self._domain.leaves_out(self._source, self._bound)
-
-    @property
-    def bound(self) -> Bound | None:
-        """As it was told."""
-        return self._bound
-
-    @property
-    def where(self) -> tuple[Condition, ...]:
-        """As the source says."""
-        return self._source.conditions
 
     def check(self, attributes: Sequence[str]) -> None:
         """Raise DataError for a missing or ambiguous column or one of the wrong type; reads no record."""

@@ -26,8 +26,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from fitnoise.errors import DataError
-from fitnoise.kernel.conditions import Condition
-from fitnoise.kernel.counting._base import Counter, Gauge, Margin, Margins, Progress
+from fitnoise.kernel.counting._base import DeclaredCounter, Gauge, Margin, Margins, Progress
 from fitnoise.kernel.counting.sources import quietly
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import Bound, DataSource
@@ -48,7 +47,7 @@ _NOTHING = "Nothing was measured and nothing was charged."
 
 
 @final
-class SealedCounter(Counter):
+class SealedCounter(DeclaredCounter):
     """Has counts over some margins, made elsewhere.
 
     Args:
@@ -71,11 +70,8 @@ class SealedCounter(Counter):
         *,
         key: str | PathLike[str] | None = None,
     ) -> None:
+        super().__init__(domain, source, bound)
         self._what = f"the counts in {Path(path).name!r}"
-        self._sizes = domain.sizes
-        self._source = source
-        self._bound = bound
-        self._drops = domain.leaves_out(source, bound)
         content = self._opened(Path(path), key)
         self._of, body = content[:_DIGEST].hex(), content[_DIGEST:]
         if len(body) % 8 or not body:
@@ -108,27 +104,12 @@ class SealedCounter(Counter):
         """As the file says."""
         return self._of
 
-    @property
-    def drops(self) -> bool:
-        """As the domain and the source say."""
-        return self._drops
-
-    @property
-    def bound(self) -> Bound | None:
-        """As it was told."""
-        return self._bound
-
-    @property
-    def where(self) -> tuple[Condition, ...]:
-        """As the source says."""
-        return self._source.conditions
-
     def check(self, attributes: Sequence[str]) -> None:
         """Nothing to check: where they were counted, that was."""
 
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
         """The margins for which they were made, of which `of` tells, and no others."""
-        shapes = {m: tuple(self._sizes[a] for a in m) for m in sorted(set(margins))}
+        shapes = {m: tuple(self._domain.sizes[a] for a in m) for m in sorted(set(margins))}
         ends = np.cumsum([1, *map(math.prod, shapes.values())])
         if ends[-1] != len(self._counts):
             raise DataError(f"{self._what} are of other tables: count again, with this plan. {_NOTHING}")

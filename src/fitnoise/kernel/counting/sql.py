@@ -8,7 +8,7 @@ from typing import final
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import Beside, Coding, read_as
 from fitnoise.kernel.conditions import Condition
-from fitnoise.kernel.counting._base import Counter, Gauge, Margin, Margins, Progress
+from fitnoise.kernel.counting._base import DeclaredCounter, Gauge, Margin, Margins, Progress
 from fitnoise.kernel.counting.databases import Database, Session
 from fitnoise.kernel.counting.dialects import FITTING, Kind, coded
 from fitnoise.kernel.counting.persons import PERSON, counted_by
@@ -22,7 +22,7 @@ from fitnoise.kernel.units import Bound, DataSource
 
 
 @final
-class SqlCounter(Counter):
+class SqlCounter(DeclaredCounter):
     """Counts the records of a table in a database, there.
 
     Nothing is held open between calls: a connection is made for each and closed, with its transaction, at its end.
@@ -47,26 +47,9 @@ class SqlCounter(Counter):
                 "that an id cannot be used there: copy the table into a Parquet file, and count that. Nothing was read "
                 "and nothing was charged."
             )
-        self._bound = bound
+        super().__init__(domain, source, bound)
         self._database = database
-        self._domain = domain
-        self._source = source
         self.check([])
-
-    @property
-    def drops(self) -> bool:
-        """As the domain and the source say."""
-        return self._domain.leaves_out(self._source, self._bound)
-
-    @property
-    def bound(self) -> Bound | None:
-        """As it was told."""
-        return self._bound
-
-    @property
-    def where(self) -> tuple[Condition, ...]:
-        """As the source says."""
-        return self._source.conditions
 
     def check(self, attributes: Sequence[str]) -> None:
         """Raise DataError for a missing or ambiguous column or one of the wrong type; reads no record."""
