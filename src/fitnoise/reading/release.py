@@ -282,7 +282,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         return frame
 
     def frames(self, names: Sequence[str] | None = None) -> Iterator[tuple[str, pd.DataFrame]]:
-        """Some tables, by name; or all, rebuilt many at a time, and not in the order of the workload.
+        """Some tables, or all, by name: rebuilt many at a time, and not in the order of the workload.
 
         Args:
             names: which; None for all.
@@ -290,14 +290,14 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         Raises:
             KeyError: there is no table of a name.
         """
-        if names is not None and len(names) < len(self):
-            yield from ((name, self[name]) for name in names)
-            return
+        if wrong := [name for name in names or () if name not in self]:
+            raise KeyError(f"no table {wrong[0]!r}; the release has {some(list(self))}")
         for i, rebuilt in enumerate(self._rebuilt):
-            names = rebuilt.part.publication.workload.tables.names
-            for which, stack in rebuilt.stacks():
+            tables = rebuilt.part.publication.workload.tables
+            among = None if names is None else [tables.numbered[x] for x in names if x in tables.numbered]
+            for which, stack in rebuilt.stacks(among):
                 for t, values in zip(which.tolist(), stack, strict=True):
-                    yield names[t], self._frame(i, names[t], values)
+                    yield tables.names[t], self._frame(i, tables.names[t], values)
 
     def __contains__(self, name: object) -> bool:
         return self._part(name) is not None
