@@ -57,6 +57,20 @@ def test_series_cost_what_the_reference_says_and_no_less_is_possible(periods, mo
     assert "sets of records of one unit" in plan.status
 
 
+YEARS = np.vstack([np.eye(24), np.kron(np.eye(2), np.ones(12)) / 2])
+
+
+@pytest.mark.parametrize(
+    ("asked", "best"), [({"tables": [ONE]}, 24**2), ({"matrix": YEARS}, 48)], ids=["totals", "years"]
+)
+def test_periods_of_which_sets_are_too_many_to_look_at_cost_what_the_best_does(asked, best):
+    """Signed products: by rows, or of single records, a fifth to a half more is charged."""
+    plan = monthly(24, 24, *asked.get("tables", ()), matrix=asked.get("matrix"))
+    assert plan.bound <= best * (1 + 1e-9) <= float(plan.exact_cost) * (1 + 1e-9) <= best * (1 + 2e-5)
+    assert plan.gap < 2e-4
+    assert Plan.from_json(plan.to_json()).exact_cost == plan.exact_cost
+
+
 def test_months_apart_cost_more_than_a_series():
     """Each on its own: twelve months and their changes, 24 times a month; months and the year to date, 12."""
     plan = monthly(12, 12, MONTHS, FOUR)

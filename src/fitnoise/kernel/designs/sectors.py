@@ -28,6 +28,7 @@ from fitnoise.kernel.arrays import Exact, equal_rows
 from fitnoise.kernel.designs._base import HELD as DRAWN
 from fitnoise.kernel.designs._base import WRAP, Answers, Cells, Counts, Design, Door, Margin
 from fitnoise.kernel.designs.parts import SAFE, Part, check_sizes, exact_matmul, largest_entry, named, split, times
+from fitnoise.kernel.designs.relaxations import at_most
 from fitnoise.kernel.designs.sets import MAX_SETS, dearest_set
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Adjacency, Neighbours
@@ -398,7 +399,8 @@ class Strategy(Design):
         a record i in c and one j in c' that may stand beside it, Q_cc in one place the largest X_ii. Records i in the
         places τ of a unit, each in its own, have vᵀXv = Σ_i Σ_j X_ij ≤ Σ_{c,c'∈τ} Q_cc'. Hence the largest of these
         sums, over all sets of at most g places of which any two go together, is the h of all cells: exactly what a
-        unit costs where Q has one X_ij in each entry (`dearest_set`). As its records agree in what is fixed, it is
+        unit costs where Q has one X_ij in each entry (`dearest_set`); of too many sets what none of them exceeds
+        (`at_most`). As its records agree in what is fixed, it is
         taken over the cells that agree with o in the structured ones of these.
 
         Of all these h the one whose largest value is least. It is attained where one set of records fits all pairs.
@@ -492,7 +494,7 @@ class Strategy(Design):
     def _in_sets(
         self, cap: _Cap, costs: Sequence[int], kinds: Mapping[frozenset[int], Exact], lowest: int, of: Adjacency
     ) -> list[int] | None:
-        """For every structured cell the dearest set of joint cells that a unit may have records in; None of too many.
+        """For every structured cell what no set of joint cells that a unit may have records in exceeds, if that is known.
 
         So many records as may share a joint cell have a number each, and so a place of their own.
         """
@@ -508,8 +510,9 @@ class Strategy(Design):
             cells = [(common == group) & (at == place) for place in range(places)]
             x = np.array([kinds[frozenset()][here].max(axis=0) for here in cells]).repeat(slots, 0).repeat(slots, 1)
             together = x > lowest
-            np.fill_diagonal(x, np.array([own[here].max() for here in cells]).repeat(slots))
+            np.fill_diagonal(x, np.array([own[here].max() for here in cells], dtype=object).repeat(slots))
             found = dearest_set(x, together, of.records, limit)
+            found = at_most(x, together, of.records) if found is None else found
             if found is None:
                 return None
             prices.append(found)

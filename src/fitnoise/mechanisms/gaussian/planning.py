@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -85,6 +85,9 @@ SETS_CELLS = 128
 
 SETS_ROUNDS = 60
 """How often the dearest sets of records are added to those that are planned for."""
+
+EVEN = 1e-4
+"""By how much targets may be missed by what is the same for all exchanges of periods, for it to be tried."""
 
 MORE_SETS = 20
 """So many at once."""
@@ -288,14 +291,40 @@ def _in_sets(
     evidence = form.evidence(sets, solution.dual[0], _said(asked, form, solution.dual[1]))
     ideal = Ideal(form.precision_factors(*solution.primal), evidence, solution.gap, str(solution.status))
     strategy = _rounded(decomposition, asked, ideal, publication, goal)
-    costs = [_reached(decomposition, asked, x, publication) for x in (strategy, made.strategy)]
+    even = _even(decomposition, asked, ideal, publication)
+    best = min((strategy, *even, made.strategy), key=lambda x: _reached(decomposition, asked, x, publication))
     bounds = [lower_bound(decomposition, x, asked) for x in (evidence, made.evidence)]
     return replace(
         made,
-        strategy=strategy if costs[0] < costs[1] else made.strategy,
+        strategy=best,
         evidence=evidence if bounds[0] > bounds[1] else made.evidence,
         status=f"{solution.status}, for {len(kinds)} sets of records of one unit{', too few of them' if more else ''}",
     )
+
+
+def _even(decomposition: Decomposition, asked: Terms, ideal: Ideal, publication: Publication) -> Iterator[Strategy]:
+    """The same in the mean over exchanges of periods within blocks of them, and of blocks, that leave the tables alone.
+
+    Covariances are a convex set, and so are costs: it costs no more, and its charge is bounded by blocks. Of tables
+    that do not stay the same it would miss targets, and is left out.
+    """
+    n = decomposition.cells
+    if any(len(g.basis) < n for g in decomposition.groups) or np.prod(decomposition.shape) != max(decomposition.shape):
+        return
+    for length in (k for k in range(2, n + 1) if n % k == 0):
+        near = np.arange(n) // length
+        kinds = np.where(np.eye(n, dtype=bool), 0, np.where(near[:, None] == near, 1, 2)).ravel()
+        factors = []
+        for f, g in zip(ideal.factors, decomposition.groups, strict=True):
+            rows = f @ g.basis
+            covariances = np.linalg.inv(rows.swapaxes(1, 2) @ rows).reshape(len(f), -1)
+            sums = np.stack([np.bincount(kinds, x, minlength=3) for x in covariances])
+            mean = (sums / np.maximum(np.bincount(kinds, minlength=3), 1))[:, kinds].reshape(-1, n, n)
+            own = np.linalg.cholesky(np.linalg.inv(mean)).swapaxes(1, 2)
+            factors.append(own @ np.linalg.inv(g.basis.astype(np.float64)))
+        strategy = round_strategy(decomposition, factors, BITS[0])
+        if relaxation(decomposition, asked, variances(decomposition, strategy)) <= 1 + EVEN:
+            yield scaled(decomposition, asked, strategy, publication)
 
 
 def _highest(f: Callable[[float], float], low: float, high: float, places: int) -> float:

@@ -1,0 +1,130 @@
+"""What no set of places costs more than: never below the dearest, for any X, and near it where it should be."""
+
+import math
+
+import numpy as np
+import pytest
+
+import fitnoise as fn
+from designs import domain_of, of_sectors, over
+from fitnoise.kernel.designs import relaxations, sectors
+from fitnoise.kernel.designs.relaxations import BITS, at_most
+from fitnoise.kernel.designs.sets import dearest_set
+from fitnoise.kernel.units import Adjacency
+from test_sets import drawn, written
+
+ALL = np.ones((120, 120), dtype=bool)
+
+
+def bounds(x, most):
+    """That by blocks and Shor's, of whole numbers of as many bits as are bounded."""
+    return *relaxations._by_blocks(x, most), relaxations._relaxed(x, most)
+
+
+@pytest.mark.parametrize("bits", [1, 20, BITS - 1, BITS, BITS + 1, 200])
+def test_no_set_is_dearer(bits):
+    for seed in range(25):
+        x, together, most = drawn(seed, bits)
+        exact = dearest_set(x, together, most)
+        assert exact <= at_most(x, together, most)
+
+
+def test_each_bound_holds_on_its_own_whatever_is_believed_of_floating_point(monkeypatch):
+    for seed in range(12):
+        x, _, most = drawn(seed, BITS)
+        n = len(x)
+        exact = dearest_set(x, ALL[:n, :n], most)
+        assert all(bound >= exact for bound in bounds(x, min(most, n)))
+        for wrong in (0.0, -1.0, 1e3, math.nan, math.inf):
+            monkeypatch.setattr(relaxations, "_multipliers", lambda x, _, v=wrong: np.full(len(x) + 2, v))
+            assert relaxations._relaxed(x, min(most, n)) >= exact
+        monkeypatch.undo()
+        monkeypatch.setattr(relaxations, "_triangle", lambda a: np.full(a.shape, 1e6))
+        assert relaxations._relaxed(x, min(most, n)) >= exact
+        monkeypatch.undo()
+
+
+def test_signed_entries_are_bounded_near_the_dearest_set():
+    """Where rows, which leave out what is below 0, are far above: increments of a walk, of up to 16 places."""
+    for seed in range(6):
+        draw = np.random.default_rng(seed)
+        n = int(draw.integers(4, 17))
+        rows = np.rint(draw.normal(size=(n, n)) * 2**30).astype(np.int64).astype(object)
+        x = rows.T @ rows
+        exact, found = dearest_set(x, ALL[:n, :n], n), at_most(x, ALL[:n, :n], n)
+        assert exact <= found <= 1.1 * exact
+
+
+def test_separate_periods_behind_running_totals_are_bounded_exactly():
+    """X with X1 ∝ 1 and 2 diag(X1) − X positive semidefinite: all places are dearest, and Shor's bound says so."""
+    n = 30
+    away = np.linalg.qr(np.column_stack([np.ones(n), np.random.default_rng(1).normal(size=(n, n - 1))]))[0]
+    values = np.append(1.0, np.linspace(0.2, 1.8, n - 1))
+    x = np.rint(away * values @ away.T * 2.0**60).astype(np.int64).astype(object)
+    assert x.sum() <= at_most(x, ALL[:n, :n], n) <= 1.0001 * x.sum()
+    assert at_most(x, ALL[:n, :n], n) < 0.8 * np.maximum(x, 0).sum()
+
+
+@pytest.mark.parametrize(("years", "months"), [(3, 4), (4, 3), (1, 12), (12, 1)])
+@pytest.mark.parametrize("most", [1, 5, 12])
+def test_where_blocks_are_alike_the_bound_is_attained(years, months, most):
+    """Months of years, all alike, and years: signs of either kind, of sets of any size."""
+    for own, inside, across in ((90, 20, -7), (90, -8, 3), (50, 30, 11), (80, -9, -9)):
+        near = np.arange(12) // months
+        x = np.where(near[:, None] == near, inside, across) + np.diag([own] * 12)
+        exact = dearest_set(x.astype(object), ALL[:12, :12], most)
+        assert at_most(x.astype(object), ALL[:12, :12], most) == exact
+
+
+def test_without_places_or_with_too_many(monkeypatch):
+    assert at_most(written([[0]]), ALL[:1, :1], 1) == 0
+    assert at_most(written([[5]]), ALL[:1, :1], 9) == 5
+    monkeypatch.setattr(relaxations, "MOST_PLACES", 2)
+    assert at_most(written(np.eye(2, dtype=int).tolist()), ALL[:2, :2], 2) == 2
+    assert at_most(written(np.eye(3, dtype=int).tolist()), ALL[:3, :3], 2) is None
+
+
+def test_places_that_do_not_go_together_gain_nothing_from_each_other():
+    x = written([[4, 99, 1], [99, 5, 1], [1, 1, 3]])
+    together = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)
+    assert dearest_set(x, together, 3) == 10 <= at_most(x, together, 3) <= 14
+
+
+def test_a_way_that_is_not_finished_proves_what_it_proves(monkeypatch):
+    x = written([[4, -2], [-2, 5]])
+    monkeypatch.setattr(relaxations, "_by_blocks", lambda *_: [2**90])
+    assert 5 <= at_most(x, ALL[:2, :2], 2) <= 6
+    monkeypatch.setattr(relaxations, "STEPS", 3)
+    short = at_most(x, ALL[:2, :2], 2)
+    assert short > 5
+    monkeypatch.setattr(relaxations, "PARTS", (0.0,))
+    assert at_most(x, ALL[:2, :2], 2) > short
+
+
+# --- in designs -----------------------------------------------------------------------------------------------------
+
+
+def months(rows):
+    return of_sectors(over((), len(rows)), (np.eye(len(rows), dtype=int).tolist(), {(): (rows, 1)}))
+
+
+def test_a_series_of_more_periods_than_can_be_looked_at_is_charged_near_what_it_costs():
+    """Months at less noise than years: contrasts of years below 0, which rows would leave out."""
+    years = np.kron(np.eye(2, dtype=int), np.ones((1, 12), dtype=int))
+    changes = np.eye(24, dtype=int) - np.roll(np.eye(24, dtype=int), 1, axis=1)
+    design = months((3 * changes + np.vstack([years, 0 * changes[2:]])).tolist())
+    unit = fn.PrivacyUnit("person", 24, once_per=["o"])
+    charged = design.unit_cost(Adjacency(unit, grid=domain_of(design)))
+    rows = np.array(design.groups[0].mixing[0], dtype=object)
+    x = rows.T @ rows
+    halves = [x[np.ix_(v, v)].sum() for v in (range(24), range(0, 24, 2), range(12))]
+    assert max(halves) <= charged <= 1.3 * max(halves) < 0.6 * np.maximum(x, 0).sum()
+
+
+def test_prices_around_63_bits_are_whole(monkeypatch):
+    """Not doubles, as NumPy makes of whole numbers on both sides of 2⁶³."""
+    monkeypatch.setattr(sectors, "MAX_SETS", 0)
+    design = months([[2**31, 1], [0, 2**32 - 1]])
+    unit = fn.PrivacyUnit("person", 2, once_per=["o"])
+    top = 2**62 + 2 * 2**31 + 1 + (2**32 - 1) ** 2
+    assert design.unit_cost(Adjacency(unit, grid=domain_of(design))) == top
