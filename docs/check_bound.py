@@ -165,7 +165,7 @@ def check(part, asked, spec, size, unit):
         found, worst = computed(part, asked, spec, size, unit)
     except Unknown as error:
         return f"  its bound was not computed: {error}"
-    need(abs(found / part["cost"]["bound"] - 1) < 1e-6, f"the weights prove {found:.9g}, and the plan says otherwise")
+    need(abs(found / part["cost"]["bound"] - 1) < 1e-5, f"the weights prove {found:.9g}, and the plan says otherwise")
     need(worst is None or "budget" in asked or worst <= 1 + 1e-9, "a variance is above its target")
     near = "" if worst is None else f", variances at most {worst:.9g} times their targets"
     return f"  bound as stated, {found:.9g}{near}"

@@ -114,9 +114,9 @@ class Sectors:
         """X of every two cells, for records that agree on these exchangeable attributes and no other."""
         return sum(self.weight(s, same) * g for s, g in self.grams)
 
-    def cost(self, unit):
+    def cost(self, unit, stated):
         """Twice ρ of one unit."""
-        replaced, one, own = 0, max(self.own), self.own
+        replaced, one, own, self.stated = 0, max(self.own), self.own, stated * self.unit
         if unit.replaces or unit.caps:
             self.grams = [(s, x * (m.T @ m)) for s, m, x in self.parts]
         if unit.replaces and len(self.free) <= 14:
@@ -212,8 +212,8 @@ def axis_by_axis(strategy, size, unit):
     return Q(int(total), part) * (4 if unit.replaces else 1) * unit.records**2
 
 
-def charge(strategy, asked, spec, size, unit):
-    """Twice ρ of some tables, or their ε²."""
+def charge(strategy, asked, spec, size, unit, stated):
+    """Twice ρ of some tables, or their ε². Stated: what it may be."""
     if "sets" in strategy:
         return axis_by_axis(strategy, size, unit)
     groups = strategy.get("margins") if isinstance(strategy, dict) else strategy
@@ -226,7 +226,7 @@ def charge(strategy, asked, spec, size, unit):
     if "margins" in strategy:
         return margins(strategy, size, axes, unit)
     import_module("check_bound").between_ends(strategy, axes or (), size, spec["domain"])
-    return Sectors(strategy, size, axes).cost(unit)
+    return Sectors(strategy, size, axes).cost(unit, stated)
 
 
 def check(text, named=None):
@@ -236,11 +236,11 @@ def check(text, named=None):
     need(named in (None, digest), "this is not the plan that was named")
     need(plan["fitnoise_plan"] in (2, 3), "a plan of another format", Unknown)
     spec, parts = plan["spec"], plan["tables"] if plan["fitnoise_plan"] == 3 else [plan]
-    size = cells_of(spec["domain"])
-    unit = Unit(spec, size)
+    unit = Unit(spec, size := cells_of(spec["domain"]))
     for part, asked in zip(parts, [*([spec] if spec.get("tables") else []), *spec.get("also", ())], strict=True):
-        cost, pure = charge(part["strategy"], asked, spec, size, unit), "margins" in part["strategy"]
-        need(cost == Q(part["cost"]["cost_squared"]), f"tables cost {float(cost)}, and the plan says otherwise")
+        stated, pure = Q(part["cost"]["cost_squared"]), "margins" in part["strategy"]
+        cost = charge(part["strategy"], asked, spec, size, unit, stated)
+        need(cost == stated, f"tables cost {float(cost)}, and the plan says otherwise")
         found = f"epsilon = {float(cost) ** 0.5:.9g}" if pure else f"rho = {float(cost) / 2:.9g}"
         yield f"tables by {part['mechanism']}: charge as stated, {found}"
         yield import_module("check_bound").check(part, asked, spec, size, unit)

@@ -110,6 +110,23 @@ def test_a_plan_of_several_parts_is_right_part_by_part(said):
         assert said(altered)[0] == WRONG
 
 
+@pytest.mark.parametrize("tables", [{"prefix": 1}, {"month": 1, "prefix": 4}, {"prefix": 1, "most": 18}], ids=str)
+def test_charges_of_series_too_long_to_look_at_are_proven_anew(said, tables):
+    """From other numbers than fitnoise's; what is a little less is not proven, nor is what is far more as stated."""
+    asked = [fn.table("month", std_error=1)] if "month" in tables else []
+    asked += [fn.table(prefix="month", std_error=tables["prefix"])]
+    domain, unit = (
+        fn.Domain(month=fn.Ordered(1, 22)),
+        fn.PrivacyUnit("person", tables.get("most", 22), once_per=["month"]),
+    )
+    plan = json.loads(fn.plan(fn.Workload(domain, asked), unit=unit).to_json())
+    status, lines = said(plan)
+    assert (status, "bound as stated" in lines) == (RIGHT, True), lines
+    for times in (1 - 1e-5, 1 + 1e-3):
+        stated = str(Fraction(plan["cost"]["cost_squared"]) * Fraction(times))
+        assert said(put(plan, ("cost", "cost_squared"), stated))[0] == WRONG
+
+
 @pytest.fixture(scope="module")
 def with_amounts():
     domain = fn.Domain(
@@ -165,7 +182,7 @@ def test_designs_cost_what_the_kernel_says(checker, name):
             elif isinstance(design, PureStrategy):
                 found = checker.margins(strategy, size, axes, unit)
             else:
-                found = checker.Sectors(strategy, size, axes).cost(unit)
+                found = checker.Sectors(strategy, size, axes).cost(unit, 0)
             assert found == design.loss(publication.adjacency).cost_squared, adjacency
             checked += 1
     assert checked >= 8

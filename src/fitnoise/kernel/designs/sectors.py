@@ -494,7 +494,7 @@ class Strategy(Design):
     def _in_sets(
         self, cap: _Cap, costs: Sequence[int], kinds: Mapping[frozenset[int], Exact], lowest: int, of: Adjacency
     ) -> list[int] | None:
-        """For every structured cell what no set of joint cells that a unit may have records in exceeds, if that is known.
+        """For every structured cell what no set of joint cells that one may have records in exceeds; None of too many.
 
         So many records as may share a joint cell have a number each, and so a place of their own.
         """
