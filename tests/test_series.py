@@ -14,6 +14,7 @@ import fitnoise as fn
 from fitnoise.errors import PlanError
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms.gaussian import planning
+from fitnoise.mechanisms.gaussian.series import apart, gained
 from fitnoise.planning.plan import Plan
 from fitnoise.solving import sets as oracle
 from fitnoise.solving.certificates import Admissible, Evidence, Sets, Terms, lower_bound
@@ -76,6 +77,47 @@ def test_months_apart_cost_more_than_a_series():
     plan = monthly(12, 12, MONTHS, FOUR)
     assert 2 * plan.separate_rho == pytest.approx(12 + sum(k**2 for k in range(1, 13)) / 16)
     assert 2 * plan.rho == pytest.approx(9, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("asked", "most", "best", "told"),
+    [
+        ({"tables": [MONTHS, FOUR]}, 12, 12, "rho = 5.9996 at least, 1.333 times as much"),
+        ({"tables": [MONTHS, TWO]}, 12, 36, "are as good: a target over many of them binds"),
+        ({"tables": [ONE]}, 3, 36, "2.259 times as much"),
+        ({"matrix": CHANGES}, 12, 24, "3.714 times as much"),
+    ],
+    ids=["to date 4", "to date 2", "totals of 3", "changes"],
+)
+def test_a_plan_says_what_periods_on_their_own_would_cost(asked, most, best, told):
+    """As the reference says: with equal noise where each is asked for alike, T²/c where the total binds."""
+    plan = monthly(12, most, *asked.get("tables", ()), matrix=asked.get("matrix"))
+    found = apart(plan.only)
+    assert 2 * found == pytest.approx(best, rel=2e-4)
+    assert 2 * found <= best * (1 + 1e-6)
+    (words,) = gained(plan.only).words
+    assert told in words
+
+
+def test_regions_stand_beside_periods_that_are_planned_on_their_own():
+    """Two sectors, cells by structure and one by one; of periods with equal noise, which one table at most binds."""
+    domain = fn.Domain(month=fn.Ordered(1, 4), region=fn.Categorical([*"abc"]), kind=fn.Ordered(0, 1))
+    tables = [fn.table("month", "region", prefix="kind", std_error=1), fn.table("region", prefix="month", std_error=9)]
+    for fixed in ((), ("region",), ("region", "kind")):
+        unit = fn.PrivacyUnit("person", 4, once_per=["month"], fixed=fixed)
+        plan = fn.plan(fn.Workload(domain, tables), unit=unit)
+        alone = fn.Domain(region=domain["region"], kind=domain["kind"])
+        year = fn.plan(fn.Workload(alone, [fn.table("region", prefix="kind", std_error=1)]))
+        assert 2 * apart(plan.only) == pytest.approx(4 * float(year.exact_cost), rel=2e-4)
+
+
+def test_of_other_plans_nothing_is_said_of_periods():
+    unit = fn.PrivacyUnit("person", 3, once_per=["month"])
+    asked = fn.Workload(fn.Domain(month=fn.Ordered(1, 4)), [ONE])
+    for more in ({"unit": unit, "budget": fn.Budget(rho=1)}, {}):
+        plan = fn.plan(asked, **more)
+        assert apart(plan.only) is None
+        assert gained(plan.only).sentences == ()
 
 
 SMALL = fn.Domain(t=fn.Ordered(1, 3), a=fn.Categorical([*"xy"]), o=fn.Ordered(0, 1))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import final
 
 import numpy as np
@@ -139,7 +140,8 @@ class Formulation:
         blocks = [b for i, g in enumerate(d.groups) for b in self._blocks(i, g)]
         stacks = sum(len(b.multiplicity) * b.rank * (8 * b.rank + 2 * b.rows) for b in blocks if b.rank > 1)
         afford(8 * stacks, f"planning sectors of {max(b.rank for b in blocks):,} dimensions, all together,")
-        constraints = trade = None
+        columns, constraints, trade = self._columns, None, None
+        self._owners = _cells(d, terms, pairs) if columns is None else columns.shared(float(terms.factor))
         if terms.weights is not None:
             shares = (terms.weights * d.variances)[chosen] * self.alike.counts
             if terms.trade is None:
@@ -150,11 +152,30 @@ class Formulation:
         self.problem = Problem(
             blocks,
             len(chosen),
-            cells=_cells(d, terms, pairs) if self._columns is None else self._columns.shared(float(terms.factor)),
+            cells=self._owners,
             constraints=constraints,
             trade=trade,
             backend=backend,
         )
+
+    def by_period(self, period: Indices) -> Problem:
+        """The same problem for sets of records, with independent noise on the cells of each period.
+
+        Args:
+            period: of every structured cell, (n_o,).
+        """
+        blocks, mine = [], self._columns  # one column a cell where there are no sets
+        for block, columns, (i, here) in zip(self.problem.blocks, self._bases, self._made, strict=True):
+            free = bool(self._free[i][self.alike.sectors[i].first[here[0]]])
+            whole = np.eye(len(period)) if mine is None else mine.of(free=free)
+            asked = [_written(s.lifts, block.frame) for s in block.sources]
+            for one in np.unique(period):
+                own = columns[:, period == one]
+                lifts = [x @ own for x in asked]
+                if any(x.any() for x in lifts):
+                    sources = (replace(s, lifts=x) for s, x in zip(block.sources, lifts, strict=True))
+                    blocks.append(Block(block.multiplicity, whole[period == one], tuple(sources)))
+        return Problem(blocks, self.problem.numbers, cells=self._owners)
 
     def _blocks(self, i: int, group: SectorGroup) -> list[Block]:
         """One block for the classes of sectors of a group; for pairs of records, one for each sector."""
@@ -272,6 +293,14 @@ class _Columns:
     def shared(self, factor: float) -> Shared:
         """The weights of sets as those of columns."""
         return Shared(self._owner, np.full(len(self._owner), factor), self._whole.shape[1])
+
+
+def _written(lifts: Floats | Operator, frame: Floats | None) -> Floats:
+    """The lifts of a source row by row."""
+    if isinstance(lifts, np.ndarray):
+        return lifts
+    rows = lifts.mv(np.eye(lifts.shape[1]))
+    return np.asarray(rows if frame is None else rows @ frame.T)
 
 
 def _orthonormal(group: SectorGroup) -> tuple[Floats, Floats]:

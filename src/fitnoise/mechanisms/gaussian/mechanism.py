@@ -19,6 +19,7 @@ from fitnoise.mechanisms._base import UNBIASED_ROUNDING, Estimation, TableMechan
 from fitnoise.mechanisms.documents import read_sectors, scales_document, sectors_document
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.mechanisms.gaussian.report import proof, unbiased
+from fitnoise.mechanisms.gaussian.series import gained
 from fitnoise.mechanisms.gaussian.terms import relaxation, traded
 from fitnoise.mechanisms.numbers import Numbers, by_sector
 from fitnoise.reporting import Section
@@ -165,6 +166,8 @@ class Gaussian(Sectors):
             error = float(terms.weights @ part.variances)
         cost = float(part.exact_weighted_cost)
         yield from proof(part.publication, part.certificate, cost, rounded_up(part.exact_cost), error)
+        if part.terms.sets is not None:
+            yield gained(part)
 
     def beyond(self, part: TablePart) -> Section:
         """What no unbiased mechanism at all is below."""

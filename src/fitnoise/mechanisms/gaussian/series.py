@@ -1,0 +1,63 @@
+"""What planning the periods of a series together gains over planning each on its own. Nothing is proven here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fitnoise.algebra.backends import one_thread
+from fitnoise.mechanisms.gaussian.formulation import Formulation
+from fitnoise.reporting import Kind, Section, Value
+from fitnoise.solving import combined
+from fitnoise.solving.certificates import Sets
+from fitnoise.solving.sets import Dear
+
+if TYPE_CHECKING:
+    from fitnoise.mechanisms.tables import TablePart
+
+GAP = 1e-4
+"""Of what periods on their own cost."""
+
+CELLS = 128
+"""Structured cells up to which that is solved for, in seconds."""
+
+
+AS_GOOD = 1e-3
+"""By how much periods on their own may be dearer and still be told to be as good."""
+
+
+def gained(part: TablePart) -> Section:
+    """What a common plan gains over one for each period."""
+    rho = apart(part)
+    if rho is None:
+        return Section("series", values=(Value("periods_rho", None),))
+    values = (Value("periods_rho", rho, Kind.COMPARED),)
+    if rho <= part.rho * (1 + AS_GOOD):
+        told = "periods planned each on its own are as good: a target over many of them binds"
+        return Section("series", (told,), values)
+    more = Value("times", rho / part.rho, Kind.FACTOR, spoken=True)
+    told = "periods planned each on its own, as well as can be, would cost rho = {periods_rho} at least, {times} times"
+    told += " as much"
+    return Section("series", (told,), (*values, more))
+
+
+def apart(part: TablePart) -> float | None:
+    """ρ that noise drawn for each period on its own, as well as can be, costs at least, at the same targets.
+
+    Running totals and changes are then added up from periods. Of the sets of records the plan's own evidence is about,
+    and those that it begins with: so it is no more than they cost. None where it is not about series, or too large.
+    """
+    d, terms, sets = part.decomposition, part.terms, part.evidence.sets
+    asked = part.publication.budget is None and terms.weights is None  # every target, as it was asked for
+    if terms.sets is None or sets is None or not asked or d.cells > CELLS:
+        return None
+    first = Dear(terms.sets).first()
+    every = Sets((*sets.cells, *first), (*sets.alike, *(True for _ in first)))
+    capped = {a for names, _ in part.publication.adjacency.pattern.caps for a in names}
+    period = np.zeros(d.shape, dtype=np.intp)
+    for a, n, at in zip(d.structured, d.shape, np.indices(d.shape), strict=True):
+        period = period * n + at if a in capped else period
+    with one_thread():
+        solution = combined.solve(Formulation(d, terms, sets=every).by_period(period.ravel()), gap=GAP)
+    return solution.lower / 2
