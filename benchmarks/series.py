@@ -1,17 +1,30 @@
-"""Series for persons who are in several periods: what mechanisms of others cost them. Run: python benchmarks/series.py
+"""Series for persons who are in several periods: what mechanisms of others cost them.
+
+Run: python benchmarks/series.py [PYTHON]
+
+PYTHON is one that can import jax_privacy: `python -m venv peer && peer/bin/pip install jax-privacy`, then
+peer/bin/python. Without it its columns are left out.
 
 All numbers are Δ² of one person of up to g records, none two in one period, with the noise of each mechanism scaled to
 the tightest target; 1 is what one record of one period costs alone. All are charged by the same program: the dearest
-set of periods that she can be in, exact, from X in whole numbers (2⁴⁰ times as large). *Single, g²* is the plan for
+set of periods that she can be in, exact, or where there are too many what none exceeds, from X in whole numbers (2⁴⁰
+times as large). *Single, g²* is the plan for
 single records, charged as if her records could be anywhere; *single* the same plan, charged so. *Each alone* is
-independent noise on every period, *tree* a binary tree, *root* the square root of running totals.
+independent noise on every period, *tree* a binary tree, *root* the square root of running totals, *band* the best
+Toeplitz matrix of n/g bands for running totals, and *dense* the best lower-triangular one for what is asked and persons
+who come back after n/g periods; both as jax_privacy finds them, the first for the largest error, the second for the
+mean.
 """
 
+import json
+import subprocess
+import sys
 import time
 
 import numpy as np
 
 import fitnoise as fn
+from fitnoise.kernel.designs.relaxations import at_most
 from fitnoise.kernel.designs.sets import dearest_set
 
 DIGITS = 2.0**40
@@ -31,10 +44,40 @@ def square_root(n):
 
 
 def charged(x, most):
-    """What the dearest set of periods costs; None where sets are too many."""
+    """What the dearest set of periods costs, or what none exceeds."""
     whole = np.array([[int(v) for v in row] for row in np.rint(x * DIGITS).astype(object)], dtype=object)
-    found = dearest_set(whole, np.ones(x.shape, dtype=bool), most)
-    return None if found is None else found / DIGITS
+    every = np.ones(x.shape, dtype=bool)
+    found = dearest_set(whole, every, most)
+    return (at_most(whole, every, most) if found is None else found) / DIGITS
+
+
+PEER = """
+import json, sys
+import jax, jax.numpy as jnp
+jax.config.update("jax_enable_x64", True)
+from jax_privacy.matrix_factorization import dense, toeplitz
+asked, most = json.load(sys.stdin)
+asked = jnp.array(asked)
+n = asked.shape[1]
+bands = max(n // most, 1)
+column = toeplitz.optimize_banded_toeplitz(n, bands=max(bands, 2), reduction_fn=jnp.max)
+band = toeplitz.materialize_lower_triangular(column, n)
+best = dense.optimize(n, epochs=most, bands=bands, equal_norm=True, A=asked, max_optimizer_steps=1000)
+json.dump([band.tolist(), best.tolist()], sys.stdout)
+"""
+
+
+def peers(asked, most, python):
+    """The matrices that jax_privacy finds; None where it takes longer than some minutes, or fails."""
+    given = json.dumps([asked.tolist(), most])
+    try:
+        made = subprocess.run(  # noqa: S603 - the interpreter that whoever runs this has named
+            [python, "-c", PEER], input=given, capture_output=True, text=True, timeout=200, check=True
+        )
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        print(str(getattr(error, "stderr", error))[-300:], file=sys.stderr)
+        return [None, None]
+    return [np.array(x) for x in json.loads(made.stdout)]
 
 
 def mechanism(a, asked, most):
@@ -56,25 +99,40 @@ def planned(asked, most):
 
 def said(value):
     """Four digits, or that it is not known."""
-    return "?" if value is None else f"{value:.4g}"
+    return "–" if value is None else f"{value:.4g}"
 
 
-def main():
-    """One line for each series."""
-    print("| periods, tables, g | single, g² | single | each alone | tree | root | plan | no less than | seconds |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for n, every in ((12, (3, 12)), (36, (3,)), (120, (3,))):
+def series():
+    """Name, what is asked, with a standard error of 1 throughout, and records of one person."""
+    for n, every in ((12, (3, 12)), (36, (3, 36)), (120, (3, 120))):
         months, totals = np.eye(n), np.tri(n)
+        years = np.kron(np.eye(n // 12), np.ones(12))
         tables = {"months, changes": np.vstack([months, np.diff(months, axis=0)])} if n == 12 else {}
         for times in (4, 2) if n == 12 else ():
             tables[f"months, year to date at {times}"] = np.vstack([months, totals / times])
-        for name, asked in (tables | {"running totals": totals}).items():
-            for most in every:
-                plan, seconds, single, recharged = planned(asked, most)
-                others = [mechanism(a, asked, most) for a in (months, tree(n), square_root(n))]
-                line = [most**2 * single, recharged, *others, float(plan.exact_cost), plan.bound]
-                print("|", " | ".join([f"{n}, {name}, {most}", *map(said, line), f"{seconds:.1f}"]), "|", flush=True)
+        for most in every:
+            for name, asked in (tables | {"running totals": totals}).items():
+                yield f"{n}, {name}, {most}", asked, most
+        if n > 12:
+            yield f"{n}, months, years at 2, {n}", np.vstack([months, years / 2]), n
+
+
+def main(python=None):
+    """One line for each series."""
+    more = ["band", "dense"] if python else []
+    print(
+        "|", " | ".join(["periods, tables, g", "single, g²", "single", "each alone", "tree", "root", *more]), end=" | "
+    )
+    print("plan | no less than | seconds |")
+    print("|---" * (9 + len(more)) + "|")
+    for name, asked, most in series():
+        n = asked.shape[1]
+        plan, seconds, single, recharged = planned(asked, most)
+        made = [np.eye(n), tree(n), square_root(n), *(peers(asked, most, python) if python else ())]
+        others = [None if a is None else mechanism(a, asked, most) for a in made]
+        line = [most**2 * single, recharged, *others, float(plan.exact_cost), plan.bound]
+        print("|", " | ".join([name, *map(said, line), f"{seconds:.1f}"]), "|", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

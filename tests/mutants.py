@@ -36,6 +36,7 @@ TESTS = {
     "designs/parts": "parts amounts designs strategy -k 'not intervals and not server'",
     "designs/products": "products",
     "designs/sets": "sets",
+    "designs/relaxations": "relaxations",
     "noise": "noise finite_lazy finite_queries -k 'not battery and (test_noise or draw or clamped or words or numpy)'",
     "designs/questions": "finite_queries designs",
     "designs/choices": "finite_mechanisms designs order -k 'label or exact or proven or fit or sum or changed'",

@@ -82,7 +82,7 @@ def test_months_apart_cost_more_than_a_series():
 @pytest.mark.parametrize(
     ("asked", "most", "best", "told"),
     [
-        ({"tables": [MONTHS, FOUR]}, 12, 12, "rho = 5.9996 at least, 1.333 times as much"),
+        ({"tables": [MONTHS, FOUR]}, 12, 12, "at least, 1.333 times as much"),
         ({"tables": [MONTHS, TWO]}, 12, 36, "are as good: a target over many of them binds"),
         ({"tables": [ONE]}, 3, 36, "2.259 times as much"),
         ({"matrix": CHANGES}, 12, 24, "3.714 times as much"),

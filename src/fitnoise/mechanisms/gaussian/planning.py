@@ -71,8 +71,8 @@ asked for, up to `PATIENT` of them are planned as one structured attribute."""
 LEVEL_ITERATIONS = 200
 """Of the ascent to its bound."""
 
-Solve = Callable[[Formulation, Weights | None], Solution]
-"""Solves a problem, from weights on where there are some."""
+Solve = Callable[[Formulation, Weights | None, float], Solution]
+"""Solves a problem, from weights on where there are some, to a gap."""
 
 SECTIONS = 8
 """Numbers of records of one unit, and mixtures, that are planned for one after the other."""
@@ -80,11 +80,17 @@ SECTIONS = 8
 SETS_GAP = 1e-4
 """Aimed at where records of one unit lie in different structured cells: each more digit takes more sets of them."""
 
-SETS_CELLS = 128
-"""Structured cells up to which sets of records are planned for, within a minute; beyond, single records are."""
+SETS_CELLS = 256
+"""Structured cells up to which sets of records are planned for, within a minute or two; beyond, single records are."""
 
 SETS_ROUNDS = 60
 """How often the dearest sets of records are added to those that are planned for."""
+
+LOOSE = 2e-3
+"""Gap to which is solved at first: the sets that are dear then are far dearer than those that are known."""
+
+EARLY = 4
+"""How many times nearer than by how much dearer sets were found."""
 
 EVEN = 1e-4
 """By how much targets may be missed by what is the same for all exchanges of periods, for it to be tried."""
@@ -200,10 +206,10 @@ def plan(
     if asked.sets is not None and decomposition.cells <= SETS_CELLS:
         aim = SETS_GAP if gap is None else goal
 
-        def again(form: Formulation, start: Weights | None) -> Solution:
+        def again(form: Formulation, start: Weights | None, gap: float) -> Solution:
             with one_thread() if decomposition.cells <= ONE_THREAD else contextlib.nullcontext():
                 return combined.solve(
-                    form.problem, start=start, gap=aim / 4, max_iterations=max_iterations, progress=progress
+                    form.problem, start=start, gap=gap, max_iterations=max_iterations, progress=progress
                 )
 
         made = _in_sets(decomposition, asked, publication, made, aim, again)
@@ -269,24 +275,28 @@ def _in_sets(
     """
     if asked.sets is None:
         return made
-    dear, start = Dear(asked.sets), None
+    dear, start, near = Dear(asked.sets), None, LOOSE
     ways = (True, False) if any(asked.sets.free(g).any() for g in decomposition.groups) else (True,)
     kinds = [(alike, cells) for cells in dear.first() for alike in ways if alike or len(cells) > 1]
     for rounds in itertools.count(1):
+        near = max(near, goal / 4) if rounds < SETS_ROUNDS else goal / 4
         sets = Sets(tuple(cells for _, cells in kinds), tuple(alike for alike, _ in kinds))
         form = Formulation(decomposition, asked, sets=sets)
-        solution = solved(form, start)
+        solution = solved(form, start, near)
         products = dict(zip((True, False), form.products(*solution.primal), strict=True))
         largest = max(float(products[alike][np.ix_(cells, cells)].sum()) for alike, cells in kinds)
         more: list[tuple[bool, Chosen]] = []
+        dearest = largest
         for way in ways:
             known = [cells for alike, cells in kinds if alike == way]
             found = dear.dearest(products[way], known, MORE_SETS)
             more += [(way, x) for value, x in found if value > largest * (1 + goal / 4) and x not in known]
-        if not more or rounds == SETS_ROUNDS:
+            dearest = max(dearest, *(value for value, _ in found))
+        if near <= goal / 4 and (not more or rounds == SETS_ROUNDS):
             break
+        near = min(near, (dearest / largest - 1) / EARLY) if more else 0.0
         p, q = solution.dual
-        start = np.concatenate([0.9 * p, np.full(len(more), 0.1 / len(more))]), q
+        start = np.concatenate([0.9 * p, np.full(len(more), 0.1 / max(len(more), 1))]), q
         kinds += more
     evidence = form.evidence(sets, solution.dual[0], _said(asked, form, solution.dual[1]))
     ideal = Ideal(form.precision_factors(*solution.primal), evidence, solution.gap, str(solution.status))
