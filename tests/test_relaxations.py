@@ -121,6 +121,16 @@ def test_a_series_of_more_periods_than_can_be_looked_at_is_charged_near_what_it_
     assert max(halves) <= charged <= 1.3 * max(halves) < 0.6 * np.maximum(x, 0).sum()
 
 
+def test_of_too_many_places_rows_are_charged(monkeypatch):
+    design = months([[3, 1, 0], [0, -2, 1], [1, 0, 2]])
+    of = Adjacency(fn.PrivacyUnit("person", 3, once_per=["o"]), grid=domain_of(design))
+    exact = design.unit_cost(of)
+    monkeypatch.setattr(sectors, "MAX_SETS", 0)
+    relaxed = design.unit_cost(of)
+    monkeypatch.setattr(relaxations, "MOST_PLACES", 2)
+    assert exact <= relaxed <= design.unit_cost(of) <= 9 * max(design.profile())
+
+
 def test_prices_around_63_bits_are_whole(monkeypatch):
     """Not doubles, as NumPy makes of whole numbers on both sides of 2⁶³."""
     monkeypatch.setattr(sectors, "MAX_SETS", 0)
