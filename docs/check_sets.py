@@ -73,8 +73,9 @@ def at_most(x, places, most, stated):
     """
     n, most = len(places), min(most, len(places))
     own = [x[p, p] for p in places]
-    form = np.array([[x.get((p, q), -own[i] - own[j]) for j, q in enumerate(places)] for i, p in enumerate(places)])
-    form, more = form.astype(object), max(abs(x) for row in form.tolist() for x in row).bit_length() - 80
+    form = [[x.get((p, q), -own[i] - own[j]) for j, q in enumerate(places)] for i, p in enumerate(places)]
+    form = np.array(form, dtype=object)  # NumPy makes doubles of whole numbers on both sides of 2⁶³
+    more = max(abs(x) for row in form.tolist() for x in row).bit_length() - 80
     form = -(-form >> more) if more > 0 else form << -more
     back = (lambda b: b << more) if more > 0 else (lambda b: b >> -more)
     blocks = min(by_blocks(form, k, most) for k in range(1, n + 1) if n % k == 0)
