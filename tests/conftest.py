@@ -26,9 +26,9 @@ settings.register_profile("fitnoise", deadline=None)  # how long an example take
 settings.load_profile("fitnoise")
 
 KERNEL = {
-    "test_accounting", "test_amounts", "test_arrays", "test_checks", "test_composition", "test_conditions",
-    "test_counting",
-    "test_counting_margins", "test_counting_streams", "test_counting_tables", "test_databases", "test_dates",
+    "test_accounting", "test_amounts", "test_arguments", "test_arrays", "test_checks", "test_composition",
+    "test_conditions", "test_counting", "test_counting_margins", "test_counting_streams", "test_counting_tables",
+    "test_databases", "test_dates",
     "test_designs",
     "test_domain", "test_exact_curve", "test_finite_graphs", "test_finite_lazy", "test_finite_mechanisms",
     "test_finite_queries", "test_hierarchies", "test_ledger", "test_ledger_steps", "test_losses",

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fitnoise.errors import DataError, LedgerError, ReleaseError
+from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.counting import Counter, open_counter
 from fitnoise.kernel.counting.sealed import PUBLIC, is_sealed, key_pair, read_key
 from fitnoise.kernel.ledger import Ledger
@@ -22,6 +23,7 @@ from fitnoise.reading.files import clear_leftovers, replace_file, staged
 from fitnoise.reading.release import Release, to_write
 
 
+@checked(ReleaseError, "Nothing was measured, nothing was charged.")
 def release(
     plan: Plan,
     data: Any,
@@ -92,6 +94,7 @@ def release(
     return result
 
 
+@checked(ReleaseError, "Nothing was counted.")
 def count(
     plan: Plan,
     data: Any,
@@ -138,6 +141,7 @@ def count(
     return path
 
 
+@checked(ReleaseError, "No file was written.")
 def new_keys(file: str | os.PathLike[str]) -> tuple[Path, Path]:
     """Make a pair of keys: counts are sealed for the public one, and opened by the private one.
 
@@ -153,6 +157,8 @@ def new_keys(file: str | os.PathLike[str]) -> tuple[Path, Path]:
         DataError: what makes keys is not installed (fitnoise[sealed]).
     """
     own = Path(file)
+    if not own.name:
+        raise ReleaseError(f"{str(file)!r} names no file; choose a name. Nothing was written.")
     other = own.with_name(f"{own.name}.pub")
     for path in (own, other):
         _refuse_place(path)

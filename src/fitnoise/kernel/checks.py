@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 import unicodedata
 from typing import TypeGuard
 
@@ -24,7 +25,9 @@ def is_plain(x: object) -> TypeGuard[int | float]:
 
 def is_real(x: object) -> TypeGuard[int | float | np.integer | np.floating]:
     """Whether it is a number that floats can say, of Python or NumPy; it may be infinite, or none (NaN)."""
-    return is_plain(x) or isinstance(x, np.integer | np.floating)
+    if isinstance(x, int):
+        return not isinstance(x, bool) and abs(x) <= sys.float_info.max
+    return isinstance(x, float | np.integer | np.floating)
 
 
 def is_name(x: object) -> TypeGuard[str]:

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from fitnoise.errors import DomainError
+from fitnoise.kernel.arguments import checked, fits, shown
 from fitnoise.kernel.codings import (
     DROPPED,
     EXACT,
@@ -160,11 +161,12 @@ class Attribute(abc.ABC):
         return bool(dropped(self.coding, drop=by_default))
 
     @final
+    @checked(DomainError, "Nothing was made.")
     def _with_missing(self, coding: Values, missing: Missing | None, absent: str | None, outside: str | None) -> None:
         """Keep the coding, and what is declared of missing values; for constructors of subclasses, at their end."""
         if isinstance(missing, Mapping) and not missing:
             raise DomainError("`missing` declares no cell: name one, such as unknown = [-9], or leave it out.")
-        cells = _pairs(missing or ())
+        cells = _pairs(() if missing is None else missing)
         for what, cell in (("absent", absent), ("outside", outside)):
             if cell is not None and cell not in WITHOUT_CELL and cell not in [name for name, _ in cells]:
                 raise DomainError(
@@ -302,8 +304,9 @@ class Categorical(Attribute):
         lookup: Mapping[Code, Code] | Iterable[Sequence[Code]] | str | Path | None = None,
     ) -> None:
         labels = tuple(codes.values()) if isinstance(codes, Mapping) else None
-        if isinstance(codes, (str, bytes)):
-            raise DomainError(f"codes are a list of values; got the single text {codes!r}.")
+        if isinstance(codes, (str, bytes)) or not isinstance(codes, Iterable):
+            single = "the single text " if isinstance(codes, str) else ""
+            raise DomainError(f"codes are a list of values; got {single}{shown(codes)}.")
         coding = Codes(tuple(plain(c) for c in codes))
         refuse_repeated("label", labels or ())
         if labels is not None and not all(isinstance(x, str) and x and encodable(x) for x in labels):
@@ -507,6 +510,7 @@ class Binned(Attribute):
     coding: Coding = field(init=False, repr=False, compare=False)
     _values: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
+    @checked(DomainError, "Nothing was made.")
     def __init__(
         self,
         cuts: Sequence[float],
@@ -655,8 +659,8 @@ class Amount(Attribute):
 def _decimal(name: str, value: object) -> Fraction:
     """A number as it is written in decimals, exactly; DomainError for what is none."""
     x: object = plain(value)
-    if isinstance(x, bool) or not isinstance(x, (int, float, Decimal)) or not math.isfinite(x):
-        raise DomainError(f"{name} of an amount is a finite number; got {value!r}.")
+    if isinstance(x, bool) or not isinstance(x, (int, float, Decimal)) or not fits(x, float) or not math.isfinite(x):
+        raise DomainError(f"{name} of an amount is a finite number; got {shown(value)}.")
     return Fraction(repr(x) if isinstance(x, float) else x)
 
 
@@ -671,7 +675,7 @@ def _read(path: Path, what: str) -> tuple[list[str], list[dict[str, str]]]:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             return list(reader.fieldnames or ()), list(reader)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, ValueError, csv.Error) as error:  # no text in UTF-8, or no name of a file
         reason = getattr(error, "strerror", None) or error
         raise DomainError(f"{what} {path.name!r} cannot be read: {reason}.") from error
 
@@ -714,6 +718,7 @@ class Hierarchy(Attribute):
     tree: Tree = field(init=False, repr=False, compare=False)
     views: tuple[Level, ...] = field(init=False, repr=False, compare=False)
 
+    @checked(DomainError, "Nothing was made.")
     def __init__(self, levels: Sequence[str], places: Iterable[Sequence[Code]], *, column: str | None = None) -> None:
         tree = Tree.of(levels, places)
         _check_column(column)
@@ -839,6 +844,7 @@ class Domain(Mapping[str, Attribute]):
     _named: dict[str, tuple[str, Attribute]] = field(init=False, repr=False, compare=False)
     _shares: dict[str, Share] = field(init=False, repr=False, compare=False)
 
+    @checked(DomainError, "Nothing was made.", "attributes")
     def __init__(self, attributes: Mapping[str, Attribute] | None = None, /, **named: Attribute) -> None:
         both = set(attributes or ()) & set(named)
         if both:

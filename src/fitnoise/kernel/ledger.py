@@ -67,6 +67,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 from fitnoise.errors import BudgetExceeded, LedgerError
+from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.checks import look_alike
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.privacy import pure_mu_squared
@@ -385,6 +386,7 @@ class Ledger:
       what is left of a ledger.
     """
 
+    @checked(LedgerError, "Nothing was charged.")
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = None if os.fspath(path) == ":memory:" else Path(path).absolute()
         self._where = f"the ledger {self._path or 'in memory'}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Self, final
 
@@ -80,7 +80,7 @@ class Tree:
 
 
 def _row(levels: tuple[str, ...], row: Sequence[Code]) -> tuple[Code, ...]:
-    if isinstance(row, (str, bytes)) or len(row) != len(levels):
+    if isinstance(row, (str, bytes)) or not isinstance(row, Collection) or len(row) != len(levels):
         raise DomainError(f"a place has one code for each of the levels {list(levels)}; got {row!r}.")
     codes = tuple(plain(code) for code in row)
     for name, code in zip(levels, codes, strict=True):

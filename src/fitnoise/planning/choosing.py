@@ -18,6 +18,7 @@ from typing import Any, final
 import pandas as pd
 
 from fitnoise.errors import CapExceeded, PlanError, SpecError, WorkloadError
+from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import DataSource, Privacy, PrivacyUnit
@@ -37,6 +38,7 @@ from fitnoise.request.workloads import Workload
 from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS
 
 
+@checked(SpecError, "No plan was made.")
 def plan(
     workload: Workload | Publication,
     *,
@@ -228,6 +230,7 @@ class Comparison(Displayed):
         return pd.DataFrame([{**vars(a), "privacy": a.privacy.value} for a in self.alternatives])
 
 
+@checked(SpecError, "Nothing was compared.")
 def compare(
     workload: Workload | Publication,
     *,

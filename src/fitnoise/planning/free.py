@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.algebra import rules
-from fitnoise.errors import PlanError
+from fitnoise.errors import PlanError, SpecError
+from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.order import axis_key
 from fitnoise.kernel.profiles import Charged, Profile, joint
@@ -94,6 +95,7 @@ def _left(domain: Domain, unit: PrivacyUnit, charges: list[Charged]) -> tuple[Le
     return tuple(found)
 
 
+@checked(SpecError, "No plan was made.")
 def free(
     workload: Workload | Publication,
     beside: Plan | Iterable[Plan | Charged],

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any, Self, final
 
 from fitnoise.errors import FitnoiseError, PlanError
+from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.questions import Mechanism
 from fitnoise.kernel.losses import Loss, rounded_up
@@ -435,6 +436,7 @@ class Plan(Displayed):
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     @classmethod
+    @checked(PlanError, "Nothing was measured.")
     def from_json(cls, text: str) -> Self:
         """Read a plan and check that its integers cost what it says, and that it says nothing else.
 

@@ -32,6 +32,7 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 
 from fitnoise.errors import DomainError, ReleaseError, WorkloadError
+from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.mechanisms import rebuilding
@@ -487,6 +488,7 @@ class Combination(Mapping[str, pd.DataFrame], Answering, Displayed):
         return Estimates(whole, Rows({}, {}), self._confidence).one(confidence)
 
 
+@checked(ReleaseError, "Nothing was combined.")
 def combine(first: Release, *others: Release, same_records: bool = False) -> Combination:
     """Several releases of the same records as one estimate of least variance. Costs no privacy: nothing is measured.
 

@@ -40,6 +40,7 @@ import numpy as np
 import pandas as pd
 
 from fitnoise.errors import ReleaseError
+from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.codings import plain
 from fitnoise.kernel.domain import Attribute, Domain, Level
@@ -498,6 +499,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         return pd.DataFrame({"sector": sector, "row": row, "answer": _column(self.answers)})
 
     @classmethod
+    @checked(ReleaseError, "Nothing was read.")
     def read(cls, directory: str | os.PathLike[str]) -> Self:
         """Read a release directory; the tables are rebuilt from the noisy answers.
 

@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 from fitnoise.errors import FitnoiseError, ReleaseError
+from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.domain import RESERVED
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.profiles import ceil_dyadic
@@ -109,6 +110,7 @@ class Entries(Protocol):
         """Every entry, oldest first, after the ledger has verified them."""
 
 
+@checked(ReleaseError, "Nothing was verified.")
 def verify(
     path: str | os.PathLike[str], *, ledger: Entries | None = None, whole: str | os.PathLike[str] | None = None
 ) -> Verification:

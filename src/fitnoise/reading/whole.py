@@ -27,6 +27,7 @@ import pandas as pd
 import scipy.sparse as sp
 
 from fitnoise.errors import ReleaseError
+from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.checks import is_whole
 from fitnoise.kernel.designs._base import Door
@@ -434,6 +435,7 @@ def possible(value: Floats, moe: Floats, held: Integers) -> tuple[Floats, Floats
     return np.minimum(low, held), np.maximum(high, held)
 
 
+@checked(ReleaseError, "Nothing was computed.")
 def whole(release: Release, tables: str | Iterable[str] | None = None, *, simulations: int | None = None) -> Whole:
     """Tables of whole numbers, none negative, that add up, from those of a release. Costs no privacy.
 

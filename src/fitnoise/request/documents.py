@@ -27,6 +27,7 @@ from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
 from fitnoise.algebra import operators as op
 from fitnoise.errors import FitnoiseError, SpecError
+from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.designs.questions import Aim, FiniteQuery, Question
 from fitnoise.kernel.domain import Attribute, Domain, attribute_document
 from fitnoise.kernel.units import (
@@ -840,6 +841,7 @@ def _placed(where: str, error: FitnoiseError) -> str:
     return f"in {where}: {str(error).removesuffix(' No data were read.').rstrip('.')}"
 
 
+@checked(SpecError, "Nothing was read.")
 def load_spec(path: str | Path) -> Publication:
     """Read a TOML specification and the files of codes it names.
 

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import SpecError
 from fitnoise.kernel import privacy
+from fitnoise.kernel.arguments import refuse_unless_fields_fit, shown
 from fitnoise.kernel.checks import is_plain, is_real, look_alike
-from fitnoise.kernel.designs.questions import FiniteQuery, Question
+from fitnoise.kernel.designs.questions import MOST_PEOPLE, FiniteQuery, Question
 from fitnoise.kernel.domain import Domain, Level
 from fitnoise.kernel.losses import Axes
 from fitnoise.kernel.order import Limit
@@ -52,6 +53,7 @@ class Budget:
     delta: float | None = None
 
     def __post_init__(self) -> None:
+        refuse_unless_fields_fit(self, SpecError, "Nothing was planned.")
         said = {k: v for k in ("rho", "mu", "epsilon") if (v := getattr(self, k)) is not None}
         if len(said) != 1:
             raise SpecError(f"a cost is said in one of rho, mu and epsilon; got {sorted(said) or 'none'}.")
@@ -159,6 +161,7 @@ class Objective:
     trade: float | None = None
 
     def __post_init__(self) -> None:
+        refuse_unless_fields_fit(self, SpecError, "No plan was made.")
         object.__setattr__(self, "goal", Goal(self.goal))
         object.__setattr__(self, "weights", ErrorWeights(self.weights))
         if self.goal is Goal.FIT_FOR_USE and self.weights is not ErrorWeights.UNIFORM:
@@ -190,6 +193,7 @@ class CellBudgets:
     values: tuple[float, ...]
 
     def __post_init__(self) -> None:
+        refuse_unless_fields_fit(self, SpecError, "No plan was made.")
         object.__setattr__(self, "attributes", tuple(self.attributes))
         object.__setattr__(self, "values", tuple(self.values))
         if not self.attributes or len(set(self.attributes)) != len(self.attributes):
@@ -280,10 +284,10 @@ class SmallDatabase:
                 "region of a publication is 'at-most' or 'exactly'."
             )
         for what, number in (("size", self.size), ("index", self.index)):
-            if number is not None and (type(number) is not int or number < 1):
+            if number is not None and (type(number) is not int or not 1 <= number <= MOST_PEOPLE):
                 raise SpecError(
-                    f"the {what} of a small database is a whole number of 1 or more; got {number!r}. The size must be "
-                    "public: it is not looked up in the data."
+                    f"the {what} of a small database is a whole number of 1 or more; got {shown(number)}. "
+                    "The size must be public: it is not looked up in the data."
                 )
         t = self.temperature
         if t is not None and (not is_plain(t) or not 0 <= t <= WARMEST):
@@ -348,10 +352,8 @@ class Publication:
     other_units: tuple[PrivacyUnit, ...] = ()
 
     def __post_init__(self) -> None:
-        try:
-            object.__setattr__(self, "privacy", Privacy(self.privacy))
-        except ValueError:
-            raise SpecError(f"privacy is 'zcdp', 'pure' or 'auto'; got {self.privacy!r}.") from None
+        refuse_unless_fields_fit(self, SpecError, "No plan was made.")
+        object.__setattr__(self, "privacy", Privacy(self.privacy))
         self._check_amounts()
         self._check_privacy()
         self._check_pattern()

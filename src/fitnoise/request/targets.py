@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from fitnoise.errors import WorkloadError
+from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.checks import is_real
 
 
@@ -75,6 +76,7 @@ class By:
     values: tuple[float, ...] | tuple[tuple[str, float], ...]
     default: float | None = None
 
+    @checked(WorkloadError, "Nothing was planned.")
     def __init__(
         self, attribute: str, values: Sequence[float] | Mapping[Any, float], default: float | None = None
     ) -> None:

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fitnoise.algebra import operators as op
 from fitnoise.errors import WorkloadError
+from fitnoise.kernel.arguments import checked, shown
 from fitnoise.kernel.checks import is_real
 from fitnoise.kernel.domain import RESERVED, Amount, Attribute, Domain, Hierarchy, Ordered
 from fitnoise.request.targets import By, BySize, Kind, PublicTotal, Target, checked_confidence
@@ -489,6 +490,7 @@ def _listed(value: str | Iterable[str] | None) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
+@checked(WorkloadError, "Nothing was planned.", "prefix", "ranges", "recode", "sum", "name")
 def table(
     *attributes: str,
     prefix: str | Sequence[str] | None = None,
@@ -785,6 +787,7 @@ def _described(t: Table, attribute: str) -> str:
     return f"{attribute} {word}" if word else attribute
 
 
+@checked(WorkloadError, "Nothing was planned.", "prefix", "ranges", "recode", "sum", "name")
 def all_tables(
     order: int,
     among: Iterable[str],
@@ -832,8 +835,9 @@ def all_tables(
     Raises:
         WorkloadError: as :func:`table` and :class:`Family`.
     """
-    if isinstance(among, str):
-        raise WorkloadError(f"a pattern of tables needs several attributes' names; got the text {among!r}.")
+    if isinstance(among, str) or not isinstance(among, Iterable):
+        what = "the text " if isinstance(among, str) else ""
+        raise WorkloadError(f"a pattern of tables needs several attributes' names; got {what}{shown(among)}.")
     numbers = None
     said: dict[str, Any] = {}
     for kind, number in zip(Kind, (margin, std_error, variance, max_deviation, cv), strict=True):
@@ -923,6 +927,8 @@ class Workload:
     def __init__(self, domain: Domain, tables: Iterable[Table | Family], confidence: float = 0.95) -> None:
         if isinstance(tables, (Table, Family)):
             tables = (tables,)
+        if not isinstance(tables, Iterable):
+            raise WorkloadError(f"a workload is made of tables (see fitnoise.table); got {shown(tables)}.")
         items = _told_apart(Tables(tables.parts if isinstance(tables, Tables) else tables))
         if not isinstance(domain, Domain):
             raise WorkloadError(f"a workload needs a Domain; got {type(domain).__name__}.")
@@ -996,6 +1002,7 @@ def _refuse_twins(tables: Tables, files: Sequence[str]) -> None:
         seen[key] = name
 
 
+@checked(WorkloadError, "Nothing was planned.")
 def matrix_workload(
     matrix: ArrayLike,
     *,

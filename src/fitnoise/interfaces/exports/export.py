@@ -17,6 +17,7 @@ from fitnoise.interfaces.exports.latex import latex
 from fitnoise.interfaces.exports.packages import package
 from fitnoise.interfaces.exports.workbooks import workbook
 from fitnoise.interfaces.pages.words import words
+from fitnoise.kernel.arguments import checked
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.files import replace_file, staged
 from fitnoise.reading.layouts import layout
@@ -27,6 +28,7 @@ MOST_NUMBERS = 1_000_000
 """Numbers that are written for other programs at once."""
 
 
+@checked(ReleaseError, "No file was written.")
 def export(
     release: Release,
     path: str | os.PathLike[str],

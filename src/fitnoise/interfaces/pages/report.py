@@ -18,6 +18,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.fragments import Shown, digest, environment, shown, style
 from fitnoise.interfaces.pages.words import Words, words
 from fitnoise.interfaces.reports.plans import plan_report
+from fitnoise.kernel.arguments import checked
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.files import read_text, replace_file
@@ -42,6 +43,7 @@ KNOWN = ("price", "records", "left out")
 """Sections of a plan's report that a page tells in its own words."""
 
 
+@checked(ReleaseError, "No file was written.")
 def report(
     what: Plan | Release,
     path: str | os.PathLike[str],

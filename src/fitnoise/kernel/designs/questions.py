@@ -36,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import DataError, WorkloadError
+from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.graphs import (
@@ -163,6 +164,7 @@ class FiniteQuery:
             raise WorkloadError(f"a {self.question} takes one condition; several conditions are several counts.")
 
     @classmethod
+    @checked(WorkloadError, "Nothing was planned.")
     def count(
         cls, name: str, *, people: int, epsilon: float | Fraction, where: Mapping[str, Any] | None = None, **rest: Any
     ) -> FiniteQuery:
@@ -181,6 +183,7 @@ class FiniteQuery:
         return cls(name, Question.COUNT, people, rational(epsilon), None, _at_most_one(where), **rest)
 
     @classmethod
+    @checked(WorkloadError, "Nothing was planned.")
     def counts(
         cls, name: str, *, people: int, epsilon: float | Fraction, where: Sequence[Mapping[str, Any]], **rest: Any
     ) -> FiniteQuery:
@@ -199,6 +202,7 @@ class FiniteQuery:
         return cls(name, Question.COUNTS, people, rational(epsilon), None, tuple(map(_pairs, where)), **rest)
 
     @classmethod
+    @checked(WorkloadError, "Nothing was planned.")
     def sum(
         cls,
         name: str,
@@ -225,6 +229,7 @@ class FiniteQuery:
         return cls(name, Question.SUM, people, rational(epsilon), attribute, _at_most_one(where), **rest)
 
     @classmethod
+    @checked(WorkloadError, "Nothing was planned.")
     def median(
         cls,
         name: str,
@@ -251,6 +256,7 @@ class FiniteQuery:
         return cls(name, Question.MEDIAN, people, rational(epsilon), attribute, _at_most_one(where), **rest)
 
     @classmethod
+    @checked(WorkloadError, "Nothing was planned.")
     def quantile(
         cls,
         name: str,
@@ -282,6 +288,7 @@ class FiniteQuery:
         return cls(name, Question.QUANTILE, people, rational(epsilon), attribute, asked, at=_share(at), **rest)
 
     @classmethod
+    @checked(WorkloadError, "Nothing was planned.")
     def left_out(cls, name: str, *, people: int, epsilon: float | Fraction, **rest: Any) -> FiniteQuery:
         """Persons of whom some records are not counted, where an id bounds how many are; more than `people` as so many.
 

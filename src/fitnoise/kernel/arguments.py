@@ -1,0 +1,207 @@
+"""What is given to a public function is of the kinds that its signature names, or is refused in a sentence.
+
+Python finds out late, in words about something else ("'str' object has no attribute 'pure'"), and perhaps half-way
+through. Here a signature is read once, and what is given is compared with it before anything happens. Only the outer
+kind is compared, and for a list of objects of ours that of each; what values mean is checked where they are used. Of
+what is given only texts and numbers are shown: an argument in a wrong place may be data.
+"""
+
+from __future__ import annotations
+
+import builtins
+import collections.abc
+import enum
+import functools
+import inspect
+import os
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Integral, Rational, Real
+from pathlib import Path
+from typing import Any, Literal, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+SHOWN = 40
+"""So many characters of a text are shown."""
+
+_EVERY, _NAMED = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+
+Given = tuple[str, Any, Any]
+"""A name, what is given under it, and an annotation."""
+
+
+def checked(error: type[Exception], fate: str, *only: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Compare what a function is given with its annotations, before it runs.
+
+    Args:
+        error: what is raised.
+        fate: what did not happen, a sentence.
+        only: names of those that are compared, where the function says more of the others itself; all, if none.
+    """
+
+    def wrap(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                given = signature.bind(*args, **kwargs).arguments
+            except TypeError:
+                return function(*args, **kwargs)  # Python says what is missing, or too much
+            hints = _hints(function)
+            for name, value in given.items():
+                if only and name not in only:
+                    continue
+                kind = signature.parameters[name].kind
+                each = value if kind is _EVERY else value.values() if kind is _NAMED else (value,)
+                refuse_unless_fit(((name, x, hints.get(name, Any)) for x in each), error, fate)
+            return function(*args, **kwargs)
+
+        return called
+
+    return wrap
+
+
+def refuse_unless_fields_fit(record: Any, error: type[Exception], fate: str) -> None:
+    """Compare the fields of a dataclass with their annotations."""
+    kind: Any = type(record)
+    hints = _hints(kind)
+    refuse_unless_fit(((x.name, getattr(record, x.name), hints[x.name]) for x in fields(record)), error, fate)
+
+
+def refuse_unless_fit(given: Iterable[Given], error: type[Exception], fate: str) -> None:
+    """Raise the error for the first that does not fit."""
+    for name, value, hint in given:
+        if not fits(value, hint):
+            raise error(f"{name} must be {' or '.join(dict.fromkeys(_said(hint)))}; got {shown(value)}. {fate}")
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of the kind of an annotation; of what is not known here, it is."""
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        paths = isinstance(value, str) and any((typing.get_origin(x) or x) in (os.PathLike, Path) for x in parts)
+        return any(fits(value, part) for part in parts) and not (paths and not _nameable(value))
+    if origin is not None:
+        return _container(value, origin, parts)
+    if hint is None:
+        return value is None
+    if hint is Any or not isinstance(hint, type) or getattr(hint, "_is_protocol", False):
+        return True
+    if issubclass(hint, enum.Enum):
+        return isinstance(value, hint) or (isinstance(value, str) and value in [x.value for x in hint])
+    return _number(value, hint) if hint in (bool, int, float, Fraction) else isinstance(value, hint)
+
+
+def _container(value: Any, origin: Any, parts: tuple[Any, ...]) -> bool:
+    """Whether a value is one of those listed, can be called, or holds things as the annotation says."""
+    if origin is Literal:
+        return isinstance(value, str) and value in parts
+    if issubclass(origin, collections.abc.Mapping):
+        inner = parts[1]
+        nested = typing.get_origin(inner) is not None  # numbers are many
+        return isinstance(value, origin) and not (nested and not all(fits(x, inner) for x in value.values()))
+    if issubclass(origin, collections.abc.Iterable):
+        return _listed(value, parts)
+    return isinstance(value, origin)  # a path, a function
+
+
+def _nameable(path: str) -> bool:
+    """Whether a file can have such a name."""
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+
+
+def _listed(value: Any, parts: tuple[Any, ...]) -> bool:
+    """Whether it is a list of something, and of ours where they are to be ours; not a text, which lists letters."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, collections.abc.Iterable):
+        return False
+    own = [x for part in parts for x in (typing.get_args(part) or (part,)) if isinstance(x, type)]
+    mine = own and all(x.__module__.startswith("fitnoise") for x in own)
+    return not (mine and isinstance(value, collections.abc.Collection)) or all(isinstance(x, tuple(own)) for x in value)
+
+
+def _number(value: Any, hint: type) -> bool:
+    """Whether it is yes or no, a whole number, or a number that doubles hold."""
+    truth = isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")  # NumPy's is loaded by nobody here
+    if hint is bool or truth:
+        return truth and hint is bool
+    if hint is int:
+        return isinstance(value, Integral)
+    try:
+        return isinstance(value, (Real, Decimal)) and float(value) is not None
+    except OverflowError:
+        return False
+
+
+def shown(value: Any) -> str:
+    """A text or a number as it is, as far as a line holds it; of all else, the type."""
+    kind = type(value)
+    if value is None:
+        return "None"
+    if not (isinstance(value, (str, bool, Rational)) or kind is float):
+        return f"an object of type {kind.__name__}"
+    try:
+        text = repr(value)
+    except ValueError:  # more digits than Python writes
+        return "a number of too many digits"
+    return text if len(text) <= SHOWN else text[:SHOWN] + "…"
+
+
+_WORDS: dict[Any, str] = {
+    Any: "anything",
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    Fraction: "a number",
+    str: "a text",
+    type(None): "None",
+    os.PathLike: "a path",
+    Path: "a path",
+    collections.abc.Callable: "a function",
+    collections.abc.Mapping: "a mapping",
+}
+
+
+def _said(hint: Any) -> list[str]:
+    """What an annotation names, in words."""
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return [word for part in parts for word in _said(part)]
+    if origin is Literal:
+        return [repr(x) for x in parts]
+    if (word := _WORDS.get(origin or hint)) is not None:
+        return [word]
+    if origin is not None:
+        inner = dict.fromkeys(word for part in parts if part is not ... for word in _said(part))
+        return [f"a list (of {' or '.join(inner)})"]
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return [repr(x.value) for x in hint]
+    return [str(getattr(hint, "__name__", hint))]
+
+
+class _Unknown(dict[str, Any]):
+    """Names that only type checkers know are anything."""
+
+    def __init__(self, module: str) -> None:
+        self.module = vars(sys.modules[module])
+
+    def __missing__(self, name: str) -> Any:
+        if name in self.module or hasattr(builtins, name):
+            raise KeyError(name)  # it is found there
+        return Any
+
+
+@functools.cache
+def _hints(of: Any) -> dict[str, Any]:
+    """The annotations of a function or a dataclass."""
+    return typing.get_type_hints(of, localns=_Unknown(of.__module__))

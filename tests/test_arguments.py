@@ -1,0 +1,294 @@
+"""Whatever public functions are given: a sentence of ours, before anything happens."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fitnoise as fn
+from fitnoise.errors import FitnoiseError, ReleaseError, SpecError
+from fitnoise.kernel.arguments import checked, fits, refuse_unless_fields_fit, shown
+
+if TYPE_CHECKING:
+    from nowhere import Unknown
+
+HUGE = 10**400
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+class Told(Protocol):
+    def say(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("hint", "good", "bad"),
+    [
+        (bool, [True, np.True_], [1, 0.0, "true", None]),
+        (int, [1, -1, HUGE, np.int8(3)], [True, 1.0, "1", None, np.bool_(1)]),
+        (float, [1, 1.5, Fraction(1, 3), Decimal("0.1"), np.float32(2), float("nan")], [True, "1", HUGE, 1j, [1]]),
+        (Fraction, [1, 0.5, Fraction(1, 3)], ["1/3", None]),
+        (str, ["", "x"], [b"x", 1, None, ["x"]]),
+        (int | None, [None, 1], ["x", 1.5]),
+        (Colour, [Colour.RED, "red"], ["blue", 1, np.array([1, 2])]),
+        (Literal["a", "b"], ["a"], ["c", 1, ["a"], np.array(["a", "b"])]),
+        (Callable[[int], None], [print], [3, "print"]),
+        (str | os.PathLike[str], ["x", "", os.curdir], ["\0", "\ud800", 3, b"x"]),
+        (Iterable[str], [["x"], ("x",), iter("x"), {"x"}], ["x", b"x", 3, None]),
+        (Sequence[fn.Plan], [[], ()], ["x", [3], (None,), {"x": 1}]),
+        (Iterable[fn.Table | fn.Family], [[fn.table("a", margin=1)], iter([3])], [[3]]),
+        (Mapping[str, int], [{}, {"x": 1}, {"x": "not looked at"}], [[], "x", [("x", 1)]]),
+        (Mapping[str, Mapping[str, Any]], [{"x": {}}], [{"x": 3}, {"x": "y"}]),
+        (fn.Domain, [fn.Domain(a=fn.Ordered(0, 1))], ["x", {}, None]),
+        (None, [None], [0, ""]),
+        (Any, [object(), None], []),
+        (Told, [object()], []),
+        ("a text", [object()], []),
+    ],
+    ids=lambda x: None if isinstance(x, list) else str(x),
+)
+def test_what_fits(hint, good, bad):
+    assert [x for x in good if not fits(x, hint)] == []
+    assert [x for x in bad if fits(x, hint)] == []
+
+
+@checked(SpecError, "Nothing was done.")
+def shouted(first: str, *others: int, twice: bool = False, known: Unknown | None = None, **more: float) -> str:
+    del known
+    return f"{first}{sum(others)}{sum(more.values()):g}" * (1 + twice)
+
+
+def test_a_function_that_fits_is_called_as_it_is():
+    assert shouted("a", 1, 2, twice=True, known=object(), b=0.5) == "a30.5a30.5"
+    assert shouted.__name__ == "shouted"
+    for wrong in ((), ("a",), ("a",)):
+        with pytest.raises(TypeError, match="first"):
+            shouted(*wrong, first="b") if wrong else shouted()
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "words"),
+    [
+        ((3,), {}, "first must be a text; got 3. Nothing was done."),
+        (("a", 1, "x"), {}, "others must be a whole number; got 'x'. Nothing was done."),
+        (("a",), {"twice": None}, "twice must be True or False; got None. Nothing was done."),
+        (("a",), {"b": HUGE}, f"more must be a number; got 1{'0' * 39}…. Nothing was done."),
+        ((["secret"],), {}, "first must be a text; got an object of type list. Nothing was done."),
+    ],
+)
+def test_what_does_not_fit_is_said(args, kwargs, words):
+    with pytest.raises(SpecError) as caught:
+        shouted(*args, **kwargs)
+    assert str(caught.value) == words
+
+
+@pytest.mark.parametrize(
+    ("hint", "words"),
+    [
+        (int | str | None, "a whole number or a text or None"),
+        (Literal["a", "b"], "'a' or 'b'"),
+        (Colour | None, "'red' or None"),
+        (tuple[fn.Plan, ...], "a list (of Plan)"),
+        (Mapping[str, Any], "a mapping"),
+        (Callable[[int], None], "a function"),
+        (str | os.PathLike[str], "a text or a path"),
+        (Sequence[int | float], "a list (of a whole number or a number)"),
+        (Iterable[Any], "a list (of anything)"),
+    ],
+    ids=str,
+)
+def test_kinds_are_said_in_words(hint, words):
+    @dataclass
+    class Record:
+        x: Any
+
+        def __post_init__(self):
+            refuse_unless_fields_fit(self, SpecError, "Nothing was made.")
+
+    Record.__annotations__["x"] = hint
+    with pytest.raises(SpecError, match="Nothing was made") as caught:
+        Record(b"bytes")
+    assert str(caught.value) == f"x must be {words}; got an object of type bytes. Nothing was made."
+
+
+def test_only_texts_and_numbers_are_shown():
+    """What is given in a wrong place may be data."""
+    plain = {None: "None", True: "True", "x": "'x'", 1.5: "1.5", Fraction(1, 3): "Fraction(1, 3)"}
+    assert {x: shown(x) for x in plain} == plain
+    assert shown("x" * 100) == "'" + "x" * 39 + "…"
+    assert shown(10**5000) == "a number of too many digits"
+    table = pa.table({"a": ["secret"]})
+    for x in (table, ["secret"], {"secret": "secret"}, np.array(["secret"]), np.float64(41)):
+        assert "secret" not in shown(x)
+        assert "41" not in shown(x)
+
+
+# --- every public function --------------------------------------------------------------------------------------
+
+WRONG = [
+    3, -1, 2.5, float("nan"), "x", "", b"x", None, True, object(), [], {}, ["x"], [3], [None], {"x": 3}, {3: "x"},
+    {"x": "y"}, {"x": None}, (1, 2), np.array([1, 2]), lambda *_: None, 1j, HUGE, "\0", "\ud800",
+]  # fmt: skip
+
+
+def domain():
+    return fn.Domain(a=fn.Ordered(0, 3), b=fn.Categorical(["x", "y"]))
+
+
+def workload():
+    return fn.Workload(domain(), [fn.table("a", "b", margin=5)])
+
+
+def publication(**more):
+    return fn.Publication(workload(), **more)
+
+
+def of(attribute, view="z"):
+    return fn.Workload(fn.Domain(z=attribute), [fn.table(view, margin=5)])
+
+
+MADE = {
+    "Publication": (publication, {}),
+    "Objective": (lambda **x: publication(objective=fn.Objective(**x)), {}),
+    "Budget": (fn.Budget, {}),
+    "Budget of ε": (lambda **x: fn.Budget(epsilon=1.0, **x), {}),
+    "CellBudgets": (fn.CellBudgets, {"attributes": ("b",), "values": (1.0, 0.5)}),
+    "SmallDatabase": (fn.SmallDatabase, {"size": 40}),
+    "PrivacyUnit": (fn.PrivacyUnit, {}),
+    "DataSource": (fn.DataSource, {}),
+    "Ordered": (lambda **x: of(fn.Ordered(**x)), {"low": 0, "high": 3}),
+    "Binned": (lambda **x: of(fn.Binned(**x)), {"cuts": [1, 2]}),
+    "Categorical": (lambda **x: of(fn.Categorical(**x)), {"codes": ["x", "y"]}),
+    "Amount": (lambda **x: fn.Domain(z=fn.Amount(**x)), {"low": 0, "high": 10}),
+    "Hierarchy": (
+        lambda **x: of(fn.Hierarchy(**x), "county"),
+        {"levels": ["state", "county"], "places": [["a", "b"], ["a", "c"]]},
+    ),
+    "Domain": (lambda **x: fn.Domain(x["attributes"]), {"attributes": {"a": fn.Ordered(0, 1)}}),
+    "Workload": (fn.Workload, {"domain": domain(), "tables": [fn.table("a", margin=5)]}),
+    "table": (lambda **x: fn.Workload(domain(), [fn.table("a", **x)]), {}),
+    "table with a target": (lambda **x: fn.Workload(domain(), [fn.table("a", **{"margin": 5, **x})]), {}),
+    "all_tables": (
+        lambda order, among, **x: fn.Workload(domain(), [fn.all_tables(order, among, **x)]),
+        {"order": 1, "among": ["a", "b"], "margin": 5},
+    ),
+    "matrix_workload": (fn.matrix_workload, {"matrix": np.eye(2), "variances": [1, 1]}),
+    "By": (
+        lambda **x: fn.plan(fn.Workload(domain(), [fn.table("b", margin=fn.By(**x))])),
+        {"attribute": "b", "values": {"x": 5}, "default": 3},
+    ),
+    "BySize": (fn.BySize, {"coefficient": 1.0, "power": 0.5}),
+    "PublicTotal": (fn.PublicTotal, {"total": 100}),
+    "a median": (fn.FiniteQuery.median, {"name": "q", "attribute": "a", "epsilon": 1.0, "people": 2}),
+    "a count": (fn.FiniteQuery.count, {"name": "q", "where": {"a": [1]}, "epsilon": 1.0, "people": 2}),
+    "load_spec": (fn.load_spec, {"path": "nowhere.toml"}),
+    "Ledger": (lambda path: fn.Ledger(path).close(), {"path": "ledger.db"}),
+    "Release.read": (fn.Release.read, {"directory": "nowhere"}),
+    "Plan.from_json": (fn.Plan.from_json, {"text": "{}"}),
+    "verify": (fn.verify, {"path": "nowhere"}),
+    "new_keys": (fn.new_keys, {"file": "nowhere/key"}),
+    "compare": (fn.compare, {"workload": workload()}),
+}
+"""What public functions make before anything is planned, each with what it needs."""
+
+EXTRA = {
+    "Publication": "unit source delta gap cap budget title objective cell_budgets beside free privacy finite small "
+    "also other_units",
+    "Objective": "goal weights trade",
+    "Budget": "rho mu epsilon delta",
+    "Budget of ε": "delta",
+    "SmallDatabase": "region index temperature variant",
+    "PrivacyUnit": "name max_records neighbours id once_per per_value separation fixed",
+    "DataSource": "name table outside_domain max_records account where",
+    **dict.fromkeys(("Ordered", "Binned", "Categorical"), "column missing absent outside read"),
+    "Amount": "step column valid missing absent outside",
+    "Workload": "confidence",
+    "table": "prefix ranges recode sum mean margin std_error variance max_deviation cv reference confidence name "
+    "missing",
+    "table with a target": "prefix ranges recode sum mean reference confidence name missing",
+    "all_tables": "prefix ranges recode sum mean reference confidence name missing",
+    "matrix_workload": "domain confidence name",
+    "BySize": "least most",
+    "verify": "ledger whole",
+}
+"""Further arguments of them."""
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [(n, a) for n in MADE for a in dict.fromkeys([*MADE[n][1], *EXTRA.get(n, "").split()])],
+)
+def test_whatever_is_given_it_works_or_is_refused_in_our_words(name, argument, tmp_path, monkeypatch):
+    """Detects an error of Python, which says nothing of what is needed, and may come half-way."""
+    monkeypatch.chdir(tmp_path)
+    make, needed = MADE[name]
+    for wrong in WRONG:
+        try:
+            make(**{**needed, argument: wrong})
+        except FitnoiseError:
+            continue
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished")
+    plan = fn.plan(workload())
+    data = pa.table({"a": [1, 2, 3], "b": ["x", "y", "x"]})
+    return plan, fn.release(plan, data, ledger=folder / "ledger.db"), data
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [
+        *(("release", x) for x in ("plan", "ledger", "directory", "tables", "table", "private_key", "progress")),
+        *(("count", x) for x in ("plan", "file", "public_key", "plain", "table")),
+        *(("plan", x) for x in ("workload", "epsilon", "start", "max_iterations", "refine", "gap")),
+        *(("free", x) for x in ("workload", "beside", "gap")),
+        *(("combine", x) for x in ("first", "same_records")),
+        *(("whole", x) for x in ("release", "tables", "simulations")),
+        *((f, x) for f in ("report", "export") for x in ("path", "language", "bands", "totals", "tables")),
+        ("report", "what"),
+        ("export", "release"),
+    ],
+)
+def test_what_is_no_plan_no_release_no_file_is_told(name, argument, finished, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plan, release, data = finished
+    needed = {
+        "release": {"plan": plan, "data": data, "ledger": "ledger.db"},
+        "count": {"plan": plan, "data": data, "file": "counts", "plain": True},
+        "plan": {"workload": workload()},
+        "free": {"workload": workload(), "beside": plan},
+        "combine": {"first": release},
+        "whole": {"release": release},
+        "report": {"what": release, "path": "report.html"},
+        "export": {"release": release, "path": "tables"},
+    }[name]
+    for wrong in (3, b"x", object(), ["x"], np.array([1, 2]), 1j, "\0", "\ud800"):
+        try:
+            if name == "combine" and argument == "first":
+                fn.combine(wrong)
+            else:
+                getattr(fn, name)(**{**needed, argument: wrong})
+        except FitnoiseError:
+            continue
+
+
+def test_data_given_for_a_plan_are_not_shown(finished):
+    plan, _, data = finished
+    with pytest.raises(ReleaseError) as caught:
+        fn.release(data, plan, ledger="nowhere")
+    assert str(caught.value) == (
+        "plan must be Plan; got an object of type Table. Nothing was measured, nothing was charged."
+    )
