@@ -14,7 +14,7 @@ import fitnoise as fn
 from fitnoise.errors import PlanError
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms.gaussian import planning
-from fitnoise.mechanisms.gaussian.series import apart, gained
+from fitnoise.mechanisms.gaussian.gains import apart, gained
 from fitnoise.planning.plan import Plan
 from fitnoise.solving import sets as oracle
 from fitnoise.solving.certificates import Admissible, Evidence, Sets, Terms, lower_bound

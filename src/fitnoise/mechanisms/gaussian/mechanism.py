@@ -18,8 +18,8 @@ from fitnoise.kernel.units import Neighbours, Privacy
 from fitnoise.mechanisms._base import UNBIASED_ROUNDING, Estimation, TableMechanism
 from fitnoise.mechanisms.documents import read_sectors, scales_document, sectors_document
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
+from fitnoise.mechanisms.gaussian.gains import gained
 from fitnoise.mechanisms.gaussian.report import proof, unbiased
-from fitnoise.mechanisms.gaussian.series import gained
 from fitnoise.mechanisms.gaussian.terms import relaxation, traded
 from fitnoise.mechanisms.numbers import Numbers, by_sector
 from fitnoise.reporting import Section
