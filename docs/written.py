@@ -32,7 +32,12 @@ def commands() -> Iterator[str]:
     for name in cli.list_commands(whole):
         command = cli.get_command(whole, name)
         if command is not None:
-            yield from _help(f"fitnoise {name}", command, click.Context(command, whole, name, max_content_width=100))
+            inside = click.Context(command, whole, name, max_content_width=100)
+            yield from _help(f"fitnoise {name}", command, inside)
+            for own, part in getattr(command, "commands", {}).items():
+                yield from _help(
+                    f"fitnoise {name} {own}", part, click.Context(part, inside, own, max_content_width=100)
+                )
 
 
 def exit_codes() -> Iterator[str]:

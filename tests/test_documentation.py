@@ -44,6 +44,16 @@ COMBINED = (
         "never combined. Nothing was combined.",
     },
 )
+SERIES = (
+    "series",
+    {
+        "same_price": True,
+        "charged": [1.0, 0.0, 0.0],
+        "sound": True,
+        "shown": 2,
+        "status": [("2026-01", True), ("2026-02", True), ("2026-03", True), ("2026-04", False)],
+    },
+)
 WHOLE = ("whole_tables", {"nothing_below_0": True, "same": True, "kept": True})
 WHICH = (
     "which_records",
@@ -84,6 +94,7 @@ SLOW = pytest.param("tight_constraints", {}, marks=pytest.mark.slow)  # tries ev
         AMOUNTS,
         ASKED,
         COMBINED,
+        SERIES,
         WHOLE,
         WHICH,
         REPORTED,

@@ -419,7 +419,7 @@ def test_a_ledger_of_before_goes_on_as_one_of_now(path: Path) -> None:
         ledger.set_cap(SURVEY, Fraction(2))
         assert ledger.verify(head) == count + 1
     with raw(path) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (4,)
+        assert db.execute("PRAGMA user_version").fetchone() == (5,)
 
 
 def refused(charge: Callable[[], Entry]) -> str:
@@ -529,7 +529,7 @@ def test_only_the_ledger_writes_profiles_and_promises(detail: dict[str, Any]) ->
     with Ledger(":memory:") as ledger:
         for cost in (loss(Fraction(1, 2)), loss(Fraction(1, 2), epsilon=Fraction(1))):
             with pytest.raises(
-                LedgerError, match=rf"epsilon, mu_rate, mu_squared, profile, units .* for the ledger.*{NOTHING}"
+                LedgerError, match=rf"epsilon, mu_rate, mu_squared, profile, series, units .* for the ledger.*{NOTHING}"
             ):
                 ledger.charge(SURVEY, cost, detail)
         assert ledger.entries() == []
@@ -750,10 +750,10 @@ def write_format(path: Path, version: int) -> None:
         (lambda path: path.write_text("id,age\n1,34\n" * 1000), "not a ledger"),
         (lambda path: path.write_bytes(b"SQLite format 3\0" + bytes(4080)), "ledger"),
         (write_other_database, "another database"),
-        (lambda path: write_format(path, 5), "format 5, this fitnoise reads formats 2 to 4"),
+        (lambda path: write_format(path, 6), "format 6, this fitnoise reads formats 2 to 5"),
         (
             lambda path: write_format(path, 1),
-            "format 1, this fitnoise reads formats 2 to 4: use the fitnoise that wrote it",
+            "format 1, this fitnoise reads formats 2 to 5: use the fitnoise that wrote it",
         ),
     ],
 )

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # for type checkers and editors, name by name what the tables
     from fitnoise.planning.choosing import Alternative, Comparison, compare, plan
     from fitnoise.planning.free import free
     from fitnoise.planning.plan import Plan
-    from fitnoise.publishing import count, new_keys, release
+    from fitnoise.publishing import PeriodStatus, count, new_keys, period, periods, release
     from fitnoise.reading.bands import Bands
     from fitnoise.reading.combining import Combination, combine
     from fitnoise.reading.comparisons import ComparedRatios
@@ -87,6 +87,7 @@ __all__ = [
     "Objective",
     "Ordered",
     "OutsideDomain",
+    "PeriodStatus",
     "Plan",
     "Privacy",
     "PrivacyUnit",
@@ -109,6 +110,8 @@ __all__ = [
     "load_spec",
     "matrix_workload",
     "new_keys",
+    "period",
+    "periods",
     "plan",
     "release",
     "report",
@@ -127,7 +130,7 @@ _ROOMS = {
     "planning.choosing": ("Alternative", "Comparison", "compare", "plan"),
     "planning.free": ("free",),
     "planning.plan": ("Plan",),
-    "publishing": ("count", "new_keys", "release"),
+    "publishing": ("PeriodStatus", "count", "new_keys", "period", "periods", "release"),
     "reading.bands": ("Bands",),
     "reading.combining": ("Combination", "combine"),
     "reading.comparisons": ("ComparedRatios",),

@@ -5,22 +5,28 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
-from fitnoise.errors import DataError, LedgerError, ReleaseError
+from fitnoise.errors import DataError, LedgerError, PlanError, ReleaseError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.counting import Counter, open_counter
 from fitnoise.kernel.counting.sealed import PUBLIC, is_sealed, key_pair, read_key
 from fitnoise.kernel.ledger import Ledger
-from fitnoise.kernel.measure import measure, sealed
+from fitnoise.kernel.losses import rounded_up
+from fitnoise.kernel.measure import Measurement, measure, sealed
+from fitnoise.kernel.periods import Series
+from fitnoise.kernel.series import again as draw_again
+from fitnoise.kernel.series import draw, kept
 from fitnoise.mechanisms.documents import within_limits
+from fitnoise.mechanisms.gaussian.series import joined
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.files import clear_leftovers, replace_file, staged
 from fitnoise.reading.release import Release, to_write
+from fitnoise.request.workloads import some
 
 
 @checked(ReleaseError, "Nothing was measured, nothing was charged.")
@@ -33,10 +39,12 @@ def release(
     tables: Iterable[str] | None = None,
     table: str | None = None,
     private_key: str | os.PathLike[str] | None = None,
+    period: str | int | None = None,
+    series: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] | None = None,
     notice: Callable[[str], None] | None = None,
 ) -> Release:
-    """Measure a plan on data, once, and release its tables.
+    """Measure a plan on data, once, and release its tables; of a series those of the next period.
 
     Args:
         plan: from :func:`fitnoise.plan`.
@@ -50,6 +58,9 @@ def release(
         tables: names of the tables to write there as files; None writes all. The others can be rebuilt at any time.
         table: of a database or a DuckDB file; overrides the plan's.
         private_key: file with the key that opens sealed counts.
+        period: of a series, which period: as tables label it. Of the data only its records count.
+        series: of a series, the folder where its counts are kept, as confidential as the data; made at the first
+            period, for its owner alone.
         progress: told the name of each stage.
         notice: told, a sentence each, of folders that killed releases to this directory left beside it. They are
             removed, but for those in use and those with a whole release.
@@ -58,8 +69,10 @@ def release(
         DataError: the data do not fit the domain; nothing measured, nothing charged.
         BudgetExceeded: the charge does not fit; nothing measured, nothing charged.
         LedgerError: the ledger cannot be used; nothing measured.
-        ReleaseError: the directory cannot be written. When this happens after measuring, the charge stays.
+        ReleaseError: the directory cannot be written. When this happens after measuring, the charge stays: the answers
+            of a period are kept, and :func:`period` writes them.
     """
+    drawn = _turn(plan, period, series)
     if not ledger.lasting if isinstance(ledger, Ledger) else str(ledger) == ":memory:":
         raise LedgerError(
             "a release must be remembered: ':memory:' is a ledger that forgets. Give a file. Nothing was measured."
@@ -76,22 +89,209 @@ def release(
             tell("opening the data")
             counter = _opened(plan, data, table, private_key)
             tell("rehearsing without data")
-            written = () if stage is None else to_write(plan, tables)
-            _rehearse(plan, stage, written)
+            shown = plan if drawn is None else plan.through(drawn.period)
+            written = () if stage is None else to_write(shown, tables)
+            _rehearse(shown, stage, written)
             book = ledger if isinstance(ledger, Ledger) else stack.enter_context(Ledger(ledger))
+            before = [] if drawn is None else _before(drawn, book)
             tell("counting, charging and measuring")
-            measured = measure(plan.order, counter, book, progress=lambda x: tell(f"counting, {x:.0%}"))
+            if drawn is None:
+                measured = measure(plan.order, counter, book, progress=lambda x: tell(f"counting, {x:.0%}"))
+            else:
+                measured = drawn.draw(counter, book, lambda x: tell(f"counting, {x:.0%}"))
             fate = "The data were measured before: the charge stays in the ledger."
-            count = len(plan.groups)
-            answers = [y for part in measured.answers[:count] for y in part]
-            drawn = measured.answers[count:]
-            result = Release(plan, answers, measured.charge, [int(x.item()) for (x,) in drawn])
+            if drawn is None:
+                result = _released(plan, measured)
+            else:
+                fate = f"{fate} The answers are kept: `fitnoise series write` writes them."
+                result = _known(shown, [*before, measured])
             if stage is not None:
                 tell("writing the tables")
                 result._fill(stage, written)
     except ReleaseError as error:
         raise ReleaseError(f"{error} {fate}") from error
     return result
+
+
+@final
+@dataclass(frozen=True)
+class PeriodStatus:
+    """What became of a period of a series.
+
+    Attributes:
+        period: as tables label it.
+        sequence: of the ledger's entry that says it was drawn; None of one that was not.
+        time: when, in UTC.
+        kept: whether its answers are kept. Of a period that was drawn and has none, they are lost: it is drawn again
+            (:func:`period`), at a price, before the next.
+        price: what drawing it again would cost, ρ, rounded up.
+    """
+
+    period: str | int
+    sequence: int | None
+    time: str | None
+    kept: bool
+    price: float
+
+
+@checked(ReleaseError, "Nothing was read.")
+def periods(
+    plan: Plan, *, ledger: str | os.PathLike[str] | Ledger, series: str | os.PathLike[str]
+) -> tuple[PeriodStatus, ...]:
+    """What became of each period of a series. Reads no data, and changes nothing.
+
+    Args:
+        plan: of the series.
+        ledger: the ledger, or its file.
+        series: the folder where its counts are kept.
+
+    Raises:
+        PlanError: the plan is none of a series.
+        LedgerError: there is no such ledger, or it cannot be used.
+        DataError: what is kept in the folder was touched.
+    """
+    if plan.series is None:
+        raise _no_series()
+    with contextlib.ExitStack() as stack:
+        found = kept(plan.series, _there(ledger, stack), Path(series))
+    out = []
+    for i, (label, design) in enumerate(zip(plan.periods, plan.series.designs, strict=True)):
+        one = found[i] if i < len(found) else None
+        entry = one.charge if isinstance(one, Measurement) else one
+        price = rounded_up(design.loss(plan.order.adjacency).rho)
+        number, time = (None, None) if entry is None else (entry.sequence, entry.time)
+        out.append(PeriodStatus(label, number, time, isinstance(one, Measurement), price))
+    return tuple(out)
+
+
+@checked(ReleaseError, "Nothing was written.")
+def period(
+    plan: Plan,
+    period: str | int,
+    *,
+    ledger: str | os.PathLike[str] | Ledger,
+    series: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None = None,
+    tables: Iterable[str] | None = None,
+    again: bool = False,
+) -> Release:
+    """A period of a series that was drawn before, as it was: from the answers that are kept, without data.
+
+    Args:
+        plan: of the series.
+        period: as tables label it.
+        ledger: the ledger, or its file.
+        series: the folder where its counts and answers are kept.
+        directory: where to write the release; it must not exist, or be empty. None writes nothing.
+        tables: names of the tables to write there as files; None writes all.
+        again: where its answers are lost, draw its rows once more, from the counts that were frozen then, and charge
+            what these cost on their own.
+
+    Raises:
+        PlanError: the plan is none of a series, or has no such period.
+        LedgerError: it was not drawn yet; its answers are lost, and `again` is not said; or they are not, and it is.
+        BudgetExceeded: the charge does not fit; nothing was drawn.
+        DataError: what is kept in the folder was touched.
+        ReleaseError: the directory cannot be written.
+    """
+    turn = _turn(plan, period, series)
+    if turn is None:
+        raise _no_series()
+    with contextlib.ExitStack() as stack:
+        stage = None if directory is None else stack.enter_context(staged(Path(directory)))
+        book = _there(ledger, stack)
+        shown = plan.through(turn.period)
+        written = () if stage is None else to_write(shown, tables)
+        if again:
+            draw_again(turn.series, turn.period, book, turn.folder)
+        found = _before(_Turn(turn.series, turn.period + 1, turn.folder, turn.labels), book)
+        if len(found) < turn.period:
+            raise LedgerError(
+                f"period {period} was not drawn yet: release it (fitnoise release --period). Nothing was written."
+            )
+        result = _known(shown, found)
+        if stage is not None:
+            result._fill(stage, written)
+    return result
+
+
+@final
+@dataclass(frozen=True)
+class _Turn:
+    """A period of a series whose turn it is. labels: of all periods."""
+
+    series: Series
+    period: int
+    folder: Path
+    labels: tuple[str | int, ...]
+
+    def draw(self, counter: Counter, book: Ledger, progress: Callable[[float], None]) -> Measurement:
+        """Count, charge and measure it."""
+        return draw(self.series, self.period, counter, book, self.folder, progress=progress)
+
+
+def _no_series() -> PlanError:
+    return PlanError(
+        "the plan is released all at once: it is no series ([series] in its specification), and has no periods. "
+        "Nothing was measured."
+    )
+
+
+def _turn(plan: Plan, period: str | int | None, series: str | os.PathLike[str] | None) -> _Turn | None:
+    """Which period is meant, and where its series is kept; None of a plan that is none.
+
+    Raises:
+        PlanError: a plan is released in another way than it is made for, or has no such period.
+    """
+    if plan.series is None:
+        if period is not None or series is not None:
+            raise _no_series()
+        return None
+    labels = list(map(str, plan.periods))
+    if period is None or series is None or str(period) not in labels:
+        raise PlanError(
+            "the plan is a series, released period by period: say which period, and in which folder its counts are "
+            f"kept (--period, --series). Its periods are {some(labels)}. Nothing was measured."
+        )
+    return _Turn(plan.series, 1 + labels.index(str(period)), Path(series), plan.periods)
+
+
+def _there(ledger: str | os.PathLike[str] | Ledger, stack: contextlib.ExitStack) -> Ledger:
+    """A ledger that is there."""
+    if isinstance(ledger, Ledger):
+        return ledger
+    if not Path(ledger).exists():
+        raise LedgerError(f"there is no ledger {Path(ledger).name!r}. Nothing was drawn.")
+    return stack.enter_context(Ledger(ledger))
+
+
+def _before(turn: _Turn, book: Ledger) -> list[Measurement]:
+    """What was drawn before a period.
+
+    Raises:
+        LedgerError: the answers of one of these are lost.
+    """
+    found = kept(turn.series, book, turn.folder)[: turn.period - 1]
+    for label, one in zip(turn.labels, found, strict=False):
+        if not isinstance(one, Measurement):
+            raise LedgerError(
+                f"period {label} was drawn (entry {one.sequence}), and its answers are lost: a process was killed "
+                "before they were kept, or the file was removed. Later periods need them: draw it again (fitnoise "
+                "series write --again), which is charged. Nothing was drawn."
+            )
+    return [x for x in found if isinstance(x, Measurement)]
+
+
+def _released(plan: Plan, measured: Measurement) -> Release:
+    """The release of a plan that was measured at once."""
+    count = len(plan.groups)
+    answers = [y for part in measured.answers[:count] for y in part]
+    return Release(plan, answers, measured.charge, [int(x.item()) for (x,) in measured.answers[count:]])
+
+
+def _known(shown: Plan, found: Sequence[Measurement]) -> Release:
+    """The release of a series as far as it was drawn."""
+    return Release(shown, joined(shown.only, [m.answers[0] for m in found]), found[-1].charge)
 
 
 @checked(ReleaseError, "Nothing was counted.")

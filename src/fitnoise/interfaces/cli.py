@@ -42,6 +42,12 @@ _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON do
 
 _FILE = click.Path(path_type=Path)
 
+_SERIES = click.option(
+    "--series", type=_FILE, help="Of a series: the folder of its frozen counts, as confidential as the data."
+)
+
+_LEDGER = click.option("--ledger", "ledger_file", type=_FILE, required=True, help="That knows what was drawn.")
+
 
 def _exact_rho(_context: click.Context, _option: click.Parameter, text: str | None) -> Fraction | None:
     """The exact number; a usage error otherwise."""
@@ -200,6 +206,7 @@ def count_command(**asked: Any) -> None:
         "fitnoise release plan.json lake/ --ledger budget.sqlite -o release/ --no-tables",
         "fitnoise release plan.json env:CENSUS_URL --table census.people --ledger budget.sqlite -o release/",
         "fitnoise release plan.json spark:census.people --ledger budget.sqlite -o release/",
+        "fitnoise release plan.json march.csv --period 2026-03 --series state/ --ledger budget.sqlite -o 2026-03/",
     ),
 )
 @click.argument("plan_file", metavar="PLAN", type=_FILE)
@@ -212,6 +219,8 @@ def count_command(**asked: Any) -> None:
     "--tables", "names", metavar="NAME", multiple=True, help="Write a file for this table; repeatable; default all."
 )
 @click.option("--no-tables", is_flag=True, help="Write a file for none; `fitnoise tables` rebuilds each.")
+@click.option("--period", help="Of a series: draw this period, the next one, of which alone DATA are counted.")
+@_SERIES
 @_AS_JSON
 def release_command(**asked: Any) -> None:
     """Measure PLAN on DATA (CSV, Parquet, DuckDB, SQLite, or a database), once, and write the tables.
@@ -226,6 +235,52 @@ def release_command(**asked: Any) -> None:
     from fitnoise.interfaces import commands
 
     commands.release_command(**asked)
+
+
+@cli.group(
+    "series",
+    epilog=_example("fitnoise series status plan.json --series state/ --ledger budget.sqlite --json"),
+    no_args_is_help=False,
+)
+def series_group() -> None:
+    """See what was drawn of a series, released period by period, or write a period that was drawn once more."""
+
+
+@series_group.command(
+    "status", epilog=_example("fitnoise series status plan.json --series state/ --ledger budget.sqlite")
+)
+@click.argument("plan_file", metavar="PLAN", type=_FILE)
+@click.option("--series", "series", type=_FILE, required=True, help="The folder of its frozen counts.")
+@_LEDGER
+@_AS_JSON
+def series_status_command(**asked: Any) -> None:
+    """List the periods of the series of PLAN: which were drawn, when, and what drawing one again would cost."""
+    from fitnoise.interfaces import commands
+
+    commands.series_status_command(**asked)
+
+
+@series_group.command(
+    "write",
+    epilog=_example(
+        "fitnoise series write plan.json --period 2026-03 --series state/ --ledger budget.sqlite -o 2026-03/"
+    ),
+)
+@click.argument("plan_file", metavar="PLAN", type=_FILE)
+@click.option("--period", required=True, help="A period that was drawn.")
+@click.option("--series", "series", type=_FILE, required=True, help="The folder of its frozen counts.")
+@_LEDGER
+@click.option("-o", "--output", type=_FILE, required=True, help="The release directory to make.")
+@click.option("--again", is_flag=True, help="Its answers are lost: draw its rows again, and charge what they cost.")
+@_AS_JSON
+def series_write_command(**asked: Any) -> None:
+    """Write the release of a period as it was drawn: where a process was killed before it was written. Reads no data.
+
+    Where even its noisy answers are lost, --again draws them once more, of the counts that were frozen, at a price.
+    """
+    from fitnoise.interfaces import commands
+
+    commands.series_write_command(**asked)
 
 
 @cli.command(

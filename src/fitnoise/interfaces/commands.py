@@ -25,6 +25,7 @@ from fitnoise.interfaces.reports.ledgers import ledger_report, more_section, tog
 from fitnoise.interfaces.reports.plans import bounds_section, plan_report
 from fitnoise.interfaces.reports.releases import (
     asked_report,
+    periods_report,
     receipt_report,
     release_report,
     verification_report,
@@ -39,7 +40,8 @@ from fitnoise.planning.choosing import assembled, compare, mechanisms_of
 from fitnoise.planning.choosing import plan as make_plan
 from fitnoise.planning.free import free
 from fitnoise.planning.plan import Plan
-from fitnoise.publishing import count, new_keys, release
+from fitnoise.publishing import count, new_keys, periods, release
+from fitnoise.publishing import period as drawn_period
 from fitnoise.reading import registry
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.description import counted, universe
@@ -272,6 +274,8 @@ def release_command(
     key: Path | None,
     names: tuple[str, ...],
     no_tables: bool,
+    period: str | None,
+    series: Path | None,
     as_json: bool,
 ) -> None:
     """Measure a plan, and show what was written and charged."""
@@ -292,15 +296,36 @@ def release_command(
             tables=chosen,
             table=table,
             private_key=key,
+            period=period,
+            series=series,
             progress=tell,
             notice=say,
         )
     with Ledger(ledger_file) as ledger:
         balance = ledger.balance(plan.order.account)
     rise = price if before is None or balance.spent is None else balance.spent - before
+    if period is not None and done.charge is not None:
+        plan, rise = done.plan, done.charge.rho
     say(f"wrote {output}")
     answers = done.finite.values() if plan.finite else ()
     _tell(receipt_report(plan, answers, output, to_write(plan, chosen), rise, balance), as_json)
+
+
+def series_status_command(plan_file: Path, series: Path, ledger_file: Path, as_json: bool) -> None:
+    """What became of each period of a series."""
+    plan = Plan.from_json(read_text(plan_file))
+    _tell(periods_report(plan, periods(plan, ledger=ledger_file, series=series)), as_json)
+
+
+def series_write_command(
+    plan_file: Path, period: str, series: Path, ledger_file: Path, output: Path, again: bool, as_json: bool
+) -> None:
+    """Write the release of a period that was drawn."""
+    plan = Plan.from_json(read_text(plan_file))
+    with progress("writing"):
+        done = drawn_period(plan, period, ledger=ledger_file, series=series, directory=output, again=again)
+    say(f"wrote {output}")
+    _tell(release_report(done), as_json)
 
 
 def tables_command(directory: Path, names: tuple[str, ...], output: Path | None, every: bool, as_json: bool) -> None:

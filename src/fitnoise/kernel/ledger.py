@@ -27,6 +27,11 @@
    there is at most for each ρ, in any cell. Under a cap on μ² it is μ² that adds up: cell by cell by way of ρ, or sum
    by sum, whichever is less. What states none, and no ε either, is infinite there.
 
+11. **A series is charged once, whole, and each of its periods drawn once.** The charge of a plan that is drawn period
+   by period says so, and is of all of them: it draws the first. Each further one is an entry of its own, in order,
+   written before its noise is drawn, and costs nothing more. Each names the counts that were frozen for it. A period
+   that is drawn again, from the very counts, is a charge like any other. Nothing stands beside a series.
+
 Costs are ρ of zero-concentrated differential privacy, which adds under composition (Bun and Steinke 2016). A
 charge without `beside` is a group of its own; one with it unites the groups of all charges of the plans it names
 in its account. An account has spent Σ over the groups of its name of their joint cost for its unit: ρ of a group of
@@ -81,9 +86,12 @@ GENESIS = "0" * 64  # the digest before the first entry
 
 _APPLICATION = int.from_bytes(b"fitn")  # PRAGMA application_id: how the file is known
 
-_FORMAT = 4  # PRAGMA user_version; 1 knew no ε and would not keep a cap on it, 2 counted every unit apart, 3 knew no μ²
+_FORMAT = (
+    5  # PRAGMA user_version; 1 knew no ε and would not keep a cap on it, 2 counted every unit apart, 3 knew no μ²,
+)
+# 4 no series
 
-_READ = (2, 4)  # from, to: an older ledger becomes one of this format with the next entry
+_READ = (2, 5)  # from, to: an older ledger becomes one of this format with the next entry
 
 _BUSY_SECONDS = 30.0  # how long to wait for another process
 
@@ -107,7 +115,15 @@ _SCHEMA = (
     BEGIN SELECT RAISE(ABORT, 'a ledger entry follows the last one'); END""",
 )
 
-_OWN = {"profile", "beside", "epsilon", "mu_squared", "mu_rate", "units"}  # what a ledger writes into a detail itself
+_OWN = {
+    "profile",
+    "beside",
+    "epsilon",
+    "mu_squared",
+    "mu_rate",
+    "units",
+    "series",
+}  # what a ledger writes into a detail itself
 
 _LIMITS = {"epsilon", "mu_squared"}  # what a cap can be one on, beside ρ
 
@@ -204,18 +220,52 @@ class Price:
 
 @final
 @dataclass(frozen=True)
+class Drawn:
+    """A period of a series that is drawn.
+
+    Args:
+        period: which, from 1.
+        frozen: SHA-256 (hex) of the counts that it is drawn from, which hold 256 random bits beside them.
+
+    Raises:
+        LedgerError: it is no such number and digest.
+    """
+
+    period: int
+    frozen: str
+
+    def __post_init__(self) -> None:
+        digest = isinstance(self.frozen, str) and re.fullmatch("[0-9a-f]{64}", self.frozen)
+        if type(self.period) is not int or self.period < 1 or not digest:
+            raise _error("a period of a series is its number, from 1, and the SHA-256 of its frozen counts")
+
+    def words(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"period": self.period, "frozen": self.frozen}
+
+    @classmethod
+    def parse(cls, words: object) -> Self:
+        """Read what `words` says."""
+        if not isinstance(words, Mapping) or words.keys() != {"period", "frozen"}:
+            raise _error("a period of a series is written as its number, with its frozen counts")
+        return cls(words["period"], words["frozen"])
+
+
+@final
+@dataclass(frozen=True)
 class Entry:
     """One line of the ledger.
 
     Args:
         sequence: 1, 2, 3, … without a gap.
-        kind: ``"cap"`` (a new limit), ``"charge"`` (spent) or ``"refusal"`` (asked for, not spent).
+        kind: ``"cap"`` (a new limit), ``"charge"`` (spent), ``"refusal"`` (asked for, not spent) or ``"period"`` (a
+            further period of a series, which was charged whole).
         account: what is protected.
         rho: the cap, any ρ ≥ 0, of one on ε ε²/2, of one on μ² its half; or the cost charged or refused, a
-            positive multiple of 2⁻⁶⁴.
+            positive multiple of 2⁻⁶⁴; 0 of a period.
         time: UTC, ISO 8601, to the second, by the machine's clock: information, not evidence.
         detail: a JSON object without floats; the ledger itself writes "profile", "beside", "epsilon", "mu_squared",
-            "mu_rate" and "units" to it.
+            "mu_rate", "units" and "series" to it.
         previous: digest of the entry before; :data:`GENESIS` for the first.
         digest: SHA-256 (hex) of the other columns as canonical JSON: sorted keys, no spaces, ASCII.
 
@@ -234,12 +284,20 @@ class Entry:
     digest: str
 
     def __post_init__(self) -> None:
-        sound = self.rho >= 0 if self.kind == "cap" else self.rho > 0 and ceil_dyadic(self.rho) == self.rho
-        sound = sound and _short(self.rho)
-        if self.kind not in {"cap", "charge", "refusal"} or not sound:
+        sound = {
+            "cap": self.rho >= 0,
+            "charge": self.rho > 0 and ceil_dyadic(self.rho) == self.rho,
+            "refusal": self.rho > 0 and ceil_dyadic(self.rho) == self.rho,
+            "period": self.rho == 0 and isinstance(self.detail, Mapping) and self.detail.keys() == {"plan", "series"},
+        }
+        if not sound.get(self.kind, False) or not _short(self.rho):
             raise _error(f"there is no entry of kind {self.kind!r} with ρ = {reprlib.repr(self.rho)}")
         if not isinstance(self.detail, Mapping) or (self.kind == "cap" and self.detail.keys() & _OWN - _LIMITS):
             raise _error("the detail of an entry is a JSON object, and a cap has no profile and stands beside nothing")
+        if "series" in self.detail:
+            Drawn.parse(self.detail["series"])
+            if self.beside or not isinstance(self.detail.get("plan"), str):
+                raise _error("an entry of a series names its plan, and stands beside nothing")
         if "beside" in self.detail and not (type(self.detail["beside"]) is list and self.beside):
             raise _error("the plans an entry stands beside are written as a list of them, or not at all")
         if self.kind != "cap":
@@ -299,6 +357,11 @@ class Entry:
     def beside(self) -> tuple[str, ...]:
         """Hashes of the plans on whose records this was measured."""
         return tuple(self.detail.get("beside", ()))
+
+    @cached_property
+    def drawn(self) -> Drawn | None:
+        """The period of a series that was drawn then, or refused; None of other entries."""
+        return Drawn.parse(self.detail["series"]) if "series" in self.detail else None
 
 
 @final
@@ -455,6 +518,7 @@ class Ledger:
         also: Mapping[str, Loss] | None = None,
         beside: Sequence[str] = (),
         at_most: Fraction | None = None,
+        drawn: Drawn | None = None,
     ) -> Entry:
         """Spend a loss, its ρ > 0 rounded up to a multiple of 2⁻⁶⁴: on the disk before this returns.
 
@@ -468,19 +532,23 @@ class Ledger:
             beside: hashes of plans charged to the same account: the promise that this is measured on the same
                 records, unchanged, as the charge of each of these plans. Kept in the detail; needs a profile.
             at_most: by how much what is spent of the account may grow; None sets no such limit.
+            drawn: the period of a series that is drawn: the first, then all of the series is what is charged; or one
+                that is drawn again, from the counts of before.
 
         Raises:
             BudgetExceeded: it does not fit under a cap of an account of the name. That is recorded as a refusal;
                 nothing was charged.
             LedgerError: the loss is none, or costs nothing; ``detail`` is not a JSON object without floats, or has a
-                key of the ledger's own; a plan to stand beside was not charged to this account, or more than once, or
+                key of the ledger's own; the series was begun before, or what is drawn again was not drawn, or from
+                other counts; a plan to stand beside was not charged to this account, or more than once, or
                 without a profile; what is spent would grow by more than `at_most`; the account is not there and its
                 name has a cap, or reads like another.
         """
-        asked = _Asked.of(account, loss, also or {}, beside)
+        asked = _Asked.of(account, loss, also or {}, beside, drawn)
         words = asked.detailed(detail)
         with self._transaction("BEGIN IMMEDIATE") as chain:
             full = _full(chain, asked, at_most)
+            _in_turn(chain, "refusal" if full else "charge", account, words)
             entry = self._append(chain, "refusal" if full else "charge", account, asked.own.rho, words)
         if full:
             raise BudgetExceeded(_refusal(full, entry))
@@ -508,6 +576,32 @@ class Ledger:
             entry = self._append(chain, "refusal", account, asked.own.rho, words) if full else None
         if full and entry:
             raise BudgetExceeded(_refusal(full, entry))
+
+    def period(self, account: Account, plan: str, drawn: Drawn) -> Entry:
+        """Write down that the next period of a series is drawn: on the disk before this returns. It costs nothing.
+
+        Args:
+            account: what the series was charged to.
+            plan: its hash.
+            drawn: which period, and of which counts.
+
+        Raises:
+            LedgerError: the plan was charged to the account as no series, or it is not the turn of this period.
+        """
+        words = {"plan": plan, "series": drawn.words()}
+        with self._transaction("BEGIN IMMEDIATE") as chain:
+            _in_turn(chain, "period", _named_account(account), words)
+            return self._append(chain, "period", account, Fraction(0), words)
+
+    def series(self, account: Account, plan: str) -> list[Entry]:
+        """The periods of a series that were drawn, in order: of each the last entry that says so.
+
+        Args:
+            account: what the series was charged to.
+            plan: its hash.
+        """
+        with self._transaction("BEGIN") as chain:
+            return _periods(chain, account, plan)
 
     def set_cap(
         self,
@@ -675,6 +769,7 @@ class Ledger:
         try:
             entry, recomputed = _entry(row), _digest(row[:-1])
             _named(chain, entry.account, entry.beside)
+            _in_turn(chain, entry.kind, entry.account, entry.detail)
         except (LedgerError, TypeError, ValueError, ZeroDivisionError, RecursionError) as error:
             raise self._altered(f"entry {last + 1} is not what a ledger writes") from error
         if entry.digest != recomputed:
@@ -853,9 +948,17 @@ class _Asked:
     account: Account
     prices: Mapping[str, Price]
     beside: tuple[str, ...]
+    drawn: Drawn | None = None
 
     @classmethod
-    def of(cls, account: Account, loss: Loss, also: Mapping[str, Loss], beside: Sequence[str]) -> _Asked:
+    def of(
+        cls,
+        account: Account,
+        loss: Loss,
+        also: Mapping[str, Loss],
+        beside: Sequence[str],
+        drawn: Drawn | None = None,
+    ) -> _Asked:
         """Raise LedgerError unless it can be written, and stands beside others only where its cells are known."""
         if not isinstance(beside, list | tuple):  # the text of one plan is neither
             raise _error(f"the plans to stand beside are a list of their hashes, not {reprlib.repr(beside)}")
@@ -863,7 +966,7 @@ class _Asked:
         _stands(own, tuple(beside))
         mine = _named_account(account).unit
         others = {Account(account.source, u).unit: Price.of(x) for u, x in also.items() if u != mine}
-        return cls(account, {mine: own} | others, tuple(beside))
+        return cls(account, {mine: own} | others, tuple(beside), drawn)
 
     @property
     def own(self) -> Price:
@@ -883,6 +986,7 @@ class _Asked:
         """What the ledger itself writes into the detail."""
         units = {u: {"rho": str(p.rho)} | p.words() for u, p in self.prices.items() if u != self.account.unit}
         words = self.own.words() | ({"beside": list(self.beside)} if self.beside else {})
+        words |= {} if self.drawn is None else {"series": self.drawn.words()}
         return words | ({"units": units} if units else {})
 
 
@@ -948,12 +1052,39 @@ def _named(chain: list[Entry], account: Account, beside: tuple[str, ...]) -> Non
             )
         for entry in charges:
             _known(entry)
+            if entry.drawn is not None:
+                raise _error(f"nothing can stand beside entry {entry.sequence}, a series, whose records come in time")
 
 
 def _known(entry: Entry) -> Profile:
     if entry.profile is None:
         raise _error(f"nothing can stand beside entry {entry.sequence}: it has no profile, its cost may fall anywhere")
     return entry.profile
+
+
+def _periods(chain: list[Entry], account: Account, plan: object) -> list[Entry]:
+    """The periods of a series that were drawn, in order: of each the last entry that says so."""
+    found: dict[int, Entry] = {}
+    for entry in chain:
+        drawn = entry.drawn if entry.kind in {"charge", "period"} else None
+        if drawn is not None and entry.account == account and entry.detail["plan"] == plan:
+            found[drawn.period] = entry
+    return [found[period] for period in sorted(found)]
+
+
+def _in_turn(chain: list[Entry], kind: str, account: Account, detail: Mapping[str, Any]) -> None:
+    """Raise unless an entry that draws a period of a series draws the one whose turn it is, or one again, charged."""
+    if "series" not in detail or kind == "refusal":
+        return
+    wanted, known = Drawn.parse(detail["series"]), _periods(chain, account, detail.get("plan"))
+    again = kind == "charge" and wanted.period <= len(known)
+    if not again and wanted.period != len(known) + 1:
+        last = f"period {len(known)} is the last of it that was drawn" if known else "it was never begun"
+        raise _error(f"period {wanted.period} of the series is not next: {last}, and each is drawn once, in order")
+    if again and known[wanted.period - 1].drawn != wanted:
+        raise _error(f"period {wanted.period} of the series was drawn before, of other counts: each is drawn once")
+    if not again and (kind == "charge") != (wanted.period == 1):
+        raise _error("the first period of a series is charged with all of it, and no other is")
 
 
 def _refuse_twin(chain: list[Entry], account: Account) -> None:

@@ -56,6 +56,7 @@ def plan(
     finite: Sequence[FiniteQuery] = (),
     small: SmallDatabase | None = None,
     other_units: Sequence[PrivacyUnit] = (),
+    series: str | None = None,
     refine: bool = False,
     start: Plan | None = None,
     device: str | None = None,
@@ -84,6 +85,7 @@ def plan(
         small: what is known of a small database: plan the projection mechanism, whose answers are biased. Needs a
             budget.
         other_units: further units, each told what it pays and charged on an account of its own.
+        series: the attribute whose values are periods, where tables are released period by period (docs/series.md).
         refine: as :func:`fit_for_use.plan`; Gaussian noise only.
         start: a plan for tables like these, whose weights to start from. Changes the time taken, not the result.
         device: where dense matrices live: None for NumPy, otherwise a PyTorch device such as "cuda".
@@ -123,6 +125,7 @@ def plan(
         finite=tuple(finite) or None,
         small=small,
         other_units=tuple(other_units) or None,
+        series=series,
     )
     if publication.privacy is Privacy.AUTO and publication.groups:
         if refine or gap is not None:

@@ -21,10 +21,12 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.questions import Mechanism
 from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.order import Order
+from fitnoise.kernel.periods import Series
 from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms._base import Estimation, Part
 from fitnoise.mechanisms.documents import disagreements, parse
 from fitnoise.mechanisms.finite.part import AnswerPart
+from fitnoise.mechanisms.gaussian.series import cut, past, refuse_out_of_time
 from fitnoise.mechanisms.registry import named
 from fitnoise.mechanisms.summaries import FiniteSummary, TableSummary
 from fitnoise.mechanisms.tables import TablePart, refuse_boundless
@@ -47,6 +49,7 @@ class Plan(Displayed):
     Attributes:
         publication: what was asked for.
         parts: one for every request of it, in order: tables (:class:`TablePart`), then questions.
+        whole: of what is known of a series after some periods (:meth:`through`), the plan of all; None of others.
 
     What is said of *the tables* (`bound`, `variances`, …) is said of a plan whose tables are all of one part; of
     several each part says it, and the plan raises PlanError.
@@ -60,6 +63,7 @@ class Plan(Displayed):
 
     publication: Publication
     parts: tuple[Part, ...]
+    whole: Plan | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", tuple(self.parts))
@@ -71,6 +75,9 @@ class Plan(Displayed):
             raise PlanError("the parts of a plan are not those of its publication. Nothing was measured.")
         if any(not p.mechanism.suits(p.publication) for p in self.groups):
             raise PlanError("tables of a plan are answered by another mechanism than they ask for.")
+        if self.publication.series is not None and self.whole is None:
+            refuse_out_of_time(self.only)
+            _ = self.series
         refuse_boundless(2 * self.loss.rho)
         if self.publication.other_units:
             self.order.also(())  # raises where nothing bounds what one of them pays
@@ -97,6 +104,37 @@ class Plan(Displayed):
             raise PlanError("the mechanisms of a plan are not those of its questions. Nothing was measured.")
         asked = zip(publication.finite, questions, strict=True)
         return cls(publication, (*parts, *(AnswerPart(publication, q, m) for q, m in asked)))
+
+    # --- series -------------------------------------------------------------------------------------
+
+    @cached_property
+    def series(self) -> Series | None:
+        """What is drawn in each period, where it is released period by period; None of other plans."""
+        name = self.publication.series
+        return None if name is None else Series(self.order, name)
+
+    @property
+    def periods(self) -> tuple[str | int, ...]:
+        """The labels of its periods, in order; of :meth:`through`, as far as it goes. None where it is no series."""
+        name = self.publication.series
+        return () if name is None else self.publication.domain[name].values
+
+    def through(self, periods: int) -> Plan:
+        """What is known of a series after so many periods: its tables as far as they go, the price and proof of all.
+
+        Args:
+            periods: how many, from 1.
+
+        Returns:
+            A plan whose document, hash, order and price are those of this one.
+
+        Raises:
+            PlanError: it is no series, or has fewer periods.
+        """
+        if self.whole is not None or not 1 <= periods <= len(self.periods):
+            raise PlanError(f"this plan has {len(self.periods)} periods, and {periods} were asked for.")
+        asked = cut(self.publication, periods)
+        return Plan(asked, (past(self.only, asked, periods),), self)
 
     # --- parts --------------------------------------------------------------------------------------
 
@@ -182,6 +220,8 @@ class Plan(Displayed):
     @cached_property
     def order(self) -> Order:
         """What measuring is told: the designs, for whom, and under which limits."""
+        if self.whole is not None:
+            return self.whole.order
         asked = self.publication
         caps = () if asked.cap is None else (asked.cap.limit("cap"),)
         return Order(
@@ -201,6 +241,8 @@ class Plan(Displayed):
     @cached_property
     def loss(self) -> Loss:
         """What all that is released costs one protected unit, exact: what the ledger will be charged."""
+        if self.whole is not None:
+            return self.whole.loss
         return sum((p.design.loss(self.publication.adjacency) for p in self.parts), Loss.nothing())
 
     @cached_property
@@ -216,7 +258,7 @@ class Plan(Displayed):
     @property
     def exact_cost(self) -> Fraction:
         """Twice ρ of the tables for one protected unit, exact, from the integers: Δ², or ε² of pure tables."""
-        return self.only.exact_cost
+        return self.only.exact_cost if self.whole is None else self.whole.exact_cost
 
     @property
     def exact_epsilon(self) -> Fraction | None:
@@ -410,6 +452,8 @@ class Plan(Displayed):
 
     def document(self) -> dict[str, Any]:
         """The plan as plain JSON values."""
+        if self.whole is not None:
+            return self.whole.document()
         return self._document([p.document() for p in self.groups])
 
     def _document(self, tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

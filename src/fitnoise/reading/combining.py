@@ -43,7 +43,7 @@ from fitnoise.mechanisms.rebuilding import Rebuilt
 from fitnoise.reading.answering import Answering
 from fitnoise.reading.estimates import Estimate, Estimates, Rows
 from fitnoise.reading.files import label_frame
-from fitnoise.reading.forms import Forms, Source
+from fitnoise.reading.forms import Forms, Source, apart
 from fitnoise.reading.release import Release
 from fitnoise.reporting import Displayed
 from fitnoise.request.publication import Publication
@@ -524,4 +524,5 @@ def combine(first: Release, *others: Release, same_records: bool = False) -> Com
     sources = [s for r in releases for s in r._sources]
     if len(set(sources)) < len(sources):
         raise ReleaseError("a release is given twice: its noise counts once. Nothing was combined.")
+    apart(sources)
     return Combination(releases)

@@ -138,8 +138,24 @@ def describe(
         **({"finite": [_describe_finite(s) for s in plan.finite_summaries]} if plan.finite else {}),
         "written": "all" if every else list(written),
         **_said(plan, [p.mechanism.words(p) for p in plan.groups], "values"),
-        "spec": Spec.of(publication).document(),
+        **_so_far(plan),
+        "spec": Spec.of((plan.whole or plan).publication).document(),
         "versions": {name: metadata.version(name) for name in ("fitnoise", "numpy", "duckdb")},
+    }
+
+
+def _so_far(plan: Plan) -> dict[str, Any]:
+    """Of a series, its attribute, the last period that was drawn, and how many of how many were."""
+    if plan.whole is None:
+        return {}
+    drawn = plan.periods
+    return {
+        "series": {
+            "attribute": plan.publication.series,
+            "period": drawn[-1],
+            "drawn": len(drawn),
+            "periods": len(plan.whole.periods),
+        }
     }
 
 

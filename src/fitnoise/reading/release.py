@@ -512,6 +512,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
             raise ReleaseError(f"{problem} Nothing was read.")
         plan = Plan.from_json(read_text(folder / "plan.json"))
         entry, version = _read_entry(folder)
+        plan = as_drawn(plan, read_text(folder / DESCRIPTION))
         answers = _read_answers(plan, folder) if plan.groups else []
         outputs = _read_outputs(plan, folder) if plan.finite else ()
         histograms = _read_histograms(plan, folder)
@@ -526,6 +527,23 @@ def _read_entry(folder: Path) -> tuple[EntryReference | None, int]:
     except ValueError:
         raise ReleaseError(f"{str(folder / DESCRIPTION)!r} is damaged: it is no JSON document.") from None
     return EntryReference.parse(stated), stated["fitnoise_release"]
+
+
+def as_drawn(plan: Plan, document: str) -> Plan:
+    """What a release is of: a plan; of a series as far as the text of its release.json says that it was drawn.
+
+    Raises:
+        ReleaseError: it does not say so, or says so of a plan that is no series.
+    """
+    said = parse(document).get("series")
+    if (said is None) != (plan.publication.series is None):
+        raise ReleaseError("release.json and the plan disagree on whether it is a period of a series.")
+    if said is None:
+        return plan
+    drawn = said.get("drawn") if isinstance(said, dict) else None
+    if type(drawn) is not int or not 1 <= drawn <= len(plan.periods):
+        raise ReleaseError("release.json does not say how many periods of the series were drawn.")
+    return plan.through(drawn)
 
 
 def _read_answers(plan: Plan, folder: Path) -> list[Exact]:

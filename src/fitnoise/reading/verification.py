@@ -53,6 +53,7 @@ from fitnoise.reading.release import (
     OUTPUTS,
     Charge,
     Release,
+    as_drawn,
     cell_labels,
     finite_csv,
     histograms,
@@ -141,6 +142,8 @@ def verify(
           before rounding are the nearest consistent ones that are not negative (1e-9 of a standard error is allowed);
           if the numbers are whole, not negative, at most three away from those, add up and agree; if the errors said to
           be simulated are so again, to a hundredth; and if their files are these tables and no other, digit by digit;
+        * of a period of a series, only if the whole plan is, and all of the above holds of its tables as far as they
+          go; with a ledger, only if the entry says that this period was drawn, and the series was charged before;
         * a folder in which a release is still being written, or was when its process was killed, is not accepted.
     """
     path = Path(path)
@@ -287,11 +290,21 @@ def _verify_release(folder: Path, entries: Sequence[Entry] | None) -> Verificati
         text = read_text(folder / "plan.json")
     except ReleaseError as error:
         return Verification((Check("the release holds a plan", False, str(error)),))
-    of_plan, plan = _verify_plan(text)
-    if plan is None:
+    of_plan, planned = _verify_plan(text)
+    if planned is None:
         return of_plan
     log = _Checklist()
     log.checks.extend(of_plan.checks)
+    shown: list[Plan] = []
+    if planned.publication.series is None:
+        shown.append(planned)
+    elif not log.add(
+        "release.json says how far the series goes",
+        lambda: shown.append(as_drawn(planned, read_text(folder / DESCRIPTION))),
+        lambda: f"{len(shown[0].periods)} of {len(planned.periods)} periods, each drawn once",
+    ):
+        return log.done()
+    (plan,) = shown
     read: list[Release] = []
     same: set[str] = set()
     written: list[tuple[str, ...]] = []
@@ -439,8 +452,28 @@ def _check_charge(plan: Plan, document: str, entries: Sequence[Entry], tell: Cal
     entry = entries[named.sequence - 1]
     if entry.digest != named.digest:
         return f"entry {named.sequence} of the ledger has another digest than release.json says: it is another entry"
-    tell(f"entry {entry.sequence}, rho = {float(entry.rho):.9g}")
-    return _other_charge(plan, entry)
+    if plan.whole is None:
+        tell(f"entry {entry.sequence}, rho = {float(entry.rho):.9g}")
+        return _other_charge(plan, entry)
+    first = next((e for e in entries if _begins(plan, e)), None)
+    if first is None or first.sequence > entry.sequence:
+        return f"no entry of the ledger before entry {entry.sequence} is the charge of this series"
+    tell(f"entry {entry.sequence}; charged whole by entry {first.sequence}, rho = {float(first.rho):.9g}")
+    return _other_charge(plan.whole, first) or _other_period(plan, entry)
+
+
+def _begins(plan: Plan, entry: Entry) -> bool:
+    """Whether an entry is the charge of a series, by which all of it is paid for."""
+    own = entry.kind == "charge" and entry.detail.get("plan") == plan.hash and entry.account == plan.order.account
+    return own and entry.detail.get("series", {}).get("period") == 1
+
+
+def _other_period(plan: Plan, entry: Entry) -> str | None:
+    """Why an entry does not say that the last period of a series was drawn."""
+    said = entry.detail.get("plan"), entry.account, entry.detail.get("series", {}).get("period")
+    if entry.kind not in ("charge", "period") or said != (plan.hash, plan.order.account, len(plan.periods)):
+        return f"entry {entry.sequence} of the ledger does not say that period {plan.periods[-1]} was drawn"
+    return None
 
 
 def _other_charge(plan: Plan, entry: Entry) -> str | None:

@@ -410,6 +410,14 @@ class PrivacySpec(Part):
     )
 
 
+class SeriesSpec(Part):
+    """Tables that are released period by period, and charged once, for all periods together."""
+
+    attribute: str = Field(
+        description="whose values are the periods, in order of time: ordered, or categorical in the order declared"
+    )
+
+
 class AccuracySpec(Part):
     """How accuracy is stated and how close to the optimum a plan must be proven."""
 
@@ -563,6 +571,7 @@ class Spec(Part):
     privacy: PrivacySpec = PrivacySpec()
     accuracy: AccuracySpec = AccuracySpec()
     objective: ObjectiveSpec = ObjectiveSpec()
+    series: SeriesSpec | None = Field(None, description="release period by period (`fitnoise release --period`)")
     budget: CostSpec | None = Field(
         None, description="spend exactly this, no cap (that is privacy.cap): targets are then relative"
     )
@@ -728,6 +737,7 @@ class Spec(Part):
                 finite=tuple(finite),
                 small=small,
                 other_units=tuple(units),
+                series=None if self.series is None else self.series.attribute,
             )
         also = []
         for i, group in enumerate(self.also):
@@ -780,6 +790,7 @@ class Spec(Part):
             },
             "accuracy": {"confidence": w.confidence, "gap": publication.gap},
             "objective": {"goal": o.goal, "weights": o.weights, "trade": None if o.trade is None else float(o.trade)},
+            "series": None if publication.series is None else {"attribute": publication.series},
             "budget": cost_document(publication.budget, publication.delta),
             "domain": {name: attribute_document(a) for name, a in w.domain.items()},
             "tables": [table_document(p) for p in w.tables.parts],

@@ -19,11 +19,12 @@ from fitnoise.kernel import privacy
 from fitnoise.kernel.arguments import refuse_unless_fields_fit, shown
 from fitnoise.kernel.checks import is_plain, is_real, look_alike
 from fitnoise.kernel.designs.questions import MOST_PEOPLE, FiniteQuery, Question
-from fitnoise.kernel.domain import Domain, Level
+from fitnoise.kernel.domain import Categorical, Domain, Level, Ordered
 from fitnoise.kernel.losses import Axes
 from fitnoise.kernel.order import Limit
 from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, Privacy, PrivacyUnit, Region
-from fitnoise.request.workloads import Workload, used_attributes
+from fitnoise.request.targets import By, BySize, Kind, PublicTotal
+from fitnoise.request.workloads import EACH, AtMost, Table, Workload, used_attributes
 
 LEAST_SHARE = 1e-6
 """Least relative budget of a cell that may be counted at all."""
@@ -331,6 +332,8 @@ class Publication:
             measured together with these and charged as one.
         other_units: further units, such as the household of a person: what the release costs each of them is
             stated, and charged to an account of its own.
+        series: the attribute whose values are periods, in order of time, where the tables are released period by
+            period (docs/series.md); None releases all at once.
     """
 
     workload: Workload
@@ -350,6 +353,7 @@ class Publication:
     small: SmallDatabase | None = None
     also: tuple[Publication, ...] = ()
     other_units: tuple[PrivacyUnit, ...] = ()
+    series: str | None = None
 
     def __post_init__(self) -> None:
         refuse_unless_fields_fit(self, SpecError, "No plan was made.")
@@ -368,6 +372,7 @@ class Publication:
         self._check_units()
         self._check_finite()
         self._check_small()
+        self._check_series()
 
     def _check_amounts(self) -> None:
         """Amounts are summed with Gaussian noise, and nothing else is asked or said of them."""
@@ -565,6 +570,51 @@ class Publication:
                 "the size."
             )
 
+    def _check_series(self) -> None:
+        """What can be released period by period: tables that show the periods, as far as they go."""
+        if self.series is None:
+            return
+        domain, parts = self.workload.domain, self.workload.tables.parts
+        period = domain.get(self.series) if self.series in set(domain) else None
+        if not isinstance(period, (Ordered, Categorical)) or period.beside:
+            raise SpecError(
+                f"the periods of a series are the values of an ordered or a categorical attribute of the domain, in "
+                f"order of time, without cells for missing values; {self.series!r} is none."
+            )
+        refused = {
+            "questions with finitely many answers": bool(self.finite),
+            "further tables (also)": bool(self.also),
+            "plans beside it": bool(self.beside),
+            "a small database": self.small is not None,
+            "cell budgets": self.cell_budgets is not None,
+            "another objective than fit-for-use": self.objective.goal is not Goal.FIT_FOR_USE,
+            "another promise than zcdp": self.privacy is not Privacy.ZCDP,
+            "neighbours that replace a record": self.unit.neighbours is Neighbours.REPLACE_ONE,
+            "sums and means of amounts": bool(used_attributes(self.workload) & set(domain.steps)),
+        }
+        for what, said in refused.items():
+            if said:
+                raise SpecError(f"a series is released period by period, which is not done with {what}: leave it out.")
+        for t in parts:
+            name = t.name if isinstance(t, Table) else t.describe()
+            if not isinstance(t, Table) or t.matrix is not None or self.series not in t.attributes:
+                raise SpecError(
+                    f"every table of a series is asked for by its name and shows {self.series!r}, so that it grows "
+                    f"with the periods; {name!r} does not. Sums over periods are asked of the release."
+                )
+            if t.view(self.series) not in (EACH, AtMost()):
+                raise SpecError(
+                    f"a table of a series shows {self.series!r} value by value, or as totals up to each (prefix); "
+                    f"{name!r} does otherwise. Other sums over periods are asked of the release."
+                )
+            number, of = t.target.number, t.target.reference
+            own = isinstance(number, By) and number.attribute == self.series
+            if own or isinstance(number, BySize) or isinstance(of, PublicTotal) or t.target.kind is Kind.MAX_DEVIATION:
+                raise SpecError(
+                    f"the target of {name!r} depends on how many periods there are, or differs by them; in a series it "
+                    "is one for all: give a margin, a standard error, a variance, or a cv of one count."
+                )
+
     def _check_promise(self) -> None:
         """What goes with pure ε, with ρ-zCDP, and with a choice between them."""
         for what, limit in (("budget", self.budget), ("cap", self.cap)):
@@ -617,7 +667,9 @@ class Publication:
 
     @property
     def apart(self) -> tuple[str, ...]:
-        """Attributes whose values are not alike: records have budgets by them, or a database is taken as a whole."""
+        """Attributes whose values are not alike: of budgets, or of time; or all, of a database taken as a whole."""
         if self.small is not None:
             return tuple(sorted(used_attributes(self.workload)))
+        if self.series is not None:
+            return (self.series,)
         return () if self.cell_budgets is None else self.cell_budgets.attributes

@@ -16,6 +16,7 @@ from fitnoise.interfaces.reports.plans import called, records, tables, units, wh
 from fitnoise.kernel.ledger import Quote
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.planning.plan import Plan
+from fitnoise.publishing import PeriodStatus
 from fitnoise.reading.asking import SEVERAL
 from fitnoise.reading.comparisons import ComparedRatios
 from fitnoise.reading.estimates import Estimates, Ratios
@@ -76,6 +77,36 @@ def receipt_report(
             *units(plan),
             balance_section("ledger", balance),
         ),
+    )
+
+
+def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
+    """What became of each period of a series."""
+    columns = (
+        Column("period", "period"),
+        Column("sequence", "entry", Kind.COUNT),
+        Column("time", "drawn"),
+        Column("kept", "kept", Kind.CHECK),
+        Column("price", "again, rho", Kind.COST),
+    )
+    drawn = sum(p.sequence is not None for p in periods)
+    lost = [str(p.period) for p in periods if p.sequence is not None and not p.kept]
+    following = str(periods[drawn].period) if drawn < len(periods) else None
+    sentences = (
+        "{drawn} of {all} periods were drawn, and all were charged at the first",
+        *("the answers of {lost} are lost: draw again (fitnoise series write --again)",) * bool(lost),
+        *("next: {next}",) * (following is not None and not lost),
+    )
+    values = (
+        Value("plan", plan.hash),
+        Value("drawn", drawn, Kind.COUNT),
+        Value("all", len(periods), Kind.COUNT),
+        Value("lost", lost),
+        Value("next", following),
+    )
+    rows = [vars(p) | {"period": str(p.period), "kept": p.kept if p.sequence else None} for p in periods]
+    return Report(
+        plan.publication.title, (Section("series", sentences, values, (Table.of("periods", columns, rows),)),)
     )
 
 
@@ -208,7 +239,9 @@ def _charged(plan: Plan, rise: Fraction) -> Section:
     """What was charged; and by what the balance rose, where that is something else."""
     publication, words = plan.publication, said(plan.loss)
     sentences = [words.charged]
-    if rise != ceil_dyadic(plan.exact_rho):
+    if plan.whole is not None:
+        sentences.append("for all periods of the series" + ("" if rise else ", at the first of them; now nothing was"))
+    elif rise != ceil_dyadic(plan.exact_rho):
         turn = f"{'rose' if rise > 0 else 'fell'} by {{turn}}" if rise else "did not rise"
         sentences.append(f"composed with what it stands beside: rho spent {turn}")
     values = (

@@ -43,6 +43,7 @@ from fitnoise.mechanisms.gaussian.products import (
     rounded,
 )
 from fitnoise.mechanisms.gaussian.rounding import rescale, round_strategy, variances
+from fitnoise.mechanisms.gaussian.series import in_time
 from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded, weighted_cost
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.request.publication import Publication
@@ -160,7 +161,7 @@ def plan(
     Source: Problems 1 and 2, section 3; the solver and the certificate are ours.
     """
     gap = publication.gap if gap is None else gap
-    many = places(publication) if possible(publication) else 0
+    many = places(publication) if possible(publication) and publication.series is None else 0
     if many > (PATIENT if refine else TOGETHER):
         made = _by_level(publication, LEVEL_GAP if gap is None else gap, refine=refine)
         if many > PATIENT or made.gap <= (2 * LEVEL_GAP if gap is None else gap):
@@ -170,7 +171,8 @@ def plan(
     refuse_wide(publication)
     cells = joint_cells(publication)
     together = cells <= MAX_STRUCTURED_CELLS
-    if cells > DENSE and not (refine and together) and obstacle(publication) is None:
+    whole = publication.series is not None or (refine and together)
+    if cells > DENSE and not whole and obstacle(publication) is None:
         with contextlib.suppress(*((WorkloadError, PlanError) if together else ())):
             product = _by_axis(publication, refine=refine, progress=progress)
             near = PRODUCT_GAP if cells <= WORTH else math.inf
@@ -178,7 +180,7 @@ def plan(
                 why = f"In product form, as {cells:,} joint cells are planned, there may be none smaller"
                 return _settled(product, gap, f"{why}. Ask for a larger one")
     goal = DEFAULT_GAP if gap is None else gap
-    decomposition = decompose(publication.workload, apart=publication.apart)
+    decomposition = in_time(publication, decompose(publication.workload, apart=publication.apart))
     asked = terms(publication, decomposition)
     if refine and publication.adjacency.pattern:
         raise PlanError(
@@ -539,7 +541,9 @@ def _rounded(
     found: Strategy | None = None
     for bits in [b for b in BITS[:-1] if 2.0**-b <= goal / 3] + [BITS[-1]]:
         try:
-            found = scaled(decomposition, asked, round_strategy(decomposition, ideal.factors, bits), publication)
+            series = publication.series is not None
+            integers = round_strategy(decomposition, ideal.factors, bits, in_time=series)
+            found = scaled(decomposition, asked, integers, publication)
             reached = _reached(decomposition, asked, found, publication)
         except SingularStrategy:
             continue  # too few bits for the smallest direction

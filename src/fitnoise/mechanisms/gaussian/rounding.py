@@ -38,8 +38,13 @@ _MAX_EXPONENT = 52
 """A basis of 26-bit integers makes A small; beyond this power of two the noise would outgrow 64 bits instead."""
 
 
-def round_strategy(decomposition: Decomposition, factors: Sequence[Floats], bits: int) -> Strategy:
-    """Integers for F_S with F_SᵀF_S = Σ_S⁻¹, (K, k, k) by group; the largest entry of each has so many bits."""
+def round_strategy(
+    decomposition: Decomposition, factors: Sequence[Floats], bits: int, *, in_time: bool = False
+) -> Strategy:
+    """Integers for F_S with F_SᵀF_S = Σ_S⁻¹, (K, k, k) by group; the largest entry of each has so many bits.
+
+    in_time: as lower triangles, so that every row takes no later part of a basis that is in order of time.
+    """
     groups = []
     for group, f in zip(decomposition.groups, factors, strict=True):
         k = len(group.basis)
@@ -48,7 +53,9 @@ def round_strategy(decomposition: Decomposition, factors: Sequence[Floats], bits
             mixing = np.ones((len(group), 1, 1), dtype=np.int64)
             scales = 1 / (share * np.abs(f[:, 0, 0]))
         else:
-            triangles = np.asarray(np.linalg.qr(share[:, None, None] * f, mode="r"))[:, :k]
+            scaled = share[:, None, None] * f
+            triangles = np.asarray(np.linalg.qr(scaled[:, :, ::-1] if in_time else scaled, mode="r"))[:, :k]
+            triangles = triangles[:, ::-1, ::-1] if in_time else triangles
             exponents = np.minimum(bits - _reach(triangles, group), _MAX_EXPONENT)
             mixing = np.rint(np.ldexp(triangles, exponents[:, None, None])).astype(np.int64)
             scales = np.ldexp(1.0, exponents)

@@ -1,0 +1,126 @@
+"""Series: an order that is drawn period by period. Part of the trust kernel.
+
+Every row of a strategy belongs to the last period whose records it touches. So the rows of period t are known when its
+records are, whatever comes later; they are drawn then, with noise of their own, and all rows together are the strategy.
+
+*Why one charge is enough.* Given what was released before, the rows of a period move by ‖shift‖²/σ² between neighbours,
+and over all periods these add up to at most Δ² for every unit, whatever of it depends on earlier releases (filters:
+Feldman and Zrnic 2021 for ρ; Smith and Thakurta 2022 for μ²). So Δ² of all rows, the price of the whole strategy, is
+charged before the first is drawn, and nothing later. A period that is drawn once more is a further release of its rows,
+and charged as one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, Self, final
+
+import numpy as np
+
+from fitnoise.errors import PlanError
+from fitnoise.kernel.designs.parts import SAFE, largest_entry
+from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
+from fitnoise.kernel.order import Order
+from fitnoise.kernel.units import Neighbours
+
+_NOTHING: Final = "Nothing was drawn and nothing was charged."
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Series:
+    """An order that is measured period by period.
+
+    order: all of it: what is charged. attribute: whose cells are the periods, in order of time.
+
+    Raises:
+        PlanError: it is not one strategy of sectors in which the attribute is structured, of neighbours that add or
+            remove a unit; it stands beside other orders, or is about a number of records; it draws nothing in some
+            period; or an id bounds what is counted of a unit, and not in each period on its own.
+
+    **Guarantees**
+        * the rows of all periods are those of the strategy, each once, and those of a period touch no later one.
+    """
+
+    order: Order
+    attribute: str
+
+    def __post_init__(self) -> None:
+        designs, unit = self.order.designs, self.order.unit
+        (design,) = designs if len(designs) == 1 else (None,)
+        if not isinstance(design, Strategy) or self.attribute not in dict(design.over.structured):
+            raise PlanError(
+                f"a series is one plan for tables with Gaussian noise, that tells the cells of {self.attribute!r} "
+                f"apart as they are, which is its period. {_NOTHING}"
+            )
+        own = self.order
+        if own.beside or own.free or own.sizes or unit.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
+            raise PlanError(
+                "a series is for neighbours that add or remove a unit, stands beside no other plan, and is about no "
+                f"number of records. {_NOTHING}"
+            )
+        if [x for x in own.domain.sizes if own.domain.home(x) == self.attribute] != [self.attribute]:
+            raise PlanError(f"the periods of a series are an attribute, without levels. {_NOTHING}")
+        if unit.bound is not None and not self._by_period:
+            raise PlanError(
+                f"of a {unit.name} with an id the counting keeps its promise in each period on its own, and remembers "
+                f"nobody: say once_per or per_value of {self.attribute!r}, of nothing else alone, neither separation "
+                "nor fixed, and max_records for all periods; or leave the id out, and promise it. "
+                f"{_NOTHING}"
+            )
+        if not all(x.groups for x in self.designs):
+            raise PlanError(f"a series draws something in each of its periods; in one there is nothing. {_NOTHING}")
+
+    @property
+    def _by_period(self) -> bool:
+        """Whether what is counted of a unit by an id follows in each period from its records there alone."""
+        pattern, sizes = self.order.unit.pattern, self.order.domain.sizes
+        most = [n * math.prod(sizes[a] for a in names) for names, n in pattern.caps]
+        alone = not pattern.fixed and not pattern.separation and all(self.attribute in a for a, _ in pattern.caps)
+        return alone and min(most, default=math.inf) <= self.order.unit.max_records
+
+    @property
+    def strategy(self) -> Strategy:
+        """All that is drawn."""
+        (design,) = self.order.designs
+        assert isinstance(design, Strategy)  # noqa: S101 - made so
+        return design
+
+    @cached_property
+    def designs(self) -> tuple[Strategy, ...]:
+        """What is drawn in each period, in order: its rows, sector by sector."""
+        over = self.strategy.over
+        place = [a for a, _ in over.structured].index(self.attribute)
+        along = np.indices(over.shape)[place].ravel()
+        found: list[list[StrategyGroup]] = [[] for _ in range(over.shape[place])]
+        for g in self.strategy.groups:
+            for i in range(len(g)):
+                rows = g.sector(i).rows
+                last = np.where(rows != 0, along, 0).max(axis=1)
+                for t in np.unique(last).tolist():
+                    own = np.asarray(rows[last == t])
+                    own = own.astype(np.int64) if largest_entry(own) < SAFE else own
+                    mixing = np.eye(len(own), dtype=np.int64)[None]
+                    one = slice(i, i + 1)
+                    found[t].append(StrategyGroup(g.attributes[one], g.sizes[one], own, mixing, g.scales[one]))
+        return tuple(Strategy(over, tuple(groups)) for groups in found)
+
+    @property
+    def periods(self) -> int:
+        """How many there are."""
+        return len(self.designs)
+
+    def label(self, period: int) -> str:
+        """What a period is called: as tables show it; its number, where there is none."""
+        labels = self.order.domain[self.attribute].values
+        return str(labels[period - 1]) if 1 <= period <= len(labels) else f"number {period}"
+
+    def afresh(self) -> Self:
+        """The same integers, with nothing computed of them before."""
+        return replace(self, order=self.order.afresh())
+
+    def again(self, period: int) -> Order:
+        """The order of the rows of one period alone: what drawing them once more costs."""
+        return replace(self.order, designs=(self.designs[period - 1],), limits=())

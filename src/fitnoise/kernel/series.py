@@ -1,0 +1,356 @@
+"""Drawing a series, period by period, each once, and charging it whole at the first. Part of the trust kernel.
+
+*What is kept.* Rows of a period ask for records of earlier ones too. Their counts were *frozen* when they were drawn:
+a later correction changes no count, as a record must stay in its cell for the sums above. Frozen counts are exact, and
+as confidential as the records. The ledger names each by its SHA-256, which tells nothing, as 256 random bits lie beside
+the counts. Noise is never kept by itself, nor a seed: what is kept beside is what is published.
+
+    folder, for its owner alone
+        0001-DIGEST.frozen    FROZEN, 32 random bytes, 32 bytes of what these are counts (`measure`), the period in 8
+                              bytes, then int64, little end first: every margin, in order, of this period, in C order.
+                              DIGEST is that of the file
+        0001-DIGEST.drawn     SHA-256 of the rest in hexadecimal digits; a line each of the noisy answers, as JSON.
+                              DIGEST is that of the ledger's entry
+
+A process killed at any moment leaves a period not drawn; or drawn and kept; or drawn, and its answers are lost: then
+only `again` helps, at a price.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from secrets import token_bytes, token_hex
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.errors import DataError, LedgerError
+from fitnoise.kernel import noise
+from fitnoise.kernel.arrays import Exact
+from fitnoise.kernel.counting import Counter, Margin, Margins, Progress, maximal
+from fitnoise.kernel.designs._base import Answers, Door
+from fitnoise.kernel.ledger import Drawn, Entry, Ledger
+from fitnoise.kernel.measure import Measurement, _asked, _counted, _exact, _of, _refuse, _Wanted
+from fitnoise.kernel.order import Order
+from fitnoise.kernel.periods import Series
+
+FROZEN: Final = b"fitnoise series 1, frozen counts\n"
+"""How a file of them begins."""
+
+_RANDOM = 32
+
+_NOTHING = "Nothing was drawn and nothing was charged."
+
+_NAME = re.compile(r"(\d{4,})-([0-9a-f]{64})\.(frozen|drawn)|(\d{4,})-[0-9a-f]{16}\.unfinished", re.ASCII)
+
+
+def draw(
+    series: Series,
+    period: int,
+    counter: Counter,
+    ledger: Ledger,
+    folder: Path,
+    *,
+    progress: Progress | None = None,
+    door: Door = noise,
+) -> Measurement:
+    """Draw the next period of a series: of the data only its records count.
+
+    Args:
+        series: what is measured.
+        period: which, from 1: the one after the last that was drawn.
+        counter: the data; records of other periods in them are not counted.
+        ledger: charged with the whole series before the first period is drawn, told of each of the others.
+        folder: where its counts are kept, made at the first period for its owner alone; of one series only.
+        progress: told how much of the counting is done, from 0 to 1.
+        door: where chance enters.
+
+    Returns:
+        The answers of the period's own design, and the entry of the ledger.
+
+    Raises:
+        DataError: as of :func:`fitnoise.kernel.measure.measure`; or the folder is open to others, of another series,
+            newer than the ledger, or what is kept there was touched; nothing drawn, nothing charged.
+        CapExceeded, PlanError, BudgetExceeded: as there.
+        LedgerError: it is not the turn of the period; or the ledger cannot be used; nothing drawn.
+
+    **Guarantees**
+        * a period is drawn once, however many processes try, and only after its entry is on the disk;
+        * the counts of a period are on the disk before its entry, and no later call changes them;
+        * what is drawn depends on no records of other periods but through the counts frozen for them.
+    """
+    series = series.afresh()
+    order = series.order
+    _refuse(order, counter)
+    known = ledger.series(order.account, order.plan)
+    _refuse_turn(series, period, len(known))
+    _refuse_folder(folder, order, ledger, first=period == 1)
+    wanted = _wanted_of(series)
+    margins = _asked(wanted)
+    frozen = [_thawed(series, folder, entry, margins) for entry in known]
+    asked = order.account, order.charged(), order.detail() | {"salt": token_hex(16)}
+    if period == 1:
+        ledger.admit(*asked, also=order.also(ledger.accounts()))
+    counts, _ = _counted(order, wanted, counter, progress)
+    own = {m: np.take(counts[m], period - 1, m.index(series.attribute)) for m in margins}
+    digest = _freeze(series, folder, period, [own[m] for m in margins])
+    drawn = Drawn(period, digest)
+    if period == 1:
+        entry = ledger.charge(*asked, also=order.also(ledger.accounts()), drawn=drawn)
+    else:
+        entry = ledger.period(order.account, order.plan, drawn)
+    found = _noisy(series, wanted, [*frozen, [own[m] for m in margins]], entry, folder, door)
+    _clear(folder, [*known, entry])
+    return found
+
+
+def again(series: Series, period: int, ledger: Ledger, folder: Path, *, door: Door = noise) -> Measurement:
+    """Draw the rows of a period once more, from its frozen counts, where what was drawn before is lost.
+
+    Args:
+        series: what is measured.
+        period: which, from 1.
+        ledger: charged with what the rows of this period cost on their own.
+        folder: where the counts are kept.
+        door: where chance enters.
+
+    Raises:
+        LedgerError: it was not drawn before, or its answers are kept; nothing drawn.
+        DataError, BudgetExceeded: as of :func:`draw`.
+    """
+    series = series.afresh()
+    known = ledger.series(series.order.account, series.order.plan)
+    if not 1 <= period <= len(known) or _path(folder, known[period - 1], "drawn").exists():
+        raise LedgerError(
+            f"period {series.label(period)} of the series was not drawn yet, or its answers are kept, and never "
+            f"change: publish them. {_NOTHING}"
+        )
+    order = series.again(period)
+    _refuse_folder(folder, order, ledger, first=False)
+    wanted = _wanted_of(series)
+    frozen = [_thawed(series, folder, entry, _asked(wanted)) for entry in known[:period]]
+    detail = order.detail() | {"salt": token_hex(16)}
+    before = known[period - 1].drawn
+    also = order.also(ledger.accounts())
+    entry = ledger.charge(order.account, order.charged(), detail, also=also, drawn=before)
+    return _noisy(series, wanted, frozen, entry, folder, door)
+
+
+def kept(series: Series, ledger: Ledger, folder: Path) -> list[Measurement | Entry]:
+    """What was drawn of a series, period by period; of one whose answers are lost, the entry that says it was drawn.
+
+    Args:
+        series: what is measured.
+        ledger: that knows what was drawn.
+        folder: where the answers are kept.
+
+    Raises:
+        DataError: what is kept there was touched.
+    """
+    known = ledger.series(series.order.account, series.order.plan)
+    found: list[Measurement | Entry] = []
+    for entry in known:
+        path = _path(folder, entry, "drawn")
+        found.append(Measurement((_answers(path),), entry) if path.exists() else entry)
+    return found
+
+
+def _wanted_of(series: Series) -> _Wanted:
+    """The margins of all periods, each with the periods, and by which attributes and levels it is counted."""
+    domain = series.order.domain
+    place = {a: i for i, a in enumerate(domain.sizes)}
+    needed = {m for d in (series.strategy, *series.designs) for m in d.margins()}
+    whole = {tuple(sorted({*m, series.attribute}, key=place.__getitem__)) for m in needed}
+    return {m: domain.counted(m) for m in maximal(whole)}
+
+
+def _refuse_turn(series: Series, period: int, known: int) -> None:
+    """Raise LedgerError unless a period is next."""
+    if 1 <= period <= known:
+        raise LedgerError(
+            f"period {series.label(period)} of the series was drawn before, and is never drawn a second time: its "
+            f"values do not change, and what comes late counts in the period in which it comes. {_NOTHING}"
+        )
+    if period != known + 1 or period > series.periods:
+        last = f"{series.label(known + 1)} is next" if known < series.periods else "all were drawn"
+        begun = "" if known else ", and no series of this very plan was begun in this ledger"
+        raise LedgerError(
+            f"the periods of a series are drawn in order, and it is not the turn of {series.label(period)}: "
+            f"{last}{begun}. {_NOTHING}"
+        )
+
+
+def _refuse_folder(folder: Path, order: Order, ledger: Ledger, *, first: bool) -> None:
+    """Make the folder at the first period; raise DataError unless it is its owner's alone, and of this series."""
+    with contextlib.suppress(OSError):
+        if first:
+            folder.mkdir(mode=0o700)
+            _sync(folder.parent)
+    if not folder.is_dir():
+        raise DataError(f"there is no folder {folder.name!r} for the counts of this series. {_NOTHING}")
+    if sys.platform != "win32" and folder.stat().st_mode & 0o077:
+        raise DataError(
+            f"the folder {folder.name!r} can be read by others than its owner, and frozen counts are as confidential "
+            f"as the data: chmod 700 it, and think of who has read it. {_NOTHING}"
+        )
+    entries = [e for e in ledger.entries() if e.drawn is not None]
+    own = {e.digest for e in entries if (e.account, e.detail["plan"]) == (order.account, order.plan)}
+    others = {e.drawn.frozen for e in entries if e.drawn is not None and e.digest not in own}
+    for path in sorted(folder.iterdir()):
+        name = _NAME.fullmatch(path.name)
+        if name is None or name[2] in others or (name[3] == "drawn" and name[2] not in own):
+            raise DataError(
+                f"the folder {folder.name!r} holds {path.name[:80]!r}, which is not of this series as the ledger knows "
+                "it: it is of another plan, or the ledger is an old copy. Give each series a folder of its own, and "
+                f"bring the ledger back. {_NOTHING}"
+            )
+
+
+def _path(folder: Path, entry: Entry, what: str) -> Path:
+    """Where something of a period is kept."""
+    drawn = entry.drawn
+    assert drawn is not None  # noqa: S101 - of an entry of a series
+    return folder / f"{drawn.period:04}-{drawn.frozen if what == 'frozen' else entry.digest}.{what}"
+
+
+def _head(series: Series, period: int) -> bytes:
+    """What stands behind the random bytes, before the counts."""
+    return bytes.fromhex(_of(series.order)) + period.to_bytes(8, "little")
+
+
+def _freeze(series: Series, folder: Path, period: int, counts: Sequence[NDArray[Any]]) -> str:
+    """Keep the counts of a period; their digest."""
+    body = b"".join(x.astype("<i8").tobytes() for x in counts)
+    content = FROZEN + token_bytes(_RANDOM) + _head(series, period) + body
+    digest = hashlib.sha256(content).hexdigest()
+    _keep(folder / f"{period:04}-{digest}.frozen", content)
+    return digest
+
+
+def _thawed(series: Series, folder: Path, entry: Entry, margins: Sequence[Margin]) -> list[NDArray[np.int64]]:
+    """The counts of a period, as they were frozen.
+
+    Raises:
+        DataError: they are not there, or others.
+    """
+    drawn, path = entry.drawn, _path(folder, entry, "frozen")
+    assert drawn is not None  # noqa: S101 - of an entry of a series
+    content = _read(path)
+    if content is None or hashlib.sha256(content).hexdigest() != drawn.frozen:
+        raise DataError(
+            f"the frozen counts of {series.label(drawn.period)} in {folder.name!r} are gone, or were touched: bring "
+            f"back the file {path.name[:20]!r}… as it was. Without it no later period is drawn. {_NOTHING}"
+        )
+    start = len(FROZEN) + _RANDOM
+    head = _head(series, drawn.period)
+    sizes = series.order.domain.sizes
+    shapes = [tuple(sizes[a] for a in m if a != series.attribute) for m in margins]
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    if content[start : start + len(head)] != head or len(content) != start + len(head) + 8 * ends[-1]:
+        raise DataError(
+            f"the frozen counts of {series.label(drawn.period)} are of another version of fitnoise, which counts "
+            f"otherwise: use the one that froze them. {_NOTHING}"
+        )
+    counts = np.frombuffer(content, dtype="<i8", offset=start + len(head)).astype(np.int64)
+    return [x.reshape(shape) for x, shape in zip(np.split(counts, ends[:-1]), shapes, strict=True)]
+
+
+def _noisy(
+    series: Series,
+    wanted: _Wanted,
+    counts: Sequence[Sequence[NDArray[np.int64]]],
+    entry: Entry,
+    folder: Path,
+    door: Door,
+) -> Measurement:
+    """Draw the rows of the last period of which there are counts, and keep what was drawn."""
+    order, margins = series.order, _asked(wanted)
+    design = series.designs[len(counts) - 1]
+    none = [np.zeros_like(x) for x in counts[0]]
+    periods = [*counts, *([none] * (series.periods - len(counts)))]
+    along = {m: m.index(series.attribute) for m in margins}
+    whole: Margins = {m: np.stack([x[i] for x in periods], along[m]) for i, m in enumerate(margins)}
+    (exact,) = _exact(replace(order, designs=(design,)), wanted, whole, None)
+    answers = design.draw(exact, door)
+    text = json.dumps([[int(x) for x in values] for values in answers], separators=(",", ":"))
+    content = f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}\n".encode()
+    _keep(_path(folder, entry, "drawn"), content)
+    return Measurement((answers,), entry)
+
+
+def _answers(path: Path) -> Answers:
+    """The noisy answers that were kept.
+
+    Raises:
+        DataError: they were touched.
+    """
+    content = _read(path) or b""
+    digest, _, text = content.partition(b"\n")
+    if digest != hashlib.sha256(text.removesuffix(b"\n")).hexdigest().encode():
+        raise DataError(f"the noisy answers in {path.name[:20]!r}… were touched: bring the file back as it was.")
+    return tuple(_whole(values) for values in json.loads(text))
+
+
+def _whole(values: list[int]) -> Exact:
+    """64-bit integers where all of them fit."""
+    small = all(-(2**63) <= x < 2**63 for x in values)
+    return np.array(values, dtype=np.int64 if small else object)
+
+
+def _keep(path: Path, content: bytes) -> None:
+    """Write a file, for its owner alone, whole or not at all, to the disk.
+
+    Raises:
+        DataError: it cannot be written.
+    """
+    stage = path.with_name(f"{path.name.partition('-')[0]}-{token_hex(8)}.unfinished")
+    try:
+        handle = os.open(stage, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        stage.replace(path)
+        _sync(path.parent)
+    except OSError as error:
+        raise DataError(
+            f"{path.name[:20]!r}… cannot be written to {path.parent.name!r} ({error.strerror}), where what a series "
+            "needs is kept."
+        ) from None
+
+
+def _read(path: Path) -> bytes | None:
+    """A file, if it is there and can be read."""
+    with contextlib.suppress(OSError):
+        return path.read_bytes()
+    return None
+
+
+def _sync(folder: Path) -> None:
+    """The names in a folder to the disk, where the platform can."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _clear(folder: Path, known: Collection[Entry]) -> None:
+    """Remove what killed or refused processes left of periods that were drawn since: of these it is of no use."""
+    own = {_path(folder, entry, what).name for entry in known for what in ("frozen", "drawn")}
+    for path in folder.iterdir():
+        name = _NAME.fullmatch(path.name)
+        if name is not None and int(name[1] or name[4]) <= len(known) and path.name not in own:
+            with contextlib.suppress(OSError):
+                path.unlink()

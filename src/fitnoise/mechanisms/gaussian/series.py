@@ -1,0 +1,173 @@
+"""Tables that are released period by period: bases in order of time, and what is known after so many periods.
+
+Every table shows the periods value by value, or as totals up to each, so what sectors measure spans (all periods) ⊗ U,
+with the same U in each. Written over a basis of U in the first period, then in the second, and so on, Σ_S⁻¹ = AᵀA with
+A lower triangular has rows that touch no later part: the rows of the periods up to t determine all numbers about these,
+with the covariance that the whole strategy gives them. Later rows are about later periods too, and revise nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.errors import PlanError
+from fitnoise.kernel.arrays import Exact, Floats
+from fitnoise.kernel.designs._base import Answers, Cells
+from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
+from fitnoise.kernel.domain import Categorical, Domain, Ordered
+from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN, Sectors
+from fitnoise.mechanisms.tables import TablePart
+from fitnoise.reporting import Section
+from fitnoise.request.publication import Publication
+from fitnoise.request.workloads import Workload
+from fitnoise.solving.certificates import Certificate
+from fitnoise.solving.sectors import Decomposition, decompose, integer_basis
+
+
+def in_time(publication: Publication, decomposition: Decomposition) -> Decomposition:
+    """A workload in sectors, over bases in order of time where it is a series; others as they are."""
+    if publication.series is None:
+        return decomposition
+    along = _along(decomposition.over, publication.series)
+    bases = [_in_order(g.basis, along) for g in decomposition.groups]
+    return decompose(publication.workload, bases, apart=publication.apart)
+
+
+def _along(over: Cells, attribute: str) -> NDArray[np.intp]:
+    """The period of every structured cell, from 0."""
+    return np.asarray(np.indices(over.shape)[[a for a, _ in over.structured].index(attribute)].ravel())
+
+
+def _in_order(basis: NDArray[np.int64], along: NDArray[np.intp]) -> NDArray[np.int64]:
+    """A basis of the same rows, in order of time: those of one period in each."""
+    periods = int(along.max()) + 1
+    own = integer_basis(basis[:, along == 0])
+    out = np.zeros((periods, len(own), basis.shape[1]), dtype=np.int64)
+    for t in range(periods):
+        out[t][:, along == t] = own
+    return out.reshape(-1, basis.shape[1])
+
+
+def last_periods(rows: Exact, along: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The last period that each of some rows touches, from 0."""
+    return np.asarray(np.where(rows != 0, along, 0).max(axis=1))
+
+
+def refuse_out_of_time(part: TablePart) -> None:
+    """Raise PlanError unless what is known of the periods of a series follows from their rows."""
+    if part.mechanism is not GAUSSIAN:
+        raise PlanError("a series is measured by sectors, each on its own. Nothing was measured.")
+    along = _along(part.strategy.over, str(part.publication.series))
+    for g in part.strategy.groups:
+        if (np.diff(last_periods(g.basis, along)) < 0).any() or np.triu(g.mixing != 0, 1).any():
+            raise PlanError("the strategy of a series is not in order of time. Nothing was measured.")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Past(Sectors):
+    """What is known after some periods of a series: its tables as far as they go, at the price of all and their proof.
+
+    whole: the tables of all periods.
+    """
+
+    whole: TablePart
+    name = GAUSSIAN.name
+    unbiased = True
+    share = GAUSSIAN.share
+
+    def value(self, part: TablePart) -> float:
+        """That of the whole."""
+        del part
+        return self.whole.value
+
+    def certificate(self, part: TablePart) -> Certificate:
+        """That of the whole."""
+        del part
+        return self.whole.certificate
+
+    def relaxation(self, part: TablePart) -> float:
+        """That of the whole."""
+        del part
+        return self.whole.relaxation
+
+    def unbiased_bound(self, part: TablePart) -> float:
+        """That of the whole."""
+        del part
+        return GAUSSIAN.unbiased_bound(self.whole)
+
+    def separate_rho(self, part: TablePart) -> float:
+        """That of the whole."""
+        del part
+        return GAUSSIAN.separate_rho(self.whole)
+
+    def proof(self, part: TablePart) -> Iterator[Section]:
+        """That of the whole."""
+        del part
+        return GAUSSIAN.proof(self.whole)
+
+    def beyond(self, part: TablePart) -> Section:
+        """That of the whole."""
+        del part
+        return GAUSSIAN.beyond(self.whole)
+
+    def prices(self, part: TablePart) -> Floats:
+        """A table costs what it does with all its periods."""
+        out = np.empty(part.decomposition.rows)
+        for g in part.decomposition.tables:
+            out[g.numbers] = self.whole.shares[g.tables][:, None] / g.numbers.shape[1]
+        return out
+
+
+def past(whole: TablePart, publication: Publication, periods: int) -> TablePart:
+    """The tables of a series after so many periods.
+
+    Args:
+        whole: of all periods.
+        publication: what was asked, cut to these (:func:`cut`).
+        periods: how many.
+    """
+    over = GAUSSIAN.over(publication)
+    along = _along(whole.strategy.over, str(publication.series))
+    here = along < periods
+    groups = []
+    for g in whole.strategy.groups:
+        k = int((last_periods(g.basis, along) < periods).sum())
+        groups.append(StrategyGroup(g.attributes, g.sizes, g.basis[:k, here], g.mixing[:, :k, :k], g.scales))
+    return replace(whole, mechanism=Past(whole), publication=publication, strategy=Strategy(over, tuple(groups)))
+
+
+def cut(publication: Publication, periods: int) -> Publication:
+    """What was asked, of the first so many periods."""
+    workload, name = publication.workload, str(publication.series)
+    attributes: dict[str, Any] = {a: workload.domain[a] for a in workload.domain}
+    attributes[name] = _first(attributes[name], periods)
+    domain = Domain(attributes)
+    return replace(publication, workload=Workload(domain, workload.tables.parts, workload.confidence))
+
+
+def _first(periods: Ordered | Categorical, count: int) -> Ordered | Categorical:
+    """The attribute of the first so many periods."""
+    if isinstance(periods, Ordered):
+        return replace(periods, high=periods.low + count - 1)
+    codes = periods.codes[:count]
+    named = codes if periods.labels is None else dict(zip(codes, periods.labels, strict=False))
+    return Categorical(named, column=periods.column, read=periods.read)
+
+
+def joined(part: TablePart, drawn: Sequence[Answers]) -> list[Exact]:
+    """The noisy answers of the tables after some periods, from those of each, sector by sector as they are drawn."""
+    out, first = [], 0
+    for g in part.strategy.groups:
+        pieces = []
+        for i in range(first, first + len(g)):
+            rows = int(g.answers[i - first]) // g.rank
+            pieces.append(np.concatenate([answers[i].reshape(rows, -1) for answers in drawn], axis=1).ravel())
+        first += len(g)
+        out.append(np.concatenate(pieces))
+    return out

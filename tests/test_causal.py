@@ -1,0 +1,396 @@
+"""Series, from the specification to the reader: what is planned costs no more, and what was released never changes."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fitnoise as fn
+from fitnoise.errors import DataError, LedgerError, PlanError, ReleaseError, SpecError
+from fitnoise.interfaces.cli import main
+from fitnoise.mechanisms.gaussian.series import Past, refuse_out_of_time
+from fitnoise.planning.plan import Plan
+from fitnoise.request.documents import Spec
+from fitnoise.request.publication import Publication
+
+MONTHS = ["2026-01", "2026-02", "2026-03"]
+
+DOMAIN = fn.Domain(region=fn.Categorical(["a", "b"]), month=fn.Categorical(MONTHS, column="when"), age=fn.Ordered(0, 2))
+
+ORDERED = fn.Domain(region=fn.Categorical(["a", "b"]), month=fn.Ordered(1, 3))
+
+UNIT = fn.PrivacyUnit("person", 3, once_per=["month"])
+
+TABLES = [
+    fn.table("month", "region", margin=30),
+    fn.table("month", margin=35),
+    fn.table("region", "month", prefix="age", margin=60),
+]
+
+TO_DATE = [fn.table("month", "region", margin=30), fn.table("region", prefix="month", margin=90)]
+
+
+@cache
+def plan(domain=DOMAIN, *, series="month", unit=UNIT):
+    tables = TABLES if domain is DOMAIN else TO_DATE
+    return fn.plan(fn.Workload(domain, tables), unit=unit, series=series)
+
+
+def records(months=(1, 2, 3), seed=1):
+    rng = np.random.default_rng(seed)
+    n = 300
+    frame = pd.DataFrame(
+        {
+            "region": rng.choice(["a", "b"], n),
+            "when": rng.choice(MONTHS, n),
+            "month": rng.integers(1, 4, n),
+            "age": rng.integers(0, 3, n),
+        }
+    )
+    return frame[frame["when"].isin([MONTHS[m - 1] for m in months])]
+
+
+def ways(place):
+    return {"ledger": place / "ledger.db", "series": place / "state"}
+
+
+def drawn(place, t, **more):
+    """A period, of the data of its month."""
+    return fn.release(plan(), records([t]), period=MONTHS[t - 1], **ways(place), **more)
+
+
+def released(place, upto):
+    return [drawn(place, t, directory=place / str(t)) for t in range(1, upto + 1)]
+
+
+@pytest.fixture(scope="module")
+def year(tmp_path_factory):
+    place = tmp_path_factory.mktemp("year")
+    return place, released(place, 3)
+
+
+# --- plans ----------------------------------------------------------------------------------------------
+
+
+def test_order_of_time_costs_nothing():
+    """The same tables, released at once and period by period: the same price, to the bits of the integers."""
+    free = fn.plan(fn.Workload(ORDERED, TO_DATE), unit=UNIT)
+    timed = plan(ORDERED)
+    assert float(timed.exact_cost) == pytest.approx(float(free.exact_cost), rel=1e-5)
+    assert timed.bound == pytest.approx(free.bound, rel=1e-6)
+    assert (timed.variances <= timed.decomposition.variances).all()
+
+
+@pytest.mark.parametrize("domain", [DOMAIN, ORDERED], ids=["labels", "ordered"])
+def test_what_is_known_of_a_period_never_gets_better_nor_worse(domain):
+    """The covariance of the rows of some periods is that which the whole strategy gives these numbers."""
+    whole = plan(domain)
+    for t in (1, 2, 3):
+        part = whole.through(t)
+        assert (part.hash, part.exact_rho, part.to_json()) == (whole.hash, whole.exact_rho, whole.to_json())
+        assert part.periods == whole.periods[:t]
+        assert isinstance(part.only.mechanism, Past)
+        assert part.only.certificate == whole.only.certificate
+        for name in whole.publication.workload.tables.names:
+            axis = whole.publication.workload[name].attributes.index("month")
+            known = np.take(whole.table_variances(name), range(t), axis)
+            np.testing.assert_allclose(part.table_variances(name), known, rtol=1e-9)
+        assert [s.price for s in part.summaries] == pytest.approx([s.price for s in whole.summaries])
+        assert (part.relaxation, part.separate_rho) == (whole.relaxation, whole.separate_rho)
+        assert (part.value, part.unbiased_bound) == (whole.value, whole.unbiased_bound)
+
+
+def test_a_plan_of_a_series_is_read_as_it_was_written():
+    again = Plan.from_json(plan().to_json())
+    assert (again.hash, again.periods, again.publication.series) == (plan().hash, tuple(MONTHS), "month")
+    assert '"series":{"attribute":"month"}' in plan().to_json()
+
+
+def test_a_plan_out_of_time_is_refused():
+    part = plan(ORDERED).only
+    (first, *others) = part.strategy.groups
+    swapped = replace(first, basis=first.basis[::-1])
+    mixed = replace(first, mixing=first.mixing.transpose(0, 2, 1))
+    for wrong in (swapped, mixed):
+        strategy = replace(part.strategy, groups=(wrong, *others))
+        with pytest.raises(PlanError, match="not in order of time"):
+            Plan.of(plan(ORDERED).publication, [replace(part, strategy=strategy)])
+    with pytest.raises(PlanError, match="by sectors, each on its own"):
+        refuse_out_of_time(replace(part, mechanism=Past(part)))
+    free = fn.plan(fn.Workload(ORDERED, TO_DATE), unit=UNIT).to_json()
+    with pytest.raises(PlanError, match="not in order of time"):
+        Plan.from_json(free.replace('"domain":', '"series":{"attribute":"month"},"domain":', 1))
+
+
+@pytest.mark.parametrize("periods", [0, 4])
+def test_a_series_has_as_many_periods_as_it_has(periods):
+    with pytest.raises(PlanError, match="3 periods"):
+        plan().through(periods)
+    with pytest.raises(PlanError, match="1 periods"):
+        plan().through(1).through(1)
+
+
+SPEC = """
+title = "visits"
+[privacy]
+unit = "person"
+max_records = 3
+once_per = ["month"]
+[series]
+attribute = "month"
+[domain.region]
+type = "categorical"
+codes = ["a", "b"]
+[domain.month]
+type = "categorical"
+codes = ["2026-01", "2026-02", "2026-03"]
+column = "when"
+[[tables]]
+attributes = ["month", "region"]
+margin = 30
+"""
+
+
+def test_a_specification_says_which_attribute_is_the_period():
+    asked = Spec.from_toml(SPEC).publication()
+    assert asked.series == "month"
+    assert Spec.of(asked).publication() == asked
+    assert Spec.from_toml(Spec.from_toml(SPEC).to_toml()).publication() == asked
+
+
+def asking(*tables, domain=DOMAIN, **more):
+    more = {"unit": fn.PrivacyUnit(), "series": "month"} | more
+    return Publication(fn.Workload(domain, tables or TABLES), **more)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (lambda: asking(series="nothing"), "'nothing' is none"),
+        (
+            lambda: asking(
+                fn.table("month", margin=3), domain=fn.Domain(month=fn.Ordered(1, 3, missing={"unknown": [9]}))
+            ),
+            "'month' is none",
+        ),
+        (lambda: asking(fn.table("month", margin=3), domain=fn.Domain(month=fn.Binned([1, 2]))), "'month' is none"),
+        (lambda: asking(also=(Publication(fn.Workload(DOMAIN, [fn.table("age", margin=3)])),)), "further tables"),
+        (lambda: asking(beside=("a" * 64,)), "plans beside"),
+        (lambda: asking(objective=fn.Objective("total-error")), "another objective"),
+        (lambda: asking(privacy="pure"), "another promise"),
+        (lambda: asking(unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)), "replace a record"),
+        (lambda: asking(cell_budgets=fn.CellBudgets(("region",), (1.0, 0.5))), "cell budgets"),
+        (lambda: asking(small=fn.SmallDatabase(9), budget=fn.Budget(epsilon=1.0, delta=1e-6)), "a small database"),
+        (
+            lambda: asking(
+                fn.table("month", sum="wage", std_error=9),
+                domain=fn.Domain(month=fn.Ordered(1, 3), wage=fn.Amount(0, 10, step=1)),
+            ),
+            "sums and means",
+        ),
+        (lambda: asking(fn.table("region", margin=3)), "'region' does not"),
+        (lambda: asking(*[fn.all_tables(1, ["region", "month"], margin=3)]), "by its name"),
+        (lambda: asking(fn.table("month", recode={"month": {"x": MONTHS[:2]}}, margin=3)), "does otherwise"),
+        (lambda: asking(fn.table("month", margin=fn.By("month", [1, 2, 3]))), "differs by them"),
+        (lambda: asking(fn.table("month", max_deviation=9)), "how many periods"),
+    ],
+)
+def test_what_is_not_released_period_by_period_is_refused(asked, words):
+    with pytest.raises(SpecError, match=words):
+        asked()
+
+
+def test_an_id_that_would_need_a_memory_is_refused_when_it_is_planned():
+    with pytest.raises(PlanError, match="remembers nobody"):
+        plan(unit=fn.PrivacyUnit("person", 2, id="who", once_per=["month"]))
+
+
+# --- releases -------------------------------------------------------------------------------------------
+
+
+def test_each_period_is_a_release_of_all_until_then_and_none_changes_a_value(year):
+    place, made = year
+    for t, one in enumerate(made, 1):
+        read = fn.Release.read(place / str(t))
+        assert read == one
+        assert read["month"]["month"].tolist() == MONTHS[:t]
+        for later in made[t:]:
+            for name in one:
+                mine, theirs = one[name], later[name]
+                theirs = theirs[theirs["month"].isin(MONTHS[:t])].reset_index(drop=True)
+                np.testing.assert_allclose(mine["value"], theirs["value"], atol=1e-9 * mine["std_error"].max())
+                np.testing.assert_allclose(mine["std_error"], theirs["std_error"], rtol=1e-9)
+
+
+def test_values_are_those_of_the_records_of_their_periods(tmp_path, without_noise):
+    made = released(tmp_path, 3)[-1]
+    frame = records()
+    for (month, region), here in frame.groupby(["when", "region"]):
+        shown = made["month by region"]
+        value = shown[(shown["month"] == month) & (shown["region"] == region)]["value"].item()
+        assert value == pytest.approx(len(here), abs=1e-6)
+
+
+def test_a_series_is_verified_with_its_ledger(year, tmp_path):
+    place, _ = year
+    with fn.Ledger(place / "ledger.db") as ledger:
+        for t in (1, 2, 3):
+            found = fn.verify(place / str(t), ledger=ledger)
+            assert found.ok, [c for c in found.checks if not c.holds]
+            told = {c.claim: c.found for c in found.checks}
+            assert told["release.json says how far the series goes"] == f"{t} of 3 periods, each drawn once"
+            assert "charged whole by entry 1" in told["the ledger says that it was charged"]
+        other = tmp_path / "other"
+        shutil.copytree(place / "2", other)
+        text = (other / "release.json").read_text()
+        for wrong in ('"drawn": 3', '"drawn": 0', '"drawn": "2"'):
+            (other / "release.json").write_text(text.replace('"drawn": 2', wrong))
+            assert not fn.verify(other).ok
+        (other / "release.json").write_text(text)
+        first = ledger.entries()[0]
+        lied = text.replace('"sequence": 2', '"sequence": 1').replace(ledger.entries()[1].digest, first.digest)
+        (other / "release.json").write_text(lied)
+        failed = [c for c in fn.verify(other, ledger=ledger).checks if not c.holds]
+        assert [c.found for c in failed] == ["entry 1 of the ledger does not say that period 2026-02 was drawn"]
+    with fn.Ledger(tmp_path / "empty.db") as empty:
+        failed = [c for c in fn.verify(place / "1", ledger=empty).checks if not c.holds]
+        assert "the ledger has 0" in failed[0].found
+
+
+def test_a_release_says_whether_it_is_of_a_series(year, tmp_path):
+    shutil.copytree(year[0] / "1", tmp_path / "one")
+    text = (tmp_path / "one" / "release.json").read_text()
+    cut = re.sub(r' "series": \{.*?\},\n', "", text, count=1, flags=re.DOTALL)
+    (tmp_path / "one" / "release.json").write_text(cut)
+    with pytest.raises(ReleaseError, match="disagree on whether it is a period"):
+        fn.Release.read(tmp_path / "one")
+
+
+def test_changes_and_averages_are_asked_of_the_last_release_with_their_covariance(year):
+    made = year[1][-1]
+    change = made.count(month="2026-03", by="region") - made.count(month="2026-02", by="region")
+    shown = made["month by region"].pivot_table("value", "region", "month")
+    np.testing.assert_allclose(change.frame()["value"], shown["2026-03"] - shown["2026-02"], atol=1e-6)
+    tensor = np.zeros((3, 2))
+    tensor[2, 0], tensor[1, 0] = 1, -1
+    assert change.frame()["std_error"][0] == pytest.approx(made.estimate({"month by region": tensor}).std_error)
+
+
+def test_two_periods_of_one_series_are_no_two_measurements(year):
+    one, two, _ = year[1]
+    with pytest.raises(ReleaseError, match="of one series"):
+        _ = (two.count(month="2026-02") - one.count(month="2026-01")).frame()
+    with pytest.raises(ReleaseError, match="of one series"):
+        fn.combine(one, two, same_records=True)
+
+
+def test_a_series_is_released_by_period_and_no_other_plan_is(tmp_path):
+    where = {"ledger": tmp_path / "l.db", "directory": tmp_path / "r"}
+    for wrong in ({}, {"period": "2026-01"}, {"series": tmp_path}, {"period": "2026-04", "series": tmp_path}):
+        with pytest.raises(PlanError, match="say which period"):
+            fn.release(plan(), records(), **where, **wrong)
+    ordinary = fn.plan(fn.Workload(DOMAIN, [fn.table("month", margin=30)]))
+    with pytest.raises(PlanError, match="no series"):
+        fn.release(ordinary, records(), **where, period="2026-01")
+    with pytest.raises(PlanError, match="no series"):
+        fn.period(ordinary, "2026-01", ledger=tmp_path / "l.db", series=tmp_path)
+    with pytest.raises(PlanError, match="no series"):
+        fn.periods(ordinary, ledger=tmp_path / "l.db", series=tmp_path)
+    with pytest.raises(LedgerError, match="there is no ledger"):
+        fn.periods(plan(), ledger=tmp_path / "l.db", series=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_period_that_was_not_written_is_written_from_what_is_kept(tmp_path, monkeypatch):
+    """Killed, or out of disk, between the draw and the directory."""
+    released(tmp_path, 1)
+    monkeypatch.setattr(fn.Release, "_fill", failing(fn.Release._fill))
+    with pytest.raises(ReleaseError, match="answers are kept"):
+        drawn(tmp_path, 2, directory=tmp_path / "2")
+    monkeypatch.undo()
+    assert not (tmp_path / "2").exists()
+    with pytest.raises(LedgerError, match="second time"):
+        fn.release(plan(), records([2]), **ways(tmp_path), period="2026-02")
+    with pytest.raises(LedgerError, match="not drawn yet"):
+        fn.period(plan(), "2026-03", **ways(tmp_path))
+    written = fn.period(plan(), "2026-02", **ways(tmp_path), directory=tmp_path / "2")
+    with fn.Ledger(tmp_path / "ledger.db") as ledger:
+        assert fn.verify(tmp_path / "2", ledger=ledger).ok
+        assert len(ledger.entries()) == 2
+    assert fn.Release.read(tmp_path / "2") == written
+    assert [p.kept for p in fn.periods(plan(), **ways(tmp_path))] == [True, True, False]
+
+
+def failing(real):
+    def fill(self, stage, written, *, rehearsal=False):
+        if not rehearsal:
+            raise ReleaseError("the disk is full.")
+        real(self, stage, written, rehearsal=rehearsal)
+
+    return fill
+
+
+def test_lost_answers_are_drawn_again_only_when_asked_and_at_a_price(tmp_path):
+    released(tmp_path, 2)
+    next(iter(sorted((tmp_path / "state").glob("0002*.drawn")))).unlink()
+    assert [p.kept for p in fn.periods(plan(), **ways(tmp_path))] == [True, False, False]
+    for call in (
+        lambda: fn.period(plan(), "2026-02", **ways(tmp_path)),
+        lambda: fn.release(plan(), records([3]), **ways(tmp_path), period="2026-03"),
+    ):
+        with pytest.raises(LedgerError, match="answers are lost"):
+            call()
+    with pytest.raises(LedgerError, match="are kept"):
+        fn.period(plan(), "2026-01", **ways(tmp_path), again=True)
+    price = fn.periods(plan(), **ways(tmp_path))[1].price
+    with fn.Ledger(tmp_path / "ledger.db") as ledger:
+        before = ledger.balance(plan().order.account).spent
+        fn.period(plan(), "2026-02", ledger=ledger, series=tmp_path / "state", again=True)
+        rise = ledger.balance(plan().order.account).spent - before
+    assert float(rise) == pytest.approx(price)
+    assert drawn(tmp_path, 3)["month"]["month"].tolist() == MONTHS
+
+
+def test_data_of_another_domain_are_refused_and_nothing_is_drawn(tmp_path):
+    wrong = records([1]).assign(region="c")
+    with pytest.raises(DataError):
+        fn.release(plan(), wrong, period="2026-01", directory=tmp_path / "1", **ways(tmp_path))
+    with fn.Ledger(tmp_path / "ledger.db") as ledger:
+        assert ledger.entries() == []
+    assert not (tmp_path / "1").exists()
+    assert list((tmp_path / "state").iterdir()) == []
+
+
+# --- the command line -----------------------------------------------------------------------------------
+
+
+def test_a_series_on_the_command_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "spec.toml").write_text(SPEC)
+    for t in (1, 2, 3):
+        records([t]).to_csv(f"{t}.csv", index=False)
+    kept = ["--series", "state", "--ledger", "ledger.db"]
+    main(["plan", "spec.toml", "-o", "plan.json"])
+    main(["release", "plan.json", "1.csv", "--period", "2026-01", *kept, "-o", "1"])
+    assert "for all periods of the series\n" in capsys.readouterr().out
+    main(["release", "plan.json", "2.csv", "--period", "2026-02", *kept, "-o", "2"])
+    assert "at the first of them; now nothing was" in capsys.readouterr().out
+    main(["series", "status", "plan.json", *kept])
+    out = capsys.readouterr().out
+    assert "2 of 3 periods were drawn, and all were charged at the first" in out
+    assert "next: 2026-03" in out
+    main(["series", "write", "plan.json", "--period", "2026-02", *kept, "-o", "again"])
+    assert fn.Release.read("again") == fn.Release.read("2")
+    main(["verify", "2", "--ledger", "ledger.db"])
+    next((tmp_path / "state").glob("0002*.drawn")).unlink()
+    capsys.readouterr()
+    main(["series", "status", "plan.json", *kept, "--json"])
+    assert json.loads(capsys.readouterr().out)["lost"] == ["2026-02"]
+    with pytest.raises(SystemExit) as end:
+        main(["release", "plan.json", "3.csv", "--period", "2026-03", *kept, "-o", "3"])
+    assert end.value.code == LedgerError.exit_code

@@ -1,0 +1,501 @@
+"""Series in the kernel: rows by period, one charge, one draw of each, frozen counts; and what is refused."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fitnoise as fn
+from designs import of_margins, of_sectors, over
+from door import Replay
+from fitnoise.errors import BudgetExceeded, DataError, FitnoiseError, LedgerError, PlanError
+from fitnoise.kernel import series as periods
+from fitnoise.kernel.counting import HistogramCounter, SealedCounter
+from fitnoise.kernel.counting.sealed import PLAIN
+from fitnoise.kernel.ledger import Drawn, Ledger
+from fitnoise.kernel.measure import measure, sealed
+from fitnoise.kernel.order import Order, Size
+from fitnoise.kernel.periods import Series
+from fitnoise.kernel.profiles import ceil_dyadic
+from fitnoise.kernel.series import again, draw, kept
+from fitnoise.kernel.units import DataSource
+
+DOMAIN = fn.Domain(a0=fn.Ordered(1, 3), o0=fn.Ordered(1, 3), o1=fn.Ordered(0, 1))
+CELLS = over((3,), 3, 2)
+
+SOME = [[1, 0, 0, 0, 0, 0], [0, 2, 0, 0, 0, 0], [3, 1, 1, 0, 0, 0], [0, 0, 0, 1, 0, 0], [0, 1, 0, 0, 0, 1]]
+"""Rows over o0 (the periods) and o1: two of the first, two of the second, one of the third."""
+
+STRATEGY = of_sectors(
+    CELLS,
+    (SOME, {(): (np.tril(np.ones((5, 5), dtype=int)).tolist(), 20.0)}),
+    ([[1, 1, 0, 0, 0, 0], [1, 0, 2, 0, 0, 0], [0, 0, 0, 0, 1, 1]], {(0,): ([[1, 0, 0], [2, 1, 0], [1, 0, 3]], 30.0)}),
+)
+
+
+def order(*designs, unit=None, **more):
+    more = {"plan": "5" * 64, "mechanism": "by hand", "source": DataSource("people")} | more
+    return Order(DOMAIN, more.pop("source"), unit or fn.PrivacyUnit("person", 3, once_per=["o0"]), designs, **more)
+
+
+SERIES = Series(order(STRATEGY), "o0")
+
+COUNTS = np.random.default_rng(1).integers(0, 50, DOMAIN.shape)
+
+
+def counter(counts=COUNTS):
+    return HistogramCounter(counts, DOMAIN)
+
+
+def only(period, counts=COUNTS):
+    """The records of one period."""
+    here = np.zeros_like(counts)
+    here[:, period - 1] = counts[:, period - 1]
+    return counter(here)
+
+
+def spent(book):
+    return book.balance(SERIES.order.account).spent
+
+
+@pytest.fixture
+def book(tmp_path):
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        yield ledger
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "state"
+
+
+def drawn(series, book, folder, upto, door=None, counts=COUNTS):
+    return [draw(series, t, only(t, counts), book, folder, door=door or Replay()) for t in range(1, upto + 1)]
+
+
+def whole(series, found):
+    """The answers of all periods in the order of the strategy: by sector, and there by row."""
+    out = []
+    for g in series.strategy.groups:
+        for i in range(len(g)):
+            place, parts = tuple(g.attributes[i].tolist()), []
+            for design, measured in zip(series.designs, found, strict=True):
+                for h, values in zip(design.groups, measured.answers[0], strict=True):
+                    if tuple(h.attributes[0].tolist()) == place:
+                        parts.append(values.reshape(-1, h.rank))
+            out.append(np.concatenate(parts, axis=1).ravel())
+    return out
+
+
+def test_the_rows_of_all_periods_are_those_of_the_strategy_and_touch_no_later_period(book, folder):
+    """Exact answers, as all records at once give them; the sectors here have their rows in order of time."""
+    found = drawn(SERIES, book, folder, 3)
+    at_once = measure(order(STRATEGY, plan="6" * 64), counter(), book, door=Replay()).answers[0]
+    for mine, theirs in zip(whole(SERIES, found), at_once, strict=True):
+        assert mine.tolist() == theirs.tolist()
+    squares = np.zeros(6, dtype=object)
+    for t, design in enumerate(SERIES.designs):
+        for g in design.groups:
+            assert not g.basis.reshape(-1, 3, 2)[:, t + 1 :].any()
+            assert g.basis.reshape(-1, 3, 2)[:, t].any(axis=1).all()
+        squares = squares + np.array(design.profile(), dtype=object)
+    assert squares.tolist() == list(STRATEGY.profile())
+
+
+def test_a_period_is_drawn_of_its_own_records_and_those_frozen_before(book, folder):
+    """Records of other periods in the data, and corrections of earlier ones, change nothing."""
+    first = draw(SERIES, 1, counter(), book, folder, door=Replay(3))
+    second = draw(SERIES, 2, counter(COUNTS * [[[7], [1], [0]]]), book, folder, door=Replay(3))
+    with Ledger(folder.parent / "other.db") as other:
+        plain = drawn(SERIES, other, folder.parent / "other", 2, Replay(3))
+    for one, two in zip((first, second), plain, strict=True):
+        assert [x.tolist() for x in one.answers[0]] == [x.tolist() for x in two.answers[0]]
+
+
+def test_all_of_it_is_charged_at_the_first_period_and_nothing_at_any_other(book, folder):
+    price = ceil_dyadic(SERIES.order.loss.rho)
+    for t in (1, 2, 3):
+        entry = draw(SERIES, t, only(t), book, folder, door=Replay()).charge
+        assert entry.kind == ("charge" if t == 1 else "period")
+        assert (entry.drawn.period, spent(book)) == (t, price)
+    assert [e.sequence for e in book.series(SERIES.order.account, SERIES.order.plan)] == [1, 2, 3]
+    assert book.series(SERIES.order.account, "6" * 64) == []
+    with Ledger(folder.parent / "ledger.db") as reopened:
+        assert reopened.verify() == 3
+
+
+def test_every_draw_is_asked_for_once_with_the_scale_of_its_sector(book, folder):
+    door = Replay()
+    drawn(SERIES, book, folder, 3, door)
+    given = {1: [(20.0, 2), (30.0, 3)], 2: [(20.0, 2), (30.0, 3)], 3: [(20.0, 1), (30.0, 3)]}
+    assert door.asked == [("gaussian", *x) for period in (1, 2, 3) for x in given[period]]
+
+
+def refused(book, folder, call, error, words):
+    before, files = book.head(), sorted((p.name, p.stat().st_mtime_ns) for p in folder.glob("*"))
+    with pytest.raises(error, match=words) as caught:
+        call()
+    assert ("othing was charged" in str(caught.value)) or "nothing was charged" in str(caught.value)
+    assert book.head() == before
+    assert sorted((p.name, p.stat().st_mtime_ns) for p in folder.glob("*")) == files
+
+
+def test_a_period_is_not_drawn_twice_nor_out_of_turn(book, folder):
+    door = Replay(draws=poisoned)
+    refused(book, folder, lambda: draw(SERIES, 2, only(2), book, folder, door=door), LedgerError, "no series of this")
+    drawn(SERIES, book, folder, 2)
+    for t, words in ((1, "second time"), (2, "second time"), (4, "3 is next"), (0, "not the turn")):
+        refused(book, folder, lambda t=t: draw(SERIES, t, counter(), book, folder, door=door), LedgerError, words)
+    other = Series(order(STRATEGY, plan="6" * 64), "o0")  # a changed plan
+    refused(book, folder, lambda: draw(other, 3, only(3), book, folder, door=door), LedgerError, "1 is next")
+    refused(book, folder, lambda: draw(other, 1, only(1), book, folder, door=door), DataError, "not of this series")
+    drawn_all = draw(SERIES, 3, only(3), book, folder, door=Replay())
+    assert drawn_all.charge.sequence == 3
+    refused(book, folder, lambda: draw(SERIES, 4, only(3), book, folder, door=door), LedgerError, "all were drawn")
+
+
+def poisoned(scale, size):
+    raise AssertionError("noise was drawn")
+
+
+@pytest.mark.parametrize("what", ["flipped", "cut", "gone", "others can read", "no folder", "another file"])
+def test_what_is_frozen_is_as_it_was_or_nothing_is_drawn(book, folder, what):
+    drawn(SERIES, book, folder, 1)
+    (path,) = folder.glob("*.frozen")
+    assert path.stat().st_mode & 0o077 == 0
+    assert folder.stat().st_mode & 0o077 == 0
+    words = "gone, or were touched"
+    if what == "flipped":
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+    elif what == "cut":
+        path.write_bytes(path.read_bytes()[:-8])
+    elif what == "gone":
+        path.unlink()
+    elif what == "others can read":
+        folder.chmod(0o750)
+        words = "chmod 700"
+    elif what == "no folder":
+        folder.rename(folder.with_name("elsewhere"))
+        words = "there is no folder"
+    else:
+        (folder / "notes.txt").touch()
+        words = "not of this series"
+    door = Replay(draws=poisoned)
+    refused(book, folder, lambda: draw(SERIES, 2, only(2), book, folder, door=door), DataError, words)
+
+
+def test_counts_of_another_version_are_not_read(book, folder, monkeypatch):
+    """The digest is right, and they are counts of something else: only a program that counts otherwise does that."""
+    drawn(SERIES, book, folder, 1)
+    monkeypatch.setattr(periods, "_head", lambda series, period: b"another")
+    refused(book, folder, lambda: draw(SERIES, 2, only(2), book, folder), DataError, "another version")
+
+
+def test_a_place_for_the_folder_is_there(book, folder):
+    inside = folder / "below"
+    refused(book, folder, lambda: draw(SERIES, 1, only(1), book, inside), DataError, "there is no folder 'below'")
+
+
+def test_an_old_copy_of_the_ledger_does_not_draw_again(tmp_path, folder):
+    with Ledger(tmp_path / "old.db"):
+        pass
+    with Ledger(tmp_path / "ledger.db") as book:
+        drawn(SERIES, book, folder, 1)
+    with Ledger(tmp_path / "old.db") as book:
+        refused(book, folder, lambda: draw(SERIES, 1, only(1), book, folder), DataError, "old copy")
+
+
+def test_a_folder_of_a_series_whose_answers_are_lost_is_no_other_series(book, folder):
+    drawn(SERIES, book, folder, 1)
+    next(folder.glob("*.drawn")).unlink()
+    other = Series(order(STRATEGY, plan="6" * 64), "o0")
+    refused(book, folder, lambda: draw(other, 1, only(1), book, folder), DataError, "not of this series")
+
+
+def test_a_series_that_does_not_fit_is_refused_before_anything_is_counted(book, folder):
+    book.set_cap(SERIES.order.account, SERIES.order.loss.rho / 2)
+    with pytest.raises(BudgetExceeded):
+        draw(SERIES, 1, Poisoned(), book, folder)
+    assert list(folder.iterdir()) == []
+    assert spent(book) == 0
+
+
+class Poisoned(HistogramCounter):
+    def __init__(self):
+        super().__init__(COUNTS, DOMAIN)
+
+    def count(self, margins, progress=None):
+        raise AssertionError("records were read")
+
+
+def test_counts_that_were_made_elsewhere_are_drawn(book, folder, tmp_path):
+    content = sealed(SERIES.order, counter(), None)
+    assert content.startswith(PLAIN)
+    (tmp_path / "counts").write_bytes(content)
+    there = SealedCounter(tmp_path / "counts", DOMAIN, SERIES.order.source)
+    one = draw(SERIES, 1, there, book, folder, door=Replay())
+    assert spent(book) == ceil_dyadic(SERIES.order.loss.rho)
+    assert [x.tolist() for x in one.answers[0]] == [x.tolist() for x in drawn_alone(tmp_path, 1)[0].answers[0]]
+
+
+def drawn_alone(tmp_path, upto, door=None):
+    with Ledger(tmp_path / "alone.db") as book:
+        return drawn(SERIES, book, tmp_path / "alone", upto, door)
+
+
+def test_what_was_drawn_is_kept_and_read_again(book, folder):
+    found = drawn(SERIES, book, folder, 2, Replay(5))
+    read = kept(SERIES, book, folder)
+    for one, two in zip(found, read, strict=True):
+        assert one.charge == two.charge
+        assert [x.tolist() for x in one.answers[0]] == [x.tolist() for x in two.answers[0]]
+        assert [x.dtype for x in two.answers[0]] == [np.dtype(np.int64)] * 2
+    path = sorted(folder.glob("*.drawn"))[1]
+    path.write_bytes(path.read_bytes().replace(b"[[", b"[[1"))
+    with pytest.raises(DataError, match="touched"):
+        kept(SERIES, book, folder)
+
+
+def test_answers_beyond_64_bits_are_kept_whole(book, folder):
+    strategy = of_sectors(CELLS, (np.diag([2**61] * 6).tolist(), {(): (np.eye(6, dtype=int).tolist(), 2.0**50)}))
+    series = Series(order(strategy), "o0")
+    draw(series, 1, counter(), book, folder, door=Replay())
+    (one,) = kept(series, book, folder)
+    (values,) = one.answers[0]
+    assert values.dtype == object
+    assert values.tolist() == [2**61 * int(x) for x in COUNTS[:, 0].sum(axis=0)]
+
+
+def test_a_period_whose_answers_are_lost_is_drawn_again_for_its_own_price(book, folder):
+    drawn(SERIES, book, folder, 2)
+    refused(book, folder, lambda: again(SERIES, 2, book, folder), LedgerError, "kept, and never change")
+    for t in (0, 3):
+        refused(book, folder, lambda t=t: again(SERIES, t, book, folder), LedgerError, "not drawn yet")
+    sorted(folder.glob("*.drawn"))[1].unlink()
+    lost = kept(SERIES, book, folder)[1]
+    assert (lost.kind, lost.drawn.period) == ("period", 2)
+    found = again(SERIES, 2, book, folder, door=Replay())
+    assert found.charge.rho == ceil_dyadic(SERIES.designs[1].loss(SERIES.order.adjacency).rho)
+    assert spent(book) == ceil_dyadic(SERIES.order.loss.rho) + found.charge.rho
+    assert 0 < found.charge.rho < SERIES.order.loss.rho
+    assert kept(SERIES, book, folder)[1].charge == found.charge
+    third = draw(SERIES, 3, only(3), book, folder, door=Replay())
+    plain = drawn_alone(folder.parent, 3)
+    for one, two in zip((found, third), plain[1:], strict=True):
+        assert [x.tolist() for x in one.answers[0]] == [x.tolist() for x in two.answers[0]]
+
+
+def test_what_others_left_of_a_period_is_removed_when_it_was_drawn(book, folder):
+    folder.mkdir(mode=0o700)
+    for name in (f"0001-{'a' * 64}.frozen", f"0001-{'b' * 16}.unfinished", f"0002-{'a' * 64}.frozen"):
+        (folder / name).touch()
+    drawn(SERIES, book, folder, 1)
+    assert sorted(p.suffix for p in folder.iterdir() if p.name.startswith("0001")) == [".drawn", ".frozen"]
+    assert len(list(folder.iterdir())) == 3
+
+
+def test_a_folder_that_cannot_be_written_to_stops_it_before_the_charge(book, folder, monkeypatch):
+    monkeypatch.setattr(periods.os, "fsync", failing)
+    with pytest.raises(DataError, match="cannot be written"):
+        draw(SERIES, 1, only(1), book, folder)
+    assert spent(book) == 0
+
+
+def failing(handle):
+    raise OSError(28, "no space left")
+
+
+def test_where_folders_have_no_modes_none_is_looked_at(book, folder, monkeypatch):
+    monkeypatch.setattr(periods.sys, "platform", "win32")
+    folder.mkdir(mode=0o755)
+    assert draw(SERIES, 1, only(1), book, folder, door=Replay()).charge.sequence == 1
+
+
+ID = {"id": "who"}
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lambda: (order(STRATEGY, STRATEGY), "o0"), "one plan for tables"),
+        (lambda: (order(of_margins(over((3,), 2), 1.0, ((0,), [[1, 2]]))), "o0"), "domain|one plan"),
+        (lambda: (order(STRATEGY), "a0"), "tells the cells of 'a0' apart"),
+        (lambda: (order(STRATEGY, unit=fn.PrivacyUnit(neighbours="replace-one")), "o0"), "."),
+        (lambda: (order(STRATEGY, beside=("7" * 64,)), "o0"), "beside no other"),
+        (lambda: (order(STRATEGY, sizes=(Size(5, False),)), "o0"), "number of records"),
+        (lambda: (order(STRATEGY, free=True), "o0"), "beside no other"),
+        (lambda: (order(STRATEGY, unit=fn.PrivacyUnit("p", 3, **ID)), "o0"), "remembers nobody"),
+        (lambda: (order(STRATEGY, unit=fn.PrivacyUnit("p", 2, once_per=["o0"], **ID)), "o0"), "remembers nobody"),
+        (lambda: (order(STRATEGY, unit=fn.PrivacyUnit("p", 6, once_per=["o1"], **ID)), "o0"), "remembers nobody"),
+        (
+            lambda: (order(STRATEGY, unit=fn.PrivacyUnit("p", 3, once_per=["o0"], fixed=["o1"], **ID)), "o0"),
+            "remembers nobody",
+        ),
+        (
+            lambda: (order(STRATEGY, unit=fn.PrivacyUnit("p", 3, separation={"o0": 2}, **ID)), "o0"),
+            "remembers nobody",
+        ),
+        (
+            lambda: (order(of_sectors(CELLS, (SOME[:4], {(): (np.eye(4, dtype=int).tolist(), 20.0)}))), "o0"),
+            "something in each",
+        ),
+    ],
+)
+def test_what_is_no_series_is_refused(made, words):
+    with pytest.raises(FitnoiseError, match=words):
+        Series(*made())
+
+
+def test_an_attribute_with_levels_is_no_period():
+    places = fn.Hierarchy(["county", "town"], [("a", "x"), ("a", "y"), ("b", "z")])
+    domain = fn.Domain(o=places)
+    strategy = of_sectors(over((), 3), (np.eye(3, dtype=int).tolist(), {(): (np.eye(3, dtype=int).tolist(), 9.0)}))
+    made = Order(domain, DataSource(), fn.PrivacyUnit(), (strategy,), plan="1" * 64, mechanism="by hand")
+    with pytest.raises(PlanError, match="without levels"):
+        Series(made, "o")
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        fn.PrivacyUnit("p", 3, once_per=["o0"], **ID),
+        fn.PrivacyUnit("p", 6, per_value={"o0": 2}, **ID),
+        fn.PrivacyUnit("p", 7, once_per=["o0", "o1"], **ID),
+        fn.PrivacyUnit("p", 2),
+    ],
+)
+def test_an_id_that_keeps_its_promise_in_each_period_is_a_series(unit):
+    assert Series(order(STRATEGY, unit=unit), "o0").periods == 3
+
+
+# --- the ledger -----------------------------------------------------------------------------------------
+
+LOSS = SERIES.order.loss
+
+HASH, OTHER = "a" * 64, "b" * 64
+
+
+def test_the_ledger_keeps_the_turns_of_a_series(book):
+    of, detail = SERIES.order.account, {"plan": "p"}
+    for wrong, words in (
+        (lambda: book.period(of, "p", Drawn(1, HASH)), "first period of a series is charged"),
+        (lambda: book.period(of, "p", Drawn(2, HASH)), "never begun"),
+        (lambda: book.charge(of, LOSS, detail, drawn=Drawn(2, HASH)), "not next"),
+        (lambda: book.charge(of, LOSS, {}, drawn=Drawn(1, HASH)), "names its plan|not what a ledger"),
+        (lambda: book.charge(of, LOSS, {**detail, "series": 1}), "for the ledger to write"),
+    ):
+        with pytest.raises(LedgerError, match=words):
+            wrong()
+    book.charge(of, LOSS, detail, drawn=Drawn(1, HASH))
+    for wrong, words in (
+        (lambda: book.charge(of, LOSS, detail, drawn=Drawn(1, OTHER)), "of other counts"),
+        (lambda: book.charge(of, LOSS, detail, drawn=Drawn(2, OTHER)), "charged with all of it"),
+        (lambda: book.period(of, "p", Drawn(1, HASH)), "not next"),
+        (lambda: book.period(of, "q", Drawn(2, HASH)), "never begun"),
+        (lambda: book.charge(of, LOSS, {"plan": "x"}, beside=("p",)), "beside"),
+    ):
+        with pytest.raises(LedgerError, match=words):
+            wrong()
+    book.period(of, "p", Drawn(2, OTHER))
+    book.charge(of, LOSS, detail, drawn=Drawn(1, HASH))  # again
+    assert [(e.sequence, e.drawn.period) for e in book.series(of, "p")] == [(3, 1), (2, 2)]
+    assert book.balance(of).spent == 2 * ceil_dyadic(LOSS.rho)
+
+
+def test_nothing_stands_beside_a_series(book):
+    record = order(STRATEGY, unit=fn.PrivacyUnit())
+    book.charge(record.account, record.charged(), {"plan": "p"}, drawn=Drawn(1, HASH))
+    with pytest.raises(LedgerError, match="a series, whose records come in time"):
+        book.charge(record.account, record.charged(), {"plan": "q"}, beside=("p",))
+
+
+@pytest.mark.parametrize("wrong", [(0, HASH), (True, HASH), (1, "a"), (1, None)])
+def test_what_is_drawn_is_a_number_and_a_digest(wrong):
+    with pytest.raises(LedgerError, match="number, from 1"):
+        Drawn(*wrong)
+
+
+@pytest.mark.parametrize("words", [None, {}, {"period": 1}, {"period": 1, "frozen": HASH, "more": 1}])
+def test_what_is_drawn_is_written_in_one_way(words):
+    with pytest.raises(LedgerError, match="written as its number"):
+        Drawn.parse(words)
+
+
+# --- killed ---------------------------------------------------------------------------------------------
+
+KILLED = """
+import itertools, os, sys
+from pathlib import Path
+sys.path[:0] = [{tests!r}]
+import test_periods as made
+from fitnoise.kernel import series as periods
+from fitnoise.kernel.ledger import Ledger
+
+root, events = Path({root!r}), {{"open", "os.mkdir", "os.rename", "os.remove", "sqlite3.connect"}}
+
+def twice(place):
+    with Ledger(place / "ledger.db") as book:
+        made.drawn(made.SERIES, book, place / "state", 2, made.Replay(9))
+
+real = periods.os.fsync
+for moment in itertools.count(1):
+    place = root / str(moment)
+    place.mkdir()
+    child = os.fork()
+    if not child:
+        left = [moment]
+        def step(event, _):
+            if event in events:
+                left[0] -= 1
+                if not left[0]:
+                    os._exit(9)
+        def synced(handle):
+            real(handle)
+            step("open", None)
+        periods.os.fsync = synced
+        sys.addaudithook(step)
+        twice(place)
+        os._exit(0)
+    if os.waitpid(child, 0)[1] == 0:
+        break
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_any_write_the_state_is_whole_and_no_period_is_drawn_twice(tmp_path):
+    """After each kill the next call goes on where the ledger is, or says that answers are lost; none changes."""
+    if not hasattr(os, "fork"):
+        pytest.skip("needs fork")
+    program = KILLED.format(tests=str(Path(__file__).parent), root=str(tmp_path))
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+    places = sorted((p for p in tmp_path.iterdir()), key=lambda p: int(p.name))
+    seen = []
+    for place in places:
+        with Ledger(place / "ledger.db") as book:
+            book.verify()
+            folder, account = place / "state", SERIES.order.account
+            known = book.series(account, SERIES.order.plan)
+            assert spent(book) in (0, ceil_dyadic(SERIES.order.loss.rho))
+            assert bool(spent(book)) == bool(known)
+            found = kept(SERIES, book, folder) if known else []
+            lost = [i for i, x in enumerate(found, 1) if x in known]
+            seen.append((len(known), len(lost)))
+            for t in lost:
+                with pytest.raises(LedgerError, match="second time"):
+                    draw(SERIES, t, only(t), book, folder)
+                again(SERIES, t, book, folder, door=Replay(9))
+            for t in range(len(known) + 1, 4):
+                draw(SERIES, t, only(t), book, folder, door=Replay(9))
+            assert [e.drawn.period for e in book.series(account, SERIES.order.plan)] == [1, 2, 3]
+            answers = [[x.tolist() for x in m.answers[0]] for m in kept(SERIES, book, folder)]
+            assert {p.suffix for p in folder.iterdir()} == {".frozen", ".drawn"}
+            assert len(list(folder.iterdir())) == 6
+        seen[-1] = (*seen[-1], json.dumps(answers))
+    assert len({x for *_, x in seen}) == 1
+    assert {(n, lost) for n, lost, _ in seen} >= {(0, 0), (1, 0), (1, 1), (2, 1), (2, 0)}
