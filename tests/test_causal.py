@@ -13,8 +13,12 @@ import pytest
 import fitnoise as fn
 from fitnoise.errors import DataError, LedgerError, PlanError, ReleaseError, SpecError
 from fitnoise.interfaces.cli import main
+from fitnoise.interfaces.pages.report import page
 from fitnoise.mechanisms.gaussian.series import Past, refuse_out_of_time
 from fitnoise.planning.plan import Plan
+from fitnoise.reading import estimates
+from fitnoise.reading.expressions import ask
+from fitnoise.reading.layouts import layout
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication
 
@@ -281,6 +285,89 @@ def test_changes_and_averages_are_asked_of_the_last_release_with_their_covarianc
     assert change.frame()["std_error"][0] == pytest.approx(made.estimate({"month by region": tensor}).std_error)
 
 
+def test_a_report_shows_the_series_with_its_bands(year):
+    """A line with its band for each region, along the months, from the third on; and says what will not change."""
+    _, second, third = year[1]
+    text = page(third)
+    assert "3 of 3 periods so far, up to 2026-03" in text
+    assert text.count('<polyline class="line') == 2 + 1  # of the third table there are more rows than months
+    assert text.count('<polygon class="band') == 3
+    assert "<polyline" not in page(second)
+    assert "bisher 2 von 3 Zeiträumen, bis 2026-02" in page(second, language="de")
+    with_layout = layout(third, "month by region")
+    assert [h.periods for h in with_layout.stubs] == [True]
+    assert [c.text for c in with_layout.columns] == ["a", "b"]
+
+
+def test_changes_averages_and_sums_to_date_are_those_of_the_numbers_and_their_covariances(year):
+    """By a dense matrix for each, from all covariances of the numbers."""
+    made = year[1][-1].count(by=["region", "month"])
+    values, covariance = made.value.reshape(2, 3), made.covariance().reshape(2, 3, 2, 3)
+    cases = {
+        "change": (made.change("month"), [[-1, 1, 0], [0, -1, 1]]),
+        "seasonal": (made.change("month", 2), [[-1, 0, 1]]),
+        "average": (made.average("month", 2), [[0.5, 0.5, 0], [0, 0.5, 0.5]]),
+        "itself": (made.average("month", 1), np.eye(3)),
+        "to date": (made.to_date("month"), np.tril(np.ones((3, 3)))),
+        "in one season": (made.to_date("month", 12), np.tril(np.ones((3, 3)))),
+        "by season": (made.to_date("month", 2), [[1, 0, 0], [1, 1, 0], [0, 0, 1]]),
+    }
+    for name, (found, matrix) in cases.items():
+        w = np.array(matrix)
+        np.testing.assert_allclose(found.value, values @ w.T, atol=1e-8, err_msg=name)
+        expected = np.einsum("im,rmsn,jn->risj", w, covariance, w).reshape(2 * len(w), 2 * len(w))
+        np.testing.assert_allclose(found.covariance(), expected, atol=1e-9 * expected.max())
+        assert found.frame()["month"].tolist() == 2 * MONTHS[3 - len(w) :]
+    growth = made.average("month", 2) / made.average("month", 2)
+    np.testing.assert_allclose(growth.value, 1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda x: x.change("age"), "told apart"),
+        (lambda x: x.change("month", 3), "from 1 to 2; got 3"),
+        (lambda x: x.change("month", 0), "got 0"),
+        (lambda x: x.average("month", True), "got True"),
+        (lambda x: x.average("month", 4), "from 1 to 3; got 4"),
+        (lambda x: x.to_date("month", 2.0), "got 2.0"),
+        (lambda x: x.to_date("month", 0), "got 0"),
+    ],
+)
+def test_steps_along_what_numbers_are_not_told_apart_by_are_refused(year, wrong, words):
+    with pytest.raises(ReleaseError, match=words):
+        wrong(year[1][-1].count(by="month"))
+
+
+def test_sums_of_more_than_anybody_adds_up_are_refused(year, monkeypatch):
+    monkeypatch.setattr(estimates, "MOST", 8)
+    with pytest.raises(ReleaseError, match="3 sums of up to 3 numbers"):
+        year[1][-1].count(by="month").to_date("month")
+
+
+def test_steps_are_asked_in_a_line_of_text(year):
+    made = year[1][-1]
+    numbers = made.count(by=["month", "region"])
+    for text, expected in (
+        ('change(count(), "month", 2)', numbers.change("month", 2)),
+        ('average(count() - count(), "month", 2)', (numbers - numbers).average("month", 2)),
+        ('to_date(count(), "month")', numbers.to_date("month")),
+    ):
+        assert ask(text, made, by=["month", "region"]).frame().equals(expected.frame())
+    share = ask('change(count(), "month") / average(count(), "month", 2)', made, by=["month"])
+    assert share.frame()["month"].tolist() == MONTHS[1:]
+    for text, words in (
+        ('change(count() / count(), "month")', "is of counts"),
+        ('change(1, "month")', "is of counts"),
+        ("change(count())", "is not known here"),
+        ('change(count(), "month", lag=2)', "is not known here"),
+        ('change(count(), "month", 1, 2)', "is not known"),
+        ("change(count(), month)", "is no value"),
+    ):
+        with pytest.raises(ReleaseError, match=words):
+            ask(text, made, by=["month"])
+
+
 def test_two_periods_of_one_series_are_no_two_measurements(year):
     one, two, _ = year[1]
     with pytest.raises(ReleaseError, match="of one series"):
@@ -376,6 +463,8 @@ def test_a_series_on_the_command_line(tmp_path, monkeypatch, capsys):
         records([t]).to_csv(f"{t}.csv", index=False)
     kept = ["--series", "state", "--ledger", "ledger.db"]
     main(["plan", "spec.toml", "-o", "plan.json"])
+    told = "series     3 periods of month, from 2026-01 to 2026-03, released one by one; all charged with the first\n"
+    assert told in capsys.readouterr().out
     main(["release", "plan.json", "1.csv", "--period", "2026-01", *kept, "-o", "1"])
     assert "for all periods of the series\n" in capsys.readouterr().out
     main(["release", "plan.json", "2.csv", "--period", "2026-02", *kept, "-o", "2"])

@@ -50,7 +50,7 @@ SERIES = (
         "same_price": True,
         "charged": [1.0, 0.0, 0.0],
         "sound": True,
-        "shown": 2,
+        "shown": ["2026-02", "2026-02", "2026-03", "2026-03"],
         "status": [("2026-01", True), ("2026-02", True), ("2026-03", True), ("2026-04", False)],
     },
 )

@@ -312,6 +312,7 @@ def tables_command(**asked: Any) -> None:
         """fitnoise ask release/ 'count(status="joint") / count()' --by state""",
         """fitnoise ask release/ '1000 * count(age=(0, 17)) / 81_300' --csv""",
         """fitnoise ask release/ 'other.count() / count() - 1' --by state --also later/ --simultaneous""",
+        """fitnoise ask 2026-03/ 'change(count(), "month", 12)' --by month --csv""",
     ),
 )
 @click.argument("directory", metavar="RELEASE", type=_FILE)
@@ -326,7 +327,8 @@ def tables_command(**asked: Any) -> None:
 def ask_command(**asked: Any) -> None:
     """Compute EXPRESSION from RELEASE: counts, sums, differences, shares, rates and growth, with their intervals.
 
-    EXPRESSION is of count(...), total(...), mean(...) and quantile(...), numbers and + - * /, as in Python. Which table
+    EXPRESSION is of count(...), total(...), mean(...) and quantile(...), numbers and + - * /, as in Python; and of
+    change(..., "month"), average(..., "month", 3) and to_date(..., "month") of counts along a name of --by. Which table
     shows what is asked need not be known.
     """
     from fitnoise.interfaces import commands

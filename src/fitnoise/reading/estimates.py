@@ -27,6 +27,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import scipy.sparse as sp
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats, Indices
@@ -268,6 +269,89 @@ class Estimates(Told):
         rows, where, picked = self._rows.chosen(key)
         asked = None if self._asked is None else self._asked.picked(picked)
         return Estimates(self._forms.take(where), rows, self.confidence, asked, counts=self._counts)
+
+    def change(self, along: str, lag: int = 1) -> Estimates:
+        """Each number less the one so many labels before it: changes; with the lag of a year, seasonal differences.
+
+        Args:
+            along: by which name numbers follow one another, such as "month", in the order of its labels.
+            lag: how many labels before, from 1.
+
+        Returns:
+            For all labels but the first, which have none before them.
+
+        Raises:
+            ReleaseError: the numbers are not told apart by this name, or there are no more labels than that.
+
+        Example:
+            `release.count(by=["month", "region"]).change("month", 12).frame()`
+        """
+        n, k = self._steps(along, lag, less=1)
+        return self._moved(along, sp.eye_array(n - k, n, k=k) - sp.eye_array(n - k, n), k, counts=False)
+
+    def average(self, along: str, width: int) -> Estimates:
+        """The mean of each number and those before it, so many in all: moving averages.
+
+        Args:
+            along: by which name numbers follow one another, in the order of its labels.
+            width: how many numbers a mean is of, from 1.
+
+        Returns:
+            For all labels but the first, with fewer before them.
+
+        Raises:
+            ReleaseError: as of :meth:`change`.
+        """
+        n, k = self._steps(along, width, less=0)
+        window = sum((sp.eye_array(n - k + 1, n, k=i) for i in range(1, k)), start=sp.eye_array(n - k + 1, n))
+        return self._moved(along, window / k, k - 1, counts=self._counts)
+
+    def to_date(self, along: str, season: int | None = None) -> Estimates:
+        """The sum of each number and all before it; from the beginning of its season, where there are seasons.
+
+        Args:
+            along: by which name numbers follow one another, in the order of its labels.
+            season: after how many labels sums begin anew, such as 12 months: years to date. None never.
+
+        Raises:
+            ReleaseError: as of :meth:`change`; or too many numbers are added up.
+        """
+        n, _ = self._steps(along, 1, less=0)
+        _, k = self._steps(along, n if season is None else min(season, n) if type(season) is int else season, less=0)
+        if n * k > MOST:
+            raise ReleaseError(
+                f"{n:,} sums of up to {k:,} numbers are more than anybody adds up. Nothing was computed."
+            )
+        whole: Any = sp.block_diag([np.tril(np.ones((min(k, n - i),) * 2)) for i in range(0, n, k)])
+        return self._moved(along, whole, 0, counts=self._counts)
+
+    def _steps(self, along: str, steps: object, *, less: int) -> tuple[int, int]:
+        """How many labels there are of a name, and a number of them; `less` than all of them."""
+        labels = self._rows.labels.get(along)
+        if labels is None:
+            raise ReleaseError(
+                f"numbers follow one another along a name by which they are told apart (by = …), one of "
+                f"{list(self._rows.labels)}; got {along!r}. Nothing was computed."
+            )
+        most = len(labels) - less
+        if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= most:
+            raise ReleaseError(
+                f"along {along!r} there are {len(labels)} labels, so that a step is a whole number from 1 to {most}; "
+                f"got {steps!r}. Nothing was computed."
+            )
+        return len(labels), steps
+
+    def _moved(self, along: str, matrix: Any, first: int, *, counts: bool) -> Estimates:
+        """Combinations along a name, for its labels from a place on."""
+        names = list(self._rows.labels)
+        sides: list[Any] = [
+            sp.eye_array(math.prod(len(self._rows.labels[x]) for x in some))
+            for some in (names[: names.index(along)], names[names.index(along) + 1 :])
+        ]
+        whole = sp.csr_array(sp.kron(sp.kron(sides[0], matrix), sides[1]))
+        labels = {x: own[first:] if x == along else own for x, own in self._rows.labels.items()}
+        rows = Rows(labels, self._rows.homes)
+        return Estimates(self._forms.combined(whole), rows, self.confidence, counts=counts)
 
     def _scaled(self, factor: float) -> Estimates:
         return Estimates(self._forms.times(factor), self._rows, self.confidence, counts=self._counts and factor >= 0)

@@ -3,6 +3,7 @@
     sum     = sum + sum | sum - sum | sum * sum | sum / sum | +sum | -sum | (sum) | number | call
     call    = count(…) | quantile("age", 0.5, …) | mean("age", …) | total("income", …)
             | each also of another release: other.count(…)
+            | change(sum, "month", 12) | average(sum, "month", 3) | to_date(sum, "month", 12): along a name of `by`
     (…)     = {name: literal, …} at most once, then name=literal, …; a literal is a text, a number, a list, a tuple, …
 
 It is read by Python's own parser into a tree, of which only these nodes are known; all others are refused. Length,
@@ -37,6 +38,9 @@ SHOWN = 60
 
 CALLS = {"count": 0, "quantile": 2, "mean": 1, "total": 1}
 """What may be asked: methods of `Release`, and how many literals come first."""
+
+ALONG = ("change", "average", "to_date")
+"""What may be made of numbers that follow one another: methods of `Estimates`."""
 
 OTHER = "other"
 """What a second release is called."""
@@ -111,9 +115,16 @@ def _computed(node: ast.expr, releases: Mapping[str, Release], by: tuple[str, ..
             if OTHER not in releases:
                 raise _refused(ast.unparse(node.func), "needs another release; name its directory (--also)")
             return _called(node, releases[OTHER], name, by)
+        case ast.Call(func=ast.Name(id=name), args=[inner, *steps], keywords=[]) if name in ALONG and steps:
+            found = getattr(_computed(inner, releases, by), name, None)
+            if found is None:
+                raise _refused(ast.unparse(node), f"is not known: {name}(…) is of counts, and of sums and differences")
+            return _finite(node, lambda: found(*map(_literal, steps)))
     calls = ", ".join(f"{name}(…)" for name in CALLS)
     raise _refused(
-        ast.unparse(node), f"is not known here: an expression is of {calls}, {OTHER}.count(…), numbers and + - * /"
+        ast.unparse(node),
+        f"is not known here: an expression is of {calls}, {OTHER}.count(…), numbers and + - * /, and of "
+        f'{", ".join(ALONG)} along a name, as in change(count(), "month", 12)',
     )
 
 

@@ -144,6 +144,10 @@ class Forms:
         """Some of them, in any order, as often as wanted."""
         return Forms(len(rows), {key: x[rows] for key, x in self.pieces.items()})
 
+    def combined(self, matrix: sp.csr_array) -> Forms:
+        """Combinations of them, one for each row of a matrix."""
+        return Forms(int(matrix.shape[0]), {key: sp.csr_array(matrix @ x) for key, x in self.pieces.items()})
+
     def times(self, factors: Floats | float) -> Forms:
         """Each times a number."""
         scale = sp.diags_array(np.broadcast_to(np.asarray(factors, dtype=np.float64), self.length))

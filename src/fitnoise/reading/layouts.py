@@ -46,12 +46,13 @@ class Heading:
     """A column of labels.
 
     name: of the attribute. view: "each", "prefix", "ranges", "recode" or "query". ordered: how many of its labels, the
-    first, are values in an order.
+    first, are values in an order. periods: whether they are the periods of a series.
     """
 
     name: str
     view: str
     ordered: int = 0
+    periods: bool = False
 
 
 @final
@@ -127,7 +128,7 @@ def layout(release: Release, name: str, *, totals: bool = False, bands: Bands | 
     biased = "biased_value" in frame
     shown = table.labels(domain)
     known = {a: domain[a] for a in shown if a in domain}
-    headings = [_heading(table, known.get(a), a) for a in shown]
+    headings = [_heading(table, known.get(a), a, periods=a == publication.series) for a in shown]
     confidence = table.target.level(publication.workload.confidence)
     labels = [[_label(table, known.get(a), a, x, i) for i, x in enumerate(own)] for a, own in shown.items()]
     shape = tuple(map(len, labels))
@@ -137,7 +138,7 @@ def layout(release: Release, name: str, *, totals: bool = False, bands: Bands | 
     if any(sums):
         values, margins = _with_totals(release, name, (values, margins), sums, confidence)
         labels = [[*x, Label(None)] if s else x for x, s in zip(labels, sums, strict=True)]
-    small = [i for i, n in enumerate(shape) if n <= ACROSS]
+    small = [i for i, n in enumerate(shape) if n <= ACROSS and not headings[i].periods]
     axis = small[-1] if len(shape) > 1 and small else None
     columns = (Label(None),) if axis is None else tuple(labels[axis])
     down = [i for i in range(len(shape)) if i != axis]
@@ -161,12 +162,12 @@ def layout(release: Release, name: str, *, totals: bool = False, bands: Bands | 
     )
 
 
-def _heading(table: Table, attribute: Attribute | None, name: str) -> Heading:
+def _heading(table: Table, attribute: Attribute | None, name: str, *, periods: bool) -> Heading:
     if table.matrix is not None or attribute is None:
         return Heading(name, "query")
     view = table.view(name)
-    own = attribute.own_size if attribute.ordered and (view is EACH or isinstance(view, AtMost)) else 0
-    return Heading(name, view.word or "each", own)
+    ordered = (attribute.ordered or periods) and (view is EACH or isinstance(view, AtMost))
+    return Heading(name, view.word or "each", attribute.own_size if ordered else 0, periods)
 
 
 def _label(table: Table, attribute: Attribute | None, name: str, shown: str | int, place: int) -> Label:

@@ -24,6 +24,9 @@ LINES = 6
 LONG = 12
 """Values of an attribute with an order from which on they are drawn as a line."""
 
+TIMES = 3
+"""The same of the periods of a series."""
+
 
 @final
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ def chart(table: Layout) -> Strips | Lines | None:
     rows = np.flatnonzero([all(x.text is not None for x in row) for row in table.rows])
     columns = np.arange(len(table.columns) - (table.columns[-1].text is None and len(table.columns) > 1))
     ordered = table.stubs[0].ordered if len(table.stubs) == 1 else 0
-    if ordered >= LONG:
+    if ordered >= (TIMES if ordered and table.stubs[0].periods else LONG):
         return _lines(table, rows[:ordered], columns) if len(columns) <= LINES else None
     return _strips(table, rows, columns)
 

@@ -28,9 +28,9 @@ NEGLIGIBLE = 1e-12
 
 
 def plan_report(plan: Plan) -> Report:
-    """What a plan promises, costs and proves: of tables of several parts, part by part."""
-    parts = plan.groups
-    promised = (tables(plan.summaries, *_promised(parts)), _questions(plan))
+    """What a plan promises, costs and proves: of tables of several parts, part by part; of a series, of all of it."""
+    parts = (plan.whole or plan).groups
+    promised = (tables(plan.summaries, *_promised(plan.groups)), _questions(plan))
     own = Section("", values=(Value("hash", plan.hash),), tables=promised)
     said = (s for i, p in enumerate(parts) for s in (_of_tables(p) if len(parts) == 1 else _of_several(i, p)))
     sections = (
@@ -39,6 +39,7 @@ def plan_report(plan: Plan) -> Report:
         whom(plan),
         records(plan),
         *units(plan),
+        *_series(plan.whole or plan),
         _cap(plan),
         _beside(plan),
         *said,
@@ -201,6 +202,19 @@ def records(plan: Plan) -> Section:
     """How it is kept that units have no more records than they are priced for."""
     told = list(dict.fromkeys(filter(None, (kept(plan, unit) for unit, _ in _charged_for(plan)))))
     return Section("records", tuple(told), (Value("records_of_units", told),) if told else ())
+
+
+def _series(plan: Plan) -> Iterator[Section]:
+    """That it is released period by period, where it is."""
+    if plan.periods:
+        told = "{count} periods of {attribute}, from {first} to {last}, released one by one; all charged with the first"
+        values = (
+            Value("attribute", plan.publication.series),
+            Value("count", len(plan.periods), Kind.COUNT),
+            Value("first", str(plan.periods[0]), spoken=True),
+            Value("last", str(plan.periods[-1]), spoken=True),
+        )
+        yield Section("series", (told,), values, place=("series",))
 
 
 def bounds_section(plans: Sequence[Plan]) -> Section:
