@@ -108,6 +108,9 @@ def test_help_comes_at_once(arguments):
 
 def test_every_command_takes_what_its_options_give():
     """The options hand their values over by name, which no type checker compares."""
-    for name, command in cli.commands.items():
+    inside = {f"{name}_{own}": x for name, g in cli.commands.items() for own, x in getattr(g, "commands", {}).items()}
+    alone = {name: command for name, command in cli.commands.items() if not hasattr(command, "commands")}
+    assert {"series_status", "series_write"} <= inside.keys()
+    for name, command in (alone | inside).items():
         taken = inspect.signature(getattr(commands, f"{name}_command")).parameters
         assert sorted(taken) == sorted(p.name for p in command.params)

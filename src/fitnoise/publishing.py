@@ -68,7 +68,9 @@ def release(
     Raises:
         DataError: the data do not fit the domain; nothing measured, nothing charged.
         BudgetExceeded: the charge does not fit; nothing measured, nothing charged.
-        LedgerError: the ledger cannot be used; nothing measured.
+        LedgerError: the ledger cannot be used; of a series, it is not the turn of the period, or answers of an earlier
+            one are lost; nothing measured.
+        PlanError: the plan is a series, and no period or folder is given; or it is none, and one is.
         ReleaseError: the directory cannot be written. When this happens after measuring, the charge stays: the answers
             of a period are kept, and :func:`period` writes them.
     """
