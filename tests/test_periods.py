@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +25,8 @@ from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.series import again, draw, kept
 from fitnoise.kernel.units import DataSource
 
-DOMAIN = fn.Domain(a0=fn.Ordered(1, 3), o0=fn.Ordered(1, 3), o1=fn.Ordered(0, 1))
-CELLS = over((3,), 3, 2)
+DOMAIN = fn.Domain(a0=fn.Ordered(1, 3), a1=fn.Ordered(1, 2), o0=fn.Ordered(1, 3), o1=fn.Ordered(0, 1))
+CELLS = over((3, 2), 3, 2)
 
 SOME = [[1, 0, 0, 0, 0, 0], [0, 2, 0, 0, 0, 0], [3, 1, 1, 0, 0, 0], [0, 0, 0, 1, 0, 0], [0, 1, 0, 0, 0, 1]]
 """Rows over o0 (the periods) and o1: two of the first, two of the second, one of the third."""
@@ -33,7 +34,10 @@ SOME = [[1, 0, 0, 0, 0, 0], [0, 2, 0, 0, 0, 0], [3, 1, 1, 0, 0, 0], [0, 0, 0, 1,
 STRATEGY = of_sectors(
     CELLS,
     (SOME, {(): (np.tril(np.ones((5, 5), dtype=int)).tolist(), 20.0)}),
-    ([[1, 1, 0, 0, 0, 0], [1, 0, 2, 0, 0, 0], [0, 0, 0, 0, 1, 1]], {(0,): ([[1, 0, 0], [2, 1, 0], [1, 0, 3]], 30.0)}),
+    (
+        [[1, 1, 0, 0, 0, 0], [1, 0, 2, 0, 0, 0], [0, 0, 0, 0, 1, 1]],
+        {(0,): ([[1, 0, 0], [2, 1, 0], [1, 0, 3]], 30.0), (1,): ([[2, 0, 0], [0, 1, 0], [0, 1, 1]], 40.0)},
+    ),
 )
 
 
@@ -54,7 +58,7 @@ def counter(counts=COUNTS):
 def only(period, counts=COUNTS):
     """The records of one period."""
     here = np.zeros_like(counts)
-    here[:, period - 1] = counts[:, period - 1]
+    here[:, :, period - 1] = counts[:, :, period - 1]
     return counter(here)
 
 
@@ -78,16 +82,18 @@ def drawn(series, book, folder, upto, door=None, counts=COUNTS):
 
 
 def whole(series, found):
-    """The answers of all periods in the order of the strategy: by sector, and there by row."""
+    """The answers of all periods in the order of the strategy: by group, sector by sector, and there by row."""
     out = []
     for g in series.strategy.groups:
+        sectors = []
         for i in range(len(g)):
             place, parts = tuple(g.attributes[i].tolist()), []
             for design, measured in zip(series.designs, found, strict=True):
                 for h, values in zip(design.groups, measured.answers[0], strict=True):
                     if tuple(h.attributes[0].tolist()) == place:
                         parts.append(values.reshape(-1, h.rank))
-            out.append(np.concatenate(parts, axis=1).ravel())
+            sectors.append(np.concatenate(parts, axis=1).ravel())
+        out.append(np.concatenate(sectors))
     return out
 
 
@@ -109,7 +115,7 @@ def test_the_rows_of_all_periods_are_those_of_the_strategy_and_touch_no_later_pe
 def test_a_period_is_drawn_of_its_own_records_and_those_frozen_before(book, folder):
     """Records of other periods in the data, and corrections of earlier ones, change nothing."""
     first = draw(SERIES, 1, counter(), book, folder, door=Replay(3))
-    second = draw(SERIES, 2, counter(COUNTS * [[[7], [1], [0]]]), book, folder, door=Replay(3))
+    second = draw(SERIES, 2, counter(COUNTS * [[7], [1], [0]]), book, folder, door=Replay(3))
     with Ledger(folder.parent / "other.db") as other:
         plain = drawn(SERIES, other, folder.parent / "other", 2, Replay(3))
     for one, two in zip((first, second), plain, strict=True):
@@ -131,7 +137,8 @@ def test_all_of_it_is_charged_at_the_first_period_and_nothing_at_any_other(book,
 def test_every_draw_is_asked_for_once_with_the_scale_of_its_sector(book, folder):
     door = Replay()
     drawn(SERIES, book, folder, 3, door)
-    given = {1: [(20.0, 2), (30.0, 3)], 2: [(20.0, 2), (30.0, 3)], 3: [(20.0, 1), (30.0, 3)]}
+    rest = [(30.0, 3), (40.0, 1)]
+    given = {1: [(20.0, 2), *rest], 2: [(20.0, 2), *rest], 3: [(20.0, 1), *rest]}
     assert door.asked == [("gaussian", *x) for period in (1, 2, 3) for x in given[period]]
 
 
@@ -255,7 +262,7 @@ def test_what_was_drawn_is_kept_and_read_again(book, folder):
     for one, two in zip(found, read, strict=True):
         assert one.charge == two.charge
         assert [x.tolist() for x in one.answers[0]] == [x.tolist() for x in two.answers[0]]
-        assert [x.dtype for x in two.answers[0]] == [np.dtype(np.int64)] * 2
+        assert [x.dtype for x in two.answers[0]] == [np.dtype(np.int64)] * 3
     path = sorted(folder.glob("*.drawn"))[1]
     path.write_bytes(path.read_bytes().replace(b"[[", b"[[1"))
     with pytest.raises(DataError, match="touched"):
@@ -269,7 +276,7 @@ def test_answers_beyond_64_bits_are_kept_whole(book, folder):
     (one,) = kept(series, book, folder)
     (values,) = one.answers[0]
     assert values.dtype == object
-    assert values.tolist() == [2**61 * int(x) for x in COUNTS[:, 0].sum(axis=0)]
+    assert values.tolist() == [2**61 * int(x) for x in COUNTS[:, :, 0].sum(axis=(0, 1))]
 
 
 def test_a_period_whose_answers_are_lost_is_drawn_again_for_its_own_price(book, folder):
@@ -350,6 +357,24 @@ ID = {"id": "who"}
 def test_what_is_no_series_is_refused(made, words):
     with pytest.raises(FitnoiseError, match=words):
         Series(*made())
+
+
+def test_rows_beyond_62_bits_are_refused():
+    mixing = np.diag([2**40] * 6).tolist()
+    wide = of_sectors(CELLS, (np.diag([2**40] * 6).tolist(), {(): (mixing, 20.0)}))
+    with pytest.raises(PlanError, match="at most 62 bits"):
+        Series(order(wide), "o0")
+
+
+def test_periods_are_called_as_tables_show_them():
+    assert [SERIES.label(t) for t in (0, 1, 3, 4)] == ["number 0", "1", "3", "number 4"]
+
+
+def test_what_was_computed_before_is_not_believed(book, folder):
+    believed = Series(order(STRATEGY), "o0")
+    believed.order.__dict__["loss"] = LOSS + LOSS
+    believed.order.designs[0].__dict__["_profile"] = (Fraction(1),) * 6
+    assert draw(believed, 1, only(1), book, folder, door=Replay()).charge.rho == ceil_dyadic(LOSS.rho)
 
 
 def test_an_attribute_with_levels_is_no_period():
