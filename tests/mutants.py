@@ -30,7 +30,6 @@ TESTS = {
     "profiles": "composition",
     "ledger": "ledger -k 'not killed and not race and not damaged'",
     "periods": "periods",
-    "series": "periods",
     "designs/_base": "margins order",
     "designs/sectors": "strategy designs -k 'strategy or sectors or total or scales'",
     "designs/margins": "margins designs -kmargin",
