@@ -86,10 +86,9 @@ GENESIS = "0" * 64  # the digest before the first entry
 
 _APPLICATION = int.from_bytes(b"fitn")  # PRAGMA application_id: how the file is known
 
-_FORMAT = (
-    5  # PRAGMA user_version; 1 knew no ε and would not keep a cap on it, 2 counted every unit apart, 3 knew no μ²,
-)
-# 4 no series
+_FORMAT = 5
+"""PRAGMA user_version; 1 knew no ε and would not keep a cap on it, 2 counted every unit apart, 3 knew no μ², 4 no
+series."""
 
 _READ = (2, 5)  # from, to: an older ledger becomes one of this format with the next entry
 
@@ -115,15 +114,8 @@ _SCHEMA = (
     BEGIN SELECT RAISE(ABORT, 'a ledger entry follows the last one'); END""",
 )
 
-_OWN = {
-    "profile",
-    "beside",
-    "epsilon",
-    "mu_squared",
-    "mu_rate",
-    "units",
-    "series",
-}  # what a ledger writes into a detail itself
+_OWN = {"profile", "beside", "epsilon", "mu_squared", "mu_rate", "units", "series"}
+"""What a ledger writes into a detail itself."""
 
 _LIMITS = {"epsilon", "mu_squared"}  # what a cap can be one on, beside ρ
 

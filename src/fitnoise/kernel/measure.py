@@ -185,12 +185,12 @@ def _counted(order: Order, wanted: _Wanted, counter: Counter, progress: Progress
     return margins, counter.left_out() if any(d.asks_left_out for d in order.designs) else None
 
 
-def _exact(order: Order, wanted: _Wanted, margins: Margins, left_out: int | None) -> list[Answers]:
-    """The exact answers of every design."""
+def _exact(order: Order, wanted: _Wanted, margins: Margins, left_out: int | None, times: int = 1) -> list[Answers]:
+    """The exact answers of every design. times: how often records were counted, at most so many as the source has."""
     counted = Tally(margins)
     along = {m: _along(counted, found, m, order.domain.sizes) for m, found in wanted.items()}
     tally = Tally(along, left_out)
-    return [d.exact(tally, order.adjacency, order.source.max_records) for d in order.designs]
+    return [d.exact(tally, order.adjacency, times * order.source.max_records) for d in order.designs]
 
 
 def _of(order: Order) -> str:

@@ -280,7 +280,7 @@ def _noisy(
     periods = [*counts, *([none] * (series.periods - len(counts)))]
     along = {m: m.index(series.attribute) for m in margins}
     whole: Margins = {m: np.stack([x[i] for x in periods], along[m]) for i, m in enumerate(margins)}
-    (exact,) = _exact(replace(order, designs=(design,)), wanted, whole, None)
+    (exact,) = _exact(replace(order, designs=(design,)), wanted, whole, None, series.periods)
     answers = design.draw(exact, door)
     text = json.dumps([[int(x) for x in values] for values in answers], separators=(",", ":"))
     content = f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}\n".encode()

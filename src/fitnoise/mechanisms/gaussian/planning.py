@@ -334,7 +334,7 @@ def _even(decomposition: Decomposition, asked: Terms, ideal: Ideal, publication:
             mean = (sums / np.maximum(np.bincount(kinds, minlength=3), 1))[:, kinds].reshape(-1, n, n)
             own = np.linalg.cholesky(np.linalg.inv(mean)).swapaxes(1, 2)
             factors.append(own @ np.linalg.inv(g.basis.astype(np.float64)))
-        strategy = round_strategy(decomposition, factors, BITS[0])
+        strategy = round_strategy(decomposition, factors, BITS[0], in_time=publication.series is not None)
         if relaxation(decomposition, asked, variances(decomposition, strategy)) <= 1 + EVEN:
             yield scaled(decomposition, asked, strategy, publication)
 
