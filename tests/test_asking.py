@@ -19,7 +19,9 @@ from fitnoise.errors import ReleaseError, WorkloadError
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms.gaussian import planning
 from fitnoise.reading import forms as reading_forms
+from fitnoise.reading.areas import read_areas
 from fitnoise.reading.estimates import Estimates, Rows, inverted
+from fitnoise.reading.expressions import ask
 from fitnoise.reading.forms import Forms, Source
 from fitnoise.reading.laws import LaplaceSums, Normal, law
 from fitnoise.request.targets import z_score
@@ -89,8 +91,12 @@ def check_covariances(plan, rng, monkeypatch):
             monkeypatch.setattr(reading_forms, "HEAVY", 0)  # by all numbers of the tables, as for one combination
             whole = f.covariances(h)
             monkeypatch.undo()
+            monkeypatch.setattr(reading_forms, "MANY", 0)  # by what they have in common, where that is known
+            common = f.covariances(h)
+            monkeypatch.undo()
             limit = math.sqrt(f.covariances(f)[0] * h.covariances(h)[0])
             assert abs(pairs - whole)[0] <= LOOSE * limit
+            assert abs(pairs - common)[0] <= LOOSE * limit
 
 
 def test_covariances_of_pairs_are_those_of_whole_combinations(rng, monkeypatch):
@@ -148,6 +154,148 @@ def test_counts_are_those_of_the_records(quiet, where, sex, age, geo, job):
     assert found.value == pytest.approx(truth.sum(), abs=1e-6)
     assert len(found) == 1
     assert quiet.count(**where).value == found.value
+
+
+AREAS = {"north": ["A", "B1"], "south": ["B0", "A1"], "west": [("county", "A0")]}
+
+
+def test_areas_are_unions_of_places_of_any_level(quiet):
+    whole = COUNTS.sum(axis=(1, 3))
+    of_areas = np.stack([whole[:, [0, 1, 3]].sum(1), whole[:, [1, 2]].sum(1), whole[:, 0]])
+    found = quiet.count(area=AREAS, by="sex")
+    assert found.labels == {"area": tuple(AREAS), "sex": ("female", "male")}
+    np.testing.assert_allclose(found.value, of_areas, atol=LOOSE)
+    other = quiet.count({"area": AREAS}, by=["sex", "area"])
+    np.testing.assert_allclose(other.value, of_areas.T, atol=LOOSE)
+    assert quiet.count(area=["B1", "A", "A1"]).value == pytest.approx(of_areas[0].sum())
+    assert list(quiet.count(area=AREAS)[["south", "north"]].value) == pytest.approx(of_areas.sum(1)[[1, 0]])
+    assert quiet.count(area=AREAS)["south"].value == pytest.approx(of_areas[1].sum())
+    assert found["north", "male"].std_error == pytest.approx(quiet.count(area=AREAS["north"], sex="m").std_error)
+    within = quiet.count(area=AREAS, state="A")
+    assert within.labels == {"area": ("north", "south", "west")}
+    assert quiet.count(area=AREAS, state="B").labels == {"area": ("north", "south")}
+    np.testing.assert_allclose(within.value, whole[:, [0, 1]].sum(0).dot([[1, 0, 1], [1, 1, 0]]), atol=LOOSE)
+
+
+def test_areas_of_whole_states_are_asked_of_tables_by_state(quiet):
+    """So these need not be shown by county."""
+    (piece,) = quiet.count(area=["A"], by="sex")._forms.pieces
+    assert TABLES[piece[1]].attributes == ("state", "sex")
+    assert quiet.count(area=["A"]).std_error == pytest.approx(quiet.count(state="A").std_error)
+    assert quiet.count(area=["A0", "A1"]).std_error == pytest.approx(quiet.count(state="A").std_error)
+
+
+def test_shares_of_areas_are_among_what_is_possible():
+    few = {"one": ["A0"], "two": ["B1", "B2"]}
+    release = made()
+    shares = release.count(area=few, sex="f") / release.count(area=few)
+    assert (shares.frame()["high"] <= 1).all()
+    assert shares._possible[1].tolist() == [1.0, 1.0]
+    assert (release.count(area=few) / release.count())._possible[1].tolist() == [1.0, 1.0]
+    other = {"one": ["A1"], "two": ["B1", "B2"]}  # other places called alike
+    assert (release.count(area=few) / release.count(area=other))._possible[1].tolist() == [math.inf] * 2
+    assert (release.count(state="A") / release.count(area=["A", "B1"]))._possible[1].tolist() == [1.0]
+    assert (release.count(state="A") / release.count(area=few))._possible[1].tolist() == [math.inf] * 2
+
+
+@pytest.mark.parametrize(
+    ("area", "message"),
+    [
+        ("A0", "an area is a list of places; got 'A0'"),
+        ({"x": {"a": 1}}, "an area is a list of places; got {'a': 1} of the area 'x'"),
+        ([], "a list of one place or more; the list is empty"),
+        ({}, "areas are told apart by names, of which there is one or more"),
+        ({3: ["A"]}, "areas are told apart by names"),
+        (["A", "C"], r"no place 'C' on the levels \['state', 'county'\]"),
+        ({"x": ["A"], "y": ["C7"]}, "no place 'C7' of the area 'y' on the levels"),
+        ([("county", "A")], r"no place 'A' on the levels \['county'\]"),
+        ([("tract", "A")], r"\('tract', 'A'\) is no place: a place is a code, or a pair of one of the levels"),
+        ([("state", "A", 3)], "is no place"),
+    ],
+)
+def test_areas_that_are_none_are_refused(area, message):
+    with pytest.raises(ReleaseError, match=message):
+        made().count(area=area)
+
+
+def test_areas_in_a_line_of_text():
+    release = made()
+    wanted = release.count(area=AREAS, sex="f") / release.count(area=["A", "B1"])
+    found = ask("count(sex='f') / count(area=['A', 'B1'])", release, areas=AREAS)
+    np.testing.assert_array_equal(found.value, wanted.value)
+    text = "count(area={'north': ['A', 'B1'], 'south': ['B0', 'A1'], 'west': [('county', 'A0')]}, sex='f')"
+    np.testing.assert_array_equal(ask(text, release).value, release.count(area=AREAS, sex="f").value)
+
+
+def test_areas_are_refused_beside_levels_and_where_places_are_not_told():
+    release = made()
+    with pytest.raises(ReleaseError, match="told apart by 'area' and 'county', which are one attribute or two levels"):
+        release.count(area=AREAS, by="county")
+    with pytest.raises(ReleaseError, match="no attribute 'area'"):
+        release.count(area=["A"], by="area")
+    with pytest.raises(ReleaseError, match="excludes itself"):
+        release.count(area={"x": ["A0"]}, state="B")
+    with pytest.raises(ReleaseError, match="never shown together"):
+        release.count(area=["A0"], job="some")
+    domain = fn.Domain(a=fn.Hierarchy(["u", "v"], [(7, 7), (7, 8), (8, 9)]), area=fn.Ordered(0, 1))
+    own = released(
+        fn.plan(fn.Workload(domain, [fn.table("v", margin=3), fn.table("area", margin=3)])), np.ones((3, 2), dtype=int)
+    )
+    assert len(own.count(area=1)) == 1  # an attribute of that name is what it was
+    alone = fn.Domain(a=domain["a"])
+    own = released(
+        fn.plan(fn.Workload(alone, [fn.table("v", margin=3), fn.table("u", margin=3)])), np.ones(3, dtype=int)
+    )
+    with pytest.raises(ReleaseError, match=r"7 is a place on the levels \['u', 'v'\], and not the same: say which"):
+        own.count(area=[7])
+    assert own.count(area=[("u", 7)]).std_error == own.count(u=7).std_error
+    none = fn.Domain(b=fn.Ordered(0, 1))
+    own = released(fn.plan(fn.Workload(none, [fn.table("b", margin=3)])), np.ones(2, dtype=int))
+    with pytest.raises(ReleaseError, match="of the one hierarchy of a release, and this one has 0"):
+        own.count(area=[1])
+
+
+def test_a_place_that_is_alone_in_another_is_the_same():
+    domain = fn.Domain(a=fn.Hierarchy(["u", "v"], [(7, 7), (8, 8), (8, 9)]))
+    own = released(
+        fn.plan(fn.Workload(domain, [fn.table("v", margin=3), fn.table("u", margin=4)])), np.ones(3, dtype=int)
+    )
+    assert own.count(area=[7]).std_error == pytest.approx(own.count(u=7).std_error)
+    with pytest.raises(ReleaseError, match="8 is a place on the levels"):
+        own.count(area=[8])
+
+
+def test_areas_from_a_file(tmp_path):
+    file = tmp_path / "areas.csv"
+    file.write_text("district,place\nnorth,A\n\nsouth,B0\nnorth,B1\n", encoding="utf-8-sig")
+    assert read_areas(file, PEOPLE) == {"north": ["A", "B1"], "south": ["B0"]}
+    file.write_text("district,county\nnorth,A0\nnorth,A\n")
+    found = read_areas(file, PEOPLE)
+    assert found == {"north": [("county", "A0"), ("county", "A")]}
+    with pytest.raises(ReleaseError, match=r"no place 'A' of the area 'north' on the levels \['county'\]"):
+        made().count(area=found)
+    numbers = fn.Domain(a=fn.Hierarchy(["u", "v"], [(7, "7"), (7, "x")]))
+    file.write_text("a,v\nnorth,7\n")
+    assert read_areas(file, numbers) == {"north": [("v", "7")]}
+    file.write_text("a,u\nnorth,7\n")
+    assert read_areas(file, numbers) == {"north": [("u", 7)]}
+    file.write_text("a,place\nnorth,7\n")
+    with pytest.raises(ReleaseError, match="'7' is a text on one level and a number on another"):
+        read_areas(file, numbers)
+    for content, message in (
+        ("", "has two columns, the name of an area and the code of a place; it has \\[\\]"),
+        ("a,b,c\n", "has two columns"),
+        ("a,b\nnorth\n", r"is \['north'\]: it needs the name of an area and the code"),
+        ("a,b\n,A\n", "needs the name of an area"),
+    ):
+        file.write_text(content)
+        with pytest.raises(ReleaseError, match=message):
+            read_areas(file, PEOPLE)
+    with pytest.raises(ReleaseError, match=r"areas 'none.csv' cannot be read \(No such file"):
+        read_areas(tmp_path / "none.csv", PEOPLE)
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ReleaseError, match="no CSV file in UTF-8"):
+        read_areas(file, PEOPLE)
 
 
 def test_numbers_are_told_apart_by_values_and_levels(quiet):

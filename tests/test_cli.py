@@ -1957,5 +1957,8 @@ def test_two_releases_are_asked_together(run, here, pattern):
         assert (code, out) == (8, "")
         assert message in err
     assert run("ask", "release", "__import__('os').getcwd()")[0] == 8
+    (here / "areas.csv").write_text("district,area\nx,n\n")
+    code, out, err = run("ask", "release", "count()", "--areas", "areas.csv")
+    assert (code, out, "has an attribute 'area', so that areas cannot be asked for" in err) == (8, "", True)
     code, _, err = run("ask", "release", "count()", "--csv", "--json")
     assert (code, "--csv prints a CSV file and --json a document" in err) == (2, True)

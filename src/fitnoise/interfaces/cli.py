@@ -311,6 +311,7 @@ def tables_command(**asked: Any) -> None:
     epilog=_example(
         """fitnoise ask release/ 'count(status="joint") / count()' --by state""",
         """fitnoise ask release/ '1000 * count(age=(0, 17)) / 81_300' --csv""",
+        """fitnoise ask release/ 'count(sex="f")' --areas districts.csv""",
         """fitnoise ask release/ 'other.count() / count() - 1' --by state --also later/ --simultaneous""",
         """fitnoise ask 2026-03/ 'change(count(), "month", 12)' --by month --csv""",
     ),
@@ -319,6 +320,11 @@ def tables_command(**asked: Any) -> None:
 @click.argument("expression")
 @click.option(
     "--by", metavar="NAME", multiple=True, help="Tell the numbers apart by this attribute or level; repeatable."
+)
+@click.option(
+    "--areas",
+    type=_FILE,
+    help="A CSV file of areas, such as school districts: the name of an area and the code of a place in each row.",
 )
 @click.option("--also", type=_FILE, help="Another release, called `other` in the expression.")
 @click.option("--simultaneous", is_flag=True, help="Widen the intervals so that all of them hold at once.")

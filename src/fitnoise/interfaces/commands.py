@@ -43,6 +43,7 @@ from fitnoise.planning.plan import Plan
 from fitnoise.publishing import count, new_keys, periods, release
 from fitnoise.publishing import period as drawn_period
 from fitnoise.reading import registry
+from fitnoise.reading.areas import read_areas
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.description import counted, universe
 from fitnoise.reading.expressions import ask
@@ -359,6 +360,7 @@ def ask_command(
     directory: Path,
     expression: str,
     by: tuple[str, ...],
+    areas: Path | None,
     also: Path | None,
     simultaneous: bool,
     as_csv: bool,
@@ -369,7 +371,8 @@ def ask_command(
         raise click.UsageError("--csv prints a CSV file and --json a document: give one of them.")
     with progress("estimating"):
         own = Release.read(directory)
-        found = ask(expression, own, None if also is None else Release.read(also), by=by)
+        told = None if areas is None else read_areas(areas, own.plan.publication.domain)
+        found = ask(expression, own, None if also is None else Release.read(also), by=by, areas=told)
         frame = found.frame(simultaneous=simultaneous)
     if as_csv:
         emit_csv(csv_text(frame, fixed=()))

@@ -22,7 +22,7 @@ from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, TableGroup
 
 if TYPE_CHECKING:
-    from fitnoise.mechanisms.numbers import Numbers
+    from fitnoise.mechanisms.numbers import Numbers, Weighted
     from fitnoise.mechanisms.tables import TablePart
 
 Place = tuple[int, int]
@@ -219,6 +219,11 @@ class TableMechanism(abc.ABC):
     @abc.abstractmethod
     def between(self, one: Numbers, other: Numbers) -> Floats:
         """Covariances of pairs of numbers of its tables, (P,), in people²."""
+
+    def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
+        """Covariances of sums of many numbers, one by one, (J,), in people²; None where pairs are gone through."""
+        del one, other, length
+        return None
 
     @abc.abstractmethod
     def prices(self, part: TablePart) -> Floats:

@@ -11,12 +11,14 @@ where the first factor is 0, and of the others one is 1, along an attribute that
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
 import numpy as np
+import scipy.sparse as sp
 
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.mechanisms._base import Sectored
@@ -144,4 +146,85 @@ def by_sector(one: Numbers, other: Numbers) -> Floats:
             if a not in own:
                 found *= part
         total += found
+    return total
+
+
+# --- sums of many numbers ---------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """Sums of numbers of one table, each of its number of times: P of them in J sums.
+
+    numbers: (P,). sums: which sum each is in, (P,). factors: how often, (P,).
+    """
+
+    numbers: Numbers
+    sums: Indices
+    factors: Floats
+
+    @classmethod
+    def of(cls, part: Sectored, table: int, at: Indices, rows: sp.csr_array) -> Weighted:
+        """From coefficients by row; `at` are the numbers of these, (columns, P)."""
+        sums = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        return cls(Numbers(part, table, at), sums, rows.data)
+
+    def within(
+        self, axes: Mapping[int, Indices], own: Collection[int], kept: Sequence[int]
+    ) -> tuple[Indices, Indices, Floats]:
+        """Σ over the values of own but kept attributes, by the kept ones: of each sum and value, and how often.
+
+        Of what a sector of its own attributes tells: a sum over all values of one of these has no part in it, and what
+        is shown by others is shared out.
+
+        Returns:
+            Which of the P numbers are in it, the joint place of the sum and of kept values, and the factors.
+        """
+        sizes = self.numbers.part.decomposition.sizes
+        there = np.ones(len(self.numbers), dtype=bool)
+        for a in own:
+            there &= axes[a] != ALL
+        some = np.flatnonzero(there)
+        key, factor = self.sums[some].astype(np.int64), self.factors[some]
+        for a in axes.keys() - set(own):
+            factor = factor * share(axes[a][some], sizes[a])
+        for a in kept:
+            key = key * sizes[a] + axes[a][some]
+        return some, key, factor
+
+
+def alternating(own: Collection[int], sizes: Sequence[int]) -> Iterator[tuple[tuple[int, ...], float]]:
+    """Π_{a∈S} ([v_a = w_a] − 1/n_a) as a sum over subsets U of S: Π_{a∈U} [v_a = w_a] · Π_{a∈S∖U} (−1/n_a)."""
+    for k in range(len(own) + 1):
+        for kept in itertools.combinations(own, k):
+            yield kept, math.prod(-1 / sizes[a] for a in own if a not in kept)
+
+
+def sums_by_sector(one: Weighted, other: Weighted, length: int) -> Floats | None:
+    """Covariances of sums, one by one, (J,), where every sector is estimated apart from others; in people².
+
+    Sector by sector as `by_sector`, but that numbers of equal values are added up first, so that work is that of the
+    numbers and not of their pairs. None where structured attributes are shown.
+    """
+    if one.numbers.group.inner_shape or other.numbers.group.inner_shape:
+        return None
+    part, mine, theirs = one.numbers.part, one.numbers.axes, other.numbers.axes
+    reached, total = dict(other.numbers.sectors()), np.zeros(length)
+    for (place, s), members in one.numbers.sectors():
+        if (place, s) not in reached:
+            continue
+        whitener = part.estimation.whiteners[place][s]
+        scale = float(
+            (one.numbers.rows(members, whitener)[0] * other.numbers.rows(reached[place, s], whitener)[0]).sum()
+        )
+        own = part.decomposition.groups[place].attributes[s].tolist()
+        for kept, sign in alternating(own, part.decomposition.sizes):
+            cells = math.prod(part.decomposition.sizes[a] for a in kept)
+            _, key, factor = one.within(mine, own, kept)
+            _, beside, counter = other.within(theirs, own, kept)
+            keys, which = np.unique(np.concatenate([key, beside]), return_inverse=True)
+            f = np.bincount(which[: len(key)], factor, minlength=len(keys))
+            h = np.bincount(which[len(key) :], counter, minlength=len(keys))
+            total += np.bincount(keys // cells, sign * scale * f * h, minlength=length)
     return total

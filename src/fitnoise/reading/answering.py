@@ -50,7 +50,9 @@ class Answering(abc.ABC):
 
         Args:
             where: for some attributes, or levels of hierarchies, a value, a list of values, or a range of an attribute
-                with an order as a tuple (first, last), ends included. A range leaves missing values out.
+                with an order as a tuple (first, last), ends included. A range leaves missing values out. `area` is a
+                list of places of any levels of the release's hierarchy, whose union is asked for; or several such lists
+                by name, by which the numbers are told apart.
             by: attributes or levels by whose values the numbers are told apart: all values that remain, and cells for
                 missing ones where a table shows them.
             columns: the same as `where`, for names that are Python identifiers.
@@ -67,7 +69,8 @@ class Answering(abc.ABC):
             nothing is said of the biased ones, for which no interval of proven coverage is known.
 
         Example:
-            `release.count(status="joint", by="state") / release.count(by="state")`; `release.count(age=(0, 17))`
+            `release.count(status="joint", by="state") / release.count(by="state")`; `release.count(age=(0, 17))`;
+            `release.count(area=["44001", "44003040100"])`
         """
         return self._estimates(Question.of(self._domain, {**(where or {}), **columns}, by))
 
@@ -223,5 +226,5 @@ class Answering(abc.ABC):
             raise refuse(sources, asked)
         best = min(found, key=lambda x: float(x[1].covariances(x[1]).max())) if len(found) > 1 else found[0]
         own, forms = best
-        rows = Rows(own.labels, {name: own.domain.home(name) for name in own.by})
+        rows = Rows(own.labels, {name: own.home(name) for name in own.by})
         return Estimates(forms, rows, self._confidence, own, counts=counts)

@@ -21,6 +21,7 @@ from fitnoise.algebra import operators as op
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.domain import Attribute, Domain, Hierarchy
+from fitnoise.reading.areas import AREA, Areas
 from fitnoise.reading.forms import Forms, Source
 from fitnoise.request.workloads import EACH, AtMost, Family, Table, View, Workload
 
@@ -52,7 +53,8 @@ class Along:
 
     home: the attribute. depth: of the deepest level that is named. chosen: whether records there are counted,
     (leaves,). weights: what each counts for. by: the name by which numbers are told apart. labels: its values that
-    remain, and place: which of them each leaf is in, (leaves,); −1 for none.
+    remain, and place: which of them each leaf is in, (leaves,); −1 for none. areas: where a leaf may be in several of
+    them, 1 where it is, (labels, leaves), instead of places.
     """
 
     home: str
@@ -62,10 +64,15 @@ class Along:
     by: str | None = None
     labels: tuple[Any, ...] = ()
     place: Indices | None = None
+    areas: sp.csr_array | None = None
 
     def rows(self, leaves: Indices) -> sp.csr_array:
         """What each number asks of some cells, each given by a leaf of it, (numbers, cells)."""
         data = self.weights[leaves] * self.chosen[leaves]
+        if self.areas is not None:
+            found = sp.csr_array(self.areas[:, leaves] @ sp.diags_array(data))
+            found.eliminate_zeros()
+            return found
         place = np.zeros(len(leaves), dtype=np.intp) if self.place is None else self.place[leaves]
         some = np.flatnonzero((data != 0) & (place >= 0))
         shape = (len(self.labels) if self.by is not None else 1, len(leaves))
@@ -74,6 +81,12 @@ class Along:
     def without(self, some: Mask) -> Self:
         """The same without some leaves, and without what is left without any."""
         chosen = self.chosen & ~some
+        if self.areas is not None:
+            left = np.flatnonzero(self.areas @ chosen)
+            labels = tuple(self.labels[i] for i in left.tolist())
+            return replace(
+                self, chosen=chosen & (self.areas[left].sum(axis=0) > 0), labels=labels, areas=self.areas[left]
+            )
         if self.place is None:
             return replace(self, chosen=chosen)
         there = np.unique(self.place[chosen])
@@ -100,21 +113,18 @@ class Question:
             ReleaseError: an unknown attribute or value, or two levels of one hierarchy told apart.
         """
         told = names(by)
-        for name in (*names(where), *told):
-            if name not in domain:
-                raise ReleaseError(
-                    f"no attribute {name!r}; the release tells of {list(domain)}. Nothing was estimated."
-                )
-            if name in domain.steps:
-                raise ReleaseError(
-                    f"{name!r} is an amount, of which there are sums and means: see Release.total and Release.mean. By "
-                    "its values no records are chosen or told apart. Nothing was estimated."
-                )
-        homes = [domain.home(name) for name in told]
+        asked = Areas.of(domain, where[AREA]) if AREA in where and AREA not in domain else None
+        if asked is not None:
+            where = {name: x for name, x in where.items() if name != AREA}
+        of_areas = asked is not None and asked.names is not None
+        whole = told if not of_areas or AREA in told else (AREA, *told)
+        told = tuple(name for name in whole if not of_areas or name != AREA)
+        _refuse_unknown(domain, (*names(where), *told))
+        homes = [asked.home if asked is not None and name not in told else domain.home(name) for name in whole]
         for i, home in enumerate(homes):
             if home in homes[:i]:
                 raise ReleaseError(
-                    f"numbers are told apart by {told[homes.index(home)]!r} and {told[i]!r}, which are one "
+                    f"numbers are told apart by {whole[homes.index(home)]!r} and {whole[i]!r}, which are one "
                     "attribute or two levels of one hierarchy: name one of them. Nothing was estimated."
                 )
         along: dict[str, Along] = {}
@@ -129,10 +139,12 @@ class Question:
             place = leaves(domain, name)
             all_of_it = replace(along[home], by=name, labels=attribute.values, place=place)
             along[home] = all_of_it.without(np.zeros(len(place), dtype=bool))
+        if asked is not None:
+            along[asked.home] = _inside(asked, along.get(asked.home, _everyone(domain, asked.home)))
         for own in along.values():
             if not own.chosen.any():
                 raise ReleaseError(f"nobody is asked for along {own.home!r}: what is chosen there excludes itself.")
-        return cls(domain, along, told)
+        return cls(domain, along, whole)
 
     def weighted(self, name: str, weights: Floats) -> Question:
         """The same with a weight for each cell of an attribute."""
@@ -158,7 +170,11 @@ class Question:
     @property
     def labels(self) -> dict[str, tuple[Any, ...]]:
         """The values by which numbers are told apart."""
-        return {name: self.along[self.domain.home(name)].labels for name in self.by}
+        return {name: self.along[self.home(name)].labels for name in self.by}
+
+    def home(self, name: str) -> str:
+        """The attribute or hierarchy along which numbers are told apart by a name."""
+        return next(home for home, own in self.along.items() if own.by == name)
 
     @property
     def universe(self) -> str:
@@ -178,17 +194,22 @@ class Question:
     def within(self, other: Question) -> bool:
         """Whether row by row, told apart by the same values, its records are among those of another question."""
         mine = ((self.along.get(home, _everyone(self.domain, home)), own) for home, own in other.along.items())
-        inside = all(bool((own.chosen[a.chosen]).all()) for a, own in mine)
+        inside = all(_lies(a, own) for a, own in mine)
         return inside and self.domain == other.domain and set(other.by) <= set(self.by)
 
     def picked(self, choices: Sequence[tuple[str, list[int], bool]]) -> Question:
         """What is asked of some of the numbers: by name which labels, and whether they are still told apart."""
         along = dict(self.along)
         for name, labels, several in choices:
-            home = self.domain.home(name)
+            home = self.home(name)
             own = along[home]
-            assert own.place is not None  # noqa: S101 - numbers are told apart by it
-            own = own.without(~np.isin(own.place, labels))
+            if own.areas is not None:
+                some = own.areas[labels]
+                own = replace(own, labels=tuple(own.labels[i] for i in labels), areas=some if several else None)
+                own = replace(own, chosen=own.chosen & (some.sum(axis=0) > 0))
+            else:
+                assert own.place is not None  # noqa: S101 - numbers are told apart by it
+                own = own.without(~np.isin(own.place, labels))
             along[home] = own if several else replace(own, by=None, labels=(), place=None)
         return replace(self, along=along, by=tuple(name for name, _, several in choices if several))
 
@@ -209,7 +230,7 @@ class Question:
     def _by_known(self) -> Question:
         out = self
         for name in self.by:
-            out = out.known(name) if self.along[self.domain.home(name)].chosen.all() else out
+            out = out.known(name) if name in self.domain and self.along[self.home(name)].chosen.all() else out
         return out
 
     def _written(self, source: Source, number: int) -> Forms | None:
@@ -243,9 +264,40 @@ def names(given: Any) -> tuple[str, ...]:
     return found
 
 
+def _refuse_unknown(domain: Domain, asked: Iterable[str]) -> None:
+    """Raise ReleaseError for names that are no attributes or levels by whose values records are told apart."""
+    for name in asked:
+        if name not in domain:
+            raise ReleaseError(f"no attribute {name!r}; the release tells of {list(domain)}. Nothing was estimated.")
+        if name in domain.steps:
+            raise ReleaseError(
+                f"{name!r} is an amount, of which there are sums and means: see Release.total and Release.mean. By "
+                "its values no records are chosen or told apart. Nothing was estimated."
+            )
+
+
 def _everyone(domain: Domain, home: str) -> Along:
     n = domain[home].size
     return Along(home, 0, np.ones(n, dtype=bool), np.ones(n))
+
+
+def _inside(asked: Areas, own: Along) -> Along:
+    """What is asked along a hierarchy, only in areas, and told apart by these where they have names."""
+    some = asked.leaves.sum(axis=0) > 0
+    own = replace(own, depth=max(own.depth, asked.depth), chosen=own.chosen & some)
+    if asked.names is None:
+        return own
+    told = replace(own, by=AREA, labels=asked.names, areas=asked.leaves)
+    return told.without(np.zeros(len(own.chosen), dtype=bool))
+
+
+def _lies(mine: Along, other: Along) -> bool:
+    """Whether the records chosen, told apart by the same labels, are among those of another, label by label."""
+    if not other.chosen[mine.chosen].all():
+        return False
+    if other.areas is None:
+        return True
+    return mine.areas is not None and not (mine.areas - mine.areas.multiply(other.areas)).count_nonzero()
 
 
 def leaves(domain: Domain, name: str) -> Indices:

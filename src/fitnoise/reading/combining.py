@@ -38,7 +38,7 @@ from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Place
 from fitnoise.mechanisms.gaussian.estimate import covariance, moved
-from fitnoise.mechanisms.numbers import Numbers, by_sector
+from fitnoise.mechanisms.numbers import Numbers, Weighted, by_sector, sums_by_sector
 from fitnoise.mechanisms.rebuilding import Rebuilt
 from fitnoise.reading.answering import Answering
 from fitnoise.reading.estimates import Estimate, Estimates, Rows
@@ -206,6 +206,10 @@ class Combined(Source):
     def between(self, one: Numbers, other: Numbers) -> Floats:
         """Covariances of pairs of its numbers, (P,), in people²: sector by sector."""
         return by_sector(one, other)
+
+    def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
+        """Likewise."""
+        return sums_by_sector(one, other, length)
 
     def traced(self, tensors: Mapping[str, Floats]) -> dict[Source, dict[str, Floats]]:
         """A combination of its numbers as one of those of its parts: by table a coefficient for each number."""

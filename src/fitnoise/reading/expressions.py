@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fitnoise.errors import ReleaseError
+from fitnoise.reading.areas import AREA
 
 if TYPE_CHECKING:
     from fitnoise.reading.comparisons import ComparedRatios
@@ -54,7 +55,12 @@ _STEPS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 def ask(
-    text: str, release: Release, other: Release | None = None, *, by: Sequence[str] = ()
+    text: str,
+    release: Release,
+    other: Release | None = None,
+    *,
+    by: Sequence[str] = (),
+    areas: Mapping[str, Sequence[Any]] | None = None,
 ) -> Estimates | Ratios | ComparedRatios | Quantiles:
     """What an expression asks, as Python would compute it from the methods of the releases.
 
@@ -63,13 +69,20 @@ def ask(
         release: what calls without a name before them are of.
         other: what those after `other.` are of.
         by: attributes by which all calls are told apart that say no `by` themselves.
+        areas: lists of places by name, of which all calls are that say no `area` themselves.
 
     Raises:
         ReleaseError: anything else than calls, numbers and the four operations; something longer or deeper than
             anybody would ask; and whatever the methods refuse.
     """
     releases = {"": release, **({} if other is None else {OTHER: other})}
-    found: Estimates | Ratios | ComparedRatios | Quantiles | float = _computed(_parsed(text), releases, tuple(by))
+    if areas is not None and any(AREA in own._domain for own in releases.values()):
+        raise ReleaseError(
+            f"the release has an attribute {AREA!r}, so that areas cannot be asked for by that name. Nothing was "
+            "estimated."
+        )
+    common = {"by": tuple(by), **({} if areas is None else {AREA: areas})}
+    found: Estimates | Ratios | ComparedRatios | Quantiles | float = _computed(_parsed(text), releases, common)
     if isinstance(found, float):
         raise _refused(text, "asks nothing of the release; ask for a count, such as count()")
     return found
@@ -99,24 +112,24 @@ def _parsed(text: str) -> ast.expr:
     return tree
 
 
-def _computed(node: ast.expr, releases: Mapping[str, Release], by: tuple[str, ...]) -> Any:
+def _computed(node: ast.expr, releases: Mapping[str, Release], common: Mapping[str, Any]) -> Any:
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             return _finite(node, lambda: float(number))
         case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=inner):
-            own = _computed(inner, releases, by)
+            own = _computed(inner, releases, common)
             return _finite(node, lambda: -own if isinstance(sign, ast.USub) else own)
         case ast.BinOp(left=left, op=step, right=right) if type(step) in _STEPS:
-            a, b = (_computed(x, releases, by) for x in (left, right))
+            a, b = (_computed(x, releases, common) for x in (left, right))
             return _finite(node, lambda: _STEPS[type(step)](a, b))
         case ast.Call(func=ast.Name(id=name)) if name in CALLS:
-            return _called(node, releases[""], name, by)
+            return _called(node, releases[""], name, common)
         case ast.Call(func=ast.Attribute(value=ast.Name(id=whose), attr=name)) if name in CALLS and whose == OTHER:
             if OTHER not in releases:
                 raise _refused(ast.unparse(node.func), "needs another release; name its directory (--also)")
-            return _called(node, releases[OTHER], name, by)
+            return _called(node, releases[OTHER], name, common)
         case ast.Call(func=ast.Name(id=name), args=[inner, *steps], keywords=[]) if name in ALONG and steps:
-            found = getattr(_computed(inner, releases, by), name, None)
+            found = getattr(_computed(inner, releases, common), name, None)
             if found is None:
                 raise _refused(ast.unparse(node), f"is not known: {name}(…) is of counts, and of sums and differences")
             return _finite(node, lambda: found(*map(_literal, steps)))
@@ -144,7 +157,7 @@ def _finite(node: ast.expr, computed: Callable[[], Any]) -> Any:
     return found
 
 
-def _called(node: ast.Call, release: Release, name: str, by: tuple[str, ...]) -> Any:
+def _called(node: ast.Call, release: Release, name: str, common: Mapping[str, Any]) -> Any:
     names = [word.arg for word in node.keywords]
     if None in names or len(set(names)) < len(names):
         raise _refused(ast.unparse(node), "gives arguments that have no name, or one twice; name each once")
@@ -158,7 +171,7 @@ def _called(node: ast.Call, release: Release, name: str, by: tuple[str, ...]) ->
             ast.unparse(node), 'gives arguments without a name; name them, as in count(sex="f"), or give one mapping, '
             'as in count({"born in": "Ohio"})'
         )  # fmt: skip
-    return getattr(release, name)(*places, **{"by": by, **given})
+    return getattr(release, name)(*places, **{**common, **given})
 
 
 def _literal(node: ast.expr) -> Any:

@@ -20,11 +20,14 @@ from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Sectored
 from fitnoise.mechanisms.gaussian.series import Past
-from fitnoise.mechanisms.numbers import Numbers, with_sums
+from fitnoise.mechanisms.numbers import Numbers, Weighted, with_sums
 from fitnoise.mechanisms.rebuilding import Rebuilt
 
 if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
+
+MANY = 2**6
+"""Pairs of coefficients of two forms beyond which, where that is known, what they have in common is added up."""
 
 HEAVY = 2**12
 """Pairs of coefficients of two forms beyond which all numbers of their tables are gone through instead."""
@@ -78,6 +81,10 @@ class Source:
     def between(self, one: Numbers, other: Numbers) -> Floats:
         """Covariances of pairs of its numbers, (P,), in people²."""
         return self.measured.mechanism.between(one, other)
+
+    def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
+        """Covariances of sums of many numbers, one by one, (J,); None where pairs, or all numbers, are gone through."""
+        return self.measured.mechanism.sums(one, other, length)
 
     def traced(self, tensors: Mapping[str, Floats]) -> dict[Source, dict[str, Floats]]:
         """A combination of its numbers as one of those of its parts: by table a coefficient for each number."""
@@ -231,6 +238,15 @@ def _covariances(source: Source, mine: tuple[int, sp.csr_array], theirs: tuple[i
     long, short = np.diff(x.indptr).astype(np.int64), np.diff(y.indptr).astype(np.int64)
     pairs, out = long * short, np.zeros(len(long))
     tall = any(_tall(source.part, t) for t in (table, beside))
+    many = np.flatnonzero(pairs > MANY)
+    if len(many):
+        these, those = (
+            Weighted.of(source.part, t, _unfolded(source, t, z.indices), z)
+            for t, z in ((table, x[many]), (beside, y[many]))
+        )
+        added = source.sums(these, those, len(many))
+        if added is not None:
+            out[many], pairs[many] = added, 0
     heavy = pairs > (0 if tall else HEAVY)
     for row in np.flatnonzero(heavy).tolist():
         f, h = ({_name(source, t): _tensor(source, t, z, row)} for t, z in ((table, x), (beside, y)))

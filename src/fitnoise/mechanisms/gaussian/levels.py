@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast, final
 
 import numpy as np
+import scipy.sparse as sp
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Exact, Floats, Indices
@@ -28,7 +29,7 @@ from fitnoise.kernel.units import Neighbours
 from fitnoise.mechanisms._base import Place, Sectored
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.mechanisms.gaussian.mechanism import Gaussian
-from fitnoise.mechanisms.numbers import ALL, Numbers, agreement, share
+from fitnoise.mechanisms.numbers import ALL, Numbers, Weighted, agreement, alternating, share
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import Workload, attributes_by_level, uneven_levels
@@ -235,6 +236,64 @@ class TreeEstimation:
                 total += found
         return total
 
+    def sums(self, one: Weighted, other: Weighted, length: int) -> Floats:
+        """Covariances of sums of numbers, one by one, (J,): by sector as `between`, places by the tree."""
+        sizes = self.decomposition.sizes
+        (mine, level, v), (theirs, deeper, w) = self._at(one.numbers), self._at(other.numbers)
+        total = np.zeros(length)
+        for beside, margin in self.margins.items():
+            if not set(beside) <= set(mine) & set(theirs):
+                continue
+            for kept, sign in alternating(beside, sizes):
+                cells = math.prod(sizes[a] for a in kept)
+                some, key, factor = one.within(mine, beside, kept)
+                others, counter_key, counter = other.within(theirs, beside, kept)
+                keys, which = np.unique(np.concatenate([key, counter_key]), return_inverse=True)
+                f = self._spread((level, v[some]), which[: len(key)], factor, len(keys))
+                h = self._spread((deeper, w[others]), which[len(key) :], counter, len(keys))
+                found = self._products(margin, f, h)
+                total += np.bincount(keys // cells, sign * found, minlength=length)
+        return total
+
+    def _spread(
+        self, places: tuple[int, Indices], rows: Indices, factors: Floats, length: int
+    ) -> dict[int, sp.csr_array]:
+        """Combinations of places, a row each, by level; ALL of a level is the top."""
+        level, v = places
+        out = {}
+        for own, some in ((level, v != ALL), (0, v == ALL)) if level else ((0, v >= ALL),):
+            at = np.maximum(v[some], 0) if own else np.zeros(int(some.sum()), dtype=np.intp)
+            shape = (length, self.asked.sizes[own])
+            out[own] = sp.csr_array((factors[some], (rows[some], at)), shape=shape)
+        return out
+
+    def _products(self, margin: Margin, f: Mapping[int, sp.csr_array], h: Mapping[int, sp.csr_array]) -> Floats:
+        """Row by row fᵀX_T⁻¹h of combinations of places, by level, (R,).
+
+        From the leaves up, what is known from below alone: the covariance of the two rows with the sum of the place in
+        which they are, and with one another; x 1_g 1_gᵀ more takes x/(1 + x s) of their product.
+        """
+        tree, of, weights = self.asked.tree, self.asked.tree.of, margin.weights
+        _, v, s = tree.variances(list(weights))
+        deep = len(weights) - 1
+        rows = next(iter(f.values())).shape[0]
+        total = np.zeros(rows)
+        mine = theirs = sp.csr_array((rows, self.asked.sizes[deep]))
+        for level in range(deep, -1, -1):
+            if level < deep:
+                above, n = self.asked.above[level], self.asked.sizes[level + 1]
+                up = sp.csr_array((np.ones(n), above, np.arange(n + 1)), shape=(n, self.asked.sizes[level]))
+                mine, theirs = sp.csr_array(mine @ up), sp.csr_array(theirs @ up)
+                less = 1 / (1 + weights[level] * s[level])
+                total -= mine.multiply(theirs) @ (weights[level] * less)[of[level]]
+                kept = sp.diags_array(less[of[level]])
+                mine, theirs = sp.csr_array(mine @ kept), sp.csr_array(theirs @ kept)
+            here = sp.diags_array(v[level][of[level]])
+            own, other = (x.get(level, sp.csr_array((rows, self.asked.sizes[level]))) for x in (f, h))
+            total += (own.multiply(theirs) + other.multiply(mine + own @ here)).sum(axis=1)
+            mine, theirs = sp.csr_array(mine + own @ here), sp.csr_array(theirs + other @ here)
+        return total
+
     def _at(self, numbers: Numbers) -> tuple[dict[int, Indices], int, Indices]:
         """Along attributes beside the tree where some numbers stand; their level, and the place there."""
         beside, level, place = {}, 0, np.zeros(len(numbers), dtype=np.intp)
@@ -350,6 +409,10 @@ class Levels(Gaussian):
     def between(self, one: Numbers, other: Numbers) -> Floats:
         """From the answers of all levels."""
         return _estimation(one.part).between(one, other)
+
+    def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
+        """Likewise."""
+        return _estimation(one.numbers.part).sums(one, other, length)
 
     def certificate(self, part: TablePart) -> Certificate:
         """The dual bound at the evidence."""

@@ -21,7 +21,7 @@ from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.mechanisms.gaussian.gains import gained
 from fitnoise.mechanisms.gaussian.report import proof, unbiased
 from fitnoise.mechanisms.gaussian.terms import relaxation, traded
-from fitnoise.mechanisms.numbers import Numbers, by_sector
+from fitnoise.mechanisms.numbers import Numbers, Weighted, by_sector, sums_by_sector
 from fitnoise.reporting import Section
 from fitnoise.request.targets import z_score
 from fitnoise.solving.certificates import Certificate, check_evidence, lower_bound
@@ -72,6 +72,10 @@ class Sectors(TableMechanism):
     def between(self, one: Numbers, other: Numbers) -> Floats:
         """Sector by sector."""
         return by_sector(one, other)
+
+    def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
+        """Likewise."""
+        return sums_by_sector(one, other, length)
 
     def separate_rho(self, part: TablePart) -> float:
         """Of independent Gaussian noise with the variances asked, each table on its own.

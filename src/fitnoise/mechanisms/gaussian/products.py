@@ -31,7 +31,7 @@ from fitnoise.mechanisms._base import Place, Sectored
 from fitnoise.mechanisms.documents import products_document, read_products, scales_document
 from fitnoise.mechanisms.gaussian.mechanism import Gaussian
 from fitnoise.mechanisms.gaussian.rounding import LEAST_EXPONENT, cut
-from fitnoise.mechanisms.numbers import ALL, Numbers, agreement, dots, share, with_sums
+from fitnoise.mechanisms.numbers import ALL, Numbers, Weighted, agreement, dots, share, with_sums
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.request.targets import By, z_score
 from fitnoise.request.workloads import Table, Workload, exchangeable_attributes, used_attributes
@@ -449,6 +449,11 @@ class ByAxis(Gaussian):
     def between(self, one: Numbers, other: Numbers) -> Floats:
         """Axis by axis."""
         return _estimation(one.part).between(one, other)
+
+    def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
+        """Pair by pair: what is measured has no common values."""
+        del one, other, length
+        return None
 
     def certificate(self, part: TablePart) -> Certificate:
         """The dual bound at the evidence."""

@@ -20,7 +20,7 @@ from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
 from fitnoise.mechanisms.laplace.estimate import PureEstimation
 from fitnoise.mechanisms.laplace.margins import pure_margins, pure_relaxation
 from fitnoise.mechanisms.laplace.report import proof, unbiased
-from fitnoise.mechanisms.numbers import Numbers, by_sector
+from fitnoise.mechanisms.numbers import Numbers, Weighted, by_sector, sums_by_sector
 from fitnoise.reporting import Section
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, TableGroup, decompose
@@ -97,6 +97,10 @@ class Laplace(TableMechanism):
     def between(self, one: Numbers, other: Numbers) -> Floats:
         """Sector by sector."""
         return by_sector(one, other)
+
+    def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
+        """Likewise."""
+        return sums_by_sector(one, other, length)
 
     @staticmethod
     def _of(part: TablePart) -> PureEstimation:

@@ -1,0 +1,180 @@
+"""Areas that are no places themselves, such as school districts: unions of places of whatever levels."""
+
+from __future__ import annotations
+
+import csv
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import scipy.sparse as sp
+
+from fitnoise.errors import DomainError, ReleaseError
+from fitnoise.kernel.arrays import Indices
+from fitnoise.kernel.domain import Domain, Hierarchy
+
+AREA = "area"
+"""By what name areas are asked for, and told apart."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Areas:
+    """Some unions of leaves of one hierarchy; a leaf may be in several.
+
+    home: the hierarchy. names: of each, none for one that is not told apart. leaves: 1 where a leaf is in an area,
+    (areas, leaves). depth: of the first level down of whose places all of them are unions.
+    """
+
+    home: str
+    names: tuple[str, ...] | None
+    leaves: sp.csr_array
+    depth: int
+
+    @classmethod
+    def of(cls, domain: Domain, wanted: Any) -> Areas:
+        """Areas as they are asked for: one as a list of places, several as a mapping from their names to such lists.
+
+        A place is a code of any level, or a pair of a level and its code.
+
+        Raises:
+            ReleaseError: there is not one hierarchy, or a code of no place, or of places of several levels that are not
+                the same.
+        """
+        homes = [name for name in domain if isinstance(domain[name], Hierarchy)]
+        if len(homes) != 1:
+            raise ReleaseError(
+                f"an area is a union of places of the one hierarchy of a release, and this one has {len(homes)}: give "
+                "values of a level or an attribute by its name. Nothing was estimated."
+            )
+        if isinstance(wanted, Mapping):
+            names, lists = tuple(wanted), list(wanted.values())
+            if not names or not all(isinstance(name, str) and name for name in names):
+                raise ReleaseError(
+                    "areas are told apart by names, of which there is one or more. Nothing was estimated."
+                )
+        else:
+            names, lists = None, [wanted]
+        hierarchy = domain[homes[0]]
+        assert isinstance(hierarchy, Hierarchy)  # noqa: S101 - homes are of these
+        book = _Book(hierarchy)
+        rows = [book.leaves(own, "" if names is None else f" of the area {names[i]!r}") for i, own in enumerate(lists)]
+        data = np.ones(sum(map(len, rows)))
+        ends = np.cumsum([0, *map(len, rows)])
+        found = sp.csr_array((data, np.concatenate(rows), ends), shape=(len(rows), hierarchy.size))
+        return cls(homes[0], names, found, book.depth(found))
+
+
+class _Book:
+    """The places of a hierarchy by code."""
+
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        tree = hierarchy.tree
+        self._hierarchy = hierarchy
+        self._above = [tree.above(depth) for depth in range(len(hierarchy.levels))]
+        # a place is a slice of leaves
+        self._ends = [np.searchsorted(above, np.arange(int(above[-1]) + 2)) for above in self._above]
+
+    def leaves(self, wanted: Any, whose: str) -> Indices:
+        """The leaves of some places, increasing, each once."""
+        if isinstance(wanted, (str, bytes, Mapping)) or not isinstance(wanted, Iterable):
+            raise ReleaseError(
+                f"an area is a list of places; got {reprlib.repr(wanted)}{whose}. Write one of a single place as a "
+                "list, too. Nothing was estimated."
+            )
+        found = [np.arange(*self._place(code, whose)) for code in wanted]
+        if not found:
+            raise ReleaseError(f"an area is a list of one place or more; the list{whose} is empty.")
+        return np.unique(np.concatenate(found))
+
+    def _place(self, wanted: Any, whose: str) -> tuple[int, int]:
+        levels: Sequence[str] = self._hierarchy.levels
+        code: Any = wanted
+        if isinstance(wanted, tuple):
+            if len(wanted) != 2 or wanted[0] not in levels:
+                raise ReleaseError(
+                    f"{wanted!r}{whose} is no place: a place is a code, or a pair of one of the levels {list(levels)} "
+                    "and a code. Nothing was estimated."
+                )
+            levels, code = [wanted[0]], wanted[1]
+        found: dict[tuple[int, int], str] = {}
+        for name in levels:
+            depth = self._hierarchy.levels.index(name)
+            try:
+                cell = self._hierarchy.views[depth].position(code)
+            except DomainError:
+                continue
+            found.setdefault((int(self._ends[depth][cell]), int(self._ends[depth][cell + 1])), name)
+        if not found:
+            raise ReleaseError(f"no place {code!r}{whose} on the levels {list(levels)}. Nothing was estimated.")
+        if len(found) > 1:
+            raise ReleaseError(
+                f"{code!r}{whose} is a place on the levels {list(found.values())}, and not the same: say which, as in "
+                f"{(next(iter(found.values())), code)!r}. Nothing was estimated."
+            )
+        return next(iter(found))
+
+    def depth(self, areas: sp.csr_array) -> int:
+        """Of the first level down of whose places areas are unions."""
+        for depth, ends in enumerate(self._ends[:-1]):
+            sums = sp.csr_array(areas @ self._gathered(depth))
+            if (sums.data == np.diff(ends)[sums.indices]).all():
+                return depth
+        return len(self._ends) - 1
+
+    def _gathered(self, depth: int) -> sp.csr_array:
+        """Which place of a level each leaf is in, (leaves, places)."""
+        above = self._above[depth]
+        n = len(above)
+        return sp.csr_array((np.ones(n), above, np.arange(n + 1)), shape=(n, int(above[-1]) + 1))
+
+
+def read_areas(path: str | Path, domain: Domain) -> dict[str, list[Any]]:
+    """Areas from a CSV file of two columns: the name of an area, and the code of a place in it, one row for each.
+
+    Where the second column is called as a level, its codes are of that level, otherwise of any.
+
+    Raises:
+        ReleaseError: the file cannot be read, or has other columns, or a row without both.
+    """
+    path = Path(path)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header, *rows = list(csv.reader(file, strict=True)) or [[]]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or "it is no CSV file in UTF-8"
+        raise ReleaseError(f"the file of areas {path.name!r} cannot be read ({reason}).") from None
+    if len(header) != 2:
+        raise ReleaseError(
+            f"the file of areas {path.name!r} has two columns, the name of an area and the code of a place; it has "
+            f"{header}. Nothing was estimated."
+        )
+    texts: dict[str, Any] = {}
+    for code in (code for name in domain for code in _codes(domain, name, header[1])):
+        if texts.setdefault(str(code), code) != code:
+            raise ReleaseError(
+                f"{str(code)!r} is a text on one level and a number on another: call the second column of the file of "
+                f"areas {path.name!r} as the level that it is of. Nothing was estimated."
+            )
+    level = header[1] if header[1] in domain and not isinstance(domain[header[1]], Hierarchy) else None
+    out: dict[str, list[Any]] = {}
+    for row in filter(None, rows):
+        if len(row) != 2 or not all(row):
+            raise ReleaseError(
+                f"a row of the file of areas {path.name!r} is {row}: it needs the name of an area and the code of a "
+                "place. Nothing was estimated."
+            )
+        code = texts.get(row[1], row[1])
+        out.setdefault(row[0], []).append(code if level is None else (level, code))
+    return out
+
+
+def _codes(domain: Domain, name: str, level: str) -> Iterable[Any]:
+    hierarchy = domain[name]
+    if isinstance(hierarchy, Hierarchy):
+        for view in hierarchy.views:
+            if level not in hierarchy.levels or view.name == level:
+                yield from view.values
