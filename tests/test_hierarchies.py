@@ -412,6 +412,10 @@ def uneven_workloads(draw):
     shown = draw(st.lists(st.tuples(level, own), min_size=1, max_size=5, unique_by=repr))
     names = [draw(st.permutations(sorted({level, *own} - {""}))) for level, own in shown]
     variances = [draw(st.integers(1, 30)) for _ in shown]
+    for i, (level, _) in enumerate(shown):
+        if level and draw(st.booleans()):  # every place its own target
+            values = draw(st.lists(st.sampled_from([1, 3, 30, 400]), min_size=len(domain[level].values)))
+            variances[i] = fn.By(level, values[: len(domain[level].values)])
     tables = [fn.table(*x, variance=v, name=f"t{i}") for i, (x, v) in enumerate(zip(names, variances, strict=True))]
     return fn.Workload(domain, tables)
 
@@ -460,6 +464,95 @@ def test_small_uneven_trees_by_level(by_level, name):
     plan = fn.plan(fn.Workload(fn.Domain(geo=uneven(shape, names)), tables))
     assert rho * 0.999 <= plan.bound / 2 <= rho * (1 + LOOSE)
     assert rho * (1 - LOOSE) <= plan.rho <= rho * 1.08
+
+
+COUNTED = np.array([1, 2, 5, 5, 30, 31, 60, 61, 90])
+"""Counties of some states."""
+
+
+def by_place(county):
+    geo = uneven(COUNTED.tolist(), LEVELS[:2])
+    domain = fn.Domain(geo=geo, sex=fn.Ordered(0, 1))
+    tables = [fn.table("sex", margin=200), fn.table("state", "sex", margin=60)]
+    return fn.Workload(domain, [*tables, fn.table("county", margin=county), fn.table("county", "sex", margin=50)])
+
+
+def test_targets_that_vary_by_place():
+    geo = by_place(5).domain["geo"]
+    size = dict(zip([row[1] for row in geo.places], COUNTED[geo.tree.above(0)].tolist(), strict=True))
+    wanted = {place: 10.0 if n < 10 else 25.0 if n < 60 else 40.0 for place, n in size.items()}
+    plan = fn.plan(by_place(fn.By("county", wanted)))
+    assert plan.mechanism == "fit-for-use by level"
+    assert [len(x) for x in plan.estimation.asked.tree.counts] == [1, 8, 8]  # two states are alike
+    margins = plan.table_margins("county", 0.95)
+    assert (margins <= np.array(list(wanted.values())) * (1 + EXACT)).all()
+    loose, tight = (fn.plan(by_place(m)) for m in (25.0, 10.0))
+    assert loose.rho < plan.rho <= tight.rho * (1 + GAP)
+    assert loose.bound <= plan.bound <= tight.bound * (1 + 1e-3)
+    assert plan.bound < tight.bound * 0.999  # what is proven is of the targets as they are
+    (county,) = (t for t in plan.tables if t.name == "county")
+    assert (county.target, county.target_moe) == ("±10 to 40", pytest.approx(10))
+    assert county.achieved_moe <= 10
+    assert plan.groups[0].separate_rho == pytest.approx(tight.groups[0].separate_rho)
+    assert fn.Plan.from_json(plan.to_json()).bound == plan.bound
+    same = fn.plan(by_place(fn.By("county", {"-0-0": 10.0}, default=10.0)))
+    assert (same.rho, same.bound) == (tight.rho, tight.bound)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ('{ by = "county", file = "places.csv", column = "moe" }', None),
+        ('{ by = "county", file = "places.csv", column = "size", values = { s = 30, l = 12.5 } }', None),
+        ('{ by = "county", file = "places.csv", column = "size", values = { s = 30 } }', "in the class 'l', of which"),
+        ('{ by = "county", file = "places.csv" }', r"tables\[0\].margin.column is missing"),
+        ('{ by = "county" }', r"tables\[0\].margin.values is missing"),
+        (
+            '{ by = "county", file = "x.csv", column = "m", values = [1] }',
+            r"margin.values must be a table of keys; got \[1\]",
+        ),
+        ('{ by = "county", file = "none.csv", column = "moe" }', "'none.csv' cannot be read"),
+    ],
+)
+def test_targets_in_a_column_of_the_places_file(tmp_path, said, message):
+    (tmp_path / "places.csv").write_text("state,county,size,moe\na,1,s,30\na,2,l,12.5\nb,3,l,12.5\n")
+    text = f"""
+domain.geo = {{ type = "hierarchy", file = "places.csv", levels = ["state", "county"] }}
+[[tables]]
+attributes = ["county"]
+margin = {said}
+[[also]]
+[[also.tables]]
+name = "more"
+attributes = ["county"]
+margin = {said}
+"""
+    if message is not None:
+        with pytest.raises(SpecError, match=message):
+            Spec.from_toml(text).publication(tmp_path)
+        return
+    asked = Spec.from_toml(text).publication(tmp_path)
+    for own in (asked, *asked.also):
+        assert own.workload.tables[0].target.number == fn.By("county", {"1": 30.0, "2": 12.5, "3": 12.5})
+    again = Spec.of(asked)  # in which nothing is in files
+    assert again.publication(None).workload.tables[0].target == asked.workload.tables[0].target
+    with pytest.raises(SpecError, match="names a file beside the specification, and its folder is not known"):
+        Spec.from_toml(text).publication(None)
+
+
+def test_targets_by_place_apart_cost_what_the_dearest_record_pays():
+    """Places that are tight on one level are loose on the other: no record pays for both."""
+    geo = uneven([3, 90, 70], LEVELS[:2])
+    state = fn.By("state", [1.0, 100.0, 100.0])
+    county = fn.By("county", np.where(geo.tree.above(0) == 0, 100.0, 1.0).tolist())
+    tables = [fn.table("state", variance=state), fn.table("county", variance=county)]
+    plan = fn.plan(fn.Workload(fn.Domain(geo=geo), tables), gap=2.0)
+    assert plan.groups[0].separate_rho == pytest.approx(1.01 / 2 / plan.groups[0].relaxation)
+    assert plan.gap > 0.5  # one scale a level does pay for both
+    with pytest.raises(WorkloadError, match="a target by 'county' names 'nowhere', which is not among its values"):
+        fn.plan(by_place(fn.By("county", {"nowhere": 3.0}, default=10.0)))
+    with pytest.raises(WorkloadError, match="a target by 'county' says nothing of -0-0"):
+        fn.plan(by_place(fn.By("county", {"-1-0": 3.0})))
 
 
 RNG = random.Random(1)  # noqa: S311

@@ -154,3 +154,24 @@ def test_several_tables_have_the_max_deviations_of_each():
 def test_bad_targets_are_refused(make, message):
     with pytest.raises(WorkloadError, match=message):
         make()
+
+
+def test_targets_by_value_from_a_file(tmp_path):
+    file = tmp_path / "places.csv"
+    file.write_text("state,county,margin,size\na,1,20,small\na,2,30,large\na,2,30,large\nb,3,,\n", encoding="utf-8-sig")
+    assert By.from_file(file, "county", "margin", default=9) == By("county", {"1": 20, "2": 30}, 9)
+    classes = {"small": 5.0, "large": 50.0}
+    assert By.from_file(str(file), "county", "size", classes) == By("county", {"1": 5, "2": 50})
+    for make, message in (
+        (lambda: By.from_file(file, "tract", "margin"), r"'places.csv' needs a column 'tract'; it has \['state', "),
+        (lambda: By.from_file(file, "county", "moe"), "needs a column 'moe'"),
+        (lambda: By.from_file(file, "county", "size"), "says 'small' of county '1', which is no number"),
+        (lambda: By.from_file(file, "county", "size", {"small": 1}), "county '2' in the class 'large', of which no"),
+        (lambda: By.from_file(file, "state", "margin"), "has two numbers for the state 'a', 20.0 and 30.0"),
+        (lambda: By.from_file(tmp_path / "none.csv", "a", "b"), r"'none.csv' cannot be read \(No such file"),
+    ):
+        with pytest.raises(WorkloadError, match=message):
+            make()
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(WorkloadError, match="no CSV file in UTF-8"):
+        By.from_file(file, "a", "b")

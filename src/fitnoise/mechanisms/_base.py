@@ -208,6 +208,14 @@ class TableMechanism(abc.ABC):
     ) -> Floats:
         """Half-widths of intervals for every row of the i-th of some tables, or for one."""
 
+    def worst(self, part: TablePart, i: int) -> tuple[float, float] | None:
+        """Of the number of the i-th table that is worst for its target, the variances asked and achieved.
+
+        None where the rows of a table tell it.
+        """
+        del part, i
+        return None
+
     def single(self, part: TablePart, pulled: Mapping[Place, Floats]) -> tuple[Floats, float] | None:
         """The coefficient of every single noise in a combination of numbers, and their scale; None of normal noise.
 

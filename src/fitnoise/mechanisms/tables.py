@@ -258,7 +258,11 @@ class TablePart(Part):
         wanted, achieved = layout.variances, self.variances[layout.rows]
         gamma = t.target.level(w.confidence)
         group, place = self.decomposition.place(i)
-        if self.mechanism.normal:
+        found = self.mechanism.worst(self, i)
+        if found is not None:
+            wanted, worst = np.array([found[0]]), 0
+            margin = np.array([z_score(gamma) * math.sqrt(found[1])])
+        elif self.mechanism.normal:
             worst = int(np.argmax(achieved / wanted))
             margin = self.mechanism.half_widths(self, group, place, gamma, row=worst)
         else:  # of two numbers of one variance, one can have the wider margin

@@ -67,10 +67,10 @@ class CategoricalSpec(_WithMissing):
 
     def build(self, folder: Path | None) -> Attribute:
         """The attribute; SpecError when its codes are in a file and the folder is not known."""
-        found = self.lookup if self.lookup_file is None else _beside(folder, "lookup_file", self.lookup_file)
+        found = self.lookup if self.lookup_file is None else file_beside(folder, "lookup_file", self.lookup_file)
         more: dict[str, Any] = {"column": self.column, "lookup": found, **self._beside}
         if self.codes_file is not None:
-            return Categorical.from_file(_beside(folder, "codes_file", self.codes_file), **more)
+            return Categorical.from_file(file_beside(folder, "codes_file", self.codes_file), **more)
         codes = self.codes or []
         if self.labels is None:
             return Categorical(codes, **more)
@@ -157,10 +157,10 @@ class HierarchySpec(_WithMissing):
         """The attribute; SpecError when its places are in a file and the folder is not known."""
         if self.file is None:
             return Hierarchy(self.levels, self.places or [], column=self.column)
-        return Hierarchy.from_file(_beside(folder, "file", self.file), self.levels, column=self.column)
+        return Hierarchy.from_file(file_beside(folder, "file", self.file), self.levels, column=self.column)
 
 
-def _beside(folder: Path | None, key: str, name: str) -> Path:
+def file_beside(folder: Path | None, key: str, name: str) -> Path:
     """A file beside the specification."""
     if folder is None:
         raise SpecError(

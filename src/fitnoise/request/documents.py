@@ -39,7 +39,7 @@ from fitnoise.kernel.units import (
     PrivacyUnit,
     Region,
 )
-from fitnoise.request.attributes import AttributeSpec
+from fitnoise.request.attributes import AttributeSpec, file_beside
 from fitnoise.request.complaints import complaints
 from fitnoise.request.parts import Part
 from fitnoise.request.publication import (
@@ -79,6 +79,20 @@ class BySpec(Part):
     default: float | None = None
 
 
+class ByFileSpec(Part):
+    """The same from a CSV file with a column called as the attribute, such as one of places."""
+
+    by: str
+    file: str
+    column: str = Field(description="of the number for each value, or of the class it is in")
+    values: dict[str, float] | None = Field(None, description="the number for each class")
+    default: float | None = None
+
+    def build(self, folder: Path | None) -> By:
+        """The rule; SpecError where the folder of its file is not known."""
+        return By.from_file(file_beside(folder, "file", self.file), self.by, self.column, self.values, self.default)
+
+
 class BySizeSpec(Part):
     """A target that follows the size of its table: coefficient · k^power for k numbers, within limits."""
 
@@ -108,13 +122,19 @@ _Pair = Annotated[list[_Value], Field(min_length=2, max_length=2)]
 
 def _rule(given: Any) -> str:
     """Which rule for a target was meant, by the keys that are there: errors are then told of that one alone."""
+    if isinstance(given, (ByFileSpec, BySizeSpec)):
+        return type(given).__name__
     if isinstance(given, Mapping):
+        if {"file", "column"} & set(given):
+            return "ByFileSpec"
         return "BySizeSpec" if "by" not in given and set(given) & set(BySizeSpec.model_fields) else "BySpec"
-    return "BySizeSpec" if isinstance(given, BySizeSpec) else "BySpec"
+    return "BySpec"
 
 
 _Rule = Annotated[
-    Annotated[BySpec, Tag("BySpec")] | Annotated[BySizeSpec, Tag("BySizeSpec")],
+    Annotated[BySpec, Tag("BySpec")]
+    | Annotated[ByFileSpec, Tag("ByFileSpec")]
+    | Annotated[BySizeSpec, Tag("BySizeSpec")],
     Discriminator(_rule),
 ]
 
@@ -158,9 +178,9 @@ class TableSpec(Part):
     )
     confidence: float | None = Field(None, description="overrides accuracy.confidence")
 
-    def build(self, domain: Domain) -> Table | Family:
+    def build(self, domain: Domain, folder: Path | None = None) -> Table | Family:
         """The table, or the pattern."""
-        numbers = {kind.value: self._target(getattr(self, kind.value)) for kind in Kind}
+        numbers = {kind.value: self._target(getattr(self, kind.value), folder) for kind in Kind}
         reference = PublicTotal(self.reference.total) if isinstance(self.reference, PublicTotalSpec) else self.reference
         if self.all is None and self.among is not None:
             raise SpecError('`among` names the attributes of a pattern of tables; say which, such as all = "pairs".')
@@ -191,10 +211,12 @@ class TableSpec(Part):
             ORDERS[self.all] if isinstance(self.all, str) else self.all, among, *self.attributes, **views, **said
         )
 
-    def _target(self, x: _Number | None) -> Any:
+    def _target(self, x: _Number | None, folder: Path | None) -> Any:
         """A number, or the rule for it."""
         if isinstance(x, BySpec):
             return By(x.by, x.values, x.default)
+        if isinstance(x, ByFileSpec):
+            return x.build(folder)
         if isinstance(x, BySizeSpec):
             return BySize(x.coefficient, x.power, x.least, x.most)
         if isinstance(x, list) and self.all is None:
@@ -539,9 +561,9 @@ class AlsoSpec(Part):
     size: int | None = Field(None, description="of a small database: at most, or exactly, so many records; public")
     projection: ProjectionSpec | None = Field(None, description="how a small database is measured and estimated")
 
-    def build(self, domain: Domain, first: Publication) -> Publication:
+    def build(self, domain: Domain, first: Publication, folder: Path | None) -> Publication:
         """The tables, with the unit, the source and the δ of the first ones."""
-        tables = [t.build(domain) for t in self.tables]
+        tables = [t.build(domain, folder) for t in self.tables]
         for t in tables:
             t.check(domain)
         confidence = first.confidence if self.confidence is None else self.confidence
@@ -702,7 +724,7 @@ class Spec(Part):
             domain = Domain(attributes)
 
         def asked_for(wanted: TableSpec) -> Table | Family:
-            built = wanted.build(domain)
+            built = wanted.build(domain, place)
             built.check(domain)
             return built
 
@@ -742,7 +764,7 @@ class Spec(Part):
         also = []
         for i, group in enumerate(self.also):
             with _place(f"also[{i}]"):
-                also.append(group.build(domain, whole))
+                also.append(group.build(domain, whole, place))
         with _place("also"):
             return replace(whole, also=tuple(also)) if also else whole
 

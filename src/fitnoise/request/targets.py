@@ -14,11 +14,13 @@ correlations (Šidák 1967).
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -87,6 +89,55 @@ class By:
         object.__setattr__(self, "values", pairs)
         object.__setattr__(self, "default", default)
 
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        attribute: str,
+        column: str,
+        values: Mapping[str, float] | None = None,
+        default: float | None = None,
+    ) -> By:
+        """From a CSV file with a column of the attribute's values, such as one of places with a row for each.
+
+        Args:
+            path: the file; other columns are left alone.
+            attribute: one of the table's attributes, or a level; and the column of its values.
+            column: of the number for each value, or of the class that each is in. Empty where the default is meant.
+            values: the number for each class; None where the column has the numbers themselves.
+            default: the number for values that are not in the file, or have none there.
+
+        Raises:
+            WorkloadError: the file cannot be read, lacks a column, has no number for what is in it, or two for one
+                value.
+
+        Example:
+            `table("county", margin=By.from_file("places.csv", "county", "size", {"small": 20, "large": 100}))`
+        """
+        path = Path(path)
+        try:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                reader = csv.DictReader(file, strict=True)
+                header, rows = list(reader.fieldnames or ()), list(reader)
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            reason = getattr(error, "strerror", None) or "it is no CSV file in UTF-8"
+            raise WorkloadError(f"the file of targets {path.name!r} cannot be read ({reason}).") from None
+        for name in (attribute, column):
+            if name not in header:
+                raise WorkloadError(f"the file of targets {path.name!r} needs a column {name!r}; it has {header}.")
+        found: dict[str, float] = {}
+        for row in rows:
+            code, said = row[attribute] or "", row[column] or ""
+            if not code or not said:
+                continue
+            number = _number(path, f"{attribute} {code!r}", said, values)
+            if found.setdefault(code, number) != number:
+                raise WorkloadError(
+                    f"the file of targets {path.name!r} has two numbers for the {attribute} {code!r}, {found[code]!r} "
+                    f"and {number!r}; each has one."
+                )
+        return cls(attribute, found, default)
+
     @property
     def named(self) -> bool:
         """Whether the numbers are given by name rather than in order."""
@@ -108,19 +159,37 @@ class By:
                     f"got {len(self.values)}."
                 )
             return np.array(self.values, dtype=np.float64)
-        texts = [str(x) for x in labels]
+        place = {str(x): i for i, x in enumerate(labels)}
         out = np.full(len(labels), math.nan if self.default is None else self.default, dtype=np.float64)
         for item in self.values:
             name, number = item if isinstance(item, tuple) else (None, item)
-            if name not in texts:
+            if name not in place:
                 raise WorkloadError(f"a target by {self.attribute!r} names {name!r}, which is not among its values.")
-            out[texts.index(name)] = number
+            out[place[name]] = number
         if np.isnan(out).any():
-            missing = [t for t, x in zip(texts, out, strict=True) if math.isnan(x)][:3]
+            missing = [t for t, x in zip(place, out, strict=True) if math.isnan(x)][:3]
             raise WorkloadError(
                 f"a target by {self.attribute!r} says nothing of {', '.join(missing)}; name them or give a default."
             )
         return out
+
+
+def _number(path: Path, whose: str, said: str, classes: Mapping[str, float] | None) -> float:
+    """What a file of targets says of a value."""
+    if classes is not None:
+        if said not in classes:
+            raise WorkloadError(
+                f"the file of targets {path.name!r} has {whose} in the class {said!r}, of which no number is given; "
+                f"there are {sorted(classes)}."
+            )
+        return classes[said]
+    try:
+        return float(said)
+    except ValueError:
+        raise WorkloadError(
+            f"the file of targets {path.name!r} says {said!r} of {whose}, which is no number; give numbers for classes "
+            "with values."
+        ) from None
 
 
 @final

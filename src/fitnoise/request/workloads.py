@@ -1091,15 +1091,15 @@ def exchangeable_attributes(workload: Workload, apart: Iterable[str] = ()) -> tu
 def uneven_levels(workload: Workload) -> list[str]:
     """The levels that are shown, top down, of the one hierarchy that makes a workload structured; none of others.
 
-    Each of them is shown value by value or not at all, with one target, nothing else is structured, and some places
-    have more places of the next such level than others.
+    Each of them is shown value by value or not at all, nothing else is structured, and some places have more places of
+    the next such level than others, or targets vary by place.
     """
     domain, bound = workload.domain, exchangeable_attributes(workload)[1]
     if len(bound) != 1 or any(isinstance(p, Table) and p.matrix is not None for p in workload.tables.parts):
         return []
     home = domain.home(bound[0])
     own = {a for a in used_attributes(workload) if domain.home(a) == home}
-    alike = isinstance(domain[home], Hierarchy) and not own & _structured(workload)
+    alike = isinstance(domain[home], Hierarchy) and not own & _structured(workload, targets=False)
     return _path(domain, home, own) if alike else []
 
 
@@ -1112,11 +1112,12 @@ def attributes_by_level(workload: Workload) -> tuple[list[str], list[str]]:
     return sorted([*free, *levels], key=lambda a: places.index(domain.home(a))), rest
 
 
-def _structured(workload: Workload) -> set[str]:
-    """The attributes that some table does not show value by value, with one target for all of them."""
+def _structured(workload: Workload, *, targets: bool = True) -> set[str]:
+    """The attributes that some table does not show value by value, or, by `targets`, with one for all of them."""
     templates = [p if isinstance(p, Table) else p.template for p in workload.tables.parts]
     shown = {a for t in templates for a in t.attributes if t.view(a) is not EACH}
-    return shown | {t.target.number.attribute for t in templates if isinstance(t.target.number, By)}
+    by_value = {t.target.number.attribute for t in templates if isinstance(t.target.number, By)}
+    return shown | by_value if targets else shown
 
 
 def _path(domain: Domain, home: str, own: Iterable[str]) -> list[str]:

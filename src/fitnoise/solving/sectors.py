@@ -404,7 +404,7 @@ def uneven(domain: Domain, bound: Sequence[str]) -> str:
         if isinstance(domain[home], Hierarchy):
             return (
                 f"Of {home!r}, levels with different numbers of places are planned together at any size where they "
-                "and all other attributes are shown value by value, with one target for all places, and nothing else "
+                "and all other attributes are shown value by value, and nothing else "
                 "is structured: show others by groups as values, or give each level a group of tables of its own "
                 "(also = ...). "
             )
@@ -420,6 +420,13 @@ def afford(needed: float, what: str) -> None:
             "Coarsen an attribute that is asked for by ranges, recodes or per-value targets, publish it in tables that "
             "share fewer of these attributes, or plan on a larger machine. Nothing was planned."
         )
+
+
+def _least(variances: Floats, axes: Sequence[int]) -> Floats:
+    """The least along some axes, along which all are alike but for places of levels that are planned by tree."""
+    varying = tuple(i for i in axes if variances.strides[i])
+    found = variances.min(axis=varying, keepdims=True) if varying else variances
+    return found[tuple(0 if i in axes else slice(None) for i in range(found.ndim))]
 
 
 def _least_memory(tables: Sequence[TableGroup]) -> float:
@@ -484,7 +491,8 @@ class _Tables:
             self._add(numbers, np.zeros((1, 0), np.intp), wanted.reshape(1, m), t.matrix.matrix, (m,), ((0,), (1,)))
             return
         outer, inner = self._apart(t.attributes)
-        rows = wanted.transpose([t.attributes.index(a) for a in (*outer, *inner)])[(0,) * len(outer)]
+        ordered = wanted.transpose([t.attributes.index(a) for a in (*outer, *inner)])
+        rows = _least(ordered, range(len(outer)))
         axes = np.array([[i for a in outer for i in self.axes[a]]], dtype=np.intp).reshape(1, -1)
         order = self._order(t.attributes, outer, inner)
         self._add(numbers, axes, rows.reshape(1, -1), self._asked(t, inner), rows.shape, order)
@@ -524,7 +532,7 @@ class _Tables:
             rows: Array = wanted[here]
             for j, a in reversed(list(enumerate(template.attributes))):
                 if self.axes[a]:
-                    rows = rows.take(0, axis=1 + j)
+                    rows = _least(rows, [1 + j])
             own = [a for a in template.attributes if not self.axes[a]]  # the axes of rows now
             rows = rows.transpose([0, *(1 + own.index(a) for a in inner if a in own)])
             widths = [domain[a].size if a in unlike else len(template.view(a).labels(domain[a])) for a in inner]

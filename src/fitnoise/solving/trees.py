@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -61,14 +61,19 @@ class Quotient:
     of: tuple[Indices, ...]
 
     @classmethod
-    def by(cls, above: Sequence[Indices]) -> Quotient:
-        """Of a tree, from the place above every place of each level but the top one; not decreasing, all occur."""
-        shapes = [np.zeros(len(above[-1]) if above else 1, dtype=np.intp)]
-        for parents in reversed(above):
+    def by(cls, above: Sequence[Indices], colours: Sequence[Indices] | None = None) -> Quotient:
+        """Of a tree, from the place above every place of each level but the top one; not decreasing, all occur.
+
+        colours: of every place, by level from the top; no symmetry exchanges two. None where all of a level are alike.
+        """
+        own = colours or [np.zeros(n, dtype=np.intp) for n in (1, *map(len, above))]
+        shapes = [own[-1]]
+        for parents, mine in zip(reversed(above), reversed(own[:-1]), strict=True):
             order = np.lexsort((shapes[0], parents))
             ends = np.searchsorted(parents, np.arange(int(parents[-1]) + 2))
-            below, known = shapes[0][order], dict[bytes, int]()
-            kinds = [known.setdefault(below[i:j].tobytes(), len(known)) for i, j in itertools.pairwise(ends.tolist())]
+            below, known = shapes[0][order], dict[tuple[int, bytes], int]()
+            pairs = zip(mine.tolist(), itertools.pairwise(ends.tolist()), strict=True)
+            kinds = [known.setdefault((colour, below[i:j].tobytes()), len(known)) for colour, (i, j) in pairs]
             shapes.insert(0, np.array(kinds, dtype=np.intp))
         of, out = [np.zeros(1, dtype=np.intp)], []
         copies = []
@@ -161,7 +166,8 @@ class ByLevel:
     """Tables by levels of a tree.
 
     tree: by classes. above: of each level but the top one, the place above every place. level: of each table, 0 for the
-    top, which is one place. relative: c_j n_S², (J,). sectors: merged. axes: level of each exchangeable attribute, 0
+    top, which is one place. relative: c_j n_S² of the tightest place, (J,). looser: by how much more the places of each
+    class may vary than that, table by table. sectors: merged. axes: level of each exchangeable attribute, 0
     of those beside the tree, and levels of one place. sizes: how many places each level has.
     """
 
@@ -169,18 +175,24 @@ class ByLevel:
     above: tuple[Indices, ...]
     level: Indices
     relative: Floats
+    looser: tuple[Floats, ...]
     sectors: tuple[Merged, ...]
     axes: Indices
     sizes: tuple[int, ...]
 
     @classmethod
-    def of(cls, d: Decomposition, domain: Domain, levels: Sequence[str]) -> ByLevel:
-        """Of a workload in sectors `by_level`, whose levels these are."""
-        tree = next(a.tree for a in domain.values() if isinstance(a, Hierarchy) and levels[0] in a.levels)
+    def of(
+        cls, d: Decomposition, domain: Domain, levels: Sequence[str], looser: Mapping[int, Floats] | None = None
+    ) -> ByLevel:
+        """Of a workload in sectors `by_level`, whose levels these are.
+
+        looser: by table by how much more each place of its level may vary than the tightest one; 1 where none is said.
+        """
+        places = next(a.tree for a in domain.values() if isinstance(a, Hierarchy) and levels[0] in a.levels)
         real = [a for a in levels if domain.sizes[a] > 1]
         depths = [domain.depth(a) for a in real]
         above = [np.zeros(domain.sizes[a], dtype=np.intp) for a in real[:1]]
-        above += [tree.above(up, down) for up, down in itertools.pairwise(depths)]
+        above += [places.above(up, down) for up, down in itertools.pairwise(depths)]
         axes = np.array([real.index(a) + 1 if a in real else 0 for a in d.exchangeable], dtype=np.intp)
         sizes = np.array(d.sizes, dtype=np.float64)
         level, relative = np.zeros(d.rows, dtype=np.intp), np.zeros(d.rows)
@@ -198,7 +210,26 @@ class ByLevel:
             Merged(m, t, int(level[t].max()), np.union1d(level[t], [0]).astype(np.intp)) for m, t in found.values()
         )
         counts = (1, *(domain.sizes[a] for a in real))
-        return cls(Quotient.by(above), tuple(above), level, relative, sectors, axes, counts)
+        told = dict(looser or {})
+        tree = Quotient.by(above, _colours(counts, [(int(level[j]), x) for j, x in told.items()]))
+        ones = [np.ones(len(x)) for x in tree.counts]
+        more = tuple(
+            _by_class(told[j], tree.of[own]) if j in told else ones[own] for j, own in enumerate(level.tolist())
+        )
+        return cls(
+            tree=tree,
+            above=tuple(above),
+            level=level,
+            relative=relative,
+            looser=more,
+            sectors=sectors,
+            axes=axes,
+            sizes=counts,
+        )
+
+    def wanted(self, j: int) -> Floats:
+        """c_j n_S² of every class of the places of a table."""
+        return np.asarray(self.relative[j] * self.looser[j])
 
     @property
     def start(self) -> Evidence:
@@ -215,6 +246,20 @@ class ByLevel:
     def by_table(self, numbers: Floats) -> Floats:
         """The weight of each table, (J,)."""
         return np.array([x.sum() for x in self.split(numbers)])
+
+
+def _colours(sizes: Sequence[int], given: Sequence[tuple[int, Floats]]) -> list[Indices]:
+    """Numbers that tell the places of each level apart, where something given of them does."""
+    out = []
+    for level, n in enumerate(sizes):
+        told = [np.zeros(n), *(x for own, x in given if own == level)]
+        out.append(np.unique(np.column_stack(told), axis=0, return_inverse=True)[1].ravel().astype(np.intp))
+    return out
+
+
+def _by_class(values: Floats, of: Indices) -> Floats:
+    """What is the same for all places of a class, by class."""
+    return np.asarray(values[np.unique(of, return_index=True)[1]])
 
 
 def _reaching(d: Decomposition, group: SectorGroup, k: int) -> Indices:
@@ -286,14 +331,14 @@ def root(problem: ByLevel, evidence: Evidence, grid: tuple[float, float]) -> Roo
         w = [np.zeros(len(x)) for x in counts[: sector.deep + 1]]
         for j in sector.tables.tolist():
             level = int(problem.level[j])
-            w[level] = w[level] + shares[j] / counts[level] / problem.relative[j]
+            w[level] = w[level] + shares[j] / counts[level] / problem.wanted(j)
         own, values, leaves = _root(tree, w, mass[: sector.deep + 1], grid)
         nu += sector.weight * own / over
         for level in range(sector.deep + 1, len(counts)):
             leaves = tree.down(leaves, level)
         profile += sector.weight * leaves
         for j in sector.tables.tolist():
-            variances[j] += sector.weight * values[int(problem.level[j])] / problem.relative[j]
+            variances[j] += sector.weight * values[int(problem.level[j])] / problem.wanted(j)
     return Root(nu**2, profile, np.concatenate(variances))
 
 
@@ -358,15 +403,14 @@ def solve(problem: ByLevel) -> list[Floats]:
     The largest relative variance is replaced by norms that come nearer and nearer to it, and scaled to 1 in the end.
     """
     tree = problem.tree
-    targets: dict[tuple[int, bytes], tuple[float, list[int]]] = {}
+    targets: dict[tuple[int, bytes], tuple[Floats, list[int]]] = {}
     reached: list[list[int]] = [[] for _ in problem.level]
     for c, sector in enumerate(problem.sectors):
         for j in sector.tables.tolist():
             reached[j].append(c)
     for j, (level, own) in enumerate(zip(problem.level.tolist(), reached, strict=True)):
         key = level, np.array(own).tobytes()
-        tightest = min(problem.relative[j], targets[key][0]) if key in targets else problem.relative[j]
-        targets[key] = float(tightest), own
+        targets[key] = np.minimum(problem.wanted(j), targets[key][0]) if key in targets else problem.wanted(j), own
     places = [(c, int(level)) for c, x in enumerate(problem.sectors) for level in x.levels]
     price = np.array([problem.sectors[c].weight for c, _ in places])
     columns = [[i for i, (own, _) in enumerate(places) if own == c] for c in range(len(problem.sectors))]

@@ -31,7 +31,7 @@ from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.mechanisms.gaussian.mechanism import Gaussian
 from fitnoise.mechanisms.numbers import ALL, Numbers, Weighted, agreement, alternating, share
 from fitnoise.request.publication import Goal, Publication
-from fitnoise.request.targets import z_score
+from fitnoise.request.targets import By, z_score
 from fitnoise.request.workloads import Workload, attributes_by_level, uneven_levels
 from fitnoise.solving import trees
 from fitnoise.solving.certificates import Certificate
@@ -74,7 +74,16 @@ def refuse_endless(asked: Publication) -> None:
 
 def problem(workload: Workload, decomposition: Decomposition) -> ByLevel:
     """Tables by levels, as what is solved and what proves its bound."""
-    return ByLevel.of(decomposition, workload.domain, uneven_levels(workload))
+    looser = {}
+    for group in decomposition.tables:
+        for number, j in zip(group.tables.tolist(), group.numbers[:, 0].tolist(), strict=True):
+            table = workload.tables[number]
+            if isinstance(table.target.number, By):
+                wanted = table.variances(workload.domain, workload.confidence)
+                axis = table.attributes.index(table.target.number.attribute)
+                along = wanted[tuple(slice(None) if i == axis else 0 for i in range(wanted.ndim))]
+                looser[j] = along / along.min()
+    return ByLevel.of(decomposition, workload.domain, uneven_levels(workload), looser)
 
 
 @final
@@ -157,6 +166,11 @@ class TreeEstimation:
                     level = int(self.asked.level[j])
                     out[j] += margin.factor * (self.asked.sizes[level] / cells) ** 2 * values[level]
         return out
+
+    @property
+    def worst(self) -> Floats:
+        """Of every table the largest of these, each less by how much more it may be than that of the tightest place."""
+        return np.array([(x / more).max() for x, more in zip(self.variances, self.asked.looser, strict=True)])
 
     def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
         """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, 1)."""
@@ -387,8 +401,8 @@ class Levels(Gaussian):
         return TreeEstimation(problem(part.publication.workload, part.decomposition), part.strategy, part.decomposition)
 
     def variances(self, part: TablePart) -> Floats:
-        """That of the worst place, of every table."""
-        return np.array([x.max() for x in _estimation(part).variances])
+        """That of the worst place, of every table; where targets vary by place, as if the tightest were all places'."""
+        return _estimation(part).worst
 
     def table_variances(self, part: TablePart, name: str) -> Floats:
         """Of every place its own."""
@@ -405,6 +419,26 @@ class Levels(Gaussian):
     def table_margins(self, part: TablePart, name: str, confidence: float) -> Floats:
         """Normal quantiles times the standard error."""
         return np.asarray(z_score(confidence) * np.sqrt(self.table_variances(part, name)))
+
+    def worst(self, part: TablePart, i: int) -> tuple[float, float]:
+        """Of the place that is the worst for its target."""
+        own, j = _estimation(part), int(np.arange(part.decomposition.rows)[part.decomposition.layout(i).rows][0])
+        worst = int(np.argmax(own.variances[j] / own.asked.looser[j]))
+        wanted = part.decomposition.variances[j] * own.asked.looser[j][worst]
+        return float(wanted), float(own.variances[j][worst])
+
+    def separate_rho(self, part: TablePart) -> float:
+        """Likewise; where targets vary by place, of the record whose places together cost most."""
+        asked = _estimation(part).asked
+        if part.terms.apart is not None or all((x == 1).all() for x in asked.looser):
+            return super().separate_rho(part)
+        paid = np.zeros(len(asked.tree.counts[-1]))
+        for j, wanted in enumerate(part.decomposition.variances * part.relaxation):
+            own = 1 / (wanted * asked.looser[j])
+            for level in range(int(asked.level[j]) + 1, len(asked.tree.counts)):
+                own = asked.tree.down(own, level)
+            paid += own
+        return float(paid.max()) / 2 * part.publication.adjacency.records**2
 
     def between(self, one: Numbers, other: Numbers) -> Floats:
         """From the answers of all levels."""

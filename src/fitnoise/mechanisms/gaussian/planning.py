@@ -384,7 +384,7 @@ def _by_level(publication: Publication, goal: float, *, refine: bool) -> TablePa
     evidence = trees.ascend(asked, goal / 20, LEVEL_ITERATIONS)
     factors = [x[:, None, None] for x in trees.factors(asked, decomposition, trees.solve(asked))]
     strategy = round_strategy(decomposition, factors, BITS[0])
-    achieved = np.array([x.max() for x in TreeEstimation(asked, strategy, decomposition).variances])
+    achieved = TreeEstimation(asked, strategy, decomposition).worst
     strategy = scaled(decomposition, terms(publication, decomposition), strategy, publication, achieved)
     status = "one noise scale for each level and margin; the bound is for all mechanisms of its kind"
     made = TablePart(LEVELS, publication, strategy, evidence, status)
