@@ -681,7 +681,7 @@ def test_a_table_of_a_database_may_be_named_at_the_end(tmp_path):
 
 
 @pytest.mark.parametrize("accident", [OSError, KeyboardInterrupt, MemoryError])
-@pytest.mark.parametrize("moment", ["_write", "write_parquet", "csv_text"])
+@pytest.mark.parametrize("moment", ["_write", "write_parquet", "csv_pieces"])
 def test_an_accident_while_writing_leaves_the_charge_and_nothing_else(tmp_path, monkeypatch, moment, accident):
     monkeypatch.setattr(noise, "discrete_gaussians", lambda *asked: arm() or Replay(1).discrete_gaussians(*asked))
 
@@ -703,7 +703,7 @@ def test_an_accident_while_writing_leaves_the_charge_and_nothing_else(tmp_path, 
     assert spent(tmp_path / "ledger.db") >= SMALL.exact_rho
 
 
-@pytest.mark.parametrize("moment", ["_write", "write_parquet", "csv_text", "settle"])
+@pytest.mark.parametrize("moment", ["_write", "write_parquet", "csv_pieces", "settle"])
 def test_a_disk_that_is_full_is_found_out_before_the_charge(tmp_path, monkeypatch, moment):
     def full(*_args, **_kwargs):
         raise OSError(28, "No space left on device")
@@ -1011,3 +1011,23 @@ def test_a_release_without_a_whole_release_json_is_not_read(made, tmp_path, text
         (folder / "release.json").write_text(text, encoding="utf-8")
     with pytest.raises(ReleaseError, match=r"release\.json"):
         fn.Release.read(folder)
+
+
+def test_csv_files_are_written_and_compared_in_pieces(monkeypatch, tmp_path):
+    """However they are cut; and a file that says more, less or something else is told."""
+    frame = pd.DataFrame({"place": ["a", "=b", "c,d", "e", "f"], "value": [1.5, -0.0, 3.25, 1e6, 7.0]})
+    whole = folders.csv_text(frame)
+    for rows in (1, 2, 5, 6):
+        monkeypatch.setattr(folders, "ROWS", rows)
+        pieces = list(folders.csv_pieces(frame))
+        assert ("".join(pieces), len(pieces)) == (whole, 1 + -(-5 // rows))
+        folders._write(tmp_path / "table.csv", folders.csv_pieces(frame))
+        assert (tmp_path / "table.csv").read_bytes() == whole.encode()
+        assert folders.says(tmp_path / "table.csv", folders.csv_pieces(frame))
+        for other in (whole + "x", whole[:-1], whole.replace("3.25", "3.26"), whole.replace("\n", "\r\n"), ""):
+            (tmp_path / "other.csv").write_bytes(other.encode())
+            assert not folders.says(tmp_path / "other.csv", folders.csv_pieces(frame))
+    (tmp_path / "other.csv").write_bytes(b"\xff" + whole.encode())
+    for path in (tmp_path / "other.csv", tmp_path / "none.csv", tmp_path):
+        with pytest.raises(ReleaseError, match="is missing or unreadable"):
+            folders.says(path, folders.csv_pieces(frame))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import math
 import os
@@ -11,7 +10,7 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,9 @@ _UNFINISHED = r"\.{}\.unfinished-[0-9a-z_]{{8}}"
 
 DECIMALS = 6
 """Decimals of a person in CSV files; Parquet files hold the full numbers."""
+
+ROWS = 2**14
+"""Of a CSV file that are written at once."""
 
 
 @contextlib.contextmanager
@@ -249,12 +251,19 @@ def csv_text(frame: pd.DataFrame, *, guarded: bool = True, fixed: Collection[str
 
     fixed: the columns of numbers that are written so; others are written in full.
     """
-    columns = [
-        _fixed(frame[name].tolist()) if name in fixed else _fields(frame[name].tolist(), guarded=guarded)
-        for name in frame.columns
-    ]
-    head = [field(name, guarded=guarded) for name in frame.columns]
-    return "\n".join(map(",".join, itertools.chain([head], zip(*columns, strict=True)))) + "\n"
+    return "".join(csv_pieces(frame, guarded=guarded, fixed=fixed))
+
+
+def csv_pieces(frame: pd.DataFrame, *, guarded: bool = True, fixed: Collection[str] = RESERVED) -> Iterator[str]:
+    """The same in pieces of some thousand rows, so that memory does not follow from how many there are."""
+    yield ",".join(field(name, guarded=guarded) for name in frame.columns) + "\n"
+    given = [frame[name].to_numpy() for name in frame.columns]
+    for start in range(0, len(frame), ROWS):
+        columns = []
+        for name, whole in zip(frame.columns, given, strict=True):
+            x = whole[start : start + ROWS].tolist()
+            columns.append(_fixed(x) if name in fixed else _fields(x, guarded=guarded))
+        yield "\n".join(map(",".join, zip(*columns, strict=True))) + "\n"
 
 
 def _fixed(values: list[float]) -> list[str]:
@@ -301,15 +310,25 @@ def read_text(path: Path) -> str:
         raise ReleaseError(f"{str(path)!r} is missing or unreadable.") from None
 
 
-def says(path: Path, text: str) -> bool:
-    """Whether a file holds this text and nothing else, its line ends as they are; ReleaseError where there is none."""
-    other = path.is_file() and path.stat().st_size != len(text.encode())
-    return not other and read_text(path) == text
+def says(path: Path, text: str | Iterable[str]) -> bool:
+    """Whether a file holds this text, or these pieces, and nothing else, its line ends as they are.
+
+    Raises:
+        ReleaseError: there is none, or it cannot be read.
+    """
+    try:
+        if not path.is_file():  # a pipe would wait
+            raise OSError
+        with path.open(encoding="utf-8", newline="") as file:
+            pieces = [text] if isinstance(text, str) else text
+            return all(file.read(len(piece)) == piece for piece in pieces) and not file.read(1)
+    except (OSError, UnicodeDecodeError):
+        raise ReleaseError(f"{str(path)!r} is missing or unreadable.") from None
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str | Iterable[str]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
-        file.write(text)
+        file.writelines([text] if isinstance(text, str) else text)
 
 
 _ENGINE: ContextVar[duckdb.DuckDBPyConnection | None] = ContextVar("engine", default=None)

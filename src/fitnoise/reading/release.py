@@ -61,7 +61,7 @@ from fitnoise.reading.files import (
     _reason,
     _sync,
     _write,
-    csv_text,
+    csv_pieces,
     engine,
     extent,
     field,
@@ -472,12 +472,12 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
                 for i, base in histograms(self.plan).items():
                     cells = self.synthetic(i)
                     write_parquet(files, cells, stage / f"{base}.parquet")
-                    _write(stage / f"{base}.csv", csv_text(cells))
+                    _write(stage / f"{base}.csv", csv_pieces(cells))
                 if self.outputs:
                     write_parquet(files, self._drawn(), stage / OUTPUTS, sha256=outputs_digest(self.outputs))
                     _write(stage / ANSWERS, finite_csv(self))
                 for name, frame in self.frames(written):
-                    _write(tables / f"{slug(name)}.csv", csv_text(frame))
+                    _write(tables / f"{slug(name)}.csv", csv_pieces(frame))
                     write_parquet(files, frame, tables / f"{slug(name)}.parquet")
             draft, text = stage / f"{DESCRIPTION}.draft", to_json(describe(self.plan, written, self.entry))
             _write(draft, " " * len(text) if rehearsal else text)

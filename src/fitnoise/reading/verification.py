@@ -36,7 +36,7 @@ from fitnoise.planning.plan import Plan
 from fitnoise.reading.description import FORMAT, EntryReference, describe, whole
 from fitnoise.reading.files import (
     DESCRIPTION,
-    csv_text,
+    csv_pieces,
     engine,
     extent,
     read_parquet,
@@ -519,7 +519,7 @@ def _check_parquet(release: Release, bases: Mapping[str, Path], same: set[str]) 
             base = bases[name]
             found, words = read_parquet(files, base.with_suffix(".parquet"), *_extent(release.plan, name))
             with contextlib.suppress(ReleaseError):  # said below
-                if _says_table(base.with_suffix(".csv"), partial(csv_text, found), before=_before([release])):
+                if _says_table(base.with_suffix(".csv"), partial(csv_pieces, found), before=_before([release])):
                     same.add(name)
             problem = _difference(found, rebuilt) or ("words that no release writes" if words else None)
             if problem:
@@ -541,7 +541,7 @@ def _check_histogram(folder: Path, release: Release, i: int) -> str | None:
         return f"another histogram is nearer, by up to {own.gap:.3g} people²"
     if look(folder / f"{base}.parquet", *extent(cell_labels(release.plan.groups[i]))):
         return "its Parquet file holds words that no release writes"
-    table = partial(csv_text, release.synthetic(i))
+    table = partial(csv_pieces, release.synthetic(i))
     same = _says_table(folder / f"{base}.csv", table, before=release.entry is None)
     return None if same else "its CSV file differs from its Parquet file"
 
@@ -572,7 +572,7 @@ def _extent(plan: Plan, name: str) -> tuple[int, int]:
     return extent(workload[name].labels(workload.domain))
 
 
-def _says_table(path: Path, table: Callable[..., str], *, before: bool) -> bool:
+def _says_table(path: Path, table: Callable[..., str | Iterable[str]], *, before: bool) -> bool:
     """Whether a CSV file is a table; one of a release that names no entry may be written as it was before."""
     return says(path, table()) or (before and says(path, table(guarded=False)))
 
@@ -581,6 +581,6 @@ def _check_csv(plan: Plan, bases: Mapping[str, Path], *, before: bool) -> str | 
     with engine() as files:
         for name, base in bases.items():
             frame, _ = read_parquet(files, base.with_suffix(".parquet"), *_extent(plan, name))
-            if not _says_table(base.with_suffix(".csv"), partial(csv_text, frame), before=before):
+            if not _says_table(base.with_suffix(".csv"), partial(csv_pieces, frame), before=before):
                 return f"table {name!r} differs from its Parquet file"
     return None
