@@ -34,6 +34,7 @@ from fitnoise.errors import (
     SpecError,
     WorkloadError,
 )
+from fitnoise.interfaces.reports.comparisons import by_hand
 from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.counting.histogram import HistogramCounter
 from fitnoise.kernel.domain import Share
@@ -652,11 +653,52 @@ def test_levels_with_targets_far_apart(variances):
     assert plan.gap <= 1e-3  # one level decides
 
 
+BY_HAND = {  # ρ of ours; by what tables on their own, shares by the targets and equal shares cost more
+    (300, 100, 30, None): (0.0021877, 1.073, 1.038, 2.787),
+    (100, 100, 100, None): (0.00055054, 1.047, 1.026, 1.026),
+    (50, 50, 30, 20): (0.0079858, 1.061, 1.032, 2.234),
+}
+
+
+@pytest.mark.parametrize("margins", BY_HAND)
+def test_what_budgets_by_hand_cost(by_level, margins):
+    """51 states of 20 counties, as in the design's table."""
+    nation, state, county, alone = margins
+    geo, a = uneven([20] * 51, LEVELS[:2]), ("age", "sex")
+    tables = [fn.table(*a, margin=nation), fn.table("state", *a, margin=state)]
+    tables += [fn.table("county", *a, margin=fn.By("county", {"-0-0": county}, default=county))]
+    tables += [] if alone is None else [fn.table("county", margin=alone)]
+    domain = fn.Domain(geo=geo, age=fn.Ordered(0, 9), sex=fn.Ordered(0, 1))
+    plan = fn.plan(fn.Workload(domain, tables)).groups[0]
+    rho, *times = BY_HAND[margins]
+    assert plan.rho == pytest.approx(rho, rel=1e-4)
+    assert [x / plan.rho for x in plan.mechanism.by_hand(plan).values()] == pytest.approx(times, rel=1e-3)
+
+
+def test_budgets_by_hand_are_those_of_independent_noise(by_level):
+    """Against dense algebra: a row for each number, with noise of its own."""
+    domain = fn.Domain(geo=uneven([[1, 3], [2]], LEVELS), b=fn.Ordered(0, 2))
+    tables = [fn.table("county", "b", variance=3), fn.table("tract", variance=2), fn.table("b", variance=5)]
+    workload = fn.Workload(domain, tables)
+    plan = fn.plan(workload).groups[0]
+    rows, wanted = workload_matrix(workload).astype(float), workload_variances(workload)
+    _, shares, equal = plan.mechanism.by_hand(plan).values()
+    for found, precision in ((shares, 1 / wanted), (equal, np.ones(len(wanted)))):
+        information = rows.T @ (rows * precision[:, None])
+        achieved = np.diag(rows @ np.linalg.pinv(information) @ rows.T)
+        assert found == pytest.approx(information.diagonal().max() * (achieved / wanted).max() / 2, rel=LOOSE)
+
+
 def test_levels_of_many_places_compared_and_asked_what_if():
     both = compare(zoo.many_places())
     assert [(a.privacy.value, a.family) for a in both.alternatives] == [("zcdp", "levels and sectors")]
     assert "pure noise was not looked for: there are many places" in both.plan.status
     assert both.total_error is None
+    (ways,) = by_hand(both).tables
+    rhos = [row[1] for row in ways.rows]
+    assert [row[2] for row in ways.rows] == [x / both.gaussian.rho for x in rhos]
+    assert rhos[0] == both.gaussian.separate_rho
+    assert min(rhos) > both.plan.rho
     loose = fn.plan(what_if.scaled(fn.Publication(zoo.many_places()), {"county": 2.0}))
     assert loose.rho < both.plan.rho
     assert fn.plan(fn.Publication(zoo.many_places()), start=loose).hash == fn.plan(zoo.many_places()).hash

@@ -455,6 +455,28 @@ def solve(problem: ByLevel) -> list[Floats]:
     return [x * worst for x in weights(y)]
 
 
+def by_hand(problem: ByLevel, d: Decomposition, precisions: Floats) -> float:
+    """Δ² where every number of each table has noise of its own, and least squares make one of all tables.
+
+    Independent noise of precision w on the n_S cells beside a level adds w/n_S to the level's weight in all sectors of
+    its table, and costs every record w. All noise is scaled so that the worst number just meets its target.
+
+    Args:
+        problem: tables by levels of a tree.
+        d: the same in sectors.
+        precisions: of the numbers of each table, but for the one factor that they have in common, (J,).
+    """
+    tree, cells = problem.tree, np.sqrt(problem.relative / d.variances)
+    achieved = [np.zeros(len(tree.counts[level])) for level in problem.level]
+    for sector in problem.sectors:
+        weights = np.zeros(sector.deep + 1)
+        np.add.at(weights, problem.level[sector.tables], (precisions / cells)[sector.tables])
+        values, _, _ = tree.variances(list(weights))
+        for j in sector.tables.tolist():
+            achieved[j] += sector.weight * values[int(problem.level[j])] / problem.wanted(j)
+    return float(precisions.sum()) * max(float(x.max()) for x in achieved)
+
+
 def factors(problem: ByLevel, d: Decomposition, weights: Sequence[Floats]) -> list[Floats]:
     """F with F² = 1/var θ_S of every sector on its own, (K,) by group, for weights by level of every merged sector.
 

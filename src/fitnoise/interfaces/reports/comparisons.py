@@ -39,6 +39,7 @@ def comparison_report(publication: Publication, found: Comparison, delta: float)
         (
             Section("", values=(Value("hash", found.plan.hash),)),
             Section("", tables=(Table.of("alternatives", columns, rows),)),
+            by_hand(found),
             Section("", (f"{spent}; delta = {{delta}} for Gaussian noise, none for pure",), values),
             Section(
                 "choice", ("{privacy}; {why}",), (Value("privacy", chosen), Value("why", found.why)), place=("choice",)
@@ -51,6 +52,19 @@ def comparison_report(publication: Publication, found: Comparison, delta: float)
             *choices(publication.finite, found.finite),
         ),
     )
+
+
+def by_hand(found: Comparison) -> Section:
+    """What budgets of levels that are chosen by hand would cost; nothing where that is not known."""
+    own = found.gaussian.rho
+    others = found.gaussian.mechanism.by_hand(found.gaussian)
+    columns = (
+        Column("way", "of levels by hand"),
+        Column("rho", "rho", Kind.COMPARED),
+        Column("ratio", "times ours", Kind.RATIO),
+    )
+    rows = ({"way": way, "rho": rho, "ratio": rho / own} for way, rho in others.items())
+    return Section("", tables=(Table.of("by_hand", columns, rows),) if others else ())
 
 
 def answers_report(plan: Plan, answers: Sequence[Made]) -> Report:

@@ -440,6 +440,16 @@ class Levels(Gaussian):
             paid += own
         return float(paid.max()) / 2 * part.publication.adjacency.records**2
 
+    def by_hand(self, part: TablePart) -> dict[str, float]:
+        """Tables on their own; and likewise, but made one by least squares, for two ways to share a budget."""
+        asked, d = _estimation(part).asked, part.decomposition
+        factor = part.terms.factor / (2 * part.relaxation)
+        return {
+            "tables on their own": self.separate_rho(part),
+            "shares by the targets, then least squares": factor * trees.by_hand(asked, d, 1 / d.variances),
+            "equal shares, then least squares": factor * trees.by_hand(asked, d, np.ones(d.rows)),
+        }
+
     def between(self, one: Numbers, other: Numbers) -> Floats:
         """From the answers of all levels."""
         return _estimation(one.part).between(one, other)
