@@ -1,14 +1,14 @@
 """Differences and ratios of two ratios each: of two shares, rates, means or growths, with intervals of proven coverage.
 
+Where all noise is normal, by one test of both ratios (:mod:`fitnoise.reading.similar`). Otherwise by a test of each:
+
 A ratio p = a/b is in its interval I at level c exactly where its linear hypothesis a − p b = 0 is not rejected. With
 both true ratios in their intervals, a function of them is in the range it has on I₁ × I₂ (interval arithmetic): no
-approximation by something linear, and no chance but that of the two tests. So the levels are such that both hold:
+approximation by something linear, and no chance but that of the two tests. So both levels are 1 − (1 − γ)/2
+(Bonferroni), also where the two noises are of different kinds, and the same with 2n in place of 2 where n such
+intervals shall hold at once.
 
-    normal noise      γ^(1/2) each: two centred normal sums, of any correlation (Šidák 1967)
-    any other         1 − (1 − γ)/2 each (Bonferroni), also where the two noises are of different kinds
-
-and the same with 2n in place of 2 where n such intervals shall hold at once. Two ratios of the same b make one ratio
-again, (a₁ − a₂)/b or a₁/a₂, whose interval is narrower: `Ratios` sees to that.
+Two ratios of the same b make one ratio again, (a₁ − a₂)/b or a₁/a₂: `Ratios` sees to that.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ import pandas as pd
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.reading.asking import SEVERAL
-from fitnoise.reading.laws import level
+from fitnoise.reading.laws import law, level
+from fitnoise.reading.similar import SPARED, difference, quotient, ranges
 from fitnoise.reporting import Displayed
+from fitnoise.request.targets import checked_confidence, z_score
 
 if TYPE_CHECKING:
     from fitnoise.reading.estimates import Ratios, Rows
@@ -109,12 +111,13 @@ class ComparedRatios(Movable, Told):
 
     **Guarantees**
         * the true difference or ratio is from `low` to `high` with at least the confidence, whatever the data, up to
-          6·10⁻⁵ for the lattice of the noise: it is where both ratios are in their intervals, whose levels are such
-          that both are. Where a denominator is 0 there is no true ratio, and nothing is said;
-        * an end may be infinite, where a denominator is not told from 0.
+          6·10⁻⁵ for the lattice of the noise. Where a denominator is 0 there is no true ratio, and nothing is said;
+        * an end may be infinite, where a denominator is not told from 0;
+        * the estimate is never outside.
 
-    Intervals are wider than of what is asked alone, and hold more often than they say: differences of
-    two shares with independent errors by up to 1.6 times.
+    Of releases with Laplace noise intervals are of two tests, one of each ratio, and hold more often than they say.
+
+    Source: similar tests for Gaussian noise (:mod:`fitnoise.reading.similar`); otherwise interval arithmetic.
     """
 
     def __init__(
@@ -148,12 +151,31 @@ class ComparedRatios(Movable, Told):
             ReleaseError: one of the ratios is of a combination and of a release in it. WorkloadError: a confidence
                 outside (0, 1).
         """
-        normal = self._one._law.normal and self._other._law.normal
-        tests = 2 * len(self) if simultaneous else 2
-        each = level(self.confidence if confidence is None else confidence, tests, normal=normal, simultaneous=True)
-        found = (quotient if self._divided else difference)(*self._one.interval(each), *self._other.interval(each))
-        low, high = (self._factor * x + self._shift for x in (found if self._factor >= 0 else found[::-1]))
+        gamma = checked_confidence(self.confidence if confidence is None else confidence)
+        own, count = (self._one, self._other), len(self) if simultaneous else 1
+        tests = sum(ratio.varies for ratio in own)
+        if tests == 2 and all(ratio._law.normal for ratio in own):
+            low, high = self._at_once(1 - (1 - gamma) / count)
+        else:
+            each = level(gamma, tests * count, normal=False, simultaneous=True)
+            one, other = (ratio.interval(each) for ratio in own)
+            low, high = (quotient if self._divided else difference)(*one, *other)
+        low, high = (self._factor * x + self._shift for x in ((low, high) if self._factor >= 0 else (high, low)))
         return low[()], high[()]
+
+    def _at_once(self, confidence: float) -> tuple[Floats, Floats]:
+        """Of normal noise: by one test of both ratios, where both are in their own intervals."""
+        spared = SPARED * (1 - confidence)
+        own = [np.ravel(x) for ratio in (self._one, self._other) for x in ratio.interval((1 - spared) ** 0.5)]
+        (forms, values), (others, their_values) = self._one.moved, self._other.moved
+        found = ranges(
+            np.stack([*values, *their_values], axis=1),
+            law(*forms, *others).covariances,
+            (own[0], own[1], own[2], own[3]),
+            z_score(confidence + spared),
+            divided=self._divided,
+        )
+        return found[0].reshape(self._rows.shape), found[1].reshape(self._rows.shape)
 
     def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
         """Columns: the labels, value, low, high. Arguments as for `interval`.
@@ -172,21 +194,3 @@ class ComparedRatios(Movable, Told):
     def _line(self, factor: float, shift: float) -> ComparedRatios:
         line = (self._factor * factor, self._shift * factor + shift)
         return ComparedRatios(self._one, self._other, self._rows, divided=self._divided, line=line)
-
-
-def difference(low: Floats, high: Floats, other_low: Floats, other_high: Floats) -> tuple[Floats, Floats]:
-    """The range of p − r for p and r from their lows to their highs."""
-    with np.errstate(all="ignore"):
-        return np.asarray(low - other_high), np.asarray(high - other_low)
-
-
-def quotient(low: Floats, high: Floats, other_low: Floats, other_high: Floats) -> tuple[Floats, Floats]:
-    """The hull of p/r for p and r ≠ 0 from their lows to their highs."""
-    with np.errstate(all="ignore"):
-        both = (other_low < 0) & (other_high > 0)
-        # 1/r is from `least` to `most`, open ends of r being 0
-        least = np.where(both, -math.inf, np.where(other_high == 0, -math.inf, np.divide(1.0, other_high)))
-        most = np.where(both, math.inf, np.where(other_low == 0, math.inf, np.divide(1.0, other_low)))
-        ends = np.stack([np.multiply(p, x) for p in (low, high) for x in (least, most)])
-    ends = np.where(np.isnan(ends), 0.0, ends)  # 0·∞: of p = 0 nothing but 0
-    return np.asarray(ends.min(axis=0)), np.asarray(ends.max(axis=0))

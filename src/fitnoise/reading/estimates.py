@@ -32,10 +32,11 @@ import scipy.sparse as sp
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.reading.asking import SEVERAL, Question, whose_ratio
-from fitnoise.reading.comparisons import ComparedRatios, Movable, Told, difference, divisor, is_number, number
+from fitnoise.reading.comparisons import ComparedRatios, Movable, Told, divisor, is_number, number
 from fitnoise.reading.files import label_frame
 from fitnoise.reading.forms import Forms
 from fitnoise.reading.laws import Law, law, level
+from fitnoise.reading.similar import difference
 from fitnoise.request.targets import checked_confidence, z_score
 
 MOST_COVARIANCES = 2_000
@@ -457,6 +458,18 @@ class Ratios(Movable, Told):
     @cached_property
     def _law(self) -> Law:
         return law(*self._parts)
+
+    @property
+    def varies(self) -> bool:
+        """Whether the ratio is of any account: multiplied by 0 it is a number that is known."""
+        return self._factor != 0
+
+    @property
+    def moved(self) -> tuple[tuple[Forms, Forms], tuple[Floats, Floats]]:
+        """Two forms whose ratio it is, multiplied and moved as it was, with b as it is; and their estimates."""
+        (a, b), (top, bottom) = self._parts, self._values
+        forms = a.times(self._factor).plus(b.times(self._shift)) if self._shift else a.times(self._factor)
+        return (forms, b), (self._factor * top + self._shift * bottom, bottom)
 
     @cached_property
     def _values(self) -> tuple[Floats, Floats]:

@@ -1,0 +1,285 @@
+"""What two ratios of normal noise say together: the range of p − r or p/r over all (p, r) that one test accepts.
+
+At the true ratios the residuals e_i = a_i − p_i b_i are normal with mean 0 and known covariance V(p). What is left of b
+beside its regression on them, b̃, is independent of e. With weights wᵢ = ∂g/∂pᵢ / b̃ᵢ, the slopes of g = p − r or p/r
+along a, the sum w·e over √(wᵀV w) is therefore exactly standard normal given b̃: a similar test, of nothing but g.
+Accepted are p and r where
+
+    |w·e| ≤ z √(wᵀV w)   at level 1 − (α − η),   and both are in their own intervals, which they are at once but for η.
+
+**How the range is found.** Multiplied out, the first condition is f ≤ 0 for a polynomial f of degree 12 in p (or r)
+and 6 in g. On a rectangle it is not less than the least of its Bernstein coefficients: rectangles that hold nothing
+accepted are proven to, and the others are halved until what is left is as good as the range, rounded outward. Infinite
+ends are ends like others, in coordinates p = A/B.
+
+Source: similar tests, Neyman (1937); Bernstein coefficients, Cargo and Shisha (1966).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import comb
+
+from fitnoise.kernel.arrays import Floats, Indices
+
+SPARED = 1 / 50
+"""The part of what may be missed that is for both ratios to be in their own intervals."""
+
+DEGREES = (12, 6)
+"""Of f in p (or r) and in g."""
+
+OUTWARD = 1 / 500
+"""By what part of its distance from the estimate an end may be too far."""
+
+HALVINGS = 80
+"""Of a rectangle, after which what is left of it counts as accepted."""
+
+ROUNDING = 1e-8
+"""Of what f is made of, up to which it is not told from 0."""
+
+MOST = 3_000
+"""Rectangles of one problem, likewise."""
+
+TOGETHER = 500
+"""Ranges that are looked for at once."""
+
+Box = tuple[Floats, Floats, Floats, Floats]
+"""The ends of p and of r, (J,) each."""
+
+Range = tuple[Floats, Floats]
+
+
+def _nodes(degree: int) -> Floats:
+    return np.asarray((1 - np.cos(np.pi * np.arange(degree + 1) / degree)) / 2)
+
+
+def _to_bernstein(degree: int) -> Floats:
+    """From a polynomial at the nodes to its Bernstein coefficients."""
+    k, x = np.arange(degree + 1), _nodes(degree)[:, None]
+    return np.asarray(np.linalg.inv(comb(degree, k) * x**k * (1 - x) ** k[::-1]))
+
+
+_NODES = tuple(map(_nodes, DEGREES))
+_ALONG_X, _ALONG_G = map(_to_bernstein, DEGREES)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Rectangles:
+    """Rectangles of (x, g), M of some of J problems, x being p or r.
+
+    row: of which problem. first: whether x is p. ends: A and B ≥ 0 of the ends A/B along both axes, (M, axes, ends, 2).
+    """
+
+    row: Indices
+    first: NDArray[np.bool_]
+    ends: Floats
+
+    def only(self, keep: NDArray[np.bool_]) -> _Rectangles:
+        """Some of them."""
+        return _Rectangles(self.row[keep], self.first[keep], self.ends[keep])
+
+    def along(self, axis: int) -> tuple[Floats, Floats]:
+        """The ends along an axis, in units of the problem."""
+        with np.errstate(divide="ignore"):
+            first, last = (self.ends[:, axis, :, 0] / self.ends[:, axis, :, 1]).T
+        return first, last
+
+    def halved(self, axis: Indices) -> _Rectangles:
+        """Halves of all, each along its axis."""
+        each, halves = np.arange(len(self.row)), []
+        for side in (0, 1):
+            ends = self.ends.copy()
+            ends[each, axis, 1 - side] = ends[each, axis].mean(axis=1)
+            halves.append(ends)
+        return _Rectangles(np.tile(self.row, 2), np.tile(self.first, 2), np.concatenate(halves))
+
+
+def ranges(values: Floats, covariances: Floats, boxes: Box, z: float, *, divided: bool) -> tuple[Floats, Floats]:
+    """(low, high) of p − r, or p/r, over what is accepted; the estimate, moved into the boxes, is always in it.
+
+    Args:
+        values: a₁, b₁, a₂, b₂ as estimated, (J, 4).
+        covariances: of them, (J, 4, 4).
+        boxes: the ends of p and of r, (J,) each, which may be infinite.
+        z: in standard errors, from where it is rejected.
+        divided: whether it is p/r.
+    """
+    low, high = (np.empty(len(values)) for _ in range(2))
+    for start in range(0, len(values), TOGETHER):
+        own = slice(start, start + TOGETHER)
+        a, b, c, d = (x[own] for x in boxes)
+        low[own], high[own] = _Problems(values[own], covariances[own], (a, b, c, d), z, divided).found()
+    return low, high
+
+
+@final
+class _Problems:
+    """Ranges that are looked for at once, of p and r in units of those of p."""
+
+    def __init__(self, values: Floats, covariances: Floats, boxes: Box, z: float, divided: bool) -> None:
+        deviation = np.sqrt(np.einsum("jii->ji", covariances))
+        deviation = np.where(deviation > 0, deviation, 1.0)
+        unit = deviation[:, 0] / deviation[:, 1]
+        # b₂ in its standard error, a₂ such that r is in the unit of p
+        scale = np.stack([*deviation[:, :2].T, deviation[:, 3] * unit, deviation[:, 3]], axis=1)
+        self._values, self._unit = values / scale, unit
+        self._covariances = covariances / (scale[:, :, None] * scale[:, None, :])
+        self._p, self._r = ((low / unit, high / unit) for low, high in (boxes[:2], boxes[2:]))
+        self._z, self._divided = z, divided
+        with np.errstate(all="ignore"):
+            plain = self._values[:, 0::2] / self._values[:, 1::2]
+        plain = np.where(np.isfinite(plain), plain, 0.0)
+        self._middle = [np.clip(plain[:, k], *own) for k, own in enumerate((self._p, self._r))]
+
+    def found(self) -> tuple[Floats, Floats]:
+        """The ends of each range: of what is not proven to be rejected."""
+        p, r = self._middle
+        inner = np.stack((quotient if self._divided else difference)(p, p, r, r))
+        told = np.isfinite(inner).all(axis=0) & (inner[0] == inner[1])
+        middle, inner = np.where(told, inner[0], 0.0), np.where(told, inner, [[math.inf], [-math.inf]])
+        outer, left = inner.copy(), self._started()
+        for _ in range(HALVINGS):
+            others = self._others(left, left.along(0), left.along(1))
+            left = left.only(self._inside(left, others, wholly=False))
+            coefficients, size = self._coefficients(left)
+            open_ones = coefficients.min(axis=(1, 2)) <= ROUNDING * size
+            left, coefficients = left.only(open_ones), coefficients[open_ones]
+            self._accept(inner, left, coefficients)
+            apart = np.abs(inner - middle)
+            spare = np.where(np.isfinite(apart), OUTWARD * apart, 0.0)
+            low, high = left.along(1)
+            more = (low < (inner[0] - spare[0])[left.row]) | (high > (inner[1] + spare[1])[left.row])
+            more &= np.bincount(left.row, minlength=len(p))[left.row] <= MOST
+            _widen(outer, left.only(~more))
+            left, coefficients = left.only(more), coefficients[more]
+            if not len(left.row):
+                break
+            steps = [np.abs(np.diff(coefficients, axis=k)).max(axis=(1, 2)) for k in (1, 2)]
+            left = left.halved((steps[1] > steps[0]).astype(np.intp))
+        _widen(outer, left)
+        outer = np.stack([np.minimum(outer[0], inner[0]), np.maximum(outer[1], inner[1])])
+        low, high = outer if self._divided else outer * self._unit
+        return low, high
+
+    def _started(self) -> _Rectangles:
+        """All that p and g can be, or r and g: whichever tells all points apart."""
+        low, high = (quotient if self._divided else difference)(*self._p, *self._r)
+        plain = self._middle[0] - self._middle[1]
+        if self._divided:  # p = 0 is g = 0 whatever r is, and r = 0 is an infinite g
+            with np.errstate(all="ignore"):
+                size = 2 * np.abs(self._middle[0] / self._middle[1])
+            size = np.where(np.isfinite(size) & (size > 0), size, 1.0)
+            cuts = [low, np.clip(-size, low, high), np.clip(size, low, high), high]
+            pieces = [(cuts[0], cuts[1], True), (cuts[1], cuts[2], False), (cuts[2], cuts[3], True)]
+        else:  # an infinite p is an infinite g whatever r is, and an infinite r one below 0
+            plain = np.clip(plain, low, high)
+            pieces = [(low, plain, True), (plain, high, False)]
+        made, every = [], np.arange(len(low))
+        for start, end, first in pieces:
+            (least, most), cut = (self._p, self._middle[0]) if first else (self._r, self._middle[1])
+            for x, told in ((_segment(least, cut), (least < cut) | (cut == most)), (_segment(cut, most), cut < most)):
+                whole = _Rectangles(every, np.full(len(low), first), np.stack([x, _segment(start, end)], axis=1))
+                made.append(whole.only(told & (start < end)))  # what is flat is an edge of what lies beside it
+        return _Rectangles(*(np.concatenate([getattr(x, name) for x in made]) for name in ("row", "first", "ends")))
+
+    def _others(self, left: _Rectangles, x: Range, g: Range) -> Range:
+        """What the other ratio is, of r and p."""
+        with np.errstate(all="ignore"):
+            one = (quotient if self._divided else difference)(*x, *g)
+            if self._divided:
+                ends = np.stack([x[i] * g[j] for i in (0, 1) for j in (0, 1)])
+                ends = np.where(np.isnan(ends), 0.0, ends)
+                other = ends.min(axis=0), ends.max(axis=0)
+            else:
+                other = x[0] + g[0], x[1] + g[1]
+        return np.where(left.first, one[0], other[0]), np.where(left.first, one[1], other[1])
+
+    def _inside(self, left: _Rectangles, of: Range, *, wholly: bool) -> NDArray[np.bool_]:
+        """Whether some of the other ratio is in its box, or all of it."""
+        low, high = (np.where(left.first, r[left.row], p[left.row]) for p, r in zip(self._p, self._r, strict=True))
+        if wholly:
+            return np.asarray((of[0] >= low) & (of[1] <= high))
+        return np.asarray(~((of[0] > high) | (of[1] < low)))
+
+    def _accept(self, inner: Floats, left: _Rectangles, coefficients: Floats) -> None:
+        """Widen ranges by the corners that are accepted: there the coefficients are what f is."""
+        x, g = left.along(0), left.along(1)
+        for i in (0, 1):
+            for j in (0, 1):
+                inside = self._inside(left, self._others(left, (x[i], x[i]), (g[j], g[j])), wholly=True)
+                taken = (coefficients[:, -i, -j] <= 0) & inside
+                np.minimum.at(inner[0], left.row[taken], g[j][taken])
+                np.maximum.at(inner[1], left.row[taken], g[j][taken])
+
+    def _coefficients(self, left: _Rectangles) -> tuple[Floats, Floats]:
+        """Of f on rectangles, (M, 13, 7), and the size of what it is made of, (M,)."""
+        (x, y), (g, h) = (
+            np.moveaxis(left.ends[:, k, :1] * (1 - at[:, None]) + left.ends[:, k, 1:] * at[:, None], -1, 0)
+            for k, at in enumerate(_NODES)
+        )
+        x, y, g, h = x[:, :, None], y[:, :, None], g[:, None, :], h[:, None, :]
+        first = left.first[:, None, None]
+        if self._divided:
+            p, s = np.where(first, x, x * g), np.where(first, y, y * h)
+            r, t = np.where(first, x * h, x), np.where(first, y * g, y)
+        else:
+            p, s = np.where(first, x, x * h + g * y), np.where(first, y, y * h)
+            r, t = np.where(first, x * h - g * y, x), np.where(first, y * h, y)
+        values, v = self._values[left.row][..., None, None], self._covariances[left.row][..., None, None]
+        one, other = s * values[:, 0] - p * values[:, 1], t * values[:, 2] - r * values[:, 3]
+        # covariances of the residuals, and of b₁ and b₂ with them
+        of_one = s * s * v[:, 0, 0] - 2 * s * p * v[:, 0, 1] + p * p * v[:, 1, 1]
+        of_other = t * t * v[:, 2, 2] - 2 * t * r * v[:, 2, 3] + r * r * v[:, 3, 3]
+        both = s * t * v[:, 0, 2] - s * r * v[:, 0, 3] - p * t * v[:, 1, 2] + p * r * v[:, 1, 3]
+        spread = of_one * of_other - both * both
+        left_of = []
+        for k in (1, 3):
+            first, second = s * v[:, 0, k] - p * v[:, 1, k], t * v[:, 2, k] - r * v[:, 3, k]
+            regressed = first * (of_other * one - both * other) + second * (of_one * other - both * one)
+            left_of.append(values[:, k] * spread - regressed)
+        # the slopes of g, times all denominators
+        mine, theirs = (r, p) if self._divided else (t, s)
+        weights = mine * left_of[1], -theirs * left_of[0]
+        total = weights[0] * one + weights[1] * other
+        varied = weights[0] ** 2 * of_one + 2 * weights[0] * weights[1] * both + weights[1] ** 2 * of_other
+        size = (np.abs(weights[0] * one) + np.abs(weights[1] * other)) ** 2 + self._z**2 * np.abs(varied)
+        at_nodes = total**2 - self._z**2 * varied
+        return np.asarray(_ALONG_X @ at_nodes @ _ALONG_G.T), np.asarray(size.max(axis=(1, 2)))
+
+
+def _segment(low: Floats, high: Floats) -> Floats:
+    """Coordinates A and B of the ends, (J, ends, 2)."""
+    ends = np.stack([low, high], axis=1)
+    far = np.maximum(1.0, np.where(np.isfinite(ends), np.abs(ends), 0.0).max(axis=1))
+    finite = np.isfinite(ends)
+    return np.stack([np.where(finite, ends, np.copysign(far[:, None], ends)), finite.astype(np.float64)], axis=-1)
+
+
+def _widen(ends: Floats, by: _Rectangles) -> None:
+    low, high = by.along(1)
+    np.minimum.at(ends[0], by.row, low)
+    np.maximum.at(ends[1], by.row, high)
+
+
+def difference(low: Floats, high: Floats, other_low: Floats, other_high: Floats) -> tuple[Floats, Floats]:
+    """The range of p − r for p and r from their lows to their highs."""
+    with np.errstate(all="ignore"):
+        return np.asarray(low - other_high), np.asarray(high - other_low)
+
+
+def quotient(low: Floats, high: Floats, other_low: Floats, other_high: Floats) -> tuple[Floats, Floats]:
+    """The hull of p/r for p and r ≠ 0 from their lows to their highs."""
+    with np.errstate(all="ignore"):
+        both = (other_low < 0) & (other_high > 0)
+        # 1/r is from `least` to `most`, open ends of r being 0
+        least = np.where(both, -math.inf, np.where(other_high == 0, -math.inf, np.divide(1.0, other_high)))
+        most = np.where(both, math.inf, np.where(other_low == 0, math.inf, np.divide(1.0, other_low)))
+        ends = np.stack([np.multiply(p, x) for p in (low, high) for x in (least, most)])
+    ends = np.where(np.isnan(ends), 0.0, ends)  # 0·∞: of p = 0 nothing but 0
+    return np.asarray(ends.min(axis=0)), np.asarray(ends.max(axis=0))
