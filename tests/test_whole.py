@@ -1,5 +1,6 @@
 """Whole, non-negative tables that add up."""
 
+import itertools
 import json
 import math
 from functools import cache
@@ -347,6 +348,40 @@ def test_what_has_nothing_to_do_with_each_other_is_rounded_in_batches(monkeypatc
         assert found[-1][120] == 1
     distance = [((x - values) ** 2).sum() for x in found]
     assert distance == pytest.approx([distance[0]] * 3, rel=1e-3)
+
+
+@pytest.mark.parametrize("tables", ["pairs", "ordered"])
+def test_of_many_tables_the_sums_in_common_are_rounded_first(tables, monkeypatch):
+    names = {f"a{i}": fn.Ordered(1, 4) for i in range(5)}
+    shown = [fn.table(*two, margin=6) for two in itertools.combinations(names, 2)]
+    if tables == "ordered":
+        shown += [
+            fn.table("a0", prefix="a1", margin=5),
+            fn.table(recode={"a0": {"low": (1, 2), "high": (3, 4)}}, margin=5),
+        ]
+    plan = fn.plan(fn.Workload(fn.Domain(names), shown))
+    silent = tuple(np.zeros(n, dtype=np.int64) for n in plan.estimation.lengths)
+    release = fn.Release(plan, list(plan.strategy.draw(silent, making._Simulating(3))))
+    (space,) = making._spaces(release, list(release))
+    near = space.flat(space.at(nearest(space.times, space.atoms(space.estimates), 1e-10, 20_000).values))
+    together = adjacent(near, space.sums, 60.0)
+    made, rounded = [], rounding._rounded
+    monkeypatch.setattr(rounding, "JOINTLY", 10)
+    monkeypatch.setattr(rounding, "_rounded", lambda *given: made.append(rounded(*given)) or made[-1])
+    apart = adjacent(near, space.sums, 60.0)
+    assert len(made) == 2  # sums, and with them all tables
+    assert space.kept(together)
+    assert space.kept(apart)
+    one, other = (((x - near) ** 2).sum() for x in (together, apart))
+    assert one * (1 - rounding.GAP) <= other < 1.5 * one
+    for refused in (1, 2):  # no sums, or no tables with them: then all at once
+        calls = iter(range(1, 4))
+
+        def tried(*given, calls=calls, refused=refused):
+            return None if next(calls) == refused else rounded(*given)
+
+        monkeypatch.setattr(rounding, "_rounded", tried)
+        assert ((adjacent(near, space.sums, 60.0) - near) ** 2).sum() == pytest.approx(one, rel=1e-3)
 
 
 def test_many_numbers_are_simulated_less_often(monkeypatch):

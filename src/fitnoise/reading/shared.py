@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import cast, final
 
 import numpy as np
 import scipy.sparse as sp
@@ -101,11 +101,7 @@ class Column:
 
     def summed(self, to: Parts | None) -> sp.csr_array:
         """From rows to sums of atoms: to groups, or of all."""
-        of = np.zeros(self.atoms, dtype=np.intp) if to is None else to.of(self.place)
-        assert of is not None  # noqa: S101 - it is asked for what it can make
-        kept = np.flatnonzero(of >= 0)
-        shape = (1 if to is None else to.size, self.atoms)
-        sums = sp.csr_array((np.ones(len(kept)), (of[kept], kept)), shape=shape)
+        sums = _merged(self.place, self.atoms, to)
         return sums if self.made is None else sp.csr_array(sums @ self.made)
 
 
@@ -235,6 +231,25 @@ class Shared:
         order = np.arange(math.prod(sizes)).reshape(sizes).transpose(np.argsort(names)).ravel()
         return sp.csr_array(out[order])
 
+    @cached_property
+    def common(self) -> list[Sums]:
+        """The sums that more than one table shows, finest first."""
+        return [key for key, tables in self.having.items() if len(tables) > 1]
+
+    def nested(self) -> Iterator[tuple[int, int, sp.csr_array]]:
+        """Of the sums in common which are sums of others: places of both among them, finer ones first, and how."""
+        for j, coarse in enumerate(self.common):
+            told = dict(coarse)
+            for i, fine in enumerate(self.common):
+                if i != j and _finer(fine, coarse):
+                    yield (
+                        i,
+                        j,
+                        _product(
+                            _merged(p.place, p.size, told.get(home)) for home, p in sorted(fine, key=lambda x: x[0])
+                        ),
+                    )
+
     def atoms(self, i: int) -> sp.csr_array | None:
         """From a table's numbers to its atoms; None where these are the same."""
         if all(c.made is None for c in self.tables[i]):
@@ -251,9 +266,18 @@ class Shared:
                 yield _product(factors)
 
 
+def _merged(place: Indices, size: int, to: Parts | None) -> sp.csr_array:
+    """From groups of leaves to unions of them, or to the sum of all."""
+    of = np.zeros(size, dtype=np.intp) if to is None else to.of(place)
+    assert of is not None  # noqa: S101 - it is asked for what it can make
+    kept = np.flatnonzero(of >= 0)
+    shape = (1 if to is None else to.size, size)
+    return sp.csr_array((np.ones(len(kept)), (of[kept], kept)), shape=shape)
+
+
 def _product(factors: Iterable[sp.sparray]) -> sp.csr_array:
-    one = sp.csr_array(np.ones((1, 1)))
-    return sp.csr_array(functools.reduce(lambda x, y: sp.kron(x, y, format="csr"), factors, one))
+    first, *rest = [cast("sp.csr_array", x) for x in factors] or [sp.csr_array(np.ones((1, 1)))]
+    return sp.csr_array(functools.reduce(lambda x, y: sp.kron(x, y, format="csr"), rest, sp.csr_array(first)))
 
 
 def _tells(parts: Parts) -> bool:

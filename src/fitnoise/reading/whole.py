@@ -39,10 +39,10 @@ from fitnoise.mechanisms.tables import TablePart
 from fitnoise.reading.estimates import Rows
 from fitnoise.reading.files import csv_text, read_text, staged, to_json
 from fitnoise.reading.release import Release, answers_digest
-from fitnoise.reading.shared import Shared
+from fitnoise.reading.shared import Parts, Shared
 from fitnoise.reporting import Displayed
 from fitnoise.request.workloads import slug, some
-from fitnoise.solving.adjacent import REACH, Sums, adjacent
+from fitnoise.solving.adjacent import REACH, Common, Sums, adjacent
 from fitnoise.solving.fixed import Fixed
 from fitnoise.solving.nonnegative import nearest
 
@@ -134,6 +134,7 @@ class _Space:
         self._ends = np.cumsum([len(x) for x in own])[:-1]
         self._errors = np.sqrt(np.concatenate(own))
         self._known: rebuilding.Known = {}
+        self._sums: dict[tuple[int, frozenset[tuple[str, Parts]]], sp.csr_array] = {}
         self._stacks = [which for which, _ in Told(part, {}).stacks(self.largest)]
 
     @cached_property
@@ -202,30 +203,35 @@ class _Space:
         """What whole tables must keep."""
         zero: list[dict[int, sp.csr_array]] = []
         for key, i, j in self.shared.links():
-            zero.append({i: self.shared.summed(i, key), j: -self.shared.summed(j, key)})
-        for i in range(len(self.numbers)):
-            zero += [{i: x} for x in self.shared.repeated(i)]
+            zero.append({i: self._summed(i, key), j: -self._summed(j, key)})
+        within = [{i: x} for i in range(len(self.numbers)) for x in self.shared.repeated(i)]
         atoms = ((i, self.shared.atoms(i)) for i in range(len(self.numbers)))
         few = len(self.flat(self.estimates)) <= MANY  # one row over all numbers would tie all of them together
         everyone = [i for i in self.shared.having.get(frozenset(), []) if i in self.shared.largest][: int(few)]
         near = [{i: self.shared.summed(i, frozenset())} for i in everyone]
         least = [{i: x} for i, x in atoms if x is not None]
-        return Sums(*(self._rows(x) for x in (zero, least, near)))
+        kept, at_least, close, alone = (self._rows(x) for x in ([*zero, *within], least, near, within))
+        return Sums(kept, at_least, close, lambda: self._common(alone))
+
+    def _summed(self, i: int, key: frozenset[tuple[str, Parts]]) -> sp.csr_array:
+        if (i, key) not in self._sums:
+            self._sums[i, key] = self.shared.summed(i, key)
+        return self._sums[i, key]
+
+    def _common(self, within: sp.csr_array) -> Common:
+        """The sums that tables have in common, as sums of each table's numbers."""
+        having = [(key, self.shared.having[key]) for key in self.shared.common]
+        one = [{tables[0]: self._summed(tables[0], key)} for key, tables in having]
+        every = [{i: self._summed(i, key)} for key, tables in having for i in tables]
+        sizes = [math.prod(p.size for _, p in key) for key, _ in having]
+        starts = np.cumsum([0, *sizes])
+        which = [np.arange(n) + start for n, start, own in zip(sizes, starts, having, strict=False) for _ in own[1]]
+        nested = [{i: merged, j: sp.csr_array(-sp.eye_array(sizes[j]))} for i, j, merged in self.shared.nested()]
+        at = np.concatenate([np.zeros(0, dtype=np.intp), *which])
+        return Common(self._rows(one), _blocks(nested, sizes), self._rows(every), at, within)
 
     def _rows(self, blocks: Sequence[Mapping[int, sp.csr_array]]) -> sp.csr_array:
-        widths = [math.prod(self._shapes[n]) for n in self.numbers]
-        starts = np.cumsum([0, *widths])
-        nothing = np.zeros(0, dtype=np.int64)
-        data, row, column, height = [np.zeros(0)], [nothing], [nothing], 0
-        for block in blocks:
-            for i, x in block.items():
-                own = x.tocoo()
-                data.append(own.data)
-                row.append(height + own.row.astype(np.int64))
-                column.append(starts[i] + own.col.astype(np.int64))
-            height += next(iter(block.values())).shape[0]
-        entries = np.concatenate(data), (np.concatenate(row), np.concatenate(column))
-        return sp.csr_array(entries, shape=(height, int(starts[-1])))
+        return _blocks(blocks, [math.prod(self._shapes[n]) for n in self.numbers])
 
     def flat(self, tables: Mapping[int, Floats | Integers]) -> Any:
         """All numbers, table by table."""
@@ -265,6 +271,22 @@ class _Space:
             error = self.flat({n: x + step[n] for n, x in off.items()})
             total, squares = total + error, squares + error**2
         return total / max(simulations, 1), np.sqrt(squares / max(simulations, 1))
+
+
+def _blocks(blocks: Sequence[Mapping[int, sp.csr_array]], widths: Sequence[int]) -> sp.csr_array:
+    """Rows of several vectors one after the other, by place the columns of each; as high as the first of a block."""
+    starts = np.cumsum([0, *widths])
+    nothing = np.zeros(0, dtype=np.int64)
+    data, row, column, height = [np.zeros(0)], [nothing], [nothing], 0
+    for block in blocks:
+        for i, x in block.items():
+            own = x.tocoo()
+            data.append(own.data)
+            row.append(height + own.row.astype(np.int64))
+            column.append(starts[i] + own.col.astype(np.int64))
+        height += next(iter(block.values())).shape[0]
+    entries = np.concatenate(data), (np.concatenate(row), np.concatenate(column))
+    return sp.csr_array(entries, shape=(height, int(starts[-1])))
 
 
 def _tables(rebuilt: Rebuilt, among: Sequence[int]) -> Tables:
