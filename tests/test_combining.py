@@ -1,5 +1,6 @@
 """Several releases of the same records as one estimate."""
 
+import json
 import math
 from functools import cache
 
@@ -16,7 +17,7 @@ from fitnoise.mechanisms.gaussian import planning
 from fitnoise.reading import combining
 from fitnoise.reading.forms import Forms, joined
 from fitnoise.request.targets import z_score
-from laws import planned_quickly, released
+from laws import by_command, planned_quickly, released
 from tolerances import EXACT, LOOSE, as_often_as
 
 DOMAIN = fn.Domain(
@@ -353,3 +354,69 @@ def test_too_much_at_once_is_refused(monkeypatch):
     monkeypatch.setattr(combining, "MOST_ROWS", 2)
     with pytest.raises(ReleaseError, match="at most 2 are combined"):
         together(made("one"), made("at most"))
+
+
+# --- on the command line and on disk --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def two_on_disk(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("combined")
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"]), state=fn.Categorical(["A", "B", "C"]))
+    for i, tables in enumerate(
+        ([fn.table("sex", "state", margin=9)], [fn.table("sex", "state", margin=9), fn.table("sex", margin=3)])
+    ):
+        rebuilt = released(fn.plan(fn.Workload(domain, tables)), np.full(domain.shape, 50))
+        rebuilt.write(folder / f"release{i}")
+    return folder
+
+
+def test_releases_are_combined_on_the_command_line(two_on_disk, capsys, tmp_path):
+    folders = [str(two_on_disk / f"release{i}") for i in (0, 1)]
+    by_command("combine", *folders, "--same-records", "-o", str(tmp_path / "both"), "--json")
+    told = json.loads(capsys.readouterr().out)
+    both = fn.combine(*map(fn.Release.read, folders), same_records=True)
+    assert [t["table"] for t in told["tables"]] == list(both)
+    for own in told["tables"]:
+        assert own["std_error"] == pytest.approx(both[own["table"]]["std_error"].max())
+        assert own["gain"] >= 1 - 1e-9
+    assert told["tables"][0]["gain"] > 1.2
+    files = sorted(x.name for x in (tmp_path / "both").iterdir())
+    assert files == ["combination.json", "sex.csv", "sex_by_state.csv"]
+    assert both.document() == json.loads((tmp_path / "both" / "combination.json").read_text(encoding="utf-8"))
+    by_command("combine", *folders, "--same-records", "--table", "sex")
+    assert capsys.readouterr().out == (tmp_path / "both" / "sex.csv").read_text(encoding="utf-8")
+    by_command("combine", *folders, "--same-records")
+    assert "2 releases as one estimate" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ([], "say same_records=True"),
+        (["--same-records", "--table", "age"], "no table 'age'"),
+        (["--same-records", "-o", "release0/x"], "release"),
+        (["--same-records", "-o", "full"], "exists already"),
+    ],
+)
+def test_what_is_not_combined_on_the_command_line(two_on_disk, more, words, capsys, monkeypatch):
+    monkeypatch.chdir(two_on_disk)
+    (two_on_disk / "full").mkdir(exist_ok=True)
+    (two_on_disk / "full" / "of").touch()
+    by_command("combine", "release0", "release1", *more)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert sorted(x.name for x in two_on_disk.iterdir()) == ["full", "release0", "release1"]
+
+
+def test_a_combination_that_cannot_be_written_leaves_nothing(two_on_disk, tmp_path, monkeypatch):
+    both = fn.combine(*(fn.Release.read(two_on_disk / f"release{i}") for i in (0, 1)), same_records=True)
+
+    def full(*_given, **_more):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_text", full)
+    with pytest.raises(ReleaseError, match=r"cannot be written \(No space left"):
+        both.write(tmp_path / "both")
+    assert list(tmp_path.iterdir()) == []

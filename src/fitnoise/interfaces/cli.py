@@ -343,6 +343,31 @@ def ask_command(**asked: Any) -> None:
 
 
 @cli.command(
+    "combine",
+    epilog=_example(
+        "fitnoise combine release/ later/ --same-records",
+        "fitnoise combine release/ later/ --same-records -o combined/",
+        'fitnoise combine release/ later/ --same-records --table "state by status"',
+    ),
+)
+@click.argument("directories", metavar="RELEASE OTHER...", type=_FILE, nargs=-1, required=True)
+@click.option(
+    "--same-records", is_flag=True, help="Say that all are of the very same records, which no file can state."
+)
+@click.option("-o", "--output", type=_FILE, help="The folder to make, with a CSV file for each table.")
+@click.option("--table", "name", help="Print this table as a CSV file on stdout.")
+@_AS_JSON
+def combine_command(**asked: Any) -> None:
+    """Make one estimate of least variance of several releases of the same records: RELEASE, OTHER and so on.
+
+    Nothing is charged. Releases of different records are compared (ask --also), never combined.
+    """
+    from fitnoise.interfaces import commands
+
+    commands.combine_command(**asked)
+
+
+@cli.command(
     "whole",
     epilog=_example(
         "fitnoise whole release/ -o whole/",

@@ -25,6 +25,7 @@ from fitnoise.interfaces.reports.ledgers import ledger_report, more_section, tog
 from fitnoise.interfaces.reports.plans import bounds_section, plan_report
 from fitnoise.interfaces.reports.releases import (
     asked_report,
+    combination_report,
     periods_report,
     receipt_report,
     release_report,
@@ -45,6 +46,7 @@ from fitnoise.publishing import period as drawn_period
 from fitnoise.reading import registry
 from fitnoise.reading.areas import read_areas
 from fitnoise.reading.bands import Bands
+from fitnoise.reading.combining import combine
 from fitnoise.reading.description import counted, universe
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.files import csv_text, leftovers, read_text, replace_file
@@ -378,6 +380,27 @@ def ask_command(
         emit_csv(csv_text(frame, fixed=()))
     else:
         _tell(asked_report(own, expression, found, frame, simultaneous=simultaneous), as_json)
+
+
+def combine_command(
+    directories: tuple[Path, ...], same_records: bool, output: Path | None, name: str | None, as_json: bool
+) -> None:
+    """Combine releases, show what that gains, and write the tables, or one of them."""
+    if output is not None:
+        for directory in directories:
+            _check_outside(directory, output)
+    with progress("combining"):
+        found = combine(*map(Release.read, directories), same_records=same_records)
+        if name is not None and name not in found:
+            raise ReleaseError(f"no table {name!r}; together the releases have {some(list(found))}.")
+        if output is not None:
+            found.write(output)
+    if output is not None:
+        say(f"wrote {output}")
+    if name is not None and not as_json:
+        emit_csv(csv_text(found[name]))
+    else:
+        _tell(combination_report(found, output), as_json)
 
 
 def whole_command(

@@ -21,10 +21,12 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import os
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from pathlib import Path
+from typing import Any, final
 
 import numpy as np
 import pandas as pd
@@ -42,14 +44,19 @@ from fitnoise.mechanisms.numbers import Numbers, Weighted, by_sector, sums_by_se
 from fitnoise.mechanisms.rebuilding import Rebuilt
 from fitnoise.reading.answering import Answering
 from fitnoise.reading.estimates import Estimate, Estimates, Rows
-from fitnoise.reading.files import label_frame
+from fitnoise.reading.files import csv_text, label_frame, staged, to_json
 from fitnoise.reading.forms import Forms, Source, apart
-from fitnoise.reading.release import Release
+from fitnoise.reading.release import Release, answers_digest
 from fitnoise.reporting import Displayed
 from fitnoise.request.publication import Publication
 from fitnoise.request.targets import By
 from fitnoise.request.workloads import Table, Workload, slug, some
 from fitnoise.solving.sectors import Decomposition, decompose
+
+FORMAT = 1
+"""Version of what is written."""
+
+DESCRIPTION = "combination.json"
 
 MOST_ROWS = 1_500
 """Independent rows of a sector's structured cells in one release whose covariances are computed pair by pair."""
@@ -475,6 +482,42 @@ class Combination(Mapping[str, pd.DataFrame], Answering, Displayed):
 
     def __repr__(self) -> str:
         return f"<Combination of {len(self.releases)} releases, {len(self)} tables: {some(list(self))}>"
+
+    def alone(self, name: str) -> list[pd.DataFrame]:
+        """A table as each of the releases has it that has it.
+
+        Args:
+            name: of the table, here.
+        """
+        shown, number = self._combined.shown, self._workload.number(name)
+        return [r[shown.name(s, number)] for r in self.releases for s in r._sources if (s, number) in shown.where]
+
+    def write(self, directory: str | os.PathLike[str]) -> Path:
+        """Write every table as a CSV file, and combination.json, which says of which releases: whole or not at all.
+
+        Args:
+            directory: where; it must not exist, or be empty.
+
+        Raises:
+            ReleaseError: it exists and is not empty, or cannot be written.
+        """
+        with staged(Path(directory)) as stage:
+            try:
+                for name in self:
+                    (stage / f"{slug(name)}.csv").write_text(csv_text(self[name]), encoding="utf-8", newline="")
+                (stage / DESCRIPTION).write_text(to_json(self.document()), encoding="utf-8", newline="")
+            except OSError as error:
+                raise ReleaseError(
+                    f"the combination cannot be written ({error.strerror}); nothing is left of it."
+                ) from None
+        return Path(directory)
+
+    def document(self) -> dict[str, Any]:
+        """What combination.json says: the releases, by their plans and answers, the tables, and who said what."""
+        of = [{"plan": r.plan.hash, "answers": answers_digest(r.answers)} for r in self.releases]
+        tables = [{"name": name, "file": f"{slug(name)}.csv", "numbers": len(self[name])} for name in self]
+        stated = "the releases are of the same records, as was said by whoever combined them"
+        return {"fitnoise_combination": FORMAT, "releases": of, "stated": stated, "tables": tables}
 
     def estimate(self, combination: Mapping[str, Floats], confidence: float | None = None) -> Estimate:
         """Any linear combination of the tables' numbers, with its error.

@@ -18,6 +18,7 @@ from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import PeriodStatus
 from fitnoise.reading.asking import SEVERAL
+from fitnoise.reading.combining import Combination
 from fitnoise.reading.comparisons import ComparedRatios
 from fitnoise.reading.estimates import Estimates, Ratios
 from fitnoise.reading.quantiles import Quantiles
@@ -201,6 +202,31 @@ def whole_report(found: Whole, directory: Path) -> Report:
         "biased: {simulations} simulations say beside each number by how much" if found.simulations else "biased",
     )
     return Report(found.release.plan.publication.title, (Section("whole", sentences, values),))
+
+
+def combination_report(found: Combination, directory: Path | None) -> Report:
+    """The tables of several releases as one, and how much narrower they are than in the best of these."""
+    rows = []
+    for name in found:
+        own = found[name]
+        together = float(own["std_error"].max())
+        gain = min(float(x["std_error"].max()) for x in found.alone(name)) / together if together else None
+        margin = float(own["moe"].max())
+        rows.append({"table": name, "numbers": len(own), "moe": margin, "std_error": together, "gain": gain})
+    columns = (
+        Column("table", "table"),
+        Column("numbers", "numbers", Kind.COUNT),
+        Column("moe", "worst margin ±", Kind.PEOPLE),
+        Column("std_error", "worst standard error", Kind.PEOPLE),
+        Column("gain", "error of the best alone, so many times", Kind.RATIO),
+    )
+    values = (
+        Value("releases", [r.plan.hash for r in found.releases]),
+        Value("count", len(found.releases), Kind.COUNT, spoken=True),
+        Value("directory", None if directory is None else str(directory)),
+    )
+    sentences = ("{count} releases as one estimate of least variance", "their records are the same, as was said here")
+    return Report("", (Section("combined", sentences, values, (Table.of("tables", columns, rows),)),))
 
 
 def verification_report(checked: Verification) -> Report:
