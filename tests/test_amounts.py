@@ -19,6 +19,8 @@ import fitnoise as fn
 import zoo
 from designs import of_sectors
 from fitnoise.errors import DataError, DomainError, FitnoiseError, PlanError, ReleaseError, WorkloadError
+from fitnoise.interfaces.render import document
+from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Steps, place
 from fitnoise.kernel.counting import Counter, Tally, open_counter, statements, trial
@@ -464,6 +466,10 @@ def test_counts_and_sums_in_one_plan_cost_what_was_computed_for_them(kappa, rho)
     )
     assert float(plan.rho) == pytest.approx(rho, rel=1e-4)
     assert plan.gap <= 1e-6
+    (told,) = document(plan_report(plan))["amounts"]
+    assert told["largest"] == 200_000
+    assert told["asked_kappa"] == pytest.approx(kappa)
+    assert told["achieved_kappa"] == pytest.approx(kappa, rel=1e-4)
 
 
 @pytest.mark.parametrize(("low", "cost"), [(-1, 2), (-0.5, 1.6), (0, 4 / 3), (0.5, 1.142857)])

@@ -12,6 +12,7 @@ from dataclasses import replace
 from statistics import NormalDist
 
 from fitnoise.interfaces.reports.costs import said
+from fitnoise.kernel.domain import Amount
 from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.gaussian import report as gaussian
@@ -22,6 +23,7 @@ from fitnoise.planning.plan import Plan
 from fitnoise.reading.description import FORMAT, counted, kept, left_out, universe
 from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
 from fitnoise.request.publication import Goal
+from fitnoise.request.workloads import Family, Sum
 
 NEGLIGIBLE = 1e-12
 """A change of queries per record that is the rounding of any sum, and is not told."""
@@ -37,6 +39,7 @@ def plan_report(plan: Plan) -> Report:
         own,
         _price(plan),
         whom(plan),
+        _amounts(plan),
         records(plan),
         *units(plan),
         *_series(plan.whole or plan),
@@ -196,6 +199,36 @@ def whom(plan: Plan, version: int = FORMAT) -> Section:
     values = tuple(Value(key, found) for key, found in said.items())
     tables = (Table.of("universe", columns, rows),) if rows else ()
     return Section("left out", tuple(sentences[key] for key in said), values, tables)
+
+
+def _amounts(plan: Plan) -> Section:
+    """What margins of sums are in records at the largest amount there is (κ), by which a range is chosen."""
+    domain = plan.publication.workload.domain
+    asked = (x for p in plan.groups for x in p.publication.workload.tables.parts)
+    rows = []
+    for s, t in zip(plan.summaries, asked, strict=True):
+        views = (t.template if isinstance(t, Family) else t).views
+        summed = [domain[a] for a, view in views if isinstance(view, Sum)]
+        amounts = [a for a in summed if isinstance(a, Amount)]
+        if summed and len(amounts) == len(summed):
+            largest = math.prod(max(abs(a.low), abs(a.high)) for a in amounts)
+            margins = (s.target_moe, s.achieved_moe)
+            target, reached = (None if x is None else x / largest for x in margins)
+            rows.append(
+                {
+                    "table": called(s.name, s.tables),
+                    "largest": largest,
+                    "asked_kappa": target,
+                    "achieved_kappa": reached,
+                }
+            )
+    columns = (
+        Column("table", "table"),
+        Column("largest", "largest amount", Kind.NUMBER),
+        Column("asked_kappa", "asked ± in records of it", Kind.PEOPLE),
+        Column("achieved_kappa", "achieved ±", Kind.PEOPLE),
+    )
+    return Section("amounts", tables=(Table.of("amounts", columns, rows),) if rows else ())
 
 
 def records(plan: Plan) -> Section:
