@@ -356,6 +356,18 @@ def test_too_much_at_once_is_refused(monkeypatch):
         together(made("one"), made("at most"))
 
 
+@pytest.mark.parametrize("high", [4_000, 4e9])
+def test_counts_beside_sums_of_large_amounts_are_combined(high):
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=fn.Amount(0, high, step=high / 4_000))
+    people = pd.DataFrame({"sex": ["f", "m"] * 50, "pay": [0.0, high / 2] * 50})
+    asked = ([fn.table("sex", margin=m), fn.table("sex", sum="pay", margin=m * high)] for m in (5, 6))
+    two = [released(fn.plan(fn.Workload(domain, tables)), people) for tables in asked]
+    both = fn.combine(*two, same_records=True)
+    for name in both:
+        one, other = (r[name]["std_error"].max() for r in two)
+        assert both[name]["std_error"].max() == pytest.approx((one**-2 + other**-2) ** -0.5, rel=1e-4)
+
+
 # --- on the command line and on disk --------------------------------------------------------------------
 
 

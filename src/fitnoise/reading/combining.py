@@ -274,8 +274,9 @@ def _joined(shown: Shown, sources: Sequence[Source]) -> tuple[JointEstimation, d
                 told = np.stack([varying[t][..., row] for t, row in piece.rows], axis=-1)
                 information, seen = information + lift.T @ piece.pulled, seen + told @ piece.pulled
                 own.append(piece)
-        triangle = np.linalg.cholesky(information)
-        whitener = sl.solve_triangular(triangle, np.eye(len(triangle)), lower=True).T
+        sizes = np.sqrt(information.diagonal())  # counts and sums of large amounts stand beside one another
+        triangle = np.linalg.cholesky(information / np.multiply.outer(sizes, sizes))
+        whitener = sl.solve_triangular(triangle, np.eye(len(triangle)), lower=True).T / sizes[:, None]
         whiteners[group][s], thetas[group, s], pieces[group, s] = whitener, seen @ whitener @ whitener.T, own
     return JointEstimation(whiteners, thetas), pieces
 
@@ -313,8 +314,9 @@ def _told(shown: Shown, source: Source, sector: Sequence[int], lifts: _Lifts) ->
 
 
 def _independent(rows: Floats) -> Indices:
-    """Rows of which all others are combinations."""
-    triangle, order = sl.qr(rows.T, mode="r", pivoting=True)
+    """Rows of which all others are combinations, whatever their sizes: sums of large amounts, and counts."""
+    sizes = np.sqrt((rows * rows).sum(axis=1))
+    triangle, order = sl.qr((rows / np.where(sizes > 0, sizes, 1.0)[:, None]).T, mode="r", pivoting=True)
     left = np.abs(np.diagonal(triangle))
     return np.asarray(order[: int((left > DEPENDENT * left[0]).sum())])
 
