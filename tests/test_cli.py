@@ -59,8 +59,8 @@ margin = { by = "age", values = [9, 9, 9, 8] }
 """
 DATA = "area,age\n" + "n,1\n" * 40 + "s,3\n" * 20
 COMMANDS = [
-    "init", "plan", "compare", "free", "keys", "count", "release", "series", "tables", "ask", "combine", "whole", "record",
-    "verify", "ledger", "studio", "demo", "schema",
+    "init", "plan", "compare", "free", "keys", "count", "release", "series", "tables", "ask", "combine", "whole",
+    "record", "verify", "ledger", "studio", "demo", "schema",
 ]  # fmt: skip
 RELEASE = ["release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release"]
 UNIT = PrivacyUnit().describe()

@@ -320,9 +320,9 @@ def test_what_is_no_pair_of_releases_is_refused():
     alone = fn.Release(fn.plan(fn.Workload(ages, []), finite=[median]), [], outputs=[0])
     for words, wrong in [
         ("say same_records=True where you know it", lambda: fn.combine(one, two)),
-        ("say same_records=True", lambda: fn.combine(one, two, same_records="yes")),
+        ("same_records must be True or False", lambda: fn.combine(one, two, same_records="yes")),
         ("a release is given twice", lambda: together(one, two, one)),
-        ("releases are combined; got 'two'", lambda: together(one, "two")),
+        ("others must be Release; got 'two'", lambda: together(one, "two")),
         ("has no tables", lambda: together(one, alone)),
     ]:
         with pytest.raises(ReleaseError, match=words):

@@ -262,13 +262,13 @@ def test_what_is_no_count_is_refused():
 @pytest.mark.parametrize(
     ("given", "more", "told"),
     [
-        ("nothing", {}, "tables of a release are made whole; got a str"),
+        ("nothing", {}, "release must be Release; got 'nothing'"),
         (None, {"tables": "job"}, r"no table 'job'; the release has .*\. Nothing was made\."),
         (None, {"tables": ["sex by job", "sex by job"]}, "named twice"),
         (None, {"tables": []}, "there are no tables to make whole"),
         (None, {"simulations": -1}, "from 0 to 10,000; got -1"),
-        (None, {"simulations": 2.5}, "a whole number of times"),
-        (None, {"simulations": True}, "a whole number of times"),
+        (None, {"simulations": 2.5}, "a whole number or None; got 2.5"),
+        (None, {"simulations": True}, "a whole number or None; got True"),
     ],
 )
 def test_bad_input_is_refused_in_words(given, more, told):

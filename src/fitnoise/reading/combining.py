@@ -22,7 +22,6 @@ import hashlib
 import itertools
 import math
 import os
-import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -560,8 +559,6 @@ def combine(first: Release, *others: Release, same_records: bool = False) -> Com
     """
     releases = (first, *others)
     for r in releases:
-        if not isinstance(r, Release):
-            raise ReleaseError(f"releases are combined; got {reprlib.repr(r)}. Nothing was combined.")
         if not r.plan.groups:
             raise ReleaseError("a release has no tables, only answers to questions, which are not combined.")
     if same_records is not True:

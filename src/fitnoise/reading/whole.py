@@ -478,9 +478,7 @@ def whole(release: Release, tables: str | Iterable[str] | None = None, *, simula
     Example:
         `fn.whole(release)["state by status"]`; `fn.whole(release).write("whole")`
     """
-    if not isinstance(release, Release):
-        raise ReleaseError(f"tables of a release are made whole; got a {type(release).__name__}. Nothing was made.")
-    if simulations is not None and not (is_whole(simulations) and 0 <= simulations <= MOST_SIMULATIONS):
+    if simulations is not None and not 0 <= simulations <= MOST_SIMULATIONS:
         raise ReleaseError(
             f"the noise is simulated a whole number of times, from 0 to {MOST_SIMULATIONS:,}; got {simulations!r}. "
             "Nothing was made."
