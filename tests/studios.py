@@ -11,8 +11,9 @@ from fitnoise.interfaces.studio import planner, state, workers
 from fitnoise.interfaces.studio.app import application
 from fitnoise.interfaces.studio.folder import Folder, digest
 from fitnoise.interfaces.studio.guard import Guard, Session
+from people import AREAS, DATA
 
-SPEC = """title = "People"
+SPEC = f"""title = "People"
 
 [data]
 source = "people"
@@ -23,27 +24,12 @@ max_records = 1
 
 [accuracy]
 gap = 1e-4
-
-[domain.area]
-type = "categorical"
-codes = ["n", "s"]
-labels = ["North", "South"]
-
-[domain.age]
-type = "ordered"
-low = 0
-high = 3
-
-[[tables]]
-attributes = ["area"]
-margin = 4
-
+{AREAS}
 [[tables]]  # by age
 attributes = ["area"]
 prefix = "age"
 margin = 9.5
 """
-DATA = "area,age\n" + "n,1\n" * 40 + "s,3\n" * 20
 
 
 class Here:

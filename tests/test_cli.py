@@ -33,31 +33,17 @@ from fitnoise.reading.files import csv_text, staged
 from fitnoise.reporting import Column, Kind, Report, Section, Table
 from fitnoise.request.documents import json_schema
 from fitnoise.request.workloads import slug
+from people import AREAS, DATA
 
-SPEC = """
+SPEC = f"""
 title = "People"
-data = { source = "people" }
-
-[domain.area]
-type = "categorical"
-codes = ["n", "s"]
-labels = ["North", "South"]
-
-[domain.age]
-type = "ordered"
-low = 0
-high = 3
-
-[[tables]]
-attributes = ["area"]
-margin = 4
-
+data = {{ source = "people" }}
+{AREAS}
 [[tables]]
 attributes = ["area"]
 prefix = "age"
-margin = { by = "age", values = [9, 9, 9, 8] }
+margin = {{ by = "age", values = [9, 9, 9, 8] }}
 """
-DATA = "area,age\n" + "n,1\n" * 40 + "s,3\n" * 20
 COMMANDS = [
     "init", "plan", "compare", "free", "keys", "count", "release", "series", "tables", "ask", "combine", "whole",
     "record", "verify", "ledger", "studio", "demo", "schema",
