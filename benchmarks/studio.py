@@ -1,22 +1,31 @@
-"""How long a moved margin takes to show its price, in a browser, on the demo: `python benchmarks/studio.py [CHROMIUM]`.
+"""How long a moved margin takes to show its price, on the demo: `python benchmarks/studio.py [CHROMIUM]`.
 
-From the key that moves the slider to the new price on the page: 120 ms of quiet, a form, a plan at gap 1e-2 in its
-process, the new part of the page. And from opening the page to the first price, with processes that just start.
+First without a browser: a form with another margin and its reply, beside the floor, the same plan at gap 1e-2 made in
+this process; one after the other, so that both have the same machine. Beside seconds that pass, those of processor,
+which other programs do not add to: on an idle machine they are the same.
+
+Then in a browser, from the key that moves the slider to the new price on the page: 120 ms of quiet, the form, the plan
+in its process, the new part of the page. And from opening the page to the first price, with processes that just start.
 """
 
 import os
+import re
 import shutil
 import statistics
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import httpx2
 from playwright.sync_api import sync_playwright
 
+import fitnoise as fn
 from fitnoise import data
 from fitnoise.interfaces.studio import serve
-from fitnoise.interfaces.studio.folder import Folder
+from fitnoise.interfaces.studio.folder import Folder, publication_of
+from fitnoise.interfaces.studio.planner import LIVE
 
 ASKED = "#price tbody tr:nth-child(2) td:nth-child(3)"
 """The margin that the price on the page is for."""
@@ -25,13 +34,66 @@ MOVED = f"old => ![undefined, old].includes(document.querySelector('{ASKED}')?.i
 TIMES = 15
 
 
+def prepared(name):
+    """A folder with the demo's specification."""
+    shutil.copy(data.path(data.DEMO), Path(name) / "spec.toml")
+    shutil.copy(data.path(data.STATES), name)
+    return Path(name)
+
+
+def processor(process=None):
+    """Seconds of processor that this process has used, or another one of this system."""
+    if process is None:
+        return time.process_time()
+    told = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(") ")[2].split()
+    return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def asked(name):
+    """Of the first price: seconds of processor of the process that makes it, from its start.
+
+    Of the others: seconds from a form to its reply, of processor on both sides of it, and of the plan alone.
+    """
+    folder = prepared(name)
+    with serve.serving(Folder(folder)) as server, httpx2.Client(trust_env=False, timeout=60) as browser:
+        session = server.session
+        browser.post(f"{server.address}open", data={"code": server.code}, headers={"origin": "null"})
+        base = re.search(r'data-base="(\w+)"', browser.get(f"{session.origin}{session.home}tables").text)[1]
+        given = {"token": session.token("/tables"), "base": base, "tab": "1"}
+
+        def move(turn):
+            fields = {**given, "turn": str(turn), "number.1": str(20 - turn / 4)}
+            headers = {"origin": session.origin, "x-studio": "1"}
+            browser.post(f"{session.origin}{session.home}tables", data=fields, headers=headers).raise_for_status()
+
+        move(1)
+        process, waited, alone, used = server.studio.planner.pid, [], [], 0.0
+        first = processor(process)
+        time.sleep(5)  # the spare process is there by now
+        for turn in range(2, 2 + TIMES):
+            before, start = processor() + processor(process), time.perf_counter()
+            move(turn)
+            waited.append(time.perf_counter() - start)
+            used += processor() + processor(process) - before
+            publication = publication_of(server.studio.folder.text(), folder)
+            start = time.perf_counter()
+            fn.plan(replace(publication, gap=LIVE))
+            alone.append(time.perf_counter() - start)
+    return first, waited, used / TIMES, alone
+
+
 def main():
+    with tempfile.TemporaryDirectory() as name:
+        first, waited, used, alone = asked(name)
+    print(f"first price: {first:.2f} s of processor, from the start of its process")
+    print(
+        f"form to price: median {statistics.median(waited):.3f} s, {used:.3f} s of processor; the plan alone "
+        f"{statistics.median(alone):.3f} s: ratio {statistics.median(waited) / statistics.median(alone):.2f}"
+    )
     browser = sys.argv[1] if len(sys.argv) > 1 else shutil.which("chromium")
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as name, sync_playwright() as tool:
-        folder = Path(name)
-        shutil.copy(data.path(data.DEMO), folder / "spec.toml")
-        shutil.copy(data.path(data.STATES), folder)
+        folder = prepared(name)
         own = tool.chromium.launch(executable_path=browser, args=["--no-sandbox"])
         page = own.new_page()
         start = time.perf_counter()

@@ -22,7 +22,7 @@ from fitnoise import data
 from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.exports import latex, workbooks
 from fitnoise.interfaces.pages import fragments, notebook, report
-from fitnoise.interfaces.pages.charts import ROWS, Lines, Scale, Strips, chart
+from fitnoise.interfaces.pages.charts import ROWS, Lines, Scale, Strips, chart, curve
 from fitnoise.interfaces.pages.words import LANGUAGES, words
 from fitnoise.reading.bands import Band
 from fitnoise.reading.layouts import layout
@@ -489,3 +489,19 @@ def test_of_many_tables_the_first_are_shown(monkeypatch):
     assert "2 of 6 tables are shown; all are in the files of the release." in page.texts
     monkeypatch.setattr(report, "MOST_NUMBERS", 10)
     assert "1 of 6 tables are shown; all are in the files of the release." in check_page(report.page(small())).texts
+
+
+@pytest.mark.parametrize(
+    ("most", "ticks", "digits"), [(1.3, [0, 0.5, 1], 1), (13, [0, 5, 10], 0), (0.02, [0, 0.005], 3)]
+)
+def test_a_curve_is_drawn_over_powers_of_ten(most, ticks, digits):
+    delta = np.geomspace(1e-12, 1e-2, 11)
+    drawn = curve(delta, np.linspace(most, most / 10, 11))
+    points = [tuple(map(float, x.split(","))) for x in drawn.lines[0].points.split(" ")]
+    assert points == [pytest.approx((10 * i, 9 * i)) for i in range(11)]
+    assert [(at, x.text) for at, x in drawn.along] == [(20 * i, f"10{p}") for i, p in enumerate(POWERS)]
+    assert [t.number for t in drawn.ticks][: len(ticks)] == pytest.approx(ticks)
+    assert drawn.digits == digits
+
+
+POWERS = ("⁻¹²", "⁻¹⁰", "⁻⁸", "⁻⁶", "⁻⁴", "⁻²")

@@ -26,7 +26,9 @@ DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))
 import written  # noqa: E402 - a module of the documentation
 
-TUTORIALS = sorted(path.stem for path in (DOCS / "tutorials").glob("*.md"))
+IN_A_BROWSER = {"in_the_studio"}
+"""Done by test_studio_browser.py."""
+TUTORIALS = sorted({path.stem for path in (DOCS / "tutorials").glob("*.md")} - IN_A_BROWSER)
 HOW_TO = sorted(path.stem for path in (DOCS / "howto").glob("*.md"))
 
 

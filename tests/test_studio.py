@@ -341,6 +341,45 @@ def test_jobs_queue_and_are_told(client):
     assert client.post("/jobs/1/stop").status_code == 200
 
 
+def test_whole_tables_are_made_as_a_job_beside_the_release(client, at_once, monkeypatch):
+    client.certified()
+    client.post(f"/release/{client.asked()}", typed="people")
+    place = client.number("release")
+    assert client.post(f"/report/{place}/write", kind="whole").status_code == 200
+    assert client.wait().state == "done", client.wait().text
+    assert "release-whole" in client.page(f"/report/{place}")
+    assert fn.verify(client.folder.root / "release", whole=client.folder.root / "release-whole").ok
+    assert "Job 1" not in client.page(f"/report/{place}")  # that of the plan
+
+    def stopped(step):
+        raise planner.Stopped
+
+    asked = {"what": "whole", "release": "release", "out": "other", "language": "en", "folder": client.folder.root}
+    with pytest.raises(planner.Stopped):
+        planner.answered(asked, stopped)
+    assert not (client.folder.root / "other").exists()
+
+
+@pytest.mark.parametrize(("promise", "drawn"), [("zcdp", True), ("pure", False)])
+def test_a_proof_draws_its_curve_where_there_is_one(tmp_path, monkeypatch, promise, drawn):
+    text = SPEC.replace('unit = "person"', f'unit = "person"\ndefinition = "{promise}"').replace("gap = 1e-4", "")
+    with opened(filled(tmp_path / "f", text), monkeypatch) as client:
+        client.certified()
+        page = Page(client.page("/prove"))
+        assert ("polyline" in page.tags) == drawn
+        assert ("ε at other δ" in page.texts) == drawn
+
+
+def test_a_proof_tells_what_is_free_beside_it(client):
+    """Detects a page that says nothing of what older people leave, who are in none but the first table."""
+    text = SPEC.replace('prefix = "age"\nmargin = 9.5', "recode = { age = { young = [0] } }\nmargin = 2")
+    client.post("/file", text=text)
+    client.certified()
+    told = " ".join(Page(client.page("/prove")).texts)
+    assert "Free beside it" in told
+    assert "3 of 4 values of age have privacy paid for and not used" in told
+
+
 def test_a_plan_of_an_earlier_server_is_verified_again(tmp_path, monkeypatch):
     root = filled(tmp_path / "f")
     with opened(root, monkeypatch) as client:

@@ -1,7 +1,13 @@
-"""The studio in a browser of this system: the demo's whole path, by keyboard too; accessible; asking nobody else."""
+"""The studio in a browser of this system: whole paths, by keyboard too; accessible; asking nobody else.
 
+FITNOISE_PICTURES=anew makes the pictures of the tutorial anew.
+"""
+
+import json
+import os
 import re
 import shutil
+import signal
 import tomllib
 
 import pytest
@@ -11,9 +17,16 @@ import fitnoise as fn
 from fitnoise import data
 from fitnoise.interfaces.studio import serve
 from fitnoise.interfaces.studio.folder import Folder
+from following import follow
+from pressing import picture, pressed, read, readable
+from studios import filled
 from test_browser import browser, pytestmark  # noqa: F401 - where there is one
+from test_pages import HOSTILE
+from test_site import DOCS, run
 
 SECONDS = 60_000
+
+TUTORIAL = DOCS / "tutorials" / "in_the_studio.md"
 
 MOVED = "old => ![undefined, old].includes(document.querySelector('#price .cost')?.innerText)"
 
@@ -39,17 +52,18 @@ def page(request, browser, place):  # noqa: F811
         context.on("console", lambda said: opened.told.append(said.text))
         opened.goto(server.page.as_uri())
         opened.wait_for_url(home)
-        opened.address = home
+        opened.address, opened.studio = home, server.studio
         yield opened
         context.close()
 
 
 def check(page):
-    """Accessible, and nothing beside the screen."""
+    """Accessible, and nothing beside the screen, also of a phone, or at 400 %."""
     found = Axe().run(page)
     assert [(v["id"], v["nodes"][0]["html"]) for v in found.response["violations"]] == []
-    page.set_viewport_size({"width": 390, "height": 844})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    for width in (390, 320):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
@@ -151,3 +165,202 @@ def test_margins_that_move_again_and_again_end_with_the_price_of_the_last(page, 
 
 def load(path):
     return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
+def test_the_tutorial_is_done_as_it_is_told(page, tmp_path):
+    """And its pictures are of what there is now."""
+    for file in (*tmp_path.glob("*.csv*"), tmp_path / "spec.toml"):
+        file.unlink()
+    text = TUTORIAL.read_text(encoding="utf-8")
+    before, after = text.split("## Who is protected")
+    follow(before, tmp_path, run)
+    page.goto(page.address)
+    old = []
+
+    def compared(name):
+        place = TUTORIAL.parent / name
+        if os.environ.get("FITNOISE_PICTURES") == "anew":
+            place.write_bytes(picture(page))
+        elif read(place) != readable(page):
+            old.append((name, read(place), readable(page)))
+
+    pressed(text, page, compared)
+    follow(after, tmp_path, run)
+    assert old == [], "FITNOISE_PICTURES=anew makes them"
+    assert page.told == []
+
+
+def test_pictures_are_small():
+    found = list((TUTORIAL.parent / "pictures").iterdir())
+    assert 5 < len(found) == TUTORIAL.read_text(encoding="utf-8").count("](pictures/")
+    assert all(p.stat().st_size < 60_000 for p in found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["en", "de"], indirect=True)
+def test_every_page_is_accessible(page, place):
+    """In light and dark, and where the system chooses all colours; whatever state the page is in."""
+    filled(place)
+    plan = fn.plan(fn.load_spec(place / "spec.toml"))
+    fn.release(plan, place / "people.csv", ledger=place / "budget.sqlite", directory=place / "release")
+    page.goto(page.address + "prove")
+    page.click("#certify")
+    page.wait_for_selector("#jobs code")
+    page.select_option("#place", "1")
+    page.click("#sweep")
+    page.wait_for_selector("#jobs .share")
+    check(page)
+    report = f"report/{page.studio.folder.number('release')}"
+    columns = f"describe?columns={page.studio.folder.number('people.csv')}"
+    schemes = iter(3 * [{"color_scheme": "dark"}, {"forced_colors": "active"}, {"color_scheme": "light"}])
+    for path in ("protect", columns, "tables", "file", "release", "report", report, "ledger", "report/999"):
+        page.emulate_media(**next(schemes))
+        page.goto(page.address + path)
+        if path in ("protect", "tables"):
+            page.wait_for_selector("#price .cost")
+        if path == report:
+            page.fill("#question", "count() / 2")
+            page.click("#ask")
+            page.wait_for_selector("#answer table")
+            page.select_option("#kind", "whole")
+            page.click("#write")
+            page.wait_for_selector("#jobs dl")
+        check(page)
+    page.emulate_media(color_scheme="light", forced_colors="none")
+    page.goto(page.address + "release")
+    page.check("text=people.csv")
+    page.click("#ask")
+    page.wait_for_selector("#typed")
+    check(page)
+    page.fill("#typed", "people")
+    page.click("#release-once")
+    page.wait_for_selector("#where")
+    check(page)
+    page.told = [x for x in page.told if "422" not in x]  # of the page that is not there
+    assert page.told == []
+    page.context.clear_cookies()
+    page.goto(page.address)
+    check(page)
+
+
+@pytest.mark.slow
+def test_a_job_is_stopped_and_a_killed_process_replaced(page):
+    """What a page shows goes on; nothing has to be reloaded."""
+    page.goto(page.address + "prove")
+    page.click("#kinds")
+    page.wait_for_selector("#stop-1")
+    page.click("#certify")
+    page.wait_for_selector("#stop-2")
+    page.click("#stop-1")
+    page.wait_for_selector("#jobs code")  # of the plan, whose job waited
+    told = page.inner_text("#jobs")
+    assert "stopped" in told.split("Job 1")[1]
+    page.goto(page.address + "tables")
+    page.wait_for_selector("#price .cost")
+    before = page.inner_text("#price .cost")
+    killed = page.studio.planner.pid
+    os.kill(killed, signal.SIGKILL)
+    page.fill('[id="number.0"]', "5")
+    page.wait_for_function(MOVED, arg=before)
+    assert page.studio.planner.pid != killed
+    assert page.told == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ends", ["killed", "released"])
+def test_a_release_is_one_whatever_its_page_does(page, place, ends):
+    """Reloaded, left and come back to, asked for again, while its process is held; then it is killed, or goes on."""
+    filled(place)
+    page.goto(page.address + "prove")
+    page.click("#certify")
+    page.wait_for_selector("#jobs code")
+    page.goto(page.address + "release")
+    page.check("text=people.csv")
+    page.click("#ask")
+    page.fill("#typed", "people")
+    page.click("#release-once")
+    page.wait_for_url(re.compile(r"/release/[0-9a-f]{32}$"))
+    number = page.url.rpartition("/")[2]
+    (process,) = page.studio.releases._processes.values()
+    os.kill(process.pid, signal.SIGSTOP)
+    page.reload()
+    assert "Releasing" in page.inner_text("#where")
+    page.go_back()
+    assert "where it is" in page.inner_text("#state")
+    page.check("text=people.csv")
+    page.fill("#out", "again")
+    page.click("#ask")
+    page.fill("#typed", "people")
+    page.click("#release-once")
+    page.wait_for_selector("#alert .wrong")
+    assert "another release is under way" in page.inner_text("#alert")
+    page.goto(f"{page.address}release/{number}")
+    os.kill(process.pid, signal.SIGKILL if ends == "killed" else signal.SIGCONT)
+    page.wait_for_function("() => !document.querySelector('#where').innerText.startsWith('Releasing')")
+    told = {"killed": "Not released: the ledger has no charge for it", "released": "Released: charged by entry 1"}
+    assert page.inner_text("#where").startswith(told[ends])
+    charges = 0
+    if (place / "budget.sqlite").exists():
+        with fn.Ledger(place / "budget.sqlite") as ledger:
+            charges = len(ledger.entries())
+    assert charges == (ends == "released")
+    assert not (place / "again").exists()
+    page.told = [x for x in page.told if "422" not in x]
+    assert page.told == []
+
+
+def test_of_two_tabs_the_later_is_told_and_keeps_what_was_written(page, place):
+    filled(place)
+    page.goto(page.address + "tables")
+    other = page.context.new_page()
+    other.goto(page.address + "tables")
+    page.fill('[id="number.0"]', "5")
+    page.wait_for_selector("#save")
+    other.fill('[id="number.1"]', "8")
+    other.wait_for_selector("#alert .wrong")
+    assert "in another tab" in other.inner_text("#alert")
+    assert other.input_value('[id="number.1"]') == "8"
+    tables = load(place / ".studio" / "draft.toml")["tables"]
+    assert [t["margin"] for t in tables] == [5, 9.5]
+    page.told = [x for x in page.told if "409" not in x]
+    assert page.told == []
+
+
+def test_what_is_written_in_one_form_outlives_another(page, place):
+    filled(place)
+    page.goto(page.address + "describe")
+    page.fill("#codes-0", "n\ns\nw")
+    page.fill("#name", "later")
+    page.fill("#high-1", "4")
+    page.click("#apply-1")
+    page.wait_for_selector("#save")
+    assert load(place / ".studio" / "draft.toml")["domain"]["age"]["high"] == 4
+    assert page.input_value("#codes-0") == "n\ns\nw"
+    assert page.input_value("#name") == "later"
+    page.click("#apply-0")
+    page.wait_for_function("() => document.querySelector('#codes-0').defaultValue.includes('w')")
+    assert load(place / ".studio" / "draft.toml")["domain"]["area"]["codes"] == ["n", "s", "w"]
+    page.click("#remove-0")
+    page.wait_for_selector("#codes-0", state="detached")
+    assert page.input_value("#high-0") == "4"
+    assert page.told == []
+
+
+def test_hostile_labels_run_nothing(page, place):
+    label = json.dumps(HOSTILE)
+    (place / "spec.toml").write_text(
+        f"title = {label}\n[domain.{label}]\ntype = 'categorical'\ncodes = [{label}, 'x']\nlabels = [{label}, 'y']\n"
+        f"[[tables]]\nattributes = [{label}]\nmargin = 3\nname = {label}\n",
+        encoding="utf-8",
+    )
+    page.on("dialog", lambda said: page.told.append(said.message))
+    for path in ("protect", "describe", "tables", "prove", "file"):
+        page.goto(page.address + path)
+        if path == "tables":
+            page.wait_for_selector("#price .cost, #price .wrong")
+        if path == "prove":
+            page.click("#certify")
+            page.wait_for_selector("#jobs code, #jobs .wrong")
+        assert page.locator("main img, main script, main [onerror]").count() == 0
+    assert page.told == []

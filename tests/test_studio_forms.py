@@ -224,9 +224,15 @@ def test_forms_say_what_they_were_told():
         "all": "pairs",
         "margin": 0.5,
     }
+    beside = [("pattern", "pairs"), ("show", "area"), ("show", "age"), ("prefix", "age"), ("number", "2")]
+    made = forms.add_table(empty(), Form(beside))["tables"][-1]
+    assert made == {"all": "pairs", "attributes": ["area"], "prefix": "age", "margin": 2}
+    alone = forms.add_table(empty(), Form([("show", "age"), ("prefix", "age"), ("number", "2")]))["tables"][-1]
+    assert alone == {"prefix": "age", "margin": 2}
     assert [t["margin"] for t in forms.remove_table(empty(), "0")["tables"]] == [9.5]
     budget = forms.margins(empty(), Form([("budget.kind", "mu"), ("budget", "0.5"), ("accuracy.gap", "")]))
     assert budget["budget"] == {"mu": 0.5}
+    assert "budget" not in forms.margins(budget, Form([("budget.kind", ""), ("budget", "0.5")]))
     assert "gap" not in budget["accuracy"]
 
 
@@ -239,6 +245,7 @@ def test_forms_say_what_they_were_told():
         (forms.protect, [("privacy.neighbours", "x")], "is one of add-or-remove-one, replace-one; got 'x'"),
         (forms.protect, [("cap.kind", "x"), ("cap", "1")], "cap.kind is one of rho, epsilon, mu"),
         (forms.protect, [("cap.kind", "rho"), ("cap", "x")], "a number such as 0.05"),
+        (forms.margins, [("budget.kind", ""), ("budget", "0.5")], "budget: choose the measure of '0.5': rho, eps"),
         (forms.protect, [("cap.kind", "mu"), ("cap", "1/2")], "mu is written in decimals"),
         (forms.margins, [("number.0", "0")], "the margin of table 1 is a number above 0"),
         (forms.margins, [("number.0", "1" + "0" * 400)], "a number above 0"),

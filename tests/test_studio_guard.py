@@ -333,6 +333,8 @@ def test_only_the_header_line_is_read(tmp_path, monkeypatch):
         (folder.root / name).write_bytes(content)
         with pytest.raises(ReleaseError, match=r"cannot be told.*Nothing else was read"):
             folder.columns(name)
+    named = {"b.csv", "people.csv", *none} - {"x.sav", "names.txt"}
+    assert {*folder.headed()} == named
 
 
 def test_a_schema_is_that_of_one_file(tmp_path):

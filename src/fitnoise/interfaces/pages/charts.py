@@ -1,7 +1,7 @@
 """Where the marks of a chart are, in percent of its width and height: drawn by templates, as SVG, in any size.
 
-Two charts: strips, a mark with its margin for each number of a small table, and lines with a band of margins along an
-attribute with an order. All numbers of one chart have one scale, which starts at 0.
+Strips, a mark with its margin for each number of a small table; lines with a band of margins along an attribute with an
+order; and ε over δ. All numbers of one chart have one scale, which starts at 0, but for δ.
 """
 
 from __future__ import annotations
@@ -98,11 +98,27 @@ class Line:
 @final
 @dataclass(frozen=True)
 class Lines:
-    """Lines over the values of one attribute. along: its values at some places, in percent."""
+    """Lines over the values of one attribute. along: its values at some places, in percent. digits: of its ticks."""
 
     lines: tuple[Line, ...]
     along: list[tuple[float, Label]]
     ticks: list[Tick]
+    digits: int = 0
+
+
+def curve(delta: Floats, epsilon: Floats) -> Lines:
+    """ε over δ, one power of ten as broad as another."""
+    powers = np.log10(delta)
+    along, scale = Scale(float(powers[0]), float(powers[-1])), Scale.over(epsilon, epsilon)
+    points = (f"{along.at(x):g},{100 - scale.at(y):g}" for x, y in zip(powers.tolist(), epsilon.tolist(), strict=True))
+    line = Line(Label(None), " ".join(points), "")
+    ticks = scale.ticks()
+    digits = max(0, -math.floor(math.log10(ticks[1].number) + 1e-9))
+    return Lines((line,), [(t.at, Label(_power(round(t.number)))) for t in along.ticks(6)], ticks, digits)
+
+
+def _power(n: int) -> str:
+    return "10" + str(n).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def chart(table: Layout) -> Strips | Lines | None:

@@ -51,6 +51,11 @@ def plan_report(plan: Plan) -> Report:
     return Report(plan.publication.title, sections)
 
 
+def free_report(plan: Plan) -> Report:
+    """What else could be asked about the same records for nothing more; nothing, where all records pay the same."""
+    return Report("", tuple(_free(plan)))
+
+
 def _of_tables(part: TablePart) -> Iterator[Section]:
     """What is said of tables: what their targets mean, how they are answered, and what proves it."""
     yield _targets(part)

@@ -33,7 +33,7 @@ from fitnoise.interfaces.pages.words import LANGUAGES
 from fitnoise.interfaces.reports.ledgers import ledger_report
 from fitnoise.interfaces.reports.releases import asked_report
 from fitnoise.interfaces.studio import forms
-from fitnoise.interfaces.studio.folder import DATA, SPEC, Changed, Folder, digest, named_files
+from fitnoise.interfaces.studio.folder import SPEC, Changed, Folder, digest, named_files
 from fitnoise.interfaces.studio.guard import Form
 from fitnoise.interfaces.studio.state import Studio
 from fitnoise.interfaces.studio.wording import page, told
@@ -79,6 +79,7 @@ def _shell(
         pages=PAGES,
         folder=studio.folder,
         tab=studio.tab(),
+        base=studio.base(),
         parts=studio.parts(on) if parts is None else parts,
         **studio.form,
         **given,
@@ -123,7 +124,7 @@ def describe(studio: Studio, request: Request) -> Response:
     document = studio.document()
     own = forms.domain_of(document)
     files = [(studio.folder.number(x), x) for x in studio.folder.files(".csv")]
-    data = [x for x in studio.folder.data() if x.lower().endswith(DATA) and ".txt" not in x.lower()]
+    data = studio.folder.headed()
     asked = request.query_params.get("columns", "")
     columns, why = [], ""
     if asked:
@@ -234,8 +235,17 @@ def one_report(studio: Studio, request: Request) -> Response:
     name, read = _opened(studio, request)
     given = content(read, language=studio.language, totals=True)
     number = request.path_params["number"]
+    jobs = studio.jobs_part("whole")
     names = [x for x in read.plan.publication.domain if x not in read.plan.publication.domain.steps]
-    base = {"name": name, "place": number, "tab": studio.tab(), "names": names, "pages": PAGES, "shown": "report"}
+    base = {
+        "name": name,
+        "place": number,
+        "tab": studio.tab(),
+        "names": names,
+        "pages": PAGES,
+        "shown": "report",
+        "jobs": jobs,
+    }
     languages = LANGUAGES
     html = page("studio_report", studio.language, **given, **base, languages=languages, **studio.form)
     return HTMLResponse(html)
@@ -256,18 +266,23 @@ def question(studio: Studio, request: Request, form: Form) -> Response:
 
 
 def written(studio: Studio, request: Request, form: Form) -> Response:
-    """Write a report or tables of a release beside it."""
+    """Write a report or tables of a release beside it; whole tables, which take their time, as a job."""
     name, read = _opened(studio, request)
     kind, language = form.get("kind", ""), form.get("language", studio.language)
     base = Path(name).name
     if kind == "html":
         place = studio.folder.target(_free(studio.folder, f"{base}-report", ".html"))
         write_report(read, place, language=language, totals=True)
+    elif kind == "whole":
+        place = studio.folder.target(_free(studio.folder, f"{base}-whole"))
+        studio.jobs.add("whole", {"what": "whole", "release": name, "out": place.name, **studio.common})
+        return _parts(studio, "report")
     else:
         ending = {"xlsx": ".xlsx", "tex": ".tex", "package": ""}.get(kind)
         if ending is None:
             raise FitnoiseError(
-                "choose what to write: a report, a workbook, LaTeX or a data package. Nothing was written."
+                "choose what to write: a report, whole tables, a workbook, LaTeX or a data package. Nothing was "
+                "written."
             )
         place = studio.folder.target(
             _free(studio.folder, f"{base}-{'package' if kind == 'package' else 'tables'}", ending)

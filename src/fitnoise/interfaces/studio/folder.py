@@ -40,7 +40,9 @@ MOST_FILES = 100_000
 
 CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 
-DATA = (*CSV, ".parquet", ".pq", ".duckdb", ".ddb", ".sav", ".zsav", ".por", ".sas7bdat", ".xpt", ".dta", ".xlsx")
+PARQUET = (".parquet", ".pq")
+
+DATA = (*CSV, *PARQUET, ".duckdb", ".ddb", ".sav", ".zsav", ".por", ".sas7bdat", ".xpt", ".dta", ".xlsx")
 
 OLD = 600.0
 """Seconds after which a page that opened a studio is of no use."""
@@ -171,7 +173,7 @@ class Folder:
         """What a plan can be released on: data beside the folder, files, and folders of CSV or Parquet files."""
         inner = [p for p in self._listed() if p.is_file() and not self._is_release(p.parent)]
         files = [p for p in inner if p.name.lower().endswith(DATA)]
-        folders = {f for p in files if p.name.lower().endswith((*CSV, ".parquet", ".pq")) for f in p.parents}
+        folders = {f for p in files if p.name.lower().endswith((*CSV, *PARQUET)) for f in p.parents}
         found = {p for p in (*files, *folders) if p != self.root and self.root in p.parents}
         names = sorted(p.relative_to(self.root).as_posix() for p in found)
         return [*self._names[: self._others], *(x for x in names if not x.startswith(BESIDE))]
@@ -202,6 +204,10 @@ class Folder:
             raise ReleaseError(f"{name!r} exists already; choose another name. Nothing was written.")
         return self.root / name
 
+    def headed(self) -> list[str]:
+        """The data whose columns :meth:`columns` may tell."""
+        return [x for x in self.data() if not x.startswith(BESIDE) and (_lined(x) or _schemed(x))]
+
     def columns(self, name: str) -> list[str]:
         """The columns that the first line of a CSV file names, or the schema of a Parquet file. No more is read.
 
@@ -213,15 +219,15 @@ class Folder:
         """
         path = self.inside(name)
         try:
-            if name.lower().endswith(CSV) and ".txt" not in path.suffixes:
+            if _lined(name):
                 with gzip.open(path) if name.lower().endswith(".gz") else path.open("rb") as file:
                     line = file.readline(_LINE)
                 text = line.decode("utf-8-sig").rstrip("\r\n")
-                delimiters = "\t" if ".tsv" in path.suffixes else ",;\t|"
+                delimiters = "\t" if ".tsv" in name.lower() else ",;\t|"
                 found = max((next(csv.reader([text], delimiter=d)) for d in delimiters), key=len)
                 if line.endswith(b"\n") and len(set(found)) == len(found) and not any(map(_NO_NAME.fullmatch, found)):
                     return found
-            if name.lower().endswith((".parquet", ".pq")):
+            if _schemed(name):
                 with engine() as files:
                     rows = files.execute("SELECT name FROM parquet_schema(?)", [glob.escape(str(path))]).fetchall()
                 return [str(column) for (column,) in rows[1:]]
@@ -444,6 +450,15 @@ def _below(folder: Path, deep: int = DEEPEST, most: int = MOST) -> Iterator[Path
                 yield from within(path, deep - 1)
 
     yield from within(folder, deep)
+
+
+def _lined(name: str) -> bool:
+    """Whether a file begins with a line that may be a header; a text may begin with anything."""
+    return name.lower().endswith(tuple(x for x in CSV if not x.startswith(".txt")))
+
+
+def _schemed(name: str) -> bool:
+    return name.lower().endswith(PARQUET)
 
 
 def _begins(path: Path, with_what: bytes) -> bool:

@@ -254,6 +254,8 @@ def _cost(out: Document, path: Sequence[str], form: Form, name: str) -> None:
         return
     kind, text = given
     if not kind:
+        if text not in ("", cost_shown(out, path)[1]):
+            raise SpecError(f"{name}: choose the measure of {_short(text)}: {', '.join(COSTS)}. Nothing was changed.")
         put(out, path, None)
         return
     _chosen(form, f"{name}.kind", COSTS)
@@ -542,23 +544,20 @@ def margins(document: Document, form: Form) -> Document:
 
 
 def add_table(document: Document, form: Form) -> Document:
-    """A table, or all tables of a pattern."""
+    """A table, or all tables of a pattern of the attributes that are not shown beside it."""
     out = copy.deepcopy(document)
-    names = [str(x) for x in domain_of(out)]
+    names, prefix = [str(x) for x in domain_of(out)] + levels_of(out), form.get("prefix", "")
+    shown = [x for x in form.all("show") if x != prefix]
+    wrong = next((x for x in (*shown, *filter(None, [prefix])) if x not in names), None)
+    if wrong is not None:
+        raise SpecError(f"there is no attribute {_short(wrong)} to show. Nothing was changed.")
     new: Document = {}
-    pattern = form.get("pattern", "")
-    if pattern:
+    if form.get("pattern", ""):
         new["all"] = _chosen(form, "pattern", ("singles", "pairs", "triples"))
-    else:
-        shown = form.all("show")
-        prefix = form.get("prefix", "")
-        wrong = next((x for x in (*shown, *filter(None, [prefix])) if not any(_offered(names, out, x))), None)
-        if wrong is not None:
-            raise SpecError(f"there is no attribute {_short(wrong)} to show. Nothing was changed.")
-        if shown:
-            new["attributes"] = [x for x in shown if x != prefix]
-        if prefix:
-            new["prefix"] = prefix
+    if shown:
+        new["attributes"] = shown
+    if prefix:
+        new["prefix"] = prefix
     value = real(form.get("number", ""), "the margin")
     new["margin"] = int(value) if value == int(value) and value < 1e15 else value
     listed = out.setdefault("tables", [])
@@ -566,10 +565,6 @@ def add_table(document: Document, form: Form) -> Document:
         raise SpecError("tables is no list in the draft; correct it in the file. Nothing was changed.")
     listed.append(new)
     return out
-
-
-def _offered(names: Sequence[str], document: Document, x: str) -> list[bool]:
-    return [x in names, x in levels_of(document)]
 
 
 def levels_of(document: Mapping[str, Any]) -> list[str]:

@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any, TextIO, final
 
 from fitnoise.errors import FitnoiseError
+from fitnoise.interfaces.pages.charts import curve as drawn_curve
 from fitnoise.interfaces.pages.fragments import fragment, report
 from fitnoise.interfaces.reports.comparisons import comparison_report
-from fitnoise.interfaces.reports.releases import verification_report
+from fitnoise.interfaces.reports.plans import free_report
+from fitnoise.interfaces.reports.releases import verification_report, whole_report
 from fitnoise.interfaces.studio.folder import Changed, Folder, publication_of
 from fitnoise.interfaces.studio.wording import told
 from fitnoise.kernel.ledger import Ledger
@@ -29,8 +31,11 @@ from fitnoise.planning import what_if
 from fitnoise.planning.choosing import compare
 from fitnoise.planning.choosing import plan as make_plan
 from fitnoise.planning.plan import Plan
+from fitnoise.planning.what_if import privacy_curve
 from fitnoise.reading.files import replace_file
+from fitnoise.reading.release import Release
 from fitnoise.reading.verification import Verification, verify
+from fitnoise.reading.whole import whole
 from fitnoise.request.publication import Publication
 
 LIVE = 1e-2
@@ -99,9 +104,18 @@ def certify(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
 
 
 def proof(plan: Plan, checks: Any, language: str) -> str:
-    """A plan with its checks and its curve."""
+    """A plan with its checks, its curve, and what is free beside it."""
     curve = [(d, plan.epsilon(d)) for d in (1e-12, 1e-9, 1e-7, 1e-6, 1e-5, 1e-3)]
-    return told("proof", language, plan=plan, checks=report(checks, language), curve=curve)
+    free = free_report(plan)
+    return told(
+        "proof",
+        language,
+        plan=plan,
+        checks=report(checks, language),
+        curve=curve,
+        drawn=drawn_curve(*privacy_curve(plan)),
+        free=report(free, language) if free.sections else None,
+    )
 
 
 def show(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
@@ -131,12 +145,23 @@ def kinds(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
     return {"html": str(report(comparison_report(given, found, given.delta), asked["language"]))}
 
 
+def make_whole(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
+    """Whole tables of a release, beside it."""
+    folder = Folder(root)
+    tell("")
+    found = whole(Release.read(folder.inside(asked["release"])))
+    tell("")  # what was stopped meanwhile writes nothing
+    place = found.write(folder.target(asked["out"]))
+    return {"html": str(report(whole_report(found, Path(place.name)), asked["language"]))}
+
+
 TASKS: dict[str, Callable[[dict[str, Any], Tell, Path], dict[str, Any]]] = {
     "price": price,
     "certify": certify,
     "show": show,
     "sweep": sweep,
     "kinds": kinds,
+    "whole": make_whole,
 }
 
 

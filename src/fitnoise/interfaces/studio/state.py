@@ -86,6 +86,13 @@ class Studio:
             if tab and (tab in self._tabs or len(self._tabs) < 1000):
                 self._tabs[tab] = order, digest(new)
 
+    def base(self) -> str:
+        """Of what a page shows: by which the draft that it was made of is told from others; "" of one that is lost."""
+        try:
+            return digest(self.folder.text())
+        except FitnoiseError:
+            return ""
+
     def tab(self) -> str:
         """A name for a page that is shown."""
         with self._lock:
@@ -169,7 +176,6 @@ class Studio:
         return told(
             "state",
             self.language,
-            base=digest(self.folder.text()),
             drafted=self.folder.drafted(),
             moved=self.folder.moved(),
             plan=self.folder.certified(),
@@ -177,9 +183,10 @@ class Studio:
             **self.form,
         )
 
-    def jobs_part(self) -> Markup:
-        """The jobs: what is done, how far it is, what waits."""
-        return told("jobs", self.language, jobs=self.jobs.all[-6:][::-1], step=self.jobs.step, **self.form)
+    def jobs_part(self, *names: str) -> Markup:
+        """The jobs, of some names or all: what is done, how far it is, what waits."""
+        found = [j for j in self.jobs.all if not names or j.name in names]
+        return told("jobs", self.language, jobs=found[-6:][::-1], step=self.jobs.step, **self.form)
 
     def where_part(self, number: str) -> Markup:
         """Where a release is."""
@@ -200,6 +207,8 @@ class Studio:
             found["price"] = self.price_part()
         if shown == "prove":
             found["jobs"] = self.jobs_part()
+        if shown == "report":
+            found["jobs"] = self.jobs_part("whole")
         if shown.startswith("release/"):
             found["where"] = self.where_part(shown.removeprefix("release/"))
         return found

@@ -5,9 +5,28 @@
   const body = document.body, running = new Map();
   let turn = 0, quiet = 0, source = null;
 
-  const state = () => document.getElementById("state");
+  // What is written in other forms than the one that was sent, and not sent yet, outlives the parts that are replaced.
+  // Those that are live are sent as they are written to, and name tables by their places.
+  const known = (x) => [(x.closest("fieldset") || x.form).querySelector("legend")?.textContent, x.form.dataset.as || "",
+    x.name, x.type === "checkbox" ? x.value : ""].join("|");
+  const told = (x) => (x.type === "checkbox" ? x.checked : x.value);
+  const asMade = (x) => (x.type === "checkbox" ? x.defaultChecked
+    : x.options ? ([...x.options].find((o) => o.defaultSelected) || x.options[0] || {}).value : x.defaultValue);
+  const fields = (part) => [...part.querySelectorAll("form:not([data-live]) [name]:not([type=hidden])")];
 
-  function place(html) {
+  function unsent(part, sent) {
+    return new Map(fields(part).filter((x) => x.form !== sent && told(x) !== asMade(x)).map((x) => [known(x), [told(x), asMade(x)]]));
+  }
+
+  function restore(part, kept) {
+    for (const x of fields(part)) {
+      const [now, before] = kept.get(known(x)) || [];
+      if (now === undefined || before !== asMade(x)) continue;
+      if (x.type === "checkbox") x.checked = now; else x.value = now;
+    }
+  }
+
+  function place(html, sent) {
     const page = new DOMParser().parseFromString(html, "text/html");
     const focused = document.activeElement ? document.activeElement.id : "";
     for (const part of page.querySelectorAll("[data-part]")) {
@@ -15,7 +34,10 @@
       if (!here || part.parentElement.closest("[data-part]")) continue;
       if (part.dataset.base !== undefined) here.dataset.base = part.dataset.base;
       if (part.dataset.closed && source) source.close();
-      if (here.innerHTML !== part.innerHTML) here.replaceChildren(...part.childNodes);
+      if (here.innerHTML === part.innerHTML) continue;
+      const kept = unsent(here, sent);
+      here.replaceChildren(...part.childNodes);
+      restore(here, kept);
     }
     const there = focused && document.getElementById(focused);
     if (there && there !== document.activeElement) there.focus({ preventScroll: true });
@@ -31,11 +53,11 @@
 
   async function send(form, button) {
     const action = form.getAttribute("action"), fields = new URLSearchParams(new FormData(form, button));
-    fields.set("base", state() ? state().dataset.base : "");
+    fields.set("base", document.getElementById("content")?.dataset.base || ""); // what is told of another tab changes no base
     fields.set("tab", body.dataset.tab || "");
     fields.set("turn", String(++turn));
     if (running.has(action)) running.get(action).abort();
-    const control = new AbortController();
+    const control = new AbortController(), said = document.getElementById("alert").dataset;
     running.set(action, control);
     const price = form.dataset.live === undefined ? null : document.getElementById("price");
     if (price) price.setAttribute("aria-busy", "true");
@@ -46,10 +68,13 @@
       });
       const go = reply.headers.get("x-go");
       if (go && /^\/(?!\/)/.test(go)) location.assign(root + go.slice(1));
-      else if (reply.status === 403) tell(await reply.text().then((x) => (x.startsWith("<") ? "Open the studio again." : x)));
-      else if (reply.status !== 204) place(await reply.text());
+      else if (reply.status === 403) tell(await reply.text().then((x) => (x.startsWith("<") ? said.again : x)));
+      else if (reply.status !== 204) {
+        place(await reply.text(), form);
+        if (source && source.readyState !== EventSource.CLOSED) listen(); // an event may have overtaken the reply: told again
+      }
     } catch (error) {
-      if (error.name !== "AbortError") tell("The studio does not answer.");
+      if (error.name !== "AbortError") tell(said.silent);
     } finally {
       if (price && running.get(action) === control) price.removeAttribute("aria-busy");
     }
@@ -89,10 +114,14 @@
     }
   });
 
-  if (body.dataset.on && body.dataset.on !== "wrong") {
+  function listen() {
+    if (!body.dataset.on || body.dataset.on === "wrong") return;
+    if (source) source.close();
     source = new EventSource(root + "events?on=" + encodeURIComponent(body.dataset.on));
     source.onmessage = (event) => place(event.data);
-    addEventListener("pagehide", () => source.close());
   }
+
+  addEventListener("pagehide", () => source && source.close());
+  listen();
   sliders();
 })();

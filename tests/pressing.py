@@ -1,0 +1,103 @@
+"""Doing in a browser what a page of the documentation tells; and its pictures, which show what there is now.
+
+A step is a line of a list, in words that this reads: Open, Write … into, Choose … in, Tick, Press, See; with "Under"
+the part of a page that has such a heading. A picture is of what is shown where it stands in the text. With it is kept
+what could be read on it: where that is not so any more, the picture is out of date.
+"""
+
+import io
+import re
+
+from PIL import Image, PngImagePlugin
+
+STEP = re.compile(
+    r"^\* (?:Under \*\*(?P<part>[^*]+)\*\*, )?(?P<verb>open|write|choose|tick|press|see)"
+    r"(?: `(?P<value>[^`]+)` (?:into|in)| these lines into)? \*\*(?P<name>[^*]+)\*\*"
+    r"(?:\.|:\n\n  ```text\n(?P<block>.*?)  ```)\n"
+    r"|^!\[(?P<shown>[^\]]+)\]\((?P<picture>[^)]+)\)$",
+    re.MULTILINE | re.DOTALL | re.IGNORECASE,
+)
+SIZE = {"width": 1280, "height": 1100}
+SETTLED = 2500
+"""Milliseconds after which a page shows no price of before any more: the studio's own patience, and a little."""
+NUMBERS = r"[0-9a-f]{12,64}|[-−+]?\d[\d.,\u202f]*( · 10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?"
+READ = "Read"
+"""Under which a picture keeps what could be read on it."""
+
+SEEN = """height => [...document.querySelectorAll('h1, h2, h3, a, p, label, legend, button, option, th, td, dt, dd')]
+    .filter(x => { const b = x.getBoundingClientRect(); return x.tagName === 'OPTION' || b.height && b.top < height; })
+    .map(x => x.textContent)"""
+
+
+def steps(page):
+    """What a page tells to do, in its order; and that nothing of it is passed over."""
+    found = list(STEP.finditer(page))
+    told = re.findall(r"^(?:\* (?:Under|Open|Write|Choose|Tick|Press|See)\b|!\[).*", page, re.MULTILINE)
+    assert len(told) == len(found), {*told} - {x[0].splitlines()[0] for x in found}
+    return found
+
+
+def press(page, step):
+    """Do one step, on a page of a browser."""
+    name, part, verb = step["name"], step["part"], step["verb"].lower()
+    within = page.get_by_role("group", name=re.compile(rf"^{re.escape(part)}\b")) if part else page
+    if verb in ("write", "choose", "tick"):
+        field = within.get_by_label(re.compile(rf"^\s*{re.escape(name)}\s*$")).first
+        if verb == "write":
+            block = step["block"] and re.sub("^  ", "", step["block"], flags=re.MULTILINE)
+            field.fill(block or step["value"])
+        elif verb == "choose":
+            field.select_option(label=step["value"])
+        else:
+            field.check()
+    elif verb == "see":
+        page.get_by_text(name).first.wait_for()
+    elif verb == "open":
+        page.get_by_role("link", name=name, exact=True).click()
+    else:
+        button = within.get_by_role("button", name=name, exact=True)
+        (button if button.count() else within.get_by_role("link", name=name, exact=True)).first.click()
+    page.wait_for_load_state()
+    page.wait_for_timeout(50)
+    page.wait_for_function("() => !document.querySelector('[aria-busy=true], #stop-price')")
+
+
+def readable(page):
+    """What can be read on a picture of a page, but for numbers: some are of noise, and some of this machine."""
+    return re.sub(r"\s+", " ", re.sub(NUMBERS, "#", " | ".join(page.evaluate(SEEN, SIZE["height"]))))
+
+
+def settled(page):
+    """Wait until a page shows what belongs to its draft, from its top."""
+    if page.query_selector("#price"):
+        page.wait_for_timeout(SETTLED)
+        page.wait_for_function("() => !document.querySelector('#stop-price')")
+    page.mouse.move(0, 0)
+    page.evaluate("() => { document.activeElement.blur(); scrollTo(0, 0); }")
+
+
+def picture(page):
+    """What a page shows, as a small file that says what could be read on it."""
+    shot = Image.open(io.BytesIO(page.screenshot(animations="disabled", caret="hide")))
+    told = PngImagePlugin.PngInfo()
+    told.add_itxt(READ, readable(page), zip=True)
+    file = io.BytesIO()
+    shot.convert("RGB").quantize(32, dither=Image.Dither.NONE).save(file, "PNG", optimize=True, pnginfo=told)
+    return file.getvalue()
+
+
+def read(picture):
+    """What could be read on a picture."""
+    with Image.open(picture) as found:
+        return found.text[READ]
+
+
+def pressed(page, browser_page, at):
+    """Do all that a page tells; at: what is done at a picture, with its name."""
+    browser_page.set_viewport_size(SIZE)
+    for step in steps(page):
+        if step["picture"]:
+            settled(browser_page)
+            at(step["picture"])
+        else:
+            press(browser_page, step)
