@@ -16,6 +16,7 @@ import written
 
 project, author, version = "fitnoise", "The fitnoise authors", __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+template_bridge = "accessible.Accessible"
 default_role = "code"
 add_module_names = False
 autodoc_member_order = "bysource"
