@@ -8,10 +8,15 @@ ENGINES ?= spark or mariadb or clickhouse
 # A release and its ledger are synced to the disk some twenty times: tests write in memory, where there is room.
 PYTEST = $(shell [ -w /dev/shm ] && [ "$$(df -Pk /dev/shm | awk 'END { print $$4 }')" -gt 4000000 ] && echo TMPDIR=/dev/shm) $(BIN)/pytest
 
-.PHONY: demo test quick check docs package pythons engines mutants bench lock clean
+.PHONY: demo studio test quick check docs package pythons engines mutants bench lock clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/fitnoise demo
+	@echo "In this checkout: make studio"
+
+# The studio, on the folder of the newest demo, or FOLDER.
+studio: $(VENV)/.dev
+	$(BIN)/fitnoise studio "$(or $(FOLDER),$(firstword $(shell ls -dt fitnoise-demo* 2>/dev/null) .))"
 
 # Everything: style, types, and all tests, with every branch of the kernel taken (some 27 minutes on two cores).
 test: check

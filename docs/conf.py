@@ -23,6 +23,7 @@ autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True}
 autodoc_typehints_format = "short"
 myst_heading_anchors = 3
+myst_enable_extensions = ["deflist"]  # the glossary
 html_theme = "furo"
 html_title = "fitnoise"
 html_copy_source = False

@@ -2,10 +2,11 @@
 
 The wheel is built from the source distribution, so that what is missing there is missed. In a fresh environment with
 the pinned dependencies alone the demo is run and a tutorial followed, the size of it all is measured, and what an
-extra is for is done with that extra alone beside it.
+extra is for is done with that extra alone beside it. With `--tutorials` all tutorials are followed, each timed.
 """
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -18,9 +19,16 @@ from pathlib import Path
 from following import follow
 
 ROOT = Path(__file__).parent.parent
-TUTORIAL = ROOT / "docs" / "tutorials" / "pure_epsilon.md"
+TUTORIALS = ROOT / "docs" / "tutorials"
+TUTORIAL = TUTORIALS / "pure_epsilon.md"
+IN_A_BROWSER = "in_the_studio"
+"""Followed by tests/test_studio_browser.py."""
+
 MOST_MB = 400
 """Of an environment with nothing but what is needed, without pip and what Python compiles."""
+
+FOLLOW = "--follow"
+"""A page, in this environment."""
 
 NEWEST = 15
 """Python 3.x up to which one is looked for."""
@@ -75,14 +83,19 @@ def environment(place, wheel, python=sys.executable):
     return place
 
 
+def around(place):
+    """The variables of what runs there."""
+    path = f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    return {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")} | {"PATH": path, "COLUMNS": "120"}
+
+
 def running(place):
     """A way to run commands there."""
-    path = f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    given = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")} | {"PATH": path, "COLUMNS": "120"}
+    given = around(place)
 
     def run(command, folder):
         program, *arguments = shlex.split(command)
-        found = shutil.which(program, path=path)
+        found = shutil.which(program, path=given["PATH"])
         done = subprocess.run(
             [found, *arguments], check=False, cwd=folder, env=given, capture_output=True, encoding="utf-8"
         )
@@ -93,14 +106,34 @@ def running(place):
     return run
 
 
+def followed(page, place, folder):
+    """Do there what a page tells, its Python too; how many seconds it takes."""
+    folder.mkdir(exist_ok=True)
+    begun = time.monotonic()
+    done(place / "bin" / "python", __file__, FOLLOW, page, cwd=folder, env=around(place))
+    return time.monotonic() - begun
+
+
 def tried(place, folder):
     """Run the demo and follow a tutorial there."""
     folder.mkdir()
     run, begun = running(place), time.monotonic()
     assert "rho = 0.035" in run("fitnoise demo", folder)
-    demo, begun = time.monotonic() - begun, time.monotonic()
-    follow(TUTORIAL.read_text(encoding="utf-8"), folder, run)
-    return f"demo {demo:.0f} s, {TUTORIAL.stem} {time.monotonic() - begun:.0f} s"
+    demo = time.monotonic() - begun
+    return f"demo {demo:.0f} s, {TUTORIAL.stem} {followed(TUTORIAL, place, folder):.0f} s"
+
+
+def tutorials(wheel, folder):
+    """Follow each as if nothing had been done before: its extras are installed, its commands and its Python are run."""
+    base = environment(folder / "base", wheel)
+    for page in sorted(TUTORIALS.glob("*.md")):
+        if page.stem == IN_A_BROWSER:
+            continue
+        begun = time.monotonic()
+        for extra in re.findall(r"^pip install '(fitnoise\[\w+\])'$", page.read_text(encoding="utf-8"), re.MULTILINE):
+            done(base / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", extra)
+        installed = time.monotonic() - begun
+        print(f"{page.stem}: {followed(page, base, folder / page.stem):.0f} s, after {installed:.0f} s", flush=True)
 
 
 def alone(extra, base, folder):
@@ -153,6 +186,9 @@ def package(wheel, folder):
         print(f"fitnoise[{extra}] alone does what it is for", flush=True)
 
 
-if __name__ == "__main__":
+if FOLLOW in sys.argv:
+    follow(Path(sys.argv[-1]).read_text(encoding="utf-8"), Path.cwd(), running(Path(sys.prefix)))
+elif __name__ == "__main__":
     with tempfile.TemporaryDirectory() as where:
-        (pythons if "--pythons" in sys.argv else package)(built(Path(where)), Path(where))
+        asked = {"--pythons": pythons, "--tutorials": tutorials}
+        next((asked[x] for x in sys.argv if x in asked), package)(built(Path(where)), Path(where))

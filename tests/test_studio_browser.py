@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import time
 import tomllib
 
 import pytest
@@ -325,6 +326,32 @@ def test_of_two_tabs_the_later_is_told_and_keeps_what_was_written(page, place):
     assert [t["margin"] for t in tables] == [5, 9.5]
     page.told = [x for x in page.told if "409" not in x]
     assert page.told == []
+
+
+def test_a_reply_that_an_event_overtook_leaves_no_old_price(page, place):
+    """The reply of a form may hold the price of before; it arrives after that of now was told."""
+    filled(place)
+    page.goto(page.address + "protect")
+    page.wait_for_selector("#price .cost")
+    before = page.inner_text("#price .cost")
+
+    def late(route):
+        if route.request.method == "POST":
+            reply = route.fetch()
+            assert before[:8] in reply.text()
+            time.sleep(1.5)
+            route.fulfill(response=reply)
+        else:
+            route.continue_()
+
+    page.route(page.address + "protect", late)
+    page.fill('[id="privacy.max_records"]', "2")
+    with page.expect_response(lambda reply: reply.request.method == "POST"):
+        page.click("#apply")
+    page.wait_for_function("() => document.getElementById('privacy.max_records').defaultValue === '2'")
+    page.wait_for_function(MOVED, arg=before)
+    page.wait_for_timeout(600)
+    assert page.inner_text("#price .cost") != before
 
 
 def test_what_is_written_in_one_form_outlives_another(page, place):
