@@ -2,7 +2,8 @@
 
 The wheel is built from the source distribution, so that what is missing there is missed. In a fresh environment with
 the pinned dependencies alone the demo is run and a tutorial followed, the size of it all is measured, and what an
-extra is for is done with that extra alone beside it. With `--tutorials` all tutorials are followed, each timed.
+extra is for is done with that extra alone beside it. With `--tutorials` all tutorials and pages of `howto/` are
+followed, each timed, with what they say is to be installed and nothing else.
 """
 
 import os
@@ -19,8 +20,8 @@ from pathlib import Path
 from following import follow
 
 ROOT = Path(__file__).parent.parent
-TUTORIALS = ROOT / "docs" / "tutorials"
-TUTORIAL = TUTORIALS / "pure_epsilon.md"
+DOCS = ROOT / "docs"
+TUTORIAL = DOCS / "tutorials" / "pure_epsilon.md"
 IN_A_BROWSER = "in_the_studio"
 """Followed by tests/test_studio_browser.py."""
 
@@ -123,33 +124,43 @@ def tried(place, folder):
     return f"demo {demo:.0f} s, {TUTORIAL.stem} {followed(TUTORIAL, place, folder):.0f} s"
 
 
+def beside(base, place, *more):
+    """An environment with more beside what is in the base, which it leaves as it is."""
+    done(base / "bin" / "python", "-m", "venv", "--without-pip", place)
+    site, own = (next((p / "lib").glob("python3.*/site-packages")) for p in (base, place))
+    (own / "base.pth").write_text(f"{site}\n", encoding="utf-8")
+    script = shutil.copy(base / "bin" / "fitnoise", place / "bin")
+    text = Path(script).read_text(encoding="utf-8")
+    Path(script).write_text(text.replace(str(base), str(place)), encoding="utf-8")
+    pip = [base / "bin" / "pip", "--python", place / "bin" / "python", "install", "--quiet"]
+    if more:
+        done(*pip, "--disable-pip-version-check", *more)
+    return place
+
+
 def tutorials(wheel, folder):
-    """Follow each as if nothing had been done before: its extras are installed, its commands and its Python are run."""
+    """Follow each as if nothing had been done before: what it names is installed, its commands and Python are run."""
     base = environment(folder / "base", wheel)
-    for page in sorted(TUTORIALS.glob("*.md")):
+    for page in (*sorted(DOCS.glob("tutorials/*.md")), *sorted(DOCS.glob("howto/*.md"))):
         if page.stem == IN_A_BROWSER:
             continue
-        begun = time.monotonic()
-        for extra in re.findall(r"^pip install '(fitnoise\[\w+\])'$", page.read_text(encoding="utf-8"), re.MULTILINE):
-            done(base / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", extra)
+        place, begun = folder / page.stem, time.monotonic()
+        place.mkdir()
+        for program in DOCS.glob("check_*.py"):
+            shutil.copy(program, place)
+        told = re.findall(r"^pip install (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        own = beside(base, folder / f"{page.stem}-env", *(x for line in told for x in shlex.split(line)))
         installed = time.monotonic() - begun
-        print(f"{page.stem}: {followed(page, base, folder / page.stem):.0f} s, after {installed:.0f} s", flush=True)
+        print(f"{page.stem}: {followed(page, own, place):.0f} s, after {installed:.0f} s to install", flush=True)
 
 
 def alone(extra, base, folder):
     """An environment with one extra beside the base, in which what it is for is done."""
     place = folder / extra
-    done(base / "bin" / "python", "-m", "venv", "--without-pip", place / "env")
-    site, own = (next((p / "lib").glob("python3.*/site-packages")) for p in (base, place / "env"))
-    (own / "base.pth").write_text(f"{site}\n", encoding="utf-8")
-    script = shutil.copy(base / "bin" / "fitnoise", place / "env" / "bin")
-    text = Path(script).read_text(encoding="utf-8")
-    Path(script).write_text(text.replace(str(base), str(place / "env")), encoding="utf-8")
-    pip = [base / "bin" / "pip", "--python", place / "env" / "bin" / "python", "install", "--quiet"]
-    done(*pip, "--disable-pip-version-check", f"fitnoise[{extra}]")
+    env = beside(base, place / "env", f"fitnoise[{extra}]")
     (place / "spec.toml").write_text(SPEC.format(TABLE), encoding="utf-8")
     (place / "people.py").write_text(PEOPLE, encoding="utf-8")
-    run = running(place / "env")
+    run = running(env)
     for command in EXTRAS[extra]:
         run(command, place)
 

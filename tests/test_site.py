@@ -29,7 +29,7 @@ import written  # noqa: E402 - a module of the documentation
 IN_A_BROWSER = {"in_the_studio"}
 """Done by test_studio_browser.py."""
 TUTORIALS = sorted({path.stem for path in (DOCS / "tutorials").glob("*.md")} - IN_A_BROWSER)
-HOW_TO = sorted(path.stem for path in (DOCS / "howto").glob("*.md"))
+HOW_TO = [*sorted(f"howto/{path.stem}" for path in (DOCS / "howto").glob("*.md")), "the_proof"]
 
 
 # --- tutorials, and pages for one task --------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ def test_a_tutorial_can_be_followed(name, tmp_path):
 def test_a_task_is_done_as_its_page_says(name, tmp_path):
     for program in DOCS.glob("check_*.py"):
         shutil.copy(program, tmp_path)
-    follow((DOCS / "howto" / f"{name}.md").read_text(encoding="utf-8"), tmp_path, run)
+    follow((DOCS / f"{name}.md").read_text(encoding="utf-8"), tmp_path, run)
 
 
 def test_a_notebook_shows_what_its_cells_print(tmp_path):
