@@ -101,7 +101,8 @@ def running(place):
             [found, *arguments], check=False, cwd=folder, env=given, capture_output=True, encoding="utf-8"
         )
         error = done.stderr.partition("error: ")
-        assert (done.returncode == 0) == (not error[1]), done.stderr
+        failed = error[1] or re.search("^FAILS ", done.stdout, re.MULTILINE)
+        assert (done.returncode != 0) == bool(failed), done.stderr
         return done.stdout + "".join(error[1:])
 
     return run

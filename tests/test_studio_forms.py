@@ -199,6 +199,8 @@ def test_forms_say_what_they_were_told():
     }
     filed = forms.describe(sex, "sex", Form(), ["codes.csv"])
     assert filed["domain"]["sex"]["codes_file"] == "codes.csv"
+    with pytest.raises(SpecError, match="choose one"):
+        forms.describe(sex, "sex", Form([("codes", "new")]), ["codes.csv"])
     assert "codes" not in filed["domain"]["sex"]
     for kind, sent, meant in (
         (

@@ -391,6 +391,8 @@ def _hierarchy(own: Document, form: Form, files: Sequence[str]) -> None:
 def _codes(own: Document, form: Form, files: Sequence[str]) -> None:
     pasted = form.get("codes", "").replace("\r\n", "\n").strip("\n")
     if files:
+        if pasted not in ("", codes_text(own)):
+            raise SpecError("codes are written here, or taken from a file: choose one. Nothing was changed.")
         own.pop("codes", None)
         own.pop("labels", None)
         own["codes_file"] = files[0]
