@@ -7,7 +7,7 @@ import fitnoise as fn
 import reference as ref
 import zoo
 from fitnoise.mechanisms.gaussian.formulation import Formulation
-from fitnoise.solving import combined, geometric_mean, interior_point
+from fitnoise.solving import combined, geometric_mean, interior_point, problems
 from fitnoise.solving._base import Status
 from fitnoise.solving.certificates import Terms
 from fitnoise.solving.sectors import decompose
@@ -65,6 +65,39 @@ def test_the_hessian_is_symmetric_and_no_direction_curves_down(name, kind, rng):
     hessian = np.array([at.hessian_times(e) for e in np.eye(len(w))])
     np.testing.assert_allclose(hessian, hessian.T, atol=rounding(kind) * np.abs(hessian).max())
     assert np.linalg.eigvalsh(hessian)[0] >= -rounding(kind) * np.abs(hessian).max()
+
+
+@pytest.mark.parametrize("kind", [x for x in zoo.OBJECTIVES if "pairs" in x])
+@pytest.mark.parametrize("name", zoo.WORKLOADS)
+def test_pairs_of_the_same_cells_curve_no_more_than_their_block_says(name, kind, rng):
+    """In any direction that changes them alone; and the block's diagonal is that of all."""
+    problem = zoo.formulation(name, kind).problem
+    w = weights(problem, rng)
+    at = problem.linearise(w[: problem.cells], w[problem.cells :])
+    blocks = at.among_patterns()
+    pairs, patterns, _ = blocks.shape
+    own = np.arange(patterns)
+    whole = at.diagonal()
+    slack = 1e-6 * whole.max()
+    diagonal = whole[: pairs * patterns].reshape(patterns, pairs).T
+    np.testing.assert_allclose(blocks[:, own, own], diagonal, atol=slack)
+    for pair in rng.choice(pairs, size=min(pairs, 4), replace=False):
+        for v in rng.normal(size=(3, patterns)):
+            direction = np.zeros(len(w))
+            direction[own * pairs + pair] = v
+            curves = float(direction @ at.hessian_times(direction))
+            assert curves <= float(v @ blocks[pair] @ v) + 100 * slack
+
+
+def test_too_many_patterns_keep_to_the_diagonal(monkeypatch):
+    """And the plan is the same, to what was asked."""
+    domain = fn.Domain(o=fn.Ordered(0, 5), x=fn.Categorical([*"ab"]), y=fn.Categorical([*"abc"]))
+    workload = fn.Workload(domain, [fn.table("x", prefix="o", variance=2), fn.table("y", "x", variance=1)])
+    unit = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
+    blocks = fn.plan(workload, unit=unit, gap=1e-6)
+    monkeypatch.setattr(problems, "ALIKE_PATTERNS", 0)
+    diagonal = fn.plan(workload, unit=unit, gap=1e-6)
+    assert blocks.cost_squared == pytest.approx(diagonal.cost_squared, rel=1e-5)
 
 
 KINDS = {

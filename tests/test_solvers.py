@@ -50,7 +50,9 @@ def test_precision_factors_reproduce_the_profile(name, kind, rng):
     d, pairs, profile = form.decomposition, zoo.all_pairs(form.decomposition, kind), 0
     for s, f in zip(sectors_of(d), [x for g in form.precision_factors(p, q) for x in g], strict=True):
         gram = (f @ s.basis).T @ (f @ s.basis)
-        own = gram.diagonal() if pairs is None else pairs.kinds.costs(gram, pairs.chi(s.attributes, s.sizes))
+        own = (
+            gram.diagonal() if pairs is None else pairs.kinds.costs(gram[None], pairs.chi(s.attributes, s.sizes)[None])
+        )
         profile += s.multiplicity * own
     if kind == "budgets":
         profile *= zoo.terms(d, kind).factor / zoo.terms(d, kind).relative

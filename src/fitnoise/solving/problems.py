@@ -37,6 +37,9 @@ from fitnoise.kernel.arrays import Floats, Indices
 HELD = 2**24
 """Entries of a stack of matrices made at once."""
 
+ALIKE_PATTERNS = 32
+"""Patterns of agreement up to which kinds of the same cells are preconditioned together."""
+
 WHISPER = 1e-15
 """What all records together weigh beside the pairs: where the number of records costs nothing it would otherwise be
 measured with infinite precision. Its precision becomes about WHISPER^-½, and the plan dearer by about WHISPER^½ of
@@ -118,26 +121,61 @@ class Kinds:
     def __len__(self) -> int:
         return self.patterns * len(self.pairs[0]) + (self.cells if self.alone else 0)
 
-    def moment(self, p: Floats, chi: Floats) -> Floats:
-        """Σ p (e eᵀ + e' e'ᵀ − χ (e e'ᵀ + e' eᵀ)), (n_o, n_o), for χ of every pattern."""
+    def moments(self, p: Floats, chi: Floats) -> Floats:
+        """Σ p (e eᵀ + e' e'ᵀ − χ (e e'ᵀ + e' eᵀ)) for every row of χ, (K, patterns): (K, n_o, n_o)."""
         first, second = self.pairs
         by_pattern = p[: self.patterns * len(first)].reshape(self.patterns, -1)
         every = by_pattern.sum(axis=0)
-        own = np.zeros(self.cells)
+        own = np.zeros(self.cells) if not self.alone else p[-self.cells :].copy()
         for ends in (first, second):
             own += np.bincount(ends, every, minlength=self.cells)
-        if self.alone:
-            own += p[-self.cells :]
-        cross = np.zeros((self.cells, self.cells))
-        cross[first, second] = chi @ by_pattern
-        return np.asarray(np.diag(own) - cross - cross.T)
+        upper = np.zeros((len(chi), self.cells, self.cells))
+        upper.reshape(len(chi), -1)[:, self._flat] = chi @ by_pattern
+        out = np.zeros_like(upper)
+        out[:, range(self.cells), range(self.cells)] = own
+        out -= upper
+        out -= _turned(upper)
+        return out
 
-    def costs(self, gram: Floats, chi: Floats) -> Floats:
-        """G_oo + G_o'o' − 2χ G_oo' of every kind: the adjoint of `moment`."""
+    def costs(self, grams: Floats, chi: Floats) -> Floats:
+        """Σ_K G_oo + G_o'o' − 2χ G_oo' of every kind, for G (K, n_o, n_o) and χ (K, patterns): the adjoint."""
         first, second = self.pairs
-        own = gram.diagonal()
-        out = (own[first] + own[second]) - np.multiply.outer(2 * chi, gram[first, second])
+        flat = grams.reshape(len(grams), -1)
+        own = flat[:, :: self.cells + 1].sum(axis=0)
+        out = (-2 * chi).T @ flat[:, self._flat]
+        out += own[first] + own[second]
         return np.concatenate([out.ravel(), own]) if self.alone else np.asarray(out.ravel())
+
+    def squares(self, grams: Floats, chi: Floats, weights: Floats) -> Floats:
+        """Σ_K weight |M|² for the moment M of every kind, where structured cells have these products, (K, n_o, n_o)."""
+        zero, one, two = self._powers(grams, chi, weights)
+        whole = (zero + (2 * chi).T @ one + (chi**2).T @ two).ravel()
+        own = grams.reshape(len(grams), -1)[:, :: self.cells + 1]
+        return np.concatenate([whole, weights @ own**2]) if self.alone else np.asarray(whole)
+
+    def among(self, grams: Floats, chi: Floats, weights: Floats) -> Floats:
+        """The same for ⟨M, M'⟩ of kinds with the same cells and different patterns, (h, patterns, patterns)."""
+        zero, one, two = self._powers(grams, chi, weights)
+        single = one.T @ chi
+        double = two.T @ (chi[:, :, None] * chi[:, None, :]).reshape(len(chi), -1)
+        return zero[:, None, None] + single[:, :, None] + single[:, None, :] + double.reshape(-1, *2 * chi.shape[1:])
+
+    def _powers(self, grams: Floats, chi: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
+        """(h,), (K, h), (K, h): what is multiplied by 1, by χ + χ' and by χχ' in the weighted ⟨M, M'⟩."""
+        first, second = self.pairs
+        flat = grams.reshape(len(grams), -1)
+        own, x = flat[:, :: self.cells + 1], flat[:, self._flat]
+        a, b = own[:, first], own[:, second]
+        if (chi == 1).all():  # where records are counted without cost the terms would cancel
+            return weights @ (a + b - 2 * x) ** 2, np.zeros_like(x), np.zeros_like(x)
+        scale = weights[:, None]
+        return weights @ (a**2 + b**2 + 2 * x**2), -2 * scale * (a + b) * x, 2 * scale * (a * b + x**2)
+
+    @cached_property
+    def _flat(self) -> Indices:
+        """Where the pairs are in a matrix, row by row."""
+        first, second = self.pairs
+        return np.asarray(first * self.cells + second)
 
 
 @final
@@ -145,9 +183,8 @@ class Kinds:
 class Pairwise:
     """The cell side of a block when cells are kinds of pairs.
 
-    chi: χ of the block's sector for every pattern. free: whether the block's first coordinate is the number of
-    records, which
-        is the same for both data sets of every pair.
+    chi: χ of each of the block's sectors for every pattern, (K, patterns). free: whether the block's first coordinate
+        is the number of records, which is the same for both data sets of every pair.
     """
 
     kinds: Kinds
@@ -163,7 +200,7 @@ class Block:
     multiplicity: of each sector, (K,). columns: b of each structured cell, (k, n_o).
     sources: the numbers they answer; var_j = Σ mult l_jᵀ Σ_S l_j over the sectors it is in.
     frame: F with l = F (row of the operator), (k, k), for sources by structure; None is the identity.
-    pairwise: what the problem's cells are, if not the structured cells; then K = 1.
+    pairwise: what the problem's cells are, if not the structured cells.
     """
 
     multiplicity: Floats
@@ -255,7 +292,7 @@ class _Heavy:
         xp = b.xp
         rn = self._roots(w)
         rc = self._cell_roots(p)
-        u, s, vt = b.svd(rn @ rc.T)
+        u, s, vt = b.svd(rn @ _turned(rc))
         k = self.block.rank
         if s.shape[1] < k:  # fewer queries or cells than dimensions: Σ has no inverse, or no finite size
             raise np.linalg.LinAlgError
@@ -265,17 +302,17 @@ class _Heavy:
         return _Curved(self, s, z, y)
 
     def _cell_roots(self, p: Floats) -> Matrix:
-        """R_c with R_cᵀR_c = C, the same for all K."""
+        """R_c with R_cᵀR_c = C: the same for all K but where cells are kinds of pairs."""
         b, pairwise = self.backend, self.block.pairwise
         if pairwise is None:
             return b.triangle(b.xp.sqrt(b.put(p))[:, None] * self.columns.T)
-        moment = b.put(pairwise.kinds.moment(p, pairwise.chi))
+        moments = b.put(pairwise.kinds.moments(p, pairwise.chi))
         costly = self.columns[1:] if pairwise.free else self.columns
-        rest = b.root(costly @ moment @ costly.T) if len(costly) else costly[:, :0]
-        k, n = self.block.rank, len(rest)
-        out = np.zeros((n + k, k))
-        out[:n, k - n :] = b.get(rest)
-        out[n:] = math.sqrt(WHISPER / pairwise.kinds.cells) * np.eye(k)
+        k, n = self.block.rank, len(costly)
+        out = np.zeros((len(pairwise.chi), n + k, k))
+        if n:
+            out[:, :n, k - n :] = b.get(b.root(costly @ moments @ costly.T))
+        out[:, n:] = math.sqrt(WHISPER / pairwise.kinds.cells) * np.eye(k)
         return b.triangle(b.put(out))
 
     def _roots(self, w: Floats) -> Matrix:
@@ -300,7 +337,7 @@ class _Heavy:
         """Z dC Zᵀ − Y dN Yᵀ, (K, k, k)."""
         b, block = self.backend, self.block
         if block.pairwise is not None:
-            e = at.z @ b.put(block.pairwise.kinds.moment(dp, block.pairwise.chi)) @ _turned(at.z)
+            e = at.z @ b.put(block.pairwise.kinds.moments(dp, block.pairwise.chi)) @ _turned(at.z)
         elif at.alone:
             e = (at.z * b.put(dp)) @ _turned(at.z)
         else:
@@ -320,14 +357,16 @@ def _turned(a: Matrix) -> Matrix:
 class _Curved:
     """Blocks in coordinates where Σ_S = I: half_z and half_y (K, k, k), singular values s (K, k).
 
-    z: of every cell, (1, k, n), of a single block. y: (K, m, k) for the numbers of each source given row by row.
+    z: of every cell, (1, k, n), of a single block; of every structured cell, (K, k, n_o), for pairs.
+    y: (K, m, k) for the numbers of each source given row by row.
     """
 
     def __init__(self, heavy: _Heavy, s: Matrix, z: Matrix, y: Matrix) -> None:
         self.heavy, self.s = heavy, s
         self.half_z, self.half_y = z, y
-        self.alone = len(heavy.block.multiplicity) == 1
-        self.z: Matrix = z @ heavy.columns if self.alone else None
+        pairwise = heavy.block.pairwise is not None
+        self.alone = len(heavy.block.multiplicity) == 1 and not pairwise
+        self.z: Matrix = z @ heavy.columns if self.alone or pairwise else None
         self.y = [lifts @ _turned(y) for _, lifts in heavy.sources]
 
     @property
@@ -339,11 +378,12 @@ class _Curved:
         """Σ mult z_iᵀ E z_i of every cell; E = I when it is not given."""
         heavy = self.heavy
         b, pairwise = heavy.backend, heavy.block.pairwise
+        if pairwise is not None:
+            image = self.z if e is None else e @ self.z
+            return pairwise.kinds.costs(self.multiplicity[:, None, None] * b.get(_turned(self.z) @ image), pairwise.chi)
         if self.alone:
             z = self.z[0]
             image = z if e is None else e[0] @ z
-            if pairwise is not None:
-                return np.asarray(self.multiplicity[0] * pairwise.kinds.costs(b.get(z.T @ image), pairwise.chi))
             return np.asarray(self.multiplicity[0] * b.get((z * image).sum(axis=0)))
         weights = b.put(self.multiplicity)[:, None, None]
         if e is None:
@@ -375,6 +415,18 @@ class _Curved:
     def _visible(self) -> Matrix:
         return self.heavy.backend.xp.maximum(self.s, 1e-14 * self.s[:, :1])
 
+    @property
+    def _light_grams(self) -> Floats:
+        """Products of the structured cells, (K, n_o, n_o), over the roots of singular values."""
+        light = self.z / self.heavy.backend.xp.sqrt(self._visible)[:, :, None]
+        return self.heavy.backend.get(_turned(light) @ self.z)
+
+    def among_patterns(self) -> Floats:
+        """Of pairs, what `add_diagonal` says of two kinds with the same cells, (h, patterns, patterns)."""
+        pairwise = self.heavy.block.pairwise
+        assert pairwise is not None  # noqa: S101 - nobody else asks
+        return pairwise.kinds.among(self._light_grams, pairwise.chi, self.multiplicity / 2)
+
     def add_diagonal(self, cells: Floats, numbers: Floats) -> None:
         """The diagonal of the Hessian of −2ν by cell and by number; an upper bound of it for pairs and by structure.
 
@@ -383,20 +435,17 @@ class _Curved:
         heavy = self.heavy
         block, b = heavy.block, heavy.backend
         weak, mult = self._visible, self.multiplicity
-        if not self.alone:
+        if block.pairwise is not None:
+            cells += block.pairwise.kinds.squares(self._light_grams, block.pairwise.chi, mult / 2)
+        elif not self.alone:
             step = max(1, HELD // block.columns.size)
             for i in range(0, len(mult), step):
                 z2 = (self.half_z[i : i + step] @ heavy.columns) ** 2
                 own = b.get((z2 * (self.kernel[i : i + step] @ z2)).sum(axis=1))
                 cells += mult[i : i + step] @ own
-        elif block.pairwise is None:
+        else:
             z2 = self.z[0] ** 2
             cells += mult[0] * b.get((z2 * (self.kernel[0] @ z2)).sum(axis=0))
-        else:
-            z = self.z[0]
-            gram = b.get((z.T / b.xp.sqrt(weak[0])) @ z)
-            bound = block.pairwise.kinds.costs(gram, block.pairwise.chi)
-            cells += mult[0] * bound**2 / 2
         for (source, _), y in zip(heavy.sources, self.y, strict=True):
             y2 = y**2
             source.scatter_squares(mult[:, None] * b.get(((y2 @ self.kernel) * y2).sum(axis=-1)), numbers)
@@ -494,6 +543,20 @@ class Linearisation:
         out = problem.gather_squares(cells, numbers)
         return np.asarray(np.maximum(out, 1e-12 * out.max()))
 
+    def among_patterns(self) -> Floats | None:
+        """Of kinds of pairs, near the second derivatives for the same cells and any two patterns, (h, P, P).
+
+        None where cells are no pairs, or patterns too many. Kinds that differ in the pattern alone are nearly alike:
+        their diagonal says little.
+        """
+        pairs = [c for c in self.curved if c.heavy.block.pairwise is not None]
+        first = pairs[0].heavy.block.pairwise if pairs else None
+        if first is None or first.kinds.patterns > ALIKE_PATTERNS:
+            return None
+        out = np.asarray(sum(c.among_patterns() for c in pairs))
+        shared = self.problem.shared_cells
+        return out if shared is None else out * shared.scale[0] ** 2
+
 
 class Problem:
     """A problem in blocks.
@@ -522,8 +585,9 @@ class Problem:
         self.blocks = tuple(blocks)
         self.numbers = numbers
         first = blocks[0]
+        self.pairs = first.pairwise is not None
         self.columns = first.columns.shape[1] if first.pairwise is None else len(first.pairwise.kinds)
-        self._shared_cells, self._constraints, self.trade = cells, constraints, trade
+        self.shared_cells, self._constraints, self.trade = cells, constraints, trade
         self.cells = self.columns if cells is None else cells.size
         self.constraints = numbers if constraints is None else constraints.size
         self.offsets = np.zeros(self.cells) if offsets is None else offsets
@@ -544,18 +608,18 @@ class Problem:
         """(p, q) → the weights of every column and of every number, but for λ."""
         p, q = x[: self.cells], x[self.cells :]
         return (
-            p if self._shared_cells is None else self._shared_cells.spread(p),
+            p if self.shared_cells is None else self.shared_cells.spread(p),
             q if self._constraints is None else self._constraints.spread(q),
         )
 
     def gather(self, cells: Floats, numbers: Floats) -> Floats:
         """The adjoint of `spread`."""
-        c, g = self._shared_cells, self._constraints
+        c, g = self.shared_cells, self._constraints
         return np.concatenate([cells if c is None else c.gather(cells), numbers if g is None else g.gather(numbers)])
 
     def gather_squares(self, cells: Floats, numbers: Floats) -> Floats:
         """What `gather` does to a diagonal."""
-        c, g = self._shared_cells, self._constraints
+        c, g = self.shared_cells, self._constraints
         return np.concatenate(
             [cells if c is None else c.gather_squares(cells), numbers if g is None else g.gather_squares(numbers)]
         )

@@ -178,27 +178,31 @@ class Formulation:
         return Problem(blocks, self.problem.numbers, cells=self._owners)
 
     def _blocks(self, i: int, group: SectorGroup) -> list[Block]:
-        """One block for the classes of sectors of a group; for pairs of records, one for each sector."""
+        """Blocks for the classes of sectors of a group, those together that look at cells in the same way."""
         triangle, columns = _orthonormal(group)
+        classes = self.alike.sectors[i]
+        multiplicity = self._multiplicity[i][classes.first] * classes.counts
+        chi = None
+        loose = self._free[i][classes.first]
+        if self._pairs is not None:
+            sectors = zip(group.attributes.tolist(), group.sizes.tolist(), strict=True)
+            chi = np.array([self._pairs.chi(tuple(a), tuple(n)) for a, n in sectors])
+            loose = (chi == 1).all(axis=1)
         out = []
-        if self._pairs is None:
-            classes = self.alike.sectors[i]
+        for kind in np.unique(loose).tolist():
+            here = np.flatnonzero(loose == kind)
+            own, r, pairwise = columns, triangle, None
             frame = None if group.is_identity else triangle
-            multiplicity, loose = self._multiplicity[i][classes.first] * classes.counts, self._free[i][classes.first]
-            for kind in np.unique(loose).tolist():
-                here = np.flatnonzero(loose == kind)
-                self._triangles.append(triangle)
-                self._made.append((i, here))
-                self._bases.append(columns)
-                own = columns if self._columns is None else columns @ self._columns.of(free=kind)
-                out.append(Block(multiplicity[here], own, self._sources(i, group, triangle, here), frame))
-            return out
-        for k in range(len(group)):
-            chi = self._pairs.chi(tuple(group.attributes[k].tolist()), tuple(group.sizes[k].tolist()))
-            q, r, free = _free_first(columns, triangle) if (chi == 1).all() else (columns, triangle, False)
+            if self._columns is not None:
+                own = columns @ self._columns.of(free=kind)
+            if self._pairs is not None and chi is not None:
+                own, r, counted = _free_first(columns, triangle) if kind else (columns, triangle, False)
+                frame = None if r is triangle and group.is_identity else r
+                pairwise = Pairwise(self._pairs.kinds, chi[here], counted and not self._pairs.kinds.alone)
             self._triangles.append(r)
-            pairwise = Pairwise(self._pairs.kinds, chi, free and not self._pairs.kinds.alone)
-            out.append(Block(group.multiplicity[[k]], q, self._sources(i, group, r, np.array([k])), r, pairwise))
+            self._made.append((i, here))
+            self._bases.append(columns)
+            out.append(Block(multiplicity[here], own, self._sources(i, group, r, here), frame, pairwise))
         return out
 
     def _sources(self, i: int, group: SectorGroup, triangle: Floats, here: Indices) -> tuple[Source, ...]:
@@ -210,7 +214,9 @@ class Formulation:
             numbers = self.alike.number[tables.numbers[classes.first]]
             scale = self._scale[tables.numbers[classes.first]]
             if self._pairs is not None:
-                reached = incidence.indices
+                reached = np.unique(incidence.indices)
+                if not len(reached):
+                    continue
                 numbers, scale, incidence = numbers[reached], scale[reached], incidence[:, reached]
             lift = m.lift if isinstance(m.lift, Operator) else m.lift @ triangle.T
             whole = incidence.shape == (1, 1) and incidence.data.tolist() == [1.0]
@@ -261,17 +267,14 @@ class Formulation:
             np.asarray(np.linalg.solve(triangle, z.swapaxes(-1, -2)).swapaxes(-1, -2), dtype=np.float64)
             for triangle, z in zip(self._triangles, factors, strict=True)
         ]
-        if self._pairs is None:
-            whole = [
-                np.empty((len(c), len(g.basis), len(g.basis)))
-                for c, g in zip(self.alike.sectors, self.decomposition.groups, strict=True)
-            ]
-            for (i, here), f in zip(self._made, own, strict=True):
-                whole[i][here] = f
-            scaled = zip(whole, self.alike.sectors, self._roots, strict=True)
-            return [f[classes.of] / np.sqrt(root)[:, None, None] for f, classes, root in scaled]
-        left = iter(own)
-        return [np.concatenate([next(left) for _ in range(len(g))]) for g in self.decomposition.groups]
+        whole = [
+            np.empty((len(c), len(g.basis), len(g.basis)))
+            for c, g in zip(self.alike.sectors, self.decomposition.groups, strict=True)
+        ]
+        for (i, here), f in zip(self._made, own, strict=True):
+            whole[i][here] = f
+        scaled = zip(whole, self.alike.sectors, self._roots, strict=True)
+        return [f[classes.of] / np.sqrt(root)[:, None, None] for f, classes, root in scaled]
 
 
 @final
