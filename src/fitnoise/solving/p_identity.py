@@ -62,6 +62,10 @@ MASS = 1e-9
 SHARPNESS = (4.0, 16.0, 64.0, 256.0, 1024.0)
 """t of the t-norms, in turn."""
 
+RACED, FINALISTS = 2, 2
+"""The first t, with which several starts go on, and how many of them with the others: the best is among them but for
+one or two parts in a thousand."""
+
 SCREENING = 100
 """Iterations of every start; the order of the results hardly changes after that."""
 
@@ -825,7 +829,7 @@ def _search(
     limits: _Limits,
     progress: Progress | None,
 ) -> PIdentity:
-    """Descend from every start a little with the first objective, from the best ones to the end with all of them."""
+    """Descend a little from every start with the first objective, further from the best ones, to the end from fewer."""
     clock = limits.clock
     alone = measure(queries, np.zeros((0, queries.cells)))
     best, kept = alone, np.zeros((0, queries.cells))
@@ -855,8 +859,10 @@ def _search(
             break
         tried += 1
         found.append(descend(start, objectives[:1], min(SCREENING, limits.iterations)))
-    for _, sums in sorted(found, key=lambda pair: pair[0])[: limits.finishers]:
-        descend(sums, objectives, limits.iterations)
+    for stage, many in ((objectives[:RACED], limits.finishers), (objectives[RACED:], FINALISTS)):
+        if stage:
+            ahead = sorted(found, key=lambda pair: pair[0])[:many]
+            found = [descend(sums, stage, limits.iterations) for _, sums in ahead]
     ending = Ending.FOUND if len(kept) else Ending.CELLS
     return PIdentity(kept, best, alone, tried, Ending.TIME if clock.over else ending)
 
@@ -949,3 +955,27 @@ def least_worst(
         yield from kinds
 
     return _search(queries, sharp, worst, begin(), limits, progress)
+
+
+def still_worst(queries: Queries, sums: Floats, *, iterations: int = WORST_STEPS) -> PIdentity:
+    """The same from a strategy that was found for targets like these.
+
+    Args:
+        queries: R_i (m_i, n) with targets c_i.
+        sums: T (p, n) to start from.
+        iterations: of L-BFGS for each t, the larger ones.
+
+    Raises:
+        WorkloadError: no iteration is allowed, all queries are 0, or an operator has no rule for what is needed of it.
+
+    **Guarantees**: never worse than the start, nor than the cells on their own; `value` is that of `sums`. No bound is
+    proven.
+
+    Source: the module's.
+    """
+    limits = _Limits.of(_asking(queries), 1, iterations, None)
+    begun = worst(queries, sums)
+    found = _search(queries, _worst_objectives(queries)[RACED:], worst, iter([sums]), limits, None)
+    if found.value <= begun:
+        return found
+    return PIdentity(sums, begun, found.cells_alone, found.starts, found.status)
