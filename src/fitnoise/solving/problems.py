@@ -275,11 +275,13 @@ class Evaluation:
 
 
 class _Heavy:
-    """Blocks of rank k > 1 on a backend: stacks of K matrices."""
+    """Blocks of rank k > 1 on a backend: stacks of K matrices. plain: whether columns are those of the identity."""
 
     def __init__(self, block: Block, backend: Backend) -> None:
         self.block, self.backend = block, backend
         self.columns = backend.put(block.columns)
+        k, n = block.columns.shape
+        self.plain = k == n and block.pairwise is None and bool((block.columns == np.eye(k)).all())
         self.sources = [(s, backend.put(lifts)) for s, lifts in block.written]
 
     def at(self, p: Floats, w: Floats) -> _Curved:
@@ -291,14 +293,15 @@ class _Heavy:
         b = self.backend
         xp = b.xp
         rn = self._roots(w)
-        rc = self._cell_roots(p)
-        u, s, vt = b.svd(rn @ _turned(rc))
+        root_p = b.xp.sqrt(b.put(p)) if self.plain else None  # C is diagonal
+        rc = self._cell_roots(p) if root_p is None else None
+        u, s, vt = b.svd(rn @ _turned(rc) if root_p is None else rn * root_p)
         k = self.block.rank
         if s.shape[1] < k:  # fewer queries or cells than dimensions: Σ has no inverse, or no finite size
             raise np.linalg.LinAlgError
         u, s, vt = u[:, :, :k], s[:, :k], vt[:, :k]
         root = xp.sqrt(xp.maximum(s, s[:, :1] * 1e-300))[:, :, None]
-        z, y = (_turned(u) @ rn) / root, (vt @ rc) / root
+        z, y = (_turned(u) @ rn) / root, (vt @ rc if root_p is None else vt * root_p) / root
         return _Curved(self, s, z, y)
 
     def _cell_roots(self, p: Floats) -> Matrix:
@@ -366,7 +369,9 @@ class _Curved:
         self.half_z, self.half_y = z, y
         pairwise = heavy.block.pairwise is not None
         self.alone = len(heavy.block.multiplicity) == 1 and not pairwise
-        self.z: Matrix = z @ heavy.columns if self.alone or pairwise else None
+        self.z: Matrix = None
+        if self.alone or pairwise:
+            self.z = z if heavy.plain else z @ heavy.columns
         self.y = [lifts @ _turned(y) for _, lifts in heavy.sources]
 
     @property
