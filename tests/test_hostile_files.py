@@ -14,6 +14,7 @@ import fitnoise as fn
 import mutations
 from fitnoise.errors import LedgerError, PlanError, ReleaseError
 from fitnoise.mechanisms import documents
+from fitnoise.reading import files as files_of
 from fitnoise.reading import parquet
 from fitnoise.reading.files import engine, read_parquet, read_text
 from fitnoise.reading.parquet import LEAST, look
@@ -152,6 +153,18 @@ def test_one_long_text_many_times_is_refused(tmp_path):
     path = written(tmp_path / "bomb.parquet", "SELECT repeat('x', 10_000) AS label FROM range(1000)")
     with engine() as files, pytest.raises(ReleaseError, match="longer than any in its release"):
         read_parquet(files, path, 1000, 8)
+
+
+@pytest.mark.parametrize("small", [0, 2**22], ids=["before it is read", "after it was read"])
+def test_a_long_text_is_refused_whenever_it_is_measured(small, tmp_path, monkeypatch):
+    """By its bytes: one letter is two of them here. What is missing has no length."""
+    monkeypatch.setattr(files_of, "SMALL", small)
+    texts = "SELECT NULLIF(repeat('é', range), '') AS label, range AS n FROM range(5)"
+    path = written(tmp_path / "texts.parquet", texts)
+    with engine() as files:
+        assert read_parquet(files, path, 5, 8)[0]["n"].tolist() == list(range(5))
+        with pytest.raises(ReleaseError, match="longer than any in its release"):
+            read_parquet(files, path, 5, 7)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")

@@ -23,7 +23,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact
 from fitnoise.kernel.domain import RESERVED
 from fitnoise.mechanisms.documents import LARGEST
-from fitnoise.reading.parquet import look
+from fitnoise.reading.parquet import look, room
 
 if sys.platform != "win32":
     import fcntl
@@ -331,6 +331,10 @@ def _write(path: Path, text: str | Iterable[str]) -> None:
         file.writelines([text] if isinstance(text, str) else text)
 
 
+SMALL = 2**22
+"""Bytes that the texts of a file may take, all together and at most, to be measured after it was read: to ask before
+takes as long as to read."""
+
 _ENGINE: ContextVar[duckdb.DuckDBPyConnection | None] = ContextVar("engine", default=None)
 
 
@@ -374,14 +378,25 @@ def read_parquet(
         for name, kind in kinds.items():
             if kind not in _TYPES.values():
                 raise ReleaseError(f"column {name!r} of {path.name!r} was not written by a release.")
-        texts = [f"max(strlen({_name(name)}))" for name, kind in kinds.items() if kind == _TYPES["O"]]
-        lengths = files.execute(f"SELECT {', '.join(texts) or 0} FROM ({query})").fetchone() or ()  # noqa: S608 - quoted
-        if any(n is not None and n > longest for n in lengths):
-            raise ReleaseError(f"a text in {path.name!r} is longer than any in its release.")
+        texts = [name for name, kind in kinds.items() if kind == _TYPES["O"]]
+        small = len(texts) * rows * room(rows, longest) <= SMALL
+        lengths: Iterable[int | None] = ()
+        if texts and not small:
+            told = ", ".join(f"max(strlen({_name(name)}))" for name in texts)
+            lengths = files.execute(f"SELECT {told} FROM ({query})").fetchone() or ()  # noqa: S608 - quoted
+        _refuse_longer(path, lengths, longest)
         columns = files.execute(query).fetchnumpy()
+        if small:
+            found = (x for name in texts for x in columns[name])
+            _refuse_longer(path, (len(x.encode()) if isinstance(x, str) else None for x in found), longest)
     except (duckdb.Error, UnicodeDecodeError):
         raise ReleaseError(f"{str(path)!r} is missing or unreadable.") from None
     return pd.DataFrame(columns), words
+
+
+def _refuse_longer(path: Path, lengths: Iterable[int | None], longest: int) -> None:
+    if any(n is not None and n > longest for n in lengths):
+        raise ReleaseError(f"a text in {path.name!r} is longer than any in its release.")
 
 
 _TYPES = {"b": "BOOLEAN", "i": "BIGINT", "f": "DOUBLE", "O": "VARCHAR"}

@@ -131,9 +131,14 @@ def look(path: Path, rows: int, longest: int) -> dict[str, str]:
     return words
 
 
+def room(rows: int, longest: int) -> int:
+    """Bytes that the pages of a column may take, and so any text in it."""
+    return LEAST + rows * (NUMBER + longest)
+
+
 def _words(path: Path, rows: int, longest: int) -> dict[str, str] | None:
     """Those of a sound file; None of any other."""
-    column = LEAST + rows * (NUMBER + longest)
+    column = room(rows, longest)
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - 8, 0))
