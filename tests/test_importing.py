@@ -44,6 +44,13 @@ def test_the_package_alone_loads_only_its_errors():
     assert {m for m in modules if m.startswith("fitnoise")} == {"fitnoise", "fitnoise.errors"}
 
 
+def test_a_small_plan_loads_neither_frames_nor_optimisers():
+    """Each takes as long as the plan itself, and pure plans, frames and questions load what they need."""
+    domain, table = "fn.Domain(a=fn.Ordered(0, 1))", "fn.table('a', margin=5)"
+    modules = loaded(f"import fitnoise as fn; fn.plan(fn.Workload({domain}, [{table}]))")
+    assert not modules & {"pandas", "duckdb", "scipy.optimize", "scipy.ndimage", "scipy.stats", "scipy.signal"}
+
+
 def test_nothing_that_users_name_needs_what_only_tests_have():
     modules = loaded(f"from fitnoise import *; from fitnoise import {', '.join(fn._SHORT)}")
     modules |= loaded("from fitnoise.interfaces import commands")

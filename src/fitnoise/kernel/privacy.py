@@ -35,7 +35,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,6 +102,8 @@ def _increasing_root(function: Callable[[float], float], low: float, high: float
         return low
     if function(high) <= 0:
         return high
+    from scipy import optimize  # takes as long as a small plan
+
     # An interval of floats is halved at most some 1100 times before it is one float wide.
     return float(optimize.brentq(function, low, high, xtol=1e-300, rtol=2.0**-50, maxiter=2000))
 

@@ -13,9 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, final
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, final
 
 from fitnoise.errors import CapExceeded, PlanError, SpecError, WorkloadError
 from fitnoise.kernel.arguments import checked
@@ -36,6 +34,9 @@ from fitnoise.reporting import Displayed
 from fitnoise.request.publication import Budget, CellBudgets, Goal, Objective, Publication, SmallDatabase
 from fitnoise.request.workloads import Workload
 from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @checked(SpecError, "No plan was made.")
@@ -230,6 +231,8 @@ class Comparison(Displayed):
 
     def to_frame(self) -> pd.DataFrame:
         """A line for each alternative, best first."""
+        import pandas as pd  # takes longer than a small plan
+
         return pd.DataFrame([{**vars(a), "privacy": a.privacy.value} for a in self.alternatives])
 
 

@@ -50,7 +50,6 @@ from typing import NamedTuple, final
 
 import numpy as np
 import scipy.linalg as sl
-import scipy.optimize as so
 import scipy.sparse.linalg as ssl
 from numpy.typing import ArrayLike, NDArray
 
@@ -486,6 +485,8 @@ class _Search:
                 raise _Enough
             point = self.see(x * unit)
             return point.objective / unit, 1 - point.slopes
+
+        import scipy.optimize as so  # takes as long as a small plan
 
         bounds = [(FLOOR, math.inf)] * n
         try:

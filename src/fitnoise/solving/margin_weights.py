@@ -42,7 +42,6 @@ from functools import reduce
 from typing import final
 
 import numpy as np
-import scipy.optimize as so
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
@@ -301,6 +300,8 @@ class _Search:
             value, weights = best, kept
 
     def _one(self, objective: _Objective, start: Floats, steps: int) -> Floats:
+        import scipy.optimize as so  # takes as long as a small plan
+
         varied = np.flatnonzero(start)
         part = _Objective(objective.information[:, varied], objective.shares, objective.numbers, objective.t)
 

@@ -22,7 +22,6 @@ from typing import final
 
 import numpy as np
 import scipy.linalg as sl
-import scipy.optimize as so
 
 from fitnoise.algebra import rules
 from fitnoise.algebra.operators import Operator
@@ -161,6 +160,8 @@ def solve(
 
 
 def _descended(problem: MixedMargins, start: Floats) -> Floats:
+    import scipy.optimize as so  # takes as long as a small plan
+
     def evaluate(x: Floats) -> tuple[float, Floats]:
         value, gradient = problem.value_and_gradient(x.reshape(start.shape))
         return value, gradient.ravel()

@@ -41,7 +41,6 @@ from typing import NamedTuple, final
 
 import numpy as np
 import scipy.linalg as sl
-import scipy.optimize as so
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
@@ -711,6 +710,8 @@ class _Limits:
 
 def _descend(objective: _Objective, start: Floats, iterations: int, clock: _Clock) -> Floats:
     """L-BFGS within 0 ≤ T ≤ CAP; the T (p, n) whose wanted quantity was least on the way."""
+    import scipy.optimize as so  # takes as long as a small plan
+
     shape, best, kept = start.shape, math.inf, start
 
     def evaluate(x: Floats) -> tuple[float, Floats]:
@@ -750,6 +751,8 @@ def _branches(n: int, branching: int) -> list[Floats]:
 
 def _tree(objective: _Objective, n: int, branching: int) -> tuple[float, Floats]:
     """The tree of a branching with the best weights of its levels: its value, and T (nodes, n)."""
+    import scipy.optimize as so  # takes as long as a small plan
+
     levels = _branches(n, branching)
     level_of = np.repeat(np.arange(len(levels)), [len(x) for x in levels])
     nodes = np.concatenate(levels)

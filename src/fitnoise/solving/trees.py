@@ -21,7 +21,6 @@ from functools import cached_property
 from typing import final
 
 import numpy as np
-import scipy.optimize as so
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats, Indices
@@ -449,6 +448,8 @@ def solve(problem: ByLevel) -> list[Floats]:
         for x in problem.sectors
     ]
     y = -np.log(np.concatenate(first))
+    import scipy.optimize as so  # takes as long as a small plan
+
     for norm in SHARPNESS:
         y = so.minimize(smoothed, y, args=(norm,), jac=True, method="L-BFGS-B", options={"maxiter": 500}).x
     worst = max(float(v.max()) for v, _ in relative(y))

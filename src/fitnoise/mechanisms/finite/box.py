@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 from scipy import fft
-from scipy.ndimage import maximum_filter
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
@@ -134,6 +133,8 @@ class BoxAccuracy:
 
         Source: proposition 5.
         """
+        from scipy.ndimage import maximum_filter  # takes as long as a small plan
+
         pi = checked_prior(self.of.graph.n, prior)
         best = pi.reshape(self.of.weights.shape) / (self.of.sums / float(self.of.top))
         least, sizes = 1e-18 * float(best.max()), [2 * v + 1 for v in self.of.steps]

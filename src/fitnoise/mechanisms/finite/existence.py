@@ -34,7 +34,6 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize
 
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
@@ -336,6 +335,8 @@ def _on_line(one: list[Fraction], along: list[Fraction]) -> list[Fraction] | Non
 
 def _inside(one: list[Fraction], basis: list[list[Fraction]]) -> list[Fraction] | None:
     """A non-negative point of a plane by a linear program, checked in fractions; None if none was found."""
+    from scipy import optimize  # takes as long as a small plan
+
     directions = np.array([[float(x) for x in v] for v in basis]).T
     k = directions.shape[1]
     constraints = np.column_stack([-directions, np.ones(len(one))])
@@ -524,6 +525,7 @@ class _Search:
 
     def _certain(self) -> float:
         """An ε from which on s < 1."""
+        from scipy import optimize  # takes as long as a small plan
 
         def excess(e: float) -> float:
             return float(self.quotient.floats(e).sum(axis=1).max()) - 2 + 1e-6
@@ -555,6 +557,8 @@ class _Search:
 
         The first has the verdict of `lower`, the second that of `upper`.
         """
+        from scipy import optimize  # takes as long as a small plan
+
         exists, not_ = (upper, lower) if above else (lower, upper)
         worst = int(self._solution(not_).argmin())
         ends = self._solution(exists)[worst], self._solution(not_)[worst]

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from scipy import optimize
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
@@ -38,6 +37,8 @@ def minimise(cost: Floats, below: tuple[Any, Floats] | None = None, equal: tuple
     Raises:
         PlanError: none of the solver's methods ended with an optimum.
     """
+    from scipy import optimize  # takes as long as a small plan
+
     (a_ub, b_ub), (a_eq, b_eq) = below or (None, None), equal or (None, None)
     said = ""
     for method in _METHODS:

@@ -48,7 +48,6 @@ from typing import Any, Literal, Protocol, cast, final, get_args, runtime_checka
 
 import numpy as np
 import scipy.linalg as sl
-import scipy.optimize as so
 import scipy.sparse as sp
 import scipy.sparse.linalg as ssl
 import scipy.special as ss
@@ -845,6 +844,8 @@ def entropic(
     def value(scaled: Floats) -> tuple[float, Floats]:
         height, gradient = dual.at(scaled * unit)
         return height / unit**2, gradient / unit
+
+    import scipy.optimize as so  # takes as long as a small plan
 
     with contextlib.suppress(_Stop):
         so.minimize(
