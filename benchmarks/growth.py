@@ -136,7 +136,7 @@ def apart(stage, size):
 
 def exponent(points):
     """Least squares of log y on log x over the upper half of the sizes; nan where nothing can be seen."""
-    upper = [(math.log(x), math.log(y)) for x, y in points[len(points) // 2 - 1 :] if y > 0]
+    upper = [(math.log(x), math.log(y)) for x, y in points[(len(points) - 1) // 2 :] if y > 0]
     if len(upper) < 2:
         return math.nan
     xs, ys = zip(*upper, strict=True)
@@ -154,8 +154,11 @@ def main(stages):
             found.append((size, r["seconds"], r["megabytes"]))
             print(f"| {stage} | {size:,} | {r['seconds']:.3g} | {r['megabytes']:.0f} |", flush=True)
         powers = [exponent([(n, x[i]) for n, *x in found]) for i in (0, 1)]
-        fitted.append(f"| {stage} | {found[-1][0] // found[0][0]:,} | {powers[0]:.2f} | {powers[1]:.2f} |")
-    print("\n| stage | largest over smallest | time ~ size^ | memory ~ size^ |\n|---|---|---|---|")
+        (small, quick, _), (large, long, much) = found[0], found[-1]
+        sizes = f"{small:,} to {large:,} | {quick:.2g} | {long:.3g} | {much:.0f}"
+        fitted.append(f"| {stage} | {sizes} | {powers[0]:.2f} | {powers[1]:.2f} |")
+    print("\n| stage | sizes | s, smallest | s, largest | MB, largest | time ~ size^ | memory ~ size^ |")
+    print("|---|---|---|---|---|---|---|")
     print("\n".join(fitted))
 
 
