@@ -9,6 +9,7 @@ import torch
 
 import fitnoise as fn
 import zoo
+from fitnoise.algebra import backends
 from fitnoise.algebra.backends import NUMPY, torch_backend
 from fitnoise.errors import PlanError
 from fitnoise.mechanisms.gaussian.formulation import Formulation
@@ -115,3 +116,31 @@ def test_without_the_extra_the_error_names_it(module, monkeypatch):
     with pytest.raises(PlanError, match=r"pip install 'fitnoise\[gpu\]'.*Nothing was planned"):
         fn.plan(zoo.five_cells(), device="cpu")
     assert fn.plan(zoo.five_cells()).gap <= GAP  # which nobody else needs
+
+
+@pytest.mark.parametrize("spread", [0, 3, 9], ids=["alike", "by eigenvectors", "afresh"])
+def test_singular_values_of_large_matrices(spread, device, rng):
+    """They make up the matrix, with orthogonal vectors, whichever way they were found; of a stack, of each."""
+    n = backends.SQUARED
+    turned, back = (np.linalg.qr(rng.normal(size=(n, n)))[0] for _ in range(2))
+    a = turned * np.logspace(0, -spread, n) @ back
+    for backend in (NUMPY, torch_backend(device)):
+        u, s, vt = map(backend.get, backend.svd(backend.put(np.stack([a, a.T]))))
+        check_singular(u, s, vt, a, np.logspace(0, -spread, n))
+
+
+def check_singular(u, s, vt, a, values):
+    np.testing.assert_allclose(s[0], values, rtol=1e-6)
+    for i, whole in enumerate((a, a.T)):
+        np.testing.assert_allclose(u[i] * s[i] @ vt[i], whole, atol=1e-13)
+        for x in (u[i].T @ u[i], vt[i] @ vt[i].T):
+            np.testing.assert_allclose(x, np.eye(len(a)), atol=1e-8)
+
+
+@pytest.mark.parametrize("rank", [3, 8])
+def test_roots_are_of_the_matrix(rank, rng):
+    """Definite or not."""
+    x = rng.normal(size=(2, rank, 8))
+    gram = x.swapaxes(-1, -2) @ x
+    root = NUMPY.root(gram)
+    np.testing.assert_allclose(root.swapaxes(-1, -2) @ root, gram, atol=1e-12)

@@ -416,3 +416,16 @@ def test_unknown_operators_are_refused(rng):
 
     with pytest.raises(WorkloadError, match="no rule"):
         pid.least_total(Queries.of((Odd(), 1.0)), rng)
+
+
+def test_a_search_from_what_was_found_is_never_worse(rng):
+    """Than its start, also where that is the best there is, nor than the cells on their own."""
+    targets = rng.uniform(1, 3, size=16)
+    near = Queries.of((op.Prefix(16), targets))
+    found = pid.least_worst(Queries.of((op.Prefix(16), 1.0)), rng, starts=2, iterations=20)
+    begun = pid.worst(near, found.sums)
+    again = pid.still_worst(near, found.sums)
+    assert again.value <= min(begun, again.cells_alone)
+    assert again.value < begun
+    assert pid.worst(near, again.sums) == pytest.approx(again.value, rel=EXACT)
+    assert pid.still_worst(near, again.sums, iterations=1).value <= again.value
