@@ -23,10 +23,18 @@ from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.exports import latex, workbooks
 from fitnoise.interfaces.pages import fragments, notebook, report
 from fitnoise.interfaces.pages.charts import ROWS, Lines, Scale, Strips, chart, curve
-from fitnoise.interfaces.pages.words import LANGUAGES, words
+from fitnoise.interfaces.pages.words import LANGUAGES, Said, words
+from fitnoise.interfaces.reports import costs, plans
+from fitnoise.mechanisms.gaussian import gains
+from fitnoise.mechanisms.gaussian import report as gaussian
+from fitnoise.mechanisms.laplace import planning as pure
+from fitnoise.mechanisms.laplace import report as laplace
+from fitnoise.mechanisms.projection import report as projection
 from fitnoise.reading.bands import Band
 from fitnoise.reading.layouts import layout
-from fitnoise.reporting import Kind
+from fitnoise.reporting import Kind, Section, Value
+from fitnoise.solving import ky_fan
+from fitnoise.solving._base import Status
 from laws import answered, by_command
 
 VOID = {"meta", "rect", "line", "circle", "polygon", "polyline", "br", "input", "link"}
@@ -118,6 +126,7 @@ def test_plans_of_the_zoo_have_pages(any_plan):
     page = check_page(report.page(release, totals=True, bands=RULE, language="de"))
     assert page.tags.count("h3") >= min(len(release), report.MOST_TABLES)
     assert any(any_plan.hash[:12] in text for text in page.texts)
+    assert ("lang", "en") not in page.attributes  # all that the plan says of itself
     check_page(report.page(any_plan))
 
 
@@ -193,6 +202,84 @@ def test_a_language_says_all_that_templates_say(language):
     assert catalogue.keys() == texts_of_templates()
     for english, other in catalogue.items():
         assert sorted(re.findall(r"\{\w+\}", english)) == sorted(re.findall(r"\{\w+\}", other)), english
+
+
+OTHERS = [x for x in LANGUAGES if x != "en"]
+NOT_ON_PAGES = {"free_report", "bounds_section", "whom", "_price", "_GUESS", "explained", "whole", "charged"}
+
+
+def sentences_of_reports():
+    """Of the modules that say what a report says of its plan: all with values in braces, or of four words or more."""
+
+    def walk(node):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            return  # a docstring
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Column":
+            return
+        names = [getattr(node, "name", None), getattr(node, "arg", None)]
+        names += [getattr(x, "id", None) for x in getattr(node, "targets", ())]
+        if NOT_ON_PAGES & {x for x in names if isinstance(x, str)}:
+            return
+        text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+        if re.search(r"\{\w*\}", text) or text.count(" ") > 2:
+            yield text
+        for inner in ast.iter_child_nodes(node):
+            yield from walk(inner)
+
+    rooms = (plans, costs, gaussian, gains, laplace, projection)
+    return {text for room in rooms for text in walk(ast.parse(inspect.getsource(room)))}
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_a_language_says_all_that_plans_say_of_themselves(language):
+    """Detects a sentence that no plan of the zoo brings about; those that one does are found on its page."""
+    told = words(language)
+    assert len(sentences_of_reports()) > 30
+    assert sentences_of_reports() <= told.sentences.keys()
+    families = ast.walk(ast.parse(inspect.getsource(pure._families)))
+    yields = [n.value.elts[0].value for n in families if isinstance(n, ast.Yield) and isinstance(n.value, ast.Tuple)]
+    for text in [*Status, *ky_fan.Ending, *fn.ErrorWeights, *yields]:
+        assert told.phrase(str(text)).code == language, text
+    for english, other in told.sentences.items():
+        assert sorted(re.findall(r"\{\w+\}", english)) == sorted(re.findall(r"\{\w+\}", other)), english
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_requests_of_every_mechanism_say_it_all_in_a_language(any_request, language):
+    (_, plan), told = any_request, words(language)
+    for section in report.content(plan)["told"].sections:
+        said = [*told.section(section), *([told.phrase(section.name)] if section.sentences else ())]
+        assert {x.code for x in said} <= {language}, section
+
+
+def test_what_a_language_does_not_say_is_marked_as_english():
+    german, own = words("de"), Value("status", "k = 10 of 1,018, temperature 2.5e-07; as asked for", Kind.WORDS)
+    counts = (Value("answers", 1234, Kind.COUNT), Value("numbers", 5, Kind.COUNT))
+    told = "({status}; {answers} noisy answers for {numbers} numbers)"
+    assert german.sentence(told, (own, *counts)) == Said(
+        "(k = 10 von 1\u202f018, Temperatur 2,5 · 10⁻⁷; wie verlangt; 1\u202f234 verrauschte Antworten für 5 Zahlen)",
+        "de",
+    )
+    strange = replace(own, given="{as asked for}; <b>")
+    assert german.sentence(told, (strange, *counts)).code == "en"
+    assert german.sentence("rho = {new}", (Value("new", 0.5, Kind.COST),)) == Said("rho = 0.5000000", "en")
+    assert german.phrase("part 12") == Said("Teil 12", "de")
+    assert german.phrase("{kept}") == Said("{kept}", "en")
+    section = Section("values", ("{name} is new",), (Value("name", "uniform"),))
+    assert '<span lang="en">uniform is new</span>' in fragments.report(_report(section), "de")
+    assert "<dt>Werte</dt>" in fragments.report(_report(section), "de")
+    assert words("en").section(section) == (Said("uniform is new", "en"),)
+
+
+def _report(*sections):
+    return fragments.Report("", sections)
+
+
+def test_a_pattern_of_records_is_told_in_every_language():
+    unit = fn.PrivacyUnit("person", 3, once_per=["a", "b"], per_value={"c": 2}, separation={"d": 4}, fixed=["e", "f"])
+    assert fragments.pattern(words("en"), unit.pattern) == unit.pattern.words.strip(", ")
+    german = "einmal je „a“ und „b“, 2 je „c“, um 4 auseinander in „d“, gleich in „e“ und „f“"
+    assert fragments.pattern(words("de"), unit.pattern) == german
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from laws import check_report
     [
         (Kind.TEXT, "as it is", "as it is"),
         (Kind.TEXT, 7, "7"),
+        (Kind.WORDS, "as it is", "as it is"),
         (Kind.TEXT, True, "True"),
         (Kind.TEXT, (1, "two", 0.5), "1, two, 0.5"),
         (Kind.TEXT, None, NOTHING),
@@ -48,7 +49,7 @@ from laws import check_report
 )
 def test_kinds_round_for_people(kind, given, words):
     assert kind.words(given) == words
-    assert kind.numeric == (kind not in (Kind.TEXT, Kind.CHECK))
+    assert kind.numeric == (kind not in (Kind.TEXT, Kind.WORDS, Kind.CHECK))
     assert kind.meaning
 
 

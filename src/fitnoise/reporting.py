@@ -40,6 +40,7 @@ class Kind(enum.Enum):
     """What a value is, and with it to how many digits people are told, as of :func:`format`."""
 
     TEXT = ("words, or numbers as they are", "")
+    WORDS = ("words of ours, which every language has", "")
     CHECK = ("whether something holds", "")
     COUNT = ("how many", ",")
     NUMBER = ("a number that somebody chose, or one beside others", ".6g")
@@ -67,7 +68,7 @@ class Kind(enum.Enum):
     @property
     def numeric(self) -> bool:
         """Whether columns of it are flush right."""
-        return self not in (Kind.TEXT, Kind.CHECK)
+        return self not in (Kind.TEXT, Kind.WORDS, Kind.CHECK)
 
     def words(self, given: Plain) -> str:
         """What people read. Text stands for itself in a column of any kind."""

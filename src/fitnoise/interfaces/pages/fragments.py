@@ -20,6 +20,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.charts import Lines, Strips, chart
 from fitnoise.interfaces.pages.words import Words, words
 from fitnoise.interfaces.render import readable
+from fitnoise.kernel.units import Pattern
 from fitnoise.reading.bands import Band, Bands
 from fitnoise.reading.description import counted, left_out
 from fitnoise.reading.layouts import Heading, Label, Layout
@@ -98,7 +99,13 @@ def environment(language: str, also: str = "") -> Environment:
         finalize=_plain,
     )
     made.globals |= {"language": told, "t": told.tell, "number": told.number, "kind": told.kind, "Kind": Kind}
-    made.globals |= {"heading": partial(heading, told), "MARKS": MARKS, "style": style(), "type_of": _type}
+    made.globals |= {
+        "heading": partial(heading, told),
+        "pattern": partial(pattern, told),
+        "MARKS": MARKS,
+        "style": style(),
+        "type_of": _type,
+    }
     return made
 
 
@@ -114,6 +121,19 @@ def _type(x: object) -> str:
 def heading(told: Words, heading: Heading) -> str:
     """What stands above a column of labels."""
     return told.tell("{name}, at most", name=heading.name) if heading.view == "prefix" else heading.name
+
+
+def pattern(told: Words, given: Pattern) -> str:
+    """What records of one unit have in common; nothing where nothing is known."""
+
+    def named(*names: str) -> str:
+        return f" {told.tell('and')} ".join(told.tell('"{name}"', name=name) for name in names)
+
+    said = [told.tell("once per {names}", names=named(*given.once_per))] if given.once_per else []
+    said += [told.tell("{n} for each {names}", n=told.number(n), names=named(a)) for a, n in given.per_value]
+    said += [told.tell("{n} apart in {names}", n=told.number(n), names=named(a)) for a, n in given.separation]
+    said += [told.tell("alike in {names}", names=named(*given.fixed))] if given.fixed else []
+    return ", ".join(said)
 
 
 def fragment(name: str, language: str = "en", **given: Any) -> Markup:
@@ -200,7 +220,7 @@ def notes(table: Layout, told: Words, release: Release, bands: Bands | None) -> 
         if h.view == "prefix":
             method.append(told.tell("Rows of {name} count records with at most the value shown.", name=h.name))
     if table.biased:
-        method.append(group.mechanism.words(group))
+        method.append(told.sentence(group.mechanism.words(group)).text)
     yield " ".join(method)
     if bands is not None and table.bands is not None:
         care, wide = (told.kind(Kind.LEVEL, x) for x in (bands.reliable, bands.care))

@@ -110,7 +110,7 @@ def content(
     """What the template of a report is given; arguments and errors as for :func:`report`."""
     chosen = None if tables is None else [tables] if isinstance(tables, str) else list(tables)
     rule = None if bands is None else [bands.reliable, bands.care]
-    english, told = environment("en"), words(language)
+    told = words(language)
     plan, release = (what, None) if isinstance(what, Plan) else (what.plan, what)
     views = [] if release is None else _views(release, _names(release, chosen), told, bands, totals=totals)
     count = sum(len(p.publication.workload.tables) for p in plan.groups)
@@ -130,7 +130,6 @@ def content(
         "biased": all(x.layout.biased for x in views) and bool(views),
         "answers": answers_digest(release.answers) if release is not None and release.answers else "",
         "told": Report("", tuple(own)),
-        "english": english.get_template("fragments.html").module,
     }
 
 

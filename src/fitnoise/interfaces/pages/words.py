@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import final
 
 from fitnoise.errors import ReleaseError
-from fitnoise.reporting import Kind, Plain
+from fitnoise.reporting import Kind, Plain, Section, Value
 
 _PAGES = "fitnoise.interfaces.pages"
 
@@ -24,16 +24,70 @@ LANGUAGES = tuple(_SIGNS)
 
 @final
 @dataclass(frozen=True)
+class Said:
+    """A text, and the code of the language that it is in."""
+
+    text: str
+    code: str
+
+
+@final
+@dataclass(frozen=True)
 class Words:
-    """One language. code: as of BCP 47. catalogue: by the English text, but for English itself."""
+    """One language.
+
+    code: as of BCP 47. catalogue: of pages, by the English text, but for English itself. sentences: of reports,
+    likewise, as they are before values are put in.
+    """
 
     code: str
     catalogue: Mapping[str, str]
+    sentences: Mapping[str, str]
 
     def tell(self, text: str, **values: object) -> str:
         """A text of ours in this language, with values in its braces."""
         said = text if self.code == "en" else self.catalogue[text]
         return said.format_map(values) if values else said
+
+    def sentence(self, text: str, values: Sequence[Value] = ()) -> Said:
+        """A sentence of a report with its values; in English where this language does not have all of its words."""
+        try:
+            told = {v.key: self._given(v) for v in values if f"{{{v.key}}}" in text}
+            return Said(self._known(text).format_map(told), self.code)
+        except KeyError:
+            return Said(Section("", (text,), tuple(values)).words[0], "en")
+
+    def phrase(self, text: str) -> Said:
+        """Words of ours that are filled in already: the name of a section, how a plan came about."""
+        try:
+            return Said(self._phrase(text), self.code)
+        except KeyError:
+            return Said(text, "en")
+
+    def section(self, section: Section) -> tuple[Said, ...]:
+        """The sentences of a section of a report, with their values."""
+        return tuple(self.sentence(text, section.values) for text in section.sentences)
+
+    def _given(self, value: Value) -> str:
+        if value.kind is Kind.WORDS and isinstance(value.given, str):
+            return self._phrase(value.given)
+        return self.kind(value.kind, value.given)
+
+    def _known(self, text: str) -> str:
+        return text if self.code == "en" else self.sentences[text]
+
+    def _phrase(self, text: str) -> str:
+        """Clause by clause. Numbers in it stand for what is in braces in the catalogue."""
+        return text if self.code == "en" else "; ".join(map(self._clause, text.split("; ")))
+
+    def _clause(self, text: str) -> str:
+        if text in self.sentences:
+            return self.sentences[text]
+        for written, own in self.sentences.items():
+            filled = _numbered(written).fullmatch(text) if "{" in written else None
+            if filled:
+                return own.format_map({name: self.written(digits) for name, digits in filled.groupdict().items()})
+        raise KeyError(text)
 
     def number(self, x: float, decimals: int = 0) -> str:
         """A number to so many decimals."""
@@ -61,8 +115,14 @@ _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @cache
-def _catalogue(package: str, code: str) -> dict[str, str]:
-    place = resources.files(package) / "templates" / f"{code}.toml"
+def _numbered(text: str) -> re.Pattern[str]:
+    """What a text of the catalogue is, with numbers as Python writes them in its braces."""
+    return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[0-9][0-9.,]*(?:e[+-]?[0-9]+)?)", re.escape(text)))
+
+
+@cache
+def _catalogue(package: str, name: str) -> dict[str, str]:
+    place = resources.files(package) / "templates" / f"{name}.toml"
     return tomllib.loads(place.read_text(encoding="utf-8"))
 
 
@@ -74,5 +134,8 @@ def words(language: str, also: str = "") -> Words:
     """
     if language not in LANGUAGES:
         raise ReleaseError(f"reports are written in {' or '.join(LANGUAGES)}; got {language!r}. Nothing was written.")
-    known = [] if language == "en" else [_catalogue(x, language) for x in (_PAGES, also) if x]
-    return Words(language, {text: said for own in known for text, said in own.items()})
+    if language == "en":
+        return Words(language, {}, {})
+    known = [_catalogue(x, language) for x in (_PAGES, also) if x]
+    told = {text: said for own in known for text, said in own.items()}
+    return Words(language, told, _catalogue(_PAGES, f"sentences.{language}"))

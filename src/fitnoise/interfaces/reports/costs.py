@@ -14,15 +14,15 @@ from fitnoise.reporting import Kind, Value
 class Said:
     """Sentences of a cost, to be filled with values of the report.
 
-    whole: of all that a plan costs. brief: of a part. charged: of what was. separate: of noise on each number on its
-    own. epsilon: what kind of number ε is. by_cell: whether it is told what records of different cells cost. pure: ε
-    where all is pure, exact and to be spoken.
+    whole: of all that a plan costs. part: of a part, with its tables. charged: of what was. measure: by what costs are
+    compared. epsilon: what kind of number ε is. by_cell: whether it is told what records of different cells cost.
+    pure: ε where all is pure, exact and to be spoken.
     """
 
     whole: tuple[str, ...]
-    brief: str
+    part: str
     charged: str
-    separate: str
+    measure: str
     epsilon: Kind
     by_cell: bool
     pure: tuple[Value, Value] = (Value("epsilon_exact", None), Value("epsilon", None, Kind.COST, spoken=True))
@@ -36,18 +36,18 @@ _CONCENTRATED = Said(
         "epsilon = {epsilon} at delta = {delta}, guaranteed",
         _GUESS,
     ),
-    brief="rho = {rho}",
+    part="{tables}: {mechanism}, rho = {rho}",
     charged="rho = {rho}",
-    separate="rho = {separate_rho}",
+    measure="rho",
     epsilon=Kind.COMPARED,
     by_cell=True,
 )
 
 _PURE = Said(
     whole=("epsilon = {epsilon}, pure, for {privacy_unit}", "which implies rho = {rho} and mu = {mu}", _GUESS),
-    brief="epsilon = {epsilon}, pure",
+    part="{tables}: {mechanism}, epsilon = {epsilon}, pure",
     charged="epsilon = {epsilon}, rho = {rho}",
-    separate="epsilon = {separate_epsilon}",
+    measure="epsilon",
     epsilon=Kind.COST,
     by_cell=False,
 )

@@ -79,8 +79,7 @@ def _of_several(i: int, part: TablePart) -> Iterator[Section]:
         Value("rho", part.rho, Kind.COST),
         *said(part.loss).pure,
     )
-    sentence = f"{{tables}}: {{mechanism}}, {said(part.loss).brief}"
-    yield Section(f"part {i + 1}", (sentence,), values, place=place)
+    yield Section(f"part {i + 1}", (said(part.loss).part,), values, place=place)
     for section in _of_tables(part):
         yield replace(section, place=(*place, *section.place))
 
@@ -134,19 +133,24 @@ def _targets(part: TablePart) -> Section:
     """What the targets mean, where they are not simply met one by one."""
     objective, relaxation = part.publication.objective, 1.0
     total, told = objective.goal is Goal.TOTAL_ERROR, ""
-    average = "on average of all variances ({weights} weights)"
     if part.publication.budget is not None:
         relaxation = float(part.relaxation)
-        told = "relative: the budget buys {factor} times the margins asked for"
-        told += f", {average}" if total else ""
-        told += "; it is spent whole (privacy.cap is what they may cost at most)"
+        told = (
+            "relative: the budget buys {factor} times the margins asked for; it is spent whole (privacy.cap is what "
+            "they may cost at most)"
+        )
+        if total:
+            told = (
+                "relative: the budget buys {factor} times the margins asked for, on average of all variances "
+                "({weights} weights); it is spent whole (privacy.cap is what they may cost at most)"
+            )
     elif total:
-        told = f"met {average}, not by each number"
+        told = "met on average of all variances ({weights} weights), not by each number"
     values = (
         Value("goal", objective.goal.value),
         Value("relaxation", relaxation),
         Value("factor", relaxation**0.5, Kind.FACTOR, spoken=True),
-        Value("weights", objective.weights.value, spoken=True),
+        Value("weights", objective.weights.value, Kind.WORDS, spoken=True),
     )
     return Section("targets", (told,) if told else (), values)
 
@@ -311,12 +315,24 @@ def _cap(plan: Plan) -> Section:
     """What the plan may cost at most, where it says so, and what that does not limit."""
     cap = plan.publication.cap
     said = {k: float(v) for k in ("rho", "mu", "epsilon", "delta") if (v := getattr(cap, k, None)) is not None}
+    if not said:
+        return Section("")
     told = (
-        " at ".join(f"{k} = {{{k}}}" for k in said)
-        + " at most, of this plan alone: what all releases of an account cost is capped in a ledger (fitnoise ledger)"
+        "{measure} = {most} at most, of this plan alone: what all releases of an account cost is capped in a ledger "
+        "(fitnoise ledger)"
     )
-    values = tuple(Value(k, v, Kind.NUMBER) for k, v in said.items())
-    return Section("cap", (told,), values, place=("cap",)) if said else Section("")
+    if "delta" in said:
+        told = (
+            "{measure} = {most} at delta = {delta} at most, of this plan alone: what all releases of an account cost "
+            "is capped in a ledger (fitnoise ledger)"
+        )
+    measure, most = next(iter(said.items()))
+    values = (
+        *(Value(k, v, Kind.NUMBER) for k, v in said.items()),
+        Value("measure", measure, spoken=True),
+        Value("most", most, Kind.NUMBER, spoken=True),
+    )
+    return Section("cap", (told,), values, place=("cap",))
 
 
 def _beside(plan: Plan) -> Section:
@@ -355,7 +371,7 @@ def _found(part: TablePart) -> Section:
     """How the search ended, and what was found."""
     values = (
         Value("cost_squared", rounded_up(part.exact_cost), Kind.OPTIMUM),
-        Value("status", part.status),
+        Value("status", part.status, Kind.WORDS),
         Value("answers", part.answers, Kind.COUNT),
         Value("numbers", part.numbers, Kind.COUNT),
     )
@@ -364,13 +380,17 @@ def _found(part: TablePart) -> Section:
 
 def _otherwise(part: TablePart) -> Section:
     """What the usual alternative would cost."""
-    own = ", to its own target," if part.publication.objective.goal is Goal.TOTAL_ERROR else ""
-    paid = said(part.loss).separate
+    told = "noise added to each number on its own would cost {measure} = {separate}"
+    if part.publication.objective.goal is Goal.TOTAL_ERROR:
+        told = "noise added to each number on its own, to its own target, would cost {measure} = {separate}"
+    measure = said(part.loss).measure
+    separate = part.separate_rho if measure == "rho" else math.sqrt(2 * part.separate_rho)
     values = (
         Value("separate_rho", part.separate_rho, Kind.COMPARED),
-        Value("separate_epsilon", math.sqrt(2 * part.separate_rho), Kind.COMPARED, spoken=True),
+        Value("measure", measure, spoken=True),
+        Value("separate", separate, Kind.COMPARED, spoken=True),
     )
-    return Section("otherwise", (f"noise added to each number on its own{own} would cost {paid}",), values)
+    return Section("otherwise", (told,), values)
 
 
 def _note(part: TablePart) -> Section:

@@ -37,8 +37,10 @@ def gained(part: TablePart) -> Section:
         told = "periods planned each on its own are as good: a target over many of them binds"
         return Section("series", (told,), values)
     more = Value("times", rho / part.rho, Kind.FACTOR, spoken=True)
-    told = "periods planned each on its own, as well as can be, would cost rho = {periods_rho} at least, {times} times"
-    told += " as much"
+    told = (
+        "periods planned each on its own, as well as can be, would cost rho = {periods_rho} at least, {times} times as "
+        "much"
+    )
     return Section("series", (told,), (*values, more))
 
 

@@ -57,9 +57,8 @@ def proof(
     objective, budgets = publication.objective, publication.cell_budgets
     value = Value("value", certificate.value, Kind.OPTIMUM)
     paid = Value("cost", cost, Kind.OPTIMUM, spoken=True)
-    what, less = "cost", "cheaper"
+    what = "cost" if budgets is None else "cost relative to budgets"
     if budgets is not None:
-        what = "cost relative to budgets"
         told = "by {attributes}: a cell pays at most {least} to 1 times {cost}; the dearest pays {dearest}"
         limits = (
             Value("attributes", budgets.attributes, spoken=True),
@@ -71,25 +70,35 @@ def proof(
         weighed = (
             Value("trade", objective.trade, Kind.NUMBER, spoken=True),
             Value("error", error, Kind.NUMBER, spoken=True),
-            Value("weights", objective.weights, spoken=True),
+            Value("weights", objective.weights.value, Kind.WORDS, spoken=True),
+            Value("what", what, Kind.WORDS, spoken=True),
         )
-        told = " + {trade} × {error}, the total of all variances ({weights} weights)"
-        yield Section("hybrid", (f"value {{value}} = {what} {{cost}}{told}",), (*weighed, value, paid))
-        what, less = "value", "better"
+        told = "value {value} = {what} {cost} + {trade} × {error}, the total of all variances ({weights} weights)"
+        yield Section("hybrid", (told,), (*weighed, value, paid))
     yield Section(
         "proof",
-        (f"{what} {{value}} ≥ bound {{bound}}: no mechanism of its kind can be {less} by more than {{gap}}",),
-        (value, Value("bound", certificate.bound, Kind.OPTIMUM), Value("gap", certificate.gap, Kind.GAP)),
+        ("{what} {value} ≥ bound {bound}: no mechanism of its kind can be {less} by more than {gap}",),
+        (
+            value,
+            Value("bound", certificate.bound, Kind.OPTIMUM),
+            Value("gap", certificate.gap, Kind.GAP),
+            Value("what", what if error is None else "value", Kind.WORDS, spoken=True),
+            Value("less", "cheaper" if error is None else "better", Kind.WORDS, spoken=True),
+        ),
     )
 
 
 def unbiased(least: float, rho: float, *, hybrid: bool) -> Section:
     """What no unbiased mechanism at all is below. rho: of the plan."""
-    error = " and no larger total of all variances" if hybrid else ""
-    told = f"no unbiased mechanism, linear or not, has these accuracies{error} below rho = {{least}}; this one takes "
+    told = "no unbiased mechanism, linear or not, has these accuracies below rho = {least}; this one takes {more} more"
+    if hybrid:
+        told = (
+            "no unbiased mechanism, linear or not, has these accuracies and no larger total of all variances below "
+            "rho = {least}; this one takes {more} more"
+        )
     values = (
         Value("unbiased_bound", least),
         Value("least", least, Kind.COST, spoken=True),
         Value("more", rho / least - 1 if least else None, Kind.SHARE, spoken=True),
     )
-    return Section("unbiased", (told + "{more} more",) if least else (), values)
+    return Section("unbiased", (told,) if least else (), values)

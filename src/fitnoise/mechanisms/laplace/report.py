@@ -35,10 +35,11 @@ def unbiased(least: float, epsilon: float) -> Section:
     """What no unbiased pure mechanism at all is below. epsilon: of the plan."""
     told = (
         "no unbiased pure mechanism, linear or not, has these variances below epsilon = {pure_least}; this one takes "
+        "{times} times that"
     )
     values = (
         Value("unbiased_bound", least),
         Value("pure_least", least, Kind.COST, spoken=True),
         Value("times", epsilon / least, Kind.FACTOR, spoken=True),
     )
-    return Section("unbiased", (told + "{times} times that",), values)
+    return Section("unbiased", (told,), values)

@@ -16,8 +16,11 @@ BIASED = (
 )
 """What is said of the values of tables."""
 
-PRINTED = BIASED.replace(
-    ", counts of one synthetic histogram", " as in Algorithm 1 of Nikolov (2015), and may be negative"
+PRINTED = (
+    "biased_value: biased towards what a database of the declared size can give as in Algorithm 1 of Nikolov (2015), "
+    "and may be negative; simulated_rmse: its root mean squared error on public histograms, the largest over their "
+    "kinds, a guide and no promise; unbiased_value, std_error, moe: unbiased estimates from the same noisy answers, "
+    "which may be negative and are not rounded"
 )
 
 
@@ -28,27 +31,37 @@ def values(small: SmallDatabase) -> str:
 
 def database(small: SmallDatabase, setting: Setting) -> Section:
     """How a small database is measured and estimated."""
-    estimate = ("an entropic estimate" if setting.temperature else "the nearest answers") + " of one histogram"
+    estimate = (
+        "an entropic estimate of one histogram" if setting.temperature else "the nearest answers of one histogram"
+    )
     if small.variant is Variant.PAPER:
         estimate = "Algorithm 1 of the paper as printed"
     limit = "exactly" if small.region is Region.EXACTLY else "at most"
     return Section(
         "database",
         (
-            f"{limit} {{size}} records: {estimate}, from noise of index {{index}}",
+            "{limit} {size} records: {estimate}, from noise of index {index}",
             "margins above are of unbiased values",
         ),
-        (*_of(setting), Value("size", small.size, Kind.COUNT, spoken=True)),
+        (
+            *_of(setting),
+            Value("size", small.size, Kind.COUNT, spoken=True),
+            Value("limit", limit, Kind.WORDS, spoken=True),
+            Value("estimate", estimate, Kind.WORDS, spoken=True),
+        ),
         place=("setting",),
     )
 
 
 def proof(certificate: Certificate, setting: Setting) -> Section:
     """What no noise has less of."""
-    told = "the {index} largest variances sum to {value} people² at sensitivity 1 ≥ bound {bound}: "
+    told = (
+        "the {index} largest variances sum to {value} people² at sensitivity 1 ≥ bound {bound}: no noise has less by "
+        "more than {gap}"
+    )
     return Section(
         "proof",
-        (told + "no noise has less by more than {gap}",),
+        (told,),
         (
             Value("value", certificate.value, Kind.OPTIMUM),
             Value("bound", certificate.bound, Kind.OPTIMUM),
