@@ -36,7 +36,7 @@ def export(
     language: str = "en",
     bands: Bands | None = None,
     totals: bool = False,
-    tables: Iterable[str] | None = None,
+    tables: str | Iterable[str] | None = None,
     licence: str | None = None,
 ) -> Path:
     """Write tables of a release for other programs: a workbook, LaTeX, or a data package, by the ending of the name.
@@ -48,7 +48,7 @@ def export(
         language: of workbooks and of LaTeX, "en" or "de".
         bands: the rule by which numbers are called reliable, to be used with care, or too wide.
         totals: whether workbooks and LaTeX have sums over columns that are shown value by value.
-        tables: names of those to write; default all.
+        tables: names of those to write, or the name of one; default all.
         licence: of a data package, such as "CC-BY-4.0".
 
     Returns:
@@ -85,7 +85,7 @@ def export(
     return place
 
 
-def _names(release: Release, tables: Iterable[str] | None) -> list[str]:
+def _names(release: Release, tables: str | Iterable[str] | None) -> list[str]:
     """The tables to write."""
     names = list(release) if tables is None else [tables] if isinstance(tables, str) else list(tables)
     if len(set(names)) < len(names):

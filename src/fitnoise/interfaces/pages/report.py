@@ -51,7 +51,7 @@ def report(
     language: str = "en",
     bands: Bands | None = None,
     totals: bool = False,
-    tables: Iterable[str] | None = None,
+    tables: str | Iterable[str] | None = None,
 ) -> Path:
     """Write a report of a plan or a release: one HTML file, which holds no script and fetches nothing.
 
@@ -64,7 +64,7 @@ def report(
         language: "en" or "de".
         bands: the rule by which numbers of a release are called reliable, to be used with care, or too wide.
         totals: whether tables of a release have sums over columns that are shown value by value, with their margins.
-        tables: names of those to show; default all, of many the first 100.
+        tables: names of those to show, or the name of one; default all, of many the first 100.
 
     Returns:
         The path.
@@ -92,7 +92,7 @@ def page(
     language: str = "en",
     bands: Bands | None = None,
     totals: bool = False,
-    tables: Iterable[str] | None = None,
+    tables: str | Iterable[str] | None = None,
 ) -> str:
     """The text of a report; arguments and errors as for :func:`report`."""
     given = content(what, language=language, bands=bands, totals=totals, tables=tables)
@@ -105,7 +105,7 @@ def content(
     language: str = "en",
     bands: Bands | None = None,
     totals: bool = False,
-    tables: Iterable[str] | None = None,
+    tables: str | Iterable[str] | None = None,
 ) -> dict[str, Any]:
     """What the template of a report is given; arguments and errors as for :func:`report`."""
     chosen = None if tables is None else [tables] if isinstance(tables, str) else list(tables)
