@@ -275,6 +275,34 @@ def _report(*sections):
     return fragments.Report("", sections)
 
 
+@pytest.mark.parametrize(
+    ("attribute", "told"),
+    [
+        (fn.Ordered(-1, 9, clip=True), "unter −1 als −1, über 9 als 9"),
+        (
+            fn.Ordered(0, 9, clip=True, missing={"unknown": [99]}),
+            "unter 0 als 0, über 9 als 9, außer Schlüsseln für fehlende Werte",
+        ),
+        (fn.Amount(0, 1000, step=100), "unter 0 als 0, über 1000 als 1000, in Schritten von 100"),
+        (
+            fn.Amount(0, 1000, step=100, missing={"unknown": [9999]}),
+            "unter 0 als 0, über 1000 als 1000, in Schritten von 100, außer Schlüsseln für fehlende Werte",
+        ),
+        (fn.Categorical(["x"], lookup={"a": "x", "b": "x"}), "zugeordnet aus 2 Werten der Daten"),
+    ],
+)
+def test_how_values_are_read_is_said_in_german(attribute, told):
+    assert words("de").phrase(attribute.coded) == Said(told, "de")
+    assert words("en").phrase(attribute.coded) == Said(attribute.coded, "en")
+
+
+def test_notes_say_how_values_are_read_in_german():
+    domain = fn.Domain(age=fn.Ordered(0, 9, clip=True))
+    release = answered(fn.plan(fn.Workload(domain, [fn.table("age", margin=9)])))
+    found = " ".join(fragments.notes(layout(release, "age"), words("de"), release, None))
+    assert "age: unter 0 als 0, über 9 als 9" in found
+
+
 def test_a_pattern_of_records_is_told_in_every_language():
     unit = fn.PrivacyUnit("person", 3, once_per=["a", "b"], per_value={"c": 2}, separation={"d": 4}, fixed=["e", "f"])
     assert fragments.pattern(words("en"), unit.pattern) == unit.pattern.words.strip(", ")

@@ -209,7 +209,7 @@ def notes(table: Layout, told: Words, release: Release, bands: Bands | None) -> 
         universe.append(told.tell("without those whose value is dropped, by {names}", names=", ".join(dropped)))
     for name, cells in asked.not_counted(workload.domain).items():
         universe.append(told.tell("without those whose {name} is {cells}", name=name, cells=", ".join(cells)))
-    universe += (f"{name}: {coded}" for name, coded in asked.coded(workload.domain).items())
+    universe += (f"{name}: {told.phrase(coded).text}" for name, coded in asked.coded(workload.domain).items())
     yield told.tell("Universe: {universe}.", universe="; ".join(universe))
     method = [
         told.tell(

@@ -58,7 +58,7 @@ class Words:
             return Said(Section("", (text,), tuple(values)).words[0], "en")
 
     def phrase(self, text: str) -> Said:
-        """Words of ours that are filled in already: the name of a section, how a plan came about."""
+        """Words of ours that are filled in already: the name of a section, how a plan came about or values are read."""
         try:
             return Said(self._phrase(text), self.code)
         except KeyError:
@@ -117,7 +117,7 @@ _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 @cache
 def _numbered(text: str) -> re.Pattern[str]:
     """What a text of the catalogue is, with numbers as Python writes them in its braces."""
-    return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[0-9][0-9.,]*(?:e[+-]?[0-9]+)?)", re.escape(text)))
+    return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>-?[0-9][0-9.,]*(?:e[+-]?[0-9]+)?)", re.escape(text)))
 
 
 @cache
