@@ -25,6 +25,7 @@ from fitnoise.interfaces.pages import fragments, notebook, report
 from fitnoise.interfaces.pages.charts import ROWS, Lines, Scale, Strips, chart, curve
 from fitnoise.interfaces.pages.words import LANGUAGES, Said, words
 from fitnoise.interfaces.reports import costs, plans
+from fitnoise.kernel.conditions import conditions
 from fitnoise.mechanisms.gaussian import gains
 from fitnoise.mechanisms.gaussian import report as gaussian
 from fitnoise.mechanisms.laplace import planning as pure
@@ -294,6 +295,22 @@ def _report(*sections):
 def test_how_values_are_read_is_said_in_german(attribute, told):
     assert words("de").phrase(attribute.coded) == Said(told, "de")
     assert words("en").phrase(attribute.coded) == Said(attribute.coded, "en")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"at_least": 2020, "below": 2025}, "'it' ist mindestens 2020 und unter 2025"),
+        ({"above": -1.5, "at_most": 2}, "'it' ist über -1.5 und höchstens 2"),
+        (["n", "s"], "'it' ist 'n' oder 's'"),
+        (True, "'it' ist true"),
+        (list(range(1, 12)), "'it' ist 1 oder 2 oder 3 oder 4 oder 5 oder 6 oder 7 oder 8, oder einer von 3 weiteren"),
+    ],
+)
+def test_conditions_are_told_in_every_language(given, told):
+    (condition,) = conditions({"it": given})
+    assert fragments.condition(words("en"), condition) == condition.words
+    assert fragments.condition(words("de"), condition) == told
 
 
 def test_notes_say_how_values_are_read_in_german():

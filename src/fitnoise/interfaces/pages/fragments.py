@@ -20,9 +20,10 @@ from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.charts import Lines, Strips, chart
 from fitnoise.interfaces.pages.words import Words, words
 from fitnoise.interfaces.render import readable
+from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.units import Pattern
 from fitnoise.reading.bands import Band, Bands
-from fitnoise.reading.description import counted, left_out
+from fitnoise.reading.description import left_out
 from fitnoise.reading.layouts import Heading, Label, Layout
 from fitnoise.reading.release import Release
 from fitnoise.reporting import Kind, Report
@@ -36,6 +37,9 @@ MARKS = {Band.RELIABLE: "", Band.CARE: "†", Band.WIDE: "‡"}
 
 FIGURE = "\u2007"
 """A space as wide as a digit: what is before the margins of a column, so that all of them are as wide."""
+
+CODES = 8
+"""Codes of a condition that are told in words."""
 
 WRITTEN = "fitnoise.interfaces.pages"
 
@@ -136,6 +140,23 @@ def pattern(told: Words, given: Pattern) -> str:
     return ", ".join(said)
 
 
+def condition(told: Words, given: Condition) -> str:
+    """What records meet that are counted, as a language says it; values as the specification has them."""
+    ways = {
+        "at_least": told.tell("at least"),
+        "above": told.tell("above"),
+        "at_most": told.tell("at most"),
+        "below": told.tell("below"),
+    }
+    values = f" {told.tell('and')} ".join(f"{ways[name]} {x}" for name, x in given.bounds.items())
+    if not values:
+        shown = [repr(c) if isinstance(c, str) else str(c).lower() for c in given.codes[:CODES]]
+        more = len(given.codes) - len(shown)
+        values = f" {told.tell('or')} ".join(shown)
+        values += f", {told.tell('or one of {n} more', n=told.number(more))}" if more else ""
+    return told.tell("{name} is {values}", name=repr(given.column), values=values)
+
+
 def fragment(name: str, language: str = "en", **given: Any) -> Markup:
     """One of the fragments, filled in.
 
@@ -198,7 +219,8 @@ def notes(table: Layout, told: Words, release: Release, bands: Bands | None) -> 
     plan = release.plan
     group = plan.group(table.name)
     workload, source = group.publication.workload, plan.publication.source.name
-    conditions, dropped = counted(plan).get("counted"), left_out(plan, release.version).get("left_out")
+    conditions = [condition(told, c) for c in plan.publication.source.conditions]
+    dropped = left_out(plan, release.version).get("left_out")
     asked = workload[table.name]
     universe = [
         told.tell("records of {source} of which {conditions}", source=source, conditions=", ".join(conditions))
