@@ -1,10 +1,12 @@
 """Series, from the specification to the reader: what is planned costs no more, and what was released never changes."""
 
 import json
+import os
 import re
 import shutil
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,7 @@ import fitnoise as fn
 from fitnoise.errors import DataError, LedgerError, PlanError, ReleaseError, SpecError
 from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.pages.report import page
+from fitnoise.interfaces.reports.releases import periods_report
 from fitnoise.mechanisms.gaussian.series import Past, refuse_out_of_time
 from fitnoise.planning.plan import Plan
 from fitnoise.reading import estimates
@@ -247,7 +250,7 @@ def test_a_series_is_verified_with_its_ledger(year, tmp_path):
             found = fn.verify(place / str(t), ledger=ledger)
             assert found.ok, [c for c in found.checks if not c.holds]
             told = {c.claim: c.found for c in found.checks}
-            assert told["release.json says how far the series goes"] == f"{t} of 3 periods, each drawn once"
+            assert told["release.json says how far the series goes"] == f"{t} of 3 periods"
             assert "charged whole by entry 1" in told["the ledger says that it was charged"]
         other = tmp_path / "other"
         shutil.copytree(place / "2", other)
@@ -326,6 +329,7 @@ def test_changes_averages_and_sums_to_date_are_those_of_the_numbers_and_their_co
     ("wrong", "words"),
     [
         (lambda x: x.change("age"), "told apart"),
+        (lambda x: x.change(["age"]), "along must be a text"),
         (lambda x: x.change("month", 3), "from 1 to 2; got 3"),
         (lambda x: x.change("month", 0), "got 0"),
         (lambda x: x.average("month", True), "got True"),
@@ -361,7 +365,8 @@ def test_steps_are_asked_in_a_line_of_text(year):
         ('change(1, "month")', "is of counts"),
         ("change(count())", "is not known here"),
         ('change(count(), "month", lag=2)', "is not known here"),
-        ('change(count(), "month", 1, 2)', "is not known"),
+        ('change(count(), "month", 1, 2)', "needs a name and how many"),
+        ('average(count(), "month")', "needs a name and how many"),
         ("change(count(), month)", "is no value"),
     ):
         with pytest.raises(ReleaseError, match=words):
@@ -378,9 +383,13 @@ def test_two_periods_of_one_series_are_no_two_measurements(year):
 
 def test_a_series_is_released_by_period_and_no_other_plan_is(tmp_path):
     where = {"ledger": tmp_path / "l.db", "directory": tmp_path / "r"}
-    for wrong in ({}, {"period": "2026-01"}, {"series": tmp_path}, {"period": "2026-04", "series": tmp_path}):
+    for wrong in ({}, {"period": "2026-01"}, {"series": tmp_path}):
         with pytest.raises(PlanError, match="say which period"):
             fn.release(plan(), records(), **where, **wrong)
+    with pytest.raises(PlanError, match="'2026-04' is no period"):
+        fn.release(plan(), records(), **where, period="2026-04", series=tmp_path)
+    with pytest.raises(PlanError, match="periods must be a whole number"):
+        plan().through("2026-01")
     ordinary = fn.plan(fn.Workload(DOMAIN, [fn.table("month", margin=30)]))
     with pytest.raises(PlanError, match="no series"):
         fn.release(ordinary, records(), **where, period="2026-01")
@@ -413,6 +422,42 @@ def test_a_period_that_was_not_written_is_written_from_what_is_kept(tmp_path, mo
     assert [p.kept for p in fn.periods(plan(), **ways(tmp_path))] == [True, True, False]
 
 
+def test_a_wrong_name_of_the_folder_is_no_loss(tmp_path):
+    """Who believed that answers were lost paid for drawing them again."""
+    released(tmp_path, 1)
+    wrong = {**ways(tmp_path), "series": tmp_path / "stat"}
+    for call in (
+        lambda: fn.periods(plan(), **wrong),
+        lambda: fn.period(plan(), "2026-01", **wrong),
+        lambda: fn.release(plan(), records([2]), **wrong, period="2026-02"),
+    ):
+        with pytest.raises(DataError, match="there is no folder 'stat', and the ledger says"):
+            call()
+
+
+def test_a_folder_of_another_owner_is_refused_in_words(tmp_path, monkeypatch):
+    """Whoever runs tests may read everything, so that access is asked of a system that says no."""
+    released(tmp_path, 1)
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "state" and real(path, mode))
+    for call in (
+        lambda: fn.periods(plan(), **ways(tmp_path)),
+        lambda: fn.release(plan(), records([2]), **ways(tmp_path), period="2026-02"),
+        lambda: fn.release(plan(), records([1]), **ways(tmp_path) | {"ledger": tmp_path / "new.db"}, period="2026-01"),
+    ):
+        with pytest.raises(DataError, match="'state' of the series cannot be read"):
+            call()
+
+
+def test_of_a_series_that_was_not_begun_nothing_is_said_to_be_charged(tmp_path):
+    with fn.Ledger(tmp_path / "ledger.db"):
+        pass
+    (words,) = {
+        s for x in periods_report(plan(), fn.periods(plan(), **ways(tmp_path))).sections for s in x.sentences[:1]
+    }
+    assert words.startswith("none of {all} periods was drawn")
+
+
 def failing(real):
     def fill(self, stage, written, *, rehearsal=False):
         if not rehearsal:
@@ -430,7 +475,7 @@ def test_lost_answers_are_drawn_again_only_when_asked_and_at_a_price(tmp_path):
         lambda: fn.period(plan(), "2026-02", **ways(tmp_path)),
         lambda: fn.release(plan(), records([3]), **ways(tmp_path), period="2026-03"),
     ):
-        with pytest.raises(LedgerError, match="answers are lost"):
+        with pytest.raises(LedgerError, match="answers are not in 'state'"):
             call()
     with pytest.raises(LedgerError, match="are kept"):
         fn.period(plan(), "2026-01", **ways(tmp_path), again=True)
@@ -483,3 +528,9 @@ def test_a_series_on_the_command_line(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit) as end:
         main(["release", "plan.json", "3.csv", "--period", "2026-03", *kept, "-o", "3"])
     assert end.value.code == LedgerError.exit_code
+    capsys.readouterr()
+    main(["series", "write", "plan.json", "--period", "2026-02", *kept, "-o", "once more", "--again"])
+    price = fn.periods(Plan.from_json(Path("plan.json").read_text("utf-8")), ledger="ledger.db", series="state")[
+        1
+    ].price
+    assert f"charged rho = {price:.7f}, for drawing 2026-02 once more" in capsys.readouterr().err

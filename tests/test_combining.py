@@ -405,7 +405,7 @@ def test_releases_are_combined_on_the_command_line(two_on_disk, capsys, tmp_path
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ([], "say same_records=True"),
+        ([], "say --same-records"),
         (["--same-records", "--table", "age"], "no table 'age'"),
         (["--same-records", "-o", "release0/x"], "release"),
         (["--same-records", "-o", "full"], "exists already"),

@@ -15,7 +15,7 @@ from fitnoise.errors import DataError, LedgerError, PlanError, ReleaseError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.counting import Counter, open_counter
 from fitnoise.kernel.counting.sealed import PUBLIC, is_sealed, key_pair, read_key
-from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.ledger import Entry, Ledger
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.measure import Measurement, measure, sealed
 from fitnoise.kernel.periods import Series
@@ -150,12 +150,12 @@ def periods(
     Raises:
         PlanError: the plan is none of a series.
         LedgerError: there is no such ledger, or it cannot be used.
-        DataError: what is kept in the folder was touched.
+        DataError: there is no such folder, though periods were drawn; or what is kept in it was touched.
     """
     if plan.series is None:
         raise _no_series()
     with contextlib.ExitStack() as stack:
-        found = kept(plan.series, _there(ledger, stack), Path(series))
+        found = _kept(plan.series, _there(ledger, stack), Path(series))
     out = []
     for i, (label, design) in enumerate(zip(plan.periods, plan.series.designs, strict=True)):
         one = found[i] if i < len(found) else None
@@ -250,7 +250,9 @@ def _turn(plan: Plan, period: str | int | None, series: str | os.PathLike[str] |
             raise _no_series()
         return None
     labels = list(map(str, plan.periods))
-    if period is None or series is None or str(period) not in labels:
+    if period is not None and str(period) not in labels:
+        raise PlanError(f"{str(period)!r} is no period of the series; there are {some(labels)}. Nothing was measured.")
+    if period is None or series is None:
         raise PlanError(
             "the plan is a series, released period by period: say which period, and in which folder its counts are "
             f"kept (--period, --series). Its periods are {some(labels)}. Nothing was measured."
@@ -267,19 +269,40 @@ def _there(ledger: str | os.PathLike[str] | Ledger, stack: contextlib.ExitStack)
     return stack.enter_context(Ledger(ledger))
 
 
+def _kept(series: Series, book: Ledger, folder: Path) -> list[Measurement | Entry]:
+    """What was drawn of a series; a folder that is not there, or that others own, is no loss.
+
+    Raises:
+        DataError: periods were drawn, and there is no such folder; or it cannot be read.
+    """
+    if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK):
+        raise DataError(
+            f"the folder {folder.name!r} of the series cannot be read by whoever runs this: it is for its owner alone. "
+            "Nothing was drawn."
+        )
+    found = kept(series, book, folder)
+    if found and not folder.is_dir():
+        raise DataError(
+            f"there is no folder {folder.name!r}, and the ledger says that periods of this series were drawn: name the "
+            "folder in which they are kept, or bring it back. Nothing was drawn."
+        )
+    return found
+
+
 def _before(turn: _Turn, book: Ledger) -> list[Measurement]:
     """What was drawn before a period.
 
     Raises:
         LedgerError: the answers of one of these are lost.
     """
-    found = kept(turn.series, book, turn.folder)[: turn.period - 1]
+    found = _kept(turn.series, book, turn.folder)[: turn.period - 1]
     for label, one in zip(turn.labels, found, strict=False):
         if not isinstance(one, Measurement):
             raise LedgerError(
-                f"period {label} was drawn (entry {one.sequence}), and its answers are lost: a process was killed "
-                "before they were kept, or the file was removed. Later periods need them: draw it again (fitnoise "
-                "series write --again), which is charged. Nothing was drawn."
+                f"period {label} was drawn (entry {one.sequence}), and its answers are not in {turn.folder.name!r}. Is "
+                "it the folder of this series? Then they are lost: a process was killed before they were kept, or the "
+                "file was removed. Later periods need them: draw it again (fitnoise series write --again), which is "
+                "charged. Nothing was drawn."
             )
     return [x for x in found if isinstance(x, Measurement)]
 

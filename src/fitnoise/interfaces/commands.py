@@ -33,6 +33,7 @@ from fitnoise.interfaces.reports.releases import (
     whole_report,
 )
 from fitnoise.kernel.ledger import Group, Ledger
+from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.profiles import Charged, ceil_dyadic
 from fitnoise.kernel.units import Account, Privacy, PrivacyUnit, account
 from fitnoise.mechanisms.projection import planning as projection
@@ -328,6 +329,8 @@ def series_write_command(
     with progress("writing"):
         done = drawn_period(plan, period, ledger=ledger_file, series=series, directory=output, again=again)
     say(f"wrote {output}")
+    if again and done.charge is not None:
+        say(f"charged rho = {rounded_up(done.charge.rho):.7f}, for drawing {period} once more")
     _tell(release_report(done), as_json)
 
 
@@ -389,6 +392,12 @@ def combine_command(
     if output is not None:
         for directory in directories:
             _check_outside(directory, output)
+    if not same_records:
+        raise ReleaseError(
+            "only releases of the same records make one estimate, and no file can state that the data were the same "
+            "each time: say --same-records where you know it. Releases of different records are compared (fitnoise ask "
+            "--also). Nothing was combined."
+        )
     with progress("combining"):
         found = combine(*map(Release.read, directories), same_records=same_records)
         if name is not None and name not in found:

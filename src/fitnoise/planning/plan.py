@@ -119,6 +119,7 @@ class Plan(Displayed):
         name = self.publication.series
         return () if name is None else self.publication.domain[name].values
 
+    @checked(PlanError, "Nothing was measured.")
     def through(self, periods: int) -> Plan:
         """What is known of a series after so many periods: its tables as far as they go, the price and proof of all.
 

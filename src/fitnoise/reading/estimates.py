@@ -30,6 +30,7 @@ import pandas as pd
 import scipy.sparse as sp
 
 from fitnoise.errors import ReleaseError
+from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.reading.asking import SEVERAL, Question, whose_ratio
 from fitnoise.reading.comparisons import ComparedRatios, Movable, Told, divisor, is_number, number
@@ -271,6 +272,7 @@ class Estimates(Told):
         asked = None if self._asked is None else self._asked.picked(picked)
         return Estimates(self._forms.take(where), rows, self.confidence, asked, counts=self._counts)
 
+    @checked(ReleaseError, "Nothing was computed.", "along")
     def change(self, along: str, lag: int = 1) -> Estimates:
         """Each number less the one so many labels before it: changes; with the lag of a year, seasonal differences.
 
@@ -290,6 +292,7 @@ class Estimates(Told):
         n, k = self._steps(along, lag, less=1)
         return self._moved(along, sp.eye_array(n - k, n, k=k) - sp.eye_array(n - k, n), k, counts=False)
 
+    @checked(ReleaseError, "Nothing was computed.", "along")
     def average(self, along: str, width: int) -> Estimates:
         """The mean of each number and those before it, so many in all: moving averages.
 
@@ -307,6 +310,7 @@ class Estimates(Told):
         window = sum((sp.eye_array(n - k + 1, n, k=i) for i in range(1, k)), start=sp.eye_array(n - k + 1, n))
         return self._moved(along, window / k, k - 1, counts=self._counts)
 
+    @checked(ReleaseError, "Nothing was computed.", "along")
     def to_date(self, along: str, season: int | None = None) -> Estimates:
         """The sum of each number and all before it; from the beginning of its season, where there are seasons.
 
@@ -330,9 +334,11 @@ class Estimates(Told):
         """How many labels there are of a name, and a number of them; `less` than all of them."""
         labels = self._rows.labels.get(along)
         if labels is None:
+            names = list(self._rows.labels)
+            known = f"one of {names}" if names else "and these are told apart by none"
             raise ReleaseError(
-                f"numbers follow one another along a name by which they are told apart (by = …), one of "
-                f"{list(self._rows.labels)}; got {along!r}. Nothing was computed."
+                f"numbers follow one another along a name by which they are told apart (by = …, --by), {known}; got "
+                f"{along!r}. Nothing was computed."
             )
         most = len(labels) - less
         if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= most:

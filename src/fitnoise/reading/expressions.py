@@ -40,7 +40,7 @@ SHOWN = 60
 CALLS = {"count": 0, "quantile": 2, "mean": 1, "total": 1}
 """What may be asked: methods of `Release`, and how many literals come first."""
 
-ALONG = ("change", "average", "to_date")
+ALONG = {"change": (1, 2), "average": (2, 2), "to_date": (1, 2)}
 """What may be made of numbers that follow one another: methods of `Estimates`."""
 
 OTHER = "other"
@@ -132,6 +132,11 @@ def _computed(node: ast.expr, releases: Mapping[str, Release], common: Mapping[s
             found = getattr(_computed(inner, releases, common), name, None)
             if found is None:
                 raise _refused(ast.unparse(node), f"is not known: {name}(…) is of counts, and of sums and differences")
+            needed, most = ALONG[name]
+            if not needed <= len(steps) <= most:
+                raise _refused(
+                    ast.unparse(node), f'needs a name and how many labels, as in {name}(count(), "month", 12)'
+                )
             return _finite(node, lambda: found(*map(_literal, steps)))
     calls = ", ".join(f"{name}(…)" for name in CALLS)
     raise _refused(

@@ -94,7 +94,9 @@ def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
     lost = [str(p.period) for p in periods if p.sequence is not None and not p.kept]
     following = str(periods[drawn].period) if drawn < len(periods) else None
     sentences = (
-        "{drawn} of {all} periods were drawn, and all were charged at the first",
+        "{drawn} of {all} periods were drawn, and all were charged at the first"
+        if drawn
+        else "none of {all} periods was drawn, as this ledger knows this very plan; all are charged at the first",
         *("the answers of {lost} are lost: draw again (fitnoise series write --again)",) * bool(lost),
         *("next: {next}",) * (following is not None and not lost),
     )
