@@ -18,7 +18,7 @@ from fitnoise.kernel import series as periods
 from fitnoise.kernel.counting import HistogramCounter, SealedCounter
 from fitnoise.kernel.counting.sealed import PLAIN
 from fitnoise.kernel.ledger import Drawn, Ledger
-from fitnoise.kernel.measure import measure, sealed
+from fitnoise.kernel.measure import Measurement, measure, sealed
 from fitnoise.kernel.order import Order, Size
 from fitnoise.kernel.periods import Series
 from fitnoise.kernel.profiles import ceil_dyadic
@@ -309,9 +309,25 @@ def test_what_others_left_of_a_period_is_removed_when_it_was_drawn(book, folder)
 
 def test_a_folder_that_cannot_be_written_to_stops_it_before_the_charge(book, folder, monkeypatch):
     monkeypatch.setattr(periods.os, "fsync", failing)
-    with pytest.raises(DataError, match="cannot be written"):
+    with pytest.raises(DataError, match=r"cannot be written[^.]*\. Nothing was drawn and nothing was charged\."):
         draw(SERIES, 1, only(1), book, folder)
     assert spent(book) == 0
+
+
+def test_a_disk_that_is_full_after_the_charge_is_said_to_have_cost_it(book, folder, monkeypatch):
+    real, files = os.open, []
+
+    def second(path, *more):
+        files.extend([path] * str(path).endswith(".unfinished"))
+        return failing(path) if len(files) == 2 else real(path, *more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(periods.os, "open", second)
+        with pytest.raises(DataError, match=r"cannot be written.*in the ledger.*series write --again"):
+            draw(SERIES, 1, only(1), book, folder, door=Replay())
+    assert spent(book) == ceil_dyadic(SERIES.order.loss.rho)
+    again(SERIES, 1, book, folder, door=Replay())
+    assert isinstance(kept(SERIES, book, folder)[0], Measurement)
 
 
 def failing(handle):

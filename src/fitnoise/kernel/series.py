@@ -51,6 +51,11 @@ _RANDOM = 32
 
 _NOTHING = "Nothing was drawn and nothing was charged."
 
+_LOST = (
+    "The period is in the ledger, so that what was drawn of it is lost: once there is a place to write to, draw it "
+    "again (fitnoise series write --again), which is charged."
+)
+
 _NAME = re.compile(r"(\d{4,})-([0-9a-f]{64})\.(frozen|drawn)|(\d{4,})-[0-9a-f]{16}\.unfinished", re.ASCII)
 
 
@@ -233,7 +238,7 @@ def _freeze(series: Series, folder: Path, period: int, counts: Sequence[NDArray[
     body = b"".join(x.astype("<i8").tobytes() for x in counts)
     content = FROZEN + token_bytes(_RANDOM) + _head(series, period) + body
     digest = hashlib.sha256(content).hexdigest()
-    _keep(folder / f"{period:04}-{digest}.frozen", content)
+    _keep(folder / f"{period:04}-{digest}.frozen", content, _NOTHING)
     return digest
 
 
@@ -284,7 +289,7 @@ def _noisy(
     answers = design.draw(exact, door)
     text = json.dumps([[int(x) for x in values] for values in answers], separators=(",", ":"))
     content = f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}\n".encode()
-    _keep(_path(folder, entry, "drawn"), content)
+    _keep(_path(folder, entry, "drawn"), content, _LOST)
     return Measurement((answers,), entry)
 
 
@@ -307,7 +312,7 @@ def _whole(values: list[int]) -> Exact:
     return np.array(values, dtype=np.int64 if small else object)
 
 
-def _keep(path: Path, content: bytes) -> None:
+def _keep(path: Path, content: bytes, fate: str) -> None:
     """Write a file, for its owner alone, whole or not at all, to the disk.
 
     Raises:
@@ -325,7 +330,7 @@ def _keep(path: Path, content: bytes) -> None:
     except OSError as error:
         raise DataError(
             f"{path.name[:20]!r}… cannot be written to {path.parent.name!r} ({error.strerror}), where what a series "
-            "needs is kept."
+            f"needs is kept. {fate}"
         ) from None
 
 
