@@ -34,7 +34,9 @@ from fitnoise.errors import (
     SpecError,
     WorkloadError,
 )
+from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.comparisons import by_hand
+from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.counting.histogram import HistogramCounter
 from fitnoise.kernel.domain import Share
@@ -888,3 +890,13 @@ def test_an_uneven_tree_is_released_level_by_level():
     np.testing.assert_allclose(release["state"]["value"], [0, 3000, 12000], atol=20)
     np.testing.assert_allclose(release["county"]["value"], counts, atol=20)
     assert release["county"]["county"].tolist() == list(zoo.UNEVEN.values)
+
+
+def test_a_margin_among_different_ones_is_not_told_as_that_of_all(tmp_path):
+    """A table of margins from 20 to 60 was listed with ±20."""
+    domain = fn.Domain(town=fn.Categorical(["a", "b"]))
+    plan = fn.plan(fn.Workload(domain, [fn.table("town", margin=fn.By("town", {"a": 20, "b": 60}))]))
+    made = fn.release(plan, np.array([100, 200]), ledger=tmp_path / "ledger.db")
+    listed = "\n".join(lines(release_report(made)))
+    assert "±20 to 60" in listed
+    assert "margin ± nearest to it" in listed

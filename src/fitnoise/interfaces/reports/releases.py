@@ -115,8 +115,13 @@ def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
 
 def release_report(release: Release, *, every: bool = False) -> Report:
     """The tables and the finite answers of a release; `every`: tables of patterns one by one."""
-    columns = (Column("achieved_moe", "margin ±", Kind.PEOPLE), Column("confidence", "confidence", Kind.LEVEL))
     summaries = release.plan.tables if every else release.plan.summaries
+    varied = any(" to " in s.target for s in summaries)  # then one margin does not tell those of all numbers
+    columns = (
+        *(Column("target", "target"),) * varied,
+        Column("achieved_moe", "margin ± nearest to it" if varied else "margin ±", Kind.PEOPLE),
+        Column("confidence", "confidence", Kind.LEVEL),
+    )
     sections = [
         Section("", values=(Value("plan", release.plan.hash),)),
         Section("", tables=(tables(summaries, *columns),) if summaries else ()),
