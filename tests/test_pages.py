@@ -637,3 +637,12 @@ def test_a_curve_is_drawn_over_powers_of_ten(most, ticks, digits):
 
 
 POWERS = ("⁻¹²", "⁻¹⁰", "⁻⁸", "⁻⁶", "⁻⁴", "⁻²")
+
+
+def test_one_margin_is_not_told_as_that_of_all_where_targets_vary(tmp_path):
+    domain = fn.Domain(area=fn.Categorical(["n", "s"]), sex=fn.Categorical(["f", "m"]))
+    for margin, varies in ((20, False), (fn.By("area", {"n": 20}, default=60), True)):
+        plan = fn.plan(fn.Workload(domain, [fn.table("area", "sex", margin=margin)]))
+        for language, told in (("en", "others are wider"), ("de", "haben andere breitere")):
+            page = fn.report(plan, tmp_path / f"{language} {varies}.html", language=language)
+            assert (told in page.read_text(encoding="utf-8")) is varies
