@@ -92,7 +92,7 @@ def test_what_is_no_other_unit_is_refused(tmp_path, also, said):
 
 
 def test_other_units_are_units_and_said_once():
-    with pytest.raises(SpecError, match="other units are PrivacyUnits"):
+    with pytest.raises(SpecError, match="other_units must be a list \\(of PrivacyUnit\\)"):
         planned("household")
     first = fn.Publication(fn.Workload(DOMAIN, TABLES[:1]), PERSON)
     second = fn.Publication(fn.Workload(DOMAIN, TABLES[1:]), PERSON, other_units=(HOUSEHOLD,))

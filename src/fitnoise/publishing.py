@@ -36,7 +36,7 @@ def release(
     *,
     ledger: str | os.PathLike[str] | Ledger,
     directory: str | os.PathLike[str] | None = None,
-    tables: Iterable[str] | None = None,
+    tables: str | Iterable[str] | None = None,
     table: str | None = None,
     private_key: str | os.PathLike[str] | None = None,
     period: str | int | None = None,
@@ -174,7 +174,7 @@ def period(
     ledger: str | os.PathLike[str] | Ledger,
     series: str | os.PathLike[str],
     directory: str | os.PathLike[str] | None = None,
-    tables: Iterable[str] | None = None,
+    tables: str | Iterable[str] | None = None,
     again: bool = False,
 ) -> Release:
     """A period of a series that was drawn before, as it was: from the answers that are kept, without data.

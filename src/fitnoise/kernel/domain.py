@@ -718,7 +718,7 @@ class Hierarchy(Attribute):
     tree: Tree = field(init=False, repr=False, compare=False)
     views: tuple[Level, ...] = field(init=False, repr=False, compare=False)
 
-    @checked(DomainError, "Nothing was made.")
+    @checked(DomainError, "Nothing was made.", "places")
     def __init__(self, levels: Sequence[str], places: Iterable[Sequence[Code]], *, column: str | None = None) -> None:
         tree = Tree.of(levels, places)
         _check_column(column)

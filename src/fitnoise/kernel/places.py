@@ -46,7 +46,8 @@ class Tree:
             DomainError: fewer than two levels, two of one name, a row that lacks a code, codes of mixed kinds, a leaf
                 that is listed twice, or a place in two places above it.
         """
-        if isinstance(levels, (str, bytes)) or not all(isinstance(x, str) and x for x in levels) or len(levels) < 2:
+        listed = isinstance(levels, Collection) and not isinstance(levels, (str, bytes))
+        if not listed or not all(isinstance(x, str) and x for x in levels) or len(levels) < 2:
             raise DomainError(
                 f"a hierarchy has two named levels or more, from the top down; got {levels!r}. Places of a single "
                 "level are a categorical attribute."

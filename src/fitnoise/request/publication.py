@@ -400,8 +400,6 @@ class Publication:
         """Other units are units, each with an account of its own."""
         object.__setattr__(self, "other_units", tuple(self.other_units))
         for i, unit in enumerate(self.other_units):
-            if not isinstance(unit, PrivacyUnit):
-                raise SpecError(f"other units are PrivacyUnits; got {unit!r}.")
             before = (self.unit, *self.other_units[:i])
             if unit in before:
                 raise SpecError(f"the privacy unit {unit.describe()!r} is named twice.")

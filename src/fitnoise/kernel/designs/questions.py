@@ -164,7 +164,7 @@ class FiniteQuery:
             raise WorkloadError(f"a {self.question} takes one condition; several conditions are several counts.")
 
     @classmethod
-    @checked(WorkloadError, "Nothing was planned.")
+    @checked(WorkloadError, "Nothing was planned.", "attribute", "where")
     def count(
         cls, name: str, *, people: int, epsilon: float | Fraction, where: Mapping[str, Any] | None = None, **rest: Any
     ) -> FiniteQuery:
@@ -183,7 +183,7 @@ class FiniteQuery:
         return cls(name, Question.COUNT, people, rational(epsilon), None, _at_most_one(where), **rest)
 
     @classmethod
-    @checked(WorkloadError, "Nothing was planned.")
+    @checked(WorkloadError, "Nothing was planned.", "attribute", "where")
     def counts(
         cls, name: str, *, people: int, epsilon: float | Fraction, where: Sequence[Mapping[str, Any]], **rest: Any
     ) -> FiniteQuery:
@@ -202,7 +202,7 @@ class FiniteQuery:
         return cls(name, Question.COUNTS, people, rational(epsilon), None, tuple(map(_pairs, where)), **rest)
 
     @classmethod
-    @checked(WorkloadError, "Nothing was planned.")
+    @checked(WorkloadError, "Nothing was planned.", "attribute", "where")
     def sum(
         cls,
         name: str,
@@ -229,7 +229,7 @@ class FiniteQuery:
         return cls(name, Question.SUM, people, rational(epsilon), attribute, _at_most_one(where), **rest)
 
     @classmethod
-    @checked(WorkloadError, "Nothing was planned.")
+    @checked(WorkloadError, "Nothing was planned.", "attribute", "where")
     def median(
         cls,
         name: str,
@@ -256,7 +256,7 @@ class FiniteQuery:
         return cls(name, Question.MEDIAN, people, rational(epsilon), attribute, _at_most_one(where), **rest)
 
     @classmethod
-    @checked(WorkloadError, "Nothing was planned.")
+    @checked(WorkloadError, "Nothing was planned.", "attribute", "where")
     def quantile(
         cls,
         name: str,
@@ -288,7 +288,7 @@ class FiniteQuery:
         return cls(name, Question.QUANTILE, people, rational(epsilon), attribute, asked, at=_share(at), **rest)
 
     @classmethod
-    @checked(WorkloadError, "Nothing was planned.")
+    @checked(WorkloadError, "Nothing was planned.", "attribute", "where")
     def left_out(cls, name: str, *, people: int, epsilon: float | Fraction, **rest: Any) -> FiniteQuery:
         """Persons of whom some records are not counted, where an id bounds how many are; more than `people` as so many.
 

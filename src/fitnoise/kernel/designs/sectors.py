@@ -363,7 +363,7 @@ class Strategy(Design):
         largest = max(self.profile())
         if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
             return largest
-        return self._replaced
+        return self._replace_one()
 
     def unit_cost(self, of: Adjacency) -> Fraction:
         """Δ² for one protected unit of up to g records.
@@ -608,8 +608,7 @@ class Strategy(Design):
         pairs = zip(self.sectors, factors, strict=True)
         return unit, [(s, exact_matmul(s.rows.T, s.rows).astype(object) * f) for s, f in pairs]
 
-    @cached_property
-    def _replaced(self) -> Fraction:
+    def _replace_one(self) -> Fraction:
         unit, grams = self._grams()
         own = np.array([int(x * unit) for x in self.profile()], dtype=object)
         base = own[:, None] + own[None, :]
