@@ -15,14 +15,17 @@ ROOMS = [
 ]  # fmt: skip
 """From the ground floor up; a room may import only rooms named before it, and itself."""
 
+MEASURING = {"kernel.counting", "kernel.noise", "kernel.measure", "kernel.series"}
+"""What sees records, or draws."""
+
 FORBIDDEN = {
-    "planning": {"kernel.counting", "kernel.noise", "kernel.measure", "kernel.ledger"},  # a plan is made without data
-    "mechanisms": {"kernel.counting", "kernel.noise", "kernel.measure", "kernel.ledger"},
-    "solving": {"request.publication", "kernel.counting", "kernel.noise", "kernel.measure", "kernel.ledger"},
+    "planning": {"kernel.ledger", *MEASURING},  # a plan is made without data
+    "mechanisms": {"kernel.ledger", *MEASURING},
+    "solving": {"request.publication", "kernel.ledger", *MEASURING},
     "solving.certificates": {"algebra.backends", "solving.problems"},  # shares no code with the solvers
-    "reading": {"kernel.counting", "kernel.noise", "kernel.measure", "kernel.ledger"},  # readers cannot measure
+    "reading": {"kernel.ledger", *MEASURING},  # readers cannot measure
     "mechanisms.projection.regions": {"kernel.designs", "solving", "request"},  # whatever the noise was
-    "interfaces.studio": {"kernel.counting", "kernel.noise", "kernel.measure"},  # it does what commands do
+    "interfaces.studio": MEASURING,  # it does what commands do
     "kernel.profiles": {"kernel"},  # arithmetic, and knows nothing else
 }
 """Walls inside the table: for a room, or a file, what it may not import although it stands below."""

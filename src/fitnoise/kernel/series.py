@@ -39,6 +39,7 @@ from fitnoise.kernel import noise
 from fitnoise.kernel.arrays import Exact
 from fitnoise.kernel.counting import Counter, Margin, Margins, Progress, maximal
 from fitnoise.kernel.designs._base import Answers, Door
+from fitnoise.kernel.files import sync_names
 from fitnoise.kernel.ledger import Drawn, Entry, Ledger
 from fitnoise.kernel.measure import Measurement, _asked, _counted, _exact, _of, _refuse, _Wanted
 from fitnoise.kernel.order import Order
@@ -200,7 +201,7 @@ def _refuse_folder(folder: Path, order: Order, ledger: Ledger, *, first: bool) -
     with contextlib.suppress(OSError):
         if first:
             folder.mkdir(mode=0o700)
-            _sync(folder.parent)
+            sync_names(folder.parent)
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder.name!r} for the counts of this series. {_NOTHING}")
     if sys.platform != "win32" and folder.stat().st_mode & 0o077:
@@ -326,7 +327,7 @@ def _keep(path: Path, content: bytes, fate: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         stage.replace(path)
-        _sync(path.parent)
+        sync_names(path.parent)
     except OSError as error:
         raise DataError(
             f"{path.name[:20]!r}… cannot be written to {path.parent.name!r} ({error.strerror}), where what a series "
@@ -339,16 +340,6 @@ def _read(path: Path) -> bytes | None:
     with contextlib.suppress(OSError):
         return path.read_bytes()
     return None
-
-
-def _sync(folder: Path) -> None:
-    """The names in a folder to the disk, where the platform can."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _clear(folder: Path, known: Collection[Entry]) -> None:

@@ -22,6 +22,7 @@ import pandas as pd
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact
 from fitnoise.kernel.domain import RESERVED
+from fitnoise.kernel.files import sync_names
 from fitnoise.mechanisms.documents import LARGEST
 from fitnoise.reading.parquet import look, room
 
@@ -69,7 +70,7 @@ def staged(directory: Path) -> Iterator[Path]:
             stage.rename(directory)
         except OSError as error:
             raise ReleaseError(f"{directory.name!r} cannot be put in place ({_reason(error)}).") from None
-        _sync(directory.parent)
+        sync_names(directory.parent)
     finally:
         if stage is not None:
             shutil.rmtree(stage, ignore_errors=True)
@@ -442,14 +443,4 @@ def settle(folder: Path) -> None:
             with path.open("rb+") as file:
                 os.fsync(file.fileno())
     for path in folders:
-        _sync(path)
-
-
-def _sync(path: Path) -> None:
-    """The names in a folder to the disk, where the platform can: what is at stake is the release, never the charge."""
-    with contextlib.suppress(OSError):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync_names(path)

@@ -44,6 +44,7 @@ from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.codings import plain
 from fitnoise.kernel.domain import Attribute, Domain, Level
+from fitnoise.kernel.files import sync_names
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Biased
 from fitnoise.mechanisms.documents import DIGITS, parse
@@ -59,7 +60,6 @@ from fitnoise.reading.files import (
     DESCRIPTION,
     _column,
     _reason,
-    _sync,
     _write,
     csv_pieces,
     engine,
@@ -484,7 +484,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
             settle(stage)
             if not rehearsal:
                 draft.rename(stage / DESCRIPTION)
-                _sync(stage)
+                sync_names(stage)
         except (OSError, duckdb.Error, UnicodeError) as error:
             raise ReleaseError(f"the release cannot be written ({_reason(error)}); nothing is left of it.") from None
 
