@@ -725,10 +725,10 @@ def leaks_nothing(error):
     assert error.__context__ is None  # stronger than a context that is suppressed: nobody who walks the chain finds it
 
 
-def check_counter(source, records, folder, *, alone=True):
+def check_counter(source, records, folder, *, alone=None):
     """The counts are those of the records in their cells, as declared; what is outside is dropped or told, as asked.
 
-    Each attribute alone, unless that takes too long, and all together: a record that is dropped is in no table.
+    Attributes alone, all unless some are named, and all together: a record that is dropped is in no table.
     """
     cells = in_cells(records)
     domain = fn.Domain({a: records.domain[a] for a in cells})  # what drops records is read, whatever is asked for
@@ -741,7 +741,7 @@ def check_counter(source, records, folder, *, alone=True):
         assert counter.drops == bool(dropping)
         kept = ~np.any([np.isin(c, list(left)) for c in cells.values()], axis=0)
         rest = {a: c[kept] for a, c in cells.items()}
-        by_one = [[(a,), ()] for a in cells] if alone else []
+        by_one = [[(a,), ()] for a in (cells if alone is None else alone)]
         for margins in [*by_one, [everything, (), everything[::-1], everything[:1], everything]]:
             used = [a for a in cells if any(a in m for m in margins)]
             counter.check(used)
