@@ -14,6 +14,13 @@ from check_plan import Unknown, need, subsets, whole
 from check_sets import of_sets
 
 WORDS = {"singles": 1, "pairs": 2, "triples": 3}
+SPANS = {
+    "prefix": lambda n, k: [(0, i + 1) for i in range(n)],
+    "ranges": lambda n, k: combinations(range(n + 1), 2),
+    "change": lambda n, k: [(i, i + 1) for i in range(n - k)],
+    "average": lambda n, k: [(i, i + k) for i in range(n - k + 1)],
+    "to_date": lambda n, k: [(i - i % k, i + 1) for i in range(n)],
+}
 KINDS = ("margin", "std_error", "variance", "max_deviation", "cv")
 
 
@@ -72,15 +79,11 @@ class Table:
         for a in grid.axes:
             self.queries = np.kron(self.queries, rows[a])
         if "matrix" in t:
-            self.queries, along = (
-                np.array(t["matrix"], dtype=float),
-                {"query": x["by"] if isinstance(x, dict) else None},
-            )
-            rows = {"query": self.queries}
+            self.queries = np.array(t["matrix"], dtype=float)
+            rows, along = {"query": self.queries}, {"query": x["by"] if isinstance(x, dict) else None}
         self.cells = prod(grid.size[a] for a in self.free)
         if isinstance(x, dict) and "by" in x:
-            place = [name == x["by"] for name in along.values()].index(True)
-            order = [-1 if i == place else 1 for i in range(len(rows))]
+            order = [-1 if name == x["by"] else 1 for name in along.values()]
             x = np.broadcast_to(np.reshape(by(x, t, grid), order), [len(r) for r in rows.values()]).ravel()
         self.targets = np.zeros(len(self.queries)) + variance(t, x, self.cells * len(self.queries), confidence)
         if "mean" in t:
@@ -92,19 +95,16 @@ def view(t, name, axis, grid):
     d, n, axis_of = grid.domain[name], grid.size[name], np.eye(grid.size[name])
     if "rows" in d:  # which place each cell of the axis lies in
         above = {row[grid.depth[axis]]: row[grid.depth[name]] for row in d["rows"]}
-        axis_of = np.array(
-            [[above[code] == own for code in grid.domain[axis]["codes"]] for own in d["codes"]], dtype=float
-        )
+        codes = grid.domain[axis]["codes"]
+        axis_of = np.array([[above[code] == own for code in codes] for own in d["codes"]], dtype=float)
     missing = list(d.get("missing", ()))
     own = n - len(missing)
-    if name in t.get("prefix", ()):
-        rows = np.tril(np.ones((own, own)))
-    elif name in t.get("ranges", {}):
-        asked = t["ranges"][name]
-        asked = (
-            combinations(range(own + 1), 2) if asked == "all" else [(place(d, i), place(d, j) + 1) for i, j in asked]
-        )
-        rows = np.array([[i <= o < j for o in range(own)] for i, j in asked], dtype=float)
+    shows = next((v for v in SPANS if name in t.get(v, ())), None)
+    if shows:
+        k = shows == "prefix" or t[shows][name]
+        spans = [(place(d, i), place(d, j) + 1) for i, j in k] if isinstance(k, list) else SPANS[shows](own, k)
+        rows = np.array([[i <= o < j for o in range(own)] for i, j in spans], dtype=float)
+        rows = np.eye(own)[k:] - rows if shows == "change" else rows / (k if shows == "average" else 1)
     elif name in t.get("recode", {}):
         cells = [{place(d, v) for v in group} for group in t["recode"][name].values()]
         cells = [{own + missing.index(c[1]) if isinstance(c, tuple) else c for c in group} for group in cells]
@@ -126,7 +126,7 @@ def by(x, t, grid):
         return x["values"]
     d, name = grid.domain[x["by"]], x["by"]
     shown = t.get("recode", {}).get(name)
-    plain = "codes" in d and name not in [*t.get("prefix", ()), *t.get("ranges", ())]
+    plain = "codes" in d and name not in [x for view in SPANS for x in t.get(view, ())]
     need(plain or shown, "targets are named by numbers or ranges", Unknown)
     shown = [*(shown or d.get("labels") or d["codes"]), *d.get("missing", ())]
     return [x["values"].get(str(v), x.get("default")) for v in shown]

@@ -212,6 +212,51 @@ def test_what_is_not_released_period_by_period_is_refused(asked, words):
         asked()
 
 
+RELATIVE = [
+    fn.table("month", "region", margin=30),
+    fn.table("region", change="month", margin=25),
+    fn.table("region", average={"month": 2}, margin=20),
+    fn.table("region", change={"month": 2}, margin=25),
+    fn.table("month", prefix="age", margin=90),
+    fn.table(to_date={"month": 2}, prefix="age", margin=90),
+]
+
+
+def test_changes_averages_and_seasons_are_released_when_their_periods_are_and_never_revised(tmp_path):
+    """As soon as all their periods are there; they are those of the numbers beside them, and so are their errors."""
+    asked = fn.plan(fn.Workload(DOMAIN, RELATIVE), unit=UNIT, series="month")
+    free = fn.plan(fn.Workload(DOMAIN, RELATIVE), unit=UNIT)
+    assert float(asked.exact_cost) == pytest.approx(float(free.exact_cost), rel=1e-5)
+    assert (asked.variances <= asked.decomposition.variances).all()
+    names, before = asked.publication.workload.tables.names, {}
+    for t, late in ((1, {1, 2, 3}), (2, {3}), (3, set())):
+        found = fn.release(asked, records([t]), period=MONTHS[t - 1], directory=tmp_path / str(t), **ways(tmp_path))
+        assert list(found) == [name for i, name in enumerate(names) if i not in late]
+        with fn.Ledger(tmp_path / "ledger.db") as ledger:
+            assert fn.verify(tmp_path / str(t), ledger=ledger).ok
+        for name, frame in before.items():
+            left = frame.merge(found[name], on=[x for x in ("month", "region", "age") if x in frame])
+            assert len(left) == len(frame)
+            np.testing.assert_allclose(left["value_x"], left["value_y"], atol=1e-6)
+            np.testing.assert_allclose(left["moe_x"], left["moe_y"], rtol=1e-6)
+        before = {name: found[name] for name in found}
+    numbers = found.count(by=["region", "month"])
+    for name, steps in zip(names[1:4], (("change", 1), ("average", 2), ("change", 2)), strict=True):
+        same = getattr(numbers, steps[0])("month", steps[1]).frame()
+        for column in ("value", "moe"):
+            np.testing.assert_allclose(found[name][column], same[column], rtol=1e-6, atol=1e-6)
+    with pytest.raises(ReleaseError, match="may be negative"):
+        fn.whole(found)
+
+
+@pytest.mark.parametrize("shown", [[], [fn.table("month", margin=99)]], ids=["alone", "beside totals"])
+def test_a_series_of_nothing_but_changes_is_refused(shown):
+    """What is known of a period is never revised, and of changes alone nothing is known of the first."""
+    tables = [*shown, fn.table("region", change="month", margin=30)]
+    with pytest.raises(PlanError, match="show the same value by value, too"):
+        fn.plan(fn.Workload(DOMAIN, tables), unit=UNIT, series="month")
+
+
 def test_an_id_that_would_need_a_memory_is_refused_when_it_is_planned():
     with pytest.raises(PlanError, match="remembers nobody"):
         plan(unit=fn.PrivacyUnit("person", 2, id="who", once_per=["month"]))

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
+import zoo
 from fitnoise import data
 from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.exports import latex, workbooks
@@ -462,6 +463,17 @@ def test_bands_follow_the_rule_of_the_publisher():
     R, C, W = Band
     assert RULE.of(values, margins).tolist() == [R, C, C, C, W, W, W]
     assert fn.Bands.parse(" 10 %, 30% ") == fn.Bands.parse("10,30") == RULE
+
+
+def test_changes_averages_and_seasons_are_told_from_counts():
+    """And a fall is as reliable as a rise of the same size."""
+    release = answered(fn.plan(zoo.WORKLOADS["changes"]()), 3)
+    texts = check_page(report.page(release, bands=RULE)).texts
+    for said in ("month, change", "month, average of 3", "month, to date", "less the one 3 before it"):
+        assert any(said in text for text in texts), said
+    fallen = layout(release, "a by month change", bands=RULE)
+    assert (fallen.values < 0).any()
+    assert (fallen.bands == RULE.of(abs(fallen.values), fallen.margins)).all()
 
 
 def test_bands_are_beside_numbers_and_hide_none():

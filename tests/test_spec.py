@@ -72,10 +72,12 @@ def domains(draw):
 @st.composite
 def arguments(draw, domain, names, number):
     """What `fn.table` takes: a table about some of these names, under a name of its own."""
-    each, prefix, ranges, recode = [], [], {}, {}
+    each, prefix, ranges, recode, following = [], [], {}, {}, {"change": {}, "average": {}, "to_date": {}}
     for name in draw(st.lists(st.sampled_from(names), unique=True)) if names else []:
         values = domain[name].values
-        view = draw(st.sampled_from(["each", "recode", *(["prefix", "ranges", "all"] if domain[name].ordered else [])]))
+        ordered = ["prefix", "ranges", "all"] if domain[name].ordered else []
+        after = [*following] if len(domain[name].own_values) > 2 else []
+        view = draw(st.sampled_from(["each", "recode", *ordered, *after]))
         if view == "each" or draw(st.booleans()):
             each.append(name)
         if view == "prefix":
@@ -89,11 +91,14 @@ def arguments(draw, domain, names, number):
         if view == "recode":
             group = st.lists(st.sampled_from(values), min_size=1, unique=True)
             recode[name] = draw(st.dictionaries(texts, group, min_size=1, max_size=3))
+        if view in following:
+            following[view][name] = draw(st.integers(1 if view == "change" else 2, len(domain[name].own_values) - 1))
     kind = draw(st.sampled_from(list(Kind)))
     said = {
         "prefix": prefix or None,
         "ranges": ranges or None,
         "recode": recode or None,
+        **{view: steps or None for view, steps in following.items()},
         "name": f"{draw(texts)} {number}",
         "confidence": draw(st.none() | chances),
     }

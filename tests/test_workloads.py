@@ -37,6 +37,28 @@ def test_default_names_say_what_is_asked():
     assert fn.table("state", margin=1, name="T1").name == "T1"
 
 
+FOLLOWING = {
+    "change": (1, "wages change", [[-1, 1, 0, 0], [0, -1, 1, 0]]),
+    "seasonal difference": ({"wages": 2}, "wages change 2", [[-1, 0, 1, 0]]),
+    "average": ({"wages": 2}, "wages average 2", [[0.5, 0.5, 0, 0], [0, 0.5, 0.5, 0]]),
+    "to date": ({"wages": 2}, "wages to date 2", [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0]]),
+}
+
+
+@pytest.mark.parametrize("kind", FOLLOWING)
+def test_values_that_follow_one_another_are_changes_averages_and_sums_to_date(kind):
+    """Of those inside the domain: a cell for missing values is in none of them."""
+    steps, name, rows = FOLLOWING[kind]
+    word = {"to date": "to_date", "average": "average"}.get(kind, "change")
+    asked = fn.table(**{word: "wages" if steps == 1 else steps}, margin=1)
+    for wages in (fn.Ordered(0, 2, missing={"none": [-9]}), fn.Categorical([*"abc"], missing={"none": ["-"]})):
+        labels = asked.labels(fn.Domain(wages=wages))["wages"]
+        assert labels == wages.own_values[3 - len(rows) :]
+        np.testing.assert_array_equal(rules.dense(asked.view("wages").operator(wages)), rows)
+    assert asked.name == name
+    assert fn.all_tables(1, ["sex"], margin=1, **{word: "wages" if steps == 1 else steps})[0].views == asked.views
+
+
 def test_labels_and_shapes():
     t = fn.table("sex", prefix="wages", margin=1)
     assert t.labels(DOMAIN) == {"sex": ("f", "m"), "wages": ("under 1", "1 to under 10", "10 or more")}
@@ -88,6 +110,18 @@ def test_the_zoo_is_well_formed(name):
         (lambda: fn.table("state", "state", margin=1), "'state' appears twice"),
         (lambda: fn.table(1, margin=1), "attribute names; got 1"),
         (lambda: fn.table(prefix="age", ranges="age", margin=1), "two views in one table"),
+        (lambda: fn.table(change="age", average={"age": 2}, margin=1), "two views in one table"),
+        (lambda: fn.table(average="age", margin=1), "average"),
+        (lambda: fn.table(average={"age": 1}, margin=1), "average of 'age' goes over .* from 2; got 1"),
+        (lambda: fn.table(change={"age": 0}, margin=1), "change of 'age' goes over .* from 1; got 0"),
+        (lambda: fn.table(to_date={"age": 2.5}, margin=1), "to_date"),
+        (lambda: fn.table(change="age", margin=1, missing=True), "sums to date have no rows for them"),
+        (lambda: fn.Workload(DOMAIN, [fn.table(change={"age": 5}, margin=1)]), "needs at least 6 .* has 5"),
+        (lambda: fn.Workload(DOMAIN, [fn.table(average={"age": 6}, margin=1)]), "needs at least 6 .* has 5"),
+        (
+            lambda: fn.Workload(fn.Domain(pay=fn.Amount(0, 9, step=1)), [fn.table(change="pay", margin=1)]),
+            "follow one another.*of amount it has no meaning",
+        ),
         (lambda: fn.table("state", margin=0), "positive finite"),
         (lambda: fn.Workload({"a": 1}, [fn.table("a", margin=1)]), "needs a Domain; got dict"),
         (lambda: fn.Workload(DOMAIN, ["state"]), "made of tables"),

@@ -78,6 +78,8 @@ OPERATORS = {
     "prefix": op.Prefix(6),
     "intervals": op.Intervals(5, ((0, 4), (2, 2), (1, 3), (1, 3))),
     "groups": op.Groups(6, ((0, 3), (1, 2, 5), (3,))),
+    "averages": op.Averages(6, ((0, 2), (1, 3), (4, 4), (1, 3))),
+    "differences": op.Differences(6, ((2, 0), (4, 2), (5, 4), (4, 2))),
     "kronecker": op.Kronecker((op.Prefix(3), op.Total(2), op.Identity(2))),
     "kronecker of one": op.Kronecker((op.Prefix(3),)),
     "stack": op.Stack((op.Identity(4), op.Total(4), op.Prefix(4))),
@@ -285,6 +287,21 @@ def tree_beside_structure():
     )
 
 
+def changes():
+    """Months that follow one another, by value, as changes, seasonal differences, averages and seasons to date."""
+    months = [f"m{i}" for i in range(5)]
+    domain = fn.Domain(month=fn.Categorical(months, missing={"none": [""]}), a=fn.Ordered(0, 2), o=fn.Ordered(0, 1))
+    return fn.Workload(
+        domain,
+        [
+            fn.table("a", change="month", variance=3),
+            fn.table("o", change={"month": 3}, variance=fn.By("month", [4, 5])),
+            fn.table("a", average={"month": 3}, prefix="o", variance=2),
+            fn.all_tables(1, ["a"], to_date={"month": 2}, variance=9),
+        ],
+    )
+
+
 def matrix(w, c=1.0):
     return lambda: fn.matrix_workload(w, variances=c)
 
@@ -328,6 +345,7 @@ WORKLOADS = {
     "coarse tree": coarse_tree,
     "uneven tree": uneven_tree,
     "tree beside structure": tree_beside_structure,
+    "changes": changes,
     "missing values": lambda: fn.Workload(
         _with_missing(),
         [

@@ -228,6 +228,85 @@ class Intervals(Operator):
 
 @final
 @dataclass(frozen=True)
+class Averages(Operator):
+    """Means over intervals of cells, ends included: one row per (first, last)."""
+
+    n: int
+    bounds: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        _ = self.of
+
+    @cached_property
+    def of(self) -> Intervals:
+        """The sums of which they are, in whole numbers."""
+        return Intervals(self.n, self.bounds)
+
+    @cached_property
+    def widths(self) -> NDArray[np.intp]:
+        """How many cells each mean is of, (number of intervals,)."""
+        lo, hi = self.of.ends
+        return np.asarray(hi - lo)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(number of intervals, n)."""
+        return self.of.shape
+
+    def mv(self, x: Array) -> Array:
+        """Sums, each divided by how many it is of."""
+        return np.asarray(self.of.mv(x) / self.widths.reshape(-1, *(1,) * (x.ndim - 1)))
+
+    def rmv(self, y: Array) -> Array:
+        """The adjoint of the sums, of what is divided before."""
+        return self.of.rmv(y / self.widths.reshape(-1, *(1,) * (y.ndim - 1)))
+
+
+@final
+@dataclass(frozen=True)
+class Differences(Operator):
+    """One cell less another: one row per (cell, cell taken away)."""
+
+    n: int
+    pairs: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        if not self.pairs:
+            raise WorkloadError("a table of differences needs at least one pair of cells.")
+        for one, other in self.pairs:
+            if one == other or not (0 <= one < self.n and 0 <= other < self.n):
+                raise WorkloadError(
+                    f"the difference of cells {one} and {other} is of one cell, or leaves the {self.n} cells of its "
+                    "attribute."
+                )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(number of pairs, n)."""
+        return len(self.pairs), self.n
+
+    @cached_property
+    def ends(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The cells, and those taken away: two arrays (number of pairs,), made once."""
+        one, other = np.array(self.pairs, dtype=np.intp).T.copy()
+        return one, other
+
+    def mv(self, x: Array) -> Array:
+        """Differences."""
+        one, other = self.ends
+        return np.asarray(x[one] - x[other])
+
+    def rmv(self, y: Array) -> Array:
+        """Every entry, added to its cell, and taken from the other."""
+        one, other = self.ends
+        out = np.zeros((self.n, *y.shape[1:]), dtype=y.dtype)
+        np.add.at(out, one, y)
+        np.subtract.at(out, other, y)
+        return out
+
+
+@final
+@dataclass(frozen=True)
 class Groups(Operator):
     """Sums over named groups of cells (a recode); groups may overlap and may leave cells out."""
 

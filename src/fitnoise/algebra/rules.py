@@ -110,6 +110,8 @@ def _(a: op.Dense) -> Array:
 @dense.register(op.Prefix)
 @dense.register(op.Intervals)
 @dense.register(op.Groups)
+@dense.register(op.Averages)
+@dense.register(op.Differences)
 def _(a: Operator) -> Array:
     return a.mv(np.eye(a.shape[1], dtype=np.int64))  # A I = A
 
@@ -141,6 +143,8 @@ def _(a: op.Scaled) -> Array:
 @gram.register(op.Transpose)
 @gram.register(op.Groups)
 @gram.register(op.Scaled)
+@gram.register(op.Averages)
+@gram.register(op.Differences)
 def _(a: Operator) -> Array:
     m = _squarable(a)
     return np.asarray(m.T @ m)
@@ -183,6 +187,8 @@ def _(a: op.Stack) -> Array:
 
 @column_norms.register(op.Dense)
 @column_norms.register(op.Scaled)
+@column_norms.register(op.Averages)
+@column_norms.register(op.Differences)
 def _(a: Operator) -> Array:
     return np.asarray((_squarable(a) ** 2).sum(axis=0))
 
@@ -228,6 +234,8 @@ def _(a: op.Transpose) -> Array:
 
 @row_norms.register(op.Dense)
 @row_norms.register(op.Scaled)
+@row_norms.register(op.Averages)
+@row_norms.register(op.Differences)
 def _(a: Operator) -> Array:
     return np.asarray((_squarable(a) ** 2).sum(axis=1))
 
@@ -306,6 +314,20 @@ def _(a: op.Intervals, w: Array) -> Array:
 
 
 @weighted_gram.register
+def _(a: op.Averages, w: Array) -> Array:
+    return weighted_gram(a.of, w / _like(a.widths**2, w))
+
+
+@weighted_gram.register
+def _(a: op.Differences, w: Array) -> Array:
+    one, other = a.ends
+    out = np.zeros((a.n, a.n, *w.shape[1:]))
+    for i, j, x in ((one, one, w), (other, other, w), (one, other, -w), (other, one, -w)):
+        np.add.at(out, (i, j), x)
+    return out
+
+
+@weighted_gram.register
 def _(a: op.Groups, w: Array) -> Array:
     out = np.zeros((a.n, a.n, *w.shape[1:]))
     for value, g in zip(w, a.groups, strict=True):
@@ -365,6 +387,18 @@ def _(a: op.Intervals, s: Array) -> Array:
     # a_jᵀU a_j = Σ U_ik over i ≥ lo and k ≤ hi, since U vanishes below its diagonal: nothing to subtract.
     lo, hi = a.ends
     return np.asarray(np.cumsum(np.cumsum(_folded(s)[::-1], axis=0)[::-1], axis=1)[lo, hi - 1])
+
+
+@row_variances.register
+def _(a: op.Averages, s: Array) -> Array:
+    found = row_variances(a.of, s)
+    return np.asarray(found / _like(a.widths**2, found))
+
+
+@row_variances.register
+def _(a: op.Differences, s: Array) -> Array:
+    one, other = a.ends
+    return np.asarray(s[one, one] + s[other, other] - s[one, other] - s[other, one])
 
 
 @row_variances.register

@@ -19,7 +19,7 @@ from fitnoise.kernel.units import UNSAID, PrivacyUnit
 from fitnoise.mechanisms.summaries import FiniteSummary
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
-from fitnoise.request.workloads import AtMost, Family, Mean, Sum, Table, View
+from fitnoise.request.workloads import AtMost, Average, Change, Family, Mean, Sum, Table, ToDate, View
 
 FORMAT = 6
 """Version of the release directory."""
@@ -260,6 +260,9 @@ def _said(plan: Plan, each: list[Any], key: str) -> dict[str, Any]:
 
 _COLUMNS: dict[type[View], str] = {
     AtMost: "counts records with at most this value",
+    Change: "how many more records than with the value {n} before it, which may be negative",
+    Average: "records, on average over this value and those before it, {n} in all",
+    ToDate: "counts records from the beginning of its season, of {n} values, up to this one",
     Sum: "the sum of it over the records, in its own units",
     Mean: "how many records at each of both ends of its range make the same number of records, and the same mean",
 }
@@ -268,4 +271,5 @@ _COLUMNS: dict[type[View], str] = {
 
 def _explain_columns(table: Table) -> dict[str, str]:
     views = dict(table.views)
-    return {a: _COLUMNS.get(type(views[a]), views[a].word) for a in table.attributes if a in views}
+    said = {a: _COLUMNS.get(type(views[a]), views[a].word) for a in table.attributes if a in views}
+    return {a: said[a].replace("{n}", str(views[a].steps)) for a in said}

@@ -25,7 +25,7 @@ from fitnoise.reading.bands import Bands
 from fitnoise.reading.forms import Forms
 from fitnoise.reading.laws import law
 from fitnoise.reading.release import Release
-from fitnoise.request.workloads import EACH, AtMost, Table, some
+from fitnoise.request.workloads import EACH, AtMost, Average, Change, Table, ToDate, some
 
 ACROSS = 8
 """Values that stand side by side at most: those of the last column that has no more."""
@@ -45,14 +45,16 @@ class Label:
 class Heading:
     """A column of labels.
 
-    name: of the attribute. view: "each", "prefix", "ranges", "recode" or "query". ordered: how many of its labels, the
-    first, are values in an order. periods: whether they are the periods of a series.
+    name: of the attribute. view: "each", "prefix", "ranges", "recode", "change", "average", "to date" or "query".
+    ordered: how many of its labels, the first, are values in an order. periods: whether they are the periods of a
+    series. steps: of how many values a change, an average or a season is.
     """
 
     name: str
     view: str
     ordered: int = 0
     periods: bool = False
+    steps: int = 1
 
 
 @final
@@ -138,6 +140,7 @@ def layout(release: Release, name: str, *, totals: bool = False, bands: Bands | 
     if any(sums):
         values, margins = _with_totals(release, name, (values, margins), sums, confidence)
         labels = [[*x, Label(None)] if s else x for x, s in zip(labels, sums, strict=True)]
+    signed = any(view.signed for _, view in table.views)
     small = [i for i, n in enumerate(shape) if n <= ACROSS and not headings[i].periods]
     axis = small[-1] if len(shape) > 1 and small else None
     columns = (Label(None),) if axis is None else tuple(labels[axis])
@@ -155,7 +158,7 @@ def layout(release: Release, name: str, *, totals: bool = False, bands: Bands | 
         columns=columns,
         values=values,
         margins=margins,
-        bands=None if bands is None or biased else bands.of(values, margins),
+        bands=None if bands is None or biased else bands.of(np.abs(values) if signed else values, margins),
         totals=summed[:, None] | beside[None, :],
         confidence=confidence,
         biased=biased,
@@ -166,8 +169,10 @@ def _heading(table: Table, attribute: Attribute | None, name: str, *, periods: b
     if table.matrix is not None or attribute is None:
         return Heading(name, "query")
     view = table.view(name)
-    ordered = (attribute.ordered or periods) and (view is EACH or isinstance(view, AtMost))
-    return Heading(name, view.word or "each", attribute.own_size if ordered else 0, periods)
+    following = isinstance(view, (Change, Average, ToDate))
+    ordered = following or ((attribute.ordered or periods) and (view is EACH or isinstance(view, AtMost)))
+    shown = len(view.labels(attribute)) if following else attribute.own_size
+    return Heading(name, view.word or "each", shown if ordered else 0, periods, view.steps)
 
 
 def _label(table: Table, attribute: Attribute | None, name: str, shown: str | int, place: int) -> Label:

@@ -24,7 +24,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Indices
 from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.reading.asking import leaves, over
-from fitnoise.request.workloads import EACH, AtMost, Mean, Sum, Table, View
+from fitnoise.request.workloads import EACH, AtMost, Average, Change, Mean, Sum, Table, View
 
 CLOSE = 1e-9
 """Rounding allowed in how atoms are made of rows, which takes whole numbers of them."""
@@ -109,6 +109,10 @@ def _column(domain: Domain, table: Table, name: str, view: View) -> Column:
     home, attribute, place = domain.home(name), domain[name], leaves(domain, name)
     if isinstance(view, (Sum, Mean)):
         raise _refused(table, f"is of sums of {name!r}, which are no counts")
+    if isinstance(view, Change):
+        raise _refused(table, f"is of changes along {name!r}, which may be negative and are no counts")
+    if isinstance(view, Average):
+        raise _refused(table, f"is of averages along {name!r}, which need not be whole")
     if view is EACH:
         return Column(home, place, attribute.size, attribute.size)
     cells = _atoms(view, attribute)

@@ -160,6 +160,13 @@ class TableSpec(Part):
     recode: dict[str, dict[str, list[_Value] | SpanSpec]] | None = Field(
         None, description="shown as groups: name.group = [values] or {first, last}"
     )
+    change: str | dict[str, int] | None = Field(
+        None, description="shown as changes from one value to the next, or name = from how many before (12: a year)"
+    )
+    average: dict[str, int] | None = Field(None, description="shown as moving averages: name = of how many values")
+    to_date: dict[str, int] | None = Field(
+        None, description="shown as sums that begin anew after so many values (12: years to date): name = how many"
+    )
     sum: str | list[str] | None = Field(
         None, description="amounts (or whole numbers) that are summed up; of several, their product is"
     )
@@ -186,7 +193,7 @@ class TableSpec(Part):
             raise SpecError('`among` names the attributes of a pattern of tables; say which, such as all = "pairs".')
         if self.matrix is not None:
             shown = (self.attributes, self.prefix, self.ranges, self.recode, self.sum, self.mean, self.missing)
-            if any(shown) or self.all is not None:
+            if any((*shown, self.change, self.average, self.to_date)) or self.all is not None:
                 raise SpecError(
                     "a table with a matrix asks about all cells; it takes no attributes, views or patterns."
                 )
@@ -198,12 +205,15 @@ class TableSpec(Part):
         recode = {a: {g: _group(domain[a], v) for g, v in groups.items()} for a, groups in (self.recode or {}).items()}
         said = {**numbers, "reference": reference, "confidence": self.confidence, "name": self.name}
         said["missing"] = self.missing
-        views = {"prefix": self.prefix, "ranges": ranges, "recode": recode, "sum": self.sum, "mean": self.mean}
+        views: dict[str, Any] = {"prefix": self.prefix, "ranges": ranges, "recode": recode, "sum": self.sum}
+        views |= {"mean": self.mean, "change": self.change, "average": self.average, "to_date": self.to_date}
         if self.all is None:
             return table(*self.attributes, **views, **said)
         beside = {*self.attributes, *([self.prefix] if isinstance(self.prefix, str) else self.prefix or ())}
         beside |= {*([ranges] if isinstance(ranges, str) else ranges or ()), *recode}
         beside |= {*([self.sum] if isinstance(self.sum, str) else self.sum or ()), *([self.mean] if self.mean else ())}
+        beside |= {*([self.change] if isinstance(self.change, str) else self.change or ())}
+        beside |= {*(self.average or ()), *(self.to_date or ())}
         among = _others(domain, beside) if self.among is None else self.among
         if not among:
             raise SpecError("every attribute is named beside the pattern, so that none is left for it; name fewer.")

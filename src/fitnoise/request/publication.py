@@ -24,7 +24,7 @@ from fitnoise.kernel.losses import Axes
 from fitnoise.kernel.order import Limit
 from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, Privacy, PrivacyUnit, Region
 from fitnoise.request.targets import By, BySize, Kind, PublicTotal
-from fitnoise.request.workloads import EACH, AtMost, Table, Workload, used_attributes
+from fitnoise.request.workloads import EACH, AtMost, Average, Change, Table, ToDate, Workload, used_attributes
 
 LEAST_SHARE = 1e-6
 """Least relative budget of a cell that may be counted at all."""
@@ -600,10 +600,13 @@ class Publication:
                     f"every table of a series is asked for by its name and shows {self.series!r}, so that it grows "
                     f"with the periods; {name!r} does not. Sums over periods are asked of the release."
                 )
-            if t.view(self.series) not in (EACH, AtMost()):
+            if t.view(self.series) not in (EACH, AtMost()) and not isinstance(
+                t.view(self.series), (Average, Change, ToDate)
+            ):
                 raise SpecError(
-                    f"a table of a series shows {self.series!r} value by value, or as totals up to each (prefix); "
-                    f"{name!r} does otherwise. Other sums over periods are asked of the release."
+                    f"a table of a series shows {self.series!r} value by value, as totals up to each (prefix or "
+                    f"to_date), as changes or as averages; {name!r} does otherwise. Other sums over periods are "
+                    "asked of the release."
                 )
             number, of = t.target.number, t.target.reference
             own = isinstance(number, By) and number.attribute == self.series

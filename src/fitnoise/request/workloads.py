@@ -11,7 +11,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeVar, final, overload
@@ -22,14 +22,17 @@ from numpy.typing import ArrayLike, NDArray
 from fitnoise.algebra import operators as op
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arguments import checked, shown
-from fitnoise.kernel.checks import is_real
-from fitnoise.kernel.domain import RESERVED, Amount, Attribute, Domain, Hierarchy, Ordered
+from fitnoise.kernel.checks import is_real, is_whole
+from fitnoise.kernel.domain import RESERVED, Amount, Attribute, Categorical, Domain, Hierarchy, Ordered
 from fitnoise.request.targets import By, BySize, Kind, PublicTotal, Target, checked_confidence
 
 QUERY = "query"
 """The column that numbers the rows of a matrix workload."""
 
 _T = TypeVar("_T")
+
+_NAMED = ("prefix", "ranges", "recode", "change", "average", "to_date", "sum")
+"""Arguments of which an error says what they are, in words of their own."""
 
 MAX_TABLES = 2**21
 """Tables of one pattern: planning takes some hundred bytes for each of them and each of its margins."""
@@ -50,6 +53,18 @@ class View(abc.ABC):
 
     word: str
     """The word that tells this view from others in a table's default name."""
+
+    steps: int = 1
+    """Of how many values it speaks, or over how many it goes, where that belongs to the name."""
+
+    signed: bool = False
+    """Whether its numbers may be negative, whatever the records."""
+
+    @final
+    @property
+    def called(self) -> str:
+        """What it is called in a table's default name."""
+        return f"{self.word} {self.steps}" if self.steps > 1 else self.word
 
     missing: bool = False
     """Whether the cells for missing values that the view leaves out have rows of their own."""
@@ -196,6 +211,85 @@ class Recode(View):
 
 @final
 @dataclass(frozen=True)
+class Change(View):
+    """Each value less the one so many before it: changes; with the lag of a year, seasonal differences.
+
+    Of values in the order in which they are declared; of the first ones, which have none before them, nothing.
+    """
+
+    steps: int = 1
+    word = "change"
+    signed = True
+
+    def operator(self, attribute: Attribute) -> op.Operator:
+        """Differences; WorkloadError when values do not follow one another, or are too few."""
+        n = _following(attribute, "change", self.steps, 1)
+        return op.Differences(attribute.size, tuple((i, i - self.steps) for i in range(self.steps, n)))
+
+    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
+        """The later values."""
+        return attribute.own_values[self.steps :]
+
+
+@final
+@dataclass(frozen=True)
+class Average(View):
+    """The mean of each value and those before it, so many in all: moving averages.
+
+    Of values in the order in which they are declared; of the first ones, with fewer before them, nothing. Targets are
+    about the mean, as it is published; what is measured are sums, in whole numbers.
+    """
+
+    steps: int = field()  # without a default
+    word = "average"
+
+    def operator(self, attribute: Attribute) -> op.Operator:
+        """Means; WorkloadError when values do not follow one another, or are too few."""
+        n = _following(attribute, "average", self.steps, 0)
+        return op.Averages(attribute.size, tuple((i, i + self.steps - 1) for i in range(n - self.steps + 1)))
+
+    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
+        """The last values of each mean."""
+        return attribute.own_values[self.steps - 1 :]
+
+
+@final
+@dataclass(frozen=True)
+class ToDate(View):
+    """The sum of each value and those before it in its season, of so many values from the first: years to date."""
+
+    steps: int = field()  # without a default
+    word = "to date"
+
+    def operator(self, attribute: Attribute) -> op.Operator:
+        """Interval sums; WorkloadError when values do not follow one another."""
+        n = _following(attribute, "to_date", 1, 0)
+        return op.Intervals(attribute.size, tuple((i - i % self.steps, i) for i in range(n)))
+
+    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
+        """The last values of each sum."""
+        return attribute.own_values
+
+
+def _following(attribute: Attribute, what: str, steps: int, less: int) -> int:
+    """How many values follow one another, where there are `steps` of them, and `less` more.
+
+    Raises:
+        WorkloadError: there are fewer, or they do not.
+    """
+    if not attribute.ordered and not isinstance(attribute, Categorical):
+        raise WorkloadError(
+            f"{what} needs an attribute whose values follow one another: ordered, of bins, or categorical in the order "
+            f"of its codes; of {attribute.kind} it has no meaning."
+        )
+    n = attribute.own_size
+    if n < steps + less:
+        raise WorkloadError(f"{what} over {steps} values needs at least {steps + less} of them; the attribute has {n}.")
+    return n
+
+
+@final
+@dataclass(frozen=True)
 class Sum(View):
     """The sum of an amount, or of whole numbers, over the records; of several, that of their product."""
 
@@ -292,7 +386,7 @@ class Table:
     @property
     def default_name(self) -> str:
         """What it is called unless it is told: its attributes, each with what is asked of it."""
-        words = (f"{a} {self.view(a).word}".rstrip() for a in self.attributes)
+        words = (f"{a} {self.view(a).called}".rstrip() for a in self.attributes)
         return " by ".join(words) or "total"
 
     def view(self, attribute: str) -> View:
@@ -490,12 +584,15 @@ def _listed(value: str | Iterable[str] | None) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-@checked(WorkloadError, "Nothing was planned.", "prefix", "ranges", "recode", "sum", "name")
+@checked(WorkloadError, "Nothing was planned.", *_NAMED, "name")
 def table(
     *attributes: str,
     prefix: str | Sequence[str] | None = None,
     ranges: str | Mapping[str, Sequence[tuple[Any, Any]] | None] | None = None,
     recode: Mapping[str, Mapping[str, Iterable[Any]]] | None = None,
+    change: str | Mapping[str, int] | None = None,
+    average: Mapping[str, int] | None = None,
+    to_date: Mapping[str, int] | None = None,
     sum: str | Sequence[str] | None = None,  # noqa: A002 - what it is called
     mean: str | None = None,
     margin: float | By | BySize | None = None,
@@ -515,6 +612,11 @@ def table(
         prefix: attributes shown as "at most this value" instead.
         ranges: attributes shown as ranges: a name for all ranges, or a mapping name → list of (first, last).
         recode: attributes shown as groups: a mapping name → {group: values}.
+        change: attributes shown as changes, each value less the one before it, in the order in which they are
+            declared: a name, or a mapping name → how many before; with a year's, seasonal differences.
+        average: attributes shown as moving averages: a mapping name → of how many values. Targets are about the mean.
+        to_date: attributes shown as sums that begin anew after so many values, counted from the first: a mapping name →
+            how many; 12 months make years to date. For sums that never do see `prefix`.
         sum: amounts (or attributes of whole numbers) that are summed up; of several, their product is. Targets are in
             units of the sum.
         mean: an amount whose mean is asked for: to a target in its units, whatever the mean is, where there are
@@ -547,6 +649,9 @@ def table(
     for extra in (
         {a: Ranges(None if b is None else tuple((x, y) for x, y in b), missing) for a, b in spans.items()},
         {a: Recode(tuple((str(g), tuple(v)) for g, v in m.items()), missing) for a, m in (recode or {}).items()},
+        {a: Change(n) for a, n in _counts("change", {change: 1} if isinstance(change, str) else change, 1)},
+        {a: Average(n) for a, n in _counts("average", average, 2)},
+        {a: ToDate(n) for a, n in _counts("to_date", to_date, 2)},
         dict.fromkeys(summed, Sum()),
         averaged,
     ):
@@ -556,8 +661,8 @@ def table(
             views[a] = view
     if missing and not any(view.missing for view in views.values()):
         raise WorkloadError(
-            "a table that shows every value shows the missing ones too, and a sum or mean has no rows for them; leave "
-            "`missing` out."
+            "a table that shows every value shows the missing ones too, and sums, means, changes, averages and sums to "
+            "date have no rows for them; leave `missing` out."
         )
     for a in attributes:
         if not isinstance(a, str):
@@ -585,6 +690,14 @@ def table(
     target = Target(kind, number, confidence, None if averaged else reference)
     made = Table(name or "", columns, target, tuple(views.items()))
     return replace(made, name=made.default_name) if name is None else made
+
+
+def _counts(what: str, given: Mapping[str, int] | None, least: int) -> Iterator[tuple[str, int]]:
+    """Attributes, and over how many of their values something goes."""
+    for a, n in (given or {}).items():
+        if not is_whole(n) or n < least:
+            raise WorkloadError(f"{what} of {a!r} goes over a whole number of values, from {least}; got {n!r}.")
+        yield a, int(n)
 
 
 def _reference(attribute: str, reference: float | PublicTotal | None) -> float:
@@ -783,11 +896,11 @@ def _varying(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _described(t: Table, attribute: str) -> str:
-    word = t.view(attribute).word
+    word = t.view(attribute).called
     return f"{attribute} {word}" if word else attribute
 
 
-@checked(WorkloadError, "Nothing was planned.", "prefix", "ranges", "recode", "sum", "name")
+@checked(WorkloadError, "Nothing was planned.", *_NAMED, "name")
 def all_tables(
     order: int,
     among: Iterable[str],
@@ -795,6 +908,9 @@ def all_tables(
     prefix: str | Sequence[str] | None = None,
     ranges: str | Mapping[str, Sequence[tuple[Any, Any]] | None] | None = None,
     recode: Mapping[str, Mapping[str, Iterable[Any]]] | None = None,
+    change: str | Mapping[str, int] | None = None,
+    average: Mapping[str, int] | None = None,
+    to_date: Mapping[str, int] | None = None,
     sum: str | Sequence[str] | None = None,  # noqa: A002 - what it is called
     mean: str | None = None,
     margin: Targets | None = None,
@@ -816,6 +932,9 @@ def all_tables(
         prefix: the same, as "at most this value".
         ranges: the same, as ranges.
         recode: the same, as groups.
+        change: the same, as changes; as for :func:`table`.
+        average: the same, as moving averages; as for :func:`table`.
+        to_date: the same, as sums that begin anew; as for :func:`table`.
         sum: what every table sums up, as for :func:`table`.
         mean: of what every table has the mean, as for :func:`table`.
         margin: exactly one of this and the next four, as for :func:`table`; or a sequence of numbers, one per table, in
@@ -850,6 +969,9 @@ def all_tables(
         prefix=prefix,
         ranges=ranges,
         recode=recode,
+        change=change,
+        average=average,
+        to_date=to_date,
         sum=sum,
         mean=mean,
         **said,

@@ -9,7 +9,7 @@ from fitnoise.kernel.codings import plain
 from fitnoise.kernel.designs.questions import FiniteQuery, Question
 from fitnoise.request.publication import Budget, CellBudgets, Publication, SmallDatabase
 from fitnoise.request.targets import By, BySize, PublicTotal
-from fitnoise.request.workloads import AtMost, Family, Mean, Ranges, Recode, Sum, Table
+from fitnoise.request.workloads import AtMost, Average, Change, Family, Mean, Ranges, Recode, Sum, Table, ToDate
 
 ORDERS = {"singles": 1, "pairs": 2, "triples": 3}
 
@@ -61,6 +61,8 @@ def table_document(part: Table | Family) -> dict[str, Any]:
     out["recode"] = {
         a: {g: _plain(values) for g, values in v.groups} for a, v in views.items() if isinstance(v, Recode)
     } or None
+    for word, kind in (("change", Change), ("average", Average), ("to_date", ToDate)):
+        out[word] = {a: v.steps for a, v in views.items() if isinstance(v, kind)} or None
     out["sum"] = [a for a, v in views.items() if isinstance(v, Sum)] or None
     for a, v in views.items():
         if isinstance(v, Mean):

@@ -431,8 +431,8 @@ class _Objective(abc.ABC):
 def _squared(a: Operator) -> Operator:
     """The operator of the squared entries."""
     match a:
-        case op.Dense():
-            return op.Dense(np.asarray(a.matrix, dtype=np.float64) ** 2)
+        case op.Dense() | op.Averages() | op.Differences():
+            return op.Dense(rules.dense(a).astype(np.float64) ** 2)
         case op.Kronecker():
             return op.Kronecker(tuple(_squared(f) for f in a.factors))
         case op.Stack():

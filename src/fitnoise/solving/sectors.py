@@ -50,6 +50,9 @@ TALL = 4
 """A table with more than this many rows per structured cell is kept by structure where its operator has one: its matrix
 would be larger than all that planning needs."""
 
+SMALL = 2**20
+"""Whole numbers up to which rows of real numbers are taken for multiples of their least entry."""
+
 _BASIS_BITS = 26
 """Entries of an integer basis stay below 2^26, so that strategy rows (another 20–40 bits) stay exact and small."""
 
@@ -317,8 +320,9 @@ def decompose(
     afford(_least_memory(tables), f"planning {math.prod(shape):,} joint cells of {bound}")
     steps = tuple((a, workload.domain.steps[a]) for a in bound if a in workload.domain.steps)
     groups, shift = _sectors(tables, sizes, bases, _Ends(shape, tuple(dict(steps).get(a) for a in bound)))
+    written = any(isinstance(x, Table) and x.matrix is not None for x in workload.tables.parts)
     real = (isinstance(x.queries, np.ndarray) and x.queries.dtype.kind == "f" and x.moments is None for x in tables)
-    if shift > 0 and any(real):
+    if shift > 0 and written and any(real):
         (only,) = groups  # a matrix makes everything structured. Its queries are L B exactly from here on
         for m in only.members:
             if isinstance(m.lift, np.ndarray):
@@ -580,7 +584,8 @@ def _moments(factors: Sequence[op.Operator], steps: Sequence[int | None]) -> Exa
     """
     out = np.ones((1, 1), dtype=object)
     for factor, most in zip(factors, steps, strict=True):
-        asked = rules.dense(factor.of if isinstance(factor, op.Scaled) else factor).astype(object)
+        whole = factor.of if isinstance(factor, (op.Scaled, op.Averages)) else factor
+        asked = rules.dense(whole).astype(object)
         if most is not None:
             low, high, beside = np.split(asked * most, [1, 2], axis=1)
             asked = np.concatenate([low + high, (high - low) // most, 2 * beside], axis=1)
@@ -781,7 +786,7 @@ def integer_basis(rows: Array) -> NDArray[np.int64]:
     integers (exactly where their binary fractions allow 26 bits). Rounding a strategy entrywise without an integer
     basis would move the row space and bias the answers.
     """
-    unique, where = np.unique(rows, axis=1, return_inverse=True)
+    unique, where = np.unique(_whole_rows(rows), axis=1, return_inverse=True)
     where = where.ravel()
     zero = np.asarray(~unique.any(axis=0))
     distinct = np.unique(unique[:, ~zero], axis=0)
@@ -838,6 +843,18 @@ def _rank(a: Array) -> int:
             return int(n)  # every singular value is above 1e-5 of the largest
     s = sl.svdvals(a.astype(np.float64))
     return int((s > s[0] * max(a.shape) * np.finfo(np.float64).eps).sum())
+
+
+def _whole_rows(rows: Array) -> Array:
+    """Each row divided by its least entry, where all of them are whole numbers of it, such as averages; as integers."""
+    if rows.dtype.kind != "f":
+        return rows
+    size = np.abs(rows)
+    least = np.where(size > 0, size, np.inf).min(axis=1, keepdims=True)
+    least[~np.isfinite(least)] = 1.0
+    whole = np.rint(rows / least)
+    near = (np.abs(whole * least - rows) <= 4 * np.finfo(np.float64).eps * size).all() and np.abs(whole).max() < SMALL
+    return whole.astype(np.int64) if near else rows
 
 
 def _to_integers(a: Array) -> NDArray[np.int64]:

@@ -88,6 +88,8 @@ def _field(release: Release, table: str, name: str) -> dict[str, Any]:
     labels = [x if kind == "integer" else _in_file(str(x)) for x in shown]
     view, codes = ("", None) if asked.matrix is not None else (asked.view(name).word, _codes(workload.domain[name]))
     described = {"prefix": "Counted are records with at most this value.", "": ""}.get(view, f"Values by {view}.")
+    if asked.matrix is None and asked.view(name).steps > 1:
+        described = f"Values by {asked.view(name).called}."
     return {
         "name": name,
         "type": kind,

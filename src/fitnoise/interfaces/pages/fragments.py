@@ -124,7 +124,34 @@ def _type(x: object) -> str:
 
 def heading(told: Words, heading: Heading) -> str:
     """What stands above a column of labels."""
-    return told.tell("{name}, at most", name=heading.name) if heading.view == "prefix" else heading.name
+    name, n = heading.name, told.number(heading.steps)
+    match heading.view:
+        case "prefix":
+            return told.tell("{name}, at most", name=name)
+        case "change":
+            return told.tell("{name}, change", name=name)
+        case "average":
+            return told.tell("{name}, average of {n}", name=name, n=n)
+        case "to date":
+            return told.tell("{name}, to date", name=name)
+    return name
+
+
+def meaning(told: Words, heading: Heading) -> str:
+    """What the rows of a column count; nothing of those that show value by value."""
+    name, n = heading.name, told.number(heading.steps)
+    match heading.view:
+        case "prefix":
+            return told.tell("Rows of {name} count records with at most the value shown.", name=name)
+        case "change":
+            return told.tell("Rows of {name} are changes: the number less the one {n} before it.", name=name, n=n)
+        case "average":
+            return told.tell("Rows of {name} are the mean of a number and those before it, {n} in all.", name=name, n=n)
+        case "to date":
+            return told.tell(
+                "Rows of {name} count records from the beginning of their season, of {n} values, on.", name=name, n=n
+            )
+    return ""
 
 
 def pattern(told: Words, given: Pattern) -> str:
@@ -238,9 +265,8 @@ def notes(table: Layout, told: Words, release: Release, bands: Bands | None) -> 
             "Method: one measurement with noise fixed before the data were read; plan {plan}.", plan=plan.hash[:12]
         )
     ]
-    for h in (*table.stubs, *([table.across] if table.across else ())):
-        if h.view == "prefix":
-            method.append(told.tell("Rows of {name} count records with at most the value shown.", name=h.name))
+    columns = (*table.stubs, *([table.across] if table.across else ()))
+    method += filter(None, (meaning(told, h) for h in columns))
     if table.biased:
         method.append(told.sentence(group.mechanism.words(group)).text)
     yield " ".join(method)

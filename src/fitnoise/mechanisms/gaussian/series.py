@@ -1,9 +1,10 @@
 """Tables that are released period by period: bases in order of time, and what is known after so many periods.
 
-Every table shows the periods value by value, or as totals up to each, so what sectors measure spans (all periods) ⊗ U,
-with the same U in each. Written over a basis of U in the first period, then in the second, and so on, Σ_S⁻¹ = AᵀA with
-A lower triangular has rows that touch no later part: the rows of the periods up to t determine all numbers about these,
-with the covariance that the whole strategy gives them. Later rows are about later periods too, and revise nothing.
+Tables show the periods value by value, or as totals up to each; or as changes and averages, and then others show each
+period so as well. So what sectors measure spans (all periods) ⊗ U, with the same U in each. Written over a basis of U
+in the first period, then in the second, and so on, Σ_S⁻¹ = AᵀA with A lower triangular has rows that touch no later
+part: the rows of the periods up to t determine all numbers about these, with the covariance that the whole strategy
+gives them. Later rows are about later periods too, and revise nothing.
 """
 
 from __future__ import annotations
@@ -30,12 +31,45 @@ from fitnoise.solving.sectors import Decomposition, decompose, integer_basis
 
 
 def in_time(publication: Publication, decomposition: Decomposition) -> Decomposition:
-    """A workload in sectors, over bases in order of time where it is a series; others as they are."""
+    """A workload in sectors, over bases in order of time where it is a series; others as they are.
+
+    Raises:
+        PlanError: in some sector a period follows from none of its tables, but only how it differs from others.
+    """
     if publication.series is None:
         return decomposition
     along = _along(decomposition.over, publication.series)
-    bases = [_in_order(g.basis, along) for g in decomposition.groups]
+    known: list[NDArray[np.int64]] = []
+    for g in decomposition.groups:
+        _refuse_relative(publication, g.basis, along)
+        _own_rows(g.basis, along, known)
+    bases = [_in_order(_own_rows(g.basis, along, known), along) for g in decomposition.groups]
     return decompose(publication.workload, bases, apart=publication.apart)
+
+
+def _refuse_relative(publication: Publication, basis: NDArray[np.int64], along: NDArray[np.intp]) -> None:
+    """Raise PlanError unless rows that span a basis tell of each period on its own."""
+    periods = int(along.max()) + 1
+    blocks = np.concatenate([basis[:, along == t] for t in range(periods)])
+    if len(basis) < periods * len(integer_basis(blocks)):
+        raise PlanError(
+            f"what a series publishes of a period is never revised, so each must be known by itself: beside changes "
+            f"and averages along {publication.series!r} show the same value by value, too, as totals up to each "
+            "(prefix) or to date (to_date), however wide its margin. No plan was made."
+        )
+
+
+def _own_rows(basis: NDArray[np.int64], along: NDArray[np.intp], known: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """What a basis asks in each period: the same rows wherever the same follows from them. Those not known are added.
+
+    So sectors that only tables without rows told apart in the first periods are one group of them there.
+    """
+    own = integer_basis(basis[:, along == 0])
+    for rows in known:
+        if rows.shape == own.shape and len(integer_basis(np.concatenate([rows, own]))) == len(own):
+            return rows
+    known.append(own)
+    return own
 
 
 def _along(over: Cells, attribute: str) -> NDArray[np.intp]:
@@ -43,14 +77,13 @@ def _along(over: Cells, attribute: str) -> NDArray[np.intp]:
     return np.asarray(np.indices(over.shape)[[a for a, _ in over.structured].index(attribute)].ravel())
 
 
-def _in_order(basis: NDArray[np.int64], along: NDArray[np.intp]) -> NDArray[np.int64]:
-    """A basis of the same rows, in order of time: those of one period in each."""
+def _in_order(own: NDArray[np.int64], along: NDArray[np.intp]) -> NDArray[np.int64]:
+    """The rows of one period in each, in order of time."""
     periods = int(along.max()) + 1
-    own = integer_basis(basis[:, along == 0])
-    out = np.zeros((periods, len(own), basis.shape[1]), dtype=np.int64)
+    out = np.zeros((periods, len(own), len(along)), dtype=np.int64)
     for t in range(periods):
         out[t][:, along == t] = own
-    return out.reshape(-1, basis.shape[1])
+    return out.reshape(-1, len(along))
 
 
 def last_periods(rows: Exact, along: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -118,9 +151,10 @@ class Past(Sectors):
 
     def prices(self, part: TablePart) -> Floats:
         """A table costs what it does with all its periods."""
-        out = np.empty(part.decomposition.rows)
+        out, names = np.empty(part.decomposition.rows), part.publication.workload.tables.names
         for g in part.decomposition.tables:
-            out[g.numbers] = self.whole.shares[g.tables][:, None] / g.numbers.shape[1]
+            there = [self.whole.number(names[t]) for t in g.tables.tolist()]
+            out[g.numbers] = self.whole.shares[there][:, None] / g.numbers.shape[1]
         return out
 
 
@@ -134,21 +168,36 @@ def past(whole: TablePart, publication: Publication, periods: int) -> TablePart:
     """
     over = GAUSSIAN.over(publication)
     along = _along(whole.strategy.over, str(publication.series))
-    here = along < periods
-    groups = []
-    for g in whole.strategy.groups:
+    here, groups = along < periods, []
+    place = _places(whole.strategy)
+    for asked in decompose(publication.workload, apart=publication.apart).groups:
+        found = [place[tuple(x)] for x in asked.attributes.tolist()]
+        g = whole.strategy.groups[found[0][0]]
         k = int((last_periods(g.basis, along) < periods).sum())
-        groups.append(StrategyGroup(g.attributes, g.sizes, g.basis[:k, here], g.mixing[:, :k, :k], g.scales))
+        own = [(whole.strategy.groups[a], i) for a, i in found]
+        if not all(np.array_equal(x.basis[:k], g.basis[:k]) for x, _ in own):
+            raise PlanError("the strategy of a series asks the same of a period in several ways. Nothing was measured.")
+        mixing, scales = np.stack([x.mixing[i, :k, :k] for x, i in own]), np.array([x.scales[i] for x, i in own])
+        groups.append(StrategyGroup(asked.attributes, asked.sizes, g.basis[:k, here], mixing, scales))
     return replace(whole, mechanism=Past(whole), publication=publication, strategy=Strategy(over, tuple(groups)))
 
 
+def _places(strategy: Strategy) -> dict[tuple[int, ...], tuple[int, int]]:
+    """The group of each sector, and its place there, by its attributes."""
+    return {
+        tuple(attributes): (a, i)
+        for a, g in enumerate(strategy.groups)
+        for i, attributes in enumerate(g.attributes.tolist())
+    }
+
+
 def cut(publication: Publication, periods: int) -> Publication:
-    """What was asked, of the first so many periods."""
+    """What was asked, of the first so many periods: tables without a row until then, such as changes, are left out."""
     workload, name = publication.workload, str(publication.series)
     attributes: dict[str, Any] = {a: workload.domain[a] for a in workload.domain}
-    attributes[name] = _first(attributes[name], periods)
-    domain = Domain(attributes)
-    return replace(publication, workload=Workload(domain, workload.tables.parts, workload.confidence))
+    attributes[name] = first = _first(attributes[name], periods)
+    tables = [t for t in workload.tables if t.view(name).labels(first)]
+    return replace(publication, workload=Workload(Domain(attributes), tables, workload.confidence))
 
 
 def _first(periods: Ordered | Categorical, count: int) -> Ordered | Categorical:
@@ -162,12 +211,15 @@ def _first(periods: Ordered | Categorical, count: int) -> Ordered | Categorical:
 
 def joined(part: TablePart, drawn: Sequence[Answers]) -> list[Exact]:
     """The noisy answers of the tables after some periods, from those of each, sector by sector as they are drawn."""
-    out, first = [], 0
+    whole = part.mechanism.whole if isinstance(part.mechanism, Past) else part
+    place, out = _places(whole.strategy), []
+    firsts = np.cumsum([0, *(len(g) for g in whole.strategy.groups)])
     for g in part.strategy.groups:
         pieces = []
-        for i in range(first, first + len(g)):
-            rows = int(g.answers[i - first]) // g.rank
-            pieces.append(np.concatenate([answers[i].reshape(rows, -1) for answers in drawn], axis=1).ravel())
-        first += len(g)
+        for i, attributes in enumerate(g.attributes.tolist()):
+            group, k = place[tuple(attributes)]
+            rows = int(g.answers[i]) // g.rank
+            there = firsts[group] + k
+            pieces.append(np.concatenate([answers[there].reshape(rows, -1) for answers in drawn], axis=1).ravel())
         out.append(np.concatenate(pieces))
     return out
