@@ -22,6 +22,7 @@ from fitnoise.planning.plan import Plan
 from fitnoise.reading import estimates
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.layouts import layout
+from fitnoise.reading.registry import registry_record
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication
 
@@ -323,6 +324,16 @@ def test_a_release_says_whether_it_is_of_a_series(year, tmp_path):
         fn.Release.read(tmp_path / "one")
 
 
+def test_the_record_for_a_registry_says_which_release_of_how_many_it_is(year):
+    said = [registry_record(release)["deployment"] for release in year[1][:2]]
+    assert [x["deployment_model"]["release_type"] for x in said] == [
+        "A series of 3 releases by month, here until 2026-01",
+        "A series of 3 releases by month, here until 2026-02",
+    ]
+    assert "charged at the first of them" in said[1]["accounting"]["composition"]
+    assert said[1]["deployment_model"]["data_source_type"] == "Dynamic"
+
+
 def test_changes_and_averages_are_asked_of_the_last_release_with_their_covariance(year):
     made = year[1][-1]
     change = made.count(month="2026-03", by="region") - made.count(month="2026-02", by="region")
@@ -492,6 +503,22 @@ def test_a_folder_of_another_owner_is_refused_in_words(tmp_path, monkeypatch):
     ):
         with pytest.raises(DataError, match="'state' of the series cannot be read"):
             call()
+
+
+@pytest.mark.parametrize("what", ["touched", "gone"])
+def test_frozen_counts_that_are_not_as_they_were_are_named(tmp_path, what):
+    """Also where answers are kept, so that what was released is as it was; nothing is said of the counts."""
+    released(tmp_path, 2)
+    (path,) = (tmp_path / "state").glob("0002-*.frozen")
+    if what == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    found = fn.periods(plan(), **ways(tmp_path))
+    assert [(one.kept, one.frozen) for one in found] == [(True, True), (True, False), (False, True)]
+    words = " ".join(periods_report(plan(), found).sections[0].words)
+    assert "the frozen counts of 2026-02 are not as they were" in words
+    assert "next" not in words
 
 
 def test_of_a_series_that_was_not_begun_nothing_is_said_to_be_charged(tmp_path):

@@ -22,7 +22,7 @@ from fitnoise.kernel.measure import Measurement, measure, sealed
 from fitnoise.kernel.order import Order, Size
 from fitnoise.kernel.periods import Series
 from fitnoise.kernel.profiles import ceil_dyadic
-from fitnoise.kernel.series import again, draw, kept
+from fitnoise.kernel.series import again, draw, kept, touched
 from fitnoise.kernel.units import DataSource
 
 DOMAIN = fn.Domain(a0=fn.Ordered(1, 3), a1=fn.Ordered(1, 2), o0=fn.Ordered(1, 3), o1=fn.Ordered(0, 1))
@@ -195,6 +195,9 @@ def test_what_is_frozen_is_as_it_was_or_nothing_is_drawn(book, folder, what):
         words = "not of this series"
     door = Replay(draws=poisoned)
     refused(book, folder, lambda: draw(SERIES, 2, only(2), book, folder, door=door), DataError, words)
+    assert [e.sequence for e in touched(SERIES, book, folder)] == [1] * (
+        what in ("flipped", "cut", "gone", "no folder")
+    )
 
 
 def test_counts_of_another_version_are_not_read(book, folder, monkeypatch):

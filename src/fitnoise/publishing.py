@@ -20,7 +20,7 @@ from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.measure import Measurement, measure, sealed
 from fitnoise.kernel.periods import Series
 from fitnoise.kernel.series import again as draw_again
-from fitnoise.kernel.series import draw, kept
+from fitnoise.kernel.series import draw, kept, touched
 from fitnoise.mechanisms.documents import within_limits
 from fitnoise.mechanisms.gaussian.series import joined
 from fitnoise.planning.plan import Plan
@@ -127,6 +127,7 @@ class PeriodStatus:
         kept: whether its answers are kept. Of a period that was drawn and has none, they are lost: it is drawn again
             (:func:`period`), at a price, before the next.
         price: what drawing it again would cost, ρ, rounded up.
+        frozen: whether its counts are there as they were frozen; where they are not, no later period is drawn.
     """
 
     period: str | int
@@ -134,6 +135,7 @@ class PeriodStatus:
     time: str | None
     kept: bool
     price: float
+    frozen: bool = True
 
 
 @checked(ReleaseError, "Nothing was read.")
@@ -150,19 +152,22 @@ def periods(
     Raises:
         PlanError: the plan is none of a series.
         LedgerError: there is no such ledger, or it cannot be used.
-        DataError: there is no such folder, though periods were drawn; or what is kept in it was touched.
+        DataError: there is no such folder, though periods were drawn; or the answers kept in it were touched.
     """
     if plan.series is None:
         raise _no_series()
     with contextlib.ExitStack() as stack:
-        found = _kept(plan.series, _there(ledger, stack), Path(series))
+        book = _there(ledger, stack)
+        found = _kept(plan.series, book, Path(series))
+        others = {entry.digest for entry in touched(plan.series, book, Path(series))}
     out = []
     for i, (label, design) in enumerate(zip(plan.periods, plan.series.designs, strict=True)):
         one = found[i] if i < len(found) else None
         entry = one.charge if isinstance(one, Measurement) else one
         price = rounded_up(design.loss(plan.order.adjacency).rho)
         number, time = (None, None) if entry is None else (entry.sequence, entry.time)
-        out.append(PeriodStatus(label, number, time, isinstance(one, Measurement), price))
+        frozen = entry is None or entry.digest not in others
+        out.append(PeriodStatus(label, number, time, isinstance(one, Measurement), price, frozen))
     return tuple(out)
 
 

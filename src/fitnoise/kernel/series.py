@@ -171,6 +171,23 @@ def kept(series: Series, ledger: Ledger, folder: Path) -> list[Measurement | Ent
     return found
 
 
+def touched(series: Series, ledger: Ledger, folder: Path) -> list[Entry]:
+    """The entries of the periods whose frozen counts are gone, or others than they were: no later one can be drawn.
+
+    Args:
+        series: what is measured.
+        ledger: that knows what was drawn.
+        folder: where the counts are kept.
+    """
+    margins, found = _asked(_wanted_of(series)), []
+    for entry in ledger.series(series.order.account, series.order.plan):
+        try:
+            _thawed(series, folder, entry, margins)
+        except DataError:
+            found.append(entry)
+    return found
+
+
 def _wanted_of(series: Series) -> _Wanted:
     """The margins of all periods, each with the periods, and by which attributes and levels it is counted."""
     domain = series.order.domain

@@ -71,8 +71,8 @@ def registry_record(release: Release, words: RecordSpec | None = None) -> dict[s
             "deployment_model": {
                 "model_name": "Central",
                 "actors": own.actors,
-                "release_type": "One release",
-                "data_source_type": "Static",
+                "release_type": _released(plan),
+                "data_source_type": "Static" if publication.series is None else "Dynamic",
                 "access_type": "Non-interactive",
             },
             "accounting": {
@@ -88,6 +88,14 @@ def registry_record(release: Release, words: RecordSpec | None = None) -> dict[s
             "administrative": {"sources": own.sources, "registry_authors": own.registry_authors},
         },
     }
+
+
+def _released(plan: Plan) -> str:
+    """How often the plan is released."""
+    if plan.publication.series is None:
+        return "One release"
+    whole, last = plan if plan.whole is None else plan.whole, plan.periods[-1]
+    return f"A series of {len(whole.periods)} releases by {plan.publication.series}, here until {last}"
 
 
 def _neighbours(plan: Plan, unit: PrivacyUnit) -> Iterator[str]:
@@ -128,6 +136,8 @@ def _composition(release: Release) -> Iterator[str]:
     yield "All tables and answers of the release are priced together, for the unit that pays most"
     entry = "" if release.entry is None else f", here as entry {release.entry.sequence}"
     yield f"What releases about the same units cost adds up in a ledger, a chain of entries by hashes{entry}"
+    if asked.series is not None:
+        yield "All releases of the series are priced as one and charged at the first of them; the others add nothing"
     if asked.beside:
         yield f"It stands beside releases on the same records, of the plans {', '.join(asked.beside)}"
 

@@ -88,26 +88,34 @@ def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
         Column("sequence", "entry", Kind.COUNT),
         Column("time", "drawn"),
         Column("kept", "kept", Kind.CHECK),
+        Column("frozen", "counts", Kind.CHECK),
         Column("price", "again, rho", Kind.COST),
     )
     drawn = sum(p.sequence is not None for p in periods)
     lost = [str(p.period) for p in periods if p.sequence is not None and not p.kept]
+    touched = [str(p.period) for p in periods if not p.frozen]
     following = str(periods[drawn].period) if drawn < len(periods) else None
     sentences = (
         "{drawn} of {all} periods were drawn, and all were charged at the first"
         if drawn
         else "none of {all} periods was drawn, as this ledger knows this very plan; all are charged at the first",
         *("the answers of {lost} are lost: draw again (fitnoise series write --again)",) * bool(lost),
-        *("next: {next}",) * (following is not None and not lost),
+        *("the frozen counts of {touched} are not as they were: bring their files back, or no later period is drawn",)
+        * bool(touched),
+        *("next: {next}",) * (following is not None and not lost and not touched),
     )
     values = (
         Value("plan", plan.hash),
         Value("drawn", drawn, Kind.COUNT),
         Value("all", len(periods), Kind.COUNT),
         Value("lost", lost),
+        Value("touched", touched),
         Value("next", following),
     )
-    rows = [vars(p) | {"period": str(p.period), "kept": p.kept if p.sequence else None} for p in periods]
+    rows = [
+        vars(p) | {"period": str(p.period)} | {x: getattr(p, x) if p.sequence else None for x in ("kept", "frozen")}
+        for p in periods
+    ]
     return Report(
         plan.publication.title, (Section("series", sentences, values, (Table.of("periods", columns, rows),)),)
     )
