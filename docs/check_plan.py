@@ -5,16 +5,17 @@ python check_plan.py plan.json [SHA-256 that a release, a ledger or a publisher 
 Exit status 0: the charge is as stated, and so is what else was computed. 1: something is not as stated. 2: the charge
 could not be computed, and why. It shares a format with fitnoise and no code: if they disagree, one of them is wrong.
 
-`check_answers.py` and `check_bound.py`, beside it, check single answers and the bound.
+Beside it lie `check_cells.py` (which cells there are), `check_sets.py` (units that keep to a pattern),
+`check_answers.py` (single answers), `check_tables.py` and `check_bound.py` (what is asked, and costs no less).
 """
 
 import hashlib
 import json
 import sys
-from collections import Counter
 from fractions import Fraction as Q
+from functools import cached_property
 from importlib import import_module
-from itertools import accumulate, combinations
+from itertools import combinations
 from math import frexp, lcm, prod
 from pathlib import Path
 
@@ -44,21 +45,6 @@ def whole(rows):
 def subsets(items):
     """All of them."""
     return (frozenset(x) for k in range(len(items) + 1) for x in combinations(items, k))
-
-
-def cells_of(domain):
-    """Section 2: how many cells attributes have, levels of places, and shares of levels."""
-    out = {}
-    for name, a in domain.items():
-        own = a["high"] - a["low"] + 1 if "low" in a else len(a["cuts"]) + 1 if "cuts" in a else len(a.get("codes", ()))
-        own = 2 if a["type"] == "amount" else own
-        out[name] = own + len(a.get("places", ())) + len(a.get("missing", ()))
-        for j, lower in enumerate(a.get("levels", ())):
-            out[lower] = len({row[j] for row in a["places"]})
-            for i, upper in enumerate(a["levels"][:j]):
-                each = {*Counter(above for above, _ in {(row[i], row[j]) for row in a["places"]}).values()}
-                out |= {f"{lower} in {upper}": min(each)} if len(each) == 1 else {}
-    return out
 
 
 class Unit:
@@ -96,13 +82,14 @@ class Sectors:
 
     def __init__(self, groups, size, axes):
         self.unit, inverse = inverse_squares([s for g in groups for s in g["scales"]])
-        self.size, self.axes, self.parts = size, axes, []
+        self.size, self.axes, self.cells, self.parts = size, axes, prod(size[a] for a in axes), []
         for g in groups:
             basis = whole(g["basis"])
+            need(basis.shape[1] == self.cells, "what is measured has a number for each structured cell")
             for names, mixing, scale in zip(g["attributes"], g["mixing"], g["scales"], strict=True):
                 self.parts.append((frozenset(names), whole(mixing) @ basis, inverse[scale]))
         need(len({s for s, *_ in self.parts}) == len(self.parts), "a sector is measured twice")
-        self.free, self.cells = sorted({a for s, *_ in self.parts for a in s if size[a] > 1}), basis.shape[1]
+        self.free = sorted({a for s, *_ in self.parts for a in s if size[a] > 1})
         self.own = sum(self.weight(s, s) * x * (m * m).sum(axis=0) for s, m, x in self.parts)
 
     def weight(self, sector, same):
@@ -110,95 +97,46 @@ class Sectors:
         n = {a: self.size[a] for a in sector}
         return prod((1 if k == 2 else k * (k - 1)) if a in same else (-1 if k == 2 else -k) for a, k in n.items())
 
+    @cached_property
+    def grams(self):
+        """By sector the products of every two columns."""
+        return [(s, x * (m.T @ m)) for s, m, x in self.parts]
+
     def products(self, same):
         """X of every two cells, for records that agree on these exchangeable attributes and no other."""
         return sum(self.weight(s, same) * g for s, g in self.grams)
 
+    def least(self):
+        """What no X is below, for records that agree on whatever they like."""
+        weights = {s: [self.weight(s, s), *(self.weight(s, s - {a}) for a in s)] for s, *_ in self.parts}
+        return sum(np.minimum(max(weights[s]) * g, min(weights[s]) * g) for s, g in self.grams)
+
     def cost(self, unit, stated):
         """Twice ρ of one unit."""
-        replaced, one, own, self.stated = 0, max(self.own), self.own, stated * self.unit
-        if unit.replaces or unit.caps:
-            self.grams = [(s, x * (m.T @ m)) for s, m, x in self.parts]
-        if unit.replaces and len(self.free) <= 14:
-            replaced = max(np.max(own[:, None] + own - 2 * self.products(same)) for same in subsets(self.free))
-        elif unit.replaces:
-            weights = {s: [self.weight(s, s), *(self.weight(s, s - {a}) for a in s)] for s, *_ in self.parts}
-            least = sum(np.minimum(max(weights[s]) * g, min(weights[s]) * g) for s, g in self.grams)
-            replaced = np.max(own[:, None] + own - 2 * least)
-        cost = max(replaced, one if unit.alone else 0) * unit.records**2
+        own, replaced, alone = self.own, 0, max(self.own) * unit.records**2
+        if unit.replaces:
+            every = map(self.products, subsets(self.free)) if len(self.free) <= 14 else [self.least()]
+            replaced = max(np.max(own[:, None] + own - 2 * x) for x in every) * unit.records**2
+        cost = max(replaced, alone if unit.alone else 0)
         if unit.caps:
-            apart = min(one * unit.records**2, *self.apart(unit))
+            apart = min(alone, *import_module("check_sets").apart(self, unit, stated * self.unit))
             cost = min(cost, 4 * apart) if unit.replaces else apart
         return Q(int(cost), self.unit)
-
-    def partners(self, unit):
-        """By cap its attributes, their joint cell in each cell, and k; by cap and place the dearest X beside a cell."""
-        low, shape = -2 * max(self.own) - 1, [self.size[a] for a in self.axes or ()]
-        few = len(self.parts) * self.cells**2 << len(self.free) <= 2**20 and self.cells * unit.records <= 2**20
-        known = few and self.axes is not None and self.cells == prod(shape)
-        need(known, "records of a unit keep to a pattern, among places or too many pairs of cells", Unknown)
-        at = dict(zip(self.axes, np.indices(shape).reshape(len(shape), self.cells), strict=True))
-        near, caps, best = np.ones((self.cells, self.cells), bool), [], {}
-        for a, x in at.items():
-            gap = abs(x[:, None] - x)
-            near &= (gap >= unit.far.get(a, 0)) & ((gap == 0) | (a not in unit.fixed))
-        for names, most in unit.caps:
-            along = sum((at[a] * prod(shape[: self.axes.index(a)]) for a in names & {*at}), np.zeros(self.cells, int))
-            alike = prod(self.size[a] for a in names - {*at, *self.free})
-            caps.append((names.intersection(self.free), along, most * alike))
-        for same in (x for x in subsets(self.free) if unit.fixed.intersection(self.free) <= x):
-            pairs = near.copy()
-            for names, along, most in caps:
-                pairs &= (along[:, None] != along) | (most > 1) | (not names <= same)
-            x = np.where(pairs, self.products(same), low)
-            for i, (names, along, _) in enumerate(caps):
-                for v in {*along.tolist()}:
-                    key, dearest = (i, names & same, v), x[:, along == v].max(axis=1)
-                    best[key] = np.maximum(best.get(key, dearest), dearest)
-        return caps, {k: [x if x > low else None for x in found] for k, found in best.items()}
-
-    def apart(self, unit):
-        """What a unit's records cost of which at most so many share a cell, by each bound."""
-        g, (caps, best) = unit.records, self.partners(unit)
-        for i, (names, along, most) in enumerate(caps):
-            sums, room, dear = [], most * prod(self.size[a] for a in names), [0]
-            for o, v in enumerate(along.tolist()):  # R of m records: one in cell o, and the m − 1 dearest beside it
-                beside = [
-                    (x[o], most - 1 if (s, w) == (names, v) else most * prod(self.size[a] - 1 for a in names - s))
-                    for (j, s, w), x in best.items()
-                    if j == i and x[o] is not None
-                ]
-                line = [x for x, n in sorted(beside, reverse=True) for _ in range(min(n, g - 1))][: g - 1]
-                sums.append((v, list(accumulate([self.own[o], *line]))))
-            yield max(m * x for _, line in sums for m, x in enumerate(line, 1))
-            for m in range(1, g + 1):
-                top = {}
-                for v, line in (x for x in sums if len(x[1]) >= m):
-                    top[v] = max(top.get(v, line[m - 1]), line[m - 1])
-                if len(top) * room < m:
-                    break
-                dear.append(sum(x * max(0, min(room, m - i * room)) for i, x in enumerate(sorted(top.values())[::-1])))
-            yield max(dear)
-            if not names:
-                yield from import_module("check_sets").prices(self, unit, along, most, best, i)
 
 
 def margins(strategy, size, axes, unit):
     """Section 5: ε² of margins measured with Laplace noise."""
-    need(axes is not None or not unit.replaces, "records are replaced, and margins are of places", Unknown)
-    every = [c for m in strategy["margins"] for where, _ in m["rows"] for c in where]
-    cells = max(every) + 1 if axes is None else prod(size[a] for a in axes)
-    one, apart, near = np.zeros(cells, dtype=object), np.zeros(cells, dtype=object), 0
+    one, two, cells = 0, 0, prod(size[a] for a in axes)
     for m in strategy["margins"]:
         rows = np.zeros((len(m["rows"]), cells), dtype=object)
         for row, (where, values) in zip(rows, m["rows"], strict=True):
             row[where] = whole([values])[0]
-        one += abs(rows).sum(axis=0)
-        alike = unit.replaces and all(size[a] == 1 for a in m["attributes"])
-        near = near + sum(abs(row[:, None] - row) for row in rows) if alike else near
-        apart += 0 if alike else abs(rows).sum(axis=0)
-    step = max(max(one) if unit.alone else 0, np.max(near + apart[:, None] + apart) if unit.replaces else 0)
-    return (unit.records * step / Q(strategy["scale"])) ** 2
+        own = abs(rows).sum(axis=0)
+        one += own
+        if unit.replaces:
+            same = all(size[a] == 1 for a in m["attributes"])
+            two += sum(abs(row[:, None] - row) for row in rows) if same else own[:, None] + own
+    return (unit.records * max(max(one) if unit.alone else 0, np.max(two)) / Q(strategy["scale"])) ** 2
 
 
 def axis_by_axis(strategy, size, unit):
@@ -216,17 +154,11 @@ def charge(strategy, asked, spec, size, unit, stated):
     """Twice ρ of some tables, or their ε². Stated: what it may be."""
     if "sets" in strategy:
         return axis_by_axis(strategy, size, unit)
-    groups = strategy.get("margins") if isinstance(strategy, dict) else strategy
-    free = {x for g in groups for names in g["attributes"] for x in ([names] if isinstance(names, str) else names)}
-    used = {a for t in asked["tables"] for k in ("attributes", "among") for a in t.get(k, ())} - free
-    used |= {*(asked.get("privacy", {}) if asked is spec else asked).get("cell_budgets", {}).get("attributes", ())}
-    used = {*spec["domain"]} if any("matrix" in t for t in asked["tables"]) else used
-    places = {x for a, d in spec["domain"].items() if "places" in d for x in (a, *d["levels"])}
-    axes = None if used & places else [a for a in spec["domain"] if a in used]
+    grid = (cells := import_module("check_cells")).Grid(strategy, asked, spec, size)
     if "margins" in strategy:
-        return margins(strategy, size, axes, unit)
-    import_module("check_bound").between_ends(strategy, axes or (), size, spec["domain"])
-    return Sectors(strategy, size, axes).cost(unit, stated)
+        return margins(strategy, size, grid.axes, unit)
+    cells.between_ends(strategy, grid)
+    return Sectors(strategy, size, grid.axes).cost(grid.unit(unit), stated)
 
 
 def check(text, named=None):
@@ -236,7 +168,7 @@ def check(text, named=None):
     need(named in (None, digest), "this is not the plan that was named")
     need(plan["fitnoise_plan"] in (2, 3), "a plan of another format", Unknown)
     spec, parts = plan["spec"], plan["tables"] if plan["fitnoise_plan"] == 3 else [plan]
-    unit = Unit(spec, size := cells_of(spec["domain"]))
+    unit = Unit(spec, size := import_module("check_cells").cells_of(spec["domain"]))
     for part, asked in zip(parts, [*([spec] if spec.get("tables") else []), *spec.get("also", ())], strict=True):
         stated, pure = Q(part["cost"]["cost_squared"]), "margins" in part["strategy"]
         cost = charge(part["strategy"], asked, spec, size, unit, stated)

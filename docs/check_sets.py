@@ -3,21 +3,74 @@
 Used by `check_plan.py` and `check_bound.py`, beside it.
 """
 
-from itertools import combinations
+from itertools import accumulate
 from math import comb, prod
 
 import numpy as np
-from check_plan import Unknown, need
+from check_plan import Unknown, need, subsets
 
 MOST = 2**20
 
 
-def prices(sectors, unit, along, most, best, cap):
+def partners(sectors, unit):
+    """By cap its attributes, their joint cell in each cell, and k; and by place the dearest X beside a cell."""
+    low, shape = -2 * max(sectors.own) - 1, [sectors.size[a] for a in sectors.axes]
+    few = len(sectors.parts) * sectors.cells**2 << len(sectors.free) <= MOST and sectors.cells * unit.records <= MOST
+    need(few, "records of a unit keep to a pattern, and cells are too many", Unknown)
+    at = dict(zip(sectors.axes, np.indices(shape).reshape(len(shape), sectors.cells), strict=True))
+    near, caps = np.ones((sectors.cells, sectors.cells), bool), []
+    for a, x in at.items():
+        gap = abs(x[:, None] - x)
+        near &= (gap >= unit.far.get(a, 0)) & ((gap == 0) | (a not in unit.fixed))
+    for names, most in unit.caps:
+        within = [x if a in names else 0 * x for a, x in at.items()]
+        along = np.ravel_multi_index(within, shape) if within else np.zeros(1, int)
+        unseen = prod(sectors.size[a] for a in names - {*at, *sectors.free})
+        caps.append((names.intersection(sectors.free), along, most * unseen, {}))
+    for same in (x for x in subsets(sectors.free) if unit.fixed.intersection(sectors.free) <= x):
+        pairs = near.copy()
+        for names, along, most, _ in caps:
+            pairs &= (along[:, None] != along) | (most > 1) | (not names <= same)
+        x = np.where(pairs, sectors.products(same), low)
+        for names, along, _, best in caps:
+            for v in {*along.tolist()}:
+                key, dearest = (names & same, v), x[:, along == v].max(axis=1)
+                best[key] = np.maximum(best.get(key, dearest), dearest)
+    for *cap, best in caps:
+        yield *cap, {k: [x if x > low else None for x in found] for k, found in best.items()}
+
+
+def apart(sectors, unit, stated):
+    """What a unit's records cost of which at most so many share a cell, by each bound."""
+    g = unit.records
+    for names, along, most, best in partners(sectors, unit):
+        sums, room, dear = [], most * prod(sectors.size[a] for a in names), [0]
+        for o, v in enumerate(along.tolist()):  # R of m records: one in cell o, and the m − 1 dearest beside it
+            beside = [
+                (x[o], most - 1 if (s, w) == (names, v) else most * prod(sectors.size[a] - 1 for a in names - s))
+                for (s, w), x in best.items()
+                if x[o] is not None
+            ]
+            line = [x for x, n in sorted(beside, reverse=True) for _ in range(min(n, g - 1))][: g - 1]
+            sums.append((v, list(accumulate([sectors.own[o], *line]))))
+        yield max(m * x for _, line in sums for m, x in enumerate(line, 1))
+        for m in range(1, g + 1):
+            top = {}
+            for v, line in (x for x in sums if len(x[1]) >= m):
+                top[v] = max(top.get(v, line[m - 1]), line[m - 1])
+            if len(top) * room < m:
+                break
+            dear.append(sum(x * max(0, min(room, m - i * room)) for i, x in enumerate(sorted(top.values())[::-1])))
+        yield max(dear)
+        if not names:
+            yield from prices(sectors, unit, along, most, {c: x for (_, c), x in best.items()}, stated)
+
+
+def prices(sectors, unit, along, most, beside, stated):
     """What a unit's records cost by the joint cells they lie in: one number, or nothing where sets are too many.
 
-    along: the joint cell of every cell. most: records in each. best: by cap and joint cell the dearest X beside a cell.
+    along: the joint cell of every cell. most: records in each. beside: by joint cell the dearest X beside a cell.
     """
-    beside = {c: best[cap, frozenset(), c] for c in along.tolist()}
     shape, slots = [sectors.size[a] for a in sectors.axes], min(most, unit.records)
     places = [(c, j) for c in sorted(beside) for j in range(slots)]
     if len(places) ** 2 > MOST:
@@ -35,7 +88,7 @@ def prices(sectors, unit, along, most, best, cap):
         largest = all_of(x, places, unit.records) or one_by_one(x, places, unit.records, room)
         if largest is None and len(places) > 256:
             return
-        found.append(largest or at_most(x, places, unit.records, sectors.stated))
+        found.append(largest or at_most(x, places, unit.records, stated))
     yield max(found)
 
 
@@ -105,7 +158,11 @@ def by_blocks(x, k, most):
 
 
 def relaxed(x, most):
-    """Σ y + l (2g − n) + Σ |N − LLᵀ|, for y and l from Newton's method, and N and L as the format says."""
+    """Σ y + l (2g − n) + Σ |N − LLᵀ|, for y and l from Newton's method, and N and L as the format says.
+
+    Its equations are told from singular ones as long as the weight of the barrier is well above what doubles lose; at
+    the last one the bound is less than 10⁻⁷ above the least, of entries up to 1.
+    """
     n, unit = len(x), 2.0**80
     q, k = np.zeros((2, n + 1, n + 1))
     q[1:, 1:] = x.astype(float) / unit / 4
@@ -115,7 +172,7 @@ def relaxed(x, most):
     weight = np.abs(q).max() + 1e-9
     aim, at = np.append(np.ones(n + 1), most - n / 2), np.append(np.abs(q).sum(axis=0) + n * weight, weight)
     slack = lambda at: np.diag(at[:-1]) - q + at[-1] * k  # noqa: E731
-    while n * weight > 1e-7:  # a tenth of what is added: further on, floating point makes this singular
+    while n * weight > 1e-7:
         inverse = np.linalg.inv(slack(at))
         moved = inverse @ k @ inverse
         slope = aim / weight - np.append(inverse.diagonal(), (inverse * k).sum() + 1 / at[-1])
@@ -134,32 +191,3 @@ def relaxed(x, most):
     root = np.linalg.cholesky(form.astype(float) / unit)
     root = np.array([[int(v * 2.0**40) for v in row] for row in root.tolist()], dtype=object)
     return sum(y) + free * (2 * most - n) + abs(form - root @ root.T).sum()
-
-
-def of_sets(p, sets, grid, unit):
-    """By sector the root of what the weights of sets of records are."""
-    need(
-        all(most == 1 and names <= {*grid.axes} for names, most in unit.caps),
-        "several records of a unit alike",
-        Unknown,
-    )
-    need(not unit.replaces and len(p) == len(sets), "there is a weight for each set of records")
-    at = dict(zip(grid.axes, np.indices(grid.shape).reshape(len(grid.shape), -1), strict=True))
-    for alike, *cells in sets:
-        need(type(alike) is bool and 0 < len(cells) <= unit.records, "a set of records is none of one unit")
-        need(min(cells) >= 0 and len({*cells}) == len(cells), "a set of records is none of cells")
-        for i, j in combinations(cells, 2):
-            differ = {a for a, x in at.items() if x[i] != x[j]}
-            together = not differ & unit.fixed and all(differ & names for names, _ in unit.caps)
-            far = all(abs(at[a][i] - at[a][j]) >= n for a, n in unit.far.items())
-            need(together and far, "records that the evidence puts together are not one unit's")
-
-    def moment(sector):
-        d = np.zeros((prod(grid.shape), prod(grid.shape)))
-        for weight, (alike, *cells) in zip(p, sets, strict=True):
-            own = np.array(cells)
-            d[(own[:, None], own) if alike or sector <= unit.fixed else (own, own)] += weight
-        values, vectors = np.linalg.eigh(d)
-        return vectors * np.sqrt(np.maximum(values, 0))
-
-    return moment

@@ -26,7 +26,7 @@ from laws import alterations, places, put
 
 DOCS = Path(__file__).parent.parent / "docs"
 SAMPLES = Path(__file__).parent / "data" / "made_before" / "plans"
-PROGRAMS = ("check_plan", "check_answers", "check_bound", "check_sets")
+PROGRAMS = ("check_plan", "check_cells", "check_sets", "check_tables", "check_bound", "check_answers")
 RIGHT, WRONG, UNKNOWN = 0, 1, 2
 LINES = 200
 
@@ -55,16 +55,6 @@ def sample(name):
     return json.loads((SAMPLES / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def lines_of(tree, text):
-    """Lines of code: no blank ones, no comments, no docstrings."""
-    told = set()
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
-            told |= {*range(node.body[0].lineno, node.body[0].end_lineno + 1)}
-    kept = (line.strip() for i, line in enumerate(text.splitlines(), 1) if i not in told)
-    return sum(1 for line in kept if line and not line.startswith("#"))
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_it_is_short_and_needs_nothing_but_numpy(name):
     text = (DOCS / f"{name}.py").read_text(encoding="utf-8")
@@ -72,7 +62,7 @@ def test_it_is_short_and_needs_nothing_but_numpy(name):
     imported = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
     imported |= {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
     assert imported <= {*sys.stdlib_module_names, "numpy", *PROGRAMS}
-    assert lines_of(tree, text) <= LINES
+    assert len(text.splitlines()) <= LINES
 
 
 # --- right ----------------------------------------------------------------------------------------------------------
@@ -127,6 +117,30 @@ def test_charges_of_series_too_long_to_look_at_are_proven_anew(said, tables):
         assert said(put(plan, ("cost", "cost_squared"), stated))[0] == WRONG
 
 
+@pytest.mark.parametrize("axis", ["levels", "prefix"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        {"max_records": 3, "fixed": ["place"], "once_per": ["month"]},
+        {"max_records": 2, "once_per": ["place"]},
+        {"max_records": 3, "per_value": {"place": 2}},
+        {"neighbours": fn.Neighbours.REPLACE_ONE},
+    ],
+    ids=str,
+)
+def test_patterns_among_places_go_by_the_levels_that_are_measured(said, pattern, axis):
+    places = [("a", "a1"), ("a", "a2"), ("b", "b1"), ("b", "b2")]
+    domain = fn.Domain(place=fn.Hierarchy(["state", "county"], places), month=fn.Ordered(1, 3))
+    asked = (
+        fn.table("state", "month", std_error=2) if axis == "levels" else fn.table("state", prefix="month", std_error=2)
+    )
+    tables = [asked, fn.table("county", std_error=4)] if "once_per" in pattern else [asked]
+    plan = json.loads(fn.plan(fn.Workload(domain, tables), unit=fn.PrivacyUnit("person", **pattern)).to_json())
+    status, lines = said(plan)
+    assert status == RIGHT, lines
+    assert said(put(plan, ("cost", "cost_squared"), lowered(plan["cost"]["cost_squared"])))[0] == WRONG
+
+
 @pytest.fixture(scope="module")
 def with_amounts():
     domain = fn.Domain(
@@ -168,6 +182,7 @@ def test_designs_cost_what_the_kernel_says(checker, name):
     design = (zoo.TABLES | zoo.PRODUCTS)[name]
     domain = domain_of(design)
     strategy, axes = json.loads(json.dumps(WRITE[type(design)](design))), [a for a, _ in design.over.structured]
+    cells = importlib.import_module("check_cells")
     tables = [fn.table(*(a for a in domain if a != "unused"), margin=3)]
     checked = 0
     for adjacency in ADJACENCIES.values():
@@ -175,14 +190,16 @@ def test_designs_cost_what_the_kernel_says(checker, name):
             source = fn.DataSource(outside_domain="drop" if adjacency.drops else "refuse")
             publication = fn.Publication(fn.Workload(domain, tables), adjacency.unit, source)
             spec = json.loads(json.dumps(Spec.of(publication).document()))
-            size = checker.cells_of(spec["domain"])
+            size = cells.cells_of(spec["domain"])
             unit = checker.Unit(spec, size)
             if isinstance(design, ProductStrategy):
                 found = checker.axis_by_axis(strategy, size, unit)
             elif isinstance(design, PureStrategy):
                 found = checker.margins(strategy, size, axes, unit)
             else:
-                found = checker.Sectors(strategy, size, axes).cost(unit, 0)
+                grid = cells.Grid(strategy, spec, spec, size)
+                grid.axes, grid.free = axes, [a for a, _ in design.over.exchangeable]
+                found = checker.Sectors(strategy, size, grid.axes).cost(grid.unit(unit), 0)
             assert found == design.loss(publication.adjacency).cost_squared, adjacency
             checked += 1
     assert checked >= 8
@@ -204,7 +221,7 @@ def test_answers_are_private_and_no_more_so_than_they_are(checker, name, kind):
     check = importlib.import_module("check_answers").check
     publication = fn.Publication(fn.Workload(design.domain, []), adjacency.unit, finite=(design.query,))
     spec = json.loads(json.dumps(Spec.of(publication).document()))
-    size = checker.cells_of(spec["domain"])
+    size = importlib.import_module("check_cells").cells_of(spec["domain"])
     unit, asked = checker.Unit(spec, size), spec["finite"][0]
     document = json.loads(json.dumps(documents.document(design.mechanism)))
     assert ("formula" if document["form"] == "formula" else "proven") in check(asked, document, spec, size, unit)

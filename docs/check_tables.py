@@ -1,0 +1,109 @@
+"""What tables ask, and how exactly: section 8 of docs/plan_format.md. Used by `check_bound.py`, beside it."""
+
+from itertools import combinations
+from math import log, prod
+from statistics import NormalDist
+
+import numpy as np
+from check_answers import place
+from check_plan import Unknown, need
+
+WORDS = {"singles": 1, "pairs": 2, "triples": 3}
+SPANS = {
+    "prefix": lambda n, k: [(0, i + 1) for i in range(n)],
+    "ranges": lambda n, k: combinations(range(n + 1), 2),
+    "change": lambda n, k: [(i, i + 1) for i in range(n - k)],
+    "average": lambda n, k: [(i, i + k) for i in range(n - k + 1)],
+    "to_date": lambda n, k: [(i - i % k, i + 1) for i in range(n)],
+}
+KINDS = ("margin", "std_error", "variance", "max_deviation", "cv")
+
+
+class Table:
+    """One table: its exchangeable attributes, its queries R of the structured cells, and its targets."""
+
+    def __init__(self, t, names, x, grid, confidence):
+        self.free, along = grid.shown(names)
+        rows = {a: np.ones((1, grid.size[a])) if name is None else view(t, name, a, grid) for a, name in along.items()}
+        self.queries = np.ones((1, 1))
+        for a in grid.axes:
+            self.queries = np.kron(self.queries, rows[a])
+        if "matrix" in t:
+            self.queries = np.array(t["matrix"], dtype=float)
+            rows, along = {"query": self.queries}, {"query": x["by"] if isinstance(x, dict) else None}
+        self.cells = prod(grid.size[a] for a in self.free)
+        if isinstance(x, dict) and "by" in x:
+            order = [-1 if name == x["by"] else 1 for name in along.values()]
+            x = np.broadcast_to(np.reshape(by(x, t, grid), order), [len(r) for r in rows.values()]).ravel()
+        self.targets = np.zeros(len(self.queries)) + variance(t, x, self.cells * len(self.queries), confidence)
+        if "mean" in t:
+            self.targets *= (t["reference"] / (grid.domain[t["mean"]]["high"] - grid.domain[t["mean"]]["low"])) ** 2
+
+
+def view(t, name, axis, grid):
+    """What a table shows of an attribute or level, as rows over the cells of an axis."""
+    d, n, axis_of = grid.domain[name], grid.size[name], np.eye(grid.size[name])
+    if "rows" in d:  # which place each cell of the axis lies in
+        above = {row[grid.depth[axis]]: row[grid.depth[name]] for row in d["rows"]}
+        codes = grid.domain[axis]["codes"]
+        axis_of = np.array([[above[code] == own for code in codes] for own in d["codes"]], dtype=float)
+    missing = list(d.get("missing", ()))
+    own = n - len(missing)
+    shows = next((v for v in SPANS if name in t.get(v, ())), None)
+    if shows:
+        k = shows == "prefix" or t[shows][name]
+        spans = [(place(d, i), place(d, j) + 1) for i, j in k] if isinstance(k, list) else SPANS[shows](own, k)
+        rows = np.array([[i <= o < j for o in range(own)] for i, j in spans], dtype=float)
+        rows = np.eye(own)[k:] - rows if shows == "change" else rows / (k if shows == "average" else 1)
+    elif name in t.get("recode", {}):
+        cells = [{place(d, v) for v in group} for group in t["recode"][name].values()]
+        cells = [{own + missing.index(c[1]) if isinstance(c, tuple) else c for c in group} for group in cells]
+        rows = np.array([[o in group for o in range(n)] for group in cells], dtype=float)
+    elif name in t.get("sum", ()):
+        rows = np.linspace(d["low"], d["high"], own)[None]
+    elif name == t.get("mean"):
+        rows = np.eye(own)
+    else:
+        return axis_of
+    rows = np.hstack([rows, np.zeros((len(rows), n - rows.shape[1]))])
+    left = [o for o in range(own, n) if t.get("missing") and not rows[:, o].any()]
+    return np.vstack([rows, np.eye(n)[left]]) @ axis_of
+
+
+def by(x, t, grid):
+    """A target for every row along an attribute."""
+    if isinstance(x["values"], list):
+        return x["values"]
+    d, name = grid.domain[x["by"]], x["by"]
+    shown = t.get("recode", {}).get(name)
+    plain = "codes" in d and name not in [x for view in SPANS for x in t.get(view, ())]
+    need(plain or shown, "targets are named by numbers or ranges", Unknown)
+    shown = [*(shown or d.get("labels") or d["codes"]), *d.get("missing", ())]
+    return [x["values"].get(str(v), x.get("default")) for v in shown]
+
+
+def variance(t, x, many, confidence):
+    """The variance that a target asks for: section 8."""
+    kind, sure = next(k for k in KINDS if k in t), t.get("confidence", confidence)
+    if isinstance(x, dict):
+        x = x["coefficient"] * many ** x["power"]
+        x = min(max(x, t[kind].get("least", 0)), t[kind].get("most", np.inf))
+    if kind == "cv":
+        at = t["reference"]
+        return (np.asarray(x) * (at["total"] / many if isinstance(at, dict) else at)) ** 2
+    if kind == "max_deviation":
+        return (np.asarray(x) / -NormalDist().inv_cdf(-np.expm1(log(sure) / many) / 2)) ** 2
+    by_kind = {"variance": lambda x: x, "std_error": lambda x: x**2}
+    return by_kind.get(kind, lambda x: (x / NormalDist().inv_cdf((1 + sure) / 2)) ** 2)(np.asarray(x, dtype=float))
+
+
+def tables_of(asked, spec, grid):
+    """All tables, of patterns each one."""
+    sure = spec.get("accuracy", {}).get("confidence", 0.95)
+    sure = sure if asked is spec else asked.get("confidence", sure)
+    for t in asked["tables"]:
+        kind = next(k for k in KINDS if k in t)
+        sets = list(combinations(t["among"], WORDS.get(t["all"], t["all"]))) if "all" in t else [()]
+        each = t[kind] if isinstance(t[kind], list) else [t[kind]] * len(sets)
+        for more, x in zip(sets, each, strict=True):
+            yield Table(t, [*t.get("attributes", ()), *more], x, grid, sure)
