@@ -432,3 +432,57 @@ def test_a_combination_that_cannot_be_written_leaves_nothing(two_on_disk, tmp_pa
     with pytest.raises(ReleaseError, match=r"cannot be written \(No space left"):
         both.write(tmp_path / "both")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def combined(two_on_disk, tmp_path):
+    fn.combine(*(fn.Release.read(two_on_disk / f"release{i}") for i in (1, 0)), same_records=True).write(tmp_path / "c")
+    return tmp_path / "c"
+
+
+def test_a_combination_is_verified_with_its_releases(two_on_disk, combined, capsys):
+    one, other = (str(two_on_disk / f"release{i}") for i in (0, 1))
+    by_command("verify", one, "--combination", str(combined), "--also", other)
+    told = capsys.readouterr().out
+    assert "release1: the dual weights prove the bound" in told
+    assert "the word of whoever combined them" in told
+    assert not fn.verify(one, combination=combined).ok  # one of the two is not given
+    assert not fn.verify(one, combination=combined, also=[other, other]).ok
+    for off, same in ((1e-6, True), (3e-6, False)):  # another machine may round the last digit otherwise
+        alter(combined / "sex.csv", off)
+        assert fn.verify(one, combination=combined, also=[other]).ok == same
+
+
+def alter(table, off):
+    text = table.read_text(encoding="utf-8")
+    first = text.splitlines()[1].split(",")[1]
+    table.write_text(text.replace(first, f"{float(first) + off:.6f}", 1), encoding="utf-8")
+
+
+@pytest.mark.parametrize("what", ["a value", "a label", "another file", "a release", "a table less", "no document"])
+def test_what_was_altered_in_a_combination_is_noticed(two_on_disk, combined, what):
+    one, other = (two_on_disk / f"release{i}" for i in (0, 1))
+    table, document = combined / "sex.csv", combined / "combination.json"
+    text = table.read_text(encoding="utf-8")
+    if what == "a value":
+        alter(table, 1e-4)
+    elif what == "a label":
+        table.write_text(text.replace("f,", "F,", 1), encoding="utf-8")
+    elif what == "another file":
+        (combined / "more.csv").write_text("", encoding="utf-8")
+    elif what == "no document":
+        document.unlink()
+    else:
+        stated = json.loads(document.read_text(encoding="utf-8"))
+        if what == "a release":
+            stated["releases"][0]["answers"] = stated["releases"][1]["answers"]
+        else:
+            stated["tables"].pop()
+        document.write_text(json.dumps(stated), encoding="utf-8")
+    checks = fn.verify(one, combination=combined, also=[other]).checks
+    assert [c.holds for c in checks if c.claim.startswith(("the combination", "its tables"))][-1] is False
+
+
+def test_other_releases_are_verified_only_with_a_combination(two_on_disk):
+    with pytest.raises(ReleaseError, match="with the combination that was made of them"):
+        fn.verify(two_on_disk / "release0", also=[two_on_disk / "release1"])

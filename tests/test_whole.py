@@ -454,7 +454,7 @@ ALTERED = {
     "no tables": (lambda said: said.update(tables=[]), "of this release", "no tables"),
     "a table twice": (lambda said: said["tables"].append(said["tables"][0]), "of this release", "damaged"),
     "a list": (lambda said: said.update(tables=3), "of this release", "damaged"),
-    "a table less": (lambda said: said["tables"].pop(), "files", "not of whole tables: ['age_recode.csv']"),
+    "a table less": (lambda said: said["tables"].pop(), "files", "not of the whole tables: ['age_recode.csv']"),
     "too few numbers": (lambda said: said["tables"][0]["values"].pop(), "of this release", "damaged"),
     "more words": (lambda said: said.update(more=1), "files", "'whole.json' says something else"),
 }
@@ -485,7 +485,7 @@ def test_other_files_are_noticed(folder):
     other.write_text(text)
     checked = fn.verify(folder / "release", whole=folder / "whole")
     other.unlink()
-    assert "not of whole tables: ['other.csv']" in checked.checks[-1].found
+    assert "not of the whole tables: ['other.csv']" in checked.checks[-1].found
     assert not fn.verify(folder / "release", whole=folder / "nowhere").ok
     with pytest.raises(ReleaseError, match="whole tables give a release directory"):
         fn.verify(folder / "release" / "plan.json", whole=folder / "whole")

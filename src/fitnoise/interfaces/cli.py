@@ -476,6 +476,7 @@ def export_command(**asked: Any) -> None:
     epilog=_example(
         "fitnoise verify release/",
         "fitnoise verify release/ --ledger budget.sqlite",
+        "fitnoise verify release/ --combination combined/ --also later/",
         "fitnoise verify plan.json --json",
     ),
 )
@@ -483,6 +484,10 @@ def export_command(**asked: Any) -> None:
 @click.option("--ledger", "ledger_file", type=_FILE, help="Check too that the release was charged to this ledger.")
 @click.option("--report", "report_file", type=_FILE, help="Check too that this is its report, byte for byte.")
 @click.option("--whole", "whole_folder", type=_FILE, help="Check too the whole tables in this folder, and their proof.")
+@click.option(
+    "--combination", type=_FILE, help="Check too what was combined in this folder, of the release and --also."
+)
+@click.option("--also", type=_FILE, multiple=True, help="Another release of the combination, verified likewise.")
 @_AS_JSON
 @click.pass_context
 def verify_command(context: click.Context, /, **asked: Any) -> None:

@@ -480,14 +480,20 @@ def export_command(
 
 
 def verify_command(
-    path: Path, ledger_file: Path | None, report_file: Path | None, whole_folder: Path | None, as_json: bool
+    path: Path,
+    ledger_file: Path | None,
+    report_file: Path | None,
+    whole_folder: Path | None,
+    combination: Path | None,
+    also: tuple[Path, ...],
+    as_json: bool,
 ) -> bool:
     """Recompute every claim, and show the checks; whether all hold."""
     if ledger_file is not None and not ledger_file.exists():
         raise LedgerError(f"there is no ledger {ledger_file.name!r}. Nothing was verified.")
     with progress("verifying"), contextlib.ExitStack() as stack:
         ledger = None if ledger_file is None else stack.enter_context(Ledger(ledger_file))
-        checked = verify(path, ledger=ledger, whole=whole_folder)
+        checked = verify(path, ledger=ledger, whole=whole_folder, combination=combination, also=also)
         if report_file is not None and checked.ok:
             checked = Verification((*checked.checks, same(_read(path), report_file)))
     _tell(verification_report(checked), as_json)

@@ -18,10 +18,11 @@ back to every single one (`Combined.traced`).
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import itertools
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,18 +36,19 @@ import scipy.sparse as sp
 from fitnoise.errors import DomainError, ReleaseError, WorkloadError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Exact, Floats, Indices
-from fitnoise.kernel.domain import Attribute, Domain
+from fitnoise.kernel.domain import RESERVED, Attribute, Domain
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Place
+from fitnoise.mechanisms.documents import parse
 from fitnoise.mechanisms.gaussian.estimate import covariance, moved
 from fitnoise.mechanisms.numbers import Numbers, Weighted, by_sector, sums_by_sector
 from fitnoise.mechanisms.rebuilding import Rebuilt
 from fitnoise.reading.answering import Answering
 from fitnoise.reading.estimates import Estimate, Estimates, Rows
-from fitnoise.reading.files import csv_text, label_frame, staged, to_json
+from fitnoise.reading.files import csv_text, label_frame, read_text
 from fitnoise.reading.forms import Forms, Source, apart
 from fitnoise.reading.release import Release, answers_digest
-from fitnoise.reporting import Displayed
+from fitnoise.reading.tables import Made
 from fitnoise.request.publication import Publication
 from fitnoise.request.targets import By
 from fitnoise.request.workloads import Table, Workload, slug, some
@@ -59,6 +61,12 @@ DESCRIPTION = "combination.json"
 
 MOST_ROWS = 1_500
 """Independent rows of a sector's structured cells in one release whose covariances are computed pair by pair."""
+
+ROUNDED = 1.1e-6
+"""How far numbers in a file may be from those computed anew: some of the last of six decimals."""
+
+GAP = 1e-9
+"""And which part of them."""
 
 DEPENDENT = 1e-9
 """Of the largest, up to which what is left of a row beside others counts as nothing."""
@@ -413,7 +421,7 @@ def _stated(one: Publication, other: Publication) -> Iterator[tuple[str, object,
 
 
 @final
-class Combination(Mapping[str, pd.DataFrame], Answering, Displayed):
+class Combination(Made, Answering):
     """Several releases of the same records as one: consistent tables by name, and answers to questions about them.
 
     Made by :func:`combine`. It is asked as a release is: `count`, `total`, `mean`, `quantile`, `estimate`.
@@ -429,6 +437,9 @@ class Combination(Mapping[str, pd.DataFrame], Answering, Displayed):
 
     Source: generalised least squares (Aitken 1935), sector by sector.
     """
+
+    description = DESCRIPTION
+    called = "the combination"
 
     def __init__(self, releases: Sequence[Release]) -> None:
         _check_records(releases)
@@ -493,29 +504,28 @@ class Combination(Mapping[str, pd.DataFrame], Answering, Displayed):
         shown, number = self._combined.shown, self._workload.number(name)
         return [r[shown.name(s, number)] for r in self.releases for s in r._sources if (s, number) in shown.where]
 
-    def write(self, directory: str | os.PathLike[str]) -> Path:
-        """Write every table as a CSV file, and combination.json, which says of which releases: whole or not at all.
+    def publication(self, name: str) -> Publication:
+        """All tables together, over the attributes of all releases; the rest is that of the first.
 
         Args:
-            directory: where; it must not exist, or be empty.
-
-        Raises:
-            ReleaseError: it exists and is not empty, or cannot be written.
+            name: of a table.
         """
-        with staged(Path(directory)) as stage:
-            try:
-                for name in self:
-                    (stage / f"{slug(name)}.csv").write_text(csv_text(self[name]), encoding="utf-8", newline="")
-                (stage / DESCRIPTION).write_text(to_json(self.document()), encoding="utf-8", newline="")
-            except OSError as error:
-                raise ReleaseError(
-                    f"the combination cannot be written ({error.strerror}); nothing is left of it."
-                ) from None
-        return Path(directory)
+        if name not in self:
+            raise KeyError(f"no table {name!r}; there are {some(list(self))}")
+        publication: Publication = self._combined.part.publication
+        return publication
+
+    def csv(self, name: str) -> str:
+        """A table as a CSV file.
+
+        Args:
+            name: of the table.
+        """
+        return csv_text(self[name])
 
     def document(self) -> dict[str, Any]:
         """What combination.json says: the releases, by their plans and answers, the tables, and who said what."""
-        of = [{"plan": r.plan.hash, "answers": answers_digest(r.answers)} for r in self.releases]
+        of = [_identity(r) for r in self.releases]
         tables = [{"name": name, "file": f"{slug(name)}.csv", "numbers": len(self[name])} for name in self]
         stated = "the releases are of the same records, as was said by whoever combined them"
         return {"fitnoise_combination": FORMAT, "releases": of, "stated": stated, "tables": tables}
@@ -572,3 +582,51 @@ def combine(first: Release, *others: Release, same_records: bool = False) -> Com
         raise ReleaseError("a release is given twice: its noise counts once. Nothing was combined.")
     apart(sources)
     return Combination(releases)
+
+
+def _identity(release: Release) -> dict[str, str]:
+    """What tells a release from all others."""
+    return {"plan": release.plan.hash, "answers": answers_digest(release.answers)}
+
+
+# --- checked by anyone ----------------------------------------------------------------------------------
+
+
+def read_combination(releases: Sequence[Release], directory: Path) -> Combination:
+    """The combination that a folder says it is, made anew of these releases, whatever their order.
+
+    Raises:
+        ReleaseError: there is none, or it is of other releases; or as :func:`combine`.
+    """
+    text = read_text(directory / DESCRIPTION)
+    try:
+        stated = parse(text)
+        named, version = [(x["plan"], x["answers"]) for x in stated["releases"]], stated["fitnoise_combination"]
+        known = {tuple(_identity(r).values()): r for r in releases}
+        if version != FORMAT or len(named) != len(releases) or set(named) != known.keys():
+            raise ReleaseError("the combination is of other releases than these, or of another version.")
+    except (ValueError, TypeError, KeyError):
+        raise ReleaseError(f"{DESCRIPTION} is damaged: it does not say what a combination says.") from None
+    found = combine(*(known[x] for x in named), same_records=True)
+    if stated != found.document():
+        raise ReleaseError(f"{DESCRIPTION} does not say what a combination of these releases says.")
+    return found
+
+
+def check_tables(found: Combination, directory: Path) -> str | None:
+    """What is wrong with the files in a folder as those of a combination; None where nothing is.
+
+    Numbers are computed anew, so that the last of their digits may differ; everything else is as it was written.
+    """
+
+    def about(name: str) -> str:
+        file, own = directory / f"{slug(name)}.csv", found[name]
+        lines = list(csv.reader(io.StringIO(read_text(file))))
+        for column in set(own.columns).intersection(RESERVED):
+            at = list(own.columns).index(column)
+            stated = np.array([float(line[at]) for line in lines[1:]])
+            if len(stated) == len(own) and (np.abs(stated - own[column]) <= ROUNDED + GAP * np.abs(own[column])).all():
+                own[column] = stated
+        return csv_text(own)
+
+    return found.check_files(directory, about)

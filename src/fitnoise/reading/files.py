@@ -78,6 +78,22 @@ def staged(directory: Path) -> Iterator[Path]:
             os.close(lock)
 
 
+def write_texts(directory: Path, texts: Iterable[tuple[str, str]], what: str) -> Path:
+    """Write texts as the files of a folder, by name, some in folders of it: whole or not at all.
+
+    Raises:
+        ReleaseError: the folder exists and is not empty, or cannot be written.
+    """
+    with staged(directory) as stage:
+        try:
+            for name, text in texts:
+                (stage / name).parent.mkdir(exist_ok=True)
+                (stage / name).write_text(text, encoding="utf-8", newline="")
+        except OSError as error:
+            raise ReleaseError(f"{what} cannot be written ({_reason(error)}); nothing is left behind.") from None
+    return directory
+
+
 def _beside(directory: Path) -> Path:
     return directory.parent / f".{directory.name}.unfinished-{secrets.token_hex(4)}"
 

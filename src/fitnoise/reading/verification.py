@@ -14,7 +14,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ from fitnoise.mechanisms.documents import ROUNDING, disagreements, parse
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.accounting import Line
 from fitnoise.planning.plan import Plan
+from fitnoise.reading.combining import Combination, check_tables, read_combination
 from fitnoise.reading.description import FORMAT, EntryReference, describe, whole
 from fitnoise.reading.files import (
     DESCRIPTION,
@@ -59,7 +60,7 @@ from fitnoise.reading.release import (
     histograms,
     to_write,
 )
-from fitnoise.reading.whole import DESCRIPTION as WHOLE
+from fitnoise.reading.tables import TOLD
 from fitnoise.reading.whole import Whole, read_whole
 from fitnoise.request.publication import Goal
 from fitnoise.request.workloads import slug
@@ -69,9 +70,6 @@ ITERATED = 1e-6
 
 SIMULATED = 0.01
 """Relative difference allowed between two simulations of one error: the estimates in them are iterative."""
-
-TOLD = 20
-"""Files too many that are told."""
 
 EARLIER = ("fitnoise", "opendp", "numpy", "duckdb")
 """What releases named the versions of while OpenDP was a dependency."""
@@ -113,7 +111,12 @@ class Entries(Protocol):
 
 @checked(ReleaseError, "Nothing was verified.")
 def verify(
-    path: str | os.PathLike[str], *, ledger: Entries | None = None, whole: str | os.PathLike[str] | None = None
+    path: str | os.PathLike[str],
+    *,
+    ledger: Entries | None = None,
+    whole: str | os.PathLike[str] | None = None,
+    combination: str | os.PathLike[str] | None = None,
+    also: Sequence[str | os.PathLike[str]] = (),
 ) -> Verification:
     """Recompute every claim of a plan file or a release directory.
 
@@ -121,12 +124,15 @@ def verify(
         path: plan.json, or a release directory.
         ledger: an open ledger, :class:`fitnoise.Ledger`, to find the charge of the release in.
         whole: a folder of whole tables that were made of the release (:func:`fitnoise.whole`), to be checked after it.
+        combination: a folder of tables that were made of the release and of others (:func:`fitnoise.combine`).
+        also: the directories of these others, which are verified likewise; without the ledger.
 
     Returns:
         One check per claim; nothing is raised for a claim that fails, only when there is nothing to check.
 
     Raises:
-        ReleaseError: there is no such file or directory, or a ledger or whole tables are given for what is no release.
+        ReleaseError: there is no such file or directory, or a ledger, whole tables or a combination are given for what
+            is no release, or other releases without a combination.
         LedgerError: the ledger cannot be read, or was altered.
 
     **Guarantees**
@@ -142,11 +148,20 @@ def verify(
           before rounding are the nearest consistent ones that are not negative (1e-9 of a standard error is allowed);
           if the numbers are whole, not negative, at most three away from those, add up and agree; if the errors said to
           be simulated are so again, to a hundredth; and if their files are these tables and no other, digit by digit;
+        * a combination is accepted only with all of its releases, and only if it is of these and no others, by their
+          plans and answers; if its tables are the unbiased ones of least variance, computed anew (1e-9 of a number, or
+          the last of its digits, is allowed); and if it has no other files. That the records were the same each time
+          is the word of whoever combined them: no file can prove it;
         * of a period of a series, only if the whole plan is, and all of the above holds of its tables as far as they
           go; with a ledger, only if the entry says that this period was drawn, and the series was charged before;
         * a folder in which a release is still being written, or was when its process was killed, is not accepted.
     """
     path = Path(path)
+    if also and combination is None:
+        raise ReleaseError(
+            "other releases are verified with the combination that was made of them; none is given. Nothing was "
+            "verified."
+        )
     if ledger is not None and not hasattr(ledger, "entries"):
         raise ReleaseError(
             f"a ledger to verify against is an open one, fitnoise.Ledger(file), not {type(ledger).__name__}. "
@@ -157,12 +172,14 @@ def verify(
             found = _verify_release(path, None if ledger is None else ledger.entries())
             if whole is not None and found.ok:
                 found = Verification((*found.checks, *_verify_whole(Release.read(path), Path(whole)).checks))
+            if combination is not None and found.ok:
+                found = _verify_combined(found, [path, *map(Path, also)], Path(combination))
             return found
     if path.is_file():
-        if ledger is not None or whole is not None:
+        if any(x is not None for x in (ledger, whole, combination)):
             raise ReleaseError(
-                f"{path.name!r} is a plan, which need not have been charged, and has no tables; with a ledger or whole "
-                "tables give a release directory. Nothing was verified."
+                f"{path.name!r} is a plan, which need not have been charged, and has no tables; with a ledger, whole "
+                "tables or a combination give a release directory. Nothing was verified."
             )
         return _verify_plan(read_text(path))[0]
     raise ReleaseError(f"there is no plan or release {path.name!r}; nothing was verified.")
@@ -383,18 +400,30 @@ def _verify_whole(release: Release, folder: Path) -> Verification:
             log.add(
                 "their errors are simulated so", found.check_simulated, lambda: f"{found.simulations:,} simulations"
             )
-        log.add("their files are theirs", lambda: _check_whole_files(found, folder), lambda: f"{len(found) + 1} files")
+        log.add("their files are theirs", lambda: found.check_files(folder), lambda: f"{len(found) + 1} files")
     return log.done()
 
 
-def _check_whole_files(found: Whole, folder: Path) -> str | None:
-    texts: dict[str, Callable[[], str]] = {f"{slug(name)}.csv": partial(found.csv, name) for name in found}
-    texts[WHOLE] = lambda: to_json(found.document())
-    there = {p.name for p in itertools.islice(folder.iterdir(), len(texts) + TOLD)}
-    if there != texts.keys():
-        return f"missing: {sorted(texts.keys() - there)}; not of whole tables: {sorted(there - texts.keys())}"
-    wrong = [name for name, text in texts.items() if not says(folder / name, text())]
-    return f"{wrong[0]!r} says something else" if wrong else None
+def _verify_combined(first: Verification, folders: Sequence[Path], folder: Path) -> Verification:
+    """The claims of further releases, and of the combination of all."""
+    checks = list(first.checks)
+    for other in folders[1:]:
+        checks += (replace(c, claim=f"{other.name}: {c.claim}") for c in _verify_release(other, None).checks)
+    if not all(c.holds for c in checks):
+        return Verification(tuple(checks))
+    log, made = _Checklist(), list[Combination]()
+    log.checks.extend(checks)
+    if log.add(
+        "the combination is of these releases",
+        lambda: made.append(read_combination([Release.read(x) for x in folders], folder)),
+        lambda: f"{len(folders)} releases; that their records are the same is the word of whoever combined them",
+    ):
+        log.add(
+            "its tables are those of least variance",
+            lambda: check_tables(made[0], folder),
+            lambda: f"{len(made[0])} tables computed anew, {len(made[0]) + 1} files",
+        )
+    return log.done()
 
 
 def _check_files(plan: Plan, folder: Path, bases: Iterable[Path]) -> str | None:

@@ -37,11 +37,12 @@ from fitnoise.mechanisms.documents import parse
 from fitnoise.mechanisms.rebuilding import Rebuilt, Told
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.reading.estimates import Rows
-from fitnoise.reading.files import csv_text, read_text, staged, to_json
+from fitnoise.reading.files import csv_text, read_text
 from fitnoise.reading.release import Release, answers_digest
 from fitnoise.reading.shared import Parts, Shared
-from fitnoise.reporting import Displayed
-from fitnoise.request.workloads import slug, some
+from fitnoise.reading.tables import Made
+from fitnoise.request.publication import Publication
+from fitnoise.request.workloads import some
 from fitnoise.solving.adjacent import REACH, Common, Sums, adjacent
 from fitnoise.solving.fixed import Fixed
 from fitnoise.solving.nonnegative import nearest
@@ -311,7 +312,7 @@ class _Made:
 
 
 @final
-class Whole(Mapping[str, pd.DataFrame], Displayed):
+class Whole(Made):
     """Tables of whole numbers, none negative, that add up, by name. Made by :func:`whole`.
 
     A table has the columns of its labels, and
@@ -332,9 +333,25 @@ class Whole(Mapping[str, pd.DataFrame], Displayed):
         * made of published numbers alone, and the same every time with one version of SciPy.
     """
 
+    description = DESCRIPTION
+    called = "the whole tables"
+
     def __init__(self, release: Release, made: Sequence[_Made], simulations: int) -> None:
-        self.release, self._made, self.simulations = release, tuple(made), simulations
+        self.releases, self._made, self.simulations = (release,), tuple(made), simulations
         self._place = {name: m for m in made for name in m.space.names}
+
+    @property
+    def release(self) -> Release:
+        """Whose tables they were."""
+        return self.releases[0]
+
+    def publication(self, name: str) -> Publication:
+        """What a table was asked in, with its domain.
+
+        Args:
+            name: of the table.
+        """
+        return self.release.plan.group(name).publication
 
     @cached_property
     def residual(self) -> float:
@@ -354,6 +371,16 @@ class Whole(Mapping[str, pd.DataFrame], Displayed):
         """
         found: Floats = self._split(name, "nearest")
         return found
+
+    def unbiased(self, name: str) -> tuple[Floats, Floats]:
+        """The unbiased numbers of a table and their margins, each in its shape.
+
+        Args:
+            name: of the table.
+        """
+        space = self._place[name].space
+        number = space.part.publication.workload.number(name)
+        return space.estimates[number], np.asarray(space.part.table_margins(name))
 
     def _split(self, name: str, what: str) -> Any:
         if name not in self._place:
@@ -383,10 +410,8 @@ class Whole(Mapping[str, pd.DataFrame], Displayed):
         if name not in self._place:
             raise KeyError(f"no table {name!r} was made whole; there are {some(list(self))}")
         made = self._place[name]
-        part, workload = made.space.part, made.space.part.publication.workload
-        value, unbiased = self._split(name, "whole"), made.space.estimates[workload.number(name)]
-        moe = part.table_margins(name)
-        low, high = (x.astype(np.int64) for x in possible(unbiased, moe, value))
+        workload, value = made.space.part.publication.workload, self._split(name, "whole")
+        low, high = (x.astype(np.int64) for x in possible(*self.unbiased(name), value))
         shown = {"value": value, "low": low, "high": high}
         if self.simulations:
             shown |= {column: self._split(name, x) for column, x in zip(SIMULATED, ("bias", "rmse"), strict=True)}
@@ -403,26 +428,6 @@ class Whole(Mapping[str, pd.DataFrame], Displayed):
         return f"<Whole tables, {len(self)}: {some(list(self))}>"
 
     # --- on disk ------------------------------------------------------------------------------------
-
-    def write(self, directory: str | os.PathLike[str]) -> Path:
-        """Write the tables as CSV files, and whole.json with their proof, whole or not at all.
-
-        Args:
-            directory: where; it must not exist, or be empty, and not be in the release.
-
-        Raises:
-            ReleaseError: it exists and is not empty, or cannot be written.
-        """
-        with staged(Path(directory)) as stage:
-            try:
-                for name in self:
-                    (stage / f"{slug(name)}.csv").write_text(self.csv(name), encoding="utf-8", newline="")
-                (stage / DESCRIPTION).write_text(to_json(self.document()), encoding="utf-8", newline="")
-            except OSError as error:
-                raise ReleaseError(
-                    f"the tables cannot be written ({error.strerror}); nothing is left of them."
-                ) from None
-        return Path(directory)
 
     def csv(self, name: str) -> str:
         """A table as a CSV file.

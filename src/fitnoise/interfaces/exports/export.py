@@ -19,7 +19,7 @@ from fitnoise.interfaces.exports.workbooks import workbook
 from fitnoise.interfaces.pages.words import words
 from fitnoise.kernel.arguments import checked
 from fitnoise.reading.bands import Bands
-from fitnoise.reading.files import replace_file, staged
+from fitnoise.reading.files import replace_file, write_texts
 from fitnoise.reading.layouts import layout
 from fitnoise.reading.release import Release
 from fitnoise.request.workloads import some
@@ -74,11 +74,7 @@ def export(
         raise ReleaseError(f"{place.name!r} exists; choose another name. Nothing was written.")
     told, names = words(language), _names(release, tables)
     if not place.suffix:
-        with staged(place) as stage:
-            for name, text in package(release, names, bands, licence):
-                (stage / name).parent.mkdir(exist_ok=True)
-                (stage / name).write_text(text, encoding="utf-8", newline="")
-        return place
+        return write_texts(place, package(release, names, bands, licence), "the data package")
     laid = (layout(release, name, totals=totals, bands=bands) for name in names)
     write = workbook if place.suffix == ".xlsx" else latex
     replace_file(place, write(release, laid, told, bands))
