@@ -396,6 +396,10 @@ def test_releases_are_combined_on_the_command_line(two_on_disk, capsys, tmp_path
     files = sorted(x.name for x in (tmp_path / "both").iterdir())
     assert files == ["combination.json", "sex.csv", "sex_by_state.csv"]
     assert both.document() == json.loads((tmp_path / "both" / "combination.json").read_text(encoding="utf-8"))
+    for ending in ("html", "xlsx"):
+        by_command("combine", *folders, "--same-records", "-o", str(tmp_path / f"both.{ending}"))
+        assert (tmp_path / f"both.{ending}").stat().st_size > 1000
+    capsys.readouterr()
     by_command("combine", *folders, "--same-records", "--table", "sex")
     assert capsys.readouterr().out == (tmp_path / "both" / "sex.csv").read_text(encoding="utf-8")
     by_command("combine", *folders, "--same-records")

@@ -17,7 +17,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.exports import export, latex
 from fitnoise.reading.layouts import layout
 from laws import answered, by_command
-from test_pages import RULE, demo, small
+from test_pages import MADE, RULE, demo, small
 
 HOSTILE = "=1+1|'\"<&\\_{}%$#^~"
 
@@ -60,6 +60,33 @@ def test_a_workbook_holds_no_formula(tmp_path):
     assert [second.cell(5 + i, 1).value for i in range(3)] == [HOSTILE, "+2", "-3"]
     assert second["B5"].value == "=x"
     assert len(first.title) <= 31
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_is_made_of_releases_is_exported(tmp_path, name):
+    made = MADE[name]()
+    table = layout(made, next(iter(made)))
+    sheet = openpyxl.load_workbook(fn.export(made, tmp_path / "a.xlsx", bands=RULE)).worksheets[1]
+    each = 3 if table.ends is None else 4
+    stubs, shape = 2 * len(table.stubs), table.values.shape
+    found = np.array(
+        [[sheet.cell(5 + i, 1 + k).value for k in range(stubs + each * shape[1])] for i in range(shape[0])]
+    )
+    beside = [table.margins] if table.ends is None else list(table.ends)
+    for k, numbers in enumerate([table.values, *beside]):
+        assert found[:, stubs + k :: each].astype(float) == pytest.approx(numbers, rel=2e-15, abs=0)
+    text = fn.export(made, tmp_path / "a.tex").read_text(encoding="utf-8")
+    assert all(r.plan.hash in text for r in made.releases)
+    assert ("–" in text) == (table.ends is not None)
+    package = fn.export(made, tmp_path / "package", bands=RULE)
+    document = json.loads((package / "datapackage.json").read_text(encoding="utf-8"))
+    for own, expected in zip(document["resources"], made.values(), strict=True):
+        with (package / own["path"]).open(encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        assert list(rows[0]) == [f["name"] for f in own["schema"]["fields"]] == [*expected.columns, "reliability"]
+        assert [float(row["value"]) for row in rows] == pytest.approx(expected["value"].to_numpy(), abs=1e-6)
+    charged = document.get("releases") or [document["privacy"]]
+    assert [x["plan"] for x in charged] == [r.plan.hash for r in made.releases]
 
 
 @pytest.mark.parametrize("ending", ["a.xlsx", "a.tex"])

@@ -37,7 +37,7 @@ from fitnoise.reading.layouts import layout
 from fitnoise.reporting import Kind, Section, Value
 from fitnoise.solving import ky_fan
 from fitnoise.solving._base import Status
-from laws import answered, by_command
+from laws import answered, by_command, released
 
 VOID = {"meta", "rect", "line", "circle", "polygon", "polyline", "br", "input", "link"}
 HOSTILE = "</style><script>alert(1)</script>\"'&{{7*7}}\u202e\x07"
@@ -184,12 +184,64 @@ def test_what_a_specification_says_cannot_leave_its_place():
         assert not [c for x in page.texts for c in x if c in "\u202e\x07"]
 
 
+@cache
+def counted():
+    """The tables of the small release, of counts."""
+    return released(small().plan, np.arange(math.prod(DOMAIN.shape)).reshape(DOMAIN.shape) % 7)
+
+
+@cache
+def both():
+    """It, combined with a release of other tables of the same records."""
+    other = fn.Workload(DOMAIN, [fn.table("area", "job", margin=5), fn.table("job", margin=2)])
+    return fn.combine(counted(), answered(fn.plan(other, title="Others"), 2), same_records=True)
+
+
+@cache
+def made_whole():
+    return fn.whole(counted(), simulations=2)
+
+
+MADE = {"combination": both, "whole": made_whole}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("kind", MADE)
+def test_what_is_made_of_releases_has_a_page(kind, language, tmp_path):
+    made = MADE[kind]()
+    page = check_page(text := report.page(made, language=language, bands=RULE, totals=True))
+    (tmp_path / "page.html").write_text(text, encoding="utf-8")
+    assert report.same(made, tmp_path / "page.html").holds
+    for r in made.releases:
+        assert r.plan.hash in page.texts
+    for name in made:
+        assert name in page.texts
+        table = layout(made, name, totals=True)
+        low, high = table.intervals
+        assert ((low <= table.values) & (table.values <= high)).all()
+
+
+def test_totals_of_whole_tables_are_whole_and_have_intervals_of_their_own():
+    """Detects intervals that are sums of intervals, and totals that are not those of the rows."""
+    made = made_whole()
+    table, unbiased = layout(made, "area by job", totals=True), layout(counted(), "area by job", totals=True)
+    assert (table.values[:-1].sum(axis=0) == table.values[-1]).all()
+    assert (table.values[:, :-1].sum(axis=1) == table.values[:, -1]).all()
+    low, high = table.ends
+    inside = (table.values >= unbiased.values - unbiased.margins) & (table.values <= unbiased.values + unbiased.margins)
+    assert inside.any()
+    assert (high - low)[inside].max() <= 2 * unbiased.margins.max()
+    assert (low[inside] >= (unbiased.values - unbiased.margins)[inside]).all()
+    cells = [c for g in fragments.shown(table, words("en"), made).groups for _, row in g.rows for c in row]
+    assert cells[0].margin == f"{low[0, 0]:.0f}–{high[0, 0]:.0f}"
+
+
 # --- languages -------------------------------------------------------------------------------------------------------
 
 
 def texts_of_templates():
     folder = fragments.resources.files(fragments.WRITTEN) / "templates"
-    whole = "".join((folder / f"{name}.html").read_text(encoding="utf-8") for name in ("fragments", "report"))
+    whole = "".join((folder / f"{name}.html").read_text(encoding="utf-8") for name in ("fragments", "report", "made"))
     told = {*re.findall(r'\bt\("([^"]*)"', whole)} | {band.value for band in Band}
     for room in (fragments, report, workbooks, latex):
         calls = (n for n in ast.walk(ast.parse(inspect.getsource(room))) if isinstance(n, ast.Call))
@@ -411,8 +463,8 @@ def test_margins_are_never_told_smaller_than_they_are():
     told = words("en")
     made = replace(layout(small(), "area alone"), margins=np.array([[2.01], [5.0], [14.0000001]]))
     cells = [cells[0].margin for group in fragments.shown(made, told, small()).groups for _, cells in group.rows]
-    assert [x.strip() for x in cells] == ["2.1", "5.0", "14.0"]
-    assert {len(x) for x in cells} == {4}
+    assert [x.removeprefix("± ").strip() for x in cells] == ["2.1", "5.0", "14.0"]
+    assert {len(x) for x in cells} == {6}
 
 
 # --- notebooks -------------------------------------------------------------------------------------------------------

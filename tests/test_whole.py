@@ -487,7 +487,7 @@ def test_other_files_are_noticed(folder):
     other.unlink()
     assert "not of the whole tables: ['other.csv']" in checked.checks[-1].found
     assert not fn.verify(folder / "release", whole=folder / "nowhere").ok
-    with pytest.raises(ReleaseError, match="whole tables give a release directory"):
+    with pytest.raises(ReleaseError, match="or a combination give a release directory"):
         fn.verify(folder / "release" / "plan.json", whole=folder / "whole")
 
 

@@ -347,6 +347,7 @@ def ask_command(**asked: Any) -> None:
     epilog=_example(
         "fitnoise combine release/ later/ --same-records",
         "fitnoise combine release/ later/ --same-records -o combined/",
+        "fitnoise combine release/ later/ --same-records -o combined.html",
         'fitnoise combine release/ later/ --same-records --table "state by status"',
     ),
 )
@@ -354,7 +355,9 @@ def ask_command(**asked: Any) -> None:
 @click.option(
     "--same-records", is_flag=True, help="Say that all are of the very same records, which no file can state."
 )
-@click.option("-o", "--output", type=_FILE, help="The folder to make, with a CSV file for each table.")
+@click.option(
+    "-o", "--output", type=_FILE, help="The folder to make, or a page or tables for other programs: .html, .xlsx, .tex."
+)
 @click.option("--table", "name", help="Print this table as a CSV file on stdout.")
 @_AS_JSON
 def combine_command(**asked: Any) -> None:
@@ -377,7 +380,7 @@ def combine_command(**asked: Any) -> None:
 )
 @click.argument("directory", metavar="RELEASE", type=_FILE)
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("-o", "--output", type=_FILE, required=True, help="The folder to make.")
+@click.option("-o", "--output", type=_FILE, required=True, help="The folder to make, or a page (.html, .xlsx, .tex).")
 @click.option(
     "--simulations",
     type=int,

@@ -52,6 +52,7 @@ from fitnoise.reading.description import counted, universe
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.files import csv_text, leftovers, read_text, replace_file
 from fitnoise.reading.release import Release, to_write
+from fitnoise.reading.tables import Made
 from fitnoise.reading.verification import Verification, verify
 from fitnoise.reading.whole import whole
 from fitnoise.reporting import Report, Section, Value
@@ -403,7 +404,7 @@ def combine_command(
         if name is not None and name not in found:
             raise ReleaseError(f"no table {name!r}; together the releases have {some(list(found))}.")
         if output is not None:
-            found.write(output)
+            _write_made(found, output)
     if output is not None:
         say(f"wrote {output}")
     if name is not None and not as_json:
@@ -419,9 +420,19 @@ def whole_command(
     _check_outside(directory, output)
     with progress("making whole"):
         found = whole(Release.read(directory), names or None, simulations=simulations)
-        found.write(output)
+        _write_made(found, output)
     say(f"wrote {output}")
     _tell(whole_report(found, output), as_json)
+
+
+def _write_made(found: Made, output: Path) -> None:
+    """Write tables made of releases, by the ending: a page, for other programs, or a folder of their own."""
+    if output.suffix == ".html":
+        write_report(found, output)
+    elif output.suffix in (".xlsx", ".tex"):
+        export(found, output)
+    else:
+        found.write(output)
 
 
 def record_command(directory: Path, words: Path | None, output: Path | None, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Tables of a release as people read them: rows, columns across, codes beside labels, totals; for pages and for files.
+"""Tables as people read them: rows, columns across, codes beside labels, totals; for pages and for files.
 
     a table with columns a, b, c, value     rows by a and b, the values of c across, where these are few
 
@@ -22,9 +22,13 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.domain import Attribute, Categorical
 from fitnoise.reading.bands import Bands
+from fitnoise.reading.combining import Combination
 from fitnoise.reading.forms import Forms
 from fitnoise.reading.laws import law
 from fitnoise.reading.release import Release
+from fitnoise.reading.tables import Made
+from fitnoise.reading.whole import Whole, possible
+from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import EACH, AtMost, Average, Change, Table, ToDate, some
 
 ACROSS = 8
@@ -69,7 +73,8 @@ class Layout:
         rows: for each row its labels, one for each of the stubs.
         columns: of the columns across; one without a text where there is none across.
         values: what is published, in people, (rows, columns).
-        margins: of them, likewise; of biased values their simulated error.
+        margins: of them, likewise; of biased values their simulated error; of whole ones how far their interval goes.
+        ends: of the intervals of whole numbers, from where to where, each likewise; None where they are ± the margins.
         bands: how reliable they are, likewise, of :class:`~fitnoise.reading.bands.Band`; None where no rule is set.
         totals: whether a number is a total, likewise.
         confidence: of the margins.
@@ -83,6 +88,7 @@ class Layout:
     columns: tuple[Label, ...]
     values: Floats
     margins: Floats
+    ends: tuple[Floats, Floats] | None
     bands: npt.NDArray[Any] | None
     totals: npt.NDArray[np.bool_]
     confidence: float
@@ -97,12 +103,20 @@ class Layout:
     def even(self) -> float | None:
         """What people are told as the margin of all numbers but totals, where it is one."""
         own = np.unique(self.told[~self.totals])
-        return None if self.biased or len(own) != 1 else float(own[0])
+        return None if self.biased or self.ends is not None or len(own) != 1 else float(own[0])
 
     @cached_property
     def decimals(self) -> int:
         """Digits after the point that people are told."""
-        return decimals(self.margins)
+        return 0 if self.ends is not None else decimals(self.margins)
+
+    @property
+    def intervals(self) -> tuple[Floats, Floats]:
+        """From where to where the truth is, at the confidence; of biased values no more than themselves."""
+        if self.ends is not None:
+            return self.ends
+        margins = np.zeros(self.margins.shape) if self.biased else self.margins
+        return self.values - margins, self.values + margins
 
 
 def decimals(margins: Floats) -> int:
@@ -111,11 +125,25 @@ def decimals(margins: Floats) -> int:
     return max(0, 1 - math.floor(math.log10(least.min()))) if least.size else 0
 
 
-def layout(release: Release, name: str, *, totals: bool = False, bands: Bands | None = None) -> Layout:
-    """One table of a release, laid out.
+Tabled = Release | Made
+"""What has tables: a release, whole tables, or a combination."""
+
+
+def releases(of: Tabled) -> tuple[Release, ...]:
+    """Those that it is made of."""
+    return of.releases if isinstance(of, Made) else (of,)
+
+
+def publication_of(of: Tabled, name: str) -> Publication:
+    """What one of its tables was asked in."""
+    return of.publication(name) if isinstance(of, Made) else of.plan.group(name).publication
+
+
+def layout(of: Tabled, name: str, *, totals: bool = False, bands: Bands | None = None) -> Layout:
+    """One table of a release, or of what is made of some, laid out.
 
     Args:
-        release: which has it.
+        of: what has it.
         name: of the table.
         totals: whether to add sums over the columns that are shown value by value.
         bands: the rule by which it is told how reliable numbers are.
@@ -123,22 +151,35 @@ def layout(release: Release, name: str, *, totals: bool = False, bands: Bands | 
     Raises:
         ReleaseError: an unknown table.
     """
-    if name not in release:
-        raise ReleaseError(f"no table {name!r} to show; the release has {some(list(release))}. Nothing was written.")
-    publication = release.plan.group(name).publication
-    table, domain, frame = publication.workload[name], publication.domain, release[name]
-    biased = "biased_value" in frame
+    if name not in of:
+        raise ReleaseError(f"no table {name!r} to show; there are {some(list(of))}. Nothing was written.")
+    publication = publication_of(of, name)
+    table, domain, held = publication.workload[name], publication.domain, None
+    if isinstance(of, Whole):
+        (values, margins), held = of.unbiased(name), of[name]["value"].to_numpy()
+        source: Release | Combination = of.release
+        biased, several = False, "biased_value" not in source[name]
+    else:
+        assert isinstance(of, Release | Combination)  # noqa: S101 - no other is made of releases
+        source, frame = of, of[name]
+        biased = "biased_value" in frame
+        several = not biased
+        value, error = ("biased_value", "simulated_rmse") if biased else ("value", "moe")
+        values, margins = (frame[c].to_numpy() for c in (value, error))
     shown = table.labels(domain)
     known = {a: domain[a] for a in shown if a in domain}
     headings = [_heading(table, known.get(a), a, periods=a == publication.series) for a in shown]
     confidence = table.target.level(publication.workload.confidence)
     labels = [[_label(table, known.get(a), a, x, i) for i, x in enumerate(own)] for a, own in shown.items()]
     shape = tuple(map(len, labels))
-    value, error = ("biased_value", "simulated_rmse") if biased else ("value", "moe")
-    values, margins = (frame[c].to_numpy().reshape(shape) for c in (value, error))
-    sums = [h.view == "each" and totals and not biased and len(x) > 1 for h, x in zip(headings, labels, strict=True)]
+    values, margins = values.reshape(shape), margins.reshape(shape)
+    sums = [h.view == "each" and totals and several and len(x) > 1 for h, x in zip(headings, labels, strict=True)]
+    if held is not None:
+        held = held.reshape(shape)
+        for k in np.flatnonzero(sums).tolist():
+            held = np.concatenate([held, held.sum(axis=k, keepdims=True)], axis=k)
     if any(sums):
-        values, margins = _with_totals(release, name, (values, margins), sums, confidence)
+        values, margins = _with_totals(source, name, (values, margins), sums, confidence)
         labels = [[*x, Label(None)] if s else x for x, s in zip(labels, sums, strict=True)]
     signed = any(view.signed for _, view in table.views)
     small = [i for i, n in enumerate(shape) if n <= ACROSS and not headings[i].periods]
@@ -147,7 +188,12 @@ def layout(release: Release, name: str, *, totals: bool = False, bands: Bands | 
     down = [i for i in range(len(shape)) if i != axis]
     rows = tuple(itertools.product(*(labels[i] for i in down)))
     order = down if axis is None else [*down, axis]
+    across = None if held is None else possible(values, margins, held)
     values, margins = (x.transpose(order).reshape(len(rows), len(columns)) for x in (values, margins))
+    ends = None
+    if held is not None and across is not None:
+        low, high, values = (x.transpose(order).reshape(len(rows), len(columns)) for x in (*across, held))
+        ends, margins = (low, high), np.maximum(high - values, values - low)
     summed = np.array([any(x.text is None for x in row) for row in rows])
     beside = np.array([axis is not None and x.text is None for x in columns])
     return Layout(
@@ -158,6 +204,7 @@ def layout(release: Release, name: str, *, totals: bool = False, bands: Bands | 
         columns=columns,
         values=values,
         margins=margins,
+        ends=ends,
         bands=None if bands is None or biased else bands.of(np.abs(values) if signed else values, margins),
         totals=summed[:, None] | beside[None, :],
         confidence=confidence,
@@ -185,10 +232,10 @@ def _label(table: Table, attribute: Attribute | None, name: str, shown: str | in
 
 
 def _with_totals(
-    release: Release, name: str, given: tuple[Floats, Floats], sums: Sequence[bool], confidence: float
+    of: Release | Combination, name: str, given: tuple[Floats, Floats], sums: Sequence[bool], confidence: float
 ) -> tuple[Floats, Floats]:
     """Values and margins with a sum after the rows of some columns: all numbers that there were are as they were."""
-    source = next(s for s in release._sources if name in s.part.publication.workload.tables.numbered)
+    source = next(s for s in of._sources if name in s.part.publication.workload.tables.numbered)
     number = source.part.publication.workload.number(name)
     wide = source.shape(number)
     kept = np.ix_(*(range(n if s else n - 1) for n, s in zip(wide, sums, strict=True)))

@@ -20,8 +20,9 @@ from fitnoise.interfaces.pages.words import words
 from fitnoise.kernel.arguments import checked
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.files import replace_file, write_texts
-from fitnoise.reading.layouts import layout
+from fitnoise.reading.layouts import Tabled, layout, publication_of
 from fitnoise.reading.release import Release
+from fitnoise.reading.tables import Made
 from fitnoise.request.workloads import some
 
 MOST_NUMBERS = 1_000_000
@@ -30,7 +31,7 @@ MOST_NUMBERS = 1_000_000
 
 @checked(ReleaseError, "No file was written.")
 def export(
-    release: Release,
+    what: Release | Made,
     path: str | os.PathLike[str],
     *,
     language: str = "en",
@@ -39,10 +40,10 @@ def export(
     tables: str | Iterable[str] | None = None,
     licence: str | None = None,
 ) -> Path:
-    """Write tables of a release for other programs: a workbook, LaTeX, or a data package, by the ending of the name.
+    """Write tables for other programs: a workbook, LaTeX, or a data package, by the ending of the name.
 
     Args:
-        release: whose tables.
+        what: whose tables: of a release, whole ones, or a combination.
         path: where to: a name in .xlsx or .tex, or one without an ending, for the folder of a data package. There must
             be nothing there.
         language: of workbooks and of LaTeX, "en" or "de".
@@ -72,27 +73,25 @@ def export(
         )
     if place.exists():
         raise ReleaseError(f"{place.name!r} exists; choose another name. Nothing was written.")
-    told, names = words(language), _names(release, tables)
+    told, names = words(language), _names(what, tables)
     if not place.suffix:
-        return write_texts(place, package(release, names, bands, licence), "the data package")
-    laid = (layout(release, name, totals=totals, bands=bands) for name in names)
+        return write_texts(place, package(what, names, bands, licence), "the data package")
+    laid = (layout(what, name, totals=totals, bands=bands) for name in names)
     write = workbook if place.suffix == ".xlsx" else latex
-    replace_file(place, write(release, laid, told, bands))
+    replace_file(place, write(what, laid, told, bands))
     return place
 
 
-def _names(release: Release, tables: str | Iterable[str] | None) -> list[str]:
+def _names(what: Tabled, tables: str | Iterable[str] | None) -> list[str]:
     """The tables to write."""
-    names = list(release) if tables is None else [tables] if isinstance(tables, str) else list(tables)
+    names = list(what) if tables is None else [tables] if isinstance(tables, str) else list(tables)
     if len(set(names)) < len(names):
         raise ReleaseError("a table to write is named twice. Nothing was written.")
     numbers = 0
     for name in names:
-        if name not in release:
-            raise ReleaseError(
-                f"no table {name!r} to write; the release has {some(list(release))}. Nothing was written."
-            )
-        workload = release.plan.group(name).publication.workload
+        if name not in what:
+            raise ReleaseError(f"no table {name!r} to write; there are {some(list(what))}. Nothing was written.")
+        workload = publication_of(what, name).workload
         numbers += math.prod(workload[name].shape(workload.domain))
         if numbers > MOST_NUMBERS:
             raise ReleaseError(

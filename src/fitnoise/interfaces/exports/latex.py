@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 
 from fitnoise import __version__
-from fitnoise.interfaces.pages.fragments import MARKS, caption, heading, labelled, notes
+from fitnoise.interfaces.pages.fragments import MARKS, beside, caption, hashes, heading, labelled, notes, title
 from fitnoise.interfaces.pages.words import Words
 from fitnoise.interfaces.render import readable
 from fitnoise.reading.bands import Bands
-from fitnoise.reading.layouts import Label, Layout
-from fitnoise.reading.release import Release
+from fitnoise.reading.layouts import Label, Layout, Tabled
 
 _SPECIAL = {
     **{c: f"\\{c}" for c in "{}$&#_%"},
@@ -39,15 +38,15 @@ def escaped(text: str) -> str:
     return "".join(_SPECIAL.get(c, c) for c in plain)
 
 
-def latex(release: Release, tables: Iterable[Layout], told: Words, bands: Bands | None) -> bytes:
+def latex(of: Tabled, tables: Iterable[Layout], told: Words, bands: Bands | None) -> bytes:
     """A longtable for each table; their document needs booktabs, longtable and, for its letters, UTF-8 with T1."""
     out = [
-        f"% {escaped(release.plan.publication.title)}: fitnoise {__version__}, plan {release.plan.hash}",
+        f"% {escaped(title(of))}: fitnoise {__version__}, {hashes(of)}",
         r"% \usepackage[T1]{fontenc}\usepackage{booktabs,longtable,textcomp}",
     ]
     for table in tables:
         out += ["", *_longtable(table, told)]
-        said = r"\par ".join(escaped(x) for x in notes(table, told, release, bands))
+        said = r"\par ".join(escaped(x) for x in notes(table, told, of, bands))
         out.append(f"{{\\footnotesize\\noindent {said}\\par}}")
     return ("\n".join(out) + "\n").encode()
 
@@ -79,7 +78,7 @@ def _number(table: Layout, i: int, j: int, told: Words) -> str:
     """A number, its mark, and its margin where the caption does not say it."""
     digits = table.decimals
     mark = "" if table.bands is None else MARKS[table.bands[i, j]]
-    own = table.even is None or bool(table.totals[i, j])
-    margin = f"\\,{{\\footnotesize ± {told.number(float(table.told[i, j]), digits)}}}" if own else ""
+    said = beside(table, told, i, j)
+    margin = f"\\,{{\\footnotesize {said}}}" if said else ""
     raised = f"\\textsuperscript{{{escaped(mark)}}}" if mark else ""
     return f"{escaped(told.number(table.values[i, j], digits))} & {raised}{margin.replace('±', _SPECIAL['±'])}"

@@ -13,12 +13,12 @@ import numpy as np
 from fitnoise.interfaces.pages.fragments import caption, notes
 from fitnoise.interfaces.pages.words import words
 from fitnoise.kernel.codings import Code
-from fitnoise.kernel.domain import Attribute, Categorical
+from fitnoise.kernel.domain import RESERVED, Attribute, Categorical
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.description import describe
 from fitnoise.reading.files import csv_text, field, to_json
-from fitnoise.reading.layouts import layout
-from fitnoise.reading.release import Release
+from fitnoise.reading.layouts import Tabled, layout, publication_of, releases
+from fitnoise.reading.whole import SIMULATED
 from fitnoise.request.workloads import slug
 
 MOST_VALUES = 1_000
@@ -31,23 +31,27 @@ MEANING = {
     "biased_value": "Estimated number of records, biased, as some database of the size has them.",
     "simulated_rmse": "Error of the biased value as simulated on public databases: no margin belongs to it.",
     "unbiased_value": "Unbiased estimate of the number of records, of the same measurement.",
+    "low": "From where the true number is, at the confidence.",
+    "high": "Up to where the true number is, at the confidence.",
+    "simulated_bias": "By how much such a number is too large on average, in records, simulated without data.",
     "reliability": "How wide the margin is beside the value, by the publisher's rule.",
 }
 """What columns of numbers hold."""
 
 
-def package(release: Release, names: list[str], bands: Bands | None, licence: str | None) -> Iterator[tuple[str, str]]:
+def package(of: Tabled, names: list[str], bands: Bands | None, licence: str | None) -> Iterator[tuple[str, str]]:
     """The files of a data package, by name: what is said of the others last."""
-    publication, english, resources = release.plan.publication, words("en"), []
+    publication, english, resources = releases(of)[0].plan.publication, words("en"), []
     for name in names:
-        frame, place = release[name], f"tables/{slug(name)}.csv"
-        laid = layout(release, name, bands=bands)
-        if bands is not None and "moe" in frame and "value" in frame:
-            found = bands.of(frame["value"].to_numpy(), frame["moe"].to_numpy())
-            frame["reliability"] = np.array([x.value for x in found], dtype=object)
-        text = csv_text(frame)
+        frame, place = of[name], f"tables/{slug(name)}.csv"
+        laid = layout(of, name, bands=bands)
+        if bands is not None and not laid.biased:
+            value = frame["value"].to_numpy()
+            far = frame["moe"] if "moe" in frame else np.maximum(frame["high"] - value, value - frame["low"])
+            frame["reliability"] = np.array([x.value for x in bands.of(value, far.to_numpy())], dtype=object)
+        text = csv_text(frame, fixed=RESERVED if laid.ends is None else SIMULATED)
         yield place, text
-        described = " ".join([caption(laid, english) + ".", *notes(laid, english, release, bands)])
+        described = " ".join([caption(laid, english) + ".", *notes(laid, english, of, bands)])
         resources.append(
             {
                 "name": re.sub(r"[^a-z0-9._-]", "-", slug(name).lower()),
@@ -60,7 +64,7 @@ def package(release: Release, names: list[str], bands: Bands | None, licence: st
                 "encoding": "utf-8",
                 "bytes": len(text.encode()),
                 "hash": f"sha256:{hashlib.sha256(text.encode()).hexdigest()}",
-                "schema": {"fields": [_field(release, name, c) for c in frame.columns], "missingValues": []},
+                "schema": {"fields": [_field(of, name, c) for c in frame.columns], "missingValues": []},
             }
         )
     document = {
@@ -70,18 +74,24 @@ def package(release: Release, names: list[str], bands: Bands | None, licence: st
         "description": f"Statistics with differential privacy; protected: {publication.unit.describe()}.",
         **({} if licence is None else {"licenses": [{"name": licence}]}),
         "sources": [{"title": publication.source.name}],
-        "privacy": {"plan": release.plan.hash, **describe(release.plan, names, release.entry)["charge"]},
+        **_privacy(of),
         "resources": resources,
     }
     yield "datapackage.json", to_json(document)
 
 
-def _field(release: Release, table: str, name: str) -> dict[str, Any]:
+def _privacy(of: Tabled) -> dict[str, Any]:
+    """What was charged; of several releases for each of them."""
+    charged = [{"plan": r.plan.hash, **describe(r.plan, list(r), r.entry)["charge"]} for r in releases(of)]
+    return {"privacy": charged[0]} if len(charged) == 1 else {"releases": charged}
+
+
+def _field(of: Tabled, table: str, name: str) -> dict[str, Any]:
     """What a column holds: of labels which there are, with their codes; as they are in the file."""
     if name in MEANING:
         kind = "string" if name == "reliability" else "number"
         return {"name": name, "type": kind, "description": MEANING[name]}
-    workload = release.plan.group(table).publication.workload
+    workload = publication_of(of, table).workload
     asked = workload[table]
     shown = asked.labels(workload.domain)[name]
     kind = "integer" if all(type(x) is int for x in shown) else "string"

@@ -10,12 +10,11 @@ from typing import Any
 
 from fitnoise import __version__
 from fitnoise.errors import ReleaseError
-from fitnoise.interfaces.pages.fragments import MARKS, caption, heading, labelled, notes
+from fitnoise.interfaces.pages.fragments import MARKS, caption, hashes, heading, labelled, notes, title
 from fitnoise.interfaces.pages.words import Words
 from fitnoise.interfaces.render import readable
 from fitnoise.reading.bands import Bands
-from fitnoise.reading.layouts import Layout
-from fitnoise.reading.release import Release
+from fitnoise.reading.layouts import Layout, Tabled, releases
 
 EPOCH = datetime(1980, 1, 1)  # noqa: DTZ001 - what a ZIP file can say, and no time at all
 """When a workbook says that it was made: the same tables are the same file."""
@@ -24,7 +23,7 @@ SHEET = re.compile(r"[^\w .-]")
 """What no name of a sheet holds."""
 
 
-def workbook(release: Release, tables: Iterable[Layout], told: Words, bands: Bands | None) -> bytes:
+def workbook(of: Tabled, tables: Iterable[Layout], told: Words, bands: Bands | None) -> bytes:
     """A sheet for each table, after one that says what they are.
 
     Raises:
@@ -39,8 +38,8 @@ def workbook(release: Release, tables: Iterable[Layout], told: Words, bands: Ban
         ) from None
     held = io.BytesIO()
     with Workbook(held, {"in_memory": True}) as book:
-        title = readable(release.plan.publication.title) or told.tell("Untitled")
-        book.set_properties({"title": title, "created": EPOCH, "comments": f"fitnoise {__version__}"})
+        named = readable(title(of)) or told.tell("Untitled")
+        book.set_properties({"title": named, "created": EPOCH, "comments": f"fitnoise {__version__}"})
         looks = {
             "title": book.add_format({"bold": True, "font_size": 14}),
             "head": book.add_format({"bottom": 1, "align": "right", "text_wrap": True}),
@@ -49,35 +48,37 @@ def workbook(release: Release, tables: Iterable[Layout], told: Words, bands: Ban
         }
         front = book.add_worksheet(told.tell("Contents"))
         front.set_column(0, 0, 60)
-        front.write_string(0, 0, title, looks["title"])
+        front.write_string(0, 0, named, looks["title"])
         row = 2
         for i, table in enumerate(tables, 1):
             name = f"{i} {SHEET.sub(' ', readable(table.name))}"[:31].rstrip()
             front.write_url(row, 0, f"internal:'{name}'!A1", string=readable(table.name)[:255])
             row += 1
             numbers = book.add_format({"num_format": "#,##0" + "." * (table.decimals > 0) + "0" * table.decimals})
-            _sheet(book.add_worksheet(name), table, looks | {"number": numbers}, told, release, bands)
-        unit = readable(release.plan.publication.unit.describe())
+            _sheet(book.add_worksheet(name), table, looks | {"number": numbers}, told, of, bands)
+        unit = readable(releases(of)[0].plan.publication.unit.describe())
         front.write_string(row + 1, 0, told.tell("Statistics with differential privacy"), looks["soft"])
-        front.write_string(row + 2, 0, f"ρ = {release.plan.rho:.7g}, {unit}", looks["soft"])
-        front.write_string(row + 3, 0, f"fitnoise {__version__}, {release.plan.hash}", looks["soft"])
+        charged = " + ".join(f"{r.plan.rho:.7g}" for r in releases(of))
+        front.write_string(row + 2, 0, f"ρ = {charged}, {unit}", looks["soft"])
+        front.write_string(row + 3, 0, f"fitnoise {__version__}, {hashes(of)}", looks["soft"])
     return held.getvalue()
 
 
-def _sheet(
-    sheet: Any, table: Layout, looks: dict[str, Any], told: Words, release: Release, bands: Bands | None
-) -> None:
-    """A title, what numbers are, the table, its notes: each number beside its margin, and its mark."""
+def _sheet(sheet: Any, table: Layout, looks: dict[str, Any], told: Words, of: Tabled, bands: Bands | None) -> None:
+    """A title, what numbers are, the table, its notes: each number beside its margin or interval, and its mark."""
     sheet.write_string(0, 0, readable(table.name), looks["title"])
     sheet.write_string(1, 0, caption(table, told), looks["soft"])
-    stubs, each = len(table.stubs), 2 + (table.bands is not None)
+    beside = [table.margins] if table.ends is None else list(table.ends)
+    heads = ["±"] if table.ends is None else [told.tell("from"), told.tell("to")]
+    stubs, each = len(table.stubs), 1 + len(beside) + (table.bands is not None)
     for k, stub in enumerate(table.stubs):
         sheet.write_string(3, 2 * k, readable(heading(told, stub)), looks["stub"])
         sheet.write_string(3, 2 * k + 1, told.tell("code"), looks["stub"])
     for j, column in enumerate(table.columns):
         at = 2 * stubs + each * j
         sheet.write_string(3, at, labelled(column, told) if table.across else told.tell("records"), looks["head"])
-        sheet.write_string(3, at + 1, "±", looks["head"])
+        for k, head in enumerate(heads, 1):
+            sheet.write_string(3, at + k, head, looks["head"])
     for i, labels in enumerate(table.rows):
         for k, label in enumerate(labels):
             sheet.write_string(4 + i, 2 * k, labelled(label, told))
@@ -85,10 +86,11 @@ def _sheet(
         for j in range(len(table.columns)):
             at = 2 * stubs + each * j
             sheet.write_number(4 + i, at, table.values[i, j], looks["number"])
-            sheet.write_number(4 + i, at + 1, table.margins[i, j], looks["number"])
+            for k, x in enumerate(beside, 1):
+                sheet.write_number(4 + i, at + k, x[i, j], looks["number"])
             if table.bands is not None and MARKS[table.bands[i, j]]:
-                sheet.write_string(4 + i, at + 2, MARKS[table.bands[i, j]])
-    for k, text in enumerate(notes(table, told, release, bands)):
+                sheet.write_string(4 + i, at + each - 1, MARKS[table.bands[i, j]])
+    for k, text in enumerate(notes(table, told, of, bands)):
         sheet.write_string(5 + len(table.rows) + k, 0, readable(text), looks["soft"])
     for k in range(stubs):
         sheet.set_column(2 * k, 2 * k, 24)

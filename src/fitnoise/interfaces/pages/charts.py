@@ -131,14 +131,9 @@ def chart(table: Layout) -> Strips | Lines | None:
     return _strips(table, rows, columns)
 
 
-def _ends(table: Layout) -> tuple[Floats, Floats]:
-    margins = np.zeros(table.margins.shape) if table.biased else table.margins
-    return table.values - margins, table.values + margins
-
-
 def _strips(table: Layout, rows: Indices, columns: Indices) -> Strips:
     shown = np.ix_(rows[:ROWS], columns)
-    low, high = (x[shown] for x in _ends(table))
+    low, high = (x[shown] for x in table.intervals)
     values, scale = table.values[shown], Scale.over(low, high)
     zero = scale.at(0.0)
 
@@ -153,7 +148,7 @@ def _strips(table: Layout, rows: Indices, columns: Indices) -> Strips:
 
 
 def _lines(table: Layout, rows: Indices, columns: Indices) -> Lines:
-    low, high = (x[np.ix_(rows, columns)] for x in _ends(table))
+    low, high = (x[np.ix_(rows, columns)] for x in table.intervals)
     values, scale = table.values[np.ix_(rows, columns)], Scale.over(low, high)
     along = Scale(0.0, float(len(rows) - 1))
 

@@ -24,8 +24,7 @@ from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.units import Pattern
 from fitnoise.reading.bands import Band, Bands
 from fitnoise.reading.description import left_out
-from fitnoise.reading.layouts import Heading, Label, Layout
-from fitnoise.reading.release import Release
+from fitnoise.reading.layouts import Heading, Label, Layout, Tabled, publication_of, releases
 from fitnoise.reporting import Kind, Report
 
 if TYPE_CHECKING:
@@ -47,7 +46,10 @@ WRITTEN = "fitnoise.interfaces.pages"
 @final
 @dataclass(frozen=True)
 class Cell:
-    """A number as people read it: its margin where the table's caption does not say it, its band where there is one."""
+    """A number as people read it: its margin where the table's caption does not say it, its band where there is one.
+
+    margin: with its sign; or an interval, from where to where.
+    """
 
     text: str
     margin: str
@@ -218,7 +220,7 @@ def labelled(label: Label, told: Words) -> str:
     return told.tell("Total") if label.text is None else readable(label.text)
 
 
-def shown(table: Layout, told: Words, release: Release, place: int = 0, bands: Bands | None = None) -> Shown:
+def shown(table: Layout, told: Words, of: Tabled, place: int = 0, bands: Bands | None = None) -> Shown:
     """A table with its numbers as people read them, and what is to be said of them."""
     return Shown(
         place=place,
@@ -226,7 +228,7 @@ def shown(table: Layout, told: Words, release: Release, place: int = 0, bands: B
         groups=tuple(_groups(table, told)),
         drawn=chart(table),
         caption=caption(table, told),
-        notes=tuple(notes(table, told, release, bands)),
+        notes=tuple(notes(table, told, of, bands)),
     )
 
 
@@ -235,17 +237,31 @@ def caption(table: Layout, told: Words) -> str:
     if table.biased:
         return told.tell("Estimated numbers of records, biased; ± is their simulated error, which is no margin")
     level = told.kind(Kind.LEVEL, table.confidence)
+    if table.ends is not None:
+        return told.tell(
+            "Whole numbers of records, and from where to where the true one is at {level} confidence", level=level
+        )
     if table.even is None:
         return told.tell("Estimated numbers of records, ± their margins at {level} confidence", level=level)
     margin = told.number(table.even, table.decimals)
     return told.tell("Estimated numbers of records, each ± {margin} at {level} confidence", margin=margin, level=level)
 
 
-def notes(table: Layout, told: Words, release: Release, bands: Bands | None) -> Iterator[str]:
+def title(of: Tabled) -> str:
+    """Of the publication; of several releases that of the first."""
+    return releases(of)[0].plan.publication.title
+
+
+def hashes(of: Tabled, digits: int = 64) -> str:
+    """The plans of which it is, by so many digits of their SHA-256."""
+    return ", ".join(f"plan {r.plan.hash[:digits]}" for r in releases(of))
+
+
+def notes(table: Layout, told: Words, of: Tabled, bands: Bands | None) -> Iterator[str]:
     """Below a table: which records it counts, how it was made, what its signs mean."""
+    release = releases(of)[0]
     plan = release.plan
-    group = plan.group(table.name)
-    workload, source = group.publication.workload, plan.publication.source.name
+    workload, source = publication_of(of, table.name).workload, plan.publication.source.name
     conditions = [condition(told, c) for c in plan.publication.source.conditions]
     dropped = left_out(plan, release.version).get("left_out")
     asked = workload[table.name]
@@ -260,14 +276,25 @@ def notes(table: Layout, told: Words, release: Release, bands: Bands | None) -> 
         universe.append(told.tell("without those whose {name} is {cells}", name=name, cells=", ".join(cells)))
     universe += (f"{name}: {told.phrase(coded).text}" for name, coded in asked.coded(workload.domain).items())
     yield told.tell("Universe: {universe}.", universe="; ".join(universe))
-    method = [
-        told.tell(
-            "Method: one measurement with noise fixed before the data were read; plan {plan}.", plan=plan.hash[:12]
+    plans = ", ".join(r.plan.hash[:12] for r in releases(of))
+    if table.ends is not None:
+        way = told.tell(
+            "Method: the nearest tables to the noisy ones that add up and hold no negative number, then whole numbers "
+            "next to these that add up; plan {plan}. Small numbers are too large on average.",
+            plan=plans,
         )
-    ]
+    elif len(releases(of)) > 1:
+        way = told.tell(
+            "Method: one estimate of least variance of several measurements of the same records, as whoever combined "
+            "them says; plans {plan}.",
+            plan=plans,
+        )
+    else:
+        way = told.tell("Method: one measurement with noise fixed before the data were read; plan {plan}.", plan=plans)
     columns = (*table.stubs, *([table.across] if table.across else ()))
-    method += filter(None, (meaning(told, h) for h in columns))
+    method = [way, *filter(None, (meaning(told, h) for h in columns))]
     if table.biased:
+        group = plan.group(table.name)
         method.append(told.sentence(group.mechanism.words(group)).text)
     yield " ".join(method)
     if bands is not None and table.bands is not None:
@@ -280,15 +307,22 @@ def notes(table: Layout, told: Words, release: Release, bands: Bands | None) -> 
         )
 
 
+def beside(table: Layout, told: Words, i: int, j: int, width: int = 0) -> str:
+    """What stands beside a number: its margin, made so wide, or its interval; nothing where the caption says it."""
+    if table.ends is not None:
+        low, high = (told.number(float(x[i, j]), 0) for x in table.ends)
+        return f"{low}–{high}"
+    said = table.even is None or bool(table.totals[i, j])
+    return f"± {told.number(float(table.told[i, j]), table.decimals).rjust(width, FIGURE)}" if said else ""
+
+
 def _groups(table: Layout, told: Words) -> Iterator[Group]:
     digits = table.decimals
     texts = [[told.number(x, digits) for x in row] for row in table.values]
-    margins = [[told.number(x, digits) for x in row] for row in table.told]
-    widths = [max(map(len, column)) for column in zip(*margins, strict=True)]
+    widths = [max(len(told.number(x, digits)) for x in column) for column in table.told.T.tolist()]
 
     def cell(i: int, j: int) -> Cell:
-        said = table.even is None or bool(table.totals[i, j])
-        margin = margins[i][j].rjust(widths[j], FIGURE) if said else ""
+        margin = beside(table, told, i, j, widths[j])
         return Cell(texts[i][j], margin, None if table.bands is None else table.bands[i, j])
 
     for over, rows in groupby(enumerate(table.rows), key=lambda row: row[1][:-1]):

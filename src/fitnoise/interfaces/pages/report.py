@@ -15,16 +15,18 @@ from typing import Any
 
 from fitnoise import __version__
 from fitnoise.errors import ReleaseError
-from fitnoise.interfaces.pages.fragments import Shown, digest, environment, shown, style
+from fitnoise.interfaces.pages.fragments import Shown, digest, environment, shown, style, title
 from fitnoise.interfaces.pages.words import Words, words
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.arguments import checked
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.files import read_text, replace_file
-from fitnoise.reading.layouts import layout
+from fitnoise.reading.layouts import Tabled, layout, publication_of
 from fitnoise.reading.release import Release, answers_digest
+from fitnoise.reading.tables import Made
 from fitnoise.reading.verification import Check
+from fitnoise.reading.whole import Whole
 from fitnoise.reporting import Report
 from fitnoise.request.workloads import some
 
@@ -45,7 +47,7 @@ KNOWN = ("price", "records", "left out")
 
 @checked(ReleaseError, "No file was written.")
 def report(
-    what: Plan | Release,
+    what: Plan | Release | Made,
     path: str | os.PathLike[str],
     *,
     language: str = "en",
@@ -53,13 +55,13 @@ def report(
     totals: bool = False,
     tables: str | Iterable[str] | None = None,
 ) -> Path:
-    """Write a report of a plan or a release: one HTML file, which holds no script and fetches nothing.
+    """Write a report of a plan, a release, or what is made of some: one HTML file that holds no script.
 
     It says how accurate the numbers are and what that costs, who is protected, how to read and check them, and has the
     tables of a release with charts. Needs the extra `fitnoise[report]`.
 
     Args:
-        what: the plan, or the release.
+        what: the plan, the release, whole tables, or a combination.
         path: where to; the name ends in .html. There must be no such file.
         language: "en" or "de".
         bands: the rule by which numbers of a release are called reliable, to be used with care, or too wide.
@@ -87,7 +89,7 @@ def report(
 
 
 def page(
-    what: Plan | Release,
+    what: Plan | Release | Made,
     *,
     language: str = "en",
     bands: Bands | None = None,
@@ -96,11 +98,11 @@ def page(
 ) -> str:
     """The text of a report; arguments and errors as for :func:`report`."""
     given = content(what, language=language, bands=bands, totals=totals, tables=tables)
-    return environment(language).get_template("report.html").render(**given)
+    return environment(language).get_template("made.html" if isinstance(what, Made) else "report.html").render(**given)
 
 
 def content(
-    what: Plan | Release,
+    what: Plan | Release | Made,
     *,
     language: str = "en",
     bands: Bands | None = None,
@@ -111,22 +113,29 @@ def content(
     chosen = None if tables is None else [tables] if isinstance(tables, str) else list(tables)
     rule = None if bands is None else [bands.reliable, bands.care]
     told = words(language)
+    said = json.dumps(dict(zip(ASKED, (language, rule, totals, chosen), strict=True)))
+    beside = {"version": __version__, "sheet": style(), "digest": digest(style()), "asked": said, "bands": bands}
+    if isinstance(what, Made):
+        return {
+            **beside,
+            "title": title(what) or told.tell("Untitled"),
+            "whole": isinstance(what, Whole),
+            "releases": [(r.plan, answers_digest(r.answers)) for r in what.releases],
+            "tables": _views(what, _names(what, chosen), told, bands, totals=totals),
+            "count": len(what),
+        }
     plan, release = (what, None) if isinstance(what, Plan) else (what.plan, what)
     views = [] if release is None else _views(release, _names(release, chosen), told, bands, totals=totals)
     count = sum(len(p.publication.workload.tables) for p in plan.groups)
     own = (replace(s, tables=()) for s in plan_report(plan).sections if s.name and s.name not in KNOWN)
     return {
+        **beside,
         "plan": plan,
         "release": release,
         "title": plan.publication.title or told.tell("Untitled"),
-        "version": __version__,
-        "sheet": style(),
-        "digest": digest(style()),
-        "asked": json.dumps(dict(zip(ASKED, (language, rule, totals, chosen), strict=True))),
         "tables": views,
         "count": count,
         "linked": len(views) == len(plan.summaries) == count,
-        "bands": bands,
         "biased": all(x.layout.biased for x in views) and bool(views),
         "answers": answers_digest(release.answers) if release is not None and release.answers else "",
         "told": Report("", tuple(own)),
@@ -151,7 +160,7 @@ def written(text: str) -> dict[str, Any]:
     return {"language": language, "bands": rule, "totals": totals, "tables": tables}
 
 
-def same(what: Plan | Release, path: str | os.PathLike[str]) -> Check:
+def same(what: Plan | Release | Made, path: str | os.PathLike[str]) -> Check:
     """Whether a file is the report of a plan or a release, byte for byte: it is written again, as it was asked for."""
     try:
         text = read_text(Path(path))
@@ -165,22 +174,20 @@ def same(what: Plan | Release, path: str | os.PathLike[str]) -> Check:
     return Check(CLAIM, holds=False, found=f"written again, it differs from this file{other}")
 
 
-def _views(release: Release, names: list[str], told: Words, bands: Bands | None, *, totals: bool) -> list[Shown]:
-    laid = (layout(release, name, totals=totals, bands=bands) for name in names)
-    return [shown(table, told, release, place, bands) for place, table in enumerate(laid, 1)]
+def _views(of: Tabled, names: list[str], told: Words, bands: Bands | None, *, totals: bool) -> list[Shown]:
+    laid = (layout(of, name, totals=totals, bands=bands) for name in names)
+    return [shown(table, told, of, place, bands) for place, table in enumerate(laid, 1)]
 
 
-def _names(release: Release, given: list[str] | None) -> list[str]:
+def _names(of: Tabled, given: list[str] | None) -> list[str]:
     """The tables to show: those that are named, or the first of all."""
     if given is not None and len(set(given)) < len(given):
         raise ReleaseError("a table to show is named twice. Nothing was written.")
     out, numbers = [], 0
-    for name in islice(release, MOST_TABLES) if given is None else given:
-        if name not in release:
-            raise ReleaseError(
-                f"no table {name!r} to show; the release has {some(list(release))}. Nothing was written."
-            )
-        workload = release.plan.group(name).publication.workload
+    for name in islice(of, MOST_TABLES) if given is None else given:
+        if name not in of:
+            raise ReleaseError(f"no table {name!r} to show; there are {some(list(of))}. Nothing was written.")
+        workload = publication_of(of, name).workload
         numbers += math.prod(workload[name].shape(workload.domain))
         if numbers <= MOST_NUMBERS:
             out.append(name)
