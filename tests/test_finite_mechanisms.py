@@ -3,6 +3,7 @@
 import importlib
 import itertools
 import math
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -580,7 +581,9 @@ def test_epsilon_is_taken_exactly():
 # --- Weights ----------------------------------------------------------------------------------------------
 
 
-def test_rows_and_sums_are_those_of_the_table(rng):
+@pytest.mark.parametrize("marked", [0, 2**26])
+def test_rows_and_sums_are_those_of_the_table(rng, marked, monkeypatch):
+    monkeypatch.setattr("fitnoise.kernel.designs.weights._MARKED", marked)
     for _ in range(20):
         n, outputs, kinds = (int(k) for k in rng.integers(1, 8, 3))
         values = tuple(int(x) * 3 ** int(k) for x, k in rng.integers(0, 99, (kinds, 2)).tolist())
@@ -630,7 +633,7 @@ def test_sums_of_rows_are_exact_however_many_bits_a_column_has(bits):
     assert row_sums((1, 3), np.array([[0, 1, 1], [1, 1, 0]]), columns) == [a + 3 * (b + c), 3 * (a + b) + c]
 
 
-def test_codes_of_few_bits_are_held_in_64():
+def test_pairs_of_codes_of_few_bits_are_counted_in_64():
     """Pairs of 20 values have 400 numbers: in the 8 bits of their codes, the one with the largest ratio is another."""
     values, codes = (*range(1, 20), 100), np.array([[18, 19, 0], [19, 18, 0]], dtype=np.uint8)
     weights = Weights(values, codes, (1, 1, 1), (0, 0), 2)
@@ -638,6 +641,30 @@ def test_codes_of_few_bits_are_held_in_64():
     assert weights.largest_ratio(np.array([[0, 1]])) == Fraction(100, 19)
     with pytest.raises(ValueError, match="read-only"):
         weights.codes[:] = 0
+
+
+@pytest.mark.parametrize("count", [2**15 - 1, 2**15, 2**15 + 1])
+def test_codes_are_held_in_as_many_bits_as_their_values_need(count):
+    """One bit fewer, and the last code would stand for another value."""
+    weights = Weights(tuple(range(1, count + 1)), np.array([[count - 1, 0], [0, count - 1]]), (1, 1), (0, 0), 0)
+    assert weights.row(0) == (count, 1)
+    assert weights.largest_ratio(np.array([[0, 1]])) == count
+
+
+def test_large_boxes_are_solved_by_their_bands(monkeypatch):
+    query = sum_query(30, 5)
+    by_matrix = tight_constraints(query, 1)
+    steps = hops(query)
+    monkeypatch.setattr("fitnoise.mechanisms.finite.families.LARGE", 100)
+    monkeypatch.setattr(sys.modules["fitnoise.mechanisms.finite.existence"], "CELLS_PROVEN", 10)
+    monkeypatch.setattr("fitnoise.mechanisms.finite.exact._SMALL", 10)
+    monkeypatch.setattr("fitnoise.mechanisms.finite.exact._HELD", 1000)
+    monkeypatch.setattr("fitnoise.mechanisms.finite.exact.solve", None)
+    assert (hops(sum_query(30, 5)) == steps).all()
+    by_bands = tight_constraints(query, 1)
+    assert by_bands.probabilities() == pytest.approx(by_matrix.probabilities(), abs=1e-12)
+    with pytest.raises(PlanError, match="does not exist"):
+        tight_constraints(query, 0.5)
 
 
 def test_the_least_weights_are_some():

@@ -32,6 +32,9 @@ BITS_LIMIT = 2**30
 _PAIRS = 2**21
 """Pairs of entries looked at at once."""
 
+_MARKED = 2**26
+"""Pairs of values up to which those that were seen are marked in a table, a byte each; more are collected."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -61,18 +64,21 @@ class Weights:
     at: int
 
     def __post_init__(self) -> None:
-        codes = np.array(self.codes, dtype=np.int64)  # a copy: what is proven is what is drawn from
-        codes.setflags(write=False)
-        object.__setattr__(self, "codes", codes)
+        given = np.asarray(self.codes)
+        codes = given if given.dtype.kind in "iu" else given.astype(np.int64)
         for name in ("values", "columns", "residual"):
             own = tuple(getattr(self, name))
             object.__setattr__(self, name, own)
             if not set(map(type, own)) <= {int}:  # others could wrap around, and no proof would hold
                 raise PlanError("the integers of weights must be Python's own; no mechanism was made")
-        rows, outputs = self.codes.shape
+        rows, outputs = codes.shape
         shapes = len(self.columns) == outputs and len(self.residual) == rows and 0 <= self.at < outputs
-        if not shapes or self.codes.min() < 0 or self.codes.max() >= len(self.values):
+        if not shapes or codes.min() < 0 or codes.max() >= len(self.values):
             raise PlanError("codes, columns and residual of the weights do not fit together; no mechanism was made")
+        narrow = next(x for x in (np.int16, np.int32, np.int64) if len(self.values) <= np.iinfo(x).max)
+        codes = codes.astype(narrow)  # a copy, of numbers known to fit: what is proven is what is drawn from
+        codes.setflags(write=False)
+        object.__setattr__(self, "codes", codes)
         if min(self.values) < 0 or min(self.columns) < 0 or min(self.gathering) < 0:
             raise PlanError("a weight is below 0; probabilities are not. No mechanism was made.")
         sums = self._sums
@@ -105,7 +111,8 @@ class Weights:
         top = max(1, *self.values)
         values = np.array([v / top for v in self.values])
         columns = np.array([z * top / self.total for z in self.columns])
-        table: Floats = values[self.codes] * columns
+        table: Floats = values[self.codes]
+        table *= columns
         table[:, self.at] = [g / self.total for g in self.gathering]
         return table
 
@@ -130,25 +137,36 @@ class Weights:
         kept[self.at] = False
         codes, size = self.codes[:, kept], len(self.values)
         step = max(1, _PAIRS // max(1, codes.shape[1]))
+        marked = np.zeros(size**2 if size**2 <= _MARKED else 0, dtype=np.bool_)
         seen = np.zeros(0, dtype=np.int64)
         for start in range(0, len(edges), step):
             one, other = codes[edges[start : start + step].T]
-            low, high = np.minimum(one, other), np.maximum(one, other)
-            seen = np.union1d(seen, low * size + high)
-        return [(self.values[a], self.values[b]) for a, b in (divmod(p, size) for p in seen.tolist())]
+            pairs = one.astype(np.int64) * size + other
+            if len(marked):
+                marked[pairs] = True
+            else:
+                seen = np.union1d(seen, pairs)
+        found = np.flatnonzero(marked) if len(marked) else seen
+        return [(self.values[a], self.values[b]) for a, b in (divmod(p, size) for p in found.tolist())]
 
 
 def row_sums(values: Sequence[int], codes: Integers, columns: Sequence[int]) -> list[int]:
     """Σ_o values[codes_io] columns_o for every row i, exactly.
 
-    The columns are cut into pieces of 30 bits, so that sums over the outputs of one code fit in 64 bits.
+    The columns are cut into pieces of 30 bits, so that sums over the outputs of one code fit in 64 bits; and the values
+    into pieces so short that the sums of these, times the pieces of values, do too: they are below 2^30 n_out 2^short.
     """
     if len(values) > codes.shape[1]:  # about one code for every entry: nothing to collect
         return [sum(map(mul, map(values.__getitem__, row), columns)) for row in codes.tolist()]
-    pieces, found = _pieces(columns), []
+    pieces, size = _pieces(columns), len(values)
+    short = 62 - 30 - codes.shape[1].bit_length()
+    length = max(1, -(-max(values).bit_length() // short))
+    limbs = np.array([[v >> short * p & (1 << short) - 1 for p in range(length)] for v in values], dtype=np.int64)
+    found = []
     for row in codes:
-        of_codes = (np.bincount(row, piece).astype(np.int64).tolist() for piece in pieces)
-        found.append(sum(sum(map(mul, values, own)) << 30 * p for p, own in enumerate(of_codes)))
+        of_codes = np.array([np.bincount(row, piece, size) for piece in pieces]).astype(np.int64)
+        sums = (of_codes @ limbs).tolist()  # whole numbers: no rounding, in any order
+        found.append(sum(x << 30 * i + short * p for i, own in enumerate(sums) for p, x in enumerate(own)))
     return found
 
 

@@ -15,9 +15,13 @@ import numpy as np
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats, Integers
+from fitnoise.kernel.designs.graphs import QueryGraph
 from fitnoise.kernel.exact import BITS, DENSE_LIMIT, Graph, falling
 
 _UNIT = 2.0**-53
+
+_SMALL, _HELD = 1024, 2**21
+"""Results up to which a graph keeps all its distances; beyond, so many are computed at a time."""
 
 
 def powers(alpha: Fraction, count: int, bits: int = BITS) -> list[int]:
@@ -39,8 +43,15 @@ def hops(graph: Graph, limit: int = DENSE_LIMIT) -> Integers:
             f"the query has {graph.n} results; here every pair of them gets a number, which is done for at most "
             f"{limit}. Group results, or take a mechanism that needs no matrix. Nothing was made."
         )
-    d = np.asarray(graph.distances(), dtype=np.float64)
-    return np.where(np.isfinite(d), d, graph.n).astype(np.int64)
+    n = graph.n
+    steps = np.full((n, n), n, dtype=np.int16 if n < 2**15 else np.int64)
+    rows = graph.distances_from if isinstance(graph, QueryGraph) and n > _SMALL else None  # small ones are kept there
+    at_once = n if rows is None else max(1, _HELD // n)
+    for start in range(0, n, at_once):
+        stop = min(start + at_once, n)
+        d = graph.distances() if rows is None else rows(np.arange(start, stop))
+        np.copyto(steps[start:stop], d, casting="unsafe", where=np.isfinite(d))
+    return steps
 
 
 def kernel(steps: Integers, epsilon: Fraction) -> Floats:

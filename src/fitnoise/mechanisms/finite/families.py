@@ -27,7 +27,7 @@ import numpy.typing as npt
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.designs.choices import FiniteMechanism
-from fitnoise.kernel.designs.graphs import QueryGraph
+from fitnoise.kernel.designs.graphs import Box, QueryGraph
 from fitnoise.kernel.designs.weights import Weights, of_table, row_sums
 from fitnoise.kernel.exact import BITS, DENSE_LIMIT, Graph, alpha_above, exp_below, rational
 from fitnoise.mechanisms.finite.accuracy import points
@@ -36,6 +36,9 @@ from fitnoise.mechanisms.finite.existence import Verdict, existence
 
 MOST_LOSS = Fraction(1, 2**16)
 """A mechanism is refused rather than made private by losing a larger probability to rounding."""
+
+LARGE = 3000
+"""Results of a box above which its bands say whether tight constraints exist: an inverse takes n³, and six matrices."""
 
 _COLUMN_BITS = 64
 
@@ -77,9 +80,8 @@ def tight_constraints(graph: Graph, epsilon: float | Fraction, certify: Certify 
     """
     exact = rational(epsilon)
     steps = hops(graph)
-    found = weighting_with_error(steps, exact)
-    z, error = found.x, found.error
-    exists = found.proven if certify is None else certify(graph, exact)
+    z, error, exists = _solved(graph, exact, steps)
+    exists = exists if certify is None else certify(graph, exact)
     if exists is None and certify is None and isinstance(graph, QueryGraph):
         decision = existence(graph, exact)
         exists = {Verdict.YES: True, Verdict.NO: False}.get(decision.verdict)
@@ -102,6 +104,16 @@ def tight_constraints(graph: Graph, epsilon: float | Fraction, certify: Certify 
     if z.min() < 0:
         raise PlanError("existence was certified, but z has an entry proven to be below 0; no mechanism was made")
     return columns_and_rest(graph, exact, steps, z, "tight constraints", gather=int(np.argmax(z)))
+
+
+def _solved(graph: Graph, epsilon: Fraction, steps: Integers) -> tuple[Floats, Floats, bool | None]:
+    """The solution of Φ z = 1, what it is within, and whether it is proven to be ≥ 0; of large boxes by bands."""
+    if isinstance(graph, QueryGraph) and isinstance(graph.structure, Box) and graph.n > LARGE:
+        decision = existence(graph, epsilon)
+        if decision.weights is not None and decision.verdict is not Verdict.UNDECIDED:
+            return decision.weights, np.full(graph.n, decision.radius), decision.exists
+    found = weighting_with_error(steps, epsilon)
+    return found.x, found.error, found.proven
 
 
 def weighting_with_error(steps: Integers, epsilon: Fraction) -> Solution:
@@ -154,7 +166,8 @@ def _shrunk(
     while True:
         columns, rest = made(loss)
         ends = {(rest[i], rest[j]) for i, j in edges.tolist()}
-        apart = max((max(a - growth * b, b - growth * a) for a, b in ends), default=Fraction(0))
+        p, q = growth.as_integer_ratio()
+        apart = Fraction(max((max(q * a - p * b, q * b - p * a) for a, b in ends), default=0), q)
         needed = max(apart / (growth - 1), Fraction(-min(rest))) / total
         if needed <= 0:
             return columns, rest
