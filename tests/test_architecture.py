@@ -34,7 +34,7 @@ EXCEPTIONS: set[tuple[str, str]] = set()
 """Imports that break a law, still. The list may only shrink."""
 
 KINDS = {
-    "interfaces.commands": 2,  # settings of small databases are compared, not noises; a search says how far it is
+    "interfaces.commands": 1,  # settings of small databases are compared, not noises; a search says how far it is
     "interfaces.reports.costs": 1,  # a cost is said as ρ, or as ε alone
     "mechanisms._base": 1,  # which mechanism a request asks for, if it says no more than what is promised
     "mechanisms.tables": 3,  # a setting stands exactly where a small database is asked about (and in its document)

@@ -607,6 +607,7 @@ ERRORS = {
     "a pure gap": (3, ["plan", "pure.toml", "--gap", "1e-3"], "no bound is known that pure strategies reach"),
     "a pure plan refined": (4, ["plan", "pure.toml", "--refine"], "with privacy = 'zcdp' only. No plan was made"),
     "a choice refined": (4, ["plan", "auto.toml", "--refine"], "with privacy = 'zcdp' only. No plan was made"),
+    "a Gaussian plan in a hurry": (4, ["plan", "spec.toml", "--seconds", "1"], "can be limited in seconds"),
     "a device that is not there": (4, ["plan", "spec.toml", "--device", "nowhere"], "PyTorch"),
     "a gap out of reach": (4, ["plan", "spec.toml", "--gap", "1e-10"], "was asked for"),
     "a plan onto something else": (8, ["plan", "spec.toml", "-o", "people.csv"], "is not a plan; choose another name"),

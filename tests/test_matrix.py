@@ -16,6 +16,7 @@ from fitnoise.laboratory import gallery
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.laplace.hierarchies import hierarchy
 from fitnoise.solving.fixed import Fixed, scrambled
+from fitnoise.solving.sectors import decompose
 from tolerances import EXACT, SIGNIFICANCE
 
 SLACK = 1.01
@@ -283,6 +284,47 @@ def test_progress_tells_the_epsilon_reached(neighbours):
     assert list(steps) == sorted(set(steps))
     assert list(epsilons) == sorted(epsilons, reverse=True)
     assert epsilons[-1] == pytest.approx(plan.epsilon(), rel=1e-5)
+
+
+@pytest.mark.parametrize("shown", [[], ["s"]])
+def test_a_search_that_is_left_early_has_what_was_found_and_its_proof(shown, monkeypatch):
+    """However long it was: at once, it is noise on every cell; what is found in no time is no worse."""
+    domain = fn.Domain(o=fn.Ordered(0, 7), s=fn.Ordered(0, 1))
+    asked = fn.Workload(domain, [fn.table(*shown, prefix="o", variance=1.0), fn.table("o", variance=1.0)])
+    full = fn.plan(asked, privacy="pure")
+    early = fn.plan(asked, privacy="pure", seconds=1e-9)
+    assert early.only.status.startswith("every cell on its own; the search was left after 1e-09 s, as asked; the bound")
+    assert "left" not in full.only.status
+    assert early.only.bound == full.only.bound
+    assert early.variances.max() <= 1
+    assert early.epsilon() > full.epsilon()
+    over = iter([False] * 3)
+    monkeypatch.setattr(matrix.p_identity.Clock, "over", property(lambda _: next(over, True)))
+    some = fn.plan(asked, privacy="pure", seconds=9)
+    assert "the search was left after 9 s" in some.only.status
+    assert full.epsilon() * (1 - EXACT) <= some.epsilon() <= early.epsilon() * (1 + EXACT)
+
+
+def test_weights_of_kinds_of_queries_take_no_longer_than_they_may():
+    publication = fn.Publication(
+        fn.Workload(
+            fn.Domain(o=fn.Ordered(0, 3), s=fn.Ordered(0, 1)),
+            [fn.table("s", prefix="o", variance=1.0), fn.table("s", variance=1.0)],
+        ),
+        privacy="pure",
+    )
+    d = decompose(publication.workload)
+    at_once = matrix._Problem(d, None, clock=matrix.p_identity.Clock(1e-9)).by_margin()
+    assert at_once is not None
+    price = sum(float(np.abs(a).sum(axis=0).max()) for a in at_once.values())
+    assert price == pytest.approx(1, rel=1e-6)
+
+
+def test_what_has_an_optimum_is_not_left_early():
+    with pytest.raises(PlanError, match=r"in seconds; Gaussian noise.*No plan was made"):
+        fn.plan(prefix(4), seconds=1)
+    with pytest.raises(WorkloadError, match="seconds must be a positive finite number; got 0"):
+        fn.plan(prefix(4), privacy="pure", seconds=0)
 
 
 def test_more_answers_than_can_be_held_are_refused_with_what_to_do(monkeypatch):

@@ -98,6 +98,7 @@ def init_command(**asked: Any) -> None:
     "--refine", is_flag=True, help="Among plans of least cost, make all other cells cheaper too, dearest first."
 )
 @click.option("--device", metavar="NAME", help="PyTorch device for large dense problems, such as cuda.")
+@click.option("--seconds", type=float, help="Leave the search for a pure plan after so long, with the best found.")
 @click.option(
     "--plot", type=_FILE, help="Draw what other margins would cost, and epsilon against delta (svg, pdf, png)."
 )

@@ -93,6 +93,7 @@ def plan_command(
     gap: float | None,
     refine: bool,
     device: str | None,
+    seconds: float | None,
     plot: Path | None,
     bounds: str | None,
     as_json: bool,
@@ -107,8 +108,13 @@ def plan_command(
     if plot is not None:
         plots.check_place(plot)
     with progress("planning") as tell:
+        far = _Far(publication)
         plan = make_plan(
-            publication, refine=refine, device=device, progress=lambda i, g: tell(f"step {i}, {_far(publication, g)}")
+            publication,
+            refine=refine,
+            device=device,
+            seconds=seconds,
+            progress=lambda i, g: tell(f"step {i}, {far.told(g)}"),
         )
     if plot is not None:
         with progress("drawing") as tell:
@@ -166,7 +172,8 @@ def compare_command(
     publication = _either(given, epsilon, delta)
     at = publication.delta if publication.budget is None or not publication.budget.delta else publication.budget.delta
     with progress("planning") as tell:
-        found = compare(publication, every=every, progress=lambda i, g: tell(f"step {i}, {_far(publication, g)}"))
+        far = _Far(publication)
+        found = compare(publication, every=every, progress=lambda i, g: tell(f"step {i}, {far.told(g)}"))
     if output is not None:
         replace_file(output, found.plan.to_json().encode())
         say(f"wrote {output}")
@@ -211,9 +218,17 @@ def _either(publication: Publication, epsilon: float | None, delta: float | None
     return replace(publication, privacy=Privacy.AUTO, gap=None, delta=at, budget=budget, cap=cap)
 
 
-def _far(publication: Publication, x: float) -> str:
-    """How far a search is, in words."""
-    return f"gap {x:.1e}" if publication.privacy is Privacy.ZCDP else f"reached {x:.4g}"
+class _Far:
+    """How far a search is, in words: of pure noise, by how much its first answer was bettered."""
+
+    def __init__(self, publication: Publication) -> None:
+        told = {Privacy.ZCDP: "gap {:.1e}", Privacy.PURE: "epsilon {:.4g}, {:.1%} below the first answer"}
+        self._told, self._first = told.get(publication.privacy, "reached {:.4g}"), 0.0
+
+    def told(self, x: float) -> str:
+        """The gap, or ε so far."""
+        self._first = self._first or x
+        return self._told.format(x, 1 - x / self._first)
 
 
 def free_command(

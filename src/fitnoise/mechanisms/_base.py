@@ -36,6 +36,7 @@ class Effort:
 
     gap: relative distance value/bound − 1 that must be certified. refine: of all plans of least cost the one in which
     all other records pay as little as they can. start: a part for tables like these. device: for dense matrices.
+    seconds: after which a search that proves no optimum is left, with the best found.
     """
 
     gap: float | None = None
@@ -44,6 +45,7 @@ class Effort:
     device: str | None = None
     max_iterations: int = 2000
     progress: Callable[[int, float], None] | None = None
+    seconds: float | None = None
 
 
 class Part(abc.ABC):

@@ -62,6 +62,7 @@ def plan(
     start: Plan | None = None,
     device: str | None = None,
     max_iterations: int = 2000,
+    seconds: float | None = None,
     progress: Callable[[int, float], None] | None = None,
 ) -> Plan:
     """Find the noise that meets every target at the least privacy cost, with proof. Data-free.
@@ -91,6 +92,8 @@ def plan(
         start: a plan for tables like these, whose weights to start from. Changes the time taken, not the result.
         device: where dense matrices live: None for NumPy, otherwise a PyTorch device such as "cuda".
         max_iterations: of the solver.
+        seconds: after which the search for a pure plan is left with the best found so far, whose bound is proven as
+            ever; what is found then depends on the machine. Default: it goes to its end.
         progress: called with the iteration and the relative gap so far (of a pure plan, the least ε).
 
     Returns:
@@ -131,8 +134,8 @@ def plan(
     if publication.privacy is Privacy.AUTO and publication.groups:
         if refine or gap is not None:
             raise PlanError("a plan is refined, and a gap asked for, with privacy = 'zcdp' only. No plan was made.")
-        return compare(publication, device=device, progress=progress).plan
-    effort = Effort(gap, refine, None if start is None else start.only, device, max_iterations, progress)
+        return compare(publication, device=device, seconds=seconds, progress=progress).plan
+    effort = Effort(gap, refine, None if start is None else start.only, device, max_iterations, progress, seconds)
     parts = [mechanism_for(tables).plan(tables, effort) for tables in publication.groups]
     return assembled(publication, parts, mechanisms_of(publication))
 
@@ -244,6 +247,7 @@ def compare(
     delta: float = 1e-6,
     device: str | None = None,
     every: bool = False,
+    seconds: float | None = None,
     progress: Callable[[int, float], None] | None = None,
 ) -> Comparison:
     """Plan with pure ε and with Gaussian noise, and say what each would give. Data-free.
@@ -255,6 +259,7 @@ def compare(
         device: for it.
         every: try all families of pure noise, also those that cannot win or never did; and pure noise at all where its
             proven bound is above the ε of Gaussian noise.
+        seconds: for the search for pure noise, as for :func:`plan`.
         progress: as for :func:`plan`.
 
     Raises:
@@ -295,7 +300,8 @@ def compare(
     sought = gaussian.mechanism is GAUSSIAN or few  # places of levels, and others, are structured cells to pure noise
     if sought and not hopeless:
         with contextlib.suppress(WorkloadError, PlanError):  # too large for the search, or out of reach of its noise
-            found = matrix.search(replace(posed[Privacy.PURE], cap=None), every=every, progress=progress)
+            wanted = replace(posed[Privacy.PURE], cap=None)
+            found = matrix.search(wanted, every=every, seconds=seconds, progress=progress)
             both[Privacy.PURE] = replace(found.part, publication=posed[Privacy.PURE])
     delta = asked.delta if asked.budget is None or asked.budget.delta is None else asked.budget.delta
     lines = [

@@ -21,11 +21,11 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
-import scipy.linalg as sl
 
 from fitnoise.algebra import rules
 from fitnoise.algebra.operators import Operator
 from fitnoise.kernel.arrays import Floats
+from fitnoise.solving.p_identity import Clock, inverse
 
 SHARPNESS = (4.0, 16.0, 64.0, 256.0, 1024.0)
 """t of the t-norms, in turn."""
@@ -81,8 +81,8 @@ class MixedMargins:
         for s, m in enumerate(known):
             m[np.diag_indices(n)] += FAINT * float(m.trace()) + LEAST
             try:
-                inverses[..., s] = sl.cho_solve(sl.cho_factor(m, lower=True), np.eye(n))
-            except sl.LinAlgError:
+                inverses[..., s] = inverse(m)
+            except np.linalg.LinAlgError:
                 return None
         return [r.shares @ rules.row_variances(r.queries, inverses).T for r in self.rows], inverses
 
@@ -127,7 +127,10 @@ class MixedMargins:
 
 
 def solve(
-    problem: MixedMargins, starts: Sequence[Floats], sharpness: Sequence[float] = SHARPNESS
+    problem: MixedMargins,
+    starts: Sequence[Floats],
+    sharpness: Sequence[float] = SHARPNESS,
+    max_seconds: float | None = None,
 ) -> tuple[Floats, float]:
     """The best weights found from some starts, summing to 1, and what they are worth.
 
@@ -136,11 +139,13 @@ def solve(
         starts: θ ≥ 0, (margins, kinds) each; what is 0 at a start stays 0 from it. All go through the first of the
             t-norms, the best of them through the others.
         sharpness: t of the t-norms, in turn; from near the optimum the blunt ones lead away and back.
+        max_seconds: limit of the time taken, checked between iterations.
 
     **Guarantees**: never worse than any of the starts; the value is that of the weights.
     """
     stages = [problem] if problem.sharpness is None else [replace(problem, sharpness=t) for t in sharpness]
     seen: list[tuple[float, Floats]] = []
+    clock = Clock(max_seconds)
 
     def see(theta: Floats) -> tuple[float, Floats]:
         share = np.asarray(theta / theta.sum())
@@ -150,17 +155,21 @@ def solve(
     ends = []
     for start in starts:
         see(start)
-        ends.append(see(_descended(stages[0], start)))
+        ends.append(see(_descended(stages[0], start, clock)))
     now = min(ends, key=lambda x: x[0])[1]
     for stage in stages[1:]:
-        now = see(_descended(stage, now))[1]
+        now = see(_descended(stage, now, clock))[1]
     value, best = min(seen, key=lambda x: x[0])
     less = see(np.where(best > TINY, best, 0.0))
     return (less[1], less[0]) if less[0] <= value * (1 + TINY) else (best, value)
 
 
-def _descended(problem: MixedMargins, start: Floats) -> Floats:
+def _descended(problem: MixedMargins, start: Floats, clock: Clock) -> Floats:
     import scipy.optimize as so  # takes as long as a small plan
+
+    def check(xk: Floats) -> None:
+        if clock.over:
+            raise StopIteration
 
     def evaluate(x: Floats) -> tuple[float, Floats]:
         value, gradient = problem.value_and_gradient(x.reshape(start.shape))
@@ -172,6 +181,7 @@ def _descended(problem: MixedMargins, start: Floats) -> Floats:
         jac=True,
         method="L-BFGS-B",
         bounds=so.Bounds(0.0, np.inf),
+        callback=check,
         options={"maxiter": STEPS},
     )
     return np.asarray(found.x.reshape(start.shape), dtype=np.float64)

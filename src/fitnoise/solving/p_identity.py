@@ -172,12 +172,25 @@ def covariance(sums: Floats) -> Floats:
 
     **Guarantees**: no difference of large numbers is taken, unlike in S (I − TᵀKT) S.
     """
-    n = sums.shape[1]
     s = 1 + sums.sum(axis=0)
     gram = sums.T @ sums
-    gram[np.diag_indices(n)] += 1
-    inverse = sl.cho_solve(sl.cho_factor(gram, lower=True, check_finite=False), np.eye(n), check_finite=False)
-    return np.asarray((inverse + inverse.T) * (s[:, None] * s) / 2)
+    gram[np.diag_indices(len(s))] += 1
+    return np.asarray(inverse(gram) * (s[:, None] * s))
+
+
+def inverse(a: Floats) -> Floats:
+    """Of a symmetric matrix that is positive definite, (n, n): exactly symmetric, in n³ steps.
+
+    Raises:
+        numpy.linalg.LinAlgError: it is not, in floating point.
+    """
+    factor, wrong = sl.lapack.dpotrf(a, lower=True)
+    lower, singular = (factor, True) if wrong else sl.lapack.dpotri(factor, lower=True, overwrite_c=True)
+    if singular:
+        raise np.linalg.LinAlgError
+    half = np.tril(lower)
+    half[np.diag_indices(len(half))] /= 2
+    return np.asarray(half + half.T)
 
 
 def variances(queries: Queries, sums: Floats) -> tuple[Floats, ...]:
@@ -379,7 +392,7 @@ class _Point:
         p = len(self.sums)
         gram = self.sums @ self.sums.T
         gram[np.diag_indices(p)] += 1
-        return np.asarray(sl.cho_solve(sl.cho_factor(gram, check_finite=False), np.eye(p), check_finite=False))
+        return inverse(gram)
 
     @cached_property
     def filtered(self) -> Floats:
@@ -672,15 +685,21 @@ class PIdentity:
         return np.asarray(np.concatenate([np.eye(self.sums.shape[1]), self.sums]) / (1 + self.sums.sum(axis=0)))
 
 
-class _Clock:
-    """Whether the time is up."""
+class Clock:
+    """Whether the time is up; never, without a limit in seconds."""
 
     def __init__(self, seconds: float | None) -> None:
         self._end = math.inf if seconds is None else time.monotonic() + seconds
 
     @property
     def over(self) -> bool:
+        """Whether it is."""
         return time.monotonic() >= self._end
+
+    @property
+    def left(self) -> float | None:
+        """Seconds, at least 0; None without a limit."""
+        return None if self._end == math.inf else max(0.0, self._end - time.monotonic())
 
 
 @final
@@ -694,7 +713,7 @@ class _Limits:
     starts: int
     finishers: int
     iterations: int
-    clock: _Clock
+    clock: Clock
 
     @classmethod
     def of(cls, n: int, starts: int | None, iterations: int, seconds: float | None) -> _Limits:
@@ -705,10 +724,10 @@ class _Limits:
         """
         default, finishers = (16, 4) if n <= SMALL else (8, 3) if n <= LARGE else (4, 1)
         number = checked_whole("starts", default if starts is None else starts)
-        return cls(number, finishers, checked_whole("iterations", iterations), _Clock(seconds))
+        return cls(number, finishers, checked_whole("iterations", iterations), Clock(seconds))
 
 
-def _descend(objective: _Objective, start: Floats, iterations: int, clock: _Clock) -> Floats:
+def _descend(objective: _Objective, start: Floats, iterations: int, clock: Clock) -> Floats:
     """L-BFGS within 0 ≤ T ≤ CAP; the T (p, n) whose wanted quantity was least on the way."""
     import scipy.optimize as so  # takes as long as a small plan
 

@@ -442,6 +442,11 @@ def allowance(decomposition: Decomposition) -> str:
 
 def planned(asked: Publication, effort: Effort) -> TablePart:
     """The part for some tables, as a mechanism plans it."""
+    if effort.seconds is not None:
+        raise PlanError(
+            "the search for pure plans can be limited in seconds; Gaussian noise has its optimum, to the gap that is "
+            "asked for. Ask for a larger gap, or leave seconds out. No plan was made."
+        )
     return plan(
         asked,
         gap=effort.gap,

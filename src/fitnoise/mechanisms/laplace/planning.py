@@ -13,6 +13,7 @@ structured cells by :mod:`p_identity`, in turns.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +23,6 @@ from functools import cached_property
 from typing import final
 
 import numpy as np
-import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from fitnoise.algebra import operators as op
@@ -30,6 +30,7 @@ from fitnoise.algebra import rules
 from fitnoise.algebra.backends import one_thread
 from fitnoise.errors import CapExceeded, PlanError, SingularStrategy, WorkloadError
 from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.checks import checked_positive
 from fitnoise.kernel.designs.margins import LARGEST_SCALE, LEAST_SCALE, MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.parts import largest_entry
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
@@ -38,13 +39,14 @@ from fitnoise.mechanisms.gaussian.planning import Ideal, ideal
 from fitnoise.mechanisms.gaussian.rounding import cut, variances_of
 from fitnoise.mechanisms.gaussian.terms import relaxation, terms
 from fitnoise.mechanisms.laplace.estimate import PureEstimation, filled, integer_margins
-from fitnoise.mechanisms.laplace.hierarchies import hierarchy
+from fitnoise.mechanisms.laplace.hierarchies import height, hierarchy
 from fitnoise.mechanisms.laplace.margins import asked_margins, pure_relaxation
 from fitnoise.mechanisms.laplace.mechanism import LAPLACE
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Workload, exchangeable_attributes
 from fitnoise.solving import margin_weights, mixed_margins, p_identity
+from fitnoise.solving.certificates import Terms
 from fitnoise.solving.fixed import Fixed
 from fitnoise.solving.p_identity import Queries
 from fitnoise.solving.sectors import Decomposition, decompose
@@ -83,6 +85,8 @@ MANY_ROWS = 20_000
 ROUNDS = 2
 """Turns of the weights of margins and the queries on structured cells; one is enough where margins are mixed later."""
 
+CELLS = "every cell on its own"
+
 BRANCHES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
 """Children of a node of the hierarchies that are tried."""
 
@@ -116,11 +120,15 @@ def planned(asked: Publication, effort: Effort) -> TablePart:
     """The part for some tables, as a mechanism plans it."""
     if effort.refine or effort.gap is not None:
         raise PlanError("a plan is refined, and a gap asked for, with privacy = 'zcdp' only. No plan was made.")
-    return search(asked, progress=effort.progress).part
+    return search(asked, seconds=effort.seconds, progress=effort.progress).part
 
 
 def search(
-    publication: Publication, *, every: bool = False, progress: Callable[[int, float], None] | None = None
+    publication: Publication,
+    *,
+    every: bool = False,
+    seconds: float | None = None,
+    progress: Callable[[int, float], None] | None = None,
 ) -> Search:
     """Find a pure strategy that meets every target at a small ε, with a proven lower bound beside it. Data-free.
 
@@ -128,7 +136,10 @@ def search(
         publication: with `privacy` pure.
         every: also the families that lose to the last one wherever it can be tried: it starts from what they find, or
             they were 10 % dearer and more in each of 36 problems (docs/matrix_mechanism.md).
-        progress: called with the number of steps and the least ε so far at which all variances are within targets.
+        seconds: after which the search is left with the best found so far, cheap families first; the bound and the
+            first family are made whatever time they take. Default: all is searched.
+        progress: called with the number of steps and the least ε so far at which all variances are within targets: of
+            noise on every cell at first, before the bound is proven; then of all that is better.
 
     Raises:
         WorkloadError: too many structured cells, or noisy answers.
@@ -136,7 +147,7 @@ def search(
         PlanError: the targets are out of reach of exact 64-bit noise.
 
     **Guarantees**
-        * no data are read, and the same publication gives the same plan;
+        * no data are read, and without `seconds` the same publication gives the same plan;
         * every variance, and every margin that was asked for, recomputed from the integers, is at most its target;
         * ε is computed from the integers, the bound from the problem; neither comes from a solver;
         * the plan is no dearer than noise on every cell, nor than any family that was tried.
@@ -150,37 +161,35 @@ def search(
             "for it value by value with one target, or plan with privacy = 'zcdp', which takes more. Nothing was "
             "planned."
         )
+    clock = p_identity.Clock(None if seconds is None else checked_positive("seconds", seconds))
     d = decompose(publication.workload)
-    proof = ideal(d, terms(publication, d), publication, BOUND_GAP)
-    with one_thread():  # its matrices are tall and thin: two threads took five times as long on 1,024 cells
-        return _search(publication, d, proof, every, progress)
-
-
-def _search(
-    publication: Publication,
-    d: Decomposition,
-    proof: Ideal,
-    every: bool,
-    progress: Callable[[int, float], None] | None,
-) -> Search:
     asked = terms(publication, d)
+    proof: Ideal | None = None
     found: list[tuple[float, str, PureStrategy, float]] = []
-    problem = _Problem(d, asked.weights)
+    steps, least = itertools.count(1), math.inf
+
+    def tell(reached: float) -> None:
+        nonlocal least
+        least = min(least, reached)
+        if progress is not None:
+            progress(next(steps), math.sqrt(least))
+
+    def tell_share(share: float) -> None:
+        if found and found[0][1] == CELLS:
+            tell(share * found[0][0])
+
+    problem = _Problem(d, asked.weights, clock=clock, tell=tell_share)
     families = list(_families(problem))
-    for family, make in families if every or not problem.mixes else families[-1:]:
+    for family, make in families if every or seconds is not None or not problem.mixes else families[-1:]:
+        if found and clock.over:
+            break
         begun = time.perf_counter()
-        weights = make()
-        if weights is None:
-            continue
-        for margins in _whole(weights, publication.unit):
-            strategy = PureStrategy(d.over, margins, LEAST_SCALE)
-            cost = float(strategy.unit_epsilon(publication.adjacency) ** 2)
-            with contextlib.suppress(SingularStrategy):  # targets too far apart for these bits
-                reached = cost * relaxation(d, asked, variances_of(d, PureEstimation(strategy, d).whiteners))
-                found.append((reached, family, strategy, time.perf_counter() - begun))
-        if progress is not None and found:
-            progress(len(found), math.sqrt(min(x[0] for x in found)))
-    if not found:
+        with one_thread():  # its matrices are tall and thin: two threads took five times as long on 1,024 cells
+            found += [(*x, time.perf_counter() - begun) for x in _tried(publication, d, asked, family, make())]
+        if found:
+            tell(min(x[0] for x in found))
+            proof = proof or ideal(d, asked, publication, BOUND_GAP)
+    if proof is None:
         raise WorkloadError(
             f"every pure strategy that is searched has more than {MAX_ANSWERS:,} noisy answers for these tables, or "
             f"needs more than {BITS} bits. Show fewer attributes together, bring the tightest and the loosest target "
@@ -188,17 +197,31 @@ def _search(
         )
     found.sort(key=lambda x: x[0])
     _, family, strategy, _ = found[0]
-    settled = _improved(publication, problem, family, _settled(publication, d, strategy))
-    told = f"{family}; the bound is proven to {proof.gap:.1e} of its optimum"
+    with one_thread():
+        settled = _improved(publication, problem, family, _settled(publication, d, strategy))
+    left = f"; the search was left after {seconds:g} s, as asked" if clock.over else ""
+    told = f"{family}{left}; the bound is proven to {proof.gap:.1e} of its optimum"
     made = TablePart(LAPLACE, publication, settled, proof.evidence, told)
     refuse_pointless(made.exact_cost)
     _within(made)
     lines: dict[str, Candidate] = {}
-    for value, name, s, seconds in found:
+    for value, name, s, took in found:
         share = value / found[0][0]
-        line = Candidate(name, made.epsilon() * math.sqrt(share), made.ratio * share, s.answers, seconds)
+        line = Candidate(name, made.epsilon() * math.sqrt(share), made.ratio * share, s.answers, took)
         lines.setdefault(name, line)
     return Search(made, tuple(lines.values()))
+
+
+def _tried(
+    publication: Publication, d: Decomposition, asked: Terms, family: str, weights: Weights | None
+) -> Iterator[tuple[float, str, PureStrategy]]:
+    """Integers of a family's weights, and ε² at which they meet every target."""
+    for margins in () if weights is None else _whole(weights, publication.unit):
+        strategy = PureStrategy(d.over, margins, LEAST_SCALE)
+        cost = float(strategy.unit_epsilon(publication.adjacency) ** 2)
+        with contextlib.suppress(SingularStrategy):  # targets too far apart for these bits
+            reached = cost * relaxation(d, asked, variances_of(d, PureEstimation(strategy, d).whiteners))
+            yield reached, family, strategy
 
 
 # --- the families -----------------------------------------------------------------------------------------
@@ -212,7 +235,7 @@ Parts = list[tuple[tuple[int, ...], float, Floats]]
 
 def _families(problem: _Problem) -> Iterator[tuple[str, Callable[[], Weights | None]]]:
     """The families that make sense for these tables, by name, each a search."""
-    yield "every cell on its own", problem.cells
+    yield CELLS, problem.cells
     if problem.inner > 1:
         if len(problem.d.structured) == 1 and problem.inner > min(BRANCHES):
             yield "best hierarchy", lambda: problem.turns(problem.tree)
@@ -232,9 +255,20 @@ class _Problem:
         F_A = Σ_{S⊆A} [Π_{a∈S} (1 − 1/n_a)] n_{A∖S}⁻² / Λ_S,    Λ_S = Σ_{b⊇S} θ_b² / n_{b∖S}.
     """
 
-    def __init__(self, d: Decomposition, omega: Floats | None, before: _Problem | None = None) -> None:
-        """before: one like it that was searched, which says where to start."""
-        self.d, self.omega, self.before = d, omega, before
+    def __init__(
+        self,
+        d: Decomposition,
+        omega: Floats | None,
+        before: _Problem | None = None,
+        clock: p_identity.Clock | None = None,
+        tell: Callable[[float], None] | None = None,
+    ) -> None:
+        """before: one like it that was searched, which says where to start. clock: by which the search is left.
+
+        tell: is told the best found while it goes on, as a share of what noise on every cell costs, squared.
+        """
+        self.d, self.omega, self.before, self._tell = d, omega, before, tell
+        self.clock = clock or p_identity.Clock(None)
         self.mixed: tuple[list[Floats], Floats] | None = None  # kinds of queries, and θ of each for each margin
         self.free = tuple(i for i, n in enumerate(d.sizes) if n > 1)
         self.asked: dict[int, op.Operator] = {}
@@ -267,15 +301,19 @@ class _Problem:
         posed = self.posed(factors)
         worth = posed.worst if self.omega is None else posed.total
 
-        def tried() -> Iterator[tuple[float, int, Floats]]:
-            for b in BRANCHES:
-                if b < self.inner:
-                    whole = hierarchy(self.inner, b).astype(np.float64)
-                    for a in (whole, whole[1:]):
-                        star = a / a.sum(axis=0).max()
-                        yield worth(inverse(star.T @ star)), b, star
+        def tried() -> Iterator[tuple[float, int, bool]]:
+            for b in (b for b in BRANCHES if b < self.inner):
+                below, levels = np.zeros((self.inner, self.inner)), height(self.inner, b)
+                for k in range(levels):
+                    node = np.arange(self.inner) // b**k
+                    below += node[:, None] == node  # at last AᵀA without the root
+                for root in (True, False):
+                    covariance = p_identity.inverse(below + root) * (levels + root) ** 2
+                    yield worth(np.asarray(covariance)), b, not root
 
-        return min(tried(), key=lambda found: found[:2])[2]
+        _, b, rootless = min(tried())
+        whole = hierarchy(self.inner, b).astype(np.float64)[int(rootless) :]
+        return np.asarray(whole / whole.sum(axis=0).max())
 
     def posed(self, factors: Floats) -> Queries:
         """What the tables ask of A* when θ multiplies their variances by these factors."""
@@ -311,7 +349,7 @@ class _Problem:
     def _turns(self, inner: Callable[[Floats], Floats]) -> Parts:
         star, weights = inner(self.margins.of_cells), {self.free: 1.0}
         for _ in range(0 if not self.free else 1 if self.inner == 1 or self.mixes else ROUNDS):
-            weights, factors = self.margins.solve(self._rows(star), self.rng)
+            weights, factors = self.margins.solve(self._rows(star), self.rng, self.clock.left)
             star = inner(factors)
         return [(b, w, star) for b, w in weights.items()]
 
@@ -357,7 +395,7 @@ class _Problem:
         """The best weights found for kinds of queries, margin by margin, from some starts."""
         grams, least = np.stack([a.T @ a for a in stars]), 1.0 if self.omega is None else None
         problem = mixed_margins.MixedMargins(self.margins.information, grams, self._rows_asked, least)
-        theta, _ = mixed_margins.solve(problem, starts, sharpness)
+        theta, _ = mixed_margins.solve(problem, starts, sharpness, self.clock.left)
         self.mixed = stars, theta
         names = enumerate(self.margins.names)
         return self.written(
@@ -382,7 +420,12 @@ class _Problem:
     def _least(self, posed: Queries) -> p_identity.PIdentity:
         """Cells and sums for the worst ratio, or the total, of these queries."""
         least = p_identity.least_worst if self.omega is None else p_identity.least_total
-        return least(posed, self.rng, starts=KIND_STARTS if self.mixes else None)
+        tell, starts = self._tell, KIND_STARTS if self.mixes else None
+        progress: p_identity.Progress | None = None
+        if tell is not None and not self.free:
+            own = (p_identity.worst if self.omega is None else p_identity.total)(posed, np.zeros((0, self.inner)))
+            progress = lambda _, best: tell(best / own)  # noqa: E731
+        return least(posed, self.rng, starts=starts, max_seconds=self.clock.left, progress=progress)
 
     def _own(self, queries: op.Operator, numbers: Floats) -> Floats:
         """The best cells and sums for some of the queries; cells that these do not tell apart are asked together."""
@@ -395,18 +438,13 @@ class _Problem:
     def _rows(self, star: Floats) -> Floats:
         """What each table asks of θ when A* is this: its least c_j/r_j, or Σ ω_j r_j, one number per table."""
         out = np.empty(sum(len(g.tables) for g in self.d.tables))
-        known = dict(zip(self.asked, self.reduced.variances(inverse(star.T @ star)), strict=True))
+        known = dict(zip(self.asked, self.reduced.variances(p_identity.inverse(star.T @ star)), strict=True))
         for g in self.d.tables:
             r = known[id(g.queries)]
             out[g.tables] = (
                 (g.variances / r).min(axis=1) if self.omega is None else (self.omega[g.numbers] * r).sum(axis=1)
             )
         return out
-
-
-def inverse(a: Floats) -> Floats:
-    """Of a positive definite matrix."""
-    return np.asarray(sl.cho_solve(sl.cho_factor(a, lower=True), np.eye(len(a))))
 
 
 @final
@@ -441,11 +479,13 @@ class _Margins:
         """N, (sectors, margins)."""
         return np.asarray(self._information.toarray())
 
-    def solve(self, numbers: Floats, rng: Fixed) -> tuple[dict[tuple[int, ...], float], Floats]:
+    def solve(self, numbers: Floats, rng: Fixed, seconds: float | None) -> tuple[dict[tuple[int, ...], float], Floats]:
         """θ by set of attributes, and the factors F_A it gives the tables, (tables,)."""
         least = margin_weights.least_total if self.total else margin_weights.least_worst
         orders = [len(b) for b in self.names]
-        theta = least(self._information, self.shares, numbers, orders, rng, starts=self._starts).weights
+        theta = least(
+            self._information, self.shares, numbers, orders, rng, starts=self._starts, max_seconds=seconds
+        ).weights
         factors = self.shares @ (1 / (self._information @ theta**2))
         return {b: float(w) for b, w in zip(self.names, theta, strict=True) if w > 0}, np.asarray(factors)
 
@@ -506,10 +546,14 @@ def _improved(publication: Publication, problem: _Problem, family: str, settled:
     there is a strategy, and then also which variance each margin needs. What was found before is where it starts.
     """
     d = problem.d
-    if terms(publication, d).weights is not None or d.rows > MANY_ROWS:
+    if terms(publication, d).weights is not None or d.rows > MANY_ROWS or problem.clock.over:
         return settled
     adjusted = _adjusted(d, publication.workload, settled)
-    weights = None if adjusted is None else dict(_families(_Problem(adjusted, None, before=problem)))[family]()
+    weights = (
+        None
+        if adjusted is None
+        else dict(_families(_Problem(adjusted, None, before=problem, clock=problem.clock)))[family]()
+    )
     if weights is None:
         return settled
     found = [settled, *(_again(publication, d, settled, m) for m in _whole(weights, publication.unit))]

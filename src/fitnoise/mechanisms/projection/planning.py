@@ -60,10 +60,10 @@ class Chosen:
 
 def planned(asked: Publication, effort: Effort) -> TablePart:
     """The part for some tables, as a mechanism plans it."""
-    if effort.refine or effort.start is not None or effort.device is not None:
+    if effort.refine or effort.start is not None or effort.device is not None or effort.seconds is not None:
         raise PlanError(
-            "a plan for a small database is not refined, nor started from another, nor made on a device. No plan was "
-            "made."
+            "a plan for a small database is not refined, nor started from another, nor made on a device, nor left "
+            "early. No plan was made."
         )
     return choose(asked, gap=effort.gap, progress=effort.progress).part
 
