@@ -33,22 +33,45 @@ def tables(attributes, values, prefix, orders):
     )
 
 
-def planned(attributes, values, prefix, orders):
+def planned(attributes, values, prefix, orders, neighbours="add-or-remove-one"):
     """A plan, and how far it is from the bound."""
     import fitnoise as fn
     from fitnoise.mechanisms.gaussian import planning
 
-    planning.DENSE = 0
+    planning.DENSE = planning.MAX_STRUCTURED_CELLS = 0
     workload = tables(attributes, values, prefix, orders)
     start = time.perf_counter()
-    plan = fn.plan(workload)
+    plan = fn.plan(workload, unit=fn.PrivacyUnit(neighbours=fn.Neighbours(neighbours)))
     return {
         "attributes": f"{attributes} of {values}, {prefix} by prefix",
+        "neighbours": neighbours,
         "tables of": ", ".join(map(str, orders)),
         "tables": f"{len(workload.tables):,}",
         "upper": f"{plan.cost_squared:.4f}",
         "lower": f"{plan.bound:.4f}",
         "gap": f"{plan.gap:.2%}",
+        "seconds": f"{time.perf_counter() - start:.1f}",
+        "peak MB": f"{peak_memory():,.0f}",
+    }
+
+
+def summed(attributes, values, orders):
+    """The total error of all cumulative tables of some orders, at Δ² = 1."""
+    import fitnoise as fn
+    from fitnoise.mechanisms.gaussian import planning
+
+    planning.DENSE = 0
+    workload = tables(attributes, values, attributes, orders)
+    start = time.perf_counter()
+    plan = fn.plan(workload, objective=fn.Objective("total-error"))
+    total = float(plan.variances @ plan.only.decomposition.counted)
+    return {
+        "total error, by prefix": f"{attributes} of {values}",
+        "tables of": ", ".join(map(str, orders)),
+        "upper": f"{plan.cost_squared * total:.3f}",
+        "lower": f"{plan.bound * total:.3f}",
+        "root mean": f"{(plan.cost_squared * total / plan.numbers) ** 0.5:.4f}",
+        "at least": f"{(plan.bound * total / plan.numbers) ** 0.5:.4f}",
         "seconds": f"{time.perf_counter() - start:.1f}",
         "peak MB": f"{peak_memory():,.0f}",
     }
@@ -117,6 +140,8 @@ CASES = [
     ),
     ("planned", (5, 10, 5, (1, 2, 3))),
     ("planned", (20, 10, 6, (1, 2, 3))),
+    *(("planned", (n, k, n, (2,), "replace-one")) for n, k in ((3, 4), (3, 6), (4, 4), (5, 10), (10, 10))),
+    *(("summed", x) for x in ((2, 8, (1, 2)), (10, 10, (0, 1, 2)), (20, 10, (0, 1, 2)))),
     ("ranges", (64,)),
     ("ranges", (128,)),
     ("released", (3, 100)),
@@ -143,6 +168,10 @@ def main():
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        print(json.dumps({f.__name__: f for f in (planned, ranges, released)}[sys.argv[1]](*json.loads(sys.argv[2]))))
+        print(
+            json.dumps(
+                {f.__name__: f for f in (planned, summed, ranges, released)}[sys.argv[1]](*json.loads(sys.argv[2]))
+            )
+        )
     else:
         main()

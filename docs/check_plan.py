@@ -5,8 +5,9 @@ python check_plan.py plan.json [SHA-256 that a release, a ledger or a publisher 
 Exit status 0: the charge is as stated, and so is what else was computed. 1: something is not as stated. 2: the charge
 could not be computed, and why. It shares a format with fitnoise and no code: if they disagree, one of them is wrong.
 
-Beside it lie `check_cells.py` (which cells there are), `check_sets.py` (units that keep to a pattern),
-`check_answers.py` (single answers), `check_tables.py` and `check_bound.py` (what is asked, and costs no less).
+Beside it lie `check_cells.py` (which cells there are), `check_products.py` (what is measured axis by axis),
+`check_sets.py` (units that keep to a pattern), `check_answers.py` (single answers), `check_tables.py` and
+`check_bound.py` (what is asked, and costs no less).
 """
 
 import hashlib
@@ -139,21 +140,10 @@ def margins(strategy, size, axes, unit):
     return (unit.records * max(max(one) if unit.alone else 0, np.max(two)) / Q(strategy["scale"])) ** 2
 
 
-def axis_by_axis(strategy, size, unit):
-    """Section 6: twice ρ of products of what is measured of each attribute."""
-    part, inverse = inverse_squares([s for g in strategy["sets"] for s in g["scales"]])
-    square = {a: 1 if n == 2 else n * (n - 1) for a, n in size.items()}  # of what is centred
-    for f in strategy["factors"]:
-        square |= {a: max((whole(f["rows"]) ** 2).sum(axis=0)) for a in f["attributes"] if f["rows"]}
-    sets = [x for g in strategy["sets"] for x in zip(g["attributes"], g["multiples"], g["scales"], strict=True)]
-    total = sum(inverse[s] * m**2 * prod(square[a] for a in names) for names, m, s in sets)
-    return Q(int(total), part) * (4 if unit.replaces else 1) * unit.records**2
-
-
 def charge(strategy, asked, spec, size, unit, stated):
     """Twice ρ of some tables, or their ε². Stated: what it may be."""
     if "sets" in strategy:
-        return axis_by_axis(strategy, size, unit)
+        return import_module("check_products").axis_by_axis(strategy, size, unit)
     grid = (cells := import_module("check_cells")).Grid(strategy, asked, spec, size)
     if "margins" in strategy:
         return margins(strategy, size, grid.axes, unit)

@@ -223,6 +223,10 @@ def shared_out(plan, x):
     out = []
     for table, layout in zip(workload.tables, layouts(d), strict=True):
         outer = tuple(d.sizes[a] for a in layout.axes)
+        if isinstance(plan.strategy, ProductStrategy):  # of which one row stands for a table
+            numbers = math.prod(table.shape(workload.domain))
+            out.append(np.full(numbers, x[layout.rows][0] / numbers))
+            continue
         inner = x[layout.rows].reshape(layout.inner_shape) / math.prod(outer)
         each = np.broadcast_to(inner, outer + layout.inner_shape).transpose(layout.transpose)
         assert each.size == math.prod(table.shape(workload.domain))

@@ -7,13 +7,15 @@ import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import fitnoise as fn
 import zoo
-from designs import domain_of
+from designs import domain_of, of_products, over
 from fitnoise.errors import FitnoiseError
+from fitnoise.kernel.designs import products
 from fitnoise.kernel.designs.answers import Answer
 from fitnoise.kernel.designs.margins import PureStrategy
 from fitnoise.kernel.designs.products import ProductStrategy
@@ -26,7 +28,9 @@ from laws import alterations, places, put
 
 DOCS = Path(__file__).parent.parent / "docs"
 SAMPLES = Path(__file__).parent / "data" / "made_before" / "plans"
-PROGRAMS = ("check_plan", "check_cells", "check_sets", "check_tables", "check_bound", "check_answers")
+PROGRAMS = (
+    "check_plan", "check_cells", "check_products", "check_sets", "check_tables", "check_bound", "check_answers",
+)  # fmt: skip
 RIGHT, WRONG, UNKNOWN = 0, 1, 2
 LINES = 200
 
@@ -193,7 +197,7 @@ def test_designs_cost_what_the_kernel_says(checker, name):
             size = cells.cells_of(spec["domain"])
             unit = checker.Unit(spec, size)
             if isinstance(design, ProductStrategy):
-                found = checker.axis_by_axis(strategy, size, unit)
+                found = importlib.import_module("check_products").axis_by_axis(strategy, size, unit)
             elif isinstance(design, PureStrategy):
                 found = checker.margins(strategy, size, axes, unit)
             else:
@@ -203,6 +207,22 @@ def test_designs_cost_what_the_kernel_says(checker, name):
             assert found == design.loss(publication.adjacency).cost_squared, adjacency
             checked += 1
     assert checked >= 8
+
+
+@pytest.mark.parametrize("choices", [1024, 8, 1])
+def test_products_are_charged_for_replaced_records_as_the_kernel_says(checker, monkeypatch, choices):
+    """By attribute, by factor, or set by set."""
+    monkeypatch.setattr(products, "MOST_CHOICES", choices)
+    monkeypatch.setattr(checker, "MOST_CHOICES", choices)
+    rows, sets = [[1, 2, -1], [0, 3, 1]], {(0, 1): (2, 3), (0, 2): (1, 16), (1, 3): (3, 4), (2, 3): (1, 5)}
+    for factors in ((rows, rows, rows, None), (rows, None, None, [[1, 0, 0]])):
+        design = of_products(over((3, 3, 3, 3)), factors, {(): (3, 5)}, {(0,): (1, 4), (3,): (5, 8.5)}, sets)
+        strategy = json.loads(json.dumps(products_document(design)))
+        size = dict.fromkeys(design.over.names, 3)
+        unit = SimpleNamespace(replaces=True, alone=False, records=1)
+        assert importlib.import_module("check_products").axis_by_axis(strategy, size, unit) == design.cost_squared(
+            fn.Neighbours.REPLACE_ONE
+        )
 
 
 ANSWERS = {name: make for name, make in zoo.DESIGNS.items() if name not in zoo.TABLES}

@@ -1,18 +1,19 @@
 """What is measured axis by axis costs what its columns say: exactly, however large its integers."""
 
+import itertools
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import zoo
 from dense import strategy_matrix
 from designs import of_products, of_sectors, over
 from fitnoise.errors import PlanError
-from fitnoise.kernel.designs import sectors
+from fitnoise.kernel.designs import products, sectors
 from fitnoise.kernel.designs.products import Factor, ProductGroup
 from fitnoise.kernel.designs.sectors import MAX_SCALE
 from fitnoise.kernel.units import Neighbours
@@ -78,14 +79,57 @@ def test_the_price_is_that_of_the_dearest_joint_cell(design):
     assert design.answers == len(rows) == sum(design.lengths) == design.portions.sum()
 
 
-@given(made())
-def test_a_record_replaced_costs_no_more_than_one_removed_and_one_added(design):
+def furthest(design):
+    """The largest squared distance of two columns of the dense integers over σ."""
     rows, scales = strategy_matrix(Holding(design))
     weights = [1 / Fraction(s) ** 2 for s in scales.tolist()]
     columns = [[int(x) for x in column] for column in rows.T]
-    for one in columns:
-        apart = sum(w * (x - y) ** 2 for w, x, y in zip(weights, one, columns[0], strict=True))
-        assert apart <= design.cost_squared(REPLACE) == 4 * design.dearest
+    apart = (zip(weights, one, other, strict=True) for one, other in itertools.combinations(columns, 2))
+    return max((sum(w * (x - y) ** 2 for w, x, y in z) for z in apart), default=0)
+
+
+@pytest.mark.parametrize("choices", [products.MOST_CHOICES, 7, 1])
+@settings(max_examples=40)
+@given(made())
+def test_a_record_replaced_costs_no_more_than_one_removed_and_one_added(choices, design):
+    """By attribute, by factor, or set by set. Detects products of columns that wrap around, or differ the wrong way."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products, "MOST_CHOICES", choices)
+        assert furthest(design) <= design.cost_squared(REPLACE) <= 4 * design.dearest
+
+
+ROTATED = [[1, 1, -1, -1], [1, -1, 1, -1], [1, -1, -1, 1]]
+"""Columns of one square, all pairs of which have one product."""
+
+
+@pytest.mark.parametrize(
+    ("choices", "sizes", "factors", "sets"),
+    [
+        (products.MOST_CHOICES, (3, 2, 4), (None, None, ROTATED), {(0, 1): (1, 4), (1, 2): (2, 5), (0, 2): (3, 8)}),
+        (products.MOST_CHOICES, (3, 2), (None, None), {(0, 1): (5, 4)}),
+        (6, (3, 3, 3), (None,) * 3, {(0, 1): (2, 4), (0, 2): (2, 4), (1, 2): (2, 4)}),
+        (4, (4, 4, 4), (ROTATED,) * 3, {(0, 1, 2): (1, 3)}),
+        (1, (2, 2), (None, None), {(0, 1): (1, 3)}),
+        (1, (3, 2), ([[1, 1, -1]], None), {(0, 1): (1, 3)}),
+    ],
+)
+def test_where_all_pairs_of_values_are_alike_replacing_is_priced_exactly(monkeypatch, choices, sizes, factors, sets):
+    """Where choices are few: attributes one by one; then by factor; a single set on its own. Detects a loose bound."""
+    monkeypatch.setattr(products, "MOST_CHOICES", choices)
+    design = of_products(over(sizes), factors, {(): (1, 2)}, sets)
+    assert design.cost_squared(REPLACE) == furthest(design)
+
+
+def test_attributes_of_one_factor_are_taken_for_each_other_with_the_dearest_of_their_sets(monkeypatch):
+    """Unlike sets are charged alike, never less; each on its own where that is less."""
+    sets = {(0, 1): (2, 4), (0, 2): (1, 4), (1, 2): (1, 4)}
+    design = of_products(over((3, 3, 3)), (None,) * 3, sets)
+    dear = of_products(over((3, 3, 3)), (None,) * 3, dict.fromkeys(sets, (2, 4)))
+    exact = design.cost_squared(REPLACE)
+    monkeypatch.setattr(products, "MOST_CHOICES", 6)
+    fresh, dear = design.afresh(zoo.ADJACENCIES["replace"]), dear.afresh(zoo.ADJACENCIES["replace"])
+    monkeypatch.setattr(products.ProductStrategy, "_alone", lambda *_: 10**100)
+    assert furthest(design) == exact < fresh.cost_squared(REPLACE) == dear.cost_squared(REPLACE)
 
 
 def test_a_price_in_64_bits_would_be_too_small():
@@ -99,23 +143,23 @@ def test_a_price_in_64_bits_would_be_too_small():
 
 def test_centrings_are_those_of_sectors():
     """The same sectors as a design of exchangeable attributes cost the same, and measure the same."""
-    products = of_products(over((3, 2)), (None, None), {(): (3, 5)}, {(0,): (1, 4), (1,): (7, 8.5)}, {(0, 1): (2, 3)})
+    own = of_products(over((3, 2)), (None, None), {(): (3, 5)}, {(0,): (1, 4), (1,): (7, 8.5)}, {(0, 1): (2, 3)})
     plain = of_sectors(
         over((3, 2)),
         ([[1]], {(): ([[3]], 5)}),
         ([[1]], {(0,): ([[1]], 4), (1,): ([[7]], 8.5)}),
         ([[1]], {(0, 1): ([[2]], 3)}),
     )
-    assert products.cost_squared(ADD) == plain.cost_squared(ADD)
-    assert products.group_costs == plain.group_costs()
-    assert plain.cost_squared(REPLACE) <= products.cost_squared(REPLACE)
+    assert own.cost_squared(ADD) == plain.cost_squared(ADD)
+    assert own.group_costs == plain.group_costs()
+    assert plain.cost_squared(REPLACE) == own.cost_squared(REPLACE)
     of = zoo.ADJACENCIES["add or remove"]
-    assert products.margins() == plain.margins()
-    assert products.detail(of) == plain.detail(of)
+    assert own.margins() == plain.margins()
+    assert own.detail(of) == plain.detail(of)
     for neighbours in zoo.ADJACENCIES.values():
-        assert products.loss(neighbours).precision == plain.loss(neighbours).precision == Fraction(1, 9)
-    counts = {m: np.arange(1, 1 + np.prod([3, 2][: len(m)] if m != ("a1",) else [2])) for m in products.margins()}
-    for mine, theirs in zip(products.exact(counts, of, 2**20), plain.exact(counts, of, 2**20), strict=True):
+        assert own.loss(neighbours).precision == plain.loss(neighbours).precision == Fraction(1, 9)
+    counts = {m: np.arange(1, 1 + np.prod([3, 2][: len(m)] if m != ("a1",) else [2])) for m in own.margins()}
+    for mine, theirs in zip(own.exact(counts, of, 2**20), plain.exact(counts, of, 2**20), strict=True):
         assert mine.tolist() == theirs.tolist()
 
 

@@ -12,6 +12,10 @@ of attributes that a table shows. Proof: ‖M‖_* ≥ Σ_t tr(Y_tᵀM_t) where 
 columns of different H are orthogonal, within H ΣY_tᵀY_t ⪯ ΣZᵀZ ⪯ I, and the traces are the terms. Exact where L_a is
 invariant; the Krylov spaces converge at once.
 
+Records that are replaced. For pairs of cells drawn independently from p, given that they differ, Δ² is at least their
+mean squared distance, tr(X L) with L = 2 (diag p − ppᵀ)/(1 − Σp²) and X what is measured: Δ² ≥ 2 ‖M (I − √p √pᵀ)‖_*² /
+(1 − Πₐ Σ p_a²). √p is ⊗ √p_a, the first column of all cores: it is left out of the stack of H = ∅, and of no other.
+
 Weights can only make the bound weak, never wrong; no code is shared with the search but the meaning of a problem. One H
 stands for others of the same kinds only where every exchange of two attributes of one kind maps the tables, with views
 and targets, onto themselves *and* all tables of a family weigh the same: both are checked here.
@@ -63,12 +67,22 @@ class _Axis:
 
 
 def lower_bound(x: Products, evidence: Evidence) -> float:
-    """The bound on Δ² that evidence proves, of one record that comes or goes.
+    """The bound on Δ² that evidence proves, of one record that comes or goes, or that is replaced.
 
     Raises:
         PlanError: weights that prove nothing.
     """
-    return _Cores(x, Weights.read(x, evidence), ROOM).value() ** 2
+    weights = Weights.read(x, evidence)
+    return _Cores(x, weights, ROOM).value() ** 2 * (_apart(x, weights) if x.replaced else 1.0)
+
+
+def _apart(x: Products, weights: Weights) -> float:
+    """2/(1 − Σp²), rounded down."""
+    alike = math.prod(
+        (1 / kind.size if kind.even else float(p @ p)) ** len(kind.axes)
+        for kind, p in zip(x.kinds, weights.p, strict=True)
+    )
+    return 2 * (1 - SLACK) / (1 - alike) if alike < 1 - SLACK else 2.0
 
 
 def raised(x: Products, weights: Weights, steps: int = 20) -> Evidence:
@@ -174,6 +188,8 @@ class _Cores:
                 core = self.parts[i][s].core
                 gram = np.asarray(np.kron(gram, core.T @ core), dtype=np.float64)
             stack.gram[np.ix_(where.ravel(), where.ravel())] += sum(v for _, _, v in own) * gram
+        if self.x.replaced and not high:
+            stack.gram[places[()]] = stack.gram[:, places[()]] = 0.0
         return stack
 
     def _inside(self, axes: Sequence[int]) -> list[int]:
@@ -230,6 +246,8 @@ class _Cores:
                 outside = part.polar @ _outside(part.absolute, basis)
                 mass += marginals.high[i][s] * np.einsum("ij,ij->i", outside, part.polar)
                 own[s] = _followed(mass[: len(rows)], rows)
+        if x.shares is not None or not value > 0:
+            return value, Weights(p, given.q, given.theta)
         theta = marginals.theta
         if len(found) and x.symmetric:
             theta = [np.full(len(own), own.mean()) for own in theta]

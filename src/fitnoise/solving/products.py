@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import final
@@ -45,6 +45,12 @@ FLOOR = 1e-9
 CLOSE = 5e-4
 """Of an upper value to that of the weights at which the search stops: what one product form can do is found."""
 
+
+SETTLED = 1e-6
+"""The same where rows weigh what they do, and only cells are weighed: there the search converges."""
+
+PUBLIC = 1e-8
+"""What the total costs where records are replaced, whose number is public: nothing, but its noise must be some."""
 
 STALE = 80
 """Steps without any gain after which a search ends."""
@@ -104,7 +110,12 @@ class Products:
     """Tables by axis: kinds of attributes, and families of tables.
 
     kinds: of all axes of two values or more. kind: the number of each axis, −1 for those of one value.
-    families: of the tables. tables: how many there are. operators: what views are, by number.
+    families: of the tables. tables: how many there are. operators: what views are, by number. looser: where targets
+        vary along an attribute, by how much more the variance of each row may be than that of the tightest one, (m,);
+        views in kinds and all variances are relative to it. 1 elsewhere.
+    shares: θ of every table, of mass 1, where only the sum of variances over targets is asked for, (tables,): each of
+        its rows then has the same part of it. None asks every row for its own target.
+    replaced: whether records are replaced, so that their number is public and costs nothing.
     """
 
     kinds: tuple[Kind, ...]
@@ -112,19 +123,41 @@ class Products:
     families: tuple[Table, ...]
     tables: int
     operators: tuple[Operator | None, ...]
+    looser: tuple[Floats, ...]
+    shares: Floats | None = None
+    replaced: bool = False
 
     @classmethod
-    def of(cls, d: Decomposition) -> Products:
+    def of(
+        cls,
+        d: Decomposition,
+        weights: Floats | None = None,
+        looser: Mapping[int, tuple[int, Floats]] | None = None,
+        *,
+        replaced: bool = False,
+    ) -> Products:
         """From a decomposition by axis.
+
+        Args:
+            d: whose targets are those of the tightest row of every table.
+            weights: ω of every table, where the sum of all variances is asked for.
+            looser: where targets vary along an attribute, by table: the place of its axis, and `looser` there.
+            replaced: whether records are, so that their number is public.
 
         Raises:
             WorkloadError: what is asked of an attribute does not tell its values apart, or leaves counts undetermined.
         """
-        numbered: dict[Operator | None, int] = {}
+        numbered: dict[tuple[Operator | None, bytes], int] = {}
+        by_view: list[Floats] = []
         listed: list[tuple[int, float, list[tuple[int, int]]]] = []
         for g in d.tables:
-            views = [numbered.setdefault(v, len(numbered)) for v in g.views]
             for t, axes, c in zip(g.tables.tolist(), g.axes.tolist(), g.variances[:, 0].tolist(), strict=True):
+                varies, along = (looser or {}).get(t, (-1, np.ones(1)))
+                views = []
+                for place, asked in enumerate(g.views):
+                    relative = along if place == varies else np.ones(1)
+                    views.append(numbered.setdefault((asked, relative.tobytes()), len(numbered)))
+                    by_view += [relative] if len(numbered) > len(by_view) else []
                 shown = [(a, v) for a, v in zip(axes, views, strict=True) if d.sizes[a] > 1]
                 listed.append((t, c, shown))
         used: list[set[int]] = [set() for _ in d.sizes]
@@ -132,20 +165,20 @@ class Products:
             for a, v in shown:
                 used[a].add(v)
         often = Counter(a for _, _, shown in listed for a, _ in shown)
-        values = numbered.get(None, -1)
+        values = numbered.get((None, np.ones(1).tobytes()), -1)
         even = [own <= {values} for own in used]
         always = [often[a] == len(listed) and not even[a] for a in range(len(d.sizes))]
         first = [(n, tuple(sorted(own)), x) for n, own, x in zip(d.sizes, used, always, strict=True)]
         colours = _refined(first, listed)
         order = sorted({c for c, n, own in zip(colours, d.sizes, used, strict=True) if n > 1 and own})
         kind = tuple(order.index(c) if c in order else -1 for c in colours)
-        operators = list(numbered)
+        operators = [v for v, _ in numbered]
         kinds = []
         for k in range(len(order)):
             axes = tuple(a for a, own in enumerate(kind) if own == k)
             a = axes[0]
-            asked = {v: operators[v] for v in sorted(used[a])}
-            kinds.append(_kind(axes, d.sizes[a], asked, d.exchangeable[a], even=even[a], always=always[a]))
+            told = {v: (operators[v], by_view[v]) for v in sorted(used[a])}
+            kinds.append(_kind(axes, d.sizes[a], told, d.exchangeable[a], even=even[a], always=always[a]))
         families: dict[tuple[float, tuple[tuple[int, int], ...]], list[tuple[int, list[int]]]] = {}
         for t, c, shown in listed:
             own = sorted((kind[a], v, a) for a, v in shown)
@@ -154,7 +187,17 @@ class Products:
             Table(slots, np.array([t for t, _ in rows]), np.array([a for _, a in rows]).reshape(len(rows), -1), c)
             for (c, slots), rows in families.items()
         ]
-        return cls(tuple(kinds), kind, tuple(made), len(listed), tuple(operators))
+        shares = None if weights is None else weights * d.variances / float(weights @ d.variances)
+        return cls(
+            tuple(kinds),
+            kind,
+            families=tuple(made),
+            tables=len(listed),
+            operators=tuple(operators),
+            looser=tuple(by_view),
+            shares=shares,
+            replaced=replaced,
+        )
 
     @cached_property
     def symmetric(self) -> bool:
@@ -193,11 +236,20 @@ def _refined(
 
 
 def _kind(
-    axes: tuple[int, ...], n: int, asked: dict[int, Operator | None], name: str, *, even: bool, always: bool
+    axes: tuple[int, ...],
+    n: int,
+    asked: dict[int, tuple[Operator | None, Floats]],
+    name: str,
+    *,
+    even: bool,
+    always: bool,
 ) -> Kind:
     if even:
         return Kind(axes, even=True, always=False, merged=np.arange(n), views={})
-    views = {v: np.eye(n) if x is None else rules.dense(x).astype(np.float64) for v, x in asked.items()}
+    views = {
+        v: (np.eye(n) if x is None else rules.dense(x).astype(np.float64)) / np.sqrt(looser)[:, None]
+        for v, (x, looser) in asked.items()
+    }
     stacked = np.concatenate(list(views.values()))
     _, cells, merged = np.unique(stacked, axis=1, return_index=True, return_inverse=True)
     order = np.argsort(cells)  # classes in the order of their first values
@@ -233,10 +285,13 @@ class Weights:
         """Where a search begins."""
         p = [np.full(0 if k.even else k.size, 1 / k.size) for k in x.kinds]
         q = [{s: _even(len(x.kinds[s[0]].views[s[1]])) for s in f.slots if not x.kinds[s[0]].even} for f in x.families]
-        return cls(p, q, [np.full(len(f.tables), 1 / x.tables) for f in x.families])
+        theta = np.full(x.tables, 1 / x.tables) if x.shares is None else x.shares
+        return cls(p, q, [theta[f.tables] for f in x.families])
 
     def evidence(self, x: Products) -> Evidence:
-        """As a plan keeps them: θ by table, then all others in the order of kinds and families."""
+        """As a plan keeps them: θ by table, then all others in the order of kinds and families; p alone of a sum."""
+        if x.shares is not None:
+            return Evidence(np.concatenate([np.zeros(0), *self.p]), np.zeros(0))
         theta = np.empty(x.tables)
         for f, own in zip(x.families, self.theta, strict=True):
             theta[f.tables] = own
@@ -250,17 +305,20 @@ class Weights:
             PlanError: weights that are negative, not finite, of the wrong number or of no mass.
         """
         out = cls.uniform(x)
-        own = [*out.p, *(q[s] for q in out.q for s in sorted(q))]
-        count = sum(map(len, own))
+        chosen = x.shares is None
+        own = [*out.p, *(q[s] for q in out.q for s in sorted(q) if chosen)]
+        count, tables = sum(map(len, own)), x.tables if chosen else 0
         given, theta = evidence.cells, evidence.numbers
-        fits = evidence.pairs is None and given.shape == (count,) and theta.shape == (x.tables,)
+        fits = evidence.pairs is None and given.shape == (count,) and theta.shape == (tables,)
         if not (fits and np.isfinite(given).all() and np.isfinite(theta).all() and min([0, *given, *theta]) >= 0):
-            raise PlanError(f"dual weights must be {count} + {x.tables} numbers ≥ 0; the plan proves nothing.")
+            raise PlanError(f"dual weights must be {count} + {tables} numbers ≥ 0; the plan proves nothing.")
         parts = np.split(given, np.cumsum([len(v) for v in own])[:-1]) if own else []
-        if theta.sum() <= 0 or any(v.sum() <= 0 for v in parts if len(v)):
+        if (chosen and theta.sum() <= 0) or any(v.sum() <= 0 for v in parts if len(v)):
             raise PlanError("dual weights must not all be 0; the plan proves nothing.")
         left = iter([v / v.sum() if len(v) else v for v in parts])
         p = [next(left) for _ in out.p]
+        if not chosen:
+            return cls(p, out.q, out.theta)
         q = [{s: next(left) for s in sorted(own)} for own in out.q]
         return cls(p, q, [theta[f.tables] / theta.sum() for f in x.families])
 
@@ -341,6 +399,7 @@ class Search:
         self.w = [np.zeros(0) if k.even else np.full(k.size, 0.0 if k.always else 1 / k.size) for k in x.kinds]
         self.k = [np.eye(e.shape[1]) for e in self.e]
         self.views = [{v: (r, r @ e) for v, r in k.views.items()} for k, e in zip(x.kinds, self.e, strict=True)]
+        self.free = np.where(self.count.any(axis=1) | (not x.replaced), 1.0, PUBLIC)
         self._measure()
         self._weigh()
 
@@ -371,7 +430,8 @@ class Search:
             own = f.products(f.hi, f.lo)
             np.add.at(above, f.sectors, f.theta[:, None] / f.table.variance * own)
         self.c = np.array([g[0] if k.even else p @ g for k, p, g in zip(kinds, self.p, self.g, strict=True)])
-        cost = (self.c**self.count).prod(axis=1)
+        cost = self.free * (self.c**self.count).prod(axis=1)
+        self.above = above
         self.s = np.sqrt(above / cost)
         self.nu = float(np.sqrt(above * cost).sum())
         self.a = (self.count * (self.s * cost)[:, None]).sum(axis=0) / self.c
@@ -423,6 +483,8 @@ class Search:
         for i, kind in enumerate(self.x.kinds):
             if not kind.even:
                 self.p[i] = _normalised(self.p[i] * self.g[i] / self.c[i])
+        if self.x.shares is not None:
+            return
         for f, b, phi in zip(self.families, self.b, self.phi, strict=True):
             for (k, v), q in f.q.items():
                 own = b[k, v] * self.v[k][v] + phi[k, v] * self.f[k][v]
@@ -434,10 +496,16 @@ class Search:
             f.theta = f.theta / total
 
     def value(self) -> float:
-        """Δ² of the strategy there is, scaled to meet its worst target; exact but for rounding."""
+        """Δ² of the strategy there is, scaled to meet its worst target, or the sum; exact but for rounding."""
+        dearest = self._dearest()
+        if self.x.shares is not None:
+            return float(np.sqrt(self.above * dearest).sum()) ** 2
+        return float((self.s * dearest).sum()) * max(self._worst(f) for f in self.families)
+
+    def _dearest(self) -> Floats:
+        """What each sector costs a record with the dearest value of every attribute, at precision 1."""
         dearest = np.array([g.max() for g in self.g])
-        cost = float((self.s * (dearest**self.count).prod(axis=1)).sum())
-        return cost * max(self._worst(f) for f in self.families)
+        return np.asarray(self.free * (dearest**self.count).prod(axis=1))
 
     def _worst(self, f: _Family) -> float:
         """The largest variance over target of a family's tables."""
@@ -452,6 +520,7 @@ class Search:
 
     def run(self, steps: int, told: Callable[[float, float], None] | None = None) -> Form:
         """The best form found in so many steps, or until nothing better is there."""
+        close = CLOSE if self.x.shares is None else SETTLED
         self.improve()
         best = self._form(self.value())
         last = 0  # step that was better
@@ -460,17 +529,18 @@ class Search:
             self.improve()
             if step % 10 == 0 or step == steps:
                 value = self.value()
-                last = step if value < best.value * (1 - CLOSE / 50) else last
+                last = step if value < best.value * (1 - close / 50) else last
                 if value < best.value:
                     best = self._form(value)
                 if told is not None:
                     told(best.value, self.nu**2)
-                if best.value <= self.nu**2 * (1 + CLOSE) or step >= last + STALE:
+                if best.value <= self.nu**2 * (1 + close) or step >= last + STALE:
                     break
         return best
 
     def _form(self, value: float) -> Form:
-        s = {t: float(self.s[i]) for t, i in self.ids.items()}
+        own = self.s if self.x.shares is None else np.sqrt(self.above / self._dearest())
+        s = {t: float(own[i]) for t, i in self.ids.items()}
         return Form([x.copy() for x in self.w], [x.copy() for x in self.k], s, value)
 
     @property
@@ -483,7 +553,7 @@ def solve(x: Products, steps: int = 400, told: Callable[[float, float], None] | 
     """A strategy in product form, and weights to prove a bound with."""
     one = Search(x)
     form = one.run(steps, told)
-    if one.nu**2 * (1 + CLOSE) < form.value:
+    if x.shares is None and one.nu**2 * (1 + CLOSE) < form.value:
         other = Search(x, MIXED).run(2 * steps, told)
         form = min(form, other, key=lambda y: y.value)
     return form, one.weights

@@ -344,9 +344,9 @@ def decompose(
 def decompose_by_axis(workload: Workload) -> Decomposition:
     """Put a workload in sectors with every attribute as an axis of its own, whatever is asked along it.
 
-    Of a table all numbers are one row, with the target of all. A structured attribute that every table shows is never
-    summed over, so that sectors without it are left out. Rows of different sectors are orthogonal only as far as a
-    design makes them so (:mod:`fitnoise.solving.products`).
+    Of a table all numbers are one row, with the target of the tightest. A structured attribute that every table shows
+    is never summed over, so that sectors without it are left out. Rows of different sectors are orthogonal only as far
+    as a design makes them so (:mod:`fitnoise.solving.products`).
 
     Raises:
         WorkloadError: the tables have too many margins.
@@ -367,7 +367,8 @@ def decompose_by_axis(workload: Workload) -> Decomposition:
             views += [None if isinstance(asked, op.Identity) else asked] * len(own)
         rows = [sizes[i] if view is None else view.shape[0] for i, view in zip(axes, views, strict=True)]
         spans = tuple(len(along[a] or (0,)) for a in t.attributes)
-        wanted = float(t.variances(domain, workload.confidence).flat[0])
+        targets = t.variances(domain, workload.confidence)
+        wanted = float(targets[tuple(slice(None) if stride else 0 for stride in targets.strides)].min())
         found.setdefault((tuple(views), spans), []).append((number, axes, wanted, math.prod(map(float, rows))))
     one = np.ones((1, 1), dtype=np.int64)
     tables = []

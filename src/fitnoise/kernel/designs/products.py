@@ -9,12 +9,26 @@ moves them by
 
 Every term grows with each g_a, so a record that has the dearest value of every attribute pays Δ²: the maximum over all
 joint cells is exact, and takes no array over them. Nothing an optimiser says enters.
+
+**A record that is replaced.** Give column i of H_a one entry more, (G_a − g_a(i))^½, G_a = max g_a, in a row of its
+own. Then all columns have the square G_a, two of them still the product they had, and no distance became smaller, as
+entries of ⊗ columns were only added. Two records that differ in the attributes D are now Σ_T m_T²/σ_T² 2 (Π_{a∈T} G_a −
+Π_{a∈T∩D} x_a Π_{a∈T∖D} G_a) apart, x_a the product of their two columns, from κ_a, the least of any two, to G_a. It is
+affine in every x_a, so largest where each is at one of its ends, and x_a = G_a is as if a were not in D:
+
+    Δ² ≤ max_D 2 Σ_T m_T²/σ_T² (Π_{a∈T} G_a − Π_{a∈T∩D} κ_a Π_{a∈T∖D} G_a),
+
+with equality where all columns of each H_a have one square and all pairs of them one product. Every term is at least 0.
+So attributes with one factor may be taken for each other if, of all sets that this makes alike, each is charged as the
+dearest, measured or not; and the sum is no more than that of every set's own maximum, of which each is at most 4 Π G_a.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -27,10 +41,21 @@ from fitnoise.errors import PlanError
 from fitnoise.kernel import privacy
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.designs._base import WRAP, Answers, Cells, Counts, Design, Door, Margin
-from fitnoise.kernel.designs.parts import SAFE, check_sizes, largest_entry, named, refuse_amounts, times
+from fitnoise.kernel.designs.parts import (
+    SAFE,
+    check_sizes,
+    exact_matmul,
+    largest_entry,
+    named,
+    refuse_amounts,
+    times,
+)
 from fitnoise.kernel.designs.sectors import MAX_SCALE, add_noise, axis_rows, centre, exact_precisions
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Adjacency, Neighbours
+
+MOST_CHOICES = 2**10
+"""Choices of what two records differ in that are gone through one by one for replace-one neighbours."""
 
 
 @final
@@ -65,6 +90,14 @@ class Factor:
         if self.rows is None:
             return 1 if n == 2 else n * (n - 1)
         return int((self.rows.astype(object) ** 2).sum(axis=0).max())
+
+    def nearest(self, n: int) -> int:
+        """Min ⟨column i, column j⟩ of two values, likewise; of one value its square."""
+        if self.rows is None:
+            return {1: 0, 2: -1}.get(n, -n)
+        products = exact_matmul(self.rows.T, self.rows)
+        np.fill_diagonal(products, products.max())
+        return int(products.min())
 
     def apply(self, counts: Exact, axis: int) -> Exact:
         """H along one axis, in the ring of the counts."""
@@ -120,7 +153,8 @@ class ProductStrategy(Design):
         * `dearest` is the largest squared column norm of the dense integer strategy divided by σ², exactly; with more
           than EXACT_SCALES different scales it is an upper bound, less than one part in 2⁸⁰ above;
         * `cost_squared` is at least the largest squared distance, in units of the noise, that one neighbouring pair can
-          move the answers, and exactly that where neighbours add or remove a record.
+          move the answers, and exactly that where neighbours add or remove a record; where they replace one, it is at
+          most four times that.
     """
 
     over: Cells
@@ -179,15 +213,28 @@ class ProductStrategy(Design):
         return np.concatenate(self.counts)
 
     @cached_property
-    def group_costs(self) -> tuple[Fraction, ...]:
-        """What the sets of each group cost a record with the dearest value of every attribute."""
-        most = [f.dearest(n) for f, n in zip(self.factors, self.sizes, strict=True)]
+    def _weighed(self) -> tuple[int, tuple[dict[tuple[int, ...], int], ...]]:
+        """By group every set of attributes with m²/σ² in whole numbers of a unit, which is returned first."""
         unit, precisions = exact_precisions([g.scales for g in self.groups])
         out = []
         for g, precision in zip(self.groups, precisions, strict=True):
-            sets = zip(precision.tolist(), g.multiples.tolist(), g.attributes.tolist(), strict=True)
-            out.append(Fraction(sum(x * m**2 * math.prod(most[a] for a in own) for x, m, own in sets), unit))
-        return tuple(out)
+            sets = zip(g.attributes.tolist(), precision.tolist(), g.multiples.tolist(), strict=True)
+            out.append({tuple(own): x * m**2 for own, x, m in sets})
+        return unit, tuple(out)
+
+    @cached_property
+    def _dearest(self) -> list[int]:
+        """G_a of every attribute."""
+        return [f.dearest(n) for f, n in zip(self.factors, self.sizes, strict=True)]
+
+    @cached_property
+    def group_costs(self) -> tuple[Fraction, ...]:
+        """What the sets of each group cost a record with the dearest value of every attribute."""
+        unit, groups = self._weighed
+        most = self._dearest
+        return tuple(
+            Fraction(sum(x * math.prod(most[a] for a in own) for own, x in sets.items()), unit) for sets in groups
+        )
 
     @property
     def dearest(self) -> Fraction:
@@ -199,8 +246,66 @@ class ProductStrategy(Design):
         return (self.dearest,)
 
     def cost_squared(self, neighbours: Neighbours) -> Fraction:
-        """Δ² for neighbours that differ in one record: exact, or for replacing the square of removing and adding."""
-        return self.dearest * (1 if neighbours is Neighbours.ADD_OR_REMOVE_ONE else 4)
+        """Δ² for neighbours that differ in one record: exact, or for replacing a bound on it (see above)."""
+        return self.dearest if neighbours is Neighbours.ADD_OR_REMOVE_ONE else self._replaced
+
+    @cached_property
+    def _replaced(self) -> Fraction:
+        """The bound above: by attribute up to MOST_CHOICES sets D, else by factor, or of every set on its own."""
+        unit, groups = self._weighed
+        weights = {own: x for sets in groups for own, x in sets.items()}
+        nearest = [f.nearest(n) for f, n in zip(self.factors, self.sizes, strict=True)]
+        used = sorted({a for own in weights for a in own})
+        alike: dict[tuple[int, bytes], list[int]] = {}
+        for a in used:
+            rows = self.factors[a].rows
+            alike.setdefault((self.sizes[a], b"" if rows is None else rows.tobytes()), []).append(a)
+        apart = self._alone(weights, nearest)
+        for kinds in ([[a] for a in used], list(alike.values())):
+            if math.prod(len(kind) + 1 for kind in kinds) <= MOST_CHOICES:
+                apart = min(apart, self._among(weights, nearest, kinds))
+                break
+        return Fraction(2 * apart, unit)
+
+    def _alone(self, weights: Mapping[tuple[int, ...], int], nearest: Sequence[int]) -> int:
+        """Half of every set's own maximum over D, all added up."""
+        total = 0
+        for own, x in weights.items():
+            least = most = 1
+            for a in own:
+                ends = [y * z for y in (least, most) for z in (self._dearest[a], nearest[a])]
+                least, most = min(ends), max(ends)
+            total += x * (math.prod(self._dearest[a] for a in own) - least)
+        return total
+
+    def _among(
+        self, weights: Mapping[tuple[int, ...], int], nearest: Sequence[int], kinds: Sequence[Sequence[int]]
+    ) -> int:
+        """Half of the maximum over D, of which only how many of each kind of attributes it has is looked at."""
+        kind = {a: k for k, own in enumerate(kinds) for a in own}
+        types: dict[tuple[tuple[int, int], ...], int] = {}
+        for own, x in weights.items():
+            key = tuple(sorted(Counter(kind[a] for a in own).items()))
+            types[key] = max(x, types.get(key, 0))
+
+        def product(k: int, differ: int, count: int) -> int:
+            """Over all choices of so many of a kind, of which so many differ, of Π κ Π G."""
+            n, a = len(kinds[k]), kinds[k][0]
+            return sum(
+                math.comb(differ, j)
+                * math.comb(n - differ, count - j)
+                * nearest[a] ** j
+                * self._dearest[a] ** (count - j)
+                for j in range(count + 1)
+            )
+
+        tables = [
+            [[product(k, d, t) for t in range(len(own) + 1)] for d in range(len(own) + 1)]
+            for k, own in enumerate(kinds)
+        ]
+        choices = itertools.product(*(range(len(own) + 1) for own in kinds))
+        sums = [sum(x * math.prod(tables[k][d[k]][t] for k, t in key) for key, x in types.items()) for d in choices]
+        return sums[0] - min(sums)
 
     # --- as a design ------------------------------------------------------------------------------------
 

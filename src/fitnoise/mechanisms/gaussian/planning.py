@@ -42,6 +42,7 @@ from fitnoise.mechanisms.gaussian.products import (
     rescaled,
     rounded,
 )
+from fitnoise.mechanisms.gaussian.products import problem as by_axis
 from fitnoise.mechanisms.gaussian.rounding import rescale, round_strategy, variances
 from fitnoise.mechanisms.gaussian.series import in_time
 from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded, weighted_cost
@@ -172,7 +173,8 @@ def plan(
     cells = joint_cells(publication)
     together = cells <= MAX_STRUCTURED_CELLS
     whole = publication.series is not None or (refine and together)
-    if cells > DENSE and not whole and obstacle(publication) is None:
+    replaced = publication.unit.neighbours is Neighbours.REPLACE_ONE
+    if cells > (MAX_STRUCTURED_CELLS if replaced else DENSE) and not whole and obstacle(publication) is None:
         with contextlib.suppress(*((WorkloadError, PlanError) if together else ())):
             product = _by_axis(publication, refine=refine, progress=progress)
             near = PRODUCT_GAP if cells <= WORTH else math.inf
@@ -400,7 +402,7 @@ def _by_axis(publication: Publication, *, refine: bool, progress: Callable[[int,
             "for tables of fewer joint cells. No plan was made."
         )
     decomposition = decompose_by_axis(publication.workload)
-    asked = Products.of(decomposition)
+    asked = by_axis(publication, decomposition)
     steps = itertools.count(1)
 
     def told(value: float, proven: float) -> None:
@@ -417,6 +419,8 @@ def _by_axis(publication: Publication, *, refine: bool, progress: Callable[[int,
             break
     strategy = strategy or _of_axes(publication, asked, decomposition, form, PRODUCT_BITS[-1])
     status = "in product form, one matrix for each kind of attribute; the bound is for all mechanisms of its kind"
+    if publication.unit.neighbours is Neighbours.REPLACE_ONE:
+        status += "; planned for records that come or go; charged and proven for those replaced"
     made = TablePart(PRODUCTS, publication, strategy, evidence, status)
     refuse_pointless(made.exact_cost)
     return made

@@ -12,7 +12,7 @@ those of the largest table. Untrusted: a mistake here costs accuracy.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast, final
@@ -31,6 +31,7 @@ from fitnoise.mechanisms._base import Place, Sectored
 from fitnoise.mechanisms.documents import products_document, read_products, scales_document
 from fitnoise.mechanisms.gaussian.mechanism import Gaussian
 from fitnoise.mechanisms.gaussian.rounding import LEAST_EXPONENT, cut
+from fitnoise.mechanisms.gaussian.terms import terms
 from fitnoise.mechanisms.numbers import ALL, Numbers, Weighted, agreement, dots, share, with_sums
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.request.targets import By, z_score
@@ -65,16 +66,18 @@ def joint_cells(asked: Publication) -> int:
 
 def obstacle(asked: Publication) -> str | None:
     """Why tables are not planned in product form, as the end of a sentence; None where they can be."""
-    templates = [p if isinstance(p, Table) else p.template for p in asked.workload.tables.parts]
+    templates = _templates(asked.workload)
     varying = [t.name for t in templates if isinstance(t.target.number, By)]
     reasons = (
-        (asked.objective.goal is not Goal.FIT_FOR_USE, "the goal is another than fit-for-use"),
+        (asked.objective.goal is Goal.HYBRID, "the goal is a hybrid"),
         (asked.cell_budgets is not None, "records have budgets by cell"),
-        (asked.unit.neighbours is not Neighbours.ADD_OR_REMOVE_ONE, "neighbours replace a record"),
         (bool(asked.adjacency.pattern), "records of one unit are known to keep to a pattern"),
         (any(t.matrix is not None for t in templates), "queries are given as a matrix"),
         (bool(set(asked.workload.domain.steps) & used_attributes(asked.workload)), "amounts are asked for"),
-        (bool(varying), f"table {varying[0] if varying else None!r} has targets that vary by value"),
+        (
+            bool(varying) and asked.objective.goal is not Goal.FIT_FOR_USE,
+            f"table {varying[0] if varying else None!r} has targets that vary by value, and their sum is asked for",
+        ),
     )
     return next((why for there, why in reasons if there), None) or _too_large(asked.workload)
 
@@ -103,10 +106,38 @@ def refuse_wide(asked: Publication) -> None:
         raise WorkloadError(
             f"the attributes {bound} are asked for by ranges, recodes, per-value targets or a matrix, and have "
             f"{cells:,} joint cells; at most {MAX_STRUCTURED_CELLS:,} can be planned exactly. Any number is planned in "
-            f"product form, but here {why}. Product form takes one target for each table (goal fit-for-use), without "
-            "cell budgets, for neighbours that add or remove a record. Ask for that, coarsen an attribute, or show it "
+            f"product form, but here {why}. Product form takes one target for each table, for every number or for the "
+            "total error, without cell budgets. Ask for that, coarsen an attribute, or show it "
             f"value by value with one target. {uneven(asked.workload.domain, bound)}Nothing was planned."
         )
+
+
+def problem(asked: Publication, decomposition: Decomposition) -> Products:
+    """Tables by axis, as what is solved and what proves its bound."""
+    replaced = asked.adjacency.steps == (Neighbours.REPLACE_ONE,)
+    looser = _looser(asked.workload, decomposition)
+    return Products.of(decomposition, terms(asked, decomposition).weights, looser, replaced=replaced)
+
+
+def _looser(workload: Workload, decomposition: Decomposition) -> dict[int, tuple[int, Floats]]:
+    """Of tables whose targets vary: along which of their axes, and what each is of the tightest."""
+    out: dict[int, tuple[int, Floats]] = {}
+    if not any(isinstance(t.target.number, By) for t in _templates(workload)):
+        return out
+    for group in decomposition.tables:
+        places = np.cumsum([0, *group.spans])
+        for number in group.tables.tolist():
+            table = workload.tables[number]
+            if isinstance(table.target.number, By):
+                wanted = table.variances(workload.domain, workload.confidence)
+                axis = table.attributes.index(table.target.number.attribute)
+                along = wanted[tuple(slice(None) if i == axis else 0 for i in range(wanted.ndim))]
+                out[number] = int(places[axis]), along / along.min()
+    return out
+
+
+def _templates(workload: Workload) -> list[Table]:
+    return [p if isinstance(p, Table) else p.template for p in workload.tables.parts]
 
 
 @final
@@ -261,6 +292,11 @@ class ProductEstimation:
         w, sharp = (own.w, own.sharp) if view is None else (view.mv(own.w), view.mv(own.sharp))
         return (sharp**2).sum(axis=1), w**2
 
+    def _relative(self, axis: int, view: int) -> tuple[Floats, Floats]:
+        """The same of a view by its number, relative to targets that vary."""
+        v, f = self.rows(axis, self.asked.operators[view])
+        return v / self.asked.looser[view], f / self.asked.looser[view]
+
     def table_variances(self, axes: Sequence[int], views: Sequence[Operator | None]) -> Floats:
         """Of all numbers of a table, (rows along each of its axes…)."""
         masks = [m for m in products.subsets(len(axes)) if self._named(axes, m) in self.noise]
@@ -304,18 +340,34 @@ class ProductEstimation:
     def _named(axes: Sequence[int], mask: Sequence[int]) -> tuple[int, ...]:
         return tuple(sorted(axes[i] for i in mask))
 
-    @cached_property
+    @property
     def variances(self) -> Floats:
-        """That of the worst row of every table, (M,)."""
+        """That of the worst row of every table, (M,), where targets vary relative to those of the others in it.
+
+        Their mean, where the sum of all is asked for.
+        """
+        return self.worst if self.asked.shares is None else self.means
+
+    @cached_property
+    def worst(self) -> Floats:
+        """Of every table its largest, (M,)."""
+        return self._of_tables(products.top)
+
+    @cached_property
+    def means(self) -> Floats:
+        """Of every table its mean, (M,)."""
+        return self._of_tables(lambda v, f: (v.mean(keepdims=True), f.mean(keepdims=True)))
+
+    def _of_tables(self, kept: Callable[[Floats, Floats], tuple[Floats, Floats]]) -> Floats:
+        """The largest variance of every table, over what is kept of the rows along each axis."""
         out = np.empty(self.asked.tables)
-        operators = self.asked.operators
         for f in self.asked.families:
             tops: dict[tuple[int, ...], list[int]] = {}
             for t, row in enumerate(f.axes.tolist()):  # attributes of a kind have one factor, but in altered plans
                 tops.setdefault(tuple(id(self.inverses.get(a)) for a in row), []).append(t)
             for here in tops.values():
                 row = f.axes[here[0]].tolist()
-                parts = [products.top(*self.rows(a, operators[v])) for a, (_, v) in zip(row, f.slots, strict=True)]
+                parts = [kept(*self._relative(a, v)) for a, (_, v) in zip(row, f.slots, strict=True)]
                 masks = [m for m in f.masks if self._named(row, m) in self.noise]
                 named = [[self._named(own, m) for m in masks] for own in f.axes[here].tolist()]
                 noise = np.array([[self.noise[n] for n in names] for names in named])
@@ -393,13 +445,13 @@ class ByAxis(Gaussian):
         return False
 
     def suits(self, asked: Publication) -> bool:
-        """Targets of one number for each table."""
+        """Targets of one number for each table, or the sum of all."""
         return super().answers(asked) and obstacle(asked) is None
 
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the factors measure what the tables need, set by set."""
         if not isinstance(part.strategy, ProductStrategy) or obstacle(part.publication) is not None:
-            raise PlanError("a plan by axis is for targets of one number a table, and add-or-remove-one.")
+            raise PlanError("a plan by axis is for targets of one number a table, or the total error.")
         d, own = part.decomposition, part.strategy
         pairs = zip(own.groups, d.groups, strict=False)
         if own.over != d.over or len(own.groups) != len(d.groups):
@@ -430,11 +482,24 @@ class ByAxis(Gaussian):
 
     def estimation(self, part: TablePart) -> ProductEstimation:
         """Every sector from its own answers, axis by axis."""
-        return ProductEstimation(Products.of(part.decomposition), part.strategy, part.decomposition)
+        return ProductEstimation(problem(part.publication, part.decomposition), part.strategy, part.decomposition)
 
     def variances(self, part: TablePart) -> Floats:
-        """That of the worst row, of every table."""
+        """That of the worst row, of every table; the mean, where the sum of all is asked for."""
         return _estimation(part).variances
+
+    def worst(self, part: TablePart, i: int) -> tuple[float, float]:
+        """Of the row with the largest variance, relative to its target."""
+        own, wanted = _estimation(part), float(part.decomposition.variances[i])
+        group, place = part.decomposition.place(i)
+        table = part.publication.workload.tables[i]
+        if not isinstance(table.target.number, By):
+            return wanted, float(own.worst[i])
+        variances = group.columns(own.table_variances(group.axes[place].tolist(), group.views)[None])[0]
+        asked = table.variances(part.publication.workload.domain, part.publication.workload.confidence)
+        asked = np.broadcast_to(asked, variances.shape)
+        worst = int(np.argmax(variances / asked))
+        return float(asked.flat[worst]), float(variances.flat[worst])
 
     def table_variances(self, part: TablePart, name: str) -> Floats:
         """Of every number its own."""
@@ -456,26 +521,35 @@ class ByAxis(Gaussian):
         return None
 
     def certificate(self, part: TablePart) -> Certificate:
-        """The dual bound at the evidence."""
+        """The dual bound at the evidence: of what a step of one record can be, the most that it proves."""
         bought = 1.0 if part.publication.budget is None else part.relaxation
-        proven = cores.lower_bound(_estimation(part).asked, part.evidence) * part.terms.factor
+        asked, steps = _estimation(part).asked, part.publication.adjacency.steps
+        ways = [replace(asked, replaced=step is Neighbours.REPLACE_ONE) for step in steps]
+        proven = max(cores.lower_bound(x, part.evidence) for x in ways) * part.terms.factor
         return Certificate(value=part.value, bound=proven / bought)
 
     def prices(self, part: TablePart) -> Floats:
-        """From the dual weights."""
-        products.Weights.read(_estimation(part).asked, part.evidence)
+        """From the dual weights, or the weights of the total."""
+        asked = _estimation(part).asked
+        products.Weights.read(asked, part.evidence)
+        if asked.shares is not None:
+            return asked.shares
         return np.asarray(part.evidence.numbers / part.evidence.numbers.sum())
 
     def separate_rho(self, part: TablePart) -> float:
         """Of independent Gaussian noise with the variances asked, each table on its own."""
-        known: dict[Operator, float] = {}
-        total = 0.0
+        replaced = part.publication.unit.neighbours is Neighbours.REPLACE_ONE
+        known: dict[tuple[Operator | None, bytes], Floats] = {}
+        varies, one, total = _looser(part.publication.workload, part.decomposition), np.ones(1), 0.0
         for group in part.decomposition.tables:
-            for view in group.views:
-                if view is not None and view not in known:
-                    known[view] = float(rules.column_norms(view).max())
-            own = math.prod(1.0 if view is None else known[view] for view in group.views)
-            total += own * float((1 / (group.variances * part.relaxation)).sum())
+            paid: dict[bytes, float] = {}
+            for t, wanted in zip(group.tables.tolist(), group.variances[:, 0].tolist(), strict=True):
+                place, along = varies.get(t, (-1, one))
+                key = along.tobytes() + bytes([place + 1])
+                if key not in paid:
+                    grams = [_gram(known, v, along if i == place else one) for i, v in enumerate(group.views)]
+                    paid[key] = _far(grams) if replaced else math.prod(float(x.diagonal().max()) for x in grams)
+                total += paid[key] / (wanted * part.relaxation)
         return total / 2 * part.publication.adjacency.records**2
 
     def write(self, part: TablePart) -> Any:
@@ -501,6 +575,37 @@ class ByAxis(Gaussian):
                 for g, counts in zip(part.strategy.groups, part.strategy.counts, strict=True)
             ],
         }
+
+
+def _gram(known: dict[tuple[Operator | None, bytes], Floats], view: Operator | None, looser: Floats) -> Floats:
+    """RᵀR of a view, each row by how much looser its target is; of values two stand for all, unless these vary."""
+    key = view, looser.tobytes()
+    if key not in known:
+        if view is None:
+            known[key] = np.diag(np.broadcast_to(1 / looser, max(2, len(looser))))
+        else:
+            known[key] = rules.weighted_gram(view, np.broadcast_to(1 / looser, view.shape[0]))
+    return known[key]
+
+
+def _far(grams: Sequence[Floats]) -> float:
+    """How far two records can be apart in a table, squared: of pairs that no other along one axis is beyond."""
+    pairs = []
+    for x in grams:
+        g = np.diag(x)
+        pairs.append((np.broadcast_to(g, x.shape).ravel(), np.repeat(g, len(g)), x.ravel()))
+    best = [int(np.argmax(one + other - 2 * both)) for one, other, both in pairs]
+    found = -1.0
+    while True:
+        at = [[part[i] for part in own] for own, i in zip(pairs, best, strict=True)]
+        one, other, both = (math.prod(x[j] for x in at) for j in range(3))
+        if one + other - 2 * both <= found * (1 + 1e-12):
+            return found
+        found = one + other - 2 * both
+        for axis, own in enumerate(pairs):
+            rest = [math.prod(x[j] for i, x in enumerate(at) if i != axis) for j in range(3)]
+            best[axis] = int(np.argmax(rest[0] * own[0] + rest[1] * own[1] - 2 * rest[2] * own[2]))
+            at[axis] = [part[best[axis]] for part in own]
 
 
 def _estimation(part: Sectored) -> ProductEstimation:
