@@ -1,4 +1,4 @@
-"""What products of what is measured of each attribute cost: section 6 of docs/plan_format.md. `check_plan.py` calls it."""
+"""What products of what is measured of each attribute cost: section 6 of docs/plan_format.md, for `check_plan.py`."""
 
 from fractions import Fraction as Q
 from itertools import product as choices

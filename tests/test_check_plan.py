@@ -213,7 +213,7 @@ def test_designs_cost_what_the_kernel_says(checker, name):
 def test_products_are_charged_for_replaced_records_as_the_kernel_says(checker, monkeypatch, choices):
     """By attribute, by factor, or set by set."""
     monkeypatch.setattr(products, "MOST_CHOICES", choices)
-    monkeypatch.setattr(checker, "MOST_CHOICES", choices)
+    monkeypatch.setattr(importlib.import_module("check_products"), "MOST_CHOICES", choices)
     rows, sets = [[1, 2, -1], [0, 3, 1]], {(0, 1): (2, 3), (0, 2): (1, 16), (1, 3): (3, 4), (2, 3): (1, 5)}
     for factors in ((rows, rows, rows, None), (rows, None, None, [[1, 0, 0]])):
         design = of_products(over((3, 3, 3, 3)), factors, {(): (3, 5)}, {(0,): (1, 4), (3,): (5, 8.5)}, sets)
