@@ -131,10 +131,33 @@ def at_most(x, places, most, stated):
     more = max(abs(x) for row in form.tolist() for x in row).bit_length() - 80
     form = -(-form >> more) if more > 0 else form << -more
     back = (lambda b: b << more) if more > 0 else (lambda b: b >> -more)
+    if n <= 128:
+        known = int(stated) >> 40 + more if more > -40 else int(stated) << -40 - more
+        if back(built_up((-(-form >> 40)).astype(np.int64), most, known) << 40) == stated:
+            return stated
     blocks = min(by_blocks(form, k, most) for k in range(1, n + 1) if n % k == 0)
     proven = relaxed(form, most)
     near = back(proven) <= stated <= back(proven + proven // 10_000) and stated <= back(blocks)
     return stated if near else back(min(blocks, proven))
+
+
+def built_up(x, most, known):
+    """What the dearest set costs, of those that cost no less than is known; nothing where there are too many."""
+    n, beside = len(x), np.maximum(x - np.diag(x.diagonal()), 0)
+    sets, best = [(0, x.diagonal(), 0)], 0
+    for more in reversed(range(most)):
+        longer = []
+        rows = [np.sort(beside[j + 1 :, j + 1 :], axis=1)[:, ::-1][:, : max(more - 1, 0)].sum(axis=1) for j in range(n)]
+        for value, gains, begin in sets:
+            for j in range(begin, n):
+                cost, own = value + int(gains[j]), gains[j + 1 :] + 2 * x[j, j + 1 :] + rows[j]
+                best = max(best, cost)
+                if more and cost + np.sort(np.maximum(own, 0))[::-1][:more].sum() >= known:
+                    longer.append((cost, gains + 2 * x[j], j + 1))
+        sets = longer
+        if len(sets) > 2**18:
+            return 0
+    return best
 
 
 def by_blocks(x, k, most):

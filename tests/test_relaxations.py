@@ -90,7 +90,40 @@ def test_places_that_do_not_go_together_gain_nothing_from_each_other():
     assert dearest_set(x, together, 3) == 10 <= at_most(x, together, 3) <= 14
 
 
+def fading(n):
+    """Places that cost the more together the nearer they are: of so many the dearest follow each other."""
+    return written([[round(2.0**70 * 0.9 ** abs(i - j)) for j in range(n)] for i in range(n)])
+
+
+def test_some_of_many_places_cost_what_the_dearest_do():
+    """12 of 36, of which there are 10⁹ sets: the 12 that follow each other, of which rows are far above."""
+    x = fading(36)
+    exact = int(x[:12, :12].sum())
+    rows = sum(sorted((int(np.sort(row)[::-1][:12].sum()) for row in x), reverse=True)[:12])
+    assert exact <= at_most(x, ALL[:36, :36], 12) <= exact * (1 + 2**-30) < rows / 1.05
+
+
+def test_sets_that_are_built_up_are_the_dearest_or_none(monkeypatch):
+    for seed in range(40):
+        x, _, most = drawn(seed, relaxations.DIGITS - 1)
+        n = len(x)
+        few, g = x.astype(np.int64), min(most, n)
+        known = relaxations._climbed(few, g)
+        exact = dearest_set(x, ALL[:n, :n], g)
+        assert known <= exact == relaxations._branched(few, g, known)
+        assert relaxations._branched(few, g, int(x.diagonal().max())) == exact
+    x = fading(9)
+    dearest = at_most(x, ALL[:9, :9], 3)
+    for limit in ("BRANCHES", "TOGETHER", "MOST_BRANCHED"):
+        monkeypatch.setattr(relaxations, limit, 8)
+        assert at_most(x, ALL[:9, :9], 3) > dearest
+        monkeypatch.undo()
+    monkeypatch.setattr(relaxations, "_branched", lambda *_: pytest.fail("others were looked for"))
+    assert at_most(written([[4, 0], [0, 4]]), ALL[:2, :2], 2) == 8  # as a set costs what the bounds are
+
+
 def test_a_way_that_is_not_finished_proves_what_it_proves(monkeypatch):
+    monkeypatch.setattr(relaxations, "MOST_BRANCHED", 0)
     x = written([[4, -2], [-2, 5]])
     monkeypatch.setattr(relaxations, "_by_blocks", lambda *_: [2**90])
     assert 5 <= at_most(x, ALL[:2, :2], 2) <= 6

@@ -18,6 +18,14 @@ look for such numbers prove the same. Beside it stands a bound by blocks: for an
 m_b places in block b and m in all of them: the largest over all m_b is found exactly, one block after the other.
 Where places of a block are alike, and blocks are, R has nothing beside its diagonal, and it is attained.
 
+Where both are above a set that is known, sets are built up place by place, and given up as soon as they cannot be the
+dearest. A set of places C, and of k later ones D at most, costs
+
+    v(C) + Σ_{j∈D} (a_j + Σ_{l∈D∖j} X_jl) ≤ v(C) + the k largest max(b_j, 0),    a_j = X_jj + 2 Σ_{c∈C} X_jc,
+
+b_j = a_j and the k − 1 largest max(X_jl, 0) of l ≠ j after C: where that is no more than a set that is known, nothing
+beyond C is looked at. What is left is the dearest set, exact for X in fewer digits, rounded up.
+
 Floating point is done entry by entry, never by a library's sums: the same numbers on every machine, and the same price.
 """
 
@@ -30,7 +38,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from fitnoise.kernel.arrays import Exact, Floats
+from fitnoise.kernel.arrays import Exact, Floats, Integers
 from fitnoise.kernel.designs.parts import exact_matmul
 
 MOST_PLACES = 2**8
@@ -56,6 +64,21 @@ ROOM = 20
 
 LARGEST = 2.0**20
 """Of what floating point finds: in 64 bits there is room for no more of L."""
+
+DIGITS = 40
+"""Bits of the whole numbers of which sets are built up: 64 hold all their sums."""
+
+MOST_BRANCHED = 2**7
+"""Places of which sets are built up."""
+
+BRANCHES = 2**19
+"""Sets that are built up at most, in a second or two."""
+
+TOGETHER = 2**23
+"""Numbers that are held for them at once."""
+
+WORTH = 12
+"""Bits of the part by which the bounds must be above a set that is known, for others to be built up."""
 
 PARTS = tuple(2.0**-i for i in range(12))
 """Of a step that are tried, so that it stays inside."""
@@ -83,7 +106,53 @@ def at_most(x: Exact, together: NDArray[np.bool_], most: int) -> int | None:
     more = top.bit_length() - BITS
     whole = -(-x >> more) if more > 0 else x << -more
     found = min(*_by_blocks(whole, min(most, n)), _relaxed(whole, min(most, n)))
+    if n <= MOST_BRANCHED:
+        few = (-(-whole >> BITS - DIGITS)).astype(np.int64)
+        known = _climbed(few, min(most, n))
+        if known + (known >> WORTH) < found >> BITS - DIGITS:
+            dearest = _branched(few, min(most, n), known)
+            found = found if dearest is None else min(found, dearest << BITS - DIGITS)
     return found << more if more > 0 else found >> -more
+
+
+def _climbed(x: Integers, most: int) -> int:
+    """What some set of places costs: the best of those that are had by adding the dearest to each place, and so on."""
+    best = int(x.diagonal().max())
+    for first in range(len(x)):
+        inside, value = np.arange(len(x)) == first, int(x[first, first])
+        for _ in range(most - 1):
+            gains = np.where(inside, np.iinfo(np.int64).min, x.diagonal() + 2 * x[:, inside].sum(axis=1))
+            place = int(gains.argmax())
+            inside[place], value = True, value + int(gains[place])
+            best = max(best, value)
+    return best
+
+
+def _branched(x: Integers, most: int, known: int) -> int | None:
+    """The largest Σ_{i,j∈τ} x_ij over all sets τ of 1 to `most` places, or `known`; None of too many that may be it.
+
+    x: symmetric (n, n), below 2⁴⁰ in size. known: what some set costs.
+    """
+    n = len(x)
+    beside = np.where(np.eye(n, dtype=bool), 0, np.maximum(x, 0))
+    later = np.arange(n) >= np.arange(n + 1)[:, None]
+    tops = np.zeros((n + 1, n, n + 1), dtype=np.int64)  # of places from one on: for each j, sums of the largest
+    tops[:, :, 1:] = np.cumsum(-np.sort(-beside * later[:, None, :], axis=2), axis=2)
+    value, gains, begin, left = np.zeros(1, dtype=np.int64), x.diagonal()[None], np.zeros(1, dtype=np.intp), BRANCHES
+    for more in reversed(range(most)):
+        parents, last = np.nonzero(later[begin])
+        left -= len(parents)
+        if left < 0 or len(parents) * n > TOGETHER:
+            return None
+        value = value[parents] + gains[parents, last]
+        known = max(known, int(value.max(initial=known)))
+        if more:
+            gains = gains[parents] + 2 * x[last]
+            own = np.where(later[last + 1], np.maximum(gains + tops[last + 1, :, more - 1], 0), 0)
+            largest = -np.partition(-own, more - 1, axis=1)[:, :more]
+            alive = value + largest.sum(axis=1) > known
+            value, gains, begin = value[alive], gains[alive], last[alive] + 1
+    return known
 
 
 def _by_blocks(x: Exact, most: int) -> Iterator[int]:
