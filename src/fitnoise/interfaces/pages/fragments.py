@@ -146,7 +146,9 @@ def meaning(told: Words, heading: Heading) -> str:
         case "prefix":
             return told.tell("Rows of {name} count records with at most the value shown.", name=name)
         case "change":
-            return told.tell("Rows of {name} are changes: the number less the one {n} before it.", name=name, n=n)
+            return told.tell(
+                "Rows of {name} are changes over {n}: the number less the one so long before.", name=name, n=n
+            )
         case "average":
             return told.tell("Rows of {name} are the mean of a number and those before it, {n} in all.", name=name, n=n)
         case "to date":
@@ -241,9 +243,16 @@ def caption(table: Layout, told: Words) -> str:
         return told.tell(
             "Whole numbers of records, and from where to where the true one is at {level} confidence", level=level
         )
+    changes = any(h.view == "change" for h in (*table.stubs, *([table.across] if table.across else ())))
     if table.even is None:
+        if changes:
+            return told.tell("Estimated changes of numbers, ± their margins at {level} confidence", level=level)
         return told.tell("Estimated numbers of records, ± their margins at {level} confidence", level=level)
     margin = told.number(table.even, table.decimals)
+    if changes:
+        return told.tell(
+            "Estimated changes of numbers, each ± {margin} at {level} confidence", margin=margin, level=level
+        )
     return told.tell("Estimated numbers of records, each ± {margin} at {level} confidence", margin=margin, level=level)
 
 

@@ -312,7 +312,8 @@ def _in_sets(
         made,
         strategy=best,
         evidence=evidence if bounds[0] > bounds[1] else made.evidence,
-        status=f"{solution.status}, for {len(kinds)} sets of records of one unit{', too few of them' if more else ''}",
+        status=f"{solution.status} by the solver, for {len(kinds)} sets of records of one unit"
+        f"{', too few of them' if more else ''}",
     )
 
 
