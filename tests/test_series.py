@@ -133,6 +133,19 @@ def test_regions_stand_beside_periods_that_are_planned_on_their_own():
         assert 2 * apart(plan.only) == pytest.approx(4 * float(year.exact_cost), rel=2e-4)
 
 
+def test_a_plan_says_whose_gap_was_reached():
+    """Of persons who move, what the dearest pairs of records cost is charged, a tenth more than any of them can."""
+    domain = fn.Domain(month=fn.Ordered(1, 12), region=fn.Categorical([*"ab"]))
+    asked = fn.Workload(domain, [fn.table("region", prefix="month", std_error=1)])
+    moving, staying = (
+        fn.plan(asked, unit=fn.PrivacyUnit("person", 12, once_per=["month"], fixed=x)) for x in ([], ["region"])
+    )
+    assert moving.gap > 0.05
+    assert staying.gap < 2e-4
+    assert moving.status.endswith("; the plan's own is the one stated")
+    assert "one stated" not in staying.status
+
+
 def test_of_other_plans_nothing_is_said_of_periods():
     unit = fn.PrivacyUnit("person", 3, once_per=["month"])
     asked = fn.Workload(fn.Domain(month=fn.Ordered(1, 4)), [ONE])

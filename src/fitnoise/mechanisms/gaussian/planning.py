@@ -49,7 +49,7 @@ from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded, weight
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.request.publication import Publication
 from fitnoise.solving import combined, cores, lexicographic, trees
-from fitnoise.solving._base import Solution, Weights
+from fitnoise.solving._base import Solution, Status, Weights
 from fitnoise.solving.certificates import ONE, Evidence, Kinds, Sets, Terms, lower_bound
 from fitnoise.solving.products import Form, Products, solve
 from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS, Decomposition, decompose, decompose_by_axis
@@ -308,13 +308,14 @@ def _in_sets(
     even = _even(decomposition, asked, ideal, publication)
     best = min((strategy, *even, made.strategy), key=lambda x: _reached(decomposition, asked, x, publication))
     bounds = [lower_bound(decomposition, x, asked) for x in (evidence, made.evidence)]
-    return replace(
+    kept = replace(
         made,
         strategy=best,
         evidence=evidence if bounds[0] > bounds[1] else made.evidence,
-        status=f"{solution.status} by the solver, for {len(kinds)} sets of records of one unit"
-        f"{', too few of them' if more else ''}",
+        status=f"{solution.status}, for {len(kinds)} sets of records of one unit{', too few of them' if more else ''}",
     )
+    own = solution.status is Status.CONVERGED and kept.gap > goal
+    return replace(kept, status=f"{kept.status}; the plan's own is the one stated") if own else kept
 
 
 def _even(decomposition: Decomposition, asked: Terms, ideal: Ideal, publication: Publication) -> Iterator[Strategy]:
