@@ -200,6 +200,14 @@ class Products:
         )
 
     @cached_property
+    def shapes(self) -> Counter[int]:
+        """How many sets there are of so many attributes that some table shows together, exchangeable ones left out."""
+        wide = [k >= 0 and not self.kinds[k].even for k in self.kind]
+        rows = {tuple(a for a in row if wide[a]) for f in self.families for row in f.axes.tolist()}
+        sets = {frozenset(own) for row in rows for k in range(len(row) + 1) for own in itertools.combinations(row, k)}
+        return Counter(map(len, sets))
+
+    @cached_property
     def symmetric(self) -> bool:
         """Whether every exchange of two attributes of one kind maps the tables, views and targets onto themselves."""
         listed = Counter(
