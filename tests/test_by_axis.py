@@ -124,6 +124,8 @@ def test_it_is_what_dense_matrices_say(data, more, summed, seed):
     assert dense.only.mechanism.name == "fit-for-use"
     assert plan.bound <= dense.cost_squared * (1 + 1e-12)
     assert dense.bound <= plan.cost_squared * (1 + 1e-12)
+    alone = [x.separate_rho * x.relaxation for x in (plan, dense)]
+    assert alone[0] == pytest.approx(alone[1], rel=1e-9)
 
 
 @pytest.mark.parametrize("replaced", [False, True])
