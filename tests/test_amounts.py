@@ -747,8 +747,8 @@ def test_all_tables_of_a_pattern_may_be_of_sums():
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"privacy": "pure"}, "Gaussian"),
-        ({"privacy": "auto"}, "Gaussian"),
+        ({"privacy": "pure"}, "Gaussian noise.* declare whole numbers as Ordered"),
+        ({"privacy": "auto"}, "not 'auto'"),
         ({"small": fn.SmallDatabase(100), "budget": fn.Budget(epsilon=1, delta=1e-6)}, "small database"),
         ({"unit": PrivacyUnit("person", 2, once_per=("pay",))}, "pattern"),
         ({"cell_budgets": fn.CellBudgets(("pay",), (1, 1, 1, 1))}, "cell budgets"),

@@ -291,7 +291,7 @@ def test_areas_from_a_file(tmp_path):
         file.write_text(content)
         with pytest.raises(ReleaseError, match=message):
             read_areas(file, PEOPLE)
-    with pytest.raises(ReleaseError, match=r"areas 'none.csv' cannot be read \(No such file"):
+    with pytest.raises(ReleaseError, match=r"areas 'none.csv' cannot be read: No such file"):
         read_areas(tmp_path / "none.csv", PEOPLE)
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ReleaseError, match="no CSV file in UTF-8"):

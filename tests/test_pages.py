@@ -309,11 +309,10 @@ def test_requests_of_every_mechanism_say_it_all_in_a_language(any_request, langu
 def test_what_a_language_does_not_say_is_marked_as_english():
     german, own = words("de"), Value("status", "k = 10 of 1,018, temperature 2.5e-07; as asked for", Kind.WORDS)
     counts = (Value("answers", 1234, Kind.COUNT), Value("numbers", 5, Kind.COUNT))
-    told = "({status}; {answers} noisy answers for {numbers} numbers)"
-    assert german.sentence(told, (own, *counts)) == Said(
-        "(k = 10 von 1\u202f018, Temperatur 2,5 · 10⁻⁷; wie verlangt; 1\u202f234 verrauschte Antworten für 5 Zahlen)",
-        "de",
-    )
+    told = "({status}; noisy answers: {answers}, for numbers: {numbers})"
+    how = "k = 10 von 1\u202f018, Temperatur 2,5 · 10⁻⁷; wie verlangt"
+    expected = Said(f"({how}; verrauschte Antworten: 1\u202f234, für Zahlen: 5)", "de")
+    assert german.sentence(told, (own, *counts)) == expected
     strange = replace(own, given="{as asked for}; <b>")
     assert german.sentence(told, (strange, *counts)).code == "en"
     assert german.sentence("rho = {new}", (Value("new", 0.5, Kind.COST),)) == Said("rho = 0.5000000", "en")

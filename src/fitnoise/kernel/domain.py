@@ -22,7 +22,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from fitnoise.errors import DomainError
+from fitnoise.errors import DomainError, FitnoiseError
 from fitnoise.kernel.arguments import checked, fits, shown
 from fitnoise.kernel.codings import (
     DROPPED,
@@ -336,7 +336,7 @@ class Categorical(Attribute):
             DomainError: the file cannot be read or has no column `code`.
         """
         path = Path(path)
-        header, rows = _read(path, "the file of codes")
+        header, rows = read_rows(path, "the file of codes")
         if "code" not in header:
             raise DomainError(
                 f"the file of codes {path.name!r} needs a column named 'code' (and may have 'label'); it has {header}."
@@ -383,7 +383,7 @@ class Categorical(Attribute):
 def _lookup(given: object, codes: Codes) -> tuple[tuple[Code, Code], ...]:
     """Values of the data with their codes, in order; DomainError for what is none."""
     if isinstance(given, (str, Path)):
-        header, rows = _read(Path(given), "the file of a lookup")
+        header, rows = read_rows(Path(given), "the file of a lookup")
         if not {"value", "code"} <= set(header):
             raise DomainError(
                 f"the file of a lookup {Path(given).name!r} needs columns named 'value' and 'code'; it has {header}."
@@ -669,15 +669,24 @@ def _short(x: Fraction) -> float:
     return x.numerator if x.denominator == 1 else float(x)
 
 
-def _read(path: Path, what: str) -> tuple[list[str], list[dict[str, str]]]:
-    """The header and the rows of a CSV file; DomainError when it cannot be read."""
+def read_rows(path: Path, what: str, kind: type[FitnoiseError] = DomainError) -> tuple[list[str], list[dict[str, str]]]:
+    """The header and the rows of a CSV file of ours: of codes, places, targets, areas; never of records.
+
+    Args:
+        path: the file.
+        what: it is, for the error.
+        kind: of that error.
+
+    Raises:
+        FitnoiseError: of this kind, where it cannot be read, or is no CSV file in UTF-8.
+    """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
+            reader = csv.DictReader(file, strict=True)
             return list(reader.fieldnames or ()), list(reader)
     except (OSError, ValueError, csv.Error) as error:  # no text in UTF-8, or no name of a file
-        reason = getattr(error, "strerror", None) or error
-        raise DomainError(f"{what} {path.name!r} cannot be read: {reason}.") from error
+        reason = getattr(error, "strerror", None) or f"it is no CSV file in UTF-8 ({error})"
+        raise kind(f"{what} {path.name!r} cannot be read: {reason}.") from error
 
 
 def _codes(texts: Sequence[str]) -> list[Code]:
@@ -740,7 +749,7 @@ class Hierarchy(Attribute):
             DomainError: the file cannot be read, or lacks the column of a level; or as for the class.
         """
         path = Path(path)
-        header, rows = _read(path, "the file of places")
+        header, rows = read_rows(path, "the file of places")
         for name in levels:
             if name not in header:
                 raise DomainError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import scipy.sparse as sp
 
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arrays import Indices
-from fitnoise.kernel.domain import Domain, Hierarchy
+from fitnoise.kernel.domain import Domain, Hierarchy, read_rows
 
 AREA = "area"
 """By what name areas are asked for, and told apart."""
@@ -141,12 +140,7 @@ def read_areas(path: str | Path, domain: Domain) -> dict[str, list[Any]]:
         ReleaseError: the file cannot be read, or has other columns, or a row without both.
     """
     path = Path(path)
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header, *rows = list(csv.reader(file, strict=True)) or [[]]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or "it is no CSV file in UTF-8"
-        raise ReleaseError(f"the file of areas {path.name!r} cannot be read ({reason}).") from None
+    header, rows = read_rows(path, "the file of areas", ReleaseError)
     if len(header) != 2:
         raise ReleaseError(
             f"the file of areas {path.name!r} has two columns, the name of an area and the code of a place; it has "
@@ -161,7 +155,7 @@ def read_areas(path: str | Path, domain: Domain) -> dict[str, list[Any]]:
             )
     level = header[1] if header[1] in domain and not isinstance(domain[header[1]], Hierarchy) else None
     out: dict[str, list[Any]] = {}
-    for row in filter(None, rows):
+    for row in ([said for said in x.values() if said is not None] for x in rows):
         if len(row) != 2 or not all(row):
             raise ReleaseError(
                 f"a row of the file of areas {path.name!r} is {row}: it needs the name of an area and the code of a "

@@ -169,9 +169,7 @@ class Objective:
             raise SpecError("error weights belong to the total-error and hybrid goals; fit-for-use sums no errors.")
         if (self.goal is Goal.HYBRID) != (self.trade is not None):
             raise SpecError("the hybrid goal, and only that, needs a trade: what a unit of variance costs in Δ².")
-        if self.trade is not None and not (
-            not isinstance(self.trade, bool) and isinstance(self.trade, (int, float)) and 0 < self.trade < math.inf
-        ):
+        if self.trade is not None and not 0 < self.trade < math.inf:
             raise SpecError(f"a trade is a positive finite number; got {self.trade!r}.")
 
 
@@ -381,10 +379,17 @@ class Publication:
         reasons = {
             f"records of one {self.unit.name} keep to no pattern in it": self.unit.pattern.names,
             "cell budgets go by other attributes": budgets,
-            "it is summed with Gaussian noise (privacy = 'zcdp')": asked if self.privacy is not Privacy.ZCDP else set(),
             "and not in a small database": asked if self.small is not None else set(),
         }
         self._refuse_amounts(reasons)
+        some = set(self.workload.domain.steps).intersection(asked)
+        if some and self.privacy is not Privacy.ZCDP:
+            raise SpecError(
+                f"{min(some)!r} is an amount, summed with Gaussian noise: what is measured of it must be whole between "
+                "the ends of its range, and no strategy of Laplace noise is searched that is. So privacy is 'zcdp', "
+                f"not {self.privacy.value!r}; or, for sums with pure noise, declare whole numbers as Ordered, whose "
+                "cells are summed (sum=), and have means from these and counts (Release.mean). No plan was made."
+            )
 
     def _refuse_amounts(self, reasons: Mapping[str, Iterable[str]]) -> None:
         """Raise SpecError for what is not done with amounts, where it is asked of one."""

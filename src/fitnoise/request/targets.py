@@ -14,7 +14,6 @@ correlations (Šidák 1967).
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from scipy.special import ndtri
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.checks import is_real
+from fitnoise.kernel.domain import read_rows
 
 
 class Kind(StrEnum):
@@ -115,13 +115,7 @@ class By:
             `table("county", margin=By.from_file("places.csv", "county", "size", {"small": 20, "large": 100}))`
         """
         path = Path(path)
-        try:
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                reader = csv.DictReader(file, strict=True)
-                header, rows = list(reader.fieldnames or ()), list(reader)
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            reason = getattr(error, "strerror", None) or "it is no CSV file in UTF-8"
-            raise WorkloadError(f"the file of targets {path.name!r} cannot be read ({reason}).") from None
+        header, rows = read_rows(path, "the file of targets", WorkloadError)
         for name in (attribute, column):
             if name not in header:
                 raise WorkloadError(f"the file of targets {path.name!r} needs a column {name!r}; it has {header}.")

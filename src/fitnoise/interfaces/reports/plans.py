@@ -375,7 +375,7 @@ def _found(part: TablePart) -> Section:
         Value("answers", part.answers, Kind.COUNT),
         Value("numbers", part.numbers, Kind.COUNT),
     )
-    return Section("proof", ("({status}; {answers} noisy answers for {numbers} numbers)",), values)
+    return Section("proof", ("({status}; noisy answers: {answers}, for numbers: {numbers})",), values)
 
 
 def _otherwise(part: TablePart) -> Section:
