@@ -1246,9 +1246,10 @@ def test_tables_of_a_release_are_listed(run, pattern):
     code, out, err = run("tables", "release")
     assert (code, err) == (0, "rebuilding …\n")
     lines = [re.split(r" {2,}", line.strip()) for line in out.splitlines()]
-    assert lines[0] == ["table", "numbers", "target", "margin ± nearest to it", "confidence"]
-    assert lines[1] == ["all pairs of 3 attributes (3 tables)", "20", "±2.82843 to 4", "2.828", "95 %"]
-    assert lines[2] == ["T1: each of 2 attributes by area (2 tables)", "12", "±3 to 4", "3", "90 %"]
+    assert lines[0] == ["table", "numbers", "target", "margin ± nearest to it", "widest ±", "confidence"]
+    widest = [f"{max(pattern[name]['moe'].max() for name in names):.4g}" for names in (NAMES[:3], NAMES[3:5])]
+    assert lines[1] == ["all pairs of 3 attributes (3 tables)", "20", "±2.82843 to 4", "2.828", widest[0], "95 %"]
+    assert lines[2] == ["T1: each of 2 attributes by area (2 tables)", "12", "±3 to 4", "3", widest[1], "90 %"]
     assert [line[0] for line in lines[3:]] == ["total"]
     assert out.splitlines()[0].index("numbers") + len("numbers") == out.splitlines()[1].index(" 20 ") + 3  # flush right
     code, out, _ = run("tables", "release", "--all")

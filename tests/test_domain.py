@@ -139,6 +139,7 @@ def test_odd_numbers_in_a_file_of_codes_are_texts(tmp_path, codes):
         ("code\n1\n1\n", "declared twice"),
         ("code,label\n1,a\n2,a\n", "label 'a' is declared twice"),
         ("code\n", "at least one code"),
+        ('code,label\n1,"open\n2,b\n', "it is no CSV file in UTF-8"),  # all that follows were one label
     ],
 )
 def test_bad_files_of_codes(tmp_path, text, message):

@@ -903,3 +903,5 @@ def test_a_margin_among_different_ones_is_not_told_as_that_of_all(tmp_path):
     listed = "\n".join(lines(release_report(made)))
     assert "±20 to 60" in listed
     assert "margin ± nearest to it" in listed
+    assert "widest ±" in listed
+    assert f"{made['town']['moe'].max():.4g}" in listed

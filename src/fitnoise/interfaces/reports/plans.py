@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import NormalDist
+from typing import Any
 
 from fitnoise.interfaces.reports.costs import said
 from fitnoise.kernel.domain import Amount
@@ -84,10 +85,12 @@ def _of_several(i: int, part: TablePart) -> Iterator[Section]:
         yield replace(section, place=(*place, *section.place))
 
 
-def tables(summaries: Iterable[TableSummary], *columns: Column) -> Table:
-    """A row for each table or pattern of tables, with its name and what else is asked of its summary."""
+def tables(
+    summaries: Iterable[TableSummary], *columns: Column, more: Mapping[str, Mapping[str, Any]] | None = None
+) -> Table:
+    """A row for each table or pattern of tables, with its name and what else is asked of its summary, or said of it."""
     names = (Column("name"), Column("tables", kind=Kind.COUNT), Column("called", "table", spoken=True))
-    rows = ({"called": called(s.name, s.tables), **vars(s)} for s in summaries)
+    rows = ({"called": called(s.name, s.tables), **vars(s), **(more or {}).get(s.name, {})} for s in summaries)
     return Table.of("tables", (*names, Column("numbers", "numbers", Kind.COUNT), *columns), rows)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 
 import pandas as pd
@@ -15,6 +16,7 @@ from fitnoise.interfaces.reports.ledgers import balance_section
 from fitnoise.interfaces.reports.plans import called, records, tables, units, whom
 from fitnoise.kernel.ledger import Quote
 from fitnoise.kernel.profiles import ceil_dyadic
+from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import PeriodStatus
 from fitnoise.reading.asking import SEVERAL
@@ -31,6 +33,9 @@ from fitnoise.request.workloads import Tables
 
 NAMED = 12
 """Tables and patterns that one line names; of more, the first."""
+
+LOOKED_AT = 1_000
+"""Tables of which the widest margin is looked for."""
 
 
 def receipt_report(
@@ -128,17 +133,31 @@ def release_report(release: Release, *, every: bool = False) -> Report:
     columns = (
         *(Column("target", "target"),) * varied,
         Column("achieved_moe", "margin ± nearest to it" if varied else "margin ±", Kind.PEOPLE),
+        *(Column("widest_moe", "widest ±", Kind.PEOPLE),) * varied,
         Column("confidence", "confidence", Kind.LEVEL),
     )
+    widest = dict(_widest(release, summaries)) if varied else None
     sections = [
         Section("", values=(Value("plan", release.plan.hash),)),
-        Section("", tables=(tables(summaries, *columns),) if summaries else ()),
+        Section("", tables=(tables(summaries, *columns, more=widest),) if summaries else ()),
         whom(release.plan, release.version),
         records(release.plan),
     ]
     if release.finite:
         sections.append(Section("", tables=(_answers(release.finite.values()),)))
     return Report(release.plan.publication.title, tuple(sections))
+
+
+def _widest(release: Release, summaries: Sequence[TableSummary]) -> Iterator[tuple[str, dict[str, float | None]]]:
+    """By name the widest margin of tables and patterns; of more tables than are gone through for it None."""
+
+    def widest(t: TableSummary) -> float:
+        return float(release.plan.group(t.name).table_margins(t.name).max()) if " to " in t.target else t.achieved_moe
+
+    few = sum(s.tables for s in summaries) <= LOOKED_AT
+    tables = iter(release.plan.tables if few else ())
+    for s in summaries:
+        yield s.name, {"widest_moe": max(map(widest, islice(tables, s.tables))) if few else None}
 
 
 def asked_report(
