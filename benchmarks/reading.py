@@ -42,6 +42,10 @@ def steps(folder, own, other):
     def whole(release):
         fn.whole(release, simulations=0).write(folder / "whole")
 
+    def verified(**more):
+        if not fn.verify(own, **more).ok:
+            raise SystemExit("a claim does not hold")
+
     return {
         "read": lambda release: None,
         "one table": lambda release: release["place by group by sex"],
@@ -53,8 +57,8 @@ def steps(folder, own, other):
         "report": lambda release: fn.report(release, folder / "report.html"),
         "export: xlsx": lambda release: fn.export(release, folder / "tables.xlsx"),
         "export: package": lambda release: fn.export(release, folder / "package"),
-        "verify": lambda release: fn.verify(own),
-        "verify: whole": lambda release: fn.verify(own, whole=folder / "whole"),
+        "verify": lambda release: verified(),
+        "verify: whole": lambda release: verified(whole=folder / "whole"),
     }
 
 
@@ -84,11 +88,13 @@ def main(largest):
             folder = Path(place)
             own, other = (written(folder, n, number) for number in (0, 1))
             for name, step in steps(folder, own, other).items():
-                told = fork.SimpleQueue()
+                told = fork.Queue()
                 process = fork.Process(target=child, args=(own, step, told))
                 process.start()
-                worked, seconds, memory, refused = told.get()
                 process.join()
+                if process.exitcode:
+                    raise SystemExit(f"{name}: it ended with {process.exitcode}")
+                worked, seconds, memory, refused = told.get()
                 size = (folder / "report.html").stat().st_size / 2**20 if name == "report" and not refused else 0
                 more = f"  {size:.2f} MiB" if size else f"  {refused}" if refused else ""
                 print(f"{52 * n:9,d}  {name:15s} {worked:8.2f} {seconds:8.2f} {memory / 2**20:7.2f}{more}", flush=True)
