@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 import fitnoise as fn
 from fitnoise.interfaces.pages.charts import Strips, chart
 from fitnoise.reading.layouts import layout
-from test_pages import small
+from test_pages import both, made_whole, small
 from test_site import site  # noqa: F401 - the documentation, built
 
 ASKED = os.environ.get("FITNOISE_BROWSER", "")
@@ -36,18 +36,22 @@ def browser():
         own.close()
 
 
-@pytest.fixture(scope="module", params=["en", "de"])
+REPORTS = {"en": small, "de": small, "de whole": made_whole, "en combination": both}
+
+
+@pytest.fixture(scope="module", params=REPORTS)
 def page(request, browser, tmp_path_factory):
-    """The report of a release, as a file; and all that it asked for or complained about."""
-    place = tmp_path_factory.mktemp("page") / f"report-{request.param}.html"
-    fn.report(small(), place, language=request.param, totals=True, bands=fn.Bands(0.05, 0.3))
+    """The report of a release, or of what is made of some, as a file; and all that it asked for or complained about."""
+    language, reported = request.param[:2], REPORTS[request.param]()
+    place = tmp_path_factory.mktemp("page") / f"report-{language}.html"
+    fn.report(reported, place, language=language, totals=True, bands=fn.Bands(0.05, 0.3))
     told = []
     context = browser.new_context()
     opened = context.new_page()
     opened.on("request", lambda asked: told.append(asked.url))
     opened.on("console", lambda said: told.append(said.text))
     opened.goto(place.as_uri())
-    opened.told = [x for x in told if x != place.as_uri()]
+    opened.told, opened.reported = [x for x in told if x != place.as_uri()], reported
     yield opened
     context.close()
 
@@ -105,7 +109,7 @@ def test_marks_are_drawn_where_the_numbers_are(page):
         "[...document.querySelectorAll('.strips > svg:not(.axis)')].map(s => [s, ...s.querySelectorAll('.dot, .zero')]"
         ".map(e => {const b = e.getBoundingClientRect(); return [b.left + b.width / 2, b.width, b.left]}))"
     )
-    charts = [chart(layout(small(), name)) for name in small()]
+    charts = [chart(layout(page.reported, name)) for name in page.reported]
     drawn = [m for c in charts if isinstance(c, Strips) for _, row in c.rows for m in row]
     assert len(boxes) == len(drawn) > 10
     for ((_, width, left), (zero, *_), (dot, *_)), mark in zip(boxes, drawn, strict=True):
