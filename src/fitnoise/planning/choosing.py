@@ -291,7 +291,7 @@ def compare(
     posed = {Privacy.ZCDP: replace(asked, privacy=Privacy.ZCDP), Privacy.PURE: _pure(asked)}
     begun = time.perf_counter()
     gaussian = fit_for_use.plan(replace(posed[Privacy.ZCDP], cap=None), device=device, progress=progress)
-    seconds = time.perf_counter() - begun
+    took = time.perf_counter() - begun
     both = {Privacy.ZCDP: replace(gaussian, publication=posed[Privacy.ZCDP])}
     found: matrix.Search | None = None
     least_pure = math.sqrt(2 * gaussian.bound)
@@ -312,7 +312,7 @@ def compare(
             math.sqrt(gaussian.relaxation),
             gaussian.ratio,
             gaussian.answers,
-            seconds,
+            took,
         )
     ]
     if found is not None:
