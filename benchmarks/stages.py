@@ -145,11 +145,30 @@ def plan(_: Path) -> Iterator[tuple[str, Way, Way]]:
     matrix = np.tril(np.ones((256, 256))) + np.eye(256)
     yield "prefixes of 256, to 1e-6, beside one SVD", lambda: fn.plan(prefixes), lambda: np.linalg.svd(matrix)
     yield "the same with pure ε", lambda: fn.plan(prefixes, privacy="pure"), lambda: fn.plan(prefixes)
+    yield (
+        "its first answer, with its proof",
+        lambda: fn.plan(prefixes, privacy="pure", seconds=1e-3),
+        lambda: fn.plan(prefixes),
+    )
+    ranges = fn.Workload(domain, [fn.table(ranges="age", margin=10)])
+    yield "all ranges of 256, to 1e-6, beside one SVD", lambda: fn.plan(ranges), lambda: np.linalg.svd(matrix)
     people = fn.Domain(age=fn.Ordered(0, 59), sex=fn.Categorical(["f", "m"]), region=fn.Categorical([*"abcdefgh"]))
     tables = [fn.table("sex", "region", margin=15), fn.table("sex", prefix="age", margin=30)]
     asked = fn.Workload(people, tables)
     replaced = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
     yield "replaced records, beside added ones", lambda: fn.plan(asked, unit=replaced), lambda: fn.plan(asked)
+
+
+def answer(_: Path) -> Iterator[tuple[str, Way, Way]]:
+    from fitnoise import finite
+
+    query = finite.sum_query(people=800, largest=5)
+    kernel = np.exp(-np.ceil(np.abs(np.subtract.outer(np.arange(query.n), np.arange(query.n))) / 5))
+    yield (
+        f"tight constraints, {query.n:,} results, proven, beside one linear system",
+        lambda: finite.tight_constraints(query, 1),
+        lambda: np.linalg.solve(kernel, np.ones(query.n)),
+    )
 
 
 def measure(_: Path) -> Iterator[tuple[str, Way, Way]]:
@@ -163,7 +182,7 @@ def measure(_: Path) -> Iterator[tuple[str, Way, Way]]:
     )
 
 
-STAGES = (start, recode, write, count, plan, measure)
+STAGES = (start, recode, write, count, plan, answer, measure)
 
 
 def main() -> int:

@@ -256,6 +256,16 @@ def test_where_it_starts_does_not_matter():
     np.testing.assert_allclose(rough.profile, fine.profile, rtol=0, atol=UNIQUE * fine.profile.max())
 
 
+def test_what_cannot_be_told_where_a_solver_ended_is_told_afresh(monkeypatch):
+    form, solution, found = refined(fn.matrix_workload(zoo.lower(4), variances=[1, 10, 100, 1000]))
+    matches, first = lexicographic._Stage._matches, iter(lexicographic.THRESHOLDS)
+    monkeypatch.setattr(lexicographic._Stage, "_matches", lambda *args: next(first, None) is None and matches(*args))
+    again = lexicographic.refine(form.problem, solution)
+    assert next(first, None) is None
+    assert again.complete
+    np.testing.assert_allclose(again.profile, found.profile, rtol=0, atol=UNIQUE * found.profile.max())
+
+
 def test_every_stage_tells_its_progress():
     form, solution, _ = refined(fn.matrix_workload(zoo.lower(4), variances=[1, 10, 100, 1000]))
     seen = []

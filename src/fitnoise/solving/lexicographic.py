@@ -168,6 +168,8 @@ class _Recursion:
         why = f"stopped after {STAGES} stages"
         for _ in range(STAGES):
             stage = _Stage(self, start)
+            if start is not None and not stage.settled and stage.active is None:  # afresh, wherever the solver ended
+                stage = _Stage(self, None)
             level = stage.level
             if self.levels and level > self.levels[-1] * (1 + RISE):
                 why = "a level rose"

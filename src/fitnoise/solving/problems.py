@@ -201,6 +201,7 @@ class Block:
     sources: the numbers they answer; var_j = Σ mult l_jᵀ Σ_S l_j over the sectors it is in.
     frame: F with l = F (row of the operator), (k, k), for sources by structure; None is the identity.
     pairwise: what the problem's cells are, if not the structured cells.
+    halves: 1 or −1 where F is the first half of the rows of ½ (I ± J), J reversing what it is applied to; else 0.
     """
 
     multiplicity: Floats
@@ -208,6 +209,7 @@ class Block:
     sources: tuple[Source, ...]
     frame: Floats | None = None
     pairwise: Pairwise | None = None
+    halves: int = 0
 
     @classmethod
     def single(cls, multiplicity: float, columns: Floats, lifts: Floats, numbers: Indices) -> Block:
@@ -238,10 +240,25 @@ class Block:
     def gram(self, w: Floats) -> Floats:
         """Σ_j w_j l_j l_jᵀ of the numbers given by structure, (K, k, k)."""
         out = sum(np.moveaxis(rules.weighted_gram(a, s.gather(w).T), -1, 0) for s, a in self.structured)
+        if self.halves:
+            return self._half(self._half(np.asarray(out)).swapaxes(1, 2)).swapaxes(1, 2)
         return np.asarray(out if self.frame is None else self.frame @ out @ self.frame.T)
+
+    def _half(self, x: Floats) -> Floats:
+        """F x, (K, k, …)."""
+        return np.asarray(x + self.halves * x[:, ::-1])[:, : self.rank] / 2
+
+    def _whole(self, x: Floats, n: int) -> Floats:
+        """Fᵀ x, (K, n, …)."""
+        out = np.zeros((len(x), n, x.shape[2]))
+        out[:, : self.rank] = x / 2
+        return out + self.halves * out[:, ::-1]
 
     def forms(self, form: Floats) -> list[tuple[Source, Floats]]:
         """l_jᵀ form l_j of the numbers given by structure, (K, m) each, for form (K, k, k)."""
+        if self.halves:
+            n = self.structured[0][1].shape[1]
+            form = self._whole(self._whole(form, n).swapaxes(1, 2), n).swapaxes(1, 2)
         own = np.moveaxis(form if self.frame is None else self.frame.T @ form @ self.frame, 0, -1)
         return [(s, rules.row_variances(a, own).T) for s, a in self.structured]
 
@@ -275,13 +292,13 @@ class Evaluation:
 
 
 class _Heavy:
-    """Blocks of rank k > 1 on a backend: stacks of K matrices. plain: whether columns are those of the identity."""
+    """Blocks of rank k > 1 on a backend: stacks of K matrices. plain: columns are unit vectors, then 0."""
 
     def __init__(self, block: Block, backend: Backend) -> None:
         self.block, self.backend = block, backend
         self.columns = backend.put(block.columns)
         k, n = block.columns.shape
-        self.plain = k == n and block.pairwise is None and bool((block.columns == np.eye(k)).all())
+        self.plain = k <= n and block.pairwise is None and bool((block.columns == np.eye(k, n)).all())
         self.sources = [(s, backend.put(lifts)) for s, lifts in block.written]
 
     def at(self, p: Floats, w: Floats) -> _Curved:
@@ -293,7 +310,7 @@ class _Heavy:
         b = self.backend
         xp = b.xp
         rn = self._roots(w)
-        root_p = b.xp.sqrt(b.put(p)) if self.plain else None  # C is diagonal
+        root_p = b.xp.sqrt(b.put(p[: self.block.rank])) if self.plain else None  # C is diagonal
         rc = self._cell_roots(p) if root_p is None else None
         u, s, vt = b.svd(rn @ _turned(rc) if root_p is None else rn * root_p)
         k = self.block.rank
@@ -371,7 +388,7 @@ class _Curved:
         self.alone = len(heavy.block.multiplicity) == 1 and not pairwise
         self.z: Matrix = None
         if self.alone or pairwise:
-            self.z = z if heavy.plain else z @ heavy.columns
+            self.z = z if heavy.plain and z.shape[-1] == heavy.columns.shape[1] else z @ heavy.columns
         self.y = [lifts @ _turned(y) for _, lifts in heavy.sources]
 
     @property
@@ -588,7 +605,7 @@ class Problem:
         backend: Backend = NUMPY,
     ) -> None:
         self.blocks = tuple(blocks)
-        self.numbers = numbers
+        self.numbers, self.backend = numbers, backend
         first = blocks[0]
         self.pairs = first.pairwise is not None
         self.columns = first.columns.shape[1] if first.pairwise is None else len(first.pairwise.kinds)

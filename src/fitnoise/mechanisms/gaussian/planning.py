@@ -48,7 +48,7 @@ from fitnoise.mechanisms.gaussian.series import in_time
 from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded, weighted_cost
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.request.publication import Publication
-from fitnoise.solving import combined, cores, lexicographic, trees
+from fitnoise.solving import combined, cores, lexicographic, mirrored, trees
 from fitnoise.solving._base import Solution, Status, Weights
 from fitnoise.solving.certificates import ONE, Evidence, Kinds, Sets, Terms, lower_bound
 from fitnoise.solving.products import Form, Products, solve
@@ -506,13 +506,15 @@ def ideal(
         )
     form = Formulation(decomposition, asked, pairs=pairs, together=together, backend=backend)
     with one_thread() if decomposition.cells <= ONE_THREAD else contextlib.nullcontext():
+        halves, before = mirrored.halved(form.problem), _weights_of(start, form)
         solution = combined.solve(
-            form.problem,
-            start=_weights_of(start, form),
+            form.problem if halves is None else halves.problem,
+            start=before if halves is None or before is None else halves.fold(before),
             gap=goal / 2,
             max_iterations=max_iterations,
             progress=progress,
         )
+        solution = solution if halves is None else halves.whole(solution)
     p, q = solution.dual
     said = _said(asked, form, q)
     evidence = Evidence(p, said, together=together) if pairs is None else pairs.evidence(p, said)

@@ -1,0 +1,90 @@
+"""Problems in halves: the same bounds and optimum, and nothing halved that is another problem backwards."""
+
+import numpy as np
+import pytest
+
+import fitnoise as fn
+from fitnoise.mechanisms.gaussian.formulation import Formulation
+from fitnoise.mechanisms.gaussian.terms import terms
+from fitnoise.solving import combined, mirrored
+from fitnoise.solving.sectors import decompose
+from tolerances import EXACT
+
+
+def problem_of(n, *tables, **more):
+    asked = fn.Publication(fn.Workload(fn.Domain(o=fn.Ordered(0, n - 1)), list(tables)), **more)
+    d = decompose(asked.workload)
+    return Formulation(d, terms(asked, d)).problem
+
+
+def matrix_problem(w, c):
+    d = decompose(fn.matrix_workload(w, variances=c))
+    return Formulation(d, terms(fn.Publication(fn.matrix_workload(w, variances=c)), d)).problem
+
+
+def blocks_of_three(n):
+    """Single cells, and sums of three neighbours, targets larger in the middle."""
+    w = np.vstack([np.eye(n), [np.abs(np.arange(n) - i) <= 1 for i in range(1, n - 1)]]).astype(int)
+    return w, 1 + np.abs(w.mean(axis=1) - 1) + (w @ np.abs(np.linspace(-1, 1, n))) ** 2
+
+
+HALVED = {
+    "all ranges, even": lambda: problem_of(12, fn.table(ranges="o", variance=1.0)),
+    "all ranges, odd": lambda: problem_of(13, fn.table(ranges="o", variance=1.0)),
+    "of a larger unit": lambda: problem_of(8, fn.table(ranges="o", variance=1.0), unit=fn.PrivacyUnit(max_records=3)),
+    "rows of a matrix": lambda: matrix_problem(*blocks_of_three(9)),
+}
+
+
+@pytest.mark.parametrize("name", HALVED)
+def test_both_halves_have_the_bounds_of_the_whole(name, monkeypatch, rng):
+    """At weights that stay the same backwards, and so at the optimum."""
+    monkeypatch.setattr(mirrored, "SMALL", 2)
+    whole = HALVED[name]()
+    halves = mirrored.halved(whole)
+    assert halves.problem.cells == (whole.cells + 1) // 2
+    p, q = rng.uniform(1, 2, whole.cells), rng.uniform(1, 2, whole.constraints)
+    folded = halves.fold((p / p.sum(), q / q.sum()))
+    here, there = halves.problem.evaluate(*folded), whole.evaluate(*halves.unfold(folded))
+    for bound in ("nu", "lower", "upper", "stretch"):
+        assert getattr(here, bound) == pytest.approx(getattr(there, bound), rel=EXACT)
+    for one, other in zip(folded, halves.fold(halves.unfold(folded)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=EXACT)
+    found = halves.whole(combined.solve(halves.problem, gap=1e-7))
+    best = whole.evaluate(*found.primal).upper
+    assert best <= whole.evaluate(*found.dual).lower * (1 + 1.1e-7)
+    assert best == pytest.approx(combined.solve(whole, gap=1e-7).upper, rel=3e-7)
+
+
+def lopsided():
+    w, c = blocks_of_three(9)
+    return matrix_problem(w, np.where(np.arange(len(c)) == 0, 2 * c, c))
+
+
+WHOLE = {
+    "prefixes": lambda: problem_of(8, fn.table(prefix="o", variance=1.0)),
+    "one target of its own": lopsided,
+    "too few": lambda: problem_of(3, fn.table(ranges="o", variance=1.0)),
+    "one row twice": lambda: matrix_problem(np.vstack([np.eye(8), np.eye(8)]).astype(int), np.ones(16)),
+    "total error": lambda: problem_of(
+        8, fn.table(ranges="o", variance=1.0), objective=fn.Objective(fn.Goal.TOTAL_ERROR)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_is_not_the_same_backwards_is_left_whole(name, monkeypatch):
+    monkeypatch.setattr(mirrored, "SMALL", 4)
+    assert mirrored.halved(WHOLE[name]()) is None
+
+
+def test_a_plan_in_halves_is_the_plan(monkeypatch):
+    """Its integers, its proof, and a start from a plan before."""
+    asked = fn.Workload(fn.Domain(o=fn.Ordered(0, 10)), [fn.table(ranges="o", variance=1.0)])
+    plain = fn.plan(asked)
+    monkeypatch.setattr(mirrored, "SMALL", 2)
+    halves = fn.plan(asked)
+    again = fn.plan(asked, start=halves)
+    for plan in (halves, again):
+        assert plan.gap <= 1e-6
+        assert plan.rho == pytest.approx(plain.rho, rel=1e-6)
