@@ -4,6 +4,7 @@ import itertools
 import json
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -18,7 +19,19 @@ from hypothesis import strategies as st
 import fitnoise as fn
 import zoo
 from fitnoise.errors import DataError
-from fitnoise.kernel.counting import DuckCounter, HistogramCounter, duck, margins, open_counter, sources, tables
+from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Beside, Codes, Cuts, Range, Steps, place
+from fitnoise.kernel.counting import (
+    DuckCounter,
+    HistogramCounter,
+    duck,
+    margins,
+    open_counter,
+    sources,
+    streams,
+    tables,
+)
+from fitnoise.kernel.counting.streams import handed
+from fitnoise.kernel.counting.windows import Window
 from fitnoise.kernel.units import DataSource
 from laws import DROP, REFUSE, counted, in_cells, same_counts
 from records import Stream, sliced
@@ -117,6 +130,107 @@ def test_long_code_lists(size, whole, rng):
     counter = DuckCounter.from_frame(pa.table({"x": column}), domain, DataSource(outside_domain=DROP))
     wanted = np.bincount([codes.index(v) for v in values[:-1]], minlength=size)
     np.testing.assert_array_equal(counter.count([("x",)])["x",], wanted)
+
+
+# --- what is looked up, not asked of the engine ------------------------------------------------------------
+
+WINDOWS = {
+    "range": Range(0, 9),
+    "range below zero": Range(-300, 7),
+    "clipped": Range(5, 260, clip=True),
+    "codes": Codes((7, -3, 500, 0)),
+    "codes that share cells": Codes((1, 2, 3, 9), (0, 1, 0, 1)),
+    "cuts": Cuts((-2.5, 0.0, 3.0, 18.5)),
+    "one cut": Cuts((0.5,)),
+    "range, missing": Beside(Range(0, 3), ((-9, 99), (-8,)), absent=5, outside=REFUSED),
+    "clipped, missing": Beside(Range(0, 120, clip=True), ((999, -1),), absent=DROPPED, outside=121),
+    "codes, missing": Beside(Codes((1, 2)), ((), (-7,)), absent=2, outside=OUTSIDE),
+    "cuts, missing": Beside(Cuts((18.0, 65.0)), ((-1, 999, "x"),), absent=3),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("kind", ["i1", "u1", "i2", "u2", "i4", "u4", "i8"])
+def test_whole_numbers_are_looked_up_as_they_are_declared(name, kind, rng):
+    """Also at both ends of every integer, and whatever stands where a number is missing."""
+    coding, ends = WINDOWS[name], np.iinfo(kind)
+    window = Window.of(coding)
+    near = [x for x in range(-320, 1010) if ends.min <= x <= ends.max]
+    numbers = np.array([*near, ends.min, ends.min + 1, ends.max - 1, ends.max], dtype=kind)
+    wanted = np.array([place(coding, x) for x in numbers])
+    np.testing.assert_array_equal(window.places(numbers, None), wanted)
+    missing = rng.random(len(numbers)) < 0.3
+    np.testing.assert_array_equal(window.places(numbers, missing), np.where(missing, place(coding, None), wanted))
+    inside = numbers[wanted >= 0]
+    np.testing.assert_array_equal(window.places(inside, None), wanted[wanted >= 0])
+    assert len(window.places(numbers[:0], None)) == 0
+
+
+@pytest.mark.parametrize(
+    "coding",
+    [
+        Codes(("a", "b")),
+        Codes((True, False)),
+        Range(0, 2**20),
+        Cuts((0.0, 1e18)),
+        Codes((0, 2**40)),
+        Beside(Range(0, 9), ((2**40,),)),
+        Steps(Fraction(0), Fraction(10), Fraction(1)),
+    ],
+)
+def test_what_is_not_looked_up(coding):
+    assert Window.of(coding) is None
+
+
+WORDS = {
+    "TINYINT": "i1",
+    "UTINYINT": "u1",
+    "SMALLINT": "i2",
+    "USMALLINT": "u2",
+    "INTEGER": "i4",
+    "UINTEGER": "u4",
+    "BIGINT": "i8",
+}
+
+
+@pytest.mark.parametrize("kind", WORDS)
+def test_columns_are_handed_over_as_they_are(kind):
+    """Every integer, at its ends, with and without missing ones, in pieces; whatever the stream says is alike."""
+    info = np.iinfo(WORDS[kind])
+    values = [int(info.min), 1, None, int(info.max), None, 5, 100]
+    with duckdb.connect() as db:
+        rows = ", ".join(f"({i}, {'NULL' if x is None else x})" for i, x in enumerate(values))
+        relation = db.sql(f"SELECT v::{kind} AS v, i::SMALLINT AS i FROM (VALUES {rows}) t(i, v) ORDER BY i")
+        got, many, numbers = [], [], []
+        for ((v, missing), (i, none)), n in handed(relation, 3):
+            assert (none, v.dtype.str[1:]) == (None, WORDS[kind])
+            got += [None if m else int(x) for x, m in zip(v, missing, strict=True)]
+            many.append(n)
+            numbers += i.tolist()
+            with pytest.raises(ValueError, match="read-only"):
+                v[0] = 0
+        assert (got, many, numbers) == (values, [3, 3, 1], list(range(7)))
+        assert list(handed(db.sql(f"SELECT 1::{kind} AS v WHERE false"), 3)) == []
+    assert len(streams._view(None, 0)) == 0  # where a stream tells of no numbers
+
+
+def test_what_fails_while_columns_are_handed_over_is_told_by_its_name():
+    with duckdb.connect() as db:
+        relation = db.sql("SELECT (CASE WHEN i < 299999 THEN 1 ELSE error('no') END)::INT AS v FROM range(300000) t(i)")
+        with pytest.raises(duckdb.Error, match="no"):
+            list(handed(relation, 1000))
+    assert type(streams._error(b"Out of Memory Error: x")) is duckdb.OutOfMemoryException
+    assert type(streams._error(b"Input/output error")) is duckdb.Error
+
+
+@pytest.mark.parametrize("wide", [0, 64])
+@pytest.mark.parametrize("policy", [DROP, REFUSE])
+def test_wide_records_come_in_frames_with_the_same_counts(wide, policy, monkeypatch, rng):
+    monkeypatch.setattr(duck, "_WIDE", wide)
+    domain, where, frame = grid(5000, 6, rng, 0.1 if policy is DROP else 0)
+    wanted = list(itertools.combinations(domain, 2))
+    counter = DuckCounter.from_frame(frame, domain, DataSource(outside_domain=policy))
+    same_counts(counter.count(wanted), counted(domain, where, wanted))
 
 
 # --- how far it is ---------------------------------------------------------------------------------------

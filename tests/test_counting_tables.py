@@ -94,7 +94,15 @@ def test_tables_about_as_large_as_a_short_integer_counts(size, other, rng):
 
 
 def test_places_fit_the_integers_they_are_worked_out_in():
-    for size, kind in [(1, "u2"), (2**16 - 1, "u2"), (2**16, "u4"), (2**32 - 1, "u4"), (2**32, "u8")]:
+    for size, kind in [
+        (1, "u1"),
+        (2**8 - 1, "u1"),
+        (2**8, "u2"),
+        (2**16 - 1, "u2"),
+        (2**16, "u4"),
+        (2**32 - 1, "u4"),
+        (2**32, "u8"),
+    ]:
         assert tables._unsigned(size) == np.dtype(kind)
         assert np.array([size], dtype=kind) == size
 

@@ -14,7 +14,7 @@ attributes. It differs in one thing: a whole number of more than 64 bits may bec
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from typing import Any, TypeVar, final
@@ -55,7 +55,9 @@ from fitnoise.kernel.counting.sources import (
     wrong_type,
 )
 from fitnoise.kernel.counting.statements import kept_to
+from fitnoise.kernel.counting.streams import Column, handed
 from fitnoise.kernel.counting.tables import Tables
+from fitnoise.kernel.counting.windows import Window
 from fitnoise.kernel.dates import WRITTEN, Part, Read
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import Bound, DataSource
@@ -101,7 +103,10 @@ _LISTED = 64
 hundred joins that does not fit 500 MB."""
 
 _HANDED = 2**24
-"""Bytes of cells that the engine hands over at a time, as far as its own pieces of 2,048 records allow."""
+"""Bytes of cells that are passed on at a time, as far as pieces of 2,048 records allow."""
+
+_WIDE = 64
+"""Columns that are handed over by 131,072 records, which is a third of the time of frames; more would be too much."""
 
 _PARTS = {Part.YEAR: "year", Part.QUARTER: "quarter", Part.MONTH: "month", Part.WEEKDAY: "isodow"}
 """Functions of a date."""
@@ -292,30 +297,47 @@ class DuckCounter(DeclaredCounter):
             relation, held = self._relation(connection, used)
             known = self._records.known(connection) if informed else None
             connection.execute(f"SET enable_progress_bar = {str(informed and known is None).lower()}")
-            sql, names, codes = self._cells(used, relation, held)
+            few = len(used) <= _WIDE
+            windows = self._windows(used, held) if few and self._bound is None else {}
+            sql, names, codes = self._cells(used, relation, held, windows)
             if self._bound is not None:
                 refused = any(REFUSED in without_cell(self._domain[a].coding) for a in used)
                 told = refused or not self._source.drops
                 sql = _bounded(sql, names, list(self._domain), self._bound, told=told)
                 names[PERSON] = "person"
-            result = connection.execute(sql, codes)
-            records, pieces = 0, max(1, _HANDED // (2048 * 4 * max(1, len(used))))
-            while len(frame := result.fetch_df_chunk(pieces)):
-                records += len(frame)
-                read = connection.query_progress() / 100 if known is None else records / max(records, known)
-                yield {a: frame[name].to_numpy() for a, name in names.items()}, len(frame), read
+            pieces = max(1, _HANDED // (2048 * 4 * max(1, len(used))))
+            rest: Generator[tuple[list[Column], int]]
+            if few:
+                rest = handed(connection.sql(sql, params=codes or None), 2048 * pieces)
+            else:
+                rest = _framed(connection.execute(sql, codes), pieces)
+            with contextlib.closing(rest):
+                records = 0
+                for columns, some in rest:
+                    records += some
+                    read = connection.query_progress() / 100 if known is None else records / max(records, known)
+                    found = dict(zip(names, columns, strict=False))
+                    yield {a: windows[a].places(*c) if a in windows else c[0] for a, c in found.items()}, some, read
+
+    def _windows(self, used: Sequence[str], held: Sequence[_Held]) -> dict[str, Window]:
+        """Where cells are looked up here: the engine hands over the numbers."""
+        found = {a: Window.of(self._domain[a].coding) for a, own in zip(used, held, strict=False) if own is _Held.WHOLE}
+        return {a: window for a, window in found.items() if window is not None}
 
     def _cells(
-        self, used: Sequence[str], relation: str, held: Sequence[_Held]
+        self, used: Sequence[str], relation: str, held: Sequence[_Held], windows: Collection[str] = ()
     ) -> tuple[str, dict[str, str], dict[str, Any]]:
         """SQL for the cells of all records, with the id; the columns of cells, by attribute; and what it calls by name.
 
-        relation, held: as of `_relation`.
+        relation, held: as of `_relation`. windows: attributes of which the numbers are wanted, not the cells.
         """
         codings = self._codings(used)
         fields, joins, met = [], [], []
         codes: dict[str, Any] = {}
         for i, (coding, own) in enumerate(zip(codings, held, strict=False)):
+            if i < len(used) and used[i] in windows:
+                fields.append(f"people.k{i} AS a{i}")
+                continue
             cell, join = _cell(coding, i, csv=self._records.header, held=own)
             joins.append(join)
             codes |= _lists(coding, i, untyped=own is _Held.UNTYPED)
@@ -328,6 +350,12 @@ class DuckCounter(DeclaredCounter):
         sql = f"SELECT {shown} FROM {relation} AS people {' '.join(joins)}"
         sql += f" WHERE {' AND '.join(met)}" if met else ""
         return sql, {a: f"a{i}" for i, a in enumerate(used)}, codes
+
+
+def _framed(result: duckdb.DuckDBPyConnection, pieces: int) -> Generator[tuple[list[Column], int]]:
+    """What `handed` yields, of columns without missing values, so many pieces of 2,048 records at a time."""
+    while len(frame := result.fetch_df_chunk(pieces)):
+        yield [(frame[name].to_numpy(), None) for name in frame.columns], len(frame)
 
 
 def _bounded(records: str, every: Mapping[str, str], cells: Sequence[str], bound: Bound, *, told: bool) -> str:

@@ -104,7 +104,7 @@ class Tables:
         record on: `outside`.
         """
         lost = {DROPPED, OUTSIDE} if drop else {DROPPED}
-        wrong = [c for c in cells.values() if (c < 0).any()]
+        wrong = [c for c in cells.values() if c.dtype.kind == "i" and records and c.min() < 0]
         left = [c == x for c in wrong for x in lost]
         if left and (out := np.logical_or.reduce(left)).any():
             cells, records = {a: c[~out] for a, c in cells.items()}, int((~out).sum())
@@ -167,7 +167,9 @@ class Tables:
 
 def _unsigned(size: int) -> np.dtype[Any]:
     """What holds a cell, or a place, below `size`, and `size` itself."""
-    return np.dtype(np.uint16 if size < 2**16 else np.uint32 if size < 2**32 else np.uint64)
+    return np.dtype(
+        np.uint8 if size < 2**8 else np.uint16 if size < 2**16 else np.uint32 if size < 2**32 else np.uint64
+    )
 
 
 def _tabulate(table: NDArray[np.int64], columns: Sequence[NDArray[Any]], sizes: Sequence[int], records: int) -> None:

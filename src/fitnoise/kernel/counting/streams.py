@@ -1,0 +1,138 @@
+"""Columns of whole numbers as an engine hands them over: Arrow's stream, without Arrow. Part of the trust kernel.
+
+The stream is one of C, with functions to ask for its schema and for the next records, and to be rid of these. A column
+is an array of its numbers, and one bit for each that says whether it is there.
+
+Source: the Arrow C data interface and the C stream interface, https://arrow.apache.org/docs/format/CStreamInterface.html
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Generator
+from typing import Any, ClassVar
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+Column = tuple[NDArray[Any], NDArray[np.bool_] | None]
+"""The numbers, and which are missing; None where none is."""
+
+_KINDS = {b"c": "i1", b"C": "u1", b"s": "i2", b"S": "u2", b"i": "i4", b"I": "u4", b"l": "i8"}
+"""Integers, by Arrow's letter."""
+
+
+class _Schema(ctypes.Structure):
+    _fields_: ClassVar[list[Any]]
+
+
+_Schema._fields_ = [
+    ("format", ctypes.c_char_p),
+    ("name", ctypes.c_char_p),
+    ("metadata", ctypes.c_void_p),
+    ("flags", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("children", ctypes.POINTER(ctypes.POINTER(_Schema))),
+    ("dictionary", ctypes.c_void_p),
+    ("release", ctypes.c_void_p),
+    ("private_data", ctypes.c_void_p),
+]
+
+
+class _Array(ctypes.Structure):
+    _fields_: ClassVar[list[Any]]
+
+
+_Array._fields_ = [
+    ("length", ctypes.c_int64),
+    ("null_count", ctypes.c_int64),
+    ("offset", ctypes.c_int64),
+    ("n_buffers", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+    ("children", ctypes.POINTER(ctypes.POINTER(_Array))),
+    ("dictionary", ctypes.c_void_p),
+    ("release", ctypes.c_void_p),
+    ("private_data", ctypes.c_void_p),
+]
+
+
+class _Stream(ctypes.Structure):
+    _fields_: ClassVar[list[Any]] = [
+        ("get_schema", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Schema))),
+        ("get_next", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Array))),
+        ("get_last_error", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p)),
+        ("release", ctypes.c_void_p),
+        ("private_data", ctypes.c_void_p),
+    ]
+
+
+_RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+
+def handed(relation: Any, piece: int) -> Generator[tuple[list[Column], int]]:
+    """The columns of a relation, all of whole numbers of at most 64 bits, so many records at a time; and how many.
+
+    What is yielded is the engine's, and there until the next is asked for, or the stream is closed: copying it takes as
+    long as counting.
+
+    Raises:
+        duckdb.Error: as the engine raised it.
+    """
+    capsule = relation.__arrow_c_stream__()  # which ends the stream when nobody has it any more
+    stream = _Stream.from_address(_pointer(capsule, b"arrow_array_stream"))
+    place = ctypes.addressof(stream)
+    schema = _Schema()
+    _refuse(stream, stream.get_schema(place, schema))
+    kinds = [np.dtype(_KINDS[schema.children[i].contents.format]) for i in range(schema.n_children)]
+    _RELEASE(schema.release)(ctypes.addressof(schema))
+    while True:
+        batch = _Array()
+        _refuse(stream, stream.get_next(place, batch))
+        if not batch.release:
+            return
+        try:
+            columns = [_column(batch.children[i].contents, batch, kind) for i, kind in enumerate(kinds)]
+            for start in range(0, batch.length, piece):
+                part = slice(start, start + piece)
+                some = [(x[part], None if missing is None else missing[part]) for x, missing in columns]
+                yield some, min(piece, batch.length - start)
+        finally:
+            _RELEASE(batch.release)(ctypes.addressof(batch))
+
+
+def _refuse(stream: _Stream, code: int) -> None:
+    """Raise what the engine says went wrong, where something did."""
+    if code:
+        raise _error(stream.get_last_error(ctypes.addressof(stream)) or os.strerror(code).encode())
+
+
+def _error(said: bytes) -> duckdb.Error:
+    """What the engine would have raised itself: it says its name first."""
+    told = said.decode(errors="replace")
+    words = told.partition(":")[0].split()
+    name = "".join(w[:1].upper() + w[1:] for w in words).removesuffix("Error") + "Exception"
+    kind: type[duckdb.Error] = getattr(duckdb, name, duckdb.Error)
+    return kind(told)
+
+
+def _column(own: _Array, batch: _Array, kind: np.dtype[Any]) -> Column:
+    start, stop = batch.offset + own.offset, batch.offset + own.offset + batch.length
+    values = _view(own.buffers[1], stop * kind.itemsize).view(kind)[start:]
+    if not own.buffers[0] or own.null_count == 0:  # less than 0: nobody counted
+        return values, None
+    return values, np.unpackbits(_view(own.buffers[0], (stop + 7) // 8), count=stop, bitorder="little")[start:] == 0
+
+
+def _view(address: int | None, size: int) -> NDArray[np.uint8]:
+    """Bytes in memory, to be read."""
+    if not address:  # of no numbers
+        return np.empty(0, dtype=np.uint8)
+    found = np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8)
+    found.flags.writeable = False
+    return found

@@ -1,0 +1,85 @@
+"""Cells of whole numbers: the codings, as a list of cells for the numbers they tell apart. Part of the trust kernel.
+
+Whole numbers below the least number that a coding names are alike, and so are those above the largest. Where these are
+not far apart the cells of all numbers between them are a list, in which cells are looked up many times faster than the
+engine works them out case by case. What the numbers mean is declared in `codings`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.kernel.codings import EXACT, OUTSIDE, Beside, Codes, Coding, Cuts, Range, read_as
+
+LONGEST: Final = 2**20
+"""Numbers in a list, at most."""
+
+
+@final
+class Window:
+    """The cell of each whole number, or what is in place of one.
+
+    low: the first that is listed.
+    cells: of the number before `low` and all that are less, of `low`, `low` + 1 and so on, and of all that are more.
+    absent: of what is missing.
+
+    **Guarantees**: each number has the place that `codings.place` gives it.
+    """
+
+    def __init__(self, low: int, cells: NDArray[Any], absent: int) -> None:
+        self._low, self._cells, self._absent = low, cells.astype(np.min_scalar_type(-int(cells.max()) - 1)), absent
+        self._listed = len(cells) - 2
+        self._plain = bool((cells[1:-1] == np.arange(self._listed)).all())
+        self._kind = np.min_scalar_type(self._listed)
+
+    @classmethod
+    def of(cls, coding: Coding) -> Self | None:
+        """Of a coding; None of one for other than numbers, or whose numbers are too far apart."""
+        values = coding.of if isinstance(coding, Beside) else coding
+        codes = coding.numbers if isinstance(coding, Beside) else {}
+        named: list[float] = []  # the least and the largest number that is unlike its neighbours
+        if isinstance(values, Range):
+            named = [values.low, values.high]
+        elif isinstance(values, Codes) and read_as(values) is int:
+            named = [min(values.codes), max(values.codes)]  # type: ignore[list-item]  # they are numbers
+        elif isinstance(values, Cuts) and max(map(abs, values.cuts)) < EXACT:
+            named = [math.ceil(values.cuts[0]), math.floor(values.cuts[-1])]
+        if not named:
+            return None
+        low, high = (int(x) for x in (min(*named, *codes), max(*named, *codes)))
+        if high - low >= LONGEST:
+            return None
+        numbers = np.arange(low - 1, high + 2)
+        cells: NDArray[Any] = np.full(len(numbers), OUTSIDE, dtype=np.int32)
+        if isinstance(values, Range):
+            cells = np.clip(numbers, values.low, values.high) - values.low
+            if not values.clip:
+                cells[(numbers < values.low) | (numbers > values.high)] = OUTSIDE
+        elif isinstance(values, Codes):
+            cells[np.array(values.codes) - (low - 1)] = values.cells
+        elif isinstance(values, Cuts):
+            cells = np.searchsorted(values.cuts, numbers, side="right")
+        absent = OUTSIDE
+        if isinstance(coding, Beside):
+            cells[cells == OUTSIDE], absent = coding.outside, coding.absent
+            cells[np.array([*codes], dtype=np.int64) - (low - 1)] = [*codes.values()]
+        return cls(low, cells, absent)
+
+    def places(self, numbers: NDArray[Any], missing: NDArray[np.bool_] | None) -> NDArray[Any]:
+        """Of each of some numbers, of which some may be missing, whatever stands there."""
+        if missing is None and len(numbers):
+            moved = (
+                numbers.astype(np.int64) - self._low if self._low else numbers
+            )  # modulo 2⁶⁴: none comes to be listed
+            places = moved.view(f"u{moved.itemsize}")
+            if places.max() < self._listed:
+                return places.astype(self._kind) if self._plain else self._cells[1:].take(places)
+        first = self._low - 1
+        found = self._cells.take(np.clip(numbers.astype(np.int64), first, first + self._listed + 1) - first)
+        if missing is not None:
+            found[missing] = self._absent
+        return found
