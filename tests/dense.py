@@ -12,6 +12,7 @@ from fitnoise.algebra.operators import Total
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, PureStrategy
 from fitnoise.kernel.designs.products import ProductStrategy
 from fitnoise.kernel.designs.sectors import StrategyGroup
+from fitnoise.kernel.designs.trees import TreeStrategy
 from fitnoise.mechanisms.rebuilding import Rebuilt
 from fitnoise.solving.certificates import NOBODY
 
@@ -105,6 +106,8 @@ def strategy_matrix(plan):
                 blocks.append(m * block)
                 scales += [scale] * len(block)
         return np.concatenate(blocks), np.array(scales)
+    if isinstance(s, TreeStrategy):
+        return _trees_matrix(s)
     for sector in s.sectors:
         free = kron(
             [centring(n) if a in sector.attributes else np.ones((1, n), np.int64) for a, n in enumerate(s.sizes)]
@@ -115,11 +118,32 @@ def strategy_matrix(plan):
     return np.concatenate(blocks), np.array(scales)
 
 
+def _trees_matrix(s):
+    blocks, scales = [], []
+    for g in s.groups:
+        sums = np.eye(len(s.classes[g.deep]), dtype=object)
+        by_level = {g.deep: sums}
+        for level in range(g.deep, 0, -1):
+            up = np.zeros((len(s.classes[level - 1]), len(sums)), dtype=object)
+            up[s.above[level - 1], np.arange(len(sums))] = g.factors[level - 1][s.classes[level]]
+            by_level[level - 1] = sums = up @ sums
+        for level, own in g.scales.items():
+            for place in np.argsort(s.classes[level], kind="stable").tolist():
+                block = np.full((1, 1), g.multiple, dtype=object)
+                for a, n in enumerate(s.sizes):
+                    along = centring(n) if a in g.attributes else np.ones((1, n), np.int64)
+                    along = by_level[level][[place]] if g.deep and a == s.levels[g.deep - 1] else along
+                    block = np.kron(block, along.astype(object))
+                blocks.append(block)
+                scales += [own[s.classes[level][place]]] * len(block)
+    return np.concatenate(blocks), np.array(scales)
+
+
 def split(plan, answers):
     """The answers of every sector, from those of the groups; of a pure plan, of every margin."""
     if isinstance(plan.strategy, PureStrategy):
         return list(answers)
-    own = isinstance(plan.strategy, ProductStrategy)
+    own = isinstance(plan.strategy, (ProductStrategy, TreeStrategy))
     counts = plan.strategy.counts if own else [g.answers for g in plan.strategy.groups]
     return [x for y, n in zip(answers, counts, strict=True) for x in np.split(y, np.cumsum(n)[:-1])]
 

@@ -11,6 +11,7 @@ from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.parts import SAFE, largest_entry
 from fitnoise.kernel.designs.products import Factor, ProductGroup, ProductStrategy
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
+from fitnoise.kernel.designs.trees import MeasuredTree, TreeStrategy
 from fitnoise.mechanisms.finite.ranks import by_ranks
 from fitnoise.mechanisms.registry import mechanism_for
 from fitnoise.mechanisms.tables import TablePart
@@ -55,6 +56,17 @@ def of_products(cells, factors, *groups):
         for asked in groups
     ]
     return ProductStrategy(cells, tuple(made), tuple(own))
+
+
+def of_trees(cells, levels, above, classes, *asked):
+    """A design of trees: levels by position, the place above each place and classes from the first level on, and as
+    (attributes, multiple, k by class and level, {level: scales by class}) what is measured."""
+    own = [
+        MeasuredTree(a, m, tuple(map(np.array, k)), {x: np.array(s, float) for x, s in at.items()})
+        for a, m, k, at in asked
+    ]
+    places = (np.zeros(1, dtype=np.intp), *map(np.array, classes))
+    return TreeStrategy(cells, levels, tuple(map(np.array, above)), places, tuple(own))
 
 
 def answer(domain, query, make):

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 import fitnoise as fn
-from designs import answer, of_margins, of_products, of_sectors, over, ranked
+from designs import answer, of_margins, of_products, of_sectors, of_trees, over, ranked
 from engines import ENGINES
 from fitnoise.algebra import operators as op
 from fitnoise.errors import ReleaseError
@@ -508,6 +508,31 @@ PRODUCTS = {
     ),
 }
 """Designs of products: what they lose is proven for records that come or go, and bounded for those replaced."""
+
+TREES = {
+    "a tree beside an attribute": of_trees(
+        over((3, 2, 4)),
+        (1, 2),
+        ([0, 0], [0, 0, 0, 1]),
+        ([0, 1], [0, 0, 1, 2]),
+        ((), 1, ([1, 2], [3, 1, 2]), {0: [2.0], 2: [1.0, 2.5, 3.0]}),
+        ((0,), 2, ([5, 1], [1, 1, 1]), {1: [2.0, 4.0], 2: [8.0, 8.0, 9.0]}),
+    ),
+    "a tree of its top": of_trees(
+        over((3, 2)), (1,), ([0, 0],), ([0, 0],), ((), 1, (), {0: [3]}), ((0,), 3, (), {0: [7]})
+    ),
+    "a tree beyond 64 bits": of_trees(
+        over((2, 3)),
+        (0, 1),
+        ([0, 0], [0, 1, 1]),
+        ([0, 1], [0, 1, 1]),
+        ((), 2**40, ([2**30, 1], [2**61, 3]), {0: [2.0**55], 2: [1.0, 4.0]}),
+    ),
+    "a tree whose squares pass 64 bits": of_trees(
+        over((2,)), (0,), ([0, 0],), ([0, 1],), ((), 1, ([2**33, 3],), {0: [1.0], 1: [2.0, 5.0]})
+    ),
+}
+"""Designs of nested places: what they lose is proven for records that come or go, and bounded for those replaced."""
 
 _PEOPLE = fn.Domain(o=fn.Ordered(-1, 1), a=fn.Categorical(["x", "y"]))
 _WORKERS = fn.Domain(a=fn.Categorical(["x", "y"]), o=fn.Ordered(2, 4))

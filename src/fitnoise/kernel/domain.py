@@ -24,6 +24,7 @@ import numpy as np
 
 from fitnoise.errors import DomainError, FitnoiseError
 from fitnoise.kernel.arguments import checked, fits, shown
+from fitnoise.kernel.arrays import Indices
 from fitnoise.kernel.codings import (
     DROPPED,
     EXACT,
@@ -955,6 +956,17 @@ class Domain(Mapping[str, Attribute]):
         """
         found = self._shares.get(name)
         return found.home if found is not None else self._found(name)[0]
+
+    def lies(self, upper: str, lower: str, above: Indices) -> bool:
+        """Whether the places of a level lie in these places of a level above it.
+
+        Raises:
+            DomainError: there is no such attribute.
+        """
+        home = self[self.home(upper)]
+        if not isinstance(home, Hierarchy) or self.home(lower) != self.home(upper):
+            return False
+        return np.array_equal(home.tree.above(self.depth(upper), self.depth(lower)), above)
 
     def depth(self, name: str) -> int:
         """Which level of its hierarchy a name means, 0 at the top: a share its lower one, the hierarchy its leaves.

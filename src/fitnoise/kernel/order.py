@@ -102,6 +102,9 @@ class Order:
             raise PlanError("an order without a design measures nothing.")
         for design in self.designs:
             design.check(self.domain.sizes, self.domain.steps)
+            for upper, lower, above in design.nested:
+                if not self.domain.lies(upper, lower, above):
+                    raise PlanError("a design is priced for places that lie in others than those of the domain.")
         if self.unit.id is None and any(d.asks_left_out for d in self.designs):
             raise PlanError("of whom records are left out is known where an id says whose they are; there is none.")
         own = self.unit.name, self.unit.bound

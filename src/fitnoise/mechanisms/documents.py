@@ -17,6 +17,7 @@ from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.parts import SAFE, largest_entry
 from fitnoise.kernel.designs.products import Factor, ProductGroup, ProductStrategy
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
+from fitnoise.kernel.designs.trees import MeasuredTree, TreeStrategy
 from fitnoise.request.publication import Setting
 from fitnoise.solving.certificates import ONE, Evidence, Pairs, Sets
 
@@ -128,6 +129,49 @@ def read_products(document: Mapping[str, Any], over: Cells) -> ProductStrategy:
             ProductGroup(np.array(rows, dtype=np.intp).reshape(len(rows), -1), multiples, _scales(g["scales"]))
         )
     return ProductStrategy(over, tuple(factors[i] for i in range(len(over.sizes))), tuple(groups))
+
+
+def trees_document(strategy: TreeStrategy) -> dict[str, Any]:
+    """A strategy of trees: levels, how many places every place has and its class, and what is measured of classes."""
+    names = strategy.over.names
+    inside = zip(strategy.levels, strategy.above, strategy.classes[1:], strict=True)
+    return {
+        "levels": [
+            {"level": names[a], "in_each": np.bincount(above).tolist(), "classes": own.tolist()}
+            for a, above, own in inside
+        ],
+        "trees": [
+            {
+                "attributes": [names[a] for a in g.attributes],
+                "multiple": g.multiple,
+                "factors": [k.tolist() for k in g.factors],
+                "scales": [[level, scales_document(scales)] for level, scales in g.scales.items()],
+            }
+            for g in strategy.groups
+        ],
+    }
+
+
+def read_trees(document: Mapping[str, Any], over: Cells) -> TreeStrategy:
+    """The strategy that `trees_document` wrote; PlanError where it is none."""
+    place = {a: i for i, a in enumerate(over.names)}
+    above, of = [], [np.zeros(1, dtype=np.intp)]
+    for x in document["levels"]:
+        in_each = _integers([x["in_each"]])[0]
+        n = over.sizes[place[x["level"]]]
+        if (in_each < 1).any() or int(in_each.astype(object).sum()) != n:
+            raise PlanError("every place of a tree has places in it, as many in all as the level has.")
+        above.append(np.repeat(np.arange(len(in_each)), in_each.astype(np.int64)))
+        of.append(_integers([x["classes"]])[0].astype(np.intp))
+    groups = []
+    for g in document["trees"]:
+        factors = tuple(_integers([k])[0] for k in g["factors"])
+        scales = {level: _scales(texts) for level, texts in g["scales"]}
+        if not all(type(level) is int for level in scales) or len(scales) != len(g["scales"]):
+            raise PlanError("a tree names each level it measures once, by a whole number.")
+        groups.append(MeasuredTree(tuple(place[a] for a in g["attributes"]), g["multiple"], factors, scales))
+    levels = tuple(place[x["level"]] for x in document["levels"])
+    return TreeStrategy(over, levels, tuple(above), tuple(of), tuple(groups))
 
 
 def margins_document(strategy: PureStrategy) -> dict[str, Any]:

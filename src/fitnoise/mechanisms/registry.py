@@ -12,6 +12,7 @@ from fitnoise.mechanisms._base import Effort, TableMechanism
 from fitnoise.mechanisms.gaussian import planning as gaussian
 from fitnoise.mechanisms.gaussian.levels import LEVELS
 from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
+from fitnoise.mechanisms.gaussian.places import PLACES
 from fitnoise.mechanisms.gaussian.products import PRODUCTS
 from fitnoise.mechanisms.laplace import planning as laplace
 from fitnoise.mechanisms.laplace.mechanism import LAPLACE
@@ -35,6 +36,7 @@ MECHANISMS = {
     for x in (
         Registered(GAUSSIAN, gaussian.planned),
         Registered(LEVELS, gaussian.planned),
+        Registered(PLACES, gaussian.planned),
         Registered(PRODUCTS, gaussian.planned),
         Registered(LAPLACE, laplace.planned),
         Registered(PROJECTION, projection.planned),

@@ -25,6 +25,7 @@ from fitnoise.mechanisms.finite.choosing import Made, choose
 from fitnoise.mechanisms.gaussian import planning as fit_for_use
 from fitnoise.mechanisms.gaussian.levels import LEVELS
 from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
+from fitnoise.mechanisms.gaussian.places import PLACES
 from fitnoise.mechanisms.gaussian.products import PRODUCTS, joint_cells
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.registry import mechanism_for
@@ -342,7 +343,7 @@ def compare(
     return Comparison(plan, why, tuple(lines), gaussian, made)
 
 
-_FAMILY = {LEVELS.name: "levels and sectors", PRODUCTS.name: "product form"}
+_FAMILY = {LEVELS.name: "levels and sectors", PLACES.name: "places and sectors", PRODUCTS.name: "product form"}
 
 _CALLED = {Privacy.PURE: "pure noise", Privacy.ZCDP: "Gaussian noise at delta = {delta:g}"}
 

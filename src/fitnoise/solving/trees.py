@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -241,6 +241,12 @@ class ByLevel:
         """Weights of numbers, table by table."""
         ends = np.cumsum([len(self.tree.counts[x]) for x in self.level])
         return np.split(numbers, ends[:-1])
+
+    def margins(self, d: Decomposition) -> Iterator[tuple[tuple[int, ...], Indices]]:
+        """Every sector of no level, by its attributes, with the tables that reach it."""
+        for g in d.groups:
+            for k in np.flatnonzero(~(self.axes[g.attributes] > 0).any(axis=1)).tolist():
+                yield tuple(g.attributes[k].tolist()), _reaching(d, g, k)
 
     def by_table(self, numbers: Floats) -> Floats:
         """The weight of each table, (J,)."""
@@ -484,11 +490,8 @@ def factors(problem: ByLevel, d: Decomposition, weights: Sequence[Floats]) -> li
     ξ_S = n_T y_ℓ, and of T itself n_T (y_0 + Σ_ℓ y_ℓ/N_ℓ); F² = ξ_S/n_S.
     """
     of_tables = {x.tables.tobytes(): y for x, y in zip(problem.sectors, weights, strict=True)}
-    own: dict[tuple[int, ...], Floats] = {}
+    own = {beside: of_tables[tables.tobytes()] for beside, tables in problem.margins(d)}
     levels = [problem.axes[g.attributes] for g in d.groups]
-    for g, level in zip(d.groups, levels, strict=True):
-        for k in np.flatnonzero(~(level > 0).any(axis=1)).tolist():
-            own[tuple(g.attributes[k].tolist())] = of_tables[_reaching(d, g, k).tobytes()]
     out = []
     for g, level in zip(d.groups, levels, strict=True):
         deepest = level.max(axis=1, initial=0)

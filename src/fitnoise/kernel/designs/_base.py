@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self, final
 from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
-from fitnoise.kernel.arrays import Exact, Floats, Integers
+from fitnoise.kernel.arrays import Exact, Floats, Indices, Integers
 from fitnoise.kernel.codings import ENDS
 from fitnoise.kernel.losses import Axes, Loss
 from fitnoise.kernel.units import Adjacency
@@ -129,6 +129,11 @@ class Design(abc.ABC):
     @abc.abstractmethod
     def margins(self) -> Collection[Margin]:
         """What must be counted, by the names of attributes."""
+
+    @property
+    def nested(self) -> Collection[tuple[str, str, Indices]]:
+        """Which levels its price takes to lie in one another: one, one below it, the place above each place there."""
+        return ()
 
     @property
     def asks_left_out(self) -> bool:

@@ -12,11 +12,12 @@ cov θ_T = C_T ⊗ X_T⁻¹, two passes through the tree. Untrusted: a mistake h
 
 from __future__ import annotations
 
+import abc
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, cast, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,7 +25,6 @@ import scipy.sparse as sp
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.designs._base import Cells
-from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.units import Neighbours
 from fitnoise.mechanisms._base import Place, Sectored
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
@@ -36,7 +36,8 @@ from fitnoise.request.workloads import Workload, attributes_by_level, uneven_lev
 from fitnoise.solving import trees
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, decompose
-from fitnoise.solving.trees import ByLevel
+from fitnoise.solving.trees import ByLevel, Quotient
+from fitnoise.solving.weighted_trees import Known
 
 if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
@@ -89,76 +90,81 @@ def problem(workload: Workload, decomposition: Decomposition) -> ByLevel:
 @final
 @dataclass(frozen=True, eq=False)
 class Margin:
-    """A sector T of attributes beside the tree, with every level in which it is measured.
+    """A sector T of attributes beside the tree, with every level of which tables tell.
 
-    places: of T ∪ {ℓ} by level, of T itself at the top. precisions: ξ of each. weights: of X_T by level from the top
-    down, (deep + 1,). factor: Π (1 − 1/n_a) n_a² over T.
+    places: of T ∪ {ℓ} by level, of T itself at the top. known: what the answers say of all places. factor: the product
+    of (1 − 1/n_a) n_a² over T.
     """
 
     places: dict[int, Place]
-    precisions: dict[int, float]
-    weights: Floats
+    known: Known
     factor: float
 
 
-@final
+Given = Mapping[int, Floats]
+"""Coefficients of combinations of places, by level, (…, N_ℓ); 0 at other levels."""
+
+
 @dataclass(frozen=True, eq=False)
-class TreeEstimation:
+class TreeEstimation(abc.ABC):
     """Every sector from the answers of all levels. Post-processing.
 
     asked: the tables. strategy: what is measured. decomposition: the workload in sectors, by level.
     """
 
     asked: ByLevel
-    strategy: Strategy
+    strategy: Any
     decomposition: Decomposition
 
-    @cached_property
-    def alone(self) -> SectorEstimation:
-        """Every sector from its own answers."""
-        return SectorEstimation(self.strategy)
+    @property
+    @abc.abstractmethod
+    def tree(self) -> Quotient:
+        """The places, by classes that what is measured does not tell apart."""
+
+    @property
+    @abc.abstractmethod
+    def whiteners(self) -> list[Floats]:
+        """Of every sector from its own answers, which is more than the estimates vary."""
+
+    @property
+    @abc.abstractmethod
+    def margins(self) -> dict[tuple[int, ...], Margin]:
+        """The sectors of attributes beside the tree, by these."""
+
+    @abc.abstractmethod
+    def _said(self, answers: Sequence[Exact], beside: tuple[int, ...]) -> tuple[Given, Given]:
+        """Σ a_g 1_g + c_g u_g that X_T⁻¹ makes the estimate of T: a and c, by level."""
 
     @property
     def lengths(self) -> tuple[int, ...]:
         """How many noisy answers each group of sectors has."""
-        return self.strategy.lengths
-
-    @property
-    def whiteners(self) -> list[Floats]:
-        """Of every sector from its own answers, which is more than the estimates vary."""
-        return self.alone.whiteners
+        return cast(tuple[int, ...], self.strategy.lengths)
 
     @cached_property
-    def margins(self) -> dict[tuple[int, ...], Margin]:
-        """The sectors of attributes beside the tree, by these."""
-        found: dict[tuple[int, ...], dict[int, tuple[Place, float]]] = {}
-        for i, (group, whiteners) in enumerate(zip(self.decomposition.groups, self.whiteners, strict=True)):
-            for k, w in enumerate(whiteners[:, 0, 0].tolist()):
+    def sectors(self) -> dict[tuple[int, ...], dict[int, Place]]:
+        """Of every set beside the tree its sectors, by level."""
+        found: dict[tuple[int, ...], dict[int, Place]] = {}
+        for i, group in enumerate(self.decomposition.groups):
+            for k in range(len(group)):
                 beside, level = self._split(group.attributes[k])
-                found.setdefault(beside, {})[level] = (i, k), 1 / w**2
-        return {beside: self._margin(beside, places) for beside, places in found.items()}
+                found.setdefault(beside, {})[level] = i, k
+        return found
 
     def _split(self, attributes: Indices) -> tuple[tuple[int, ...], int]:
         """A sector's attributes beside the tree, and its level, 0 for none."""
         level = self.asked.axes[attributes]
         return tuple(attributes[level == 0].tolist()), int(level.max(initial=0))
 
-    def _margin(self, beside: tuple[int, ...], found: Mapping[int, tuple[Place, float]]) -> Margin:
-        precisions = {level: x for level, (_, x) in found.items()}
-        weights = np.zeros(max(found) + 1)
-        for level, x in precisions.items():
-            weights[level] += x
-            weights[0] -= x / self.asked.sizes[level] if level else 0.0
-        sizes = [self.decomposition.sizes[a] for a in beside]
-        factor = math.prod((1 - 1 / n) * n**2 for n in sizes)
-        return Margin({level: place for level, (place, _) in found.items()}, precisions, weights, factor)
+    def factor(self, beside: tuple[int, ...]) -> float:
+        """Π (1 − 1/n_a) n_a²."""
+        return math.prod((1 - 1 / n) * n**2 for n in (self.decomposition.sizes[a] for a in beside))
 
     @cached_property
     def variances(self) -> list[Floats]:
         """Achieved variances of every table's numbers, by class of places, table by table."""
-        out = [np.zeros(len(self.asked.tree.counts[x])) for x in self.asked.level]
+        out = [np.zeros(len(self.tree.counts[x])) for x in self.asked.level]
         for margin in self.margins.values():
-            values = self.asked.tree.variances(list(margin.weights))[0]
+            values = margin.known.variances
             group, k = margin.places[0]
             for m in self.decomposition.groups[group].members:
                 tables, here = self.decomposition.tables[m.tables], m.incidence[[k]].indices
@@ -167,10 +173,15 @@ class TreeEstimation:
                     out[j] += margin.factor * (self.asked.sizes[level] / cells) ** 2 * values[level]
         return out
 
-    @property
+    def by_place(self, j: int) -> tuple[Floats, Floats]:
+        """Of every place of a table the variance, and by how much more it may be than that of the tightest place."""
+        level = int(self.asked.level[j])
+        return self.variances[j][self.tree.of[level]], self.asked.looser[j][self.asked.tree.of[level]]
+
+    @cached_property
     def worst(self) -> Floats:
         """Of every table the largest of these, each less by how much more it may be than that of the tightest place."""
-        return np.array([(x / more).max() for x, more in zip(self.variances, self.asked.looser, strict=True)])
+        return np.array([float((np.divide(*self.by_place(j))).max()) for j in range(len(self.asked.level))])
 
     def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
         """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, 1)."""
@@ -179,11 +190,7 @@ class TreeEstimation:
     def _estimate(self, answers: Sequence[Exact], group: int, k: int) -> Floats:
         attributes = self.decomposition.groups[group].attributes[k]
         beside, level = self._split(attributes)
-        margin, given = self.margins[beside], {}
-        for own, (i, place) in margin.places.items():
-            alone = self.alone.estimates(answers, i, np.array([place]))[0]
-            given[own] = margin.precisions[own] * self._last(alone, (i, place))
-        return self._placed(self._solved(margin, given)[level], attributes)
+        return self._placed(self._solved(self.margins[beside], *self._said(answers, beside))[level], attributes)
 
     def _placed(self, found: Floats, attributes: Indices) -> Floats:
         """What all levels together say of a sector, (…, N_ℓ), along its attributes, (n_a…, 1)."""
@@ -198,23 +205,40 @@ class TreeEstimation:
         level = self.asked.axes[self.decomposition.groups[place[0]].attributes[place[1]]] > 0
         return np.moveaxis(tensor[..., 0], int(np.argmax(level)), -1) if level.any() else tensor
 
-    def _solved(self, margin: Margin, given: Mapping[int, Floats]) -> list[Floats]:
-        """X_T⁻¹ Σ_ℓ U_ℓᵀ r_ℓ at the places of all levels, (…, N_ℓ). given: r_ℓ, where it is not 0, likewise."""
-        tree, above, weights = self.asked.tree, self.asked.above, margin.weights
-        _, v, s = tree.variances(list(weights))
-        shape = next(iter(given.values())).shape[:-1]
-        deep = len(weights) - 1
-        found = [given.get(deep, np.zeros((*shape, self.asked.sizes[deep]))) * v[deep][tree.of[deep]]]
-        sums: list[Floats] = []
+    def _solved(self, margin: Margin, plain: Given, weighted: Given | None = None) -> list[Floats]:
+        """1_hᵀ X_T⁻¹ (Σ a_g 1_g + c_g u_g) at the places h of all levels, (…, N_ℓ). plain: a. weighted: c.
+
+        Up: n_g and e_g, the products of u_g and of 1_g − f u_g with that, of what is measured at and below g. Down: all
+        that is outside of g adds so much 1_g and so much u_g.
+        """
+        known, above, of, more = margin.known, self.asked.above, self.tree.of, weighted or {}
+        deep = len(known.x) - 1
+        shape = next(iter((*plain.values(), *more.values()))).shape[:-1]
+        a, c = ([x.get(level, np.zeros((*shape, 1))) for level in range(deep + 1)] for x in (plain, more))
+        n = [(a[deep] + c[deep]) * known.own[deep][of[deep]]]
+        e, summed = [np.zeros_like(n[0])], list[Floats]()
         for level in range(deep, 0, -1):
+            here, up = of[level], of[level - 1]
             starts = np.flatnonzero(np.diff(above[level - 1], prepend=-1))
-            below = np.add.reduceat(found[0], starts, axis=-1)
-            more = given.get(level - 1, 0.0) - weights[level - 1] * below
-            sums.insert(0, below)
-            found.insert(0, below + v[level - 1][tree.of[level - 1]] * more)
+            slope, r = known.slope[level - 1][up], known.r[level][here]
+            off = known.slope[level][here] - slope[above[level - 1]] * r
+            below = np.add.reduceat(r * n[0], starts, axis=-1)
+            rest = np.add.reduceat(e[0] + off * n[0], starts, axis=-1)
+            summed.insert(0, below)
+            own = below + (a[level - 1] * slope + c[level - 1]) * known.below[level - 1][up]
+            n.insert(0, own * (known.own[level - 1] / known.below[level - 1])[up])
+            e.insert(0, rest + a[level - 1] * known.rest[level - 1][up])
+        outside = np.zeros((*shape, 1))
+        found = [known.slope[0][of[0]] * n[0] + e[0]]
         for level in range(1, deep + 1):
-            share = v[level][tree.of[level]] / s[level - 1][tree.of[level - 1]][above[level - 1]]
-            found[level] = found[level] + share * (found[level - 1] - sums[level - 1])[..., above[level - 1]]
+            here, up, lies = of[level], of[level - 1], above[level - 1]
+            outside = outside + a[level - 1]
+            moved = n[level - 1] - summed[level - 1] - outside * (known.slope[level - 1] * known.below[level - 1])[up]
+            added = (moved / known.below[level - 1][up])[..., lies] * known.r[level][here]
+            outside = outside[..., lies]
+            f, own = known.slope[level][here], known.own[level][here]
+            n[level] = n[level] + (outside * f + added) * own
+            found.append(f * n[level] + e[level] + outside * known.rest[level][here])
         return found
 
     def covariance(self, f: Mapping[Place, Floats], h: Mapping[Place, Floats]) -> float:
@@ -284,28 +308,34 @@ class TreeEstimation:
     def _products(self, margin: Margin, f: Mapping[int, sp.csr_array], h: Mapping[int, sp.csr_array]) -> Floats:
         """Row by row fᵀX_T⁻¹h of combinations of places, by level, (R,).
 
-        From the leaves up, what is known from below alone: the covariance of the two rows with the sum of the place in
-        which they are, and with one another; x 1_g 1_gᵀ more takes x/(1 + x s) of their product.
+        From the leaves up, what is known from below alone: the covariances of the two rows with u_g and with 1_g −
+        f u_g of the place in which they are, and with one another; x u_g u_gᵀ more takes x/(1 + x Var u_g) of their
+        product.
         """
-        tree, of, weights = self.asked.tree, self.asked.tree.of, margin.weights
-        _, v, s = tree.variances(list(weights))
-        deep = len(weights) - 1
+        known, of = margin.known, self.tree.of
+        deep = len(known.x) - 1
         rows = next(iter(f.values())).shape[0]
         total = np.zeros(rows)
-        mine = theirs = sp.csr_array((rows, self.asked.sizes[deep]))
+        sums = [sp.csr_array((rows, self.asked.sizes[deep]))] * 2
+        rests = list(sums)
         for level in range(deep, -1, -1):
             if level < deep:
                 above, n = self.asked.above[level], self.asked.sizes[level + 1]
                 up = sp.csr_array((np.ones(n), above, np.arange(n + 1)), shape=(n, self.asked.sizes[level]))
-                mine, theirs = sp.csr_array(mine @ up), sp.csr_array(theirs @ up)
-                less = 1 / (1 + weights[level] * s[level])
-                total -= mine.multiply(theirs) @ (weights[level] * less)[of[level]]
-                kept = sp.diags_array(less[of[level]])
-                mine, theirs = sp.csr_array(mine @ kept), sp.csr_array(theirs @ kept)
-            here = sp.diags_array(v[level][of[level]])
-            own, other = (x.get(level, sp.csr_array((rows, self.asked.sizes[level]))) for x in (f, h))
-            total += (own.multiply(theirs) + other.multiply(mine + own @ here)).sum(axis=1)
-            mine, theirs = sp.csr_array(mine + own @ here), sp.csr_array(theirs + other @ here)
+                r, slope = known.r[level + 1][of[level + 1]], known.slope[level][of[level]]
+                off = known.slope[level + 1][of[level + 1]] - slope[above] * r
+                rests = [sp.csr_array((e + b * off) @ up) for e, b in zip(rests, sums, strict=True)]
+                sums = [sp.csr_array((b * r) @ up) for b in sums]
+                less = known.own[level] / known.below[level]
+                total -= np.asarray(sums[0].multiply(sums[1]) @ (known.x[level] * less)[of[level]])
+                sums = [sp.csr_array(b * less[of[level]]) for b in sums]
+            slope, own, rest = (x[level][of[level]] for x in (known.slope, known.own, known.rest))
+            given = [x.get(level, sp.csr_array((rows, self.asked.sizes[level]))) for x in (f, h)]
+            plain = [e + b * slope for e, b in zip(rests, sums, strict=True)]
+            variance = rest + slope**2 * own
+            total += (given[0].multiply(given[1] * variance + plain[1]) + given[1].multiply(plain[0])).sum(axis=1)
+            sums = [sp.csr_array(b + x * (slope * own)) for b, x in zip(sums, given, strict=True)]
+            rests = [sp.csr_array(e + x * rest) for e, x in zip(rests, given, strict=True)]
         return total
 
     def _at(self, numbers: Numbers) -> tuple[dict[int, Indices], int, Indices]:
@@ -319,33 +349,50 @@ class TreeEstimation:
         return beside, level, place
 
     def _entries(self, margin: Margin, one: tuple[int, Indices], other: tuple[int, Indices]) -> Floats:
-        """Entries of X_T⁻¹ for pairs of places, each of one level; ALL is the top.
-
-        Estimates of the places in g get the shares v_h/s_g of what g has, and vary beside that as independent numbers
-        do that add up to 0. So a place and one in it have V of the larger times the shares from there down; two places
-        that part below g, in h and k, have (V_g − s_g) times the shares of both.
-        """
-        whole, own, below = self.asked.tree.variances(list(margin.weights))
-        of, (v, mine), (w, theirs) = self.asked.tree.of, self._upwards(*one), self._upwards(*other)
-        out, together = np.full(len(v), whole[0][0]), np.ones(len(v), dtype=bool)
-        for k in range(1, max(len(mine), len(theirs))):
-            shares = [np.ones(len(v)), np.ones(len(v))]
-            for i, (level, above) in enumerate(((v, mine), (w, theirs))):
-                deep = np.flatnonzero(level >= k)
-                if len(deep):
-                    within = below[k - 1][of[k - 1][above[k - 1][deep]]]
-                    shares[i][deep] = own[k][of[k][above[k][deep]]] / within
-            out *= shares[0] * shares[1]
-            both = np.flatnonzero(together & (v >= k) & (w >= k))
-            together[:] = False
-            if len(both):
-                met = mine[k][both] == theirs[k][both]
-                same, apart = both[met], both[~met]
-                out[same] = whole[k][of[k][mine[k][same]]]
-                top = of[k - 1][mine[k - 1][apart]]
-                out[apart] = (shares[0] * shares[1])[apart] * (whole[k - 1][top] - below[k - 1][top])
-                together[same] = True
-        return out
+        """Entries of X_T⁻¹ for pairs of places, each of one level; ALL is the top. As `_products`, pair by pair."""
+        known, of = margin.known, self.tree.of
+        paths = [self._upwards(*one), self._upwards(*other)]
+        total = np.zeros(len(paths[0][0]))
+        sums, rests = ([np.zeros(len(total)), np.zeros(len(total))] for _ in range(2))
+        for level in range(max(len(x) for _, x in paths) - 1, -1, -1):
+            here = [np.flatnonzero(own > level) for own, _ in paths]
+            if level < len(known.below):
+                for i, (_, path) in enumerate(paths):
+                    some = here[i]
+                    if len(some):
+                        below, g = of[level + 1][path[level + 1][some]], of[level][path[level][some]]
+                        r = known.r[level + 1][below]
+                        rests[i][some] += (known.slope[level + 1][below] - known.slope[level][g] * r) * sums[i][some]
+                        sums[i][some] *= r
+                both = np.intersect1d(here[0], here[1], assume_unique=True)
+                met = both[paths[0][1][level][both] == paths[1][1][level][both]] if len(both) else both
+                less = known.own[level] / known.below[level]
+                if len(met):
+                    g = of[level][paths[0][1][level][met]]
+                    total[met] -= sums[0][met] * sums[1][met] * (known.x[level] * less)[g]
+                for i, (_, path) in enumerate(paths):
+                    if len(here[i]):
+                        sums[i][here[i]] *= less[of[level][path[level][here[i]]]]
+            starts = [np.flatnonzero(own == level) for own, _ in paths]
+            for i, (j, some) in enumerate(
+                ((1, starts[0]), (0, starts[1]))
+            ):  # a place that begins, and one below or in it
+                if not len(some):
+                    continue
+                g = of[level][paths[i][1][level][some]]
+                inside = some[paths[j][0][some] > level]
+                if len(inside):
+                    inside = inside[paths[i][1][level][inside] == paths[j][1][level][inside]]
+                    at = of[level][paths[i][1][level][inside]]
+                    total[inside] += rests[j][inside] + known.slope[level][at] * sums[j][inside]
+                if i == 0:
+                    same = some[paths[1][0][some] == level]
+                    same = same[paths[0][1][level][same] == paths[1][1][level][same]]
+                    at = of[level][paths[0][1][level][same]]
+                    total[same] += known.rest[level][at] + known.slope[level][at] ** 2 * known.own[level][at]
+                sums[i][some] = known.slope[level][g] * known.own[level][g]
+                rests[i][some] = known.rest[level][g]
+        return total
 
     def _upwards(self, level: int, places: Indices) -> tuple[Indices, list[Indices]]:
         """The level of each place, 0 for ALL, (P,); and the places they lie in, from the top down to their own."""
@@ -363,6 +410,52 @@ class TreeEstimation:
 
 
 @final
+class LevelEstimation(TreeEstimation):
+    """From sectors, each level of which is measured, centred, as an attribute of its own."""
+
+    @property
+    def tree(self) -> Quotient:
+        """That of the tables."""
+        return self.asked.tree
+
+    @cached_property
+    def alone(self) -> SectorEstimation:
+        """Every sector from its own answers."""
+        return SectorEstimation(self.strategy)
+
+    @property
+    def whiteners(self) -> list[Floats]:
+        """Of every sector from its own answers, which is more than the estimates vary."""
+        return self.alone.whiteners
+
+    def precisions(self, beside: tuple[int, ...]) -> dict[int, float]:
+        """ξ_T of the sectors of a set beside the tree, by level."""
+        own = self.whiteners
+        return {level: 1 / float(own[i][k, 0, 0]) ** 2 for level, (i, k) in self.sectors[beside].items()}
+
+    def top(self, beside: tuple[int, ...]) -> float:
+        """What is left of ξ_T at the top: ξ_T − Σ_ℓ ξ_Tℓ/N_ℓ."""
+        return sum(-x / self.asked.sizes[level] if level else x for level, x in self.precisions(beside).items())
+
+    @cached_property
+    def margins(self) -> dict[tuple[int, ...], Margin]:
+        """The sectors of attributes beside the tree, by these."""
+        return {beside: self._margin(beside, places) for beside, places in self.sectors.items()}
+
+    def _margin(self, beside: tuple[int, ...], places: dict[int, Place]) -> Margin:
+        own, counts = self.precisions(beside), self.tree.counts[: max(places) + 1]
+        x = [np.full(len(n), own.get(level, 0.0)) for level, n in enumerate(counts)]
+        x[0] = np.array([self.top(beside)]) if len(x) > 1 else x[0]
+        return Margin(places, Known.of(self.tree, x, [np.ones(len(n)) for n in counts]), self.factor(beside))
+
+    def _said(self, answers: Sequence[Exact], beside: tuple[int, ...]) -> tuple[Given, Given]:
+        given, precisions = {}, self.precisions(beside)
+        for level, (i, k) in self.sectors[beside].items():
+            alone = self.alone.estimates(answers, i, np.array([k]))[0]
+            given[level] = precisions[level] * self._last(alone, (i, k))
+        return given, {}
+
+
 class Levels(Gaussian):
     """The least cost of one noise scale for each level and margin that meets every target."""
 
@@ -381,10 +474,11 @@ class Levels(Gaussian):
         """Raise PlanError unless it is for levels of a tree, and the strategy measures the sectors they need."""
         if not possible(part.publication):
             raise PlanError("a plan by levels is for targets of levels of one hierarchy, and add-or-remove-one.")
-        super().check(part)
+        Gaussian.check(self, part)
         if any(g.basis.tolist() != [[1]] for g in part.strategy.groups):
             raise PlanError("a plan by levels measures plain counts of places, and these are none.")
-        if any(m.weights[0] < -SLACK * m.precisions[0] for m in _estimation(part).margins.values()):
+        own = cast(LevelEstimation, part.estimation)
+        if any(own.top(beside) < -SLACK * own.precisions(beside)[0] for beside in own.sectors):
             raise PlanError("a plan by levels measures each margin with all its levels, and this one measures it less.")
 
     def over(self, asked: Publication) -> Cells:
@@ -398,7 +492,9 @@ class Levels(Gaussian):
 
     def estimation(self, part: TablePart) -> TreeEstimation:
         """Every sector from the answers of all levels."""
-        return TreeEstimation(problem(part.publication.workload, part.decomposition), part.strategy, part.decomposition)
+        return LevelEstimation(
+            problem(part.publication.workload, part.decomposition), part.strategy, part.decomposition
+        )
 
     def variances(self, part: TablePart) -> Floats:
         """That of the worst place, of every table; where targets vary by place, as if the tightest were all places'."""
@@ -409,7 +505,7 @@ class Levels(Gaussian):
         own, j = _estimation(part), part.number(name)
         level = int(own.asked.level[j])
         table, domain = part.publication.workload[name], part.publication.workload.domain
-        by_place = own.variances[j][own.asked.tree.of[level]]
+        by_place, _ = own.by_place(j)
         names = [part.decomposition.exchangeable[i] for i in np.flatnonzero((own.asked.axes == level) & (level > 0))]
         along = (
             [len(by_place) if domain.home(a) == domain.home(names[0]) else 1 for a in table.attributes] if names else ()
@@ -423,9 +519,9 @@ class Levels(Gaussian):
     def worst(self, part: TablePart, i: int) -> tuple[float, float]:
         """Of the place that is the worst for its target."""
         own, j = _estimation(part), int(np.arange(part.decomposition.rows)[part.decomposition.layout(i).rows][0])
-        worst = int(np.argmax(own.variances[j] / own.asked.looser[j]))
-        wanted = part.decomposition.variances[j] * own.asked.looser[j][worst]
-        return float(wanted), float(own.variances[j][worst])
+        achieved, looser = own.by_place(j)
+        worst = int(np.argmax(achieved / looser))
+        return float(part.decomposition.variances[j] * looser[worst]), float(achieved[worst])
 
     def separate_rho(self, part: TablePart) -> float:
         """Likewise; where targets vary by place, of the record whose places together cost most."""

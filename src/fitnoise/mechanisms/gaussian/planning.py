@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -21,18 +21,21 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs._base import Design
 from fitnoise.kernel.designs.products import ProductStrategy
 from fitnoise.kernel.designs.sectors import Strategy
+from fitnoise.kernel.designs.trees import TreeStrategy
 from fitnoise.kernel.units import Neighbours
 from fitnoise.mechanisms._base import Effort
+from fitnoise.mechanisms.gaussian import places as by_place
 from fitnoise.mechanisms.gaussian.formulation import AllPairs, Formulation
 from fitnoise.mechanisms.gaussian.levels import (
     LEVELS,
-    TreeEstimation,
+    LevelEstimation,
     places,
     possible,
     problem,
     refuse_endless,
 )
 from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
+from fitnoise.mechanisms.gaussian.places import PLACES, PlaceEstimation, refuse_endless_classes
 from fitnoise.mechanisms.gaussian.products import (
     PRODUCTS,
     ProductEstimation,
@@ -48,12 +51,14 @@ from fitnoise.mechanisms.gaussian.series import in_time
 from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded, weighted_cost
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.request.publication import Publication
-from fitnoise.solving import combined, cores, lexicographic, mirrored, trees
+from fitnoise.solving import combined, cores, lexicographic, mirrored, trees, weighted_trees
 from fitnoise.solving._base import Solution, Status, Weights
 from fitnoise.solving.certificates import ONE, Evidence, Kinds, Sets, Terms, lower_bound
 from fitnoise.solving.products import Form, Products, solve
 from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS, Decomposition, decompose, decompose_by_axis
 from fitnoise.solving.sets import Chosen, Dear
+from fitnoise.solving.trees import ByLevel
+from fitnoise.solving.weighted_trees import Weighting
 
 DEFAULT_GAP = 1e-6
 
@@ -72,6 +77,15 @@ asked for, up to `PATIENT` of them are planned as one structured attribute."""
 
 LEVEL_ITERATIONS = 200
 """Of the ascent to its bound."""
+
+LEVEL_WORK = 3_000_000
+"""Classes of places of all sectors times these iterations, at most: some ten seconds."""
+
+CLOSE = 2e-4
+"""Gap at which looking for better scales by class of place ends."""
+
+NEAR_ENOUGH = 3e-3
+"""Gap up to which one noise scale for each level and margin is kept: it is the simplest."""
 
 Solve = Callable[[Formulation, Weights | None, float], Solution]
 """Solves a problem, from weights on where there are some, to a gap."""
@@ -385,15 +399,60 @@ def _by_level(publication: Publication, goal: float, *, refine: bool) -> TablePa
         )
     decomposition = decompose(publication.workload, by_level=True)
     asked = problem(publication.workload, decomposition)
-    evidence = trees.ascend(asked, goal / 20, LEVEL_ITERATIONS)
-    factors = [x[:, None, None] for x in trees.factors(asked, decomposition, trees.solve(asked))]
-    strategy = round_strategy(decomposition, factors, BITS[0])
-    achieved = TreeEstimation(asked, strategy, decomposition).worst
-    strategy = scaled(decomposition, terms(publication, decomposition), strategy, publication, achieved)
-    status = "one noise scale for each level and margin; the bound is for all mechanisms of its kind"
-    made = TablePart(LEVELS, publication, strategy, evidence, status)
+    refuse_endless_classes(asked)
+    classes = sum(len(x) for sector in asked.sectors for x in asked.tree.counts[: sector.deep + 1])
+    evidence = trees.ascend(asked, goal / 20, min(LEVEL_ITERATIONS, max(20, LEVEL_WORK // classes)))
+    alike = all((x == 1).all() for x in asked.looser) or bool(publication.adjacency.pattern)
+    made = weights = None
+    if alike:
+        weights = trees.solve(asked)
+        factors = [x[:, None, None] for x in trees.factors(asked, decomposition, weights)]
+        strategy = round_strategy(decomposition, factors, BITS[0])
+        achieved = LevelEstimation(asked, strategy, decomposition).worst
+        strategy = scaled(decomposition, terms(publication, decomposition), strategy, publication, achieved)
+        status = "one noise scale for each level and margin; the bound is for all mechanisms of its kind"
+        made = TablePart(LEVELS, publication, strategy, evidence, status)
+        refuse_pointless(made.exact_cost)
+    if made is None or (made.gap > min(goal, NEAR_ENOUGH) and not publication.adjacency.pattern):
+        found = _by_place(publication, asked, decomposition, evidence, weights)
+        made = found if made is None or found.value < made.value * made.relaxation / found.relaxation else made
     refuse_pointless(made.exact_cost)
     return made
+
+
+def _by_place(
+    publication: Publication,
+    asked: ByLevel,
+    decomposition: Decomposition,
+    evidence: Evidence,
+    weights: Sequence[Floats] | None,
+) -> TablePart:
+    """Tables by levels with scales by class of place; never dearer than noise on every number of its own.
+
+    weights: one a level, to start from where they are known.
+    """
+    cells = np.sqrt(asked.relative / decomposition.variances)
+    alone = Weighting.independent(asked, cells)
+    start = alone if weights is None else Weighting.even(weights, asked)
+    with one_thread():
+        bound = trees.bound(asked, evidence)
+        best = weighted_trees.solve(asked, evidence, start, gap=CLOSE, bound=bound)
+    records, made = publication.source.max_records, list[TreeStrategy]()
+    for x in (best, alone):
+        strategy = by_place.rounded(asked, decomposition, x, records)
+        if publication.budget is not None:
+            factor = _spending(publication, strategy, publication.budget.gaussian_rho)
+            strategy = by_place.rescaled(strategy, factor, up=True)
+            _refuse_spent(publication, strategy)
+        else:
+            achieved = PlaceEstimation(asked, strategy, decomposition).worst
+            factor = relaxation(decomposition, terms(publication, decomposition), achieved) ** -0.5 * (1 - 1e-12)
+            strategy = by_place.rescaled(strategy, factor, up=False)
+        made.append(strategy)
+    status = "noise scales by class of place, and weighted sums of places; the bound is for all mechanisms of its kind"
+    return min(
+        (TablePart(PLACES, publication, x, evidence, status) for x in made), key=lambda x: x.value * x.relaxation
+    )
 
 
 def _by_axis(publication: Publication, *, refine: bool, progress: Callable[[int, float], None] | None) -> TablePart:

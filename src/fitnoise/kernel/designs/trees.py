@@ -1,0 +1,337 @@
+"""Trees: what is measured of nested places, with noise scales by class of place, and its exact price. Trust kernel.
+
+A set T of attributes beside the places measures, at places g of some levels of a tree,
+
+    m_T (⊗_{a∈T} H_a ⊗_{a∉T} 1ᵀ) ⊗ U_g x,    U_g = Σ k_h U_h over the places h right below g, U of a leaf its own count,
+
+with independent discrete Gaussian noise of scale σ_Tg on every entry. m_T and k are integers, H_a = n_a I − J (for
+n_a = 2 the row (1, −1)); k and σ are the same for all places of a class. The leaves of T are the places of the deepest
+level it measures: all sums are made of their counts, by the tree written here. Sets of different deepest levels are
+priced together as records lie in both, which an order compares with its domain (`nested`). A record of leaf i moves U_g
+by the product of k from i up to below g, and costs
+
+    prof(i) = Σ_T h_T y_T(i),    h_T = m_T² Π_{a∈T} n_a (n_a − 1) (1 for n_a = 2),
+    y_T(g) = 1/σ_Tg² + k_g² y_T(place above g), 1/σ² being 0 where nothing is measured.
+
+y depends on the class of a place alone, as that tells the class of the place above. Nothing an optimiser says enters.
+
+**Replaced.** Records of leaves i and j that meet in g differ in T by
+
+    h_T [y_T(i) + y_T(j) − 2 χ_T U_g(i) U_g(j) y_T(g)],    χ_T = Π_{a∈T} (1 where they agree, else −1/(n_a − 1)).
+
+As U_g(i)² y_T(g) ≤ y_T(i), the last term is at most |χ_T| (y_T(i) + y_T(j)) where χ_T < 0, and at most 0 elsewhere;
+negative products are at least −1/(n_T − 1), n_T the least n_a of T. Hence
+
+    Δ² ≤ 2 max_i Σ_T h_T y_T(i) n_T/(n_T − 1),    that factor 1 for T of no attributes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.errors import PlanError
+from fitnoise.kernel import privacy
+from fitnoise.kernel.arrays import Exact, Floats, Indices
+from fitnoise.kernel.designs._base import WRAP, Answers, Cells, Counts, Design, Door, Margin
+from fitnoise.kernel.designs.parts import SAFE, check_sizes, refuse_amounts
+from fitnoise.kernel.designs.sectors import MAX_SCALE, add_noise, axis_rows, centre, exact_precisions
+from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.units import Adjacency, Neighbours
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MeasuredTree:
+    """What is measured of the places, beside one set of attributes.
+
+    attributes: positions of these among all, increasing. multiple: m_T ≥ 1. factors: k ≥ 1 of the places of each class,
+    64-bit integers, by level from the one below the top to the deepest. scales: σ > 0 by class, floats, by level that
+    is measured; the deepest is.
+    """
+
+    attributes: tuple[int, ...]
+    multiple: int
+    factors: tuple[NDArray[np.int64], ...]
+    scales: Mapping[int, NDArray[np.float64]]
+
+    def __post_init__(self) -> None:
+        for x in (*self.factors, *self.scales.values()):
+            if x.ndim != 1:
+                raise PlanError("what a tree measures is told by class of place.")
+        factors, scales = tuple(map(_kept, self.factors)), {level: _kept(self.scales[level]) for level in self.scales}
+        object.__setattr__(self, "factors", factors)
+        object.__setattr__(self, "scales", scales)
+        whole = type(self.multiple) is int and all(x.dtype == np.int64 for x in factors)
+        if not whole or not 0 < self.multiple < SAFE or any(((x < 1) | (x >= SAFE)).any() for x in factors):
+            raise PlanError("what a tree measures is multiplied by whole numbers of at most 62 bits, from 1 on.")
+        if list(scales) != sorted(scales) or max(scales, default=-1) != self.deep or min(scales) < 0:
+            raise PlanError("a tree is measured on some of its levels, from the top down, the deepest one among them.")
+        good = all(x.dtype == np.float64 and ((x > 0) & (x <= MAX_SCALE)).all() for x in scales.values())
+        if not good:  # also refuses NaN
+            raise PlanError("a noise scale of a tree must be a positive number that the exact sampler can draw.")
+        if list(self.attributes) != sorted(set(self.attributes)):
+            raise PlanError("a tree names its attributes in increasing order, none twice.")
+
+    @property
+    def deep(self) -> int:
+        """The deepest level."""
+        return len(self.factors)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TreeStrategy(Design):
+    """All that is measured of nested places together.
+
+    over: the attributes, each level of places as one of its own. levels: positions of the levels among these, from the
+    top down. above: for each level the place above every place, not decreasing; above the first all is one place, the
+    top. classes: of every place, by level from the top on. groups: what is measured, by attributes beside the places,
+    none twice.
+
+    **Guarantees**
+        * `dearest` is the largest squared column norm of the dense integer strategy divided by σ², exactly; with more
+          than EXACT_SCALES different scales it is an upper bound, less than one part in 2⁸⁰ above;
+        * `cost_squared` is at least the largest squared distance, in units of the noise, that one neighbouring pair can
+          move the answers, and exactly that where neighbours add or remove a record.
+    """
+
+    over: Cells
+    levels: tuple[int, ...]
+    above: tuple[Indices, ...]
+    classes: tuple[Indices, ...]
+    groups: tuple[MeasuredTree, ...]
+
+    def __post_init__(self) -> None:
+        refuse_amounts(self.over)
+        if not self.groups:
+            raise PlanError("a tree of which nothing is measured has no price.")
+        object.__setattr__(self, "above", tuple(map(_kept, self.above)))
+        object.__setattr__(self, "classes", tuple(map(_kept, self.classes)))
+        inside = all(0 <= a < len(self.over.sizes) for a in self.levels) and not self.over.structured
+        if not inside or not len(set(self.levels)) == len(self.levels) == len(self.above) == len(self.classes) - 1:
+            raise PlanError("the levels of a tree do not fit its domain.")
+        sizes = (1, *(self.over.sizes[a] for a in self.levels))
+        for n, own in zip(sizes, self.classes, strict=True):
+            if own.dtype != np.intp or own.shape != (n,) or len(np.unique(own)) != own.max() + 1 or own.min() < 0:
+                raise PlanError("the classes of a tree's places are numbers from 0 on, one for each place.")
+        for parents, n, lies in zip(sizes, sizes[1:], self.above, strict=False):
+            fits = lies.dtype == np.intp and lies.shape == (n,)
+            steps = np.diff(lies, prepend=-1, append=parents) if fits else np.array([2])
+            if steps[0] != 1 or steps[-1] != 1 or not np.isin(steps, (0, 1)).all():
+                raise PlanError("the places of a tree stand in the order of those above them, some in each.")
+        for known, up, own, lies in zip(self._above, self.classes, self.classes[1:], self.above, strict=False):
+            if (known[own] != up[lies]).any():
+                raise PlanError("places of one class of a tree lie in places of one class.")
+        for g in self.groups:
+            self._check(g)
+        if len({g.attributes for g in self.groups}) < len(self.groups):
+            raise PlanError("a tree is measured once beside each set of attributes; one appears twice.")
+
+    def _check(self, g: MeasuredTree) -> None:
+        beside = all(0 <= a < len(self.sizes) and a not in self.levels and self.sizes[a] > 1 for a in g.attributes)
+        fits = g.deep <= len(self.levels) and all(len(x) == self._kinds[i] for i, x in enumerate(g.factors, 1))
+        if not (beside and fits and all(len(x) == self._kinds[level] for level, x in g.scales.items())):
+            raise PlanError("what is measured of a tree does not fit its places, or the attributes beside them.")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """n_a of every attribute."""
+        return self.over.sizes
+
+    @cached_property
+    def _kinds(self) -> list[int]:
+        """How many classes each level has."""
+        return [int(own.max()) + 1 for own in self.classes]
+
+    @cached_property
+    def _above(self) -> list[Indices]:
+        """The class above that of the first place of every class, by level below the top."""
+        out = []
+        for up, own, parents in zip(self.classes, self.classes[1:], self.above, strict=False):
+            out.append(up[parents[np.unique(own, return_index=True)[1]]])
+        return out
+
+    def rows(self, g: MeasuredTree) -> int:
+        """How many answers there are for each place."""
+        return math.prod(axis_rows(self.sizes[a]) for a in g.attributes)
+
+    @cached_property
+    def orders(self) -> tuple[Indices, ...]:
+        """The places of every level by class: in the order of their answers."""
+        return tuple(np.argsort(own, kind="stable") for own in self.classes)
+
+    @cached_property
+    def counts(self) -> tuple[NDArray[np.int64], ...]:
+        """How many answers each class of places has, by group: level by level from the top."""
+        each = [np.bincount(own) for own in self.classes]
+        return tuple(self.rows(g) * np.concatenate([each[level] for level in g.scales]) for g in self.groups)
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many noisy answers each group has."""
+        return tuple(int(x.sum()) for x in self.counts)
+
+    @property
+    def answers(self) -> int:
+        """Number of noisy numbers."""
+        return sum(self.lengths)
+
+    @cached_property
+    def _scales(self) -> tuple[Floats, ...]:
+        return tuple(np.concatenate(list(g.scales.values())) for g in self.groups)
+
+    @property
+    def scales(self) -> Floats:
+        """σ of each class, by group and level."""
+        return np.concatenate(self._scales)
+
+    @property
+    def portions(self) -> NDArray[np.int64]:
+        """How many noisy answers each class has, likewise."""
+        return np.concatenate(self.counts)
+
+    def _weight(self, g: MeasuredTree, *, replaced: bool) -> int:
+        """h_T, times n_T/(n_T − 1) for records that are replaced."""
+        out, least = g.multiple**2, min((self.sizes[a] for a in g.attributes), default=0)
+        for a in g.attributes:
+            n = self.sizes[a]
+            out *= 1 if n == 2 else n * (n - 1)
+        if replaced and least:
+            out = 2 * out if least == 2 else out // (least - 1) * least  # h_T holds least − 1
+        return out
+
+    @cached_property
+    def _prices(self) -> tuple[int, list[Exact]]:
+        """A unit, and y_T in it, by group and class of leaves of the deepest level that any group measures."""
+        unit, precisions = exact_precisions(self._scales)
+        most, out = max(g.deep for g in self.groups), list[Exact]()
+        for g, own in zip(self.groups, precisions, strict=True):
+            given = dict(zip(g.scales, np.split(own, np.cumsum([len(x) for x in g.scales.values()])[:-1]), strict=True))
+            y = given.get(0, np.zeros(1, dtype=object))
+            for level in range(1, most + 1):
+                y = y[self._above[level - 1]]
+                if level <= g.deep:
+                    y = y * g.factors[level - 1].astype(object) ** 2
+                    y = y + given.get(level, 0)
+            out.append(y)
+        return unit, out
+
+    def _largest(self, *, replaced: bool) -> Fraction:
+        unit, prices = self._prices
+        each = [self._weight(g, replaced=replaced) * y for g, y in zip(self.groups, prices, strict=True)]
+        return Fraction(int(sum(each[1:], start=each[0]).max()), unit)
+
+    @cached_property
+    def dearest(self) -> Fraction:
+        """max_i prof(i): what a record of the dearest place costs."""
+        return self._largest(replaced=False)
+
+    @cached_property
+    def group_costs(self) -> tuple[Fraction, ...]:
+        """What each group costs a record of the place where it is dearest."""
+        unit, prices = self._prices
+        pairs = zip(self.groups, prices, strict=True)
+        return tuple(Fraction(self._weight(g, replaced=False) * int(y.max()), unit) for g, y in pairs)
+
+    def profile(self) -> tuple[Fraction, ...]:
+        """One number, of the dearest place."""
+        return (self.dearest,)
+
+    def cost_squared(self, neighbours: Neighbours) -> Fraction:
+        """Δ² for neighbours that differ in one record: exact, or for replacing a bound (see above)."""
+        if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
+            return self.dearest
+        return 2 * self._largest(replaced=True)
+
+    # --- as a design ------------------------------------------------------------------------------------
+
+    def afresh(self, of: Adjacency) -> TreeStrategy:
+        """The same integers, with nothing computed of them before."""
+        del of
+        return replace(self, groups=tuple(map(replace, self.groups)))
+
+    def check(self, sizes: Mapping[str, int], steps: Mapping[str, int]) -> None:
+        """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
+        check_sizes(self.over, sizes, steps)
+
+    def _margin(self, g: MeasuredTree) -> Margin:
+        own = self.levels[g.deep - 1 : g.deep] if g.deep else ()
+        return tuple(self.over.names[a] for a in (*g.attributes, *own))
+
+    @property
+    def nested(self) -> list[tuple[str, str, Indices]]:
+        """Every level but the first in the one above it."""
+        names = [self.over.names[a] for a in self.levels]
+        return [(up, low, own) for up, low, own in zip(names, names[1:], self.above[1:], strict=False)]
+
+    def margins(self) -> set[Margin]:
+        """The attributes of each group, with the deepest level it measures."""
+        return {self._margin(g) for g in self.groups}
+
+    def loss(self, of: Adjacency) -> Loss:
+        """ρ = Δ²/2; where neighbours add or remove a record, every cell counts as the dearest."""
+        finest = 1 / Fraction(float(self.scales.min())) ** 2
+        cost = max(self.cost_squared(step) for step in of.steps) * of.records**2
+        if not of.by_cell:
+            return Loss.concentrated(privacy.rho(cost), finest)
+        return Loss.of_cells((), [privacy.rho(cost)], finest)
+
+    def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
+        """By group, and level from the top, what is measured of the places class by class."""
+        del of  # the integers are the same whoever is protected
+        return tuple(self._transformed(g, counts, records) for g in self.groups)
+
+    def _transformed(self, g: MeasuredTree, counts: Counts, records: int) -> Exact:
+        """Exact integers; modulo 2⁶⁴ where the factors, and the public bound on the number of records, allow int64."""
+        sizes = [self.sizes[a] for a in g.attributes]
+        most = g.multiple * math.prod(max(n - 1, 1) for n in sizes) * math.prod(int(x.max()) for x in g.factors)
+        dtype: np.dtype[Any] = np.dtype(object) if records * most >= WRAP else np.dtype(np.int64)
+        values = np.asarray(counts[self._margin(g)]).astype(dtype).reshape(*sizes, -1)
+        for axis in range(len(sizes)):
+            values = centre(values, axis)
+        values = g.multiple * values.reshape(-1, values.shape[-1]).T
+        out: list[Exact] = []
+        for level in range(g.deep, -1, -1):
+            if level in g.scales:
+                out.insert(0, values[self.orders[level]].ravel())
+            if level:
+                starts = np.flatnonzero(np.diff(self.above[level - 1], prepend=-1))
+                values = values * g.factors[level - 1].astype(dtype)[self.classes[level]][:, None]
+                values = np.add.reduceat(values, starts, axis=0)
+        return np.concatenate(out)
+
+    def draw(self, exact: Answers, door: Door) -> Answers:
+        """Every answer plus one independent draw of N_Z(0, σ²), in the ring of the values (never saturating)."""
+        for values, scales, sizes in zip(exact, self._scales, self.counts, strict=True):
+            add_noise(values, scales, sizes, door)
+        return exact
+
+    def detail(self, of: Adjacency) -> dict[str, list[Any]]:
+        """How many classes of places are measured beside which attributes, and what that costs where it is dearest."""
+        del of
+        names = self.over.names
+        return {
+            "sectors": [
+                {
+                    "count": len(scales),
+                    "of": [names[a] for a in (*g.attributes, *(self.levels[x - 1] for x in g.scales if x))],
+                    "cost_squared": str(cost),
+                }
+                for g, scales, cost in zip(self.groups, self._scales, self.group_costs, strict=True)
+            ]
+        }
+
+
+def _kept(values: Any) -> Any:
+    """A copy that nobody changes: a price once computed stays the price of these integers."""
+    out = np.array(values)
+    out.setflags(write=False)
+    return out

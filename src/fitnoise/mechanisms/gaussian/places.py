@@ -1,0 +1,287 @@
+"""Tables by levels of trees: noise scales by class of place, and weighted sums of places (`kernel/designs/trees.py`).
+
+The sums U_g = Σ k_h U_h of a set T of attributes beside the tree, estimated by H⁺ y/m_T, are of precision
+
+    x_g = m_T² Π g_a/σ²,    X_T θ_T = Σ_g x_g U_gᵀ ŷ_g,    X_T = Σ_g x_g U_gᵀ U_g,
+
+in the letters of `solving/weighted_trees.py`, where r = k. Untrusted: a mistake here costs accuracy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from fitnoise.errors import PlanError, WorkloadError
+from fitnoise.kernel.arrays import Exact, Floats
+from fitnoise.kernel.designs._base import WRAP, Cells
+from fitnoise.kernel.designs.sectors import MAX_SCALE, axis_rows, gains, uncentre
+from fitnoise.kernel.designs.trees import MeasuredTree, TreeStrategy
+from fitnoise.mechanisms.documents import read_trees, scales_document, trees_document
+from fitnoise.mechanisms.gaussian.levels import Given, Levels, Margin, TreeEstimation, possible, problem
+from fitnoise.mechanisms.gaussian.rounding import LEAST_EXPONENT, cut
+from fitnoise.request.publication import Publication
+from fitnoise.solving.sectors import Decomposition, decompose
+from fitnoise.solving.trees import ByLevel, Quotient
+from fitnoise.solving.weighted_trees import Known, Weighting
+
+if TYPE_CHECKING:
+    from fitnoise.mechanisms.tables import TablePart
+
+BITS = (8, 7, 6, 5, 4)
+"""Of the largest k among the places of one place; fewer where sums would take more than 64 bits."""
+
+MOST_CLASSES = 50_000
+"""Of places, in all, that are planned: a minute or so."""
+
+
+def refuse_endless_classes(asked: ByLevel) -> None:
+    """Raise WorkloadError where too many places differ from all others."""
+    classes = sum(map(len, asked.tree.counts))
+    if classes > MOST_CLASSES:
+        raise WorkloadError(
+            f"of {sum(asked.sizes):,} places, {classes:,} differ from all others in their targets, or in those of the "
+            f"places in them; at most {MOST_CLASSES:,} such classes are planned. Give many places few different "
+            "targets, such as one for each class of size, or targets of their own to fewer places of a level above. "
+            "Nothing was planned."
+        )
+
+
+def rounded(asked: ByLevel, d: Decomposition, weights: Weighting, records: int) -> TreeStrategy:
+    """Integers for weights of classes: as many bits as leave sums of so many records in 64 bits.
+
+    Raises:
+        PlanError: a scale outside what the exact sampler can draw.
+    """
+    made = [_rounded(asked, d, weights, bits) for bits in (BITS if _unlike(weights) else BITS[:1])]
+    return next((x for x in made if _largest(x, 2**8) * records < WRAP), made[-1])
+
+
+def _unlike(weights: Weighting) -> bool:
+    return any((a != 1).any() for r in weights.r for a in r)
+
+
+def _largest(strategy: TreeStrategy, room: int) -> int:
+    """The largest entry of what one record adds, with some room for what is multiplied later."""
+    sizes = strategy.sizes
+    return max(
+        room * math.prod(max(sizes[a] - 1, 1) for a in g.attributes) * math.prod(int(k.max()) for k in g.factors)
+        for g in strategy.groups
+    )
+
+
+def _rounded(asked: ByLevel, d: Decomposition, weights: Weighting, bits: int) -> TreeStrategy:
+    own = {x.tables.tobytes(): i for i, x in enumerate(asked.sectors)}
+    found = [_integers(asked.tree, x, r, bits) for x, r in zip(weights.x, weights.r, strict=True)]
+    sizes, groups = np.array(d.sizes), []
+    for beside, tables in asked.margins(d):
+        each = sizes[list(beside)]
+        x, k = found[own[tables.tobytes()]]
+        gain, cells = float(gains(each)), math.prod(each.tolist())
+        with np.errstate(divide="ignore"):
+            scales = {level: np.sqrt(gain / (cells * w)) for level, w in enumerate(x) if (w > 0).all()}
+        if not all((s <= MAX_SCALE).all() for s in scales.values()):
+            raise _out_of_reach()
+        groups.append(MeasuredTree(beside, 1, k, scales))
+    levels = tuple(int(np.flatnonzero(asked.axes == level)[0]) for level in range(1, len(asked.sizes)))
+    return TreeStrategy(d.over, levels, asked.above, asked.tree.of, tuple(groups))
+
+
+def _integers(
+    tree: Quotient, x: Sequence[Floats], r: Sequence[Floats], bits: int
+) -> tuple[list[Floats], tuple[Any, ...]]:
+    """Weights of integer sums, by level, and k: in each place the largest k has so many bits, or all are 1."""
+    deep = len(x) - 1
+    size, out, factors = np.ones(len(x[deep])), [x[deep]], list[Any]()
+    for level in range(deep, 0, -1):
+        part = r[level] * size
+        starts = np.flatnonzero(np.diff(tree.above[level - 1], prepend=-1))
+        most = np.maximum.reduceat(part, starts)
+        alike = bool((part > tree.down(most, level) * (1 - 2.0 ** -(bits + 1))).all())
+        step = most if alike else most / 2**bits
+        k = np.maximum(np.rint(part / tree.down(step, level)), 1).astype(np.int64)
+        factors.insert(0, k)
+        size = step
+        out.insert(0, x[level - 1] * size**2)
+    return out, tuple(factors)
+
+
+def rescaled(strategy: TreeStrategy, factor: float, *, up: bool) -> TreeStrategy:
+    """Multiply every σ by a factor, cut it to 32 bits (up or down), and multiply what is measured so that 2¹⁰ ≤ σ.
+
+    Raises:
+        PlanError: a scale outside what the exact sampler can draw.
+    """
+    groups = []
+    for g in strategy.groups:
+        scales = {level: cut(s * factor, up=up) for level, s in g.scales.items()}
+        least = min(float(s.min()) for s in scales.values())
+        shift = max(LEAST_EXPONENT - math.frexp(least)[1], 0) if least > 0 else 0
+        scales = {level: np.ldexp(s, shift) for level, s in scales.items()}
+        good = all(((s > 0) & (s <= MAX_SCALE)).all() for s in scales.values())
+        if not good or shift + g.multiple.bit_length() > 61:
+            raise _out_of_reach()
+        groups.append(replace(g, multiple=g.multiple << shift, scales=scales))
+    return replace(strategy, groups=tuple(groups))
+
+
+def _out_of_reach() -> PlanError:
+    return PlanError(
+        "the targets are too far apart in size, or too loose, for exact 64-bit noise; scale the queries down or "
+        "tighten the loosest target. Nothing was planned."
+    )
+
+
+@final
+class PlaceEstimation(TreeEstimation):
+    """From weighted sums of places."""
+
+    @cached_property
+    def tree(self) -> Quotient:
+        """By the classes of the strategy."""
+        return classes(self.strategy)
+
+    @property
+    def whiteners(self) -> list[Floats]:
+        """Of every sector as all answers tell it, at the place where it varies most."""
+        out = [np.zeros((len(g), 1, 1)) for g in self.decomposition.groups]
+        for margin in self.margins.values():
+            values = margin.known.variances
+            for level, (i, k) in margin.places.items():
+                out[i][k, 0, 0] = math.sqrt(float(values[level].max()))
+        return out
+
+    @cached_property
+    def measured(self) -> dict[tuple[int, ...], tuple[int, MeasuredTree]]:
+        """What is measured, by the attributes beside the tree, with its number."""
+        return {g.attributes: (i, g) for i, g in enumerate(self.strategy.groups)}
+
+    @cached_property
+    def margins(self) -> dict[tuple[int, ...], Margin]:
+        """The sectors of attributes beside the tree, by these."""
+        return {beside: self._margin(beside, places) for beside, places in self.sectors.items()}
+
+    def _margin(self, beside: tuple[int, ...], places: dict[int, Any]) -> Margin:
+        _, g = self.measured[beside]
+        counts = self.tree.counts[: g.deep + 1]
+        x = [self._precisions(g, level) if level in g.scales else np.zeros(len(n)) for level, n in enumerate(counts)]
+        return Margin(
+            places,
+            Known.of(self.tree, x, [np.ones(1), *(k.astype(np.float64) for k in g.factors)]),
+            self.factor(beside),
+        )
+
+    def _precisions(self, g: MeasuredTree, level: int) -> Floats:
+        gain = float(gains(np.array([self.decomposition.sizes[a] for a in g.attributes], dtype=np.int64)))
+        return np.asarray(gain * (g.multiple / g.scales[level]) ** 2)
+
+    def _said(self, answers: Sequence[Exact], beside: tuple[int, ...]) -> tuple[Given, Given]:
+        number, g = self.measured[beside]
+        sizes, at, out = [self.decomposition.sizes[a] for a in beside], 0, dict[int, Floats]()
+        for level in g.scales:
+            order = self.strategy.orders[level]
+            n = len(order) * self.strategy.rows(g)
+            y = np.empty((len(order), self.strategy.rows(g)))
+            y[order] = answers[number][at : at + n].astype(np.float64).reshape(len(order), -1)
+            theta = y.T.reshape(*(axis_rows(x) for x in sizes), -1) / g.multiple
+            for axis, x in enumerate(sizes):
+                theta = uncentre(theta, axis, x)
+            out[level] = theta * self._precisions(g, level)[self.tree.of[level]]
+            at += n
+        return {}, out
+
+
+def classes(strategy: TreeStrategy) -> Quotient:
+    """The tree of a strategy by its classes.
+
+    Raises:
+        PlanError: places of one class have other places in them, or classes are in another order than those above.
+    """
+    above, copies = [], []
+    for up, own, parents in zip(strategy.classes, strategy.classes[1:], strategy.above, strict=False):
+        first = np.unique(own, return_index=True)[1]
+        lies = up[parents[first]]
+        found, count = np.unique(parents * len(first) + own, return_counts=True)
+        each = np.bincount(own) / np.bincount(up)[lies]
+        pairs = np.bincount(lies, minlength=int(up.max()) + 1)[up].sum()
+        if len(found) != pairs or (count != each[found % len(first)]).any() or (np.diff(lies) < 0).any():
+            raise PlanError(
+                "places of one class have places of the same classes in them, in the order of classes above."
+            )
+        above.append(lies)
+        copies.append(each)
+    return Quotient(tuple(above), tuple(copies), strategy.classes)
+
+
+@final
+class Places(Levels):
+    """The least cost of noise scales by class of place that meets every target."""
+
+    name = "fit-for-use by place"
+    alike = "every record counts as one of the dearest place"
+
+    def check(self, part: TablePart) -> None:
+        """Raise PlanError unless it is for levels of a tree, and the strategy measures the sectors they need."""
+        if not possible(part.publication) or not isinstance(part.strategy, TreeStrategy):
+            raise PlanError("a plan by place is for targets of levels of one hierarchy, and add-or-remove-one.")
+        d, own = part.decomposition, part.strategy
+        asked = problem(part.publication.workload, d)
+        levels = [int(np.flatnonzero(asked.axes == level)[0]) for level in range(1, len(asked.sizes))]
+        same = list(own.levels) == levels and all(map(np.array_equal, own.above, asked.above))
+        if own.over != d.over or not same:
+            raise PlanError("the strategy measures other places than those of the tables.")
+        deep = {x.tables.tobytes(): x.deep for x in asked.sectors}
+        needed = {beside: deep[tables.tobytes()] for beside, tables in asked.margins(d)}
+        if {g.attributes: g.deep for g in own.groups} != needed:
+            raise PlanError("the strategy does not measure the sectors that the tables need.")
+        _ = classes(own)
+
+    def over(self, asked: Publication) -> Cells:
+        """Every level as an attribute of its own."""
+        return super().over(asked)
+
+    def decomposition(self, part: TablePart) -> Decomposition:
+        """Likewise."""
+        return decompose(part.publication.workload, by_level=True)
+
+    def estimation(self, part: TablePart) -> TreeEstimation:
+        """Every sector from the answers of all levels."""
+        return PlaceEstimation(
+            problem(part.publication.workload, part.decomposition), part.strategy, part.decomposition
+        )
+
+    def write(self, part: TablePart) -> Any:
+        """The tree, its classes, then what is measured."""
+        return trees_document(part.strategy)
+
+    def read(self, document: Any, over: Cells) -> Any:
+        """The strategy that `write` wrote."""
+        return read_trees(document, over)
+
+    def describe(self, part: TablePart) -> dict[str, Any]:
+        """The name, and the noise scale of every class of places."""
+        own = part.strategy
+        names = own.over.names
+        return {
+            "name": self.name,
+            "noise": "independent discrete Gaussian on integers",
+            "scales": [
+                {
+                    "attributes": [
+                        *(names[a] for a in g.attributes),
+                        *(names[own.levels[x - 1]] for x in g.scales if x),
+                    ],
+                    "answers": counts.tolist(),
+                    "scales": scales_document(np.concatenate(list(g.scales.values()))),
+                }
+                for g, counts in zip(own.groups, own.counts, strict=True)
+            ],
+        }
+
+
+PLACES = Places()

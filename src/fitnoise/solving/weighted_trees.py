@@ -1,0 +1,381 @@
+"""One weight for each class of places, and weighted sums of them: nearer the best of all mechanisms than sums alone.
+
+    X = Σ_g x_g u_g u_gᵀ,   u of a leaf is itself,   u_g = Σ r_h u_h over the places h right below g,
+
+in the letters of `solving/trees.py`, where r = 1 and x is the same for all places of a level. A record of leaf i then
+costs y_i, from the top down y_h = x_h + r_h² y_g, so that records of some places may cost less. Sums of places with
+different numbers of places tell more where the large are weighted less. What is known of one place from all that is
+measured at and below it is told by three numbers, and what is known from all by a fourth:
+
+    γ = Var u_g,    f = Cov(1_g, u_g)/γ,    ρ = Var(1_g − f u_g), which nothing outside of g changes,    Γ = Var u_g.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from fitnoise.errors import PlanError
+from fitnoise.kernel.arrays import Floats, Indices
+from fitnoise.solving.certificates import Evidence
+from fitnoise.solving.trees import ByLevel, Quotient
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known of the sums of places of each class, by level from the top down to the deepest one measured.
+
+    tree: by classes. x: weights. r: of each place in the sum above it; of the top it says nothing. own, slope, rest: γ,
+    f and ρ. below: Var u_g from what is measured strictly below g, (no entry for the deepest). whole: Γ.
+    """
+
+    tree: Quotient
+    x: tuple[Floats, ...]
+    r: tuple[Floats, ...]
+    own: tuple[Floats, ...]
+    slope: tuple[Floats, ...]
+    rest: tuple[Floats, ...]
+    below: tuple[Floats, ...]
+    whole: tuple[Floats, ...]
+
+    @classmethod
+    def of(cls, tree: Quotient, x: Sequence[Floats], r: Sequence[Floats]) -> Known:
+        """Of weights by class, by level.
+
+        Raises:
+            PlanError: X cannot be inverted in floating point.
+        """
+        deep = len(x) - 1
+        own, slope = [1 / x[deep]], [np.ones(len(x[deep]))]
+        rest, below = [np.zeros(len(x[deep]))], list[Floats]()
+        for level in range(deep, 0, -1):
+            part = r[level] ** 2 * own[0]
+            c = tree.up(part, level)
+            each = slope[0] / r[level]
+            mean = tree.up(part * each, level) / c
+            spread = part * (each - tree.down(mean, level)) ** 2
+            rest.insert(0, tree.up(rest[0] + spread, level))
+            much = 1 + x[level - 1] * c
+            if not (much > 0).all():  # rounding alone can do this
+                raise PlanError("the weights of levels are too far apart: tables could not be rebuilt. No plan is.")
+            own.insert(0, c / much)
+            slope.insert(0, mean)
+            below.insert(0, c)
+        whole = [own[0]]
+        for level in range(1, deep + 1):
+            part = r[level] ** 2 * own[level]
+            share = part / tree.down(below[level - 1], level)
+            whole.append((part * (1 - share) + share**2 * tree.down(whole[-1], level)) / r[level] ** 2)
+        return cls(tree, tuple(x), tuple(r), tuple(own), tuple(slope), tuple(rest), tuple(below), tuple(whole))
+
+    @property
+    def variances(self) -> list[Floats]:
+        """1_gᵀ X⁻¹ 1_g of a place of each class, by level."""
+        return [rest + f**2 * g for rest, f, g in zip(self.rest, self.slope, self.whole, strict=True)]
+
+    def slopes(self, w: Sequence[Floats]) -> tuple[list[Floats], list[Floats]]:
+        """How fast Σ w V falls with each x, and with each r, of every single place; by reverse accumulation."""
+        tree, deep = self.tree, len(self.x) - 1
+        rest = [np.array(a, dtype=np.float64) for a in w]
+        slope = [2 * a * f * g for a, f, g in zip(w, self.slope, self.whole, strict=True)]
+        whole = [a * f**2 for a, f in zip(w, self.slope, strict=True)]
+        parts, shares, by_r = ([np.zeros(0)] * (deep + 1) for _ in range(3))
+        for level in range(deep, 0, -1):
+            part = self.r[level] ** 2 * self.own[level]
+            share = part / tree.down(self.below[level - 1], level)
+            q = whole[level] / self.r[level] ** 2
+            whole[level - 1] = whole[level - 1] + tree.up(q * share**2, level)
+            parts[level] = q * (1 - share)
+            shares[level] = q * (2 * share * tree.down(self.whole[level - 1], level) - part)
+            by_r[level] = -2 * whole[level] * self.whole[level] / self.r[level]
+        own, by_x = whole[0], [np.zeros(0)] * (deep + 1)
+        for level in range(1, deep + 1):
+            r, c = self.r[level], tree.down(self.below[level - 1], level)
+            by_x[level - 1] = own * self.own[level - 1] ** 2
+            total = own / (1 + self.x[level - 1] * self.below[level - 1]) ** 2
+            part = r**2 * self.own[level]
+            share, each = part / c, self.slope[level] / r
+            off = each - tree.down(self.slope[level - 1], level)
+            mean, left = tree.down(slope[level - 1], level), tree.down(rest[level - 1], level)
+            at_share = shares[level] + mean * each
+            total = total - tree.up(at_share * share, level) / self.below[level - 1]
+            at_part = parts[level] + left * off**2 + at_share / c + tree.down(total, level)
+            at_each = 2 * left * part * off + mean * share
+            rest[level] = rest[level] + left
+            slope[level] = slope[level] + at_each / r
+            by_r[level] = -(by_r[level] - at_each * each / r + 2 * at_part * part / r)
+            own = at_part * r**2
+        by_x[deep] = own * self.own[deep] ** 2
+        return by_x, by_r
+
+    @property
+    def prices(self) -> list[Floats]:
+        """What one unit of u_g² is charged by g and all above, by level; of the deepest, what a record costs."""
+        y = [self.x[0]]
+        for level in range(1, len(self.x)):
+            y.append(self.x[level] + self.r[level] ** 2 * self.tree.down(y[-1], level))
+        return y
+
+    def loads(self, p: Floats) -> list[Floats]:
+        """Σ p_i u_g(i)² over the deepest places in g, by level."""
+        out = [p]
+        for level in range(len(self.x) - 1, 0, -1):
+            out.insert(0, self.tree.up(self.r[level] ** 2 * out[0], level))
+        return out
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Weighting:
+    """Weights of every merged sector, by class and level: x, and r (1 at the top)."""
+
+    x: tuple[tuple[Floats, ...], ...]
+    r: tuple[tuple[Floats, ...], ...]
+
+    @classmethod
+    def independent(cls, problem: ByLevel, cells: Floats) -> Weighting:
+        """What noise on every number of each table tells, of the variances asked. cells: n_S of each but for places."""
+        out = []
+        for sector in problem.sectors:
+            x = [np.zeros(len(n)) for n in problem.tree.counts[: sector.deep + 1]]
+            for j in sector.tables.tolist():
+                level = int(problem.level[j])
+                x[level] = x[level] + cells[j] / problem.wanted(j)
+            out.append(tuple(x))
+        return cls(tuple(out), tuple(tuple(np.ones(len(a)) for a in x) for x in out))
+
+    @classmethod
+    def even(cls, weights: Sequence[Floats], problem: ByLevel) -> Weighting:
+        """The same for all places of a level."""
+        pairs = zip(weights, problem.sectors, strict=True)
+        counts = problem.tree.counts
+        x = tuple(tuple(np.full(len(counts[k]), float(y[k])) for k in range(s.deep + 1)) for y, s in pairs)
+        return cls(x, tuple(tuple(np.ones(len(a)) for a in own) for own in x))
+
+    def scaled(self, factor: float) -> Weighting:
+        """All information times so much."""
+        return Weighting(tuple(tuple(a * factor for a in x) for x in self.x), self.r)
+
+    @property
+    def vector(self) -> Floats:
+        """Logarithms of all weights, and of all r below the top."""
+        return np.asarray(np.log(np.concatenate(self._arrays)))
+
+    def of(self, vector: Floats) -> Weighting:
+        """The weights of these logarithms, laid out as these are."""
+        parts = iter(np.split(np.exp(vector), np.cumsum([len(a) for a in self._arrays])[:-1]))
+        x = tuple(tuple(next(parts) for _ in own) for own in self.x)
+        return Weighting(x, tuple((own[0], *(next(parts) for _ in own[1:])) for own in self.r))
+
+    @property
+    def _arrays(self) -> list[Floats]:
+        return [*(a for x in self.x for a in x), *(a for r in self.r for a in r[1:])]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """What some weights cost and reach. known: of every sector. profile: what records cost, by class of leaves.
+
+    variances: of the numbers of each class, relative to their targets, table by table.
+    """
+
+    known: tuple[Known, ...]
+    profile: Floats
+    variances: tuple[Floats, ...]
+
+    @classmethod
+    def of(cls, problem: ByLevel, weights: Weighting) -> Reached:
+        """Of all sectors together.
+
+        Raises:
+            PlanError: weights that are too far apart.
+        """
+        tree = problem.tree
+        known = tuple(Known.of(tree, x, r) for x, r in zip(weights.x, weights.r, strict=True))
+        profile = np.zeros(len(tree.counts[-1]))
+        variances = [np.zeros(len(tree.counts[level])) for level in problem.level]
+        for sector, own in zip(problem.sectors, known, strict=True):
+            y, found = own.prices[-1], own.variances
+            for level in range(sector.deep + 1, len(tree.counts)):
+                y = tree.down(y, level)
+            profile += sector.weight * y
+            for j in sector.tables.tolist():
+                variances[j] += sector.weight * found[int(problem.level[j])] / problem.wanted(j)
+        return cls(known, profile, tuple(variances))
+
+    @property
+    def worst(self) -> float:
+        """The largest variance over its target."""
+        return max(float(v.max()) for v in self.variances)
+
+    @property
+    def cost(self) -> float:
+        """Δ² where all information is scaled so that the worst number just meets its target."""
+        return float(self.profile.max()) * self.worst
+
+
+STEPS, FEW = 40, 2000
+"""Of the fixed point for each level of the tree, and three fifths of that for each norm after it; classes of places of
+all sectors up to which they are ten times as many."""
+
+WORK = 7_000_000
+"""Classes of places of all sectors times steps, at most: they take some ten seconds."""
+
+NORMS = (500.0, 3000.0, 20_000.0)
+"""Of costs and of relative variances, in place of the largest of each."""
+
+_MIXED, _FLOOR, _LEAST, _HURRY, _STIFF = 1e-2, 0.1, 1e-4, 10.0, 0.25
+"""Of even weights in those that prove the bound; share of even weights below which a subtree's own do not fade
+together; of that, what no weight of a number is less than; how much faster faint weights of violated numbers grow;
+steps of log r."""
+
+
+def solve(problem: ByLevel, evidence: Evidence, start: Weighting, *, gap: float = 0.0, bound: float = 0.0) -> Weighting:
+    """Weights of classes and r, from some and from dual weights; scaled so that the worst number just meets its target.
+
+    First a fixed point, x ← x (slope/load)^½ and likewise for r, while costs and variances that are above their mean
+    gain dual weight and others lose it; then norms of both, nearer and nearer to the largest of each. The best of all
+    is kept, the start among them. Ends early within a gap of a bound.
+    """
+    size = sum(len(a) for x in start.x for a in x)
+    steps = (STEPS if size > FEW else 10 * STEPS) * len(problem.tree.above)
+    steps = min(steps, max(10, WORK // size))
+    at = Reached.of(problem, start)
+    best = start.scaled(at.worst), at.cost
+    lowest = min(float(a[a > 0].min()) for x in start.x for a in x if (a > 0).any())
+    begun = Weighting(tuple(tuple(np.maximum(a, 1e-3 * lowest) for a in x) for x in start.x), start.r)
+    enough = bound * (1 + gap)
+    current, cost = _balanced(problem, evidence, begun, steps, enough)
+    best = min(best, (current, cost), key=lambda x: x[1])
+    import scipy.optimize as so  # takes as long as a small plan
+
+    current = Weighting(tuple(tuple(np.maximum(a, 1e-6 * lowest) for a in x) for x in current.x), current.r)
+    for norm in NORMS:
+        if best[1] <= enough:
+            break
+        found = so.minimize(
+            _smoothed, current.vector, args=(problem, current, norm), jac=True, method="L-BFGS-B",
+            options={"maxiter": int(0.6 * steps), "maxcor": 20},
+        )  # fmt: skip
+        current = current.of(found.x)
+        at = Reached.of(problem, current)
+        best = min(best, (current.scaled(at.worst), at.cost), key=lambda x: x[1])
+    return best[0]
+
+
+def _asked(problem: ByLevel, deep: int, tables: Indices, q: Sequence[Floats]) -> list[Floats]:
+    """Weights of a place's numbers over their targets, of some tables, by level."""
+    w = [np.zeros(len(n)) for n in problem.tree.counts[: deep + 1]]
+    for j in tables.tolist():
+        level = int(problem.level[j])
+        w[level] = w[level] + q[j] / problem.wanted(j)
+    return w
+
+
+def _smoothed(vector: Floats, problem: ByLevel, like: Weighting, norm: float) -> tuple[float, Floats]:
+    """Log of the norms of costs and of variances, and its slope."""
+    tree, counts = problem.tree, problem.tree.counts
+    at = Reached.of(problem, like.of(vector))
+    dear, worst = float(at.profile.max()), at.worst
+    p = (at.profile / dear) ** (norm - 1)
+    q = [(v / worst) ** (norm - 1) for v in at.variances]
+    costs = float(p @ (at.profile / dear))
+    misses = sum(float(a @ (v / worst)) for a, v in zip(q, at.variances, strict=True))
+    value = np.log(dear) + np.log(worst) + (np.log(costs) + np.log(misses)) / norm
+    p = p / (dear * costs)
+    q = [a / (worst * misses) / counts[level] for a, level in zip(q, problem.level, strict=True)]
+    by_x, by_r = [], []
+    mass = [p]
+    for level in range(len(counts) - 1, 0, -1):
+        mass.insert(0, np.add.reduceat(mass[0], np.flatnonzero(np.diff(tree.above[level - 1], prepend=-1))))
+    for sector, own in zip(problem.sectors, at.known, strict=True):
+        deep, n = sector.deep, counts[: sector.deep + 1]
+        load, y = own.loads(mass[deep] / n[deep]), own.prices
+        less, turned = own.slopes(_asked(problem, deep, sector.tables, q))
+        by_x += [sector.weight * n[k] * own.x[k] * (load[k] - less[k]) for k in range(deep + 1)]
+        for k in range(1, deep + 1):
+            more = 2 * load[k] * own.r[k] * tree.down(y[k - 1], k)
+            by_r.append(sector.weight * n[k] * own.r[k] * (more - turned[k]))
+    return float(value), np.concatenate(by_x + by_r)
+
+
+def _masses(tree: Quotient, p: Floats) -> list[Floats]:
+    """The sums of weights of the leaves in a place of each class, by level."""
+    out = [p]
+    for level in range(len(tree.counts) - 1, 0, -1):
+        out.insert(0, tree.up(out[0], level))
+    return out
+
+
+def _balanced(
+    problem: ByLevel, evidence: Evidence, weights: Weighting, steps: int, enough: float
+) -> tuple[Weighting, float]:
+    """The best weights on the way to a fixed point of weights, costs and variances.
+
+    Of a subtree whose costs and variances all have room the dual weights fade together, and what is best in it depends
+    on their ratio alone: they are held at a tenth of their even share.
+    """
+    tree, counts, levels = problem.tree, problem.tree.counts, problem.level.tolist()
+    even = problem.start
+    masses = _masses(tree, even.cells / counts[-1])
+    p = ((1 - _MIXED) * evidence.cells / evidence.cells.sum() + _MIXED * even.cells) / counts[-1]
+    shares = (1 - _MIXED) * evidence.numbers / evidence.numbers.sum() + _MIXED * even.numbers
+    q = [a / counts[level] for level, a in zip(levels, problem.split(shares), strict=True)]
+    best = weights, np.inf
+    for _ in range(steps):
+        mass = _masses(tree, p)
+        weights = _moved(problem, weights, mass, q)
+        at = Reached.of(problem, weights)
+        best = min(best, (weights.scaled(at.worst), at.cost), key=lambda x: x[1])
+        if best[1] <= enough:
+            break
+        spent = float((counts[-1] * p) @ at.profile)
+        missed = sum(float((counts[k] * a) @ v) for k, a, v in zip(levels, q, at.variances, strict=True))
+        own, costs = [np.zeros(len(n)) for n in counts], [np.zeros(len(n)) for n in counts]
+        for k, a, v in zip(levels, q, at.variances, strict=True):
+            own[k], costs[k] = own[k] + a, costs[k] + a * v
+        for k in range(len(counts) - 1, 0, -1):
+            own[k - 1], costs[k - 1] = own[k - 1] + tree.up(own[k], k), costs[k - 1] + tree.up(costs[k], k)
+        held = []
+        for m, n, e, a, b in zip(mass, _masses(tree, p * at.profile), masses, own, costs, strict=True):
+            room = np.log(np.where(a > 0, b / np.maximum(a, 1e-300) / missed, 1.0) * n / m / spent)
+            held.append(np.where((m < _FLOOR * e) & (room < 0), -0.5 * room, 0.0))
+        p = p * np.exp(0.5 * (np.log(at.profile / spent) + held[-1]))
+        p = p / (counts[-1] @ p)
+        for j, (k, v) in enumerate(zip(levels, at.variances, strict=True)):
+            far, least = np.log(v / missed), np.maximum(_FLOOR * masses[k] / len(q), 1e-12)
+            push = far * np.where((far > 0) & (q[j] < least), _HURRY, 1.0) + held[k]
+            q[j] = np.maximum(q[j], _LEAST * least) * np.exp(np.clip(0.5 * push, -1, 1))
+        total = sum(float(counts[k] @ a) for k, a in zip(levels, q, strict=True))
+        q = [a / total for a in q]
+    return best
+
+
+def _moved(problem: ByLevel, weights: Weighting, mass: Sequence[Floats], q: Sequence[Floats]) -> Weighting:
+    """One step towards what is best at some dual weights; the mean of r² below every place stays 1, by load."""
+    tree, xs, rs = problem.tree, [], []
+    for sector, x, r in zip(problem.sectors, weights.x, weights.r, strict=True):
+        own, w = Known.of(tree, x, r), _asked(problem, sector.deep, sector.tables, q)
+        less, turned = own.slopes(w)
+        load, y = own.loads(mass[sector.deep]), own.prices
+        new = [a * np.sqrt(np.maximum(d, 1e-290) / m) for a, d, m in zip(x, less, load, strict=True)]
+        turn, above = [r[0]], w[0]
+        for k in range(1, sector.deep + 1):
+            dear, above = 2 * load[k] * r[k] ** 2 * tree.down(y[k - 1], k), tree.down(above, k)
+            stiff = dear + 2 * above * own.own[k] * r[k] ** 2
+            step = _STIFF * (turned[k] * r[k] - dear) / np.maximum(stiff, 1e-300)
+            turn.append(r[k] * np.exp(np.clip(step, -0.3, 0.3)))
+            above = w[k] + above
+        for k in range(sector.deep, 0, -1):
+            mean = np.sqrt(tree.up(load[k] * turn[k] ** 2, k) / tree.up(load[k], k))
+            turn[k] = turn[k] / tree.down(mean, k)
+            new[k - 1] = new[k - 1] * mean**2
+            turn[k - 1] = turn[k - 1] * mean if k > 1 else turn[k - 1]
+        xs.append(tuple(new))
+        rs.append(tuple(turn))
+    return Weighting(tuple(xs), tuple(rs))

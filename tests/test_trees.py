@@ -1,0 +1,201 @@
+"""What is measured of nested places costs what its columns say: exactly, whatever its integers and classes."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fitnoise as fn
+import zoo
+from dense import strategy_matrix
+from designs import of_trees, over
+from fitnoise.errors import PlanError
+from fitnoise.kernel.designs import sectors
+from fitnoise.kernel.designs.sectors import MAX_SCALE
+from fitnoise.kernel.designs.trees import MeasuredTree
+from fitnoise.kernel.order import Order
+from fitnoise.kernel.units import Neighbours
+from laws import check_design
+
+ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
+K = (np.array([1, 2]),)
+
+
+class Holding:
+    """As much of a plan as is written out as a dense matrix."""
+
+    def __init__(self, strategy):
+        self.strategy = strategy
+
+
+def columns(design):
+    """The columns of the dense integers where levels lie in one another, and 1/σ² of their rows."""
+    rows, scales = strategy_matrix(Holding(design))
+    cells = np.indices(design.sizes).reshape(len(design.sizes), -1)
+    upper, lower = design.levels
+    there = design.above[1][cells[lower]] == cells[upper]
+    return [[int(x) for x in column] for column in rows.T[there]], [1 / Fraction(s) ** 2 for s in scales.tolist()]
+
+
+@pytest.mark.parametrize("neighbours", zoo.ADJACENCIES)
+@pytest.mark.parametrize("name", zoo.TREES)
+def test_what_is_lost_is_what_neighbours_differ_by(name, neighbours, rng):
+    """Exactly where records come or go; where they are replaced it is a bound."""
+    of = zoo.ADJACENCIES[neighbours]
+    check_design(zoo.TREES[name], of, rng, exact=of.by_cell)
+
+
+def test_in_small_pieces_it_is_the_same(rng, monkeypatch):
+    monkeypatch.setattr(sectors, "DRAWN", 3)
+    check_design(zoo.TREES["a tree beside an attribute"], zoo.ADJACENCIES["add or remove"], rng)
+
+
+@st.composite
+def made(draw):
+    """Two levels of places in some classes, beside up to two attributes; what a few sets of these measure of them."""
+    beside = draw(st.lists(st.integers(2, 4), max_size=2))
+    inside = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+    upper = np.array(draw(st.lists(st.integers(0, 1), min_size=len(inside), max_size=len(inside))))
+    above = np.repeat(np.arange(len(inside)), inside)
+    alike = np.array(draw(st.lists(st.integers(0, 1), min_size=len(above), max_size=len(above))))
+    first = np.unique(upper, return_inverse=True)[1]
+    second = np.unique(2 * first[above] + alike, return_inverse=True)[1]
+    kinds = [1, int(first.max()) + 1, int(second.max()) + 1]
+    entries = st.one_of(st.integers(1, 3), st.integers(1, 2**61))
+    asked = []
+    sets = st.lists(st.sets(st.integers(0, len(beside) - 1)) if beside else st.just(set()), min_size=1, max_size=3)
+    for own in {tuple(sorted(x)) for x in draw(sets)}:
+        deep = draw(st.integers(0, 2))
+        k = [draw(st.lists(entries, min_size=n, max_size=n)) for n in kinds[1 : deep + 1]]
+        levels = sorted({*draw(st.sets(st.integers(0, deep))), deep})
+        scale = st.integers(1, 2**30).map(lambda x: x / 8)
+        at = {x: draw(st.lists(scale, min_size=kinds[x], max_size=kinds[x])) for x in levels}
+        asked.append((own, draw(st.integers(1, 2**61)), k, at))
+    sizes = (*beside, len(inside), len(above))
+    n = len(beside)
+    return of_trees(over(sizes), (n, n + 1), (np.zeros(len(inside), dtype=int), above), (first, second), *asked)
+
+
+@given(made())
+def test_the_price_is_that_of_the_dearest_place(design):
+    """Detects integers that wrap around, and a class that stands for places that cost more."""
+    each, weights = columns(design)
+    own = [sum(w * x**2 for w, x in zip(weights, column, strict=True)) for column in each]
+    assert design.cost_squared(ADD) == design.dearest == max(own)
+    assert design.profile() == (design.dearest,)
+    assert max(design.group_costs) <= design.dearest <= sum(design.group_costs)
+    assert design.answers == len(weights) == sum(design.lengths) == design.portions.sum()
+
+
+@given(made())
+def test_a_record_replaced_costs_no_more_than_is_bounded(design):
+    each, weights = columns(design)
+    unit = math.lcm(*(w.denominator for w in weights))
+    rows = np.array(each, dtype=object)
+    gram = (rows * [int(w * unit) for w in weights]) @ rows.T
+    own = gram.diagonal()
+    most = Fraction(int((own[:, None] + own - 2 * gram).max()), unit)
+    assert most <= design.cost_squared(REPLACE) <= 4 * design.dearest
+    if all(not g.attributes for g in design.groups):
+        assert design.cost_squared(REPLACE) == 2 * design.dearest
+
+
+def test_many_scales_are_rounded_up():
+    scales = np.arange(3, 40, 1 / 8)[:100]
+    at = list(range(100))
+    design = of_trees(over((100,)), (0,), ([0] * 100,), (at,), ((), 1, ([1] * 100,), {1: scales}))
+    assert len(set(design.scales)) > sectors.EXACT_SCALES
+    assert Fraction(1, 9) <= design.dearest <= Fraction(1, 9) * (1 + Fraction(1, 2**80))
+
+
+WHOLE = ((), 1, ([1, 2],), {1: [1, 2]})
+
+
+def two(*asked, sizes=(2,), levels=(0,), above=([0, 0],), classes=([0, 1],)):
+    return of_trees(over(sizes), levels, above, classes, *asked)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda: MeasuredTree((), 1, (np.ones((2, 2), dtype=np.int64),), {1: np.ones(2)}),
+        lambda: MeasuredTree((), 1, K, {1: np.ones((2, 1))}),
+        lambda: MeasuredTree((), 0, K, {1: np.ones(2)}),
+        lambda: MeasuredTree((), 2**62, K, {1: np.ones(2)}),
+        lambda: MeasuredTree((), 1.0, K, {1: np.ones(2)}),
+        lambda: MeasuredTree((), 1, (np.array([0, 1]),), {1: np.ones(2)}),
+        lambda: MeasuredTree((), 1, (np.array([2**62, 1]),), {1: np.ones(2)}),
+        lambda: MeasuredTree((), 1, (np.array([1.0, 1.0]),), {1: np.ones(2)}),
+        lambda: MeasuredTree((), 1, (np.array([1, 1], dtype=np.int32),), {1: np.ones(2)}),
+        lambda: MeasuredTree((), 1, K, {}),
+        lambda: MeasuredTree((), 1, K, {0: np.ones(1)}),
+        lambda: MeasuredTree((), 1, K, {1: np.ones(2), 0: np.ones(1)}),
+        lambda: MeasuredTree((), 1, K, {-1: np.ones(2), 1: np.ones(2)}),
+        lambda: MeasuredTree((), 1, K, {1: np.zeros(2)}),
+        lambda: MeasuredTree((), 1, K, {1: np.array([1, np.nan])}),
+        lambda: MeasuredTree((), 1, K, {1: np.array([1, 2 * MAX_SCALE])}),
+        lambda: MeasuredTree((), 1, K, {1: np.array([1, 2])}),
+        lambda: MeasuredTree((1, 0), 1, K, {1: np.ones(2)}),
+        lambda: MeasuredTree((0, 0), 1, K, {1: np.ones(2)}),
+        two,
+        lambda: two(WHOLE, levels=(1,)),
+        lambda: two(WHOLE, levels=()),
+        lambda: two(WHOLE, sizes=(2, 2), levels=(0, 0), above=([0, 0], [0, 1]), classes=([0, 1], [0, 1])),
+        lambda: two(WHOLE, above=()),
+        lambda: two(WHOLE, classes=([0, 1], [0, 1])),
+        lambda: two(WHOLE, classes=([0, 2],)),
+        lambda: two(WHOLE, classes=([-1, 0],)),
+        lambda: two(WHOLE, classes=([0, 1, 1],)),
+        lambda: two(WHOLE, classes=([0.0, 1.0],)),
+        lambda: two(WHOLE, above=([0, 1],)),
+        lambda: two(WHOLE, above=([1, 1],)),
+        lambda: two(WHOLE, above=([0, 0, 0],)),
+        lambda: two(WHOLE, above=([0.0, 0.0],)),
+        lambda: two(WHOLE, sizes=(2, 3), levels=(0, 1), above=([0, 0], [0, 1, 0]), classes=([0, 1], [0, 1, 0])),
+        lambda: two(WHOLE, sizes=(2, 2), levels=(0, 1), above=([0, 0], [0, 1]), classes=([0, 1], [0, 0])),
+        lambda: two(((), 1, ([1, 2, 3],), {1: [1, 2]})),
+        lambda: two(((), 1, ([1, 2],), {1: [1]})),
+        lambda: two(((), 1, ([1, 2], [1, 2]), {2: [1, 2]})),
+        lambda: two(((0,), 1, ([1, 2],), {1: [1, 2]})),
+        lambda: two(((1,), 1, ([1, 2],), {1: [1, 2]})),
+        lambda: two(((-1,), 1, ([1, 2],), {1: [1, 2]})),
+        lambda: two(((1,), 1, ([1, 2],), {1: [1, 2]}), sizes=(2, 1)),
+        lambda: two(WHOLE, WHOLE),
+        lambda: replace(two(WHOLE), over=over((2,), 2)),
+    ],
+)  # fmt: skip
+def test_what_is_no_tree_is_refused(change):
+    with pytest.raises(PlanError, match="tree"):
+        change()
+
+
+def test_what_is_measured_stays_what_was_priced():
+    design = zoo.TREES["a tree beside an attribute"].afresh(zoo.ADJACENCIES["add or remove"])
+    own = [x for g in design.groups for x in (*g.factors, *g.scales.values())]
+    for held in (*own, *design.above, *design.classes):
+        with pytest.raises(ValueError, match="read-only"):
+            held[...] = 0
+    k = np.array([1, 2])
+    tree = MeasuredTree((), 1, (k,), {1: np.ones(2)})
+    k[0] = 100
+    assert tree.factors[0].tolist() == [1, 2]
+    assert replace(tree).factors[0] is not tree.factors[0]
+
+
+def test_a_price_of_nested_places_is_for_those_of_the_domain():
+    """Levels that are counted apart are priced together: detects a tree of others, whose price would be too low."""
+    design = zoo.TREES["a tree beside an attribute"]
+    rows = [("x", 1), ("x", 2), ("x", 3), ("y", 4)]
+    right = fn.Domain(a0=fn.Ordered(0, 2), geo=fn.Hierarchy(["a1", "a2"], rows))
+    given = {"source": fn.DataSource(), "unit": fn.PrivacyUnit(), "plan": "p", "mechanism": "m"}
+    assert Order(right, designs=(design,), **given).designs == (design,)
+    other = fn.Domain(a0=fn.Ordered(0, 2), geo=fn.Hierarchy(["a1", "a2"], [*rows[:2], ("y", 3), ("y", 4)]))
+    apart = fn.Domain(a0=fn.Ordered(0, 2), a1=fn.Ordered(0, 1), a2=fn.Ordered(0, 3))
+    wrong = fn.Domain(a0=fn.Ordered(0, 2), a1=fn.Ordered(0, 1), geo=fn.Hierarchy(["b", "a2"], rows))
+    for domain in (other, apart, wrong):
+        with pytest.raises(PlanError, match="priced for places that lie in others"):
+            Order(domain, designs=(design,), **given)
