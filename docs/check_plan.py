@@ -6,7 +6,7 @@ Exit status 0: the charge is as stated, and so is what else was computed. 1: som
 could not be computed, and why. It shares a format with fitnoise and no code: if they disagree, one of them is wrong.
 
 Beside it lie `check_cells.py` (which cells there are), `check_products.py` (what is measured axis by axis),
-`check_sets.py` (units that keep to a pattern), `check_answers.py` (single answers), `check_tables.py` and
+`check_places.py` (place by place), `check_sets.py` (units that keep to a pattern), `check_answers.py` (single answers), `check_tables.py` and
 `check_bound.py` (what is asked, and costs no less).
 """
 
@@ -142,6 +142,8 @@ def margins(strategy, size, axes, unit):
 
 def charge(strategy, asked, spec, size, unit, stated):
     """Twice ρ of some tables, or their ε². Stated: what it may be."""
+    if "trees" in strategy:
+        return import_module("check_places").by_place(strategy, spec, size, unit)
     if "sets" in strategy:
         return import_module("check_products").axis_by_axis(strategy, size, unit)
     grid = (cells := import_module("check_cells")).Grid(strategy, asked, spec, size)

@@ -21,7 +21,7 @@ from fitnoise.kernel.designs.margins import PureStrategy
 from fitnoise.kernel.designs.products import ProductStrategy
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.units import Adjacency
-from fitnoise.mechanisms.documents import margins_document, products_document, sectors_document
+from fitnoise.mechanisms.documents import margins_document, products_document, sectors_document, trees_document
 from fitnoise.mechanisms.finite import documents
 from fitnoise.request.documents import Spec
 from laws import alterations, places, put
@@ -29,7 +29,7 @@ from laws import alterations, places, put
 DOCS = Path(__file__).parent.parent / "docs"
 SAMPLES = Path(__file__).parent / "data" / "made_before" / "plans"
 PROGRAMS = (
-    "check_plan", "check_cells", "check_products", "check_sets", "check_tables", "check_bound", "check_answers",
+    "check_plan", "check_cells", "check_products", "check_places", "check_sets", "check_tables", "check_bound", "check_answers",
 )  # fmt: skip
 RIGHT, WRONG, UNKNOWN = 0, 1, 2
 LINES = 200
@@ -223,6 +223,23 @@ def test_products_are_charged_for_replaced_records_as_the_kernel_says(checker, m
         assert importlib.import_module("check_products").axis_by_axis(strategy, size, unit) == design.cost_squared(
             fn.Neighbours.REPLACE_ONE
         )
+
+
+def test_places_cost_what_the_kernel_says(checker):
+    design = zoo.TREES["a tree beside an attribute"]
+    rows = [("x", "1"), ("x", "2"), ("x", "3"), ("y", "4")]
+    domain = fn.Domain(a0=fn.Ordered(0, 2), geo=fn.Hierarchy(["a1", "a2"], rows))
+    strategy = json.loads(json.dumps(trees_document(design)))
+    for adjacency in (zoo.ADJACENCIES[x] for x in ("add or remove", "add or remove 3", "replace", "replace 2")):
+        source = fn.DataSource(outside_domain="drop" if adjacency.drops else "refuse")
+        publication = fn.Publication(fn.Workload(domain, [fn.table("a2", "a0", margin=3)]), adjacency.unit, source)
+        spec = json.loads(json.dumps(Spec.of(publication).document()))
+        size = importlib.import_module("check_cells").cells_of(spec["domain"])
+        found = importlib.import_module("check_places").by_place(strategy, spec, size, checker.Unit(spec, size))
+        assert found == design.loss(publication.adjacency).cost_squared
+        other = {**strategy, "levels": [strategy["levels"][0], {**strategy["levels"][1], "in_each": [2, 2]}]}
+        with pytest.raises(checker.Wrong, match="not that of the domain"):
+            importlib.import_module("check_places").by_place(other, spec, size, checker.Unit(spec, size))
 
 
 ANSWERS = {name: make for name, make in zoo.DESIGNS.items() if name not in zoo.TABLES}

@@ -221,7 +221,7 @@ class Reached:
 
 STEPS, FEW = 40, 2000
 """Of the fixed point for each level of the tree, and three fifths of that for each norm after it; classes of places of
-all sectors up to which they are ten times as many."""
+all sectors up to which they are four times as many."""
 
 WORK = 7_000_000
 """Classes of places of all sectors times steps, at most: they take some ten seconds."""
@@ -243,7 +243,7 @@ def solve(problem: ByLevel, evidence: Evidence, start: Weighting, *, gap: float 
     is kept, the start among them. Ends early within a gap of a bound.
     """
     size = sum(len(a) for x in start.x for a in x)
-    steps = (STEPS if size > FEW else 10 * STEPS) * len(problem.tree.above)
+    steps = (STEPS if size > FEW else 4 * STEPS) * len(problem.tree.above)
     steps = min(steps, max(10, WORK // size))
     at = Reached.of(problem, start)
     best = start.scaled(at.worst), at.cost
