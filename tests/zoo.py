@@ -259,11 +259,17 @@ def uneven_tree():
     )
 
 
-def many_places():
-    """Counties that are planned by level: as many as that takes, in states of different numbers of them."""
+def many_places(*, own=False):
+    """Counties that are planned by level: as many as that takes, in states of different numbers of them.
+
+    own: whether those of one state have a target of their own, for which they are planned by place.
+    """
     rows = [(i, f"{i}-{j}") for i, n in enumerate((1, 40, 90)) for j in range(n)]
     domain = fn.Domain(b=fn.Ordered(0, 1), geo=fn.Hierarchy(["state", "county"], rows))
     tables = [fn.table("state", "b", variance=2), fn.table("county", "b", variance=4), fn.table("county", variance=3)]
+    if own:
+        tight = fn.By("county", {f"1-{j}": 2.0 for j in range(40)}, default=50.0)
+        tables[2] = fn.table("county", variance=tight)
     return fn.Workload(domain, tables)
 
 
@@ -555,6 +561,7 @@ QUESTIONS = {
 REQUESTS = {
     "fit-for-use": lambda: fn.Publication(WORKLOADS["crossed"]()),
     "fit-for-use by level": lambda: fn.Publication(many_places()),
+    "fit-for-use by place": lambda: fn.Publication(many_places(own=True)),
     "fit-for-use by axis": lambda: fn.Publication(many_cells()),
     "pure-fit-for-use": lambda: fn.Publication(WORKLOADS["marginals"](), privacy="pure"),
     "projection": lambda: fn.Publication(

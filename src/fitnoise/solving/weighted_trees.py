@@ -252,15 +252,37 @@ def solve(problem: ByLevel, evidence: Evidence, start: Weighting, *, gap: float 
     enough = bound * (1 + gap)
     current, cost = _balanced(problem, evidence, begun, steps, enough)
     best = min(best, (current, cost), key=lambda x: x[1])
+    current = Weighting(tuple(tuple(np.maximum(a, 1e-6 * lowest) for a in x) for x in current.x), current.r)
+    return _sharpened(problem, current, best, int(0.6 * steps), enough)
+
+
+def polished(problem: ByLevel, weights: Weighting) -> Weighting:
+    """The same sums with better weights, where there are any."""
+    at, size = Reached.of(problem, weights), sum(len(a) for x in weights.x for a in x)
+    lowest = min(float(a[a > 0].min()) for x in weights.x for a in x if (a > 0).any())
+    begun = Weighting(tuple(tuple(np.maximum(a, 1e-6 * lowest) for a in x) for x in weights.x), weights.r)
+    steps = min(STEPS, max(10, WORK // size))
+    return _sharpened(problem, begun, (weights.scaled(at.worst), at.cost), steps, 0.0, still=True)
+
+
+def _sharpened(
+    problem: ByLevel,
+    current: Weighting,
+    best: tuple[Weighting, float],
+    steps: int,
+    enough: float,
+    *,
+    still: bool = False,
+) -> Weighting:
+    """The best on the way to the least of sharper and sharper norms. still: r stays as it is."""
     import scipy.optimize as so  # takes as long as a small plan
 
-    current = Weighting(tuple(tuple(np.maximum(a, 1e-6 * lowest) for a in x) for x in current.x), current.r)
     for norm in NORMS:
         if best[1] <= enough:
             break
         found = so.minimize(
-            _smoothed, current.vector, args=(problem, current, norm), jac=True, method="L-BFGS-B",
-            options={"maxiter": int(0.6 * steps), "maxcor": 20},
+            _smoothed, current.vector, args=(problem, current, norm, still), jac=True, method="L-BFGS-B",
+            options={"maxiter": steps, "maxcor": 20},
         )  # fmt: skip
         current = current.of(found.x)
         at = Reached.of(problem, current)
@@ -277,7 +299,7 @@ def _asked(problem: ByLevel, deep: int, tables: Indices, q: Sequence[Floats]) ->
     return w
 
 
-def _smoothed(vector: Floats, problem: ByLevel, like: Weighting, norm: float) -> tuple[float, Floats]:
+def _smoothed(vector: Floats, problem: ByLevel, like: Weighting, norm: float, still: bool) -> tuple[float, Floats]:
     """Log of the norms of costs and of variances, and its slope."""
     tree, counts = problem.tree, problem.tree.counts
     at = Reached.of(problem, like.of(vector))
@@ -300,7 +322,7 @@ def _smoothed(vector: Floats, problem: ByLevel, like: Weighting, norm: float) ->
         by_x += [sector.weight * n[k] * own.x[k] * (load[k] - less[k]) for k in range(deep + 1)]
         for k in range(1, deep + 1):
             more = 2 * load[k] * own.r[k] * tree.down(y[k - 1], k)
-            by_r.append(sector.weight * n[k] * own.r[k] * (more - turned[k]))
+            by_r.append(0 * n[k] if still else sector.weight * n[k] * own.r[k] * (more - turned[k]))
     return float(value), np.concatenate(by_x + by_r)
 
 

@@ -28,12 +28,12 @@ from fitnoise.mechanisms.gaussian.rounding import LEAST_EXPONENT, cut
 from fitnoise.request.publication import Publication
 from fitnoise.solving.sectors import Decomposition, decompose
 from fitnoise.solving.trees import ByLevel, Quotient
-from fitnoise.solving.weighted_trees import Known, Weighting
+from fitnoise.solving.weighted_trees import Known, Weighting, polished
 
 if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
 
-BITS = (8, 7, 6, 5, 4)
+BITS = (16, 14, 12, 10, 8, 7, 6, 5, 4)
 """Of the largest k among the places of one place; fewer where sums would take more than 64 bits."""
 
 MOST_CLASSES = 50_000
@@ -55,15 +55,21 @@ def refuse_endless_classes(asked: ByLevel) -> None:
 def rounded(asked: ByLevel, d: Decomposition, weights: Weighting, records: int) -> TreeStrategy:
     """Integers for weights of classes: as many bits as leave sums of so many records in 64 bits.
 
+    What costs and variances are moved by is put right by x once more, k as it is.
+
     Raises:
         PlanError: a scale outside what the exact sampler can draw.
     """
-    made = [_rounded(asked, d, weights, bits) for bits in (BITS if _unlike(weights) else BITS[:1])]
-    return next((x for x in made if _largest(x, 2**8) * records < WRAP), made[-1])
-
-
-def _unlike(weights: Weighting) -> bool:
-    return any((a != 1).any() for r in weights.r for a in r)
+    unlike = any((a != 1).any() for r in weights.r for a in r)
+    for bits in BITS if unlike else BITS[:1]:
+        found = [_integers(asked.tree, x, r, bits) for x, r in zip(weights.x, weights.r, strict=True)]
+        if _largest(_assembled(asked, d, found), 2**8) * records < WRAP:
+            break
+    if unlike:
+        whole = tuple((np.ones(1), *(a.astype(np.float64) for a in k)) for _, k in found)
+        again = polished(asked, Weighting(tuple(tuple(x) for x, _ in found), whole))
+        found = [(list(x), k) for x, (_, k) in zip(again.x, found, strict=True)]
+    return _assembled(asked, d, found)
 
 
 def _largest(strategy: TreeStrategy, room: int) -> int:
@@ -75,9 +81,9 @@ def _largest(strategy: TreeStrategy, room: int) -> int:
     )
 
 
-def _rounded(asked: ByLevel, d: Decomposition, weights: Weighting, bits: int) -> TreeStrategy:
+def _assembled(asked: ByLevel, d: Decomposition, found: Sequence[tuple[list[Floats], tuple[Any, ...]]]) -> TreeStrategy:
+    """What is measured beside every set of attributes, of weights of integer sums and their k."""
     own = {x.tables.tobytes(): i for i, x in enumerate(asked.sectors)}
-    found = [_integers(asked.tree, x, r, bits) for x, r in zip(weights.x, weights.r, strict=True)]
     sizes, groups = np.array(d.sizes), []
     for beside, tables in asked.margins(d):
         each = sizes[list(beside)]

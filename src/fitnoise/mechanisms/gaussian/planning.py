@@ -178,7 +178,8 @@ def plan(
     gap = publication.gap if gap is None else gap
     many = places(publication) if possible(publication) and publication.series is None else 0
     if many > (PATIENT if refine else TOGETHER):
-        made = _by_level(publication, LEVEL_GAP if gap is None else gap, refine=refine)
+        aim, enough = (LEVEL_GAP, NEAR_ENOUGH) if gap is None else (gap, gap)
+        made = _by_level(publication, aim, enough, refine=refine)
         if many > PATIENT or made.gap <= (2 * LEVEL_GAP if gap is None else gap):
             why = "Places here have different numbers of places, and are too many for smaller gaps"
             return _settled(made, gap, f"{why}. Ask for a larger one")
@@ -390,7 +391,7 @@ def _settled(made: TablePart, gap: float | None, hint: str) -> TablePart:
     return made
 
 
-def _by_level(publication: Publication, goal: float, *, refine: bool) -> TablePart:
+def _by_level(publication: Publication, goal: float, enough: float, *, refine: bool) -> TablePart:
     """Tables by levels of a tree with too many leaves for a plan of all mechanisms."""
     if refine:
         raise PlanError(
@@ -413,7 +414,7 @@ def _by_level(publication: Publication, goal: float, *, refine: bool) -> TablePa
         status = "one noise scale for each level and margin; the bound is for all mechanisms of its kind"
         made = TablePart(LEVELS, publication, strategy, evidence, status)
         refuse_pointless(made.exact_cost)
-    if made is None or (made.gap > min(goal, NEAR_ENOUGH) and not publication.adjacency.pattern):
+    if made is None or (made.gap > enough and not publication.adjacency.pattern):
         found = _by_place(publication, asked, decomposition, evidence, weights)
         made = found if made is None or found.value < made.value * made.relaxation / found.relaxation else made
     refuse_pointless(made.exact_cost)
