@@ -6,8 +6,8 @@ Exit status 0: the charge is as stated, and so is what else was computed. 1: som
 could not be computed, and why. It shares a format with fitnoise and no code: if they disagree, one of them is wrong.
 
 Beside it lie `check_cells.py` (which cells there are), `check_products.py` (what is measured axis by axis),
-`check_places.py` (place by place), `check_sets.py` (units that keep to a pattern), `check_answers.py` (single answers), `check_tables.py` and
-`check_bound.py` (what is asked, and costs no less).
+`check_places.py` (place by place), `check_sets.py` and `check_many_sets.py` (units that keep to a pattern),
+`check_answers.py` (single answers), `check_tables.py` and `check_bound.py` (what is asked, and costs no less).
 """
 
 import hashlib

@@ -29,7 +29,8 @@ from laws import alterations, places, put
 DOCS = Path(__file__).parent.parent / "docs"
 SAMPLES = Path(__file__).parent / "data" / "made_before" / "plans"
 PROGRAMS = (
-    "check_plan", "check_cells", "check_products", "check_places", "check_sets", "check_tables", "check_bound", "check_answers",
+    "check_plan", "check_cells", "check_products", "check_places", "check_sets", "check_many_sets",
+    "check_tables", "check_bound", "check_answers",
 )  # fmt: skip
 RIGHT, WRONG, UNKNOWN = 0, 1, 2
 LINES = 200
