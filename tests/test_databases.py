@@ -864,6 +864,35 @@ def test_codes_that_an_engine_cannot_tell_apart_are_refused(lite, monkeypatch):
         count_x(path, fn.Categorical(["abcd", "abcé"]))
 
 
+def test_tables_that_are_not_of_the_same_records_are_refused():
+    """Detects a writer between the scans of an engine without transactions: a person may have been in two places."""
+    d, margins = DIALECTS["clickhouse"], [("x", "y"), ("y", "z")]
+    attributes = {a: fn.Ordered(1, 3000) for a in "xyz"}
+    fields = {a: statements.Field(x.coding, Kind.WHOLE, f"source.{a}") for a, x in attributes.items()}
+
+    def counts(*rows):
+        placed = [(j, first * 3001 + last, n) for j, first, last, n in rows]
+        return statements.count(lambda _: [placed], d, "people", fields, margins, Gauge(None), drop=False)[0]
+
+    assert counts((0, 1, 2, 5), (1, 2, 3, 5))["x", "y"][0, 1] == 5
+    assert counts((0, 1, 2, 5), (0, 1, 3, 1), (1, 3, 3, 1), (1, 2, 7, 5))["y", "z"][1, 6] == 5
+    one_more, moved = (1, 2, 9, 1), (1, 4, 9, 1)
+    for rows in ([(1, 2, 3, 5), one_more], [(1, 2, 3, 4), moved], []):
+        with pytest.raises(DataError, match=r"written to while it was counted.*nothing was charged") as caught:
+            counts((0, 1, 2, 5), *rows)
+        leaks_nothing(caught.value)
+
+
+def test_clickhouse_is_known_by_the_package_of_its_makers():
+    """As clickhouse-connect 1.12 tells SQLAlchemy of it; only types that are texts there are texts."""
+    d = databases._dialect("clickhousedb")
+    assert d is databases._dialect("clickhouse") is DIALECTS["clickhouse"]
+    kinds = {"String": Kind.TEXT, "UUID": None, "Enum8": None}
+    types = {name: type(name, (sa.types.UserDefinedType,), {})() for name in kinds}
+    assert {name: databases._kind(d, x)[0] for name, x in types.items()} == kinds
+    assert databases._kind(DIALECTS["trino"], types["String"]) == (None, "String")
+
+
 def test_names_are_those_that_the_engine_has():
     """SQLAlchemy writes them in small letters where capitals do not matter; a quoted name has to have them."""
     for capitals, known in {True: "PEOPLE", False: "people"}.items():

@@ -246,13 +246,14 @@ def _url(address: str) -> sa.URL:
 
 
 def _dialect(name: str) -> Dialect:
-    if name not in DIALECTS:
+    found = next((d for d in DIALECTS.values() if name in (d.name, *d.also)), None)
+    if found is None:
         known = ", ".join(sorted(d.called for d in DIALECTS.values()))
         raise DataError(
             f"this is no database of a known kind ({known}): copy the table into a Parquet file, and count that. "
             f"{_NOTHING}"
         )
-    return DIALECTS[name]
+    return found
 
 
 def _engine(url: sa.URL, d: Dialect) -> sa.Engine:
@@ -336,4 +337,6 @@ def _kind(d: Dialect, column: Any) -> tuple[Kind | None, str]:
         found = Kind.DATE
     if found is None and d.streams and isinstance(column, sa.types.NullType):
         found = Kind.ANY
+    elif found is None and type(column).__name__ in d.texts:
+        found = Kind.TEXT
     return found, type(column).__name__

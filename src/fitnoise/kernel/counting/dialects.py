@@ -70,7 +70,8 @@ groups beyond some hundred thousand go to the disk."""
 class Dialect:
     """How one engine says what every engine can.
 
-    name: as SQLAlchemy has it. called: in messages. marks: around names; the second is doubled inside.
+    name: as SQLAlchemy has it; also: as further packages call it there. called: in messages. marks: around names; the
+    second is doubled inside.
 
     Templates, {c} a column, {x} an expression, {v} a number, {h} bytes and {u} characters in
     hexadecimal:
@@ -89,7 +90,8 @@ class Dialect:
     whole one.
 
     part: what is read off a date, by {p}, its name; hour: the same of one with a time. dated, stamped: a date, and one
-    with a time, for the trial. stamps: what types are called that have a time and no zone.
+    with a time, for the trial. stamps: what types are called that have a time and no zone. texts: what types of texts
+    are called that SQLAlchemy does not take for any.
 
     empty: whether there is an empty text. sets: whether one scan counts several tables (GROUPING SETS). listed: whether
     rows of literals are one list (VALUES) where each SELECT would be planned for itself. streams: whether records are
@@ -129,6 +131,8 @@ class Dialect:
     dated: str = "CAST('{v}' AS DATE)"
     stamped: str = "CAST('{v}' AS TIMESTAMP)"
     stamps: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
     sets: bool = True
     listed: bool = False
     streams: bool = False
@@ -549,6 +553,8 @@ CLICKHOUSE = Dialect(
     constant="toFloat64({v})",
     digits="toString({x})",
     digest="lower(hex(MD5({x})))",
+    texts=("String",),
+    also=("clickhousedb",),  # the package of its makers, clickhouse-connect
     types={
         Kind.WHOLE: "Nullable(Int64)", Kind.DOUBLE: "Nullable(Float64)", Kind.DECIMAL: "Nullable(Decimal(38, 10))",
         Kind.TEXT: "Nullable(String)", Kind.TRUTH: "Nullable(Bool)",

@@ -113,6 +113,7 @@ def count(
     *,
     drop: bool,
     person: Person | None = None,
+    known: bool = False,
 ) -> tuple[Margins, dict[str, int]]:
     """The counts over margins of these fields, and of every attribute how many records are outside.
 
@@ -122,8 +123,13 @@ def count(
     Records that are dropped in any field, as most are with `drop`, are left out of all, and not told; others without a
     cell of margins of what they are outside of.
 
+    All joint tables are of the same records: so they have as many, and as many in each cell of an attribute that they
+    share, but for amounts. Where an engine reads several times, and somebody writes meanwhile, that mostly tells. Of
+    records that are `known`, literals of the statement, it tells of the engine, and whoever knows them does.
+
     Raises:
-        DataError: more joint tables are needed than `MOST_TABLES`, or one of more than 2⁶³ places; nothing was read.
+        DataError: more joint tables are needed than `MOST_TABLES`, or one of more than 2⁶³ places; nothing was read. Or
+            joint tables are not of the same records.
     """
     if d.streams:
         sizes = {a: width(f.coding) for a, f in fields.items()} | ({} if person is None else {PERSON: 1})
@@ -146,12 +152,18 @@ def count(
         )
     outside = dict.fromkeys(fields, 0)
     unseen = dict.fromkeys(fields, -1) | {a: j for j, t in enumerate(joint) for a in t}  # where it is told
+    shared = {(a, j): fields[a].coding.size for j, t in enumerate(joint) for a in t if most[a] is None}
+    seen = {where: np.zeros(size + 1, dtype=np.int64) for where, size in shared.items()}
+    records = np.zeros(len(joint), dtype=np.int64)
     for rows in fetch(statement(d, relation, fields, joint, drop=drop, person=person)):
         numbers = _whole_numbers(rows, [math.prod(_shape(fields, t)) for t in joint])
         for j in np.unique(numbers[0]):
             _, places, n = numbers[:, numbers[0] == j]
             cells = _cells(fields, joint[j], places)
+            records[j] += n.sum()
             for a, c in cells.items():
+                if (a, j) in seen:
+                    np.add.at(seen[a, j], c, n)
                 outside[a] += int(n[c == 0].sum()) if unseen[a] == j else 0
             inside = np.all([c > 0 for c in cells.values()], axis=0) if cells else np.full(len(n), fill_value=True)
             for m in (*together[j].members, *([joint[j]] if together[j].asked else [])):
@@ -160,6 +172,14 @@ def count(
                     sum_up(counts[m], own, [most[a] for a in m], n[inside])
                 else:
                     np.add.at(counts[m], own, n[inside] if m else n[inside].sum())
+    if not known and (
+        any(x != records[0] for x in records) or any((x != seen[a, unseen[a]]).any() for (a, _), x in seen.items())
+    ):
+        raise DataError(
+            "the table was written to while it was counted: what tables have in common differs, so that one person may "
+            "have been counted in two places. Count again when nobody writes to it, or count a copy. Nothing was "
+            "measured and nothing was charged."
+        )
     return counts, outside
 
 

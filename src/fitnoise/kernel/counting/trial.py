@@ -176,7 +176,7 @@ def refuse_unless_right(
     relation = _relation(d, fields, [sql for sql, _ in records])
     counted = {a: f for a, f in fields.items() if REFUSED not in without_cell(f.coding)}
     margins: list[Margin] = [*((a,) for a in counted), *pairwise(counted), ()]
-    counts, _ = count(fetch, d, relation, counted, margins, Gauge(None), drop=True)
+    counts, _ = count(fetch, d, relation, counted, margins, Gauge(None), drop=True, known=True)
     inside = np.all([cells[a] >= 0 for a in counted], axis=0)
     right = True
     for m in margins:
@@ -188,7 +188,7 @@ def refuse_unless_right(
             np.add.at(wanted, tuple(own), 1 if m else inside.sum())
         right &= np.array_equal(counts[m], wanted)
     if right and told_of(fields, drop=drop):
-        _, outside = count(fetch, d, relation, fields, [(a,) for a in fields], Gauge(None), drop=drop)
+        _, outside = count(fetch, d, relation, fields, [(a,) for a in fields], Gauge(None), drop=drop, known=True)
         kept = ~np.any([np.isin(c, [DROPPED, *([OUTSIDE] if drop else [])]) for c in cells.values()], axis=0)
         right = outside == {a: int((c[kept] < 0).sum()) for a, c in cells.items()}
     if not right:
@@ -232,7 +232,7 @@ def refuse_unless_bounded(
     own = [(x, words[x % 2]) for x in range(_KINDS)] * 2
     rows = d.rows(["x", "y"], ([str(x), _literal(d, Kind.TEXT, y)] for x, y in own))
     relation = f"(SELECT id, x, y FROM ({ids}) ids CROSS JOIN ({rows}) own)"  # noqa: S608 - literals
-    counts, outside = count(fetch, d, relation, fields, margins, Gauge(None), drop=drop, person=person)
+    counts, outside = count(fetch, d, relation, fields, margins, Gauge(None), drop=drop, person=person, known=True)
     persons = Persons(_COUNTED, person.cells, tried)
     for name in filter(None, held.values()):
         persons.add([name.encode()] * len(own), [(x, x % 2) for x, _ in own])
@@ -267,7 +267,7 @@ def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: Read, *, time
     low = _FIRST if read.part is Part.DAY else 0
     fields = {"x": Field(Range(low, low + _LAST), Kind.DATE, "source.x", read)}
     relation, fields, _ = prepared(d, f"({rows})", [], fields, None)
-    counts, _ = count(fetch, d, relation, fields, [("x",)], Gauge(None), drop=True)
+    counts, _ = count(fetch, d, relation, fields, [("x",)], Gauge(None), drop=True, known=True)
     found = [n - low for day in days if (n := read.number(day)) is not None and 0 <= n - low <= _LAST]
     if not np.array_equal(counts["x",], np.bincount(np.array(found, dtype=int), minlength=_LAST + 1)):
         raise DataError(
