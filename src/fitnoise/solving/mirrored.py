@@ -23,8 +23,8 @@ from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.solving._base import Solution, Weights
 from fitnoise.solving.problems import Block, Problem, Shared, Source
 
-SMALL = 64
-"""Cells up to which halves are not worth while."""
+SMALL = 256
+"""Cells below which halves are not worth while."""
 
 
 @final
