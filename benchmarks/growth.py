@@ -32,7 +32,7 @@ import numpy as np
 import fitnoise as fn
 from peak import forget_peak, peak_memory
 
-NUMBERS = (10**4, 10**5, 10**6, 3 * 10**6)
+NUMBERS = (10**4, 10**5, 10**6, 3 * 10**6, 10**7)
 SIZES = {
     "start": (10, 100, 1000, 4000),
     "count": (10**5, 10**6, 10**7, 3 * 10**7),

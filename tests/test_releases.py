@@ -1031,3 +1031,20 @@ def test_csv_files_are_written_and_compared_in_pieces(monkeypatch, tmp_path):
     for path in (tmp_path / "other.csv", tmp_path / "none.csv", tmp_path):
         with pytest.raises(ReleaseError, match="is missing or unreadable"):
             folders.says(path, folders.csv_pieces(frame))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 2**14])
+def test_numbers_in_csv_files_are_those_of_python_and_none_is_minus_nothing(rows, monkeypatch, rng):
+    """Also where all of a piece are the same, about where they are cut to nothing, and beside labels with signs."""
+    monkeypatch.setattr(folders, "ROWS", rows)
+    few = [0.0, -0.0, -5e-7, np.nextafter(-5e-7, 0), np.nextafter(-5e-7, -1), -4.9e-7, 5e-7, -1e-6, 1e17 / 3, -1e300]
+    numbers = [*few, *(rng.normal(size=20) * 10.0 ** rng.integers(-8, 9, 20)), *[few[3]] * 3, *[2.5] * 4]
+    labels = [f"%d -0.000000 {i}%" for i in range(len(numbers))]
+    table = {"label": np.array(labels, dtype=object), "n": np.arange(len(numbers)), "value": np.array(numbers)}
+    written = [f"{x:.6f}" for x in numbers]
+    lines = [
+        f"{a},{i},{'0.000000' if x == '-0.000000' else x}" for i, (a, x) in enumerate(zip(labels, written, strict=True))
+    ]
+    assert "-0.000000" in written
+    assert folders.csv_text(table) == "\n".join(["label,n,value", *lines]) + "\n"
+    assert folders.csv_text(pd.DataFrame(table)) == folders.csv_text(table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import math
 import os
@@ -18,6 +19,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact
@@ -234,20 +236,36 @@ def _extremes(labels: Sequence[str | int]) -> Sequence[str | int]:
     return [min(labels), max(labels)] if {int}.issuperset(map(type, labels)) and labels else labels
 
 
-def label_frame(labels: Mapping[str, Sequence[str | int]]) -> pd.DataFrame:
+Columns = Mapping[str, NDArray[Any]]
+"""A table, column by column: a frame takes longer to make than a small table takes to write."""
+
+
+def label_columns(labels: Mapping[str, Sequence[str | int]]) -> dict[str, NDArray[Any]]:
     """One row per combination of labels, in C order; nothing is inferred from what a text looks like.
 
     A column holds one type: numbers with texts among them, of cells for missing values, are texts.
     """
     sizes = [len(v) for v in labels.values()]
-    columns: dict[str, Any] = {}
+    columns: dict[str, NDArray[Any]] = {}
     for i, (name, values) in enumerate(labels.items()):
-        one = len({type(v) for v in values}) == 1
+        one = len(set(map(type, values))) == 1
         kind: Any = {bool: np.bool_, int: np.int64}.get(type(values[0]), object) if one else object
         shown = values if one else list(map(str, values))
         each = np.repeat(np.array(shown, dtype=kind), math.prod(sizes[i + 1 :]))
         columns[name] = np.tile(each, math.prod(sizes[:i]))
-    return pd.DataFrame(columns, index=range(math.prod(sizes)))
+    return columns
+
+
+def label_frame(labels: Mapping[str, Sequence[str | int]]) -> pd.DataFrame:
+    """The same as a frame."""
+    return pd.DataFrame(label_columns(labels), index=range(math.prod(len(v) for v in labels.values())))
+
+
+def _arrays(table: Columns | pd.DataFrame) -> Columns:
+    """Columns, of a frame too: of texts as Python's."""
+    if isinstance(table, Mapping):
+        return table
+    return {str(c): x.to_numpy(dtype=object if x.dtype.kind == "O" else None) for c, x in table.items()}
 
 
 def _column(answers: Sequence[Exact]) -> Exact:
@@ -263,38 +281,50 @@ def to_json(document: Any) -> str:
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
-def csv_text(frame: pd.DataFrame, *, guarded: bool = True, fixed: Collection[str] = RESERVED) -> str:
+def csv_text(table: Columns | pd.DataFrame, *, guarded: bool = True, fixed: Collection[str] = RESERVED) -> str:
     """A released table as CSV, the same on every platform: numbers to 6 decimals, texts as of :func:`field`.
 
     fixed: the columns of numbers that are written so; others are written in full.
     """
-    return "".join(csv_pieces(frame, guarded=guarded, fixed=fixed))
+    return "".join(csv_pieces(table, guarded=guarded, fixed=fixed))
 
 
-def csv_pieces(frame: pd.DataFrame, *, guarded: bool = True, fixed: Collection[str] = RESERVED) -> Iterator[str]:
-    """The same in pieces of some thousand rows, so that memory does not follow from how many there are."""
-    yield ",".join(field(name, guarded=guarded) for name in frame.columns) + "\n"
-    given = [frame[name].to_numpy() for name in frame.columns]
-    for start in range(0, len(frame), ROWS):
-        columns = []
-        for name, whole in zip(frame.columns, given, strict=True):
-            x = whole[start : start + ROWS].tolist()
-            columns.append(_fixed(x) if name in fixed else _fields(x, guarded=guarded))
-        yield "\n".join(map(",".join, zip(*columns, strict=True))) + "\n"
+def csv_pieces(
+    table: Columns | pd.DataFrame, *, guarded: bool = True, fixed: Collection[str] = RESERVED
+) -> Iterator[str]:
+    """The same in pieces of some thousand rows, so that memory does not follow from how many there are.
+
+    A piece is one text made of one template: that takes a third of the time of a text for each number.
+    """
+    given = _arrays(table)
+    yield ",".join(field(name, guarded=guarded) for name in given) + "\n"
+    rows = len(next(iter(given.values()))) if given else 0
+    for start in range(0, rows, ROWS):
+        row, columns = [], []
+        for name, whole in given.items():
+            x = whole[start : start + ROWS]
+            how, shown = _fixed(x) if name in fixed else _fields(x.tolist(), guarded=guarded)
+            row.append(how)
+            columns += [shown] if shown is not None else []
+        many = min(ROWS, rows - start)
+        yield (",".join(row) + "\n") * many % tuple(itertools.chain.from_iterable(zip(*columns, strict=True)))
 
 
-def _fixed(values: list[float]) -> list[str]:
-    """Numbers to DECIMALS, and none of them -0: one text made of all takes a fifth of the time of one for each."""
-    nothing = f"{0:.{DECIMALS}f}"  # behind a sign it is a whole number's, as no more digits follow
-    return (f"%.{DECIMALS}f " * len(values) % tuple(values)).replace(f"-{nothing}", nothing).split()
+def _fixed(x: NDArray[Any]) -> tuple[str, list[float] | None]:
+    """How numbers are written to DECIMALS, none of them as -0; and the numbers, unless all are written alike."""
+    how = f"%.{DECIMALS}f"
+    x = x + 0.0  # of -0.0 it makes 0.0
+    small = np.flatnonzero((x < 0) & (x > -(10.0**-DECIMALS)))
+    x[[i for i in small.tolist() if how % x[i] == how % -0.0]] = 0
+    return (how % x[0], None) if (x == x[0]).all() else (how, x.tolist())
 
 
-def _fields(labels: list[str | int], *, guarded: bool) -> list[str]:
+def _fields(labels: list[str | int], *, guarded: bool) -> tuple[str, list[str] | list[int]]:
     """Labels as of :func:`field`, each thought about once."""
     if {int}.issuperset(map(type, labels)):
-        return list(map(str, labels))
+        return "%d", labels  # type: ignore[return-value]  # they are integers
     known = {label: field(label, guarded=guarded) for label in set(labels)}
-    return [known[label] for label in labels]
+    return "%s", [known[label] for label in labels]
 
 
 _RUN = re.compile(r"[=@'\t\r\n＝＋－＠]|[+-](?!\d+(\.\d+)?\Z)")
@@ -365,6 +395,7 @@ def engine() -> Iterator[duckdb.DuckDBPyConnection]:
         yield started
         return
     with duckdb.connect(config={"threads": 1, "python_enable_replacements": False, "temp_directory": ""}) as files:
+        files.execute("PRAGMA disable_optimizer")  # of what is read and written whole nothing is gained
         token = _ENGINE.set(files)
         try:
             yield files
@@ -388,10 +419,20 @@ def read_parquet(
 
     **Guarantees**: memory and time follow from rows and longest, whatever the file says.
     """
+    columns, words = read_columns(files, path, rows, longest)
+    return pd.DataFrame(columns), words
+
+
+def read_columns(
+    files: duckdb.DuckDBPyConnection, path: Path, rows: int, longest: int
+) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """The same as columns; where a value is missing, as a frame would have it."""
     words = look(path, rows, longest)
     query = f"SELECT * FROM read_parquet({_pattern(path)}, hive_partitioning = false)"  # noqa: S608 - quoted
     try:
-        kinds = {str(name): str(kind) for name, kind, *_ in files.execute(f"DESCRIBE {query}").fetchall()}
+        few = rows * room(rows, longest) <= SMALL  # to ask for the types alone takes half as long as to read
+        told = (files.execute(query).description or []) if few else files.execute(f"DESCRIBE {query}").fetchall()
+        kinds = {str(name): str(kind) for name, kind, *_ in told}
         for name, kind in kinds.items():
             if kind not in _TYPES.values():
                 raise ReleaseError(f"column {name!r} of {path.name!r} was not written by a release.")
@@ -399,16 +440,16 @@ def read_parquet(
         small = len(texts) * rows * room(rows, longest) <= SMALL
         lengths: Iterable[int | None] = ()
         if texts and not small:
-            told = ", ".join(f"max(strlen({_name(name)}))" for name in texts)
-            lengths = files.execute(f"SELECT {told} FROM ({query})").fetchone() or ()  # noqa: S608 - quoted
+            longest_of = ", ".join(f"max(strlen({_name(name)}))" for name in texts)
+            lengths = files.execute(f"SELECT {longest_of} FROM ({query})").fetchone() or ()  # noqa: S608 - quoted
         _refuse_longer(path, lengths, longest)
-        columns = files.execute(query).fetchnumpy()
+        columns = (files if few and (small or not texts) else files.execute(query)).fetchnumpy()
         if small:
             found = (x for name in texts for x in columns[name])
             _refuse_longer(path, (len(x.encode()) if isinstance(x, str) else None for x in found), longest)
     except (duckdb.Error, UnicodeDecodeError):
         raise ReleaseError(f"{str(path)!r} is missing or unreadable.") from None
-    return pd.DataFrame(columns), words
+    return {c: pd.Series(x).to_numpy() if np.ma.isMaskedArray(x) else x for c, x in columns.items()}, words
 
 
 def _refuse_longer(path: Path, lengths: Iterable[int | None], longest: int) -> None:
@@ -420,14 +461,13 @@ _TYPES = {"b": "BOOLEAN", "i": "BIGINT", "f": "DOUBLE", "O": "VARCHAR"}
 """How a column is stored, by NumPy's letter for its kind."""
 
 
-def write_parquet(files: duckdb.DuckDBPyConnection, frame: pd.DataFrame, path: Path, **metadata: str) -> None:
-    """A frame as a Parquet file with metadata."""
-    kinds = {str(name): column.dtype.kind for name, column in frame.items()}
-    columns = ", ".join(f"CAST({_name(c)} AS {_TYPES[kind]}) AS {_name(c)}" for c, kind in kinds.items())
-    arrays = {c: frame[c].to_numpy(dtype=object if kind == "O" else None) for c, kind in kinds.items()}
+def write_parquet(files: duckdb.DuckDBPyConnection, table: Columns | pd.DataFrame, path: Path, **metadata: str) -> None:
+    """A table as a Parquet file with metadata."""
+    arrays = _arrays(table)
+    columns = ", ".join(f"CAST({_name(c)} AS {_TYPES[x.dtype.kind]}) AS {_name(c)}" for c, x in arrays.items())
     told = ", ".join(f"{key}: '{value}'" for key, value in metadata.items())
     options = "FORMAT parquet" + (f", KV_METADATA {{{told}}}" if told else "")
-    files.register("frame", arrays)  # a frame would be looked at for as long again
+    files.register("frame", dict(arrays))  # a frame would be looked at for as long again
     files.execute(f"COPY (SELECT {columns} FROM frame) TO {_quoted(path)} ({options})")  # noqa: S608 - quoted
     files.unregister("frame")
 

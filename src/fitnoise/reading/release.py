@@ -58,6 +58,7 @@ from fitnoise.reading.estimates import Estimate, Estimates, Rows
 from fitnoise.reading.files import (
     DECIMALS,
     DESCRIPTION,
+    Columns,
     _column,
     _reason,
     _write,
@@ -65,6 +66,7 @@ from fitnoise.reading.files import (
     engine,
     extent,
     field,
+    label_columns,
     label_frame,
     read_parquet,
     read_text,
@@ -259,31 +261,40 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         i = self._part(name)
         if i is None:
             raise KeyError(f"no table {name!r}; the release has {some(list(self))}")
-        return self._frame(i, name, self._rebuilt[i].table(name))
+        return pd.DataFrame(self._table(i, name, self._rebuilt[i].table(name)))
 
     def _part(self, name: object) -> int | None:
         """The place of the part for tables that has a table."""
         places = (i for i, p in enumerate(self.plan.groups) if name in p.publication.workload.tables.numbered)
         return next(places, None)
 
-    def _frame(self, i: int, name: str, values: Floats) -> pd.DataFrame:
+    def _table(self, i: int, name: str, values: Floats) -> Columns:
         part, biased = self.plan.groups[i], self.biased[i]
         workload = part.publication.workload
-        table = workload[name]
-        std_error = np.sqrt(part.table_variances(name)).ravel()
-        frame = label_frame(table.labels(workload.domain))
+        found = label_columns(workload[name].labels(workload.domain))
         if biased is not None:
             layout = part.decomposition.layout(workload.number(name))
             errors = biased.simulated.worst[layout.rows].reshape(layout.inner_shape).transpose(layout.transpose)
-            frame["biased_value"] = biased.table(name).ravel()
-            frame["simulated_rmse"] = errors.ravel()
-        frame["value" if biased is None else "unbiased_value"] = values.ravel()
-        frame["std_error"] = std_error
-        frame["moe"] = part.table_margins(name).ravel()
-        return frame
+            found["biased_value"] = biased.table(name).ravel()
+            found["simulated_rmse"] = errors.ravel()
+        found["value" if biased is None else "unbiased_value"] = values.ravel()
+        found["std_error"] = np.sqrt(part.table_variances(name)).ravel()
+        found["moe"] = part.table_margins(name).ravel()
+        return found
 
     def frames(self, names: Sequence[str] | None = None) -> Iterator[tuple[str, pd.DataFrame]]:
         """Some tables, or all, by name: rebuilt many at a time, and not in the order of the workload.
+
+        Args:
+            names: which; None for all.
+
+        Raises:
+            KeyError: there is no table of a name.
+        """
+        return ((name, pd.DataFrame(table)) for name, table in self.columns(names))
+
+    def columns(self, names: Sequence[str] | None = None) -> Iterator[tuple[str, Columns]]:
+        """As :meth:`frames`, each as its columns: of many small tables frames take longer than the tables.
 
         Args:
             names: which; None for all.
@@ -298,7 +309,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
             among = None if names is None else [tables.numbered[x] for x in names if x in tables.numbered]
             for which, stack in rebuilt.stacks(among):
                 for t, values in zip(which.tolist(), stack, strict=True):
-                    yield tables.names[t], self._frame(i, tables.names[t], values)
+                    yield tables.names[t], self._table(i, tables.names[t], values)
 
     def __contains__(self, name: object) -> bool:
         return self._part(name) is not None
@@ -476,9 +487,9 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
                 if self.outputs:
                     write_parquet(files, self._drawn(), stage / OUTPUTS, sha256=outputs_digest(self.outputs))
                     _write(stage / ANSWERS, finite_csv(self))
-                for name, frame in self.frames(written):
-                    _write(tables / f"{slug(name)}.csv", csv_pieces(frame))
-                    write_parquet(files, frame, tables / f"{slug(name)}.parquet")
+                for name, table in self.columns(written):
+                    _write(tables / f"{slug(name)}.csv", csv_pieces(table))
+                    write_parquet(files, table, tables / f"{slug(name)}.parquet")
             draft, text = stage / f"{DESCRIPTION}.draft", to_json(describe(self.plan, written, self.entry))
             _write(draft, " " * len(text) if rehearsal else text)
             settle(stage)

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Protocol, final
 
 import numpy as np
-import pandas as pd
 
 from fitnoise.errors import FitnoiseError, ReleaseError
 from fitnoise.kernel.arguments import checked
@@ -37,10 +36,11 @@ from fitnoise.reading.combining import Combination, check_tables, read_combinati
 from fitnoise.reading.description import FORMAT, EntryReference, describe, whole
 from fitnoise.reading.files import (
     DESCRIPTION,
+    Columns,
     csv_pieces,
     engine,
     extent,
-    read_parquet,
+    read_columns,
     read_text,
     says,
     to_json,
@@ -544,9 +544,9 @@ def _before(read: Sequence[Release]) -> bool:
 def _check_parquet(release: Release, bases: Mapping[str, Path], same: set[str]) -> str | None:
     """What is wrong with the Parquet files; and, into `same`, the tables whose CSV file says the same: read once."""
     with engine() as files:
-        for name, rebuilt in release.frames(list(bases)):
+        for name, rebuilt in release.columns(list(bases)):
             base = bases[name]
-            found, words = read_parquet(files, base.with_suffix(".parquet"), *_extent(release.plan, name))
+            found, words = read_columns(files, base.with_suffix(".parquet"), *_extent(release.plan, name))
             with contextlib.suppress(ReleaseError):  # said below
                 if _says_table(base.with_suffix(".csv"), partial(csv_pieces, found), before=_before([release])):
                     same.add(name)
@@ -575,16 +575,16 @@ def _check_histogram(folder: Path, release: Release, i: int) -> str | None:
     return None if same else "its CSV file differs from its Parquet file"
 
 
-def _difference(found: pd.DataFrame, rebuilt: pd.DataFrame) -> str | None:
-    if list(found.columns) != list(rebuilt.columns) or len(found) != len(rebuilt):
+def _difference(read: Columns, made: Columns) -> str | None:
+    if list(read) != list(made) or any(len(read[column]) != len(b) for column, b in made.items()):
         return "other columns or another number of rows"
-    read, made = ({str(c): frame[c].to_numpy() for c in frame.columns} for frame in (found, rebuilt))
     for column, b in made.items():
         a = read[column]
         if a.dtype.kind != b.dtype.kind:
             return f"column {column!r} is of another type"
         if column not in RESERVED:
-            if a.tolist() != b.tolist():
+            same = np.array_equal(a, b) if b.dtype.kind in "bi" else a.tolist() == b.tolist()
+            if not same:
                 return f"column {column!r} has other labels"
         elif column in ("simulated_rmse", "biased_value"):  # by iterations that end a little apart on another machine
             allowed = SIMULATED * b if column == "simulated_rmse" else ITERATED * made["std_error"]
@@ -609,7 +609,7 @@ def _says_table(path: Path, table: Callable[..., str | Iterable[str]], *, before
 def _check_csv(plan: Plan, bases: Mapping[str, Path], *, before: bool) -> str | None:
     with engine() as files:
         for name, base in bases.items():
-            frame, _ = read_parquet(files, base.with_suffix(".parquet"), *_extent(plan, name))
-            if not _says_table(base.with_suffix(".csv"), partial(csv_pieces, frame), before=before):
+            table, _ = read_columns(files, base.with_suffix(".parquet"), *_extent(plan, name))
+            if not _says_table(base.with_suffix(".csv"), partial(csv_pieces, table), before=before):
                 return f"table {name!r} differs from its Parquet file"
     return None

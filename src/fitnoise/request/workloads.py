@@ -95,6 +95,10 @@ class View(abc.ABC):
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
         """What the released table shows for each query."""
 
+    def rows(self, attribute: Attribute) -> int:
+        """How many queries."""
+        return len(self.labels(attribute))
+
 
 @final
 @dataclass(frozen=True)
@@ -119,6 +123,10 @@ class Each(View):
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
         """The values."""
         return attribute.values
+
+    def rows(self, attribute: Attribute) -> int:
+        """As many as there are values, which need not be listed for it."""
+        return attribute.size
 
 
 @final
@@ -441,7 +449,9 @@ class Table:
         Args:
             domain: of which it is asked.
         """
-        return tuple(len(v) for v in self.labels(domain).values())
+        if self.matrix is not None:
+            return (self.matrix.shape[0],)
+        return tuple(self.view(a).rows(domain[a]) for a in self.attributes)
 
     def targets(self, domain: Domain) -> NDArray[np.float64]:
         """The numbers of the target as the user said them, broadcast to the table's shape.
