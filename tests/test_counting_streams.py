@@ -137,6 +137,8 @@ def test_long_code_lists(size, whole, rng):
 WINDOWS = {
     "range": Range(0, 9),
     "range below zero": Range(-300, 7),
+    "range wider than a byte": Range(0, 300),
+    "range wider than two": Range(0, 40_000),
     "clipped": Range(5, 260, clip=True),
     "codes": Codes((7, -3, 500, 0)),
     "codes that share cells": Codes((1, 2, 3, 9), (0, 1, 0, 1)),

@@ -72,9 +72,9 @@ class Window:
     def places(self, numbers: NDArray[Any], missing: NDArray[np.bool_] | None) -> NDArray[Any]:
         """Of each of some numbers, of which some may be missing, whatever stands there."""
         if missing is None and len(numbers):
-            moved = (
-                numbers.astype(np.int64) - self._low if self._low else numbers
-            )  # modulo 2⁶⁴: none comes to be listed
+            few = numbers.dtype.kind == "u" or self._listed <= np.iinfo(numbers.dtype).max
+            # Modulo 2⁶⁴, or 2⁸ and so on where what is below 0 comes after all that is listed: none comes to be listed.
+            moved = numbers if few and not self._low else numbers.astype(np.int64) - self._low
             places = moved.view(f"u{moved.itemsize}")
             if places.max() < self._listed:
                 return places.astype(self._kind) if self._plain else self._cells[1:].take(places)
