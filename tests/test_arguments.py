@@ -220,7 +220,7 @@ EXTRA = {
     "all_tables": "prefix ranges recode sum mean reference confidence name missing",
     "matrix_workload": "domain confidence name",
     "BySize": "least most",
-    "verify": "ledger whole",
+    "verify": "ledger whole combination also",
 }
 """Further arguments of them."""
 
@@ -259,7 +259,7 @@ def finished(tmp_path_factory):
         *(("whole", x) for x in ("release", "tables", "simulations")),
         *((f, x) for f in ("report", "export") for x in ("path", "language", "bands", "totals", "tables")),
         ("report", "what"),
-        ("export", "release"),
+        ("export", "what"),
     ],
 )
 def test_what_is_no_plan_no_release_no_file_is_told(name, argument, finished, tmp_path, monkeypatch):
@@ -273,7 +273,7 @@ def test_what_is_no_plan_no_release_no_file_is_told(name, argument, finished, tm
         "combine": {"first": release},
         "whole": {"release": release},
         "report": {"what": release, "path": "report.html"},
-        "export": {"release": release, "path": "tables"},
+        "export": {"what": release, "path": "tables"},
     }[name]
     for wrong in (3, b"x", object(), ["x"], np.array([1, 2]), 1j, "\0", "\ud800"):
         try:

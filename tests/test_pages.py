@@ -664,7 +664,7 @@ def test_reports_that_cannot_be_written_say_so(tmp_path, monkeypatch):
         ({"path": place}, "exists"),
         ({"path": tmp_path / "a.pdf"}, "written as .html"),
         ({"language": "fr"}, "in en or de; got 'fr'"),
-        ({"tables": "none"}, "no table 'none' to show; the release has"),
+        ({"tables": "none"}, "no table 'none' to show; there are"),
         ({"tables": ["all", "all"]}, "named twice"),
         ({"path": tmp_path / "no" / "a.html"}, "cannot be written"),
     ]

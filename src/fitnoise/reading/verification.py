@@ -23,7 +23,7 @@ from typing import Any, Protocol, final
 import numpy as np
 
 from fitnoise.errors import FitnoiseError, ReleaseError
-from fitnoise.kernel.arguments import checked
+from fitnoise.kernel.arguments import checked, shown
 from fitnoise.kernel.domain import RESERVED
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.profiles import ceil_dyadic
@@ -157,7 +157,10 @@ def verify(
         * a folder in which a release is still being written, or was when its process was killed, is not accepted.
     """
     path = Path(path)
-    if also and combination is None:
+    others = [also] if isinstance(also, str | os.PathLike) else list(also)
+    if not all(isinstance(x, str | os.PathLike) for x in others):
+        raise ReleaseError(f"also is a list of release directories; got {shown(also)}. Nothing was verified.")
+    if others and combination is None:
         raise ReleaseError(
             "other releases are verified with the combination that was made of them; none is given. Nothing was "
             "verified."
@@ -173,7 +176,7 @@ def verify(
             if whole is not None and found.ok:
                 found = Verification((*found.checks, *_verify_whole(Release.read(path), Path(whole)).checks))
             if combination is not None and found.ok:
-                found = _verify_combined(found, [path, *map(Path, also)], Path(combination))
+                found = _verify_combined(found, [path, *map(Path, others)], Path(combination))
             return found
     if path.is_file():
         if any(x is not None for x in (ledger, whole, combination)):

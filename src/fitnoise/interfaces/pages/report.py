@@ -113,15 +113,20 @@ def content(
     chosen = None if tables is None else [tables] if isinstance(tables, str) else list(tables)
     rule = None if bands is None else [bands.reliable, bands.care]
     told = words(language)
-    said = json.dumps(dict(zip(ASKED, (language, rule, totals, chosen), strict=True)))
-    beside = {"version": __version__, "sheet": style(), "digest": digest(style()), "asked": said, "bands": bands}
+
+    def beside() -> dict[str, Any]:
+        """What every page has, once its tables are known to be there."""
+        said = json.dumps(dict(zip(ASKED, (language, rule, totals, chosen), strict=True)))
+        return {"version": __version__, "sheet": style(), "digest": digest(style()), "asked": said, "bands": bands}
+
     if isinstance(what, Made):
+        made = _views(what, _names(what, chosen), told, bands, totals=totals)
         return {
-            **beside,
+            **beside(),
             "title": title(what) or told.tell("Untitled"),
             "whole": isinstance(what, Whole),
             "releases": [(r.plan, answers_digest(r.answers)) for r in what.releases],
-            "tables": _views(what, _names(what, chosen), told, bands, totals=totals),
+            "tables": made,
             "count": len(what),
         }
     plan, release = (what, None) if isinstance(what, Plan) else (what.plan, what)
@@ -129,7 +134,7 @@ def content(
     count = sum(len(p.publication.workload.tables) for p in plan.groups)
     own = (replace(s, tables=()) for s in plan_report(plan).sections if s.name and s.name not in KNOWN)
     return {
-        **beside,
+        **beside(),
         "plan": plan,
         "release": release,
         "title": plan.publication.title or told.tell("Untitled"),
