@@ -42,6 +42,7 @@ from fitnoise.kernel.counting.histogram import HistogramCounter
 from fitnoise.kernel.domain import Share
 from fitnoise.kernel.units import DataSource
 from fitnoise.mechanisms.gaussian import levels as level_plans
+from fitnoise.mechanisms.gaussian import places as by_place_plans
 from fitnoise.mechanisms.gaussian import planning as gaussian_planning
 from fitnoise.planning import what_if
 from fitnoise.planning.choosing import compare
@@ -785,6 +786,33 @@ def test_where_one_weight_a_level_is_dear_places_are_planned_together():
     assert plan.mechanism == "fit-for-use by place"
     assert plan.rho < dear.rho / 1.05
     assert fn.plan(workload, gap=0.2).mechanism == "fit-for-use by level"
+
+
+def test_too_many_different_places_are_refused(by_class, monkeypatch):
+    monkeypatch.setattr(by_place_plans, "MOST_CLASSES", 10)
+    geo = uneven([3, 2], LEVELS[:2])
+    tables = [fn.table("county", variance=fn.By("county", [1.0, 2.0, 3.0, 4.0, 5.0]))]
+    domain = fn.Domain(geo=geo)
+    assert fn.plan(fn.Workload(domain, [*tables, fn.table("state", variance=2)])).gap < 0.1
+    monkeypatch.setattr(by_place_plans, "MOST_CLASSES", 7)
+    with pytest.raises(WorkloadError, match=r"of 8 places, 8 differ .* at most 7 such classes are planned. Give many"):
+        fn.plan(fn.Workload(domain, [*tables, fn.table("state", variance=2)]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s: replace(s, classes=(*s.classes[:2], np.where(s.classes[2] == 1, 0, s.classes[2]))),
+        lambda s: replace(s, groups=s.groups[:-1]),
+        lambda s: replace(s, above=(s.above[0], np.sort(np.resize(np.arange(2), len(s.above[1]))))),
+    ],
+)
+def test_plans_by_place_that_measure_something_else_are_refused(change):
+    plan = fn.plan(zoo.REQUESTS["fit-for-use by place"]())
+    (part,) = plan.groups
+    assert part.mechanism.name == "fit-for-use by place"
+    with pytest.raises(PlanError):
+        replace(part, strategy=change(part.strategy))
 
 
 @pytest.mark.parametrize("basis", [-1, 2])

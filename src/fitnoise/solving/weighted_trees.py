@@ -70,7 +70,16 @@ class Known:
             part = r[level] ** 2 * own[level]
             share = part / tree.down(below[level - 1], level)
             whole.append((part * (1 - share) + share**2 * tree.down(whole[-1], level)) / r[level] ** 2)
-        return cls(tree, tuple(x), tuple(r), tuple(own), tuple(slope), tuple(rest), tuple(below), tuple(whole))
+        return cls(
+            tree=tree,
+            x=tuple(x),
+            r=tuple(r),
+            own=tuple(own),
+            slope=tuple(slope),
+            rest=tuple(rest),
+            below=tuple(below),
+            whole=tuple(whole),
+        )
 
     @property
     def variances(self) -> list[Floats]:
