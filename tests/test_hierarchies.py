@@ -782,9 +782,10 @@ def test_where_one_weight_a_level_is_dear_places_are_planned_together():
     assert level_plans.places(asked) > gaussian_planning.TOGETHER
     dear = gaussian_planning._by_level(asked, 1e-2, math.inf, refine=False)
     assert dear.gap > 0.05
-    plan = fn.plan(workload, gap=2e-2)
-    assert plan.mechanism == "fit-for-use by place"
-    assert plan.rho < dear.rho / 1.05
+    for gap in (None, 1e-2):
+        plan = fn.plan(workload, gap=gap)
+        assert plan.mechanism == "fit-for-use"
+        assert plan.rho < dear.rho / 1.05
     assert fn.plan(workload, gap=0.2).mechanism == "fit-for-use by level"
 
 

@@ -385,8 +385,8 @@ class TreeEstimation(abc.ABC):
                     inside = inside[paths[i][1][level][inside] == paths[j][1][level][inside]]
                     at = of[level][paths[i][1][level][inside]]
                     total[inside] += rests[j][inside] + known.slope[level][at] * sums[j][inside]
-                if i == 0:
-                    same = some[paths[1][0][some] == level]
+                same = some[paths[1][0][some] == level] if i == 0 else some[:0]
+                if len(same):
                     same = same[paths[0][1][level][same] == paths[1][1][level][same]]
                     at = of[level][paths[0][1][level][same]]
                     total[same] += known.rest[level][at] + known.slope[level][at] ** 2 * known.own[level][at]
