@@ -725,7 +725,7 @@ def test_what_is_asked_of_amounts_and_is_not_there_is_refused(plan, people):
         (lambda: fn.table(sum=["pay", "pay"], margin=1), "appears twice"),
         (lambda: fn.table(sum="pay", mean="pay", margin=1, reference=2), "two views|two tables"),
         (lambda: fn.table(sum="hours", mean="pay", margin=1, reference=2), "two tables"),
-        (lambda: fn.table(sum="pay", margin=1, missing=True), "has no rows for them"),
+        (lambda: fn.table(sum="pay", margin=1, missing=True), "have no rows for them"),
         (lambda: fn.all_tables(1, ["sex", "pay"], margin=1), "not shown by its values"),
     ],
 )

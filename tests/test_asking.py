@@ -121,7 +121,7 @@ def test_covariances_of_pairs_along_axes_and_down_trees(rng, monkeypatch):
     domain = fn.Domain(b=fn.Ordered(0, 1), geo=fn.Hierarchy(["state", "county", "tract"], rows), d=fn.Ordered(0, 2))
     shown = [["state", "b"], ["county", "d"], ["tract", "b"], ["b"]]
     tree = fn.plan(fn.Workload(domain, [fn.table(*names, margin=3) for names in shown]))
-    assert (axes.mechanism, tree.mechanism) == ("fit-for-use by axis", "fit-for-use by level")
+    assert (axes.mechanism, tree.mechanism) == ("fit-for-use by axis", "fit-for-use by place")
     for some in (axes, tree):
         for _ in range(10):
             check_covariances(some, rng, monkeypatch)

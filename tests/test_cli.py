@@ -193,7 +193,7 @@ def test_a_budget_and_a_matrix_are_told(run, here):
     assert document["rho"] == pytest.approx(0.02)
     assert document["relaxation"] > 0
     real = (
-        '[domain.x]\ntype = "ordered"\nlow = 0\nhigh = 1\n[[tables]]\nmatrix = [[0.1, 0.3], [0.2, 0.6]]\nmargin = 1\n'
+        '[domain.x]\ntype = "ordered"\nlow = 0\nhigh = 1\n[[tables]]\nmatrix = [[0.3, 0.7], [0.6, 1.4]]\nmargin = 1\n'
     )
     (here / "spec.toml").write_text(real, encoding="utf-8")
     assert fn.plan(fn.load_spec("spec.toml")).decomposition.query_shift > 0

@@ -747,7 +747,7 @@ def test_what_is_not_planned_by_level():
     prefix = fn.Domain(geo=uneven([[200, 1], [99]], LEVELS), age=fn.Ordered(0, 85))
     tables.append(fn.table("state", prefix="age", margin=50))
     with pytest.raises(WorkloadError, match=r"'geo', .* 25,800 joint .* show others by groups as values, or give each"):
-        fn.plan(fn.Workload(prefix, tables), unit=swap)
+        fn.plan(fn.Workload(prefix, tables), unit=fn.PrivacyUnit("person", max_records=3, once_per=["age"]))
 
 
 def test_plans_by_level_that_are_none(by_level):

@@ -291,7 +291,8 @@ def test_a_language_says_all_that_plans_say_of_themselves(language):
     assert len(sentences_of_reports()) > 30
     assert sentences_of_reports() <= told.sentences.keys()
     families = ast.walk(ast.parse(inspect.getsource(pure._families)))
-    yields = [n.value.elts[0].value for n in families if isinstance(n, ast.Yield) and isinstance(n.value, ast.Tuple)]
+    named = [n.value.elts[0] for n in families if isinstance(n, ast.Yield) and isinstance(n.value, ast.Tuple)]
+    yields = [n.value if isinstance(n, ast.Constant) else getattr(pure, n.id) for n in named]
     for text in [*Status, *ky_fan.Ending, *fn.ErrorWeights, *yields]:
         assert told.phrase(str(text)).code == language, text
     for english, other in told.sentences.items():

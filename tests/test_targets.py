@@ -168,7 +168,7 @@ def test_targets_by_value_from_a_file(tmp_path):
         (lambda: By.from_file(file, "county", "size"), "says 'small' of county '1', which is no number"),
         (lambda: By.from_file(file, "county", "size", {"small": 1}), "county '2' in the class 'large', of which no"),
         (lambda: By.from_file(file, "state", "margin"), "has two numbers for the state 'a', 20.0 and 30.0"),
-        (lambda: By.from_file(tmp_path / "none.csv", "a", "b"), r"'none.csv' cannot be read \(No such file"),
+        (lambda: By.from_file(tmp_path / "none.csv", "a", "b"), r"'none.csv' cannot be read: No such file"),
     ):
         with pytest.raises(WorkloadError, match=message):
             make()

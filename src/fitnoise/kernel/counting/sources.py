@@ -197,7 +197,6 @@ def engine(memory_limit: str | None = None) -> Iterator[duckdb.DuckDBPyConnectio
         config["memory_limit"] = memory_limit
     with duckdb.connect(config=config) as connection:
         connection.execute("SET enable_progress_bar = false")
-        connection.execute("SET parquet_metadata_cache = true")  # read once, not for each question
         yield connection
 
 

@@ -61,8 +61,8 @@ class Window:
                 cells[(numbers < values.low) | (numbers > values.high)] = OUTSIDE
         elif isinstance(values, Codes):
             cells[np.array(values.codes) - (low - 1)] = values.cells
-        elif isinstance(values, Cuts):
-            cells = np.searchsorted(values.cuts, numbers, side="right")
+        else:
+            cells = np.searchsorted(values.cuts, numbers, side="right")  # type: ignore[union-attr]  # nothing else is left
         absent = OUTSIDE
         if isinstance(coding, Beside):
             cells[cells == OUTSIDE], absent = coding.outside, coding.absent

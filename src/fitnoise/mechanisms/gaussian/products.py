@@ -106,8 +106,8 @@ def refuse_wide(asked: Publication) -> None:
         raise WorkloadError(
             f"the attributes {bound} are asked for by ranges, recodes, per-value targets or a matrix, and have "
             f"{cells:,} joint cells; at most {MAX_STRUCTURED_CELLS:,} can be planned exactly. Any number is planned in "
-            f"product form, but here {why}. Product form takes one target for each table, for every number or for the "
-            "total error, without cell budgets. Ask for that, coarsen an attribute, or show it "
+            f"product form, but here {why}. Product form takes targets for every number, which may vary along one "
+            "attribute of each table, or the total error, without cell budgets. Ask for that, coarsen an attribute, or show it "
             f"value by value with one target. {uneven(asked.workload.domain, bound)}Nothing was planned."
         )
 
@@ -539,15 +539,19 @@ class ByAxis(Gaussian):
     def separate_rho(self, part: TablePart) -> float:
         """Of independent Gaussian noise with the variances asked, each table on its own."""
         replaced = part.publication.unit.neighbours is Neighbours.REPLACE_ONE
-        known: dict[tuple[Operator | None, bytes], Floats] = {}
+        known: dict[tuple[Operator | None, bytes, int], Floats] = {}
+        sizes = np.array(part.decomposition.sizes)
         varies, one, total = _looser(part.publication.workload, part.decomposition), np.ones(1), 0.0
         for group in part.decomposition.tables:
             paid: dict[bytes, float] = {}
-            for t, wanted in zip(group.tables.tolist(), group.variances[:, 0].tolist(), strict=True):
+            rows = zip(group.tables.tolist(), group.axes, group.variances[:, 0].tolist(), strict=True)
+            for t, axes, wanted in rows:
                 place, along = varies.get(t, (-1, one))
-                key = along.tobytes() + bytes([place + 1])
+                values = [min(n, 2) for n in sizes[axes].tolist()]
+                key = along.tobytes() + bytes([place + 1, *values])
                 if key not in paid:
-                    grams = [_gram(known, v, along if i == place else one) for i, v in enumerate(group.views)]
+                    looser = [along if i == place else one for i in range(len(values))]
+                    grams = [_gram(known, *x) for x in zip(group.views, looser, values, strict=True)]
                     paid[key] = _far(grams) if replaced else math.prod(float(x.diagonal().max()) for x in grams)
                 total += paid[key] / (wanted * part.relaxation)
         return total / 2 * part.publication.adjacency.records**2
@@ -577,12 +581,14 @@ class ByAxis(Gaussian):
         }
 
 
-def _gram(known: dict[tuple[Operator | None, bytes], Floats], view: Operator | None, looser: Floats) -> Floats:
+def _gram(
+    known: dict[tuple[Operator | None, bytes, int], Floats], view: Operator | None, looser: Floats, values: int
+) -> Floats:
     """RᵀR of a view, each row by how much looser its target is; of values two stand for all, unless these vary."""
-    key = view, looser.tobytes()
+    key = view, looser.tobytes(), values
     if key not in known:
         if view is None:
-            known[key] = np.diag(np.broadcast_to(1 / looser, max(2, len(looser))))
+            known[key] = np.diag(np.broadcast_to(1 / looser, max(values, len(looser))))
         else:
             known[key] = rules.weighted_gram(view, np.broadcast_to(1 / looser, view.shape[0]))
     return known[key]
