@@ -107,8 +107,8 @@ def refuse_wide(asked: Publication) -> None:
             f"the attributes {bound} are asked for by ranges, recodes, per-value targets or a matrix, and have "
             f"{cells:,} joint cells; at most {MAX_STRUCTURED_CELLS:,} can be planned exactly. Any number is planned in "
             f"product form, but here {why}. Product form takes targets for every number, which may vary along one "
-            "attribute of each table, or the total error, without cell budgets. Ask for that, coarsen an attribute, or show it "
-            f"value by value with one target. {uneven(asked.workload.domain, bound)}Nothing was planned."
+            "attribute of each table, or the total error, without cell budgets. Ask for that, coarsen an attribute, or "
+            f"show it value by value with one target. {uneven(asked.workload.domain, bound)}Nothing was planned."
         )
 
 
