@@ -96,7 +96,8 @@ def test_a_record_replaced_costs_no_more_than_is_bounded(design):
     each, weights = columns(design)
     unit = math.lcm(*(w.denominator for w in weights))
     rows = np.array(each, dtype=object)
-    gram = (rows * [int(w * unit) for w in weights]) @ rows.T
+    whole = np.array([int(w * unit) for w in weights], dtype=object)  # NumPy makes doubles of lists around 2⁶³
+    gram = (rows * whole) @ rows.T
     own = gram.diagonal()
     most = Fraction(int((own[:, None] + own - 2 * gram).max()), unit)
     assert most <= design.cost_squared(REPLACE) <= 4 * design.dearest

@@ -24,7 +24,7 @@ from fitnoise.kernel.designs.sectors import MAX_SCALE, axis_rows, gains, uncentr
 from fitnoise.kernel.designs.trees import MeasuredTree, TreeStrategy
 from fitnoise.mechanisms.documents import read_trees, scales_document, trees_document
 from fitnoise.mechanisms.gaussian.levels import Given, Levels, Margin, TreeEstimation, possible, problem
-from fitnoise.mechanisms.gaussian.rounding import LEAST_EXPONENT, cut
+from fitnoise.mechanisms.gaussian.rounding import LEAST_EXPONENT, cut, out_of_reach
 from fitnoise.request.publication import Publication
 from fitnoise.solving.sectors import Decomposition, decompose
 from fitnoise.solving.trees import ByLevel, Quotient
@@ -92,7 +92,7 @@ def _assembled(asked: ByLevel, d: Decomposition, found: Sequence[tuple[list[Floa
         with np.errstate(divide="ignore"):
             scales = {level: np.sqrt(gain / (cells * w)) for level, w in enumerate(x) if (w > 0).all()}
         if not all((s <= MAX_SCALE).all() for s in scales.values()):
-            raise _out_of_reach()
+            raise out_of_reach()
         groups.append(MeasuredTree(beside, 1, k, scales))
     levels = tuple(int(np.flatnonzero(asked.axes == level)[0]) for level in range(1, len(asked.sizes)))
     return TreeStrategy(d.over, levels, asked.above, asked.tree.of, tuple(groups))
@@ -131,16 +131,9 @@ def rescaled(strategy: TreeStrategy, factor: float, *, up: bool) -> TreeStrategy
         scales = {level: np.ldexp(s, shift) for level, s in scales.items()}
         good = all(((s > 0) & (s <= MAX_SCALE)).all() for s in scales.values())
         if not good or shift + g.multiple.bit_length() > 61:
-            raise _out_of_reach()
+            raise out_of_reach()
         groups.append(replace(g, multiple=g.multiple << shift, scales=scales))
     return replace(strategy, groups=tuple(groups))
-
-
-def _out_of_reach() -> PlanError:
-    return PlanError(
-        "the targets are too far apart in size, or too loose, for exact 64-bit noise; scale the queries down or "
-        "tighten the loosest target. Nothing was planned."
-    )
 
 
 @final

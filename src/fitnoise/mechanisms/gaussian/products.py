@@ -30,7 +30,7 @@ from fitnoise.kernel.units import Neighbours
 from fitnoise.mechanisms._base import Place, Sectored
 from fitnoise.mechanisms.documents import products_document, read_products, scales_document
 from fitnoise.mechanisms.gaussian.mechanism import Gaussian
-from fitnoise.mechanisms.gaussian.rounding import LEAST_EXPONENT, cut
+from fitnoise.mechanisms.gaussian.rounding import LEAST_EXPONENT, cut, out_of_reach
 from fitnoise.mechanisms.gaussian.terms import terms
 from fitnoise.mechanisms.numbers import ALL, Numbers, Weighted, agreement, dots, share, with_sums
 from fitnoise.request.publication import Goal, Publication
@@ -402,7 +402,7 @@ def rounded(asked: Products, decomposition: Decomposition, form: Form, bits: int
         precisions = np.array([form.precisions[tuple(own)] for own in g.attributes.tolist()])
         scales = gains[g.attributes].prod(axis=1) / np.sqrt(precisions)
         if not (np.isfinite(scales) & (scales > 0) & (scales <= MAX_SCALE)).all():
-            raise _out_of_reach()
+            raise out_of_reach()
         groups.append(ProductGroup(g.attributes, np.ones(len(g), dtype=np.int64), scales))
     return ProductStrategy(decomposition.over, tuple(factors), tuple(groups))
 
@@ -417,19 +417,12 @@ def rescaled(strategy: ProductStrategy, factor: float, *, up: bool) -> ProductSt
     for g in strategy.groups:
         scales = cut(g.scales * factor, up=up)
         if not ((scales > 0) & (scales <= MAX_SCALE)).all():
-            raise _out_of_reach()
+            raise out_of_reach()
         shift = np.maximum(LEAST_EXPONENT - np.frexp(scales)[1], 0)
         if (shift + np.frexp(g.multiples)[1] > 61).any():
-            raise _out_of_reach()
+            raise out_of_reach()
         groups.append(replace(g, multiples=g.multiples << shift.astype(np.int64), scales=np.ldexp(scales, shift)))
     return replace(strategy, groups=tuple(groups))
-
-
-def _out_of_reach() -> PlanError:
-    return PlanError(
-        "the targets are too far apart in size, or too loose, for exact 64-bit noise; scale the queries down or "
-        "tighten the loosest target. Nothing was planned."
-    )
 
 
 @final

@@ -130,10 +130,7 @@ def rescale(strategy: Strategy, factor: float, *, up: bool) -> Strategy:
     for g in strategy.groups:
         scales = cut(g.scales * factor, up=up)
         if not ((scales > 0) & (scales <= MAX_SCALE)).all():
-            raise PlanError(
-                "the targets are too far apart in size, or too loose, for exact 64-bit noise; "
-                "scale the queries down or tighten the loosest target. Nothing was planned."
-            )
+            raise out_of_reach()
         shift = np.maximum(LEAST_EXPONENT - np.frexp(scales)[1], 0)
         scales = np.ldexp(scales, shift)
         mixing = g.mixing
@@ -143,6 +140,14 @@ def rescale(strategy: Strategy, factor: float, *, up: bool) -> Strategy:
             mixing = mixing * (powers.astype(np.int64) if small else powers)[:, None, None]
         groups.append(replace(g, mixing=mixing, scales=scales))
     return replace(strategy, groups=tuple(groups))
+
+
+def out_of_reach() -> PlanError:
+    """Of scales, or integers, that the exact sampler cannot draw, or 64 bits do not hold."""
+    return PlanError(
+        "the targets are too far apart in size, or too loose, for exact 64-bit noise; scale the queries down or "
+        "tighten the loosest target. Nothing was planned."
+    )
 
 
 def cut(x: Floats, *, up: bool) -> Floats:
