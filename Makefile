@@ -77,8 +77,8 @@ $(VENV)/.engines: $(VENV)/.dev requirements-engines.txt
 
 # Renew the pinned versions (needs uv).
 lock:
-	uv pip compile pyproject.toml --group build --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -o requirements.lock --upgrade --quiet
-	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -c requirements.lock -o requirements-dev.lock --upgrade --quiet
+	uv pip compile pyproject.toml --group build --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-strip-extras -o requirements.lock --upgrade --quiet
+	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-strip-extras -c requirements.lock -o requirements-dev.lock --upgrade --quiet
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*
