@@ -454,6 +454,19 @@ def test_levels_of_uneven_trees_against_dense_algebra(by_class, workload, seed):
     assert plan.exact_cost >= best.bound * (1 - LOOSE)
 
 
+def test_weights_of_places_known_from_others_fade_no_further_than_doubles_tell(by_class, rng):
+    """Two of three tracts may be 20 times as wide: what they tell goes to 0, and of its slope rounding was left."""
+    places = uneven([[1], [1, 1, 3], [3]])
+    domain = fn.Domain(b=fn.Ordered(0, 1), c=fn.Ordered(0, 2), geo=places)
+    tables = [fn.table(variance=2), fn.table("b", "c", "county", variance=6), fn.table("state", variance=1)]
+    tables += [fn.table("b", "tract", variance=fn.By("tract", [1] * 7 + [400] * 2))]
+    tables += [fn.table("tract", variance=fn.By("tract", [1] * 8 + [30]))]
+    plan = fn.plan(fn.Workload(domain, tables))
+    assert plan.mechanism == "fit-for-use by place"
+    assert plan.rho < plan.only.separate_rho
+    check_by_level(plan, rng)
+
+
 @pytest.mark.parametrize(
     "more",
     [{"budget": fn.Budget(rho=0.02)}, {"unit": fn.PrivacyUnit("person", 3)}, {"epsilon": 1.0, "delta": 1e-6}],

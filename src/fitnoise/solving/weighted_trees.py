@@ -238,10 +238,12 @@ WORK = 7_000_000
 NORMS = (500.0, 3000.0, 20_000.0)
 """Of costs and of relative variances, in place of the largest of each."""
 
-_MIXED, _FLOOR, _LEAST, _HURRY, _STIFF = 1e-2, 0.1, 1e-4, 10.0, 0.25
+_MIXED, _FLOOR, _LEAST, _HURRY, _STIFF, _FAINT = 1e-2, 0.1, 1e-4, 10.0, 0.25, 1e-7
 """Of even weights in those that prove the bound; share of even weights below which a subtree's own do not fade
 together; of that, what no weight of a number is less than; how much faster faint weights of violated numbers grow;
-steps of log r."""
+steps of log r; of what is known of a sum from all that is measured, what its own weight is no less than: slopes go with
+the square of what it says alone, 1/x, and below the root of what doubles resolve rounding is all that is left of them.
+"""
 
 
 def solve(problem: ByLevel, evidence: Evidence, start: Weighting, *, gap: float = 0.0, bound: float = 0.0) -> Weighting:
@@ -394,7 +396,10 @@ def _moved(problem: ByLevel, weights: Weighting, mass: Sequence[Floats], q: Sequ
         own, w = Known.of(tree, x, r), _asked(problem, sector.deep, sector.tables, q)
         less, turned = own.slopes(w)
         load, y = own.loads(mass[sector.deep]), own.prices
-        new = [a * np.sqrt(np.maximum(d, 1e-290) / m) for a, d, m in zip(x, less, load, strict=True)]
+        new = [
+            np.maximum(a * np.sqrt(np.maximum(d, 0.0) / m), _FAINT / known)
+            for a, d, m, known in zip(x, less, load, own.whole, strict=True)
+        ]
         turn, above = [r[0]], w[0]
         for k in range(1, sector.deep + 1):
             dear, above = 2 * load[k] * r[k] ** 2 * tree.down(y[k - 1], k), tree.down(above, k)
