@@ -34,7 +34,7 @@ check: $(VENV)/.dev
 # Counting in the engines that this system has, beside those of `make test`: Spark with Java, MariaDB with mariadbd on
 # the path, ClickHouse embedded. What was left out is named. All tests share one session of Spark: one process.
 engines: $(VENV)/.engines
-	FITNOISE_ENGINES=1 $(PYTEST) -rs tests/test_spark.py tests/test_databases.py tests/test_counting.py tests/test_persons.py tests/test_documentation.py -k "$(ENGINES)"
+	FITNOISE_ENGINES=1 $(PYTEST) -rs tests/test_spark.py tests/test_databases.py tests/test_counting.py tests/test_persons.py tests/test_shares.py tests/test_documentation.py -k "$(ENGINES)"
 
 # The documentation as a site, in build/docs: warnings are errors, and nothing is fetched from anywhere.
 docs: $(VENV)/.dev

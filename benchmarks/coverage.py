@@ -1,6 +1,7 @@
-"""How often intervals hold, over real releases: shares, differences of shares, growth, means, quantiles, whole numbers.
+"""How often intervals hold, over real releases: shares, differences of shares, growth, means, quantiles, whole numbers,
+and sums, means and rates of amounts.
 
-    python benchmarks/coverage.py [--releases 10000]
+    python benchmarks/coverage.py [--releases 10000] [--of counts amounts] [--privacy zcdp]
 
 Data are small and fixed; noise is drawn by the sampler that protects people, for every release anew. The first releases
 are measured, charged and asked one by one; of the others the same intervals are computed together, by the same code,
@@ -11,12 +12,14 @@ standard errors of 10,000 releases).
 import argparse
 
 import numpy as np
+import pandas as pd
 
 import fitnoise as fn
 from fitnoise.kernel import noise
-from fitnoise.kernel.counting import HistogramCounter, Tally
+from fitnoise.kernel.counting import HistogramCounter, Tally, open_counter
 from fitnoise.kernel.measure import measure
 from fitnoise.reading.estimates import Estimates, Ratios, Rows
+from fitnoise.reading.laws import level
 from fitnoise.reading.quantiles import Quantiles, kept
 from fitnoise.reading.release import Release
 from fitnoise.reading.whole import possible
@@ -24,6 +27,8 @@ from fitnoise.reading.whole import possible
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--releases", type=int, default=10_000)
 parser.add_argument("--privacy", choices=["zcdp", "pure"], action="append")
+parser.add_argument("--of", choices=["counts", "amounts"], nargs="+", default=["counts", "amounts"])
+parser.add_argument("--only", default="", help="what begins so; two Gaussian ratios take minutes")
 
 ALONE = 2
 """Releases that are made and asked one by one."""
@@ -31,7 +36,21 @@ ALONE = 2
 FEW = 20
 """Pure releases of which both ends of ratios are found."""
 
-SHARES = {"a": (650, 1600), "b": (30, 200), "c": (3, 40), "d": (0, 40), "e": (3, 12), "f": (0, 3), "g": (1, 1)}
+SHARES = {
+    name: tuple(map(int, name.split()[0].split("/")))
+    for name in (
+        *("650/1600", "30/200", "3/40", "0/40", "3/12", "0/3", "1/1", "300/900", "60/200", "20/100", "10/40", "30/60"),
+        *("3/20", "3/20 elsewhere", "5/60", "0/20"),
+    )
+}
+COMPARED = [
+    ("650/1600", "30/200"),
+    ("3/40", "3/12"),
+    ("650/1600", "300/900"),
+    ("60/200", "20/100"),
+    ("10/40", "30/60"),
+    ("3/20", "3/20 elsewhere"),
+]
 AGED = {"many": 54_617, "some": 1_092, "few": 36}
 DOMAIN = fn.Domain(
     area=fn.Categorical([*SHARES, "rest"]),
@@ -59,99 +78,135 @@ def asked(release, other):
     """By name what is asked of a release, and one of it and another."""
     share = release.count(kind="yes", by="area") / release.count(by="area")
     more = other.count(kind="yes", by="area") / release.count(kind="yes", by="area")
-    out = {f"share {SHARES[a][0]}/{SHARES[a][1]}": share[a] for a in SHARES}
-    out["difference of shares 650/1600, 30/200"] = share["a"] - share["b"]
-    out["difference of shares 3/40, 3/12"] = share["c"] - share["e"]
-    out["ratio of shares 650/1600, 30/200"] = share["a"] / share["b"]
-    out["growth of 650"] = more["a"] - 1
-    out["growth of 3"] = more["c"] - 1
+    out = {f"share {a}": share[a] for a in SHARES}
+    out |= {f"difference of shares {a}, {b}": share[a] - share[b] for a, b in COMPARED}
+    out["ratio of shares 650/1600, 30/200"] = share["650/1600"] / share["30/200"]
+    out["share 650/1600 times 60/200"] = share["650/1600"] * share["60/200"]
+    out["index of 650/1600 by 30/200, 60/200 by 20/100"] = (
+        share["650/1600"] / share["30/200"] + share["60/200"] / share["20/100"]
+    ) / 2
+    out["growth of 650"] = more["650/1600"] - 1
+    out["growth of 3"] = more["3/40"] - 1
     for g in AGED:
         out[f"mean age, {AGED[g]:,}"] = release.mean("age", group=g)
         for q in (0.1, 0.5, 0.9):
             out[f"age at {q}, {AGED[g]:,}"] = release.quantile("age", q, group=g)
-    out["count 3"] = release.count(kind="yes", area="c")
+    out["count 3"] = release.count(kind="yes", area="3/40")
     return out
 
 
 def truths(counts, later):
-    def value(own):
-        by_area = own.sum(axis=(2, 3))
-        return by_area[:, 0], by_area.sum(axis=1)
-
-    (yes, n), (then, _) = value(counts), value(later)
-    with np.errstate(all="ignore"):
-        share = yes / n
-    out = [*share[:-1], share[0] - share[1], share[2] - share[4], share[0] / share[1]]
-    out += [then[0] / yes[0] - 1, then[2] / yes[2] - 1]
+    """What is true of what is asked, in its order."""
+    share = {a: yes / of for a, (yes, of) in SHARES.items()}
+    yes, then = (
+        dict(zip(DOMAIN["area"].values, x.sum(axis=(2, 3))[:, 0].tolist(), strict=True)) for x in (counts, later)
+    )
+    out = [*share.values(), *(share[a] - share[b] for a, b in COMPARED), share["650/1600"] / share["30/200"]]
+    out.append(share["650/1600"] * share["60/200"])
+    out.append((share["650/1600"] / share["30/200"] + share["60/200"] / share["20/100"]) / 2)
+    out += [then[a] / yes[a] - 1 for a in ("650/1600", "3/40")]
     for own in counts.sum(axis=(0, 1)):
         out.append(own @ np.arange(86) / own.sum())
         out += [int(np.argmax(np.cumsum(own) >= q * own.sum())) for q in (0.1, 0.5, 0.9)]
-    return [*out, yes[2]]
+    return [*out, yes["3/40"]]
 
 
-def repeated(found, values, n):
+# --- amounts --------------------------------------------------------------------------------------------
+
+PAID = {"many": 4_000, "some": 400, "few": 40}
+PAY, HOURS = fn.Amount(0, 200_000, step=100), fn.Amount(0, 60, step=0.5)
+AMOUNTS = fn.Domain(group=fn.Categorical(list(PAID)), pay=PAY, hours=HOURS)
+
+
+def paid(seed):
+    """Records with incomes, some beyond the range, and hours that have to do with them."""
+    draw = np.random.default_rng(seed)
+    group = np.repeat(list(PAID), list(PAID.values()))
+    pay = draw.lognormal(10.3, 1, len(group)).round(2)
+    return pd.DataFrame(
+        {"group": group, "pay": pay, "hours": np.clip(pay / 2_000 + draw.normal(0, 8, len(group)), 0, 90)}
+    )
+
+
+def asked_of_amounts(release, other):
+    """By name what is asked of a release, and one of it and another."""
+    out = {}
+    for g, n in PAID.items():
+        out[f"sum of pay, {n:,}"] = release.total("pay", group=g)
+        out[f"mean pay, {n:,}"] = release.mean("pay", group=g)
+        out[f"pay per hour, {n:,}"] = release.total("pay", group=g) / release.total("hours", group=g)
+        out[f"growth of pay, {n:,}"] = other.total("pay", group=g) / release.total("pay", group=g) - 1
+    return out
+
+
+def truths_of_amounts(people, later):
+    """What is true of what is asked, in its order, of amounts as they are coded."""
+
+    def coded(frame, name, amount):
+        return np.floor(frame[name].clip(amount.low, amount.high) / amount.step + 0.5) * amount.step
+
+    out = []
+    for g in PAID:
+        (pay, hours), (then, _) = (
+            [coded(x[x["group"] == g], name, amount) for name, amount in (("pay", PAY), ("hours", HOURS))]
+            for x in (people, later)
+        )
+        out += [pay.sum(), pay.mean(), pay.sum() / hours.sum(), then.sum() / pay.sum() - 1]
+    return out
+
+
+# --- intervals of many releases -------------------------------------------------------------------------
+
+
+def repeated(found, values, n, confidence=0.95):
     """What was asked of one release as asked of n, whose forms have these values; and its interval."""
     rows = Rows({"release": tuple(range(n))}, {"release": "release"})
     if isinstance(found, Quantiles):
-        widths = found._law.half_widths(np.ones((86, 1)), 0.95)
+        widths = found._law.half_widths(np.ones((86, 1)), confidence)
         return kept(values(found._tested), np.broadcast_to(widths, (n, 86)))
     if isinstance(found, Estimates):
-        moe = found.moe(0.95)
+        moe = found.moe(confidence)
         value = values(found._forms)[:, 0]
         return value - moe, value + moe
-    own = [found] if isinstance(found, Ratios) else [found._one, found._other]
-    many = []
-    for ratio in own:
-        taken = ratio._taken(rows, np.zeros(n, dtype=np.intp))
-        taken.__dict__["_values"] = tuple(values(f)[:, 0] for f in ratio._parts)
-        many.append(taken)
-    if not isinstance(found, Ratios):
-        found = type(found)(*many, rows, divided=found._divided, line=(found._factor, found._shift))
-    else:
-        (found,) = many
-    return found.interval(0.95)
+    many = found._taken(rows, np.zeros(n, dtype=np.intp))
+    for one, ratio in zip(many._leaves, found._leaves, strict=True):
+        one.__dict__["_values"] = tuple(values(f)[:, 0] for f in ratio._parts)
+    return many.interval(confidence)
 
 
 def accepted(found, values, exactly, confidence=0.95):
     """Whether a ratio's interval has the true one in it, by the test that it is made of: of pure releases ends take
-    long to find, and which values lie between them does not. Of two ratios whether both have: then theirs has, too.
+    long to find, and which values lie between them does not. Of several ratios whether all have: then theirs has, too.
     """
     if not isinstance(found, Ratios):
-        return np.all([accepted(x, values, exactly, 0.975) for x in (found._one, found._other)], axis=0)
+        own = level(confidence, len(found._leaves), normal=False, simultaneous=True)
+        return np.all([accepted(x, values, exactly, own) for x in found._leaves], axis=0)
     a, b = (values(f)[:, 0] for f in found._parts)
     top, bottom = (exactly(f)[0, 0] for f in found._parts)
     moe = found._law.half_widths(np.array([[1.0, -top / bottom]]), confidence)
     return np.abs(a - top / bottom * b) <= moe * (1 + 2 * found._law.slack)
 
 
-def by_test(name, found, values, exactly):
-    """How often a ratio or two of pure releases are accepted, and the median width of some intervals."""
+def by_test(name, found, true, values, exactly):
+    """How often ratios of pure releases are accepted, and the median width of some intervals."""
     inside = accepted(found, values, exactly)
     low, high = repeated(found, lambda form: values(form)[:FEW], FEW)
-    if isinstance(found, Ratios):
-        (top, bottom), least = (exactly(f)[0, 0] for f in found._parts), ""
-        true = found._factor * top / bottom + found._shift
-    else:
-        (a, b, c, d), least = (exactly(f)[0, 0] for x in (found._one, found._other) for f in x._parts), "≥ "
-        true = (a / b) / (c / d) if found._divided else a / b - c / d
+    least = "" if isinstance(found, Ratios) else "≥ "
     held = (low <= true + 1e-9) & (true - 1e-9 <= high)
     if (inside[:FEW] & ~held).any():
         raise SystemExit(f"{name}: its test accepts what is not in the interval")
-    if isinstance(found, Ratios) and (held & ~inside[:FEW]).any():
-        print(name, true, low[held & ~inside[:FEW]], high[held & ~inside[:FEW]])
     return f"{least}{inside.mean():.4f} | {np.median(high - low):.4g}"
 
 
-def run(privacy, tables, releases):
+def run(privacy, releases, only, plan, data, counters, asked, truths):
     """Print how often each interval holds."""
-    plan = fn.plan(fn.Workload(DOMAIN, tables), privacy=privacy)
-    data = people(1), people(2)
     with fn.Ledger(":memory:") as ledger:
-        counters = [HistogramCounter(x, DOMAIN) for x in data]
         real = [[Release(plan, measure(plan.order, c, ledger).answers[0]) for c in counters] for _ in range(ALONE)]
     answers, silent = [], []
-    for i, counts in enumerate(data):
-        exact = plan.strategy.exact(tally(plan, counts), plan.order.adjacency, int(counts.sum()))
+    for i, (counter, x) in enumerate(zip(counters, data, strict=True)):
+        records = len(x) if isinstance(x, pd.DataFrame) else int(x.sum())
+        tally = Tally(counter.count(list(plan.strategy.margins())), None)
+        exact = plan.strategy.exact(tally, plan.order.adjacency, records)
         silent.append(np.concatenate(exact).astype(np.float64)[None])
         drawn = (plan.strategy.draw(tuple(y.copy() for y in exact), noise) for _ in range(releases - ALONE))
         made = [*(pair[i].answers for pair in real), *drawn]
@@ -173,9 +228,10 @@ def run(privacy, tables, releases):
     print(f"\n{privacy}, {releases:,} releases: ρ = {plan.rho:.4g}\n")
     print("| statistic | truth | coverage | median width |\n|---|---|---|---|")
     singles = [asked(*r) for r in real]
-    for (name, found), true in zip(singles[0].items(), truths(*data), strict=True):
-        if privacy == "pure" and not isinstance(found, (Estimates, Quantiles)):
-            print(f"| {name} | {true:.4g} | {by_test(name, found, values, exactly)} |", flush=True)
+    wanted = [(*x, true) for x, true in zip(singles[0].items(), truths(*data), strict=True) if x[0].startswith(only)]
+    for name, found, true in wanted:
+        if not plan.groups[0].mechanism.normal and not isinstance(found, (Estimates, Quantiles)):
+            print(f"| {name} | {true:.4g} | {by_test(name, found, true, values, exactly)} |", flush=True)
             continue
         low, high = repeated(found, values, releases)
         for i in range(ALONE):
@@ -184,22 +240,31 @@ def run(privacy, tables, releases):
                 raise SystemExit(f"{name}: {alone} alone, {(low[i], high[i])} together")
         inside = ((low - 1e-9 <= true) & (true <= high + 1e-9)).mean()
         print(f"| {name} | {true:.4g} | {inside:.4f} | {np.median(high - low):.4g} |", flush=True)
-        if isinstance(found, Estimates):
+        if isinstance(found, Estimates) and name.startswith("count"):
             value = (low + high) / 2
             cut = possible(value, (high - low) / 2, np.maximum(np.rint(value), 0).astype(np.int64))
             inside = ((cut[0] <= true) & (true <= cut[1])).mean()
             print(f"| the same, whole | {true:.4g} | {inside:.4f} | {np.median(cut[1] - cut[0]):.4g} |", flush=True)
+    together(
+        [found for name, found, _ in wanted if isinstance(found, Ratios) and name.startswith("share")],
+        values,
+        exactly,
+        releases,
+    )
 
 
-def tally(plan, counts):
-    """Counts as a design asks for them."""
-    names = list(DOMAIN)
-    margins = {}
-    for m in plan.strategy.margins():
-        own = [a for a in names if a in m]
-        summed = counts.sum(axis=tuple(i for i, a in enumerate(names) if a not in m))
-        margins[m] = summed.transpose([own.index(a) for a in m])
-    return Tally(margins, None)
+def together(shares, values, exactly, releases):
+    """Print how often the intervals of all shares hold at once."""
+    if not shares:
+        return
+    own = level(0.95, len(shares), normal=shares[0]._law.normal, simultaneous=True)
+    if shares[0]._law.normal:
+        truths = [exactly(x._parts[0])[0, 0] / exactly(x._parts[1])[0, 0] for x in shares]
+        ends = [repeated(x, values, releases, own) for x in shares]
+        held = [(low - 1e-9 <= true) & (true <= high + 1e-9) for (low, high), true in zip(ends, truths, strict=True)]
+    else:
+        held = [accepted(x, values, exactly, own) for x in shares]
+    print(f"| all {len(shares)} shares at once | | {np.all(held, axis=0).mean():.4f} | |", flush=True)
 
 
 def linear(plan, table):
@@ -212,8 +277,26 @@ def linear(plan, table):
     return np.stack(columns, axis=1)
 
 
+def main(given):
+    """What is asked for, of each kind of noise."""
+    if "counts" in given.of:
+        shown = [fn.table("area", "kind", margin=15), fn.table("group", prefix="age", margin=30)]
+        data = people(1), people(2)
+        counters = [HistogramCounter(x, DOMAIN) for x in data]
+        for privacy in given.privacy or ("zcdp", "pure"):
+            plan = fn.plan(fn.Workload(DOMAIN, shown), privacy=privacy)
+            run(privacy, given.releases, given.only, plan, data, counters, asked, truths)
+    if "amounts" in given.of and given.privacy != ["pure"]:
+        shown = [
+            fn.table("group", margin=15),
+            fn.table("group", sum="pay", margin=15 * PAY.high),
+            fn.table("group", sum="hours", margin=15 * HOURS.high),
+        ]
+        data = paid(1), paid(2)
+        counters = [open_counter(x, AMOUNTS, fn.DataSource(), None) for x in data]
+        plan = fn.plan(fn.Workload(AMOUNTS, shown))
+        run("zcdp, amounts", given.releases, given.only, plan, data, counters, asked_of_amounts, truths_of_amounts)
+
+
 if __name__ == "__main__":
-    given = parser.parse_args()
-    shown = [fn.table("area", "kind", margin=15), fn.table("group", prefix="age", margin=30)]
-    for privacy in given.privacy or ("zcdp", "pure"):
-        run(privacy, shown, given.releases)
+    main(parser.parse_args())

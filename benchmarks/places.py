@@ -1,4 +1,7 @@
-"""Tables by level of nested places, from 100 leaves to a million. Run: python benchmarks/places.py
+"""Tables by level of nested places, from 100 leaves to a million. Run: python benchmarks/places.py [national]
+
+With a name of one of the tables it makes that alone.
+Given files of the Census Bureau's PPMF, one for each county, it publishes each of these counties as well.
 
 Every line is one process of its own. *declared* is the hierarchy itself, from rows of codes; *planned* workload, plan
 and certificate; *written* the plan as JSON. Uneven trees are planned together, as one structured attribute; by level,
@@ -16,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from peak import peak_memory
+from peak import forget_peak, peak_memory
 
 LEVELS = ("state", "county", "tract", "group", "block")
 MARGINS = (300, 100, 60, 40, 40, 30)
@@ -73,9 +76,9 @@ def uneven(name, how):
     county = (fn.table("county", margin=20), fn.table("county", *both, margin=30))
     groups = [county, (state,), (nation,)] if how == ALONE else [(nation, state, *county)]
     if how == BY_LEVEL:
-        from fitnoise.mechanisms.gaussian import levels
+        from fitnoise.mechanisms.gaussian import planning
 
-        levels.TOGETHER = 0
+        planning.TOGETHER = 0
     first, *also = (fn.Publication(fn.Workload(domain, group)) for group in groups)
     start = time.perf_counter()
     plan = fn.plan(fn.Publication(first.workload, also=tuple(also)))
@@ -158,6 +161,52 @@ def national(levels, people):
     }
 
 
+def redistricting(path):
+    """Counts for redistricting of one county, by tract, block group and block, from a file of the Census Bureau's PPMF.
+
+    Places are those somebody lives in, which a publication takes from the published geography instead.
+    """
+    import tempfile
+
+    import pandas as pd
+
+    import fitnoise as fn
+
+    columns = {"TABTRACT": "tract", "TABBLKGRP": "group", "TABBLK": "block", "VOTING_AGE": "adult"}
+    columns |= {"CENHISP": "hispanic", "CENRACE": "race"}
+    data = pd.read_csv(path, dtype=str)[list(columns)].rename(columns=columns)
+    for above, below in (("tract", "group"), ("group", "block")):
+        data[below] = data[above] + "-" + data[below]
+    named = ["tract", "group", "block"]
+    rows = sorted(set(data[named].itertuples(index=False, name=None)))
+    data = data.drop(columns=named[:2]).astype({"adult": int, "hispanic": int, "race": int})
+    seconds, peaks, begun = {}, {}, time.perf_counter()
+
+    def done(stage):
+        nonlocal begun
+        seconds[f"{stage} s"], peaks[f"{stage} MB"] = f"{time.perf_counter() - begun:.1f}", f"{peak_memory():,.0f}"
+        forget_peak()
+        begun = time.perf_counter()
+
+    geo = fn.Hierarchy(named, rows, column="block")
+    both = {"adult": fn.Ordered(1, 2), "hispanic": fn.Ordered(1, 2)}
+    domain = fn.Domain(geo=geo, **both, race=fn.Ordered(1, 63))
+    tables = [fn.table("adult", "hispanic", "race", margin=20)]
+    tables += [fn.table("tract", "adult", "hispanic", margin=20), fn.table("tract", "race", margin=30)]
+    tables += [fn.table("group", "adult", "hispanic", margin=30), fn.table("group", "race", margin=60)]
+    tables += [fn.table("block", margin=30), fn.table("block", "adult", margin=40)]
+    plan = fn.plan(fn.Publication(fn.Workload(domain, tables), source=fn.DataSource(max_records=2**20)))
+    done("planned")
+    with tempfile.TemporaryDirectory() as folder:
+        fn.release(plan, data, ledger=f"{folder}/ledger.db", directory=f"{folder}/out")
+        done("released")
+        if not all(check.holds for check in fn.verify(f"{folder}/out").checks):
+            raise SystemExit("a release does not hold")
+        done("verified")
+    size = {"persons": f"{len(data):,}", "blocks": f"{len(rows):,}", "noisy numbers": f"{plan.answers:,}"}
+    return size | {"rho": f"{plan.rho:.5f}", "gap": f"{plan.gap:.2%}"} | seconds | peaks
+
+
 PEOPLE = 1_000_000
 
 CASES = [
@@ -175,9 +224,11 @@ def run(which, given):
     return json.loads(subprocess.run(command, env=environment, check=True, capture_output=True).stdout)  # noqa: S603
 
 
-def main():
+def main(asked):
     last = None
-    for which, given in CASES:
+    tables = {which for which, _ in CASES}.intersection(asked)
+    files = [("redistricting", (path,)) for path in asked if path not in tables]
+    for which, given in [*(case for case in CASES if not asked or case[0] in tables or files), *files]:
         line = run(which, given)
         if which != last:
             print("\n|", " | ".join(line), "|\n|", "---|" * len(line), sep="")
@@ -186,7 +237,8 @@ def main():
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        print(json.dumps({f.__name__: f for f in (regular, uneven, national)}[sys.argv[1]](*json.loads(sys.argv[2]))))
+    makes = {f.__name__: f for f in (regular, uneven, national, redistricting)}
+    if len(sys.argv) > 2 and sys.argv[1] in makes:
+        print(json.dumps(makes[sys.argv[1]](*json.loads(sys.argv[2]))))
     else:
-        main()
+        main(sys.argv[1:])

@@ -1,5 +1,6 @@
-"""Many structured attributes in one table, in product form. Run: python benchmarks/product_form.py
+"""Many structured attributes in one table, in product form. Run: python benchmarks/product_form.py [several]
 
+With a name of one of the tables it makes that alone.
 Every line is one process of its own. *upper* is what the integers of the plan cost, Δ² at variance 1 of every number,
 *lower* the bound on all mechanisms of its kind; of ranges both are of the search, before integers: their table has
 more numbers than are published. *released* is counting, noise, all tables and the directory, *verified* the same again.
@@ -51,6 +52,32 @@ def planned(attributes, values, prefix, orders, neighbours="add-or-remove-one"):
         "lower": f"{plan.bound:.4f}",
         "gap": f"{plan.gap:.2%}",
         "seconds": f"{time.perf_counter() - start:.1f}",
+        "peak MB": f"{peak_memory():,.0f}",
+    }
+
+
+def several(attributes, values):
+    """Of all ordered pairs the first by value and the second cumulative: with one matrix, and with joint bases."""
+    import fitnoise as fn
+    from fitnoise.mechanisms.gaussian import planning
+
+    planning.DENSE = planning.MAX_STRUCTURED_CELLS = 0
+    domain = fn.Domain({f"a{i:02}": fn.Ordered(0, values - 1) for i in range(attributes)})
+    pairs = itertools.permutations(domain, 2)
+    workload = fn.Workload(domain, [fn.table(a, prefix=b, variance=1, name=f"{a} by {b}") for a, b in pairs])
+    start = time.perf_counter()
+    plan = fn.plan(workload)
+    seconds = time.perf_counter() - start
+    planning.joint_bases.suits = lambda x: False
+    alone = fn.plan(workload)
+    return {
+        "values by prefix": f"{attributes} of {values}",
+        "one matrix": f"{alone.cost_squared:.4f}",
+        "upper": f"{plan.cost_squared:.4f}",
+        "lower": f"{plan.bound:.4f}",
+        "gap": f"{plan.gap:.2%}",
+        "scales": f"{sum(len(g.scales) for g in plan.strategy.groups):,}",
+        "seconds": f"{seconds:.1f}",
         "peak MB": f"{peak_memory():,.0f}",
     }
 
@@ -141,6 +168,7 @@ CASES = [
     ("planned", (5, 10, 5, (1, 2, 3))),
     ("planned", (20, 10, 6, (1, 2, 3))),
     *(("planned", (n, k, n, (2,), "replace-one")) for n, k in ((3, 4), (3, 6), (4, 4), (5, 10), (10, 10))),
+    *(("several", x) for x in ((2, 6), (3, 6), (2, 40), (2, 100), (5, 10), (5, 20), (10, 10))),
     *(("summed", x) for x in ((2, 8, (1, 2)), (10, 10, (0, 1, 2)), (20, 10, (0, 1, 2)))),
     ("ranges", (64,)),
     ("ranges", (128,)),
@@ -156,9 +184,9 @@ def run(which, given):
     return json.loads(subprocess.run(command, env=environment, check=True, capture_output=True).stdout)  # noqa: S603
 
 
-def main():
+def main(asked):
     last = None
-    for which, given in CASES:
+    for which, given in (case for case in CASES if not asked or case[0] in asked):
         line = run(which, given)
         if which != last:
             print("\n|", " | ".join(line), "|\n|", "---|" * len(line), sep="")
@@ -167,11 +195,13 @@ def main():
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if len(sys.argv) > 2:
         print(
             json.dumps(
-                {f.__name__: f for f in (planned, summed, ranges, released)}[sys.argv[1]](*json.loads(sys.argv[2]))
+                {f.__name__: f for f in (planned, several, summed, ranges, released)}[sys.argv[1]](
+                    *json.loads(sys.argv[2])
+                )
             )
         )
     else:
-        main()
+        main(sys.argv[1:])

@@ -107,7 +107,7 @@ def series():
     for n, every in ((12, (3, 12)), (36, (3, 36)), (120, (3, 120))):
         months, totals = np.eye(n), np.tri(n)
         years = np.kron(np.eye(n // 12), np.ones(12))
-        tables = {"months, changes": np.vstack([months, np.diff(months, axis=0)])} if n == 12 else {}
+        tables = {"months": months, "months, changes": np.vstack([months, np.diff(months, axis=0)])} if n == 12 else {}
         for times in (4, 2) if n == 12 else ():
             tables[f"months, year to date at {times}"] = np.vstack([months, totals / times])
         for most in every:
@@ -117,8 +117,32 @@ def series():
             yield f"{n}, months, years at 2, {n}", np.vstack([months, years / 2]), n
 
 
+def moving():
+    """By region, of persons who may move between them: what a plan costs, its proof, and who stays in one."""
+    print("\n| periods, tables by region, g | stays in one | may move | no less than | seconds |")
+    print("|---" * 5 + "|")
+    totals = [fn.table("region", prefix="month", std_error=1)]
+    changes = [fn.table("month", "region", std_error=1), fn.table("region", change="month", std_error=1)]
+    for n, regions, name, tables in (
+        (12, 2, "running totals", totals),
+        (12, 3, "months, changes", changes),
+        (12, 10, "months, changes", changes),
+        (24, 4, "months, changes", changes),
+        (36, 2, "running totals", totals),
+    ):
+        domain = fn.Domain(month=fn.Ordered(1, n), region=fn.Categorical([f"r{i}" for i in range(regions)]))
+        line, seconds = [], 0.0
+        for fixed in (["region"], []):
+            start = time.perf_counter()
+            unit = fn.PrivacyUnit("person", n, once_per=["month"], fixed=fixed)
+            plan = fn.plan(fn.Workload(domain, tables), unit=unit)
+            line, seconds = [*line, float(plan.exact_cost)], time.perf_counter() - start
+        print("|", " | ".join([f"{n}, {name}, {regions} regions, {n}", *map(said, [*line, plan.bound])]), end=" | ")
+        print(f"{seconds:.1f} |", flush=True)
+
+
 def main(python=None):
-    """One line for each series."""
+    """One line for each series; then one for each by region."""
     more = ["band", "dense"] if python else []
     print(
         "|", " | ".join(["periods, tables, g", "single, g²", "single", "each alone", "tree", "root", *more]), end=" | "
@@ -132,6 +156,7 @@ def main(python=None):
         others = [None if a is None else mechanism(a, asked, most) for a in made]
         line = [most**2 * single, recharged, *others, float(plan.exact_cost), plan.bound]
         print("|", " | ".join([name, *map(said, line), f"{seconds:.1f}"]), "|", flush=True)
+    moving()
 
 
 if __name__ == "__main__":

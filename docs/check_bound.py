@@ -109,8 +109,12 @@ def of_sets(p, sets, grid, unit):
     )
     need(not unit.replaces and len(p) == len(sets), "there is a weight for each set of records")
     at = dict(zip(grid.axes, np.indices(grid.shape).reshape(len(grid.shape), -1), strict=True))
-    for alike, *cells in sets:
-        need(type(alike) is bool and 0 < len(cells) <= unit.records, "a set of records is none of one unit")
+    free = [a for a in grid.free if a not in unit.fixed]
+    for way, *cells in sets:
+        told = type(way) is bool or (type(way) is list and [len(free)] * len(cells) == [len(v) for v in way])
+        need(told and 0 < len(cells) <= unit.records, "a set of records is none of one unit")
+        every = [x for v in ([] if type(way) is bool else way) for x in zip(free, v, strict=True)]
+        need(all(type(v) is int and 0 <= v < grid.size[a] for a, v in every), "a value is none of its attribute")
         need(min(cells) >= 0 and len({*cells}) == len(cells), "a set of records is none of cells")
         for i, j in combinations(cells, 2):
             differ = {a for a, x in at.items() if x[i] != x[j]}
@@ -120,9 +124,17 @@ def of_sets(p, sets, grid, unit):
 
     def moment(sector):
         d = np.zeros((prod(grid.shape), prod(grid.shape)))
-        for weight, (alike, *cells) in zip(p, sets, strict=True):
+        for weight, (way, *cells) in zip(p, sets, strict=True):
             own = np.array(cells)
-            d[(own[:, None], own) if alike or sector <= unit.fixed else (own, own)] += weight
+            if type(way) is bool:
+                d[(own[:, None], own) if way or sector <= unit.fixed else (own, own)] += weight
+                continue
+            values = [dict(zip(free, v, strict=True)) for v in way]
+            moving = sector.intersection(free)
+            chi = [
+                [prod(1 if v[a] == w[a] else -1 / (grid.size[a] - 1) for a in moving) for w in values] for v in values
+            ]
+            d[own[:, None], own] += weight * np.array(chi)
         values, vectors = np.linalg.eigh(d)
         return vectors * np.sqrt(np.maximum(values, 0))
 

@@ -10,7 +10,7 @@ def at_most(x, places, most, stated):
     """What no set of places exceeds, where there are too many to look at: by blocks, or else by Shor's relaxation.
 
     That is proven here from other numbers than fitnoise's. So what is stated is right if it is what is proven, or up to
-    one part in 10⁴ more: then it is returned.
+    one part in 10⁴ more: then it is returned. Where it is more than the dearest set costs, what is returned is no more.
     """
     n, most = len(places), min(most, len(places))
     own = [x[p, p] for p in places]
@@ -21,8 +21,8 @@ def at_most(x, places, most, stated):
     back = (lambda b: b << more) if more > 0 else (lambda b: b >> -more)
     if n <= 128:
         known = int(stated) >> 40 + more if more > -40 else int(stated) << -40 - more
-        if back(built_up((-(-form >> 40)).astype(np.int64), most, known) << 40) == stated:
-            return stated
+        if 0 < (found := back(built_up((-(-form >> 40)).astype(np.int64), most, known) << 40)) <= stated:
+            return found
     blocks = min(by_blocks(form, k, most) for k in range(1, n + 1) if n % k == 0)
     proven = relaxed(form, most)
     near = back(proven) <= stated <= back(proven + proven // 10_000) and stated <= back(blocks)
@@ -30,7 +30,10 @@ def at_most(x, places, most, stated):
 
 
 def built_up(x, most, known):
-    """What the dearest set costs, of those that cost no less than is known; nothing where there are too many."""
+    """What the dearest set costs, of those that cost no less than is known; nothing where there are too many.
+
+    Less than is known only where all sets cost less.
+    """
     n, beside = len(x), np.maximum(x - np.diag(x.diagonal()), 0)
     sets, best = [(0, x.diagonal(), 0)], 0
     for more in reversed(range(most)):

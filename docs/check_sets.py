@@ -9,17 +9,18 @@ from math import comb, prod
 import numpy as np
 from check_many_sets import at_most
 from check_plan import Unknown, need, subsets
+from check_ways import by_ways
 
 MOST = 2**20
 
 
 def partners(sectors, unit):
-    """By cap its attributes, their joint cell in each cell, and k; and by place the dearest X beside a cell."""
+    """By cap its attributes, their joint cell in each cell, and k; by place the dearest X beside a cell; and all X."""
     low, shape = -2 * max(sectors.own) - 1, [sectors.size[a] for a in sectors.axes]
     few = len(sectors.parts) * sectors.cells**2 << len(sectors.free) <= MOST and sectors.cells * unit.records <= MOST
     need(few, "records of a unit keep to a pattern, and cells are too many", Unknown)
     at = dict(zip(sectors.axes, np.indices(shape).reshape(len(shape), sectors.cells), strict=True))
-    near, caps = np.ones((sectors.cells, sectors.cells), bool), []
+    near, caps, every = np.ones((sectors.cells, sectors.cells), bool), [], {}
     for a, x in at.items():
         gap = abs(x[:, None] - x)
         near &= (gap >= unit.far.get(a, 0)) & ((gap == 0) | (a not in unit.fixed))
@@ -32,19 +33,19 @@ def partners(sectors, unit):
         pairs = near.copy()
         for names, along, most, _ in caps:
             pairs &= (along[:, None] != along) | (most > 1) | (not names <= same)
-        x = np.where(pairs, sectors.products(same), low)
+        every[same] = x = np.where(pairs, sectors.products(same), low)
         for names, along, _, best in caps:
             for v in {*along.tolist()}:
                 key, dearest = (names & same, v), x[:, along == v].max(axis=1)
                 best[key] = np.maximum(best.get(key, dearest), dearest)
     for *cap, best in caps:
-        yield *cap, {k: [x if x > low else None for x in found] for k, found in best.items()}
+        yield *cap, {k: [x if x > low else None for x in found] for k, found in best.items()}, (every, low)
 
 
 def apart(sectors, unit, stated):
     """What a unit's records cost of which at most so many share a cell, by each bound."""
     g = unit.records
-    for names, along, most, best in partners(sectors, unit):
+    for names, along, most, best, all_ in partners(sectors, unit):
         sums, room, dear = [], most * prod(sectors.size[a] for a in names), [0]
         for o, v in enumerate(along.tolist()):  # R of m records: one in cell o, and the m − 1 dearest beside it
             beside = [
@@ -64,13 +65,14 @@ def apart(sectors, unit, stated):
             dear.append(sum(x * max(0, min(room, m - i * room)) for i, x in enumerate(sorted(top.values())[::-1])))
         yield max(dear)
         if not names:
-            yield from prices(sectors, unit, along, most, {c: x for (_, c), x in best.items()}, stated)
+            yield from prices(sectors, unit, along, most, {c: x for (_, c), x in best.items()}, all_, stated)
 
 
-def prices(sectors, unit, along, most, beside, stated):
+def prices(sectors, unit, along, most, beside, every, stated):
     """What a unit's records cost by the joint cells they lie in: one number, or nothing where sets are too many.
 
     along: the joint cell of every cell. most: records in each. beside: by joint cell the dearest X beside a cell.
+    every: X by the attributes in which two agree, and what it is where they do not go together.
     """
     shape, slots = [sectors.size[a] for a in sectors.axes], min(most, unit.records)
     places = [(c, j) for c in sorted(beside) for j in range(slots)]
@@ -89,7 +91,12 @@ def prices(sectors, unit, along, most, beside, stated):
         largest = all_of(x, places, unit.records) or one_by_one(x, places, unit.records, room)
         if largest is None and len(places) > 256:
             return
-        found.append(largest or at_most(x, places, unit.records, stated))
+        largest = largest or at_most(x, places, unit.records, stated)
+        if slots == 1 and largest > stated:
+            near = np.flatnonzero(common == group)
+            near = near[np.argsort(along[near], kind="stable")]
+            largest = min(largest, by_ways(sectors, *every, along, near, unit.records, int(stated)))
+        found.append(largest)
     yield max(found)
 
 

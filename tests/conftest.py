@@ -5,13 +5,14 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import fitnoise as fn
 import zoo
@@ -19,10 +20,13 @@ from door import Replay
 from fitnoise.kernel import ledger as ledgers
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
-from fitnoise.kernel.counting import duck, files, frames, sources, sql, trial
+from fitnoise.kernel.counting import databases, duck, files, frames, sources, sql, statements, trial
+from fitnoise.kernel.counting.dialects import DIALECTS
 from fitnoise.reading.files import engine
 
-settings.register_profile("fitnoise", deadline=None)  # how long an example takes says how busy the machine is
+settings.register_profile(  # how long an example takes, or is drawn, says how busy the machine is
+    "fitnoise", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("fitnoise")
 
 KERNEL = {
@@ -34,8 +38,9 @@ KERNEL = {
     "test_finite_queries", "test_hierarchies", "test_ledger", "test_ledger_steps", "test_losses",
     "test_margins", "test_measure", "test_noise", "test_order", "test_parts", "test_paths",
     "test_patterns", "test_periods", "test_persons", "test_privacy",
-    "test_products", "test_ranks", "test_relaxations", "test_sealed", "test_sets", "test_spark", "test_statistical",
-    "test_strategy", "test_trees", "test_units",
+    "test_products", "test_ranks", "test_relaxations", "test_sealed", "test_sets", "test_shares", "test_spark",
+    "test_statistical",
+    "test_strategy", "test_trees", "test_units", "test_ways",
 }  # fmt: skip
 """Whose fast tests take every branch of the kernel; all others run untraced, at full speed. So do those of them that
 are marked `no_cover`: tracing takes as long as the test, and others take the same branches."""
@@ -61,7 +66,18 @@ def started():
 
 
 @pytest.fixture
-def one_engine(started, monkeypatch):
+def in_pieces(monkeypatch):
+    """PostgreSQL reads tables of a few records in pieces, as it does large ones: by lines, where those have pages."""
+    known = DIALECTS["postgresql"]
+    asked = known.pages.replace("pg_relation_size(c.oid) / CAST(current_setting('block_size') AS int)", "5")
+    lines = replace(known, page="CAST('(0,{n})' AS tid)", pages=asked)
+    monkeypatch.setattr(databases, "DIALECTS", {**DIALECTS, known.name: lines})
+    for limit, value in {"_PAGES": 1, "_PLACES": 2**62, "_GROUPS": 2**62}.items():
+        monkeypatch.setattr(statements, limit, value)
+
+
+@pytest.fixture
+def one_engine(started, in_pieces, monkeypatch):
     """Starting an engine, or trying one, takes ten times longer than counting a few records: tests may share one."""
 
     @contextmanager

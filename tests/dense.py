@@ -97,14 +97,15 @@ def strategy_matrix(plan):
         rows = np.concatenate(blocks)
         return rows, np.full(len(rows), s.scale)
     if isinstance(s, ProductStrategy):
-        for g in s.groups:
-            for own, m, scale in zip(g.attributes.tolist(), g.multiples.tolist(), g.scales.tolist(), strict=True):
+        for g, of in zip(s.groups, s.by_set([g.scales for g in s.groups]), strict=True):
+            for own, m, scale in zip(g.attributes.tolist(), g.multiples.tolist(), of, strict=True):
                 measured = [centring(n) if f.rows is None else f.rows for f, n in zip(s.factors, s.sizes, strict=True)]
                 block = np.ones((1, 1), dtype=object)
                 for a, n in enumerate(s.sizes):
                     block = np.kron(block, (measured[a] if a in own else np.ones((1, n), np.int64)).astype(object))
                 blocks.append(m * block)
-                scales += [scale] * len(block)
+                shape = [len(measured[a]) for a in own]
+                scales += np.broadcast_to(scale, shape).ravel().tolist()
         return np.concatenate(blocks), np.array(scales)
     if isinstance(s, TreeStrategy):
         return _trees_matrix(s)
@@ -143,7 +144,9 @@ def split(plan, answers):
     """The answers of every sector, from those of the groups; of a pure plan, of every margin."""
     if isinstance(plan.strategy, PureStrategy):
         return list(answers)
-    own = isinstance(plan.strategy, (ProductStrategy, TreeStrategy))
+    if isinstance(plan.strategy, ProductStrategy):
+        return np.split(np.concatenate(answers), np.cumsum(plan.strategy.portions)[:-1])
+    own = isinstance(plan.strategy, TreeStrategy)
     counts = plan.strategy.counts if own else [g.answers for g in plan.strategy.groups]
     return [x for y, n in zip(answers, counts, strict=True) for x in np.split(y, np.cumsum(n)[:-1])]
 

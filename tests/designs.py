@@ -45,13 +45,13 @@ def of_margins(cells, scale, *asked):
 
 
 def of_products(cells, factors, *groups):
-    """A design of products: factors as rows or None, each group as {attributes: (multiple, scale)}."""
+    """A design of products: factors as rows or None, each group as {attributes: (multiple, scale or scales)}."""
     made = [Factor(None if rows is None else np.array(rows)) for rows in factors]
     own = [
         ProductGroup(
             np.array(list(asked), dtype=np.intp).reshape(len(asked), len(next(iter(asked)))),
             np.array([m for m, _ in asked.values()]),
-            np.array([float(s) for _, s in asked.values()]),
+            np.concatenate([np.ravel(s) for _, s in asked.values()]).astype(float),
         )
         for asked in groups
     ]

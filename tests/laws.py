@@ -43,7 +43,7 @@ from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.render import document, lines
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.codings import DROPPED, OUTSIDE, place, without_cell
-from fitnoise.kernel.counting import HistogramCounter, Tally, maximal, open_counter
+from fitnoise.kernel.counting import Counter, HistogramCounter, Tally, maximal, open_counter
 from fitnoise.kernel.designs import sectors as sector_designs
 from fitnoise.kernel.designs.answers import Answer
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, PureStrategy
@@ -247,9 +247,35 @@ def check_variances(plan):
     return stated
 
 
+class AtEnds(Counter):
+    """Counts of records whose amounts are all at an end: of each 1 − j at the first end and j at the other."""
+
+    drops = False
+
+    def __init__(self, counts, domain):
+        plain = {a: fn.Categorical(list(range(domain[a].size))) if a in domain.steps else domain[a] for a in domain}
+        self._counted, self._steps = HistogramCounter(counts, fn.Domain(plain)), domain.steps
+
+    def check(self, attributes):
+        self._counted.check(attributes)
+
+    def count(self, margins, progress=None):
+        found = self._counted.count(margins, progress)
+        for margin, a in [(m, a) for m in found for a in m if a in self._steps]:
+            low, high, *others = np.moveaxis(found[margin], margin.index(a), 0)
+            most = self._steps[a]
+            found[margin] = np.stack([low + (1 - most) * high, most * high, *others], axis=margin.index(a))
+        return found
+
+
+def counter_of_counts(counts, domain):
+    """Counts of all cells of a domain; of amounts of their ends, which arrays do not tell the product."""
+    return (AtEnds if domain.steps else HistogramCounter)(counts, domain)
+
+
 def measured(plan, counts, door):
     with fn.Ledger(":memory:") as ledger:
-        counter = HistogramCounter(counts, plan.publication.workload.domain)
+        counter = counter_of_counts(counts, plan.publication.workload.domain)
         return measuring.measure(plan.order, counter, ledger, door=door)
 
 
@@ -553,6 +579,7 @@ def check_noise(design, adjacency, loss, tables, near, runs, *, exact):
     assert np.array_equal(np.repeat(scales, sizes), np.repeat(design.scales, design.portions))
     (kind,) = set(kinds)
     if kind == "gaussian":
+        assert loss.precision == 1 / min(map(Fraction, scales)) ** 2  # the finest noise, which says how far δ is proven
         check_moves(design, adjacency, tables, near, runs, (2, loss.rho, loss.axes, loss.costs), exact=exact)
         return
     axes, paid = design.over.structured, [adjacency.records * root(x) for x in design.profile()]

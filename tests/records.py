@@ -392,3 +392,16 @@ def histogram(shape=lambda counts: counts):
         return shape(counts)
 
     return Source(make, inside)
+
+
+def frame_of(domain, cells, values=None):
+    """Records in these cells (one row of positions each), as a pandas frame."""
+    columns = {}
+    for i, a in enumerate(domain):
+        plain = values[a] if values else [[v] for v in getattr(domain[a], "codes", domain[a].own_values)]
+        if not values and isinstance(domain[a], fn.Binned):
+            cuts = domain[a].cuts
+            plain = [[cuts[0] - 1], *([c] for c in cuts)]
+        plain = [*plain, *(list(codes) or [None] for _, codes in domain[a].missing)][: domain[a].size]
+        columns[domain.column(a)] = [plain[c][k % len(plain[c])] for k, c in enumerate(cells[:, i])]
+    return pd.DataFrame(columns)

@@ -18,7 +18,10 @@ from hypothesis import strategies as st
 import fitnoise as fn
 import zoo
 from designs import of_sectors
+from fitnoise import data
 from fitnoise.errors import DataError, DomainError, FitnoiseError, PlanError, ReleaseError, WorkloadError
+from fitnoise.interfaces.pages import fragments, notebook
+from fitnoise.interfaces.pages.words import words
 from fitnoise.interfaces.render import document
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel import measure as measuring
@@ -33,6 +36,8 @@ from fitnoise.kernel.designs.products import Factor, ProductStrategy
 from fitnoise.kernel.domain import attribute_document
 from fitnoise.kernel.order import Order
 from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, OutsideDomain, Pattern, PrivacyUnit
+from fitnoise.reading import expressions
+from fitnoise.reading.layouts import layout, means
 from fitnoise.request.documents import Spec
 from laws import by_command, check_accuracy, check_part, check_price, check_variances, leaks_nothing, released
 from records import Records, Sample
@@ -495,7 +500,7 @@ def test_many_steps_leave_the_gap_small(most):
     assert group.basis.tolist() == [[1, 1], [-most, most]]
 
 
-@pytest.mark.parametrize(("amounts", "cost"), [(2, 5 / 3), (4, 7 / 3)])
+@pytest.mark.parametrize(("amounts", "cost"), [(2, 5 / 3), (4, 7 / 3), (8, 11 / 3)])
 def test_several_amounts_share_what_they_cost(amounts, cost):
     domain = fn.Domain({f"p{i}": fn.Amount(0, 10 * (i + 1)) for i in range(amounts)})
     tables = [fn.table(sum=f"p{i}", variance=100 * (i + 1) ** 2) for i in range(amounts)]
@@ -527,6 +532,56 @@ def test_the_mean_of_so_many_records_costs_what_both_ends_do():
     count = fn.table(margin=math.sqrt(2) * 50 * 2000 / 4000)
     both = planned(domain, fn.table(mean="pay", margin=50, reference=2000), count)
     assert float(both.cost_squared) == pytest.approx(float(plan.cost_squared), rel=1e-5)
+
+
+@pytest.mark.parametrize("amounts", [1, 2, 4, 6])
+def test_means_alone_cost_less_than_twice_their_root(amounts):
+    domain = fn.Domain({f"p{i}": fn.Amount(0, 10) for i in range(amounts)})
+    means = [fn.table(mean=f"p{i}", margin=1.959963984540054, reference=10) for i in range(amounts)]
+    assert float(planned(domain, *means).cost_squared) == pytest.approx((1 + math.sqrt(amounts)) ** 2 / 4, rel=1e-5)
+
+
+@pytest.mark.parametrize(("kappa", "rho"), [(15, 0.002815), (60, 0.000135)])
+def test_sums_beside_the_demo_cost_a_third_and_a_quarter_of_what_they_do_alone(kappa, rho):
+    spec = fn.load_spec(data.path(data.DEMO))
+    domain = fn.Domain({**spec.domain, "pay": fn.Amount(0, 200_000, step=100)})
+    sums = fn.table("state", "status", sum="pay", margin=kappa * 200_000)
+    first, both = (planned(domain, *spec.workload.tables, *more, gap=1e-5) for more in ((), (sums,)))
+    assert float(both.rho - first.rho) == pytest.approx(rho, abs=2e-6)
+    assert float(both.rho - first.rho) < (1.959963984540054 / kappa) ** 2 / 2 / 3 * 1.02
+
+
+@pytest.mark.parametrize(("cells", "rows", "more"), [(1, False, 0.00026), (5, False, 0.00026), (5, True, 0.00030)])
+def test_cells_for_missing_ages_cost_the_demo_next_to_nothing(cells, rows, more):
+    spec = fn.load_spec(data.path(data.DEMO))
+    age = fn.Ordered(0, 85, missing={f"m{i}": [1000 + i] for i in range(cells)})
+    tables = [
+        replace(t, views=tuple((a, replace(view, missing=True)) for a, view in t.views)) if rows else t
+        for t in spec.workload.tables
+    ]
+    plan = planned(fn.Domain({**spec.domain, "age": age}), *tables, gap=1e-5)
+    assert float(plan.rho) / 0.0356209 - 1 == pytest.approx(more, abs=5e-5)
+
+
+def test_ranges_by_class_are_prepared_and_cost_as_one_class_does():
+    """And one range for all of them as much as the largest asks of the smallest."""
+    size = fn.Categorical(["small", "middle", "large", "huge"])
+    own = planned(fn.Domain(size=size, part=fn.Amount(0, 1, step=0.001)), fn.table("size", sum="part", variance=1))
+    assert float(own.cost_squared) == pytest.approx(1, rel=1e-5)
+    targets = fn.By("size", [1, 100, 10_000, 10**6])
+    one = planned(fn.Domain(size=size, turnover=fn.Amount(0, 1000)), fn.table("size", sum="turnover", variance=targets))
+    assert float(one.cost_squared) == pytest.approx(10**6, rel=1e-5)
+
+
+def test_ceilings_squares_and_products_that_are_prepared_cost_what_is_said_of_them():
+    ceilings = fn.Domain({f"up to {x}": fn.Amount(0, x, column="pay") for x in (25, 50, 100)})
+    sums = [fn.table(sum=f"up to {x}", variance=x**2) for x in (25, 50, 100)]
+    assert float(planned(ceilings, *sums).cost_squared) == pytest.approx(1.8, rel=1e-5)
+    count, pay = fn.table(variance=1), fn.table(sum="pay", variance=100**2)
+    for other, high in (("square", 100**2), ("weighted", 5000)):
+        domain = fn.Domain(pay=fn.Amount(0, 100), **{other: fn.Amount(0, high)})
+        three = planned(domain, count, pay, fn.table(sum=other, variance=high**2))
+        assert float(three.cost_squared) == pytest.approx(5 / 3, rel=1e-4)
 
 
 def test_cells_for_missing_values_beside_an_amount_cost_nothing_more():
@@ -650,6 +705,24 @@ def test_without_noise_a_release_says_the_truth_in_steps(plan, people, without_n
     assert ends["value"][:2].sum() == pytest.approx(by_state["stated"].sum()["a"])
 
 
+def test_products_are_asked_for_by_both_names(without_noise):
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"]), weight=fn.Amount(1, 5, step=0.5), pay=PAY)
+    tables = [fn.table("sex", sum=["weight", "pay"], margin=9), fn.table("sex", sum="weight", margin=9)]
+    rng, sexes = np.random.default_rng(3), ["f", "m"]
+    pay = pd.Series(rng.integers(0, 110, 300) * 10.0).mask(np.arange(300) < 20)
+    own = pd.DataFrame({"sex": rng.choice(sexes, 300), "weight": rng.integers(1, 12, 300) / 2, "pay": pay})
+    release, weight = released(planned(domain, *tables), own), own["weight"].clip(1, 5)
+    product = (weight * own["pay"].clip(0, 1000)).groupby(own["sex"]).sum()
+    found = release.total(["pay", "weight"], by="sex")
+    np.testing.assert_allclose(found.value, product, rtol=1e-9)
+    assert found.universe == "all records but those with pay none, unknown"
+    weighted = expressions.ask('total(["weight", "pay"], sex="m") / total("weight", sex="m")', release)
+    assert weighted.value == pytest.approx(product["m"] / weight[own["sex"] == "m"].sum(), rel=1e-9)
+    for wrong in (["pay", "pay"], [], ["pay", "sex"]):
+        with pytest.raises(ReleaseError, match=r"each once|are of amounts or whole numbers"):
+            release.total(wrong)
+
+
 @pytest.mark.parametrize(("releases", "least"), [(6, 0.7), pytest.param(200, 0.915, marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("one_engine")
 def test_intervals_of_sums_and_means_hold(plan, people, releases, least):
@@ -677,10 +750,110 @@ def test_files_say_what_was_cut_and_who_is_not_counted_and_are_verified(plan, pe
     assert told[1]["not_counted"] == {"pay": ["none", "unknown"]}
     assert told[1]["columns"] == {"pay": "the sum of it over the records, in its own units"}
     assert "both ends of its range" in told[3]["columns"]["pay"]
+    by_command("tables", str(tmp_path / "out"))
+    assert re.search(r"^means +margins are for so many records.* state by pay mean 200$", capsys.readouterr().out, re.M)
+    by_command("tables", str(tmp_path / "out"), "state by pay mean")
+    assert """the mean itself is fitnoise ask … 'mean("pay")'""" in capsys.readouterr().err
+    by_command("tables", str(tmp_path / "out"), "state by pay sum")
+    assert "the mean itself" not in capsys.readouterr().err
     by_command("ask", str(tmp_path / "out"), 'total("pay") / total("hours")', "--by", "state")
     said = capsys.readouterr().out
     assert re.search(r"^a +[0-9.]+ ", said, re.MULTILINE)
     assert "records    all records but those with pay none, unknown, over all records\n" in said
+
+
+def test_readers_are_shown_sums_as_sums_and_means_as_means(plan, people, tmp_path):
+    """Detects numbers of the ends of a range, or of records, where a reader looks for means and sums."""
+    release = released(plan, people)
+    pages = layout(release, "state by pay sum", totals=True, bands=fn.Bands(0.1, 0.3))
+    assert ([h.name for h in pages.stubs], pages.across, pages.summed) == (["state"], None, ("pay",))
+    assert pages.values[-1, 0] == pytest.approx(release.total("pay").value, rel=1e-9)
+    assert pages.margins[-1, 0] == pytest.approx(release.total("pay").moe(), rel=1e-6)
+    found = layout(release, "state by pay mean", totals=True)
+    each, whole = release.mean("pay", by="state"), release.mean("pay")
+    for own, one in zip((found.values, *found.ends), (lambda x: x.value, *map(_end, (0, 1))), strict=True):
+        assert own[:, 0] == pytest.approx([*one(each), one(whole)], rel=1e-9)
+    assert (found.margins >= np.abs(found.values - np.array(found.ends))).all()
+    assert means(release, "state by pay sum") is None
+    pd.testing.assert_frame_equal(means(release, "state by pay mean"), each.frame()[["state", "value", "low", "high"]])
+    for language, told in {
+        "en": ("Estimated sums of pay, each ±", "Estimated means of pay", "mean of pay", "for 200 records"),
+        "de": ("Geschätzte Summen: pay, jeweils ±", "Geschätzte Mittelwerte: pay", "Mittelwert: pay", "für 200 Fälle"),
+    }.items():
+        text = fn.report(release, tmp_path / f"{language}.html", language=language, totals=True).read_text("utf-8")
+        assert all(x in text for x in told)
+        assert not re.search(r"<th[^>]*>\s*1000\s*</th>", text)  # an end of the range
+    low, high = (float(x.replace(",", "")) for x in fragments.beside(found, words("en"), 0, 0).split("–"))
+    assert low <= found.ends[0][0, 0] < found.ends[1][0, 0] <= high
+    folder = fn.export(release, tmp_path / "package")
+    resources = json.loads((folder / "datapackage.json").read_text("utf-8"))["resources"]
+    fields = {r["title"]: {f["name"]: f.get("description", "") for f in r["schema"]["fields"]} for r in resources}
+    assert list(fields["state by pay mean"]) == ["state", "value", "low", "high"]
+    assert "mean of pay" in fields["state by pay mean"]["value"]
+    assert "sum of hours" in fields["state by hours sum"]["value"]
+    assert "units of hours" in fields["state by hours sum"]["moe"]
+    assert "number of records" in fields["state"]["value"]
+    pd.testing.assert_frame_equal(
+        pd.read_csv(folder / "tables" / "state_by_pay_mean.csv"), means(release, "state by pay mean"), atol=1e-6
+    )
+    sentence = " ".join(x for s in plan_report(plan).sections if s.name == "means" for x in s.words)
+    assert "state by pay mean 200" in sentence
+
+
+def _end(i):
+    return lambda found: found.interval()[i]
+
+
+def test_means_of_what_is_called_like_a_column_are_on_pages_only(tmp_path, monkeypatch):
+    domain = fn.Domain(low=fn.Categorical(["a", "b"]), pay=fn.Amount(0, 5))
+    tables = [fn.table("low", mean="pay", margin=5, reference=9)]
+    release = released(planned(domain, *tables), pd.DataFrame({"low": ["a"], "pay": [1]}))
+    with pytest.raises(ReleaseError, match="'low' is an attribute and would be a column of means"):
+        fn.export(release, tmp_path / "package")
+    assert not (tmp_path / "package").exists()
+    assert "Estimated means of pay" in release._repr_html_()
+    monkeypatch.setattr(notebook, "NUMBERS", 0)
+    assert "Estimates, and where the truth lies" in release._repr_html_()
+
+
+def test_means_are_laid_out_whatever_they_stand_beside(without_noise, tmp_path):
+    """Cumulated, of products of attributes, alone, combined; and sums and changes that may be negative."""
+    domain = fn.Domain(month=fn.Ordered(1, 3), sex=fn.Categorical(["f", "m"]), gain=fn.Amount(-50, 50))
+    tables = [
+        fn.table("sex", prefix="month", mean="gain", margin=5, reference=90),
+        fn.table(mean="gain", margin=2, reference=90, name="all"),
+        fn.table("month", sum="gain", margin=90),
+        fn.table(change="month", mean="gain", margin=5, reference=90),
+    ]
+    rng = np.random.default_rng(5)
+    own = pd.DataFrame(
+        {"month": rng.integers(1, 4, 90), "sex": rng.choice(["f", "m"], 90), "gain": rng.integers(-50, 20, 90)}
+    )
+    release = released(planned(domain, *tables, gap=1e-3), own)
+    true = [
+        [own[(own["month"] <= m) & own["sex"].isin(sexes)]["gain"].mean() for m in (1, 2, 3)]
+        for sexes in (["f"], ["m"], ["f", "m"])
+    ]
+    for made in (release, fn.combine(release, same_records=True)):
+        cumulated = layout(made, "sex by month prefix by gain mean", totals=True)
+        assert [x[0].text for x in cumulated.rows] == ["f", "m", None]
+        assert [x.text for x in cumulated.columns] == ["1", "2", "3"]
+        assert cumulated.values == pytest.approx(np.array(true), rel=1e-6)
+        assert layout(made, "all").values == pytest.approx(own["gain"].mean(), rel=1e-6)
+        assert list(means(made, "all")) == ["value", "low", "high"]
+    losses = layout(release, "month by gain sum", bands=fn.Bands(9, 99))
+    assert (losses.values < 0).all()
+    assert {x.value for x in losses.bands.ravel()} == {"reliable"}
+    lost = layout(release, "all", bands=fn.Bands(9, 99))
+    assert lost.values[0, 0] < 0
+    assert lost.bands[0, 0].value == "reliable"
+    changed = layout(release, "month change by gain mean")
+    assert (changed.averaged, means(release, changed.name)) == (None, None)
+    text = fn.report(release, tmp_path / "a.html", bands=fn.Bands(9, 99)).read_text("utf-8")
+    assert "of the number without its sign" in text
+    assert "margins of error of sums and means, in units of what is summed" in text
+    with pytest.raises(ReleaseError, match="no table 'nothing'"):
+        layout(release, "nothing")
 
 
 def test_a_mean_of_whom_only_the_sum_is_told_is_refused_with_what_to_do():
@@ -721,6 +894,9 @@ def test_what_is_asked_of_amounts_and_is_not_there_is_refused(plan, people):
         (lambda: fn.table(mean="pay", margin=1), "needs a reference"),
         (lambda: fn.table(mean="pay", margin=1, reference=fn.PublicTotal(5)), "needs a reference"),
         (lambda: fn.table(mean="pay", margin=1, reference=-3), "needs a reference"),
+        (lambda: fn.table(mean=["pay"], margin=1, reference=3), "a mean is of one amount, by its name"),
+        (lambda: fn.table(sum=[["pay"]], margin=1), "made of attribute names"),
+        (lambda: fn.table(sum=[3], margin=1), "made of attribute names"),
         (lambda: fn.table("sex", sum="sex", margin=1), "Amount or Ordered"),
         (lambda: fn.table(sum=["pay", "pay"], margin=1), "appears twice"),
         (lambda: fn.table(sum="pay", mean="pay", margin=1, reference=2), "two views|two tables"),

@@ -22,7 +22,7 @@ from fitnoise.reading import forms as reading_forms
 from fitnoise.reading.areas import read_areas
 from fitnoise.reading.estimates import Estimates, Rows, inverted
 from fitnoise.reading.expressions import ask
-from fitnoise.reading.forms import Forms, Source
+from fitnoise.reading.forms import Forms, Source, joined
 from fitnoise.reading.laws import LaplaceSums, Normal, law
 from fitnoise.request.targets import z_score
 from laws import planned_quickly, released
@@ -125,6 +125,20 @@ def test_covariances_of_pairs_along_axes_and_down_trees(rng, monkeypatch):
     for some in (axes, tree):
         for _ in range(10):
             check_covariances(some, rng, monkeypatch)
+
+
+def test_covariances_are_the_same_however_many_numbers_are_held_at_once(rng, monkeypatch):
+    for some in map(zoo_plan, ("marginals", "crossed", "uneven tree", "patterns")):
+        part = some.groups[0]
+        source = Source("", 0, rebuilding.Rebuilt(part, [np.zeros(n, np.int64) for n in part.estimation.lengths]))
+        f, h = (joined([random_form(source, t, rng) for _ in range(11)]) for t in (0, 1))
+        for many in (reading_forms.MANY, 0):
+            monkeypatch.setattr(reading_forms, "MANY", many)
+            at_once = f.covariances(h)
+            with monkeypatch.context() as here:
+                here.setattr(reading_forms, "HELD", 20)
+                np.testing.assert_allclose(f.covariances(h), at_once, rtol=1e-12, atol=1e-12 * np.abs(at_once).max())
+        monkeypatch.undo()
 
 
 # --- counts ---------------------------------------------------------------------------------------------
@@ -426,7 +440,7 @@ def test_what_cannot_be_computed_is_refused():
             wrong()
     with pytest.raises(WorkloadError, match="confidence"):
         by_state.moe(95)
-    for wrong in (lambda: by_state + 1, lambda: by_state - "x", lambda: by_state * True, lambda: by_state / None):
+    for wrong in (lambda: by_state + "x", lambda: by_state - "x", lambda: by_state * True, lambda: by_state / None):
         with pytest.raises(TypeError):
             wrong()
 

@@ -5,6 +5,7 @@ import importlib
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,13 +24,14 @@ from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms.documents import margins_document, products_document, sectors_document, trees_document
 from fitnoise.mechanisms.finite import documents
+from fitnoise.mechanisms.gaussian import planning
 from fitnoise.request.documents import Spec
 from laws import alterations, places, put
 
 DOCS = Path(__file__).parent.parent / "docs"
 SAMPLES = Path(__file__).parent / "data" / "made_before" / "plans"
 PROGRAMS = (
-    "check_plan", "check_cells", "check_products", "check_places", "check_sets", "check_many_sets",
+    "check_plan", "check_cells", "check_products", "check_places", "check_sets", "check_many_sets", "check_ways",
     "check_tables", "check_bound", "check_answers",
 )  # fmt: skip
 RIGHT, WRONG, UNKNOWN = 0, 1, 2
@@ -80,6 +82,15 @@ def test_plans_made_before_are_right(said, path):
     assert lines.count("charge as stated") == 1
 
 
+def test_shares_of_records_cost_one_record(said):
+    unit = fn.PrivacyUnit("person", id="pid", count="shares")
+    plan = fn.plan(zoo.WORKLOADS["crossed"](), unit=unit)
+    status, lines = said(plan.to_json())
+    assert status == RIGHT, lines
+    assert lines.count("charge as stated") == 1
+    assert plan.exact_cost == fn.plan(zoo.WORKLOADS["crossed"]()).exact_cost
+
+
 def test_plans_of_the_zoo_are_right_and_so_are_their_bounds(said, any_plan):
     status, lines = said(any_plan.to_json())
     assert status == RIGHT, lines
@@ -91,6 +102,22 @@ def test_plans_of_every_mechanism_are_right(said, any_request):
     status, lines = said(plan.to_json())
     assert status == RIGHT, lines
     assert ("bound as stated" in lines) == (plan.mechanism in ("fit-for-use", "pure-fit-for-use"))
+
+
+def test_plans_of_joint_bases_are_right(said, monkeypatch):
+    """Two attributes by value and by prefix; detects a scale that is not charged."""
+    monkeypatch.setattr(planning, "DENSE", 0)
+    domain = fn.Domain(o=fn.Ordered(0, 4), u=fn.Ordered(0, 3))
+    tables = [fn.table("o", prefix="u", margin=3), fn.table("u", prefix="o", margin=4)]
+    plan = fn.plan(fn.Workload(domain, tables))
+    assert plan.strategy.joint
+    document = plan.document()
+    assert said(plan.to_json())[0] == RIGHT
+    for change in (lambda s: s[1:], lambda s: [*s, s[-1]], lambda s: [*s[:-1], "1024"]):
+        altered = json.loads(json.dumps(document))
+        last = altered["strategy"]["sets"][-1]
+        last["scales"] = change(last["scales"])
+        assert said(altered)[0] == WRONG
 
 
 def test_a_plan_of_several_parts_is_right_part_by_part(said):
@@ -107,7 +134,7 @@ def test_a_plan_of_several_parts_is_right_part_by_part(said):
 
 @pytest.mark.parametrize("tables", [{"prefix": 1}, {"month": 1, "prefix": 4}, {"prefix": 1, "most": 18}], ids=str)
 def test_charges_of_series_too_long_to_look_at_are_proven_anew(said, tables):
-    """From other numbers than fitnoise's; what is a little less is not proven, nor is what is far more as stated."""
+    """From other numbers than fitnoise's; what is a little less is not proven, what is more is charged."""
     asked = [fn.table("month", std_error=1)] if "month" in tables else []
     asked += [fn.table(prefix="month", std_error=tables["prefix"])]
     domain, unit = (
@@ -117,9 +144,18 @@ def test_charges_of_series_too_long_to_look_at_are_proven_anew(said, tables):
     plan = json.loads(fn.plan(fn.Workload(domain, asked), unit=unit).to_json())
     status, lines = said(plan)
     assert (status, "bound as stated" in lines) == (RIGHT, True), lines
-    for times in (1 - 1e-5, 1 + 1e-3):
+    for times, right in ((1 - 1e-5, WRONG), (1 + 1e-3, RIGHT)):
         stated = str(Fraction(plan["cost"]["cost_squared"]) * Fraction(times))
-        assert said(put(plan, ("cost", "cost_squared"), stated))[0] == WRONG
+        status, lines = said(put(plan, ("cost", "cost_squared"), stated))
+        assert (status, "charge as stated, or less" in lines) == (right, right == RIGHT), lines
+
+
+def test_a_charge_of_before_is_no_less_than_what_is_known_today(said):
+    """Of sets of months that were too many then: as stated, and with more records of a unit not."""
+    document = json.loads((Path(__file__).parent / "data" / "charged_before/release/plan.json").read_text())
+    status, lines = said(document)
+    assert (status, "charge as stated, or less" in lines) == (RIGHT, True), lines
+    assert said(put(document, ("spec", "privacy", "max_records"), 11))[0] == WRONG
 
 
 @pytest.mark.parametrize("axis", ["levels", "prefix"])
@@ -210,6 +246,20 @@ def test_designs_cost_what_the_kernel_says(checker, name):
     assert checked >= 8
 
 
+@pytest.mark.parametrize("cells", [10**7, 80])
+@pytest.mark.parametrize("rounds", [40, 1])
+def test_products_with_a_scale_for_every_row_cost_what_the_kernel_says(checker, monkeypatch, cells, rounds):
+    """All joint cells, or a bound that is evened out in as many steps."""
+    for where in (products, importlib.import_module("check_products")):
+        monkeypatch.setattr(where, "CELLS", cells)
+        monkeypatch.setattr(where, "ROUNDS", rounds)
+    design = replace(zoo.DISAGREEING)
+    strategy = json.loads(json.dumps(products_document(design)))
+    unit = SimpleNamespace(replaces=False, alone=True, records=2)
+    found = importlib.import_module("check_products").axis_by_axis(strategy, dict.fromkeys(design.over.names, 3), unit)
+    assert found == 4 * design.dearest
+
+
 @pytest.mark.parametrize("choices", [1024, 8, 1])
 def test_products_are_charged_for_replaced_records_as_the_kernel_says(checker, monkeypatch, choices):
     """By attribute, by factor, or set by set."""
@@ -282,7 +332,7 @@ ALTERED = {
     "a charge of pure tables": ("pure", ("cost", "cost_squared"), lowered),
     "fewer records of a unit": ("drop", ("spec", "privacy", "max_records"), lambda _: 2),
     "records that come and go": ("replace_one", ("spec", "privacy", "neighbours"), lambda _: "add-or-remove-one"),
-    "a pattern that is not kept": ("drop", ("spec", "privacy", "once_per"), lambda _: ["sex"]),
+    "more records of a unit": ("drop", ("spec", "privacy", "max_records"), lambda x: x + 1),
     "more noise": ("wide_integers", ("strategy", 0, "scales", 0), lambda x: f"{2 * int(x.split('/')[0])}"),
     "a bound that is higher": ("prefixes", ("cost", "bound"), lambda x: x * 1.001),
     "a bound that is lower": ("prefixes", ("cost", "bound"), lambda x: x / 1.001),

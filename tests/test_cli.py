@@ -15,6 +15,7 @@ import time
 import xml.etree.ElementTree as ET
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 import fitnoise as fn
@@ -1318,6 +1319,30 @@ def test_tables_are_written_into_a_folder(run, here, pattern):
         "total.csv",
     ]
     assert fn.verify("release").ok
+
+
+def test_tables_are_written_for_every_place_of_a_level(run, here):
+    geo = fn.Hierarchy(["state", "county"], [("RI", 1), ("CT", 2), ("CT", 3)])
+    plan = fn.plan(fn.Workload(fn.Domain(geo=geo), [fn.table("county", margin=5), fn.table("state", margin=3)]))
+    fn.release(plan, np.array([10, 20, 30]), ledger="places.db", directory="places")
+    code, _, err = run("tables", "places", "county", "state", "--by", "state", "-o", "apart")
+    assert (code, err.splitlines()[1:]) == (
+        0,
+        [f"wrote apart/{name}.csv" for name in ("county_ri", "county_ct", "state_ri", "state_ct")],
+    )
+    whole = (here / "places" / "tables" / "county.csv").read_text(encoding="utf-8").splitlines()
+    pieces = [(here / "apart" / f"county_{x}.csv").read_text(encoding="utf-8").splitlines() for x in ("ri", "ct")]
+    assert pieces == [whole[:2], [whole[0], *whole[2:]]]
+    code, _, err = run("tables", "places", "state", "--by", "county", "-o", "other")
+    assert (code, (here / "other").exists()) == (8, False)
+    assert "shows no places that lie in places of a level 'county'" in " ".join(err.split())
+    assert "--by makes a file for every place: give a folder" in run("tables", "places", "county", "--by", "state")[2]
+    odd = fn.Hierarchy(["state", "county"], [("RI", 1), ("ri", 2)])
+    plan = fn.plan(fn.Workload(fn.Domain(geo=odd), [fn.table("county", margin=5)]))
+    fn.release(plan, np.array([10, 20]), ledger="places.db", directory="odd")
+    code, _, err = run("tables", "odd", "county", "--by", "state", "-o", "other")
+    assert (code, (here / "other").exists()) == (8, False)
+    assert "two places have files called 'county_ri.csv'. Nothing was written" in " ".join(err.split())
 
 
 ASKED = """[data]

@@ -9,9 +9,10 @@ from scipy import stats
 
 import fitnoise as fn
 from fitnoise.errors import ReleaseError
-from fitnoise.reading.comparisons import ComparedRatios
+from fitnoise.reading import expressions
+from fitnoise.reading.comparisons import CombinedRatios, ComparedRatios
 from fitnoise.reading.estimates import Ratios, inverted
-from fitnoise.reading.similar import SPARED, difference, quotient, ranges
+from fitnoise.reading.similar import SPARED, difference, product, quotient, ranges
 from fitnoise.request.targets import z_score
 from laws import planned_quickly, released
 from tolerances import EXACT, SIGNIFICANCE
@@ -42,6 +43,10 @@ def test_ranges_hold_all_that_is_made_of_the_intervals_and_end_there(rng):
         x, y = np.meshgrid(np.linspace(*p, 41), np.linspace(*r, 40))
         low, high = difference(*p, *r)
         assert [low, high] == pytest.approx([(x - y).min(), (x - y).max()])
+        low, high = product(*p, *r)
+        assert low <= (x * y).min() + EXACT
+        assert [low, high] == pytest.approx([min(a * b for a in p for b in r), max(a * b for a in p for b in r)])
+        assert (x * y).max() - EXACT <= high
         low, high = quotient(*p, *r)
         made_of = x / y
         assert low <= made_of.min() + EXACT
@@ -247,11 +252,109 @@ def test_releases_with_different_kinds_of_noise_are_compared():
 
 
 def test_what_cannot_be_compared_is_refused():
-    p = share(made(), "A")
-    found = p - share(made(), "B")
-    for wrong in (lambda: p * p, lambda: p + p, lambda: found - p, lambda: p - found, lambda: found / found):
-        with pytest.raises(TypeError):
-            wrong()
-    for words, wrong in [("not divided by 0", lambda: found / 0), ("finite", lambda: found * math.inf)]:
+    release = made()
+    p, n = share(release, "A"), release.count(state="A")
+    found = p - share(release, "B")
+    for words, wrong in [
+        ("not divided by 0", lambda: found / 0),
+        ("finite", lambda: found * math.inf),
+        ("of products of noisy numbers no interval of proven coverage", lambda: n * n),
+        ("of powers of noisy numbers", lambda: n**2),
+        ("of powers of noisy numbers", lambda: p**2),
+        ("turn both ends over", lambda: 5 / n),
+        ("turn both ends over", lambda: np.float64(5) / n),
+        ("ask for b/a", lambda: 5 / p),
+        ("added to ratios, not to estimates", lambda: n + 5),
+        ("added to ratios, not to estimates", lambda: 5 + n),
+        ("added to ratios, not to estimates", lambda: n - 5),
+        ("added to ratios, not to estimates", lambda: 5 - n),
+        ("estimates are added to estimates, not to ratios", lambda: n - p),
+        ("estimates are added to estimates, not to ratios", lambda: n + found),
+        ("divided by estimates and by numbers", lambda: n / p),
+        ("multiplied by numbers, and not by one another", lambda: n * p),
+        ("and not with counts", lambda: p * n),
+        ("and not with counts", lambda: found + n),
+        ("and not with counts", lambda: p - release.quantile("age", 0.5)),
+    ]:
         with pytest.raises(ReleaseError, match=words):
             wrong()
+    for wrong in (
+        lambda: p * "a",
+        lambda: "a" / p,
+        lambda: n + "a",
+        lambda: "a" - n,
+        lambda: "a" / n,
+        lambda: n * None,
+    ):
+        with pytest.raises(TypeError):
+            wrong()
+
+
+def test_estimates_add_up_and_numbers_of_numpy_multiply_them():
+    release = made()
+    n = release.count(by="state")
+    assert sum([n["A"], n["B"]]).value == pytest.approx((n["A"] + n["B"]).value)
+    assert (np.float64(2) * n).value == pytest.approx(2 * n.value)
+    assert (np.int64(2) * (n / release.count())).value == pytest.approx(2 * (n / release.count()).value)
+
+
+# --- of more than two ratios ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("privacy", ["gaussian", "pure"])
+def test_an_index_is_in_the_range_of_ratios_that_are_all_in_their_intervals(privacy):
+    """Detects levels for fewer ratios than there are, and ends of another range."""
+    release = made(privacy)
+    parts = [share(release, state) for state in "ABC"]
+    index = (0.5 * (parts[0] / parts[1]) + 0.5 * (parts[2] + 1) - parts[1]) * 100
+    assert isinstance(index, CombinedRatios)
+    a, b, c = (x.value for x in parts)
+    assert index.value == pytest.approx(100 * (0.5 * a / b + 0.5 * (c + 1) - b))
+    each = 0.95**0.25 if privacy == "gaussian" else 1 - 0.05 / 4
+    (a, b), (c, d), (e, f) = (x.interval(each) for x in parts)
+    assert index.interval() == pytest.approx(
+        (100 * (0.5 * a / d + 0.5 * (e + 1) - d), 100 * (0.5 * b / c + 0.5 * (f + 1) - c))
+    )
+    assert (-index).interval() == pytest.approx(tuple(-x for x in index.interval()[::-1]))
+    assert (0 * index + 3).interval() == (3, 3)
+    times = parts[0] * parts[1]
+    (a, b), (c, d) = (x.interval(0.95**0.5 if privacy == "gaussian" else 0.975) for x in parts[:2])
+    assert times.interval() == pytest.approx((a * c, b * d))
+    known = parts[0] * (0 * parts[1] + 2)
+    assert known.interval() == pytest.approx(tuple(2 * x for x in parts[0].interval()))
+    assert (repr(index), index.universe) == ("<1 number made of ratios>", "what was computed of several counts")
+
+
+def test_indices_are_told_apart_by_what_their_ratios_are():
+    release = made()
+    by_state = release.count(by="state", sex="f") / release.count(by="state")
+    whole = release.count(sex="f") / release.count()
+    found = by_state * whole / (by_state - whole)
+    assert found.labels == {"state": ("A", "B", "C")}
+    assert list(found.frame().columns) == ["state", "value", "low", "high"]
+    one, all_of_them = found["B"], found.frame()
+    assert list(one.interval()) == pytest.approx([*all_of_them[["low", "high"]].iloc[1]])
+    gap = by_state / whole - by_state * 0
+    assert gap[["A", "C"]].value == pytest.approx(np.asarray(gap.value)[[0, 2]])
+    at_once = found.frame(simultaneous=True)
+    assert (at_once["low"] <= all_of_them["low"]).all()
+    low, high = found.interval(0.95 ** (1 / 3))
+    assert list(at_once["low"]) == pytest.approx(list(low))
+    assert list(at_once["high"]) == pytest.approx(list(high))
+    nothing = (by_state["A"] - by_state["A"]) * 1
+    assert math.isnan((by_state["B"] * whole / nothing).value)
+    asked = expressions.ask('(count(sex="f") / count()) * (count(state="A") / count()) + 1', release)
+    assert asked.interval() == pytest.approx((whole * (release.count(state="A") / release.count()) + 1).interval())
+    assert (whole + by_state["A"]).interval() == pytest.approx((whole - -by_state["A"]).interval())
+
+
+def test_indices_hold_as_often_as_they_say():
+    """200 releases of three ratios, one of them of few: detects a box that misses more often than 5 %, at 1e-6."""
+    shares = [COUNTS[0, k].sum() / COUNTS[:, k].sum() for k in range(3)]
+    true = shares[0] / shares[1] * shares[2]
+    plan, held = fn.plan(fn.Workload(DOMAIN, TABLES[:1])), 0
+    for _ in range(200):
+        release = released(plan, COUNTS)
+        low, high = (share(release, "A") / share(release, "B") * share(release, "C")).interval()
+        held += low <= true <= high
+    assert held >= stats.binom(200, 0.95).ppf(SIGNIFICANCE)

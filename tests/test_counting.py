@@ -206,7 +206,7 @@ ANYTHING = st.one_of(
 
 
 @pytest.mark.no_cover
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     st.sampled_from([*zoo.COUNTERS]),
     st.sampled_from([*zoo.ATTRIBUTES]),
@@ -298,7 +298,7 @@ def count_object(attribute, values, *, policy=REFUSE):
     )
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=8, unique=True))
 @example([5e-324, 1.7976931348623157e308, 0.1, -0.1])
 def test_a_bin_starts_at_its_cut(numbers):
@@ -477,7 +477,7 @@ def test_numbers_as_column_names_of_pandas():
         one(pd.DataFrame([[5, 7]], columns=["1", 1]), "1")
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     st.lists(
         st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\1\r\ufeff"), min_size=1, max_size=6),

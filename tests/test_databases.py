@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 import fitnoise as fn
 from engines import ENGINES, POSTGRESQL, connected, mariadb_table, postgresql
 from fitnoise.errors import DataError
-from fitnoise.kernel.codings import Beside
+from fitnoise.kernel.codings import Beside, Interval
 from fitnoise.kernel.counting import databases, open_counter, sql, statements, trial
 from fitnoise.kernel.counting._base import Gauge
 from fitnoise.kernel.counting.dialects import DIALECTS, SQLITE, Dialect, Kind
 from fitnoise.kernel.counting.persons import PERSON
-from fitnoise.kernel.units import ANY, DataSource, Pattern
+from fitnoise.kernel.dates import Part, Read
+from fitnoise.kernel.units import ANY, Bound, DataSource, Pattern
 from laws import DROP, REFUSE, by_command, counted, in_cells, leaks_nothing, same_counts
 from records import SECRET
 from test_counting import DOMAIN, MARGINS, NAMES, people
@@ -143,6 +144,46 @@ def test_a_statement_counts_any_margins(rows, margins, drop, sets, together):
         same_counts(got, counted(FEW, {a: cells[a] for a in used} or {"": np.zeros(len(rows))}, margins))
 
 
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "A", "b"]), st.integers(-1, 3), st.dates()), max_size=12),
+    st.integers(0, 15),
+    st.booleans(),
+    st.sampled_from([1, 30]),
+    st.sampled_from([(1, 1), (1, 3), (2, 24), (4, 24), (25, 24)]),
+)
+def test_every_record_is_in_one_piece(rows, pages, sets, together, pieces):
+    """Whatever is said of how many pages there are: here each holds a record."""
+    stored = ["CREATE TABLE people (x TEXT, y INTEGER, day DATE)"]
+    stored += [f"INSERT INTO people VALUES ('{x}', {y}, '{day}')" for x, y, day in rows]
+    domain = fn.Domain(x=fn.Categorical(["a", "b"]), y=fn.Ordered(0, 2), month=fn.Ordered(1, 6))
+    fields = fields_of(domain, {"x": Kind.TEXT, "y": Kind.WHOLE})
+    fields["month"] = statements.Field(domain["month"].coding, Kind.DATE, "source.day", Read(Part.MONTH))
+    met = [statements.Field(Interval(low=0.0), Kind.WHOLE, "source.y")]
+    margins = [("x",), ("y", "month"), ("x", "y"), ()]
+    asked = []
+
+    def fetch(statement):
+        asked.append(statement)
+        return in_duckdb(stored)(statement)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for limit, value in {"_TOGETHER": together, "_PIECES": pieces, "_PAGES": 1, "_PLACES": 2**20}.items():
+            patch.setattr(statements, limit, value)
+        d = replace(DUCKDB, sets=sets, located="rowid")
+        for conditions, used in ([], {a: fields[a] for a in "xy"}), (met, fields):
+            wanted = [m for m in margins if set(m) <= used.keys()]
+            counts = []
+            for n in (0, pages):
+                relation, now, _ = statements.prepared(d, "people", conditions, used, None, n)
+                counts.append(statements.count(fetch, d, relation, now, wanted, Gauge(None), drop=True, pages=n)[0])
+            same_counts(*counts)
+    for whole, cut in zip(asked[::2], asked[1::2], strict=True):
+        scans = whole.count("UNION ALL") + 1
+        n = min(pieces[1] // scans, pages)
+        assert cut.count("UNION ALL") + 1 == scans * (n if n >= max(1, pieces[0]) else 1)
+
+
 def test_attributes_of_one_column_are_told_apart():
     """Two keys that are the same SQL are one, or sets of them would be counted for each other."""
     domain = fn.Domain(
@@ -204,23 +245,28 @@ PATTERNS = {
 }
 
 
-def golden(name, *, drop=False, by_id=False, pattern=ANY, domain=GOLDEN, uncounted=False):
+LARGE = 4100
+"""Pages of a table that is counted in pieces."""
+
+
+def golden(name, *, drop=False, by_id=False, pattern=ANY, domain=GOLDEN, uncounted=False, most=3, pages=0):
     """Three tables of four attributes, in the words of an engine, a line each layer; of persons by an id.
 
-    uncounted: or how many persons have more records than are counted.
+    pages: so many, of which records are counted in pieces. uncounted: or how many persons have more records than are
+    counted. most: how many are; None: all, in shares.
     """
     d = DIALECTS[name]
     fields = {a: statements.Field(domain[a].coding, k, f"source.{d.quoted(a)}") for a, k in GOLDEN_KINDS.items()}
     joint = [("sex", "age"), ("age", "income", "owner"), ("size",)]
     relation = ".".join(d.quoted(part) for part in ("census", f"the {d.marks[1]} people"))
-    person = statements.Person(Kind.TEXT, f"source.{d.quoted('id')}", list(GOLDEN), 3, pattern) if by_id else None
+    person = statements.Person(Kind.TEXT, f"source.{d.quoted('id')}", list(GOLDEN), most, pattern) if by_id else None
     if person is not None:
         fields[PERSON] = person.field(d)
         joint += [(PERSON,)]
     sql = (
         statements._uncounted(d, relation, fields, person, drop=drop)
         if uncounted
-        else statements.statement(d, relation, fields, joint, drop=drop, person=person)
+        else statements.statement(d, relation, fields, joint, drop=drop, person=person, pages=pages)
     )
     return sql.replace("FROM (", "FROM\n(") + "\n"
 
@@ -261,11 +307,19 @@ def test_statements_with_missing_values_are_those_that_were_read_by_a_person(nam
 def test_statements_of_persons_are_those_that_were_read_by_a_person(name):
     file = GOLDEN_FILES / f"{name}, persons.sql"
     assert file.read_text(encoding="utf-8") == golden(name, drop=False, by_id=True)
+    file = GOLDEN_FILES / f"{name}, persons in shares.sql"
+    assert file.read_text(encoding="utf-8") == golden(name, drop=False, by_id=True, most=None)
     file = GOLDEN_FILES / f"{name}, persons left out.sql"
     assert file.read_text(encoding="utf-8") == golden(name, by_id=True, pattern=PATTERNS["once"], uncounted=True)
     for kind, pattern in PATTERNS.items():
         file = GOLDEN_FILES / f"{name}, persons {kind}.sql"
         assert file.read_text(encoding="utf-8") == golden(name, drop=True, by_id=True, pattern=pattern)
+
+
+@pytest.mark.parametrize("name", [n for n, d in DIALECTS.items() if d.pages])
+def test_statements_in_pieces_are_those_that_were_read_by_a_person(name):
+    file = GOLDEN_FILES / f"{name}, in pieces.sql"
+    assert file.read_text(encoding="utf-8") == golden(name, pages=LARGE)
 
 
 @pytest.mark.parametrize("drop", [True, False])
@@ -663,8 +717,43 @@ def test_a_policy_that_hides_records_is_an_error_and_no_part_of_the_counts(post)
 
 
 @needs_postgresql
-def test_all_is_counted_as_it_stood_at_the_beginning(post, monkeypatch):
+@pytest.mark.parametrize("most", [4, 24])
+def test_large_tables_of_postgresql_are_read_in_pieces(post, monkeypatch, most):
+    """Of pages, of which some have no records left; others are read whole, and so is what a person has there."""
+    many = "SELECT i % 2, 'p' || i % 7, repeat('x', 500) FROM generate_series(1, 900) AS t(i)"
+    url = post(
+        "CREATE TABLE people (x INT, id TEXT, filling TEXT)", f"INSERT INTO people {many}",
+        "DELETE FROM people WHERE ctid < '(20,0)' OR ctid > '(30,5)'", "UPDATE people SET x = 1 - x WHERE id = 'p3'",
+        "CREATE TABLE above (x INT, id TEXT, filling TEXT)", "CREATE TABLE below () INHERITS (above)",
+        f"INSERT INTO above {many}", f"INSERT INTO below {many}",
+        "CREATE TABLE parts (x INT, id TEXT, filling TEXT) PARTITION BY LIST (x)",
+        "CREATE TABLE part PARTITION OF parts DEFAULT", f"INSERT INTO parts {many}",
+    )  # fmt: skip
+    with connected(url) as db:
+        found = dict(db.exec_driver_sql("SELECT x, count(*) FROM people GROUP BY x").fetchall())
+        size = db.exec_driver_sql("SELECT pg_relation_size('people') / 8192").scalar()
+    asked, fetch = [], databases.Session.fetch
+    monkeypatch.setattr(databases.Session, "fetch", lambda s, sql: asked.append(sql) or fetch(s, sql))
+    monkeypatch.setattr(sql, "refuse_unless_right", lambda *_, **__: None)
+    monkeypatch.setattr(statements, "_PIECES", (4, most))
+    x = fn.Ordered(0, 1)
+    for pages, pieces in {size + 1: 1, size // 4 + 1: 1, size // 4: 4, 1: most}.items():
+        monkeypatch.setattr(statements, "_PAGES", pages)
+        assert count_x(url, x) == [found[0], found[1]]
+        assert asked.pop().count("SELECT 0 AS j") == pieces
+    assert count_x(url, x, table="above") == [900, 900]
+    assert count_x(url, x, table="parts") == [450, 450]
+    counter = open_counter(url, fn.Domain(x=x), SOURCE, Bound("id", 3))
+    assert counter.count([("x",)])["x",].sum() == 21
+    assert not any("ctid <" in s for s in asked)
+
+
+@needs_postgresql
+@pytest.mark.parametrize("cut", [False, True])
+def test_all_is_counted_as_it_stood_at_the_beginning(post, monkeypatch, cut, request):
     """Detects a person who moves between two reads and is counted twice: a writer is at work after the trial."""
+    if cut:
+        request.getfixturevalue("in_pieces")
     url = post("CREATE TABLE people (x INT, y INT)", "INSERT INTO people VALUES (0, 0), (1, 1)")
 
     def then_write(*arguments, **options):
@@ -992,9 +1081,14 @@ if __name__ == "__main__":
             file.write_text(told, encoding="utf-8")
             file = GOLDEN_FILES / f"{listed}, amounts.sql"
             file.write_text(golden(listed, domain=SUMMED), encoding="utf-8")
+        if DIALECTS[listed].pages:
+            file = GOLDEN_FILES / f"{listed}, in pieces.sql"
+            file.write_text(golden(listed, pages=LARGE), encoding="utf-8")
         if DIALECTS[listed].digest:
             file = GOLDEN_FILES / f"{listed}, persons.sql"
             file.write_text(golden(listed, drop=False, by_id=True), encoding="utf-8")
+            file = GOLDEN_FILES / f"{listed}, persons in shares.sql"
+            file.write_text(golden(listed, drop=False, by_id=True, most=None), encoding="utf-8")
             file = GOLDEN_FILES / f"{listed}, persons left out.sql"
             told = golden(listed, by_id=True, pattern=PATTERNS["once"], uncounted=True)
             file.write_text(told, encoding="utf-8")

@@ -15,7 +15,18 @@ DOCS = Path(__file__).parent.parent / "docs"
 FILES = ("files", {"by_year": [40.0, 60.0]})
 ROWS = (
     "people_with_many_rows",
-    {"kept": True, "counted": 2000.0, "ratio": 64, "many": 1000, "saved": 13.7, "less": 2.1, "paid": 9.0, "bound": 9.0},
+    {
+        "kept": True,
+        "counted": 2000.0,
+        "ratio": 64,
+        "many": 1000,
+        "all_of_them": 1000,
+        "same_price": True,
+        "saved": 13.7,
+        "less": 2.1,
+        "paid": 9.0,
+        "bound": 9.0,
+    },
 )
 AXES = ("product_form", {"kind": "fit-for-use by axis", "close": True, "near": True})
 GONE = (
@@ -35,7 +46,7 @@ ASKED = (
         "Nothing was estimated.",
     },
 )
-AMOUNTS = ("amounts", {"rows": ["sum", "sum"], "within": True})
+AMOUNTS = ("amounts", {"rows": ["sum", "sum"], "within": True, "near": True})
 COMBINED = (
     "combining",
     {

@@ -34,8 +34,9 @@ from fitnoise.errors import (
     SpecError,
     WorkloadError,
 )
-from fitnoise.interfaces.render import lines
+from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.comparisons import by_hand
+from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.counting.histogram import HistogramCounter
@@ -55,6 +56,7 @@ from fitnoise.solving.sectors import decompose
 from laws import check_mechanism, measured, released
 from tolerances import EXACT, GAP, LOOSE
 
+TWO = fn.Ordered(0, 1)
 TREE = fn.Hierarchy(["state", "county", "tract"], [("b", "b1", 3), ("a", "a1", 2), ("b", "b2", 1), ("a", "a2", 9)])
 
 
@@ -126,7 +128,10 @@ BAD = {
         lambda: fn.Hierarchy(["state", "county"], [*ROWS, ("", "b1")]),
         "the county 'b1' lies in no state: a leaf has a code on every level",
     ),
-    "no code": (lambda: fn.Hierarchy(["state", "county"], [("a", None)]), "the county None lies in no county"),
+    "no code": (
+        lambda: fn.Hierarchy(["state", "county"], [("a", None)]),
+        r"the place \('a', None\) has no county: a leaf",
+    ),
     "two parents": (
         lambda: fn.Hierarchy(["state", "county"], [*ROWS, ("b", "a1")]),
         "the county 'a1' lies in two places of the level 'state', 'a' and 'b'; give each county a code of its own",
@@ -230,6 +235,29 @@ def test_a_total_and_its_leaves():
     """ρ = n/(n + 1) where all variances are 1."""
     plan = planned((5, 1), ("u", "v"), fn.table(variance=1), fn.table("u", variance=1), fn.table("v", variance=2))
     assert plan.rho == pytest.approx(5 / 6, rel=GAP)
+
+
+def test_a_total_and_leaves_of_different_variances():
+    """Places with an only child each are their children."""
+    levels = ("u", "v")
+    wanted = fn.By("u", [1.0, 4.0, 16.0])
+    plan = planned((3, 1), levels, fn.table(variance=1), fn.table("u", variance=wanted))
+    assert plan.rho == pytest.approx(0.67838596, rel=GAP)
+
+
+@pytest.mark.parametrize(
+    ("margins", "rho"), [((300, 100, 60, 40, 40, 30), 0.00439947), ((40,) * 6, 0.00633244)], ids=("falling", "alike")
+)
+def test_blocks_in_the_numbers_of_the_united_states(margins, rho):
+    """A level of a regular tree is planned as an attribute of its places' shares, so that no leaf is ever listed."""
+    shares = {"state": 51, "county": 62, "tract": 27, "group": 3, "block": 23}
+    assert math.prod(shares.values()) == 5_890_806
+    domain = fn.Domain({**{a: fn.Ordered(1, n) for a, n in shares.items()}, "race": fn.Ordered(0, 6), "b": TWO})
+    tables = [fn.table(*list(shares)[:i], "race", "b", margin=m) for i, m in enumerate(margins)]
+    assert fn.plan(fn.Workload(domain, tables), gap=GAP).rho == pytest.approx(rho, rel=2 * GAP)
+    small = fn.Domain(geo=zoo.places(2, 3, 2), b=TWO)
+    levels = fn.Workload(small, [fn.table(*a, "b", variance=1) for a in ((), ("region",), ("district",), ("tract",))])
+    assert exchangeable_attributes(levels)[0] == ["region", "district in region", "tract in district", "b"]
 
 
 def test_a_binary_tree_of_ten_levels():
@@ -440,7 +468,10 @@ def uneven_workloads(draw):
 
 
 @pytest.mark.no_cover
-@settings(max_examples=20, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=8,
+    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(uneven_workloads(), st.integers(0, 2**32))
 def test_levels_of_uneven_trees_against_dense_algebra(by_class, workload, seed):
     """Whichever is less: one scale a level, or scales by class, which are never dearer than noise on every number."""
@@ -452,6 +483,18 @@ def test_levels_of_uneven_trees_against_dense_algebra(by_class, workload, seed):
     best = fn.plan(fn.matrix_workload(workload_matrix(workload), variances=workload_variances(workload)), gap=GAP)
     assert plan.bound <= best.cost_squared * (1 + LOOSE)  # of all mechanisms
     assert plan.exact_cost >= best.bound * (1 - LOOSE)
+
+
+def test_levels_that_tell_next_to_nothing_ask_for_no_noise_that_cannot_be_drawn(by_class, rng):
+    """All is known from the smallest places: of sums of those above the weights come near to 0, beside 48 bits of k."""
+    domain = fn.Domain(b=fn.Ordered(0, 1), geo=uneven([[1, 3], [1]]))
+    tables = [fn.table(variance=1), fn.table("b", "state", variance=1)]
+    tables += [fn.table(a, variance=fn.By(a, [1] * n)) for a, n in (("county", 3), ("state", 2))]
+    tables += [fn.table("b", "tract", variance=fn.By("tract", [1, 1, 1, 400, 1]))]
+    plan = fn.plan(fn.Workload(domain, tables))
+    assert plan.mechanism == "fit-for-use by place"
+    assert plan.gap < 1e-2
+    check_by_level(plan, rng)
 
 
 def test_weights_of_places_known_from_others_fade_no_further_than_doubles_tell(by_class, rng):
@@ -939,6 +982,58 @@ def test_from_a_specification_to_a_verified_release(tmp_path):
     both = release.sum("county by sex", county=["44001", "09003"])  # a union of leaves that is no place
     assert 0 < both.std_error < math.sqrt(2) * 20
     assert "many" in release.finite
+
+
+def test_tables_are_told_apart_by_the_places_above(tmp_path):
+    """Each piece is the rows of one place, in their order; together they are the table."""
+    domain = fn.Domain(geo=TREE, sex=TWO)
+    tables = [fn.table("sex", "tract", variance=1), fn.table("county", variance=2), fn.table("sex", variance=3)]
+    plan = fn.plan(fn.Workload(domain, tables))
+    release = fn.release(plan, np.arange(8) * 100, ledger=tmp_path / "ledger.db", directory=tmp_path / "out")
+    whole = release["sex by tract"]
+    pieces = dict(release.apart("sex by tract", "state"))
+    assert list(pieces) == ["b", "a"]
+    for own, tracts in zip(pieces.values(), ((3, 1), (2, 9)), strict=True):
+        pd.testing.assert_frame_equal(own, whole[whole["tract"].isin(tracts)].reset_index(drop=True))
+    assert [own["county"].tolist() for _, own in release.apart("county", "county")] == [["b1"], ["b2"], ["a1"], ["a2"]]
+    for name, level in (("sex", "state"), ("county", "tract"), ("county", "sex"), ("county", "nowhere")):
+        with pytest.raises(
+            ReleaseError, match=f"table '{name}' shows no places that lie in places of a level '{level}'"
+        ):
+            list(release.apart(name, level))
+    with pytest.raises(KeyError, match="no table 'x'"):
+        list(release.apart("x", "state"))
+
+
+def test_plans_say_what_each_level_promises_and_costs():
+    sizes = fn.By("tract", {3: 20, 1: 30, 2: 40, 9: 60})
+    geo = {"geo": TREE, "sex": TWO}
+    tables = [fn.table("sex", margin=60), fn.table("state", "sex", margin=50), fn.table("state", margin=40)]
+    tables.append(fn.table("tract", margin=sizes))
+    plan = fn.plan(fn.Workload(fn.Domain(geo), tables))
+    told = document(plan_report(plan))["levels"]
+    assert [(x["level"], x["places"], x["tables"]) for x in told] == [
+        ("all places", 1, 1),
+        ("state", 2, 2),
+        ("tract", 4, 1),
+    ]
+    prices = [t.price for t in plan.summaries]
+    assert [x["price"] for x in told] == [prices[0], prices[1] + prices[2], prices[3]]
+    assert sum(x["price"] for x in told) == pytest.approx(1)
+    margins = [plan.table_margins(t.name) for t in plan.summaries]
+    assert [x["least_moe"] for x in told] == pytest.approx([margins[0].min(), margins[2].max(), margins[3].min()])
+    assert [x["most_moe"] for x in told] == pytest.approx([margins[0].max(), margins[1].max(), margins[3].max()])
+    shown = "\n".join(lines(plan_report(plan)))
+    assert "level of geo  places  tables  from ±   to ±  share of price" in shown
+    pairs = fn.all_tables(1, ["sex", "state"], margin=20)  # one pattern, of two levels
+    of_one = fn.all_tables(2, ["sex", "b"], "county", margin=20)
+    other = {**geo, "b": TWO}
+    for more in ([pairs, fn.table("tract", margin=9)], [fn.table("tract", margin=9), fn.table("state", margin=9)]):
+        assert "levels" not in document(plan_report(fn.plan(fn.Workload(fn.Domain(other), more))))
+    told = document(plan_report(fn.plan(fn.Workload(fn.Domain(other), [of_one, *tables]))))["levels"]
+    assert [x["tables"] for x in told] == [1, 2, 1, 1]
+    first, second = (fn.Publication(fn.Workload(fn.Domain(geo), x)) for x in (tables[:3], tables[3:]))
+    assert "levels" not in document(plan_report(fn.plan(replace(first, also=(second,)))))
 
 
 def test_an_uneven_tree_is_released_level_by_level():

@@ -1162,7 +1162,7 @@ def test_a_tail_cut_off_is_seen_by_who_saw_it_or_wrote_the_head_down(path: Path)
 @given(st.integers(0, 8191), st.integers(1, 255))
 @example(4100, 1)  # the count of cells in the page of entries: one less hides the last entry
 @example(18, 3)  # the journal mode
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_one_damaged_byte_is_refused_or_changes_nothing(path: Path, position: int, mask: int) -> None:
     with Ledger(path) as ledger:
         entries = ledger.entries()

@@ -182,6 +182,14 @@ def test_records_with_no_budget_may_not_be_measured():
         loss.relative((("a", 2),), (0.0, 1.0))
 
 
+def test_what_is_charged_at_least_is_so_in_every_cell():
+    loss = Loss.of_cells((("a", 3),), [Fraction(1), Fraction(4), Fraction(2)], Fraction(1, 400))
+    assert loss.at_least(Fraction(4)) is loss
+    more = loss.at_least(Fraction(5))
+    assert (more.costs, more.axes, more.precision) == ((Fraction(5),) * 3, loss.axes, loss.precision)
+    assert more.gaussian_mu_squared > loss.gaussian_mu_squared
+
+
 def test_too_many_joint_cells_cost_what_the_dearest_do(monkeypatch):
     monkeypatch.setattr(losses, "PROFILE_CELLS", 5)
     a = Loss.of_cells((("a", 2),), [Fraction(1), Fraction(2)])

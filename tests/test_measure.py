@@ -33,6 +33,8 @@ from fitnoise.kernel.order import Limit, Order, Size, axis_key
 from fitnoise.kernel.profiles import ceil_dyadic, joint
 from fitnoise.kernel.units import DataSource, OutsideDomain
 from fitnoise.planning.plan import Plan
+from laws import counter_of_counts
+from records import frame_of
 
 REPLACE = fn.Neighbours.REPLACE_ONE
 DROP = OutsideDomain.DROP
@@ -68,19 +70,6 @@ VALUES = {  # of every cell several values, as records hold them
     "unused": [[0], [1]],
     "owner": [[False], [True]],
 }
-
-
-def frame_of(domain, cells, values=None):
-    """Records in these cells (one row of positions each), as a pandas frame."""
-    columns = {}
-    for i, a in enumerate(domain):
-        plain = values[a] if values else [[v] for v in getattr(domain[a], "codes", domain[a].own_values)]
-        if not values and isinstance(domain[a], fn.Binned):
-            cuts = domain[a].cuts
-            plain = [[cuts[0] - 1], *([c] for c in cuts)]
-        plain = [*plain, *(list(codes) or [None] for _, codes in domain[a].missing)][: domain[a].size]
-        columns[domain.column(a)] = [plain[c][k % len(plain[c])] for k, c in enumerate(cells[:, i])]
-    return pd.DataFrame(columns)
 
 
 def histogram(domain, cells):
@@ -279,7 +268,7 @@ def test_only_maximal_margins_are_counted(any_plan):
     """None inside another, and no two structured attributes together that no table shows together."""
     domain = any_plan.publication.workload.domain
     events = []
-    run(any_plan, Watched(HistogramCounter(np.zeros(domain.shape, dtype=int), domain), events))
+    run(any_plan, Watched(counter_of_counts(np.zeros(domain.shape, dtype=int), domain), events))
     (checked,), (margins,) = ([e[1] for e in events if e[0] == kind] for kind in ("check", "count"))
     assert not any(set(a) < set(b) for a in margins for b in margins)
     assert len({frozenset(m) for m in margins}) == len(margins)
@@ -445,7 +434,7 @@ def test_records_are_measured_as_their_histogram_is(any_plan, rng, one_engine):
     domain = any_plan.publication.workload.domain
     cells = random_cells(domain, 30, rng)
     records = run(any_plan, DuckCounter.from_frame(frame_of(domain, cells), domain, DataSource()))
-    counts = run(any_plan, HistogramCounter(histogram(domain, cells), domain))
+    counts = run(any_plan, counter_of_counts(histogram(domain, cells), domain))
     assert [len(y) for y in records.answers[0]] == [g.answers.sum() for g in any_plan.strategy.groups]
     for y, z in zip(records.answers[0], counts.answers[0], strict=True):
         assert y.dtype == z.dtype

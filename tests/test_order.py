@@ -67,6 +67,22 @@ def test_it_is_for_whom_and_from_where_it_says():
     assert not order(SECTORS).adjacency.drops
 
 
+def test_an_order_is_charged_no_less_than_was_stated_of_each_design():
+    plain = order(SECTORS, TOTALS)
+    first, second = (x.rho for x in plain.losses)
+    more = order(SECTORS, TOTALS, stated=(first / 2, 3 * second))
+    assert more.losses[0] == plain.losses[0]
+    assert set(more.losses[1].costs) == {3 * second}
+    assert more.loss.rho == plain.losses[0].rho + 3 * second == Fraction(more.detail()["rho"])
+    assert more.afresh().losses == more.losses
+    assert order(SECTORS, TOTALS, stated=(Fraction(0), second)).losses == plain.losses
+    household = fn.PrivacyUnit("household", 3)
+    assert more.cost(household) == plain.cost(household)  # of others nothing was stated
+    for stated in ((first,), (first, second, first)):
+        with pytest.raises(PlanError, match="of all of its designs"):
+            order(SECTORS, TOTALS, stated=stated)
+
+
 @pytest.mark.parametrize("neighbours", fn.Neighbours)
 def test_an_order_costs_the_sum_of_its_designs(neighbours):
     designs = (SECTORS, MARGINS, TOTALS, MARGINS)

@@ -15,6 +15,7 @@ from functools import cache
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fitnoise as fn
@@ -202,6 +203,24 @@ def made_whole():
     return fn.whole(counted(), simulations=2)
 
 
+@cache
+def summed():
+    """Sums and means of amounts of large and of negative numbers, beside one another and alone."""
+    amounts = {"turnover of the firm": fn.Amount(0, 10**9, step=1000), "gain": fn.Amount(-500, 500, step=0.5)}
+    turnover, gain = amounts
+    tables = [
+        fn.table("area", "job", sum=turnover, margin=10**10),
+        fn.table("area", "job", mean=gain, margin=5, reference=900),
+        fn.table(mean=turnover, margin=10**7, reference=5000),
+        fn.table("area", sum=[turnover, gain], margin=10**13),
+    ]
+    workload = fn.Workload(fn.Domain({**DOMAIN, **amounts}), tables)
+    people = {"area": ["DE1", "DE2", "DE3"] * 300, "job": ["yes", "no", ""] * 300}
+    people |= {turnover: np.arange(900.0) * 10**6, "gain": np.linspace(-500, 300, 900)}
+    people |= {"age": np.zeros(900, dtype=int)}
+    return released(fn.plan(workload, title="Firms", gap=1e-3), pd.DataFrame(people))
+
+
 MADE = {"combination": both, "whole": made_whole}
 
 
@@ -211,7 +230,7 @@ def test_what_is_made_of_releases_has_a_page(kind, language, tmp_path):
     made = MADE[kind]()
     page = check_page(text := report.page(made, language=language, bands=RULE, totals=True))
     (tmp_path / "page.html").write_text(text, encoding="utf-8")
-    assert report.same(made, tmp_path / "page.html").holds
+    assert report.same([made], tmp_path / "page.html").holds
     for r in made.releases:
         assert r.plan.hash in page.texts
     for name in made:
@@ -477,16 +496,16 @@ def test_notebooks_show_what_there_is():
     share = joint / all_of_them
     shown = {
         "plan": (release.plan, ["Tax filing units by state, 2014", "status by age prefix", release.plan.hash]),
-        "release": (release, ["state by status", "Alabama"]),
+        "release": (release, [*release, "Alabama", "Universe: all records of"]),
         "counts": (joint, ["Wyoming", words("en").number(joint["Wyoming"].value)]),
         "shares": (share, ["Ohio", words("en").number(share["Ohio"].value, 2)]),
         "open": (release.count(state="Ohio") / none, ["∞"]),
         "compared": (share["Ohio"] - share["Iowa"], ["value"]),
         "quantiles": (release.quantile("age", 0.5, by="status"), ["joint"]),
-        "combined": (fn.combine(release, same_records=True), ["state", "Alabama"]),
+        "combined": (fn.combine(release, same_records=True), [*release, "Alabama", "Universe: all records of"]),
         "whole": (
-            fn.whole(release, "state by status", simulations=0),
-            ["status", "Alabama", "The first 60 of 204 rows."],
+            fn.whole(release, ["state by status", "state by selfemp"], simulations=0),
+            ["state by status", "state by selfemp", "Alabama", "from where to where the true one is"],
         ),
         "many": (release.count(by=("state", "wages")), ["The first 60 of 408 rows."]),
     }
@@ -497,6 +516,20 @@ def test_notebooks_show_what_there_is():
         assert "script" not in page.tags
     few = fn.Workload(fn.Domain(a=fn.Categorical(["x", "y"])), [fn.table("a", margin=4)])
     assert "zcdp" in Page(fn.compare(fn.Publication(few))._repr_html_()).texts
+
+
+def test_notebooks_show_few_numbers_of_large_tables(monkeypatch):
+    release = demo()
+    first, *others = release
+    cells = len(release[first])
+    combined = fn.combine(release, same_records=True)
+    for most, tables, rows in ((cells, 1, False), (cells - 1, 0, True)):
+        monkeypatch.setattr(notebook, "NUMBERS", most)
+        for thing in (release, combined):
+            page = Page(thing._repr_html_())
+            assert page.tags.count("details") == tables
+            assert (f"The first 60 of {cells} rows." in page.texts) == rows
+            assert f"All tables: {', '.join([first, *others])}" in page.texts
 
 
 def test_notebooks_without_templates_show_text(monkeypatch):
@@ -603,18 +636,65 @@ def test_a_report_is_verified_by_writing_it_again(tmp_path, capsys):
     release = small()
     folder = release.write(tmp_path / "r")
     place = fn.report(release, tmp_path / "a.html", language="de", totals=True, bands=RULE, tables=["all", "age"])
-    assert report.same(release, place).holds
-    assert report.same(release.plan, fn.report(release.plan, tmp_path / "b.html")).holds
+    assert report.same([release], place).holds
+    assert report.same([release.plan], fn.report(release.plan, tmp_path / "b.html")).holds
     other = fn.Release(release.plan, [y + 10**6 for y in release.answers])
-    found = report.same(other, place)
+    found = report.same([other], place)
     assert (found.holds, found.found) == (False, "written again, it differs from this file")
     text = place.read_text(encoding="utf-8")
     place.write_text(text.replace("fitnoise 0.", "fitnoise 7."), encoding="utf-8")
-    assert "which fitnoise 7." in report.same(release, place).found
+    assert "which fitnoise 7." in report.same([release], place).found
     by_command("verify", str(folder), "--report", str(place), "--json")
     told = json.loads(capsys.readouterr().out)
     assert [c["claim"] for c in told["checks"] if not c["holds"]] == [report.CLAIM]
     assert not told["ok"]
+
+
+def test_pages_of_what_was_made_of_a_release_are_verified_with_it(tmp_path, capsys):
+    """By command from the folders that hold it, and in every way that pages are asked for."""
+    release = demo()
+    other = answered(release.plan, 300)
+    r, later, whole, combined = (str(tmp_path / x) for x in ("r", "later", "whole", "combined"))
+    release.write(r)
+    other.write(later)
+    fn.whole(release, ["state by status"], simulations=0).write(whole)
+    fn.combine(release, other, same_records=True).write(combined)
+    made = {"whole": ["--whole", whole], "combination": ["--combination", combined, "--also", later]}
+    for name, given in made.items():
+        place = tmp_path / f"{name}.html"
+        by_command("report", r, *given, "-o", str(place), "--language", "de", "--bands", "10,30", "--totals")
+        page = place.read_text(encoding="utf-8")
+        assert '<html lang="de">' in page
+        by_command("verify", r, *given, "--report", str(place), "--json")
+        told = json.loads(capsys.readouterr().out)
+        assert told["ok"]
+        assert told["checks"][-1]["claim"] == report.CLAIM
+        place.write_text(re.sub(r"(<td[^>]*>)([0-9])", r"\g<1>9\2", page, count=1), encoding="utf-8")
+        by_command("verify", r, *given, "--report", str(place), "--json")
+        assert "differs from this file" in json.loads(capsys.readouterr().out)["checks"][-1]["found"]
+        by_command("verify", r, "--report", str(place), "--json")
+        assert "it is of other tables" in json.loads(capsys.readouterr().out)["checks"][-1]["found"]
+        by_command("export", r, *given, "-o", str(tmp_path / f"{name}_package"), "--table", "state by status")
+        described = json.loads((tmp_path / f"{name}_package" / "datapackage.json").read_text(encoding="utf-8"))
+        assert [x["name"] for x in described["resources"]] == ["state_by_status"]
+    capsys.readouterr()
+    for command, told in (
+        (["report", r, *made["whole"], *made["combination"]], "one thing is written"),
+        (["export", r, "--also", later], "one thing is written"),
+        (["report", str(tmp_path / "r" / "plan.json"), *made["whole"]], "of a plan none are made"),
+        (["export", str(tmp_path / "r" / "plan.json")], "which has no tables yet"),
+        (["report", r, "--combination", combined], "of other releases than these"),
+    ):
+        by_command(*command, "-o", str(tmp_path / "not.html" if command[0] == "report" else tmp_path / "not"))
+        assert told in " ".join(capsys.readouterr().err.split())
+        assert not list(tmp_path.glob("not*"))
+    by_command("report", r, *made["whole"], "-o", str(tmp_path / "whole" / "in.html"))
+    assert "choose a folder outside" in " ".join(capsys.readouterr().err.split())
+    stated = json.loads((tmp_path / "whole" / "whole.json").read_text(encoding="utf-8"))
+    stated["tables"][0]["values"][0] += 5
+    (tmp_path / "whole" / "whole.json").write_text(json.dumps(stated), encoding="utf-8")
+    by_command("report", r, *made["whole"], "-o", str(tmp_path / "not.html"))
+    assert "the whole tables are not what they say" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(
@@ -630,10 +710,10 @@ def test_a_report_is_verified_by_writing_it_again(tmp_path, capsys):
 def test_a_file_that_says_no_report_is_none(said, tmp_path):
     place = tmp_path / "a.html"
     place.write_text(f'<meta name="fitnoise-report" content="{said.replace(chr(34), "&quot;")}">\n')
-    assert not report.same(small(), place).holds
+    assert not report.same([small()], place).holds
     place.write_text("nothing")
-    assert report.same(small(), place).found == "it does not say how it was asked for, as a report does"
-    assert "missing or unreadable" in report.same(small(), tmp_path / "none.html").found
+    assert report.same([small()], place).found == "it does not say how it was asked for, as a report does"
+    assert "missing or unreadable" in report.same([small()], tmp_path / "none.html").found
 
 
 # --- files and mistakes ----------------------------------------------------------------------------------------------

@@ -512,8 +512,9 @@ def test_an_engine_that_tells_other_records_without_an_id_is_not_admitted(monkey
 def test_engines_are_tried_with_persons_before_they_count(engine, kind, tmp_path, monkeypatch):
     asked = []
 
-    def asking(fetch, d, what, kind, *, drop, pattern, uncounted):
+    def asking(fetch, d, what, kind, *, drop, pattern, uncounted, shares):
         asked.append((d.name, kind, pattern))
+        assert not shares
         assert uncounted == (len(asked) > 1)
         trial.refuse_unless_bounded(fetch, d, what, kind, drop=drop, pattern=pattern, uncounted=uncounted)
 

@@ -44,6 +44,32 @@ def test_each_bound_holds_on_its_own_whatever_is_believed_of_floating_point(monk
         monkeypatch.undo()
 
 
+SIGNED = [[5, -2, 3, 1], [-2, 4, -1, 2], [3, -1, 6, -3], [1, 2, -3, 7]]
+THREE = [[3, 1, -2], [1, 1, 0], [-2, 0, 5]]
+
+
+@pytest.mark.parametrize(("most", "found"), [(1, [10, 8, 10]), (2, [19, 17, 19]), (3, [28, 21, 28]), (4, [34, 26, 34])])
+def test_blocks_prove_these_numbers(most, found):
+    """Of every length: γ and β are rounded means. Detects other bounds, which would be other prices."""
+    assert list(relaxations._by_blocks(written(SIGNED), most)) == found
+    assert list(relaxations._by_blocks(written([[-most]]), 1)) == [-most]
+
+
+@pytest.mark.parametrize(
+    ("x", "most", "found"),
+    [
+        (SIGNED, 1, 9.446106790633408),
+        (SIGNED, 3, 21.147339509346832),
+        ([[4, -2], [-2, 5]], 2, 5.333338419647387),
+        (THREE, 2, 6.568974427523761),
+        (THREE, 3, 7.1692551424742454),
+    ],
+)
+def test_the_relaxation_proves_these_numbers(x, most, found):
+    """Near which everybody ends who goes the same way: detects other steps, and ways that end elsewhere."""
+    assert relaxations._relaxed(written(x) * 2 ** (BITS - 3), most) / 2 ** (BITS - 3) == pytest.approx(found, rel=1e-12)
+
+
 def test_signed_entries_are_bounded_near_the_dearest_set():
     """Where rows, which leave out what is below 0, are far above: increments of a walk, of up to 16 places."""
     for seed in range(6):
@@ -118,8 +144,92 @@ def test_sets_that_are_built_up_are_the_dearest_or_none(monkeypatch):
         monkeypatch.setattr(relaxations, limit, 8)
         assert at_most(x, ALL[:9, :9], 3) > dearest
         monkeypatch.undo()
+    monkeypatch.setattr(relaxations, "MOST_BRANCHED", 9)
+    assert at_most(x, ALL[:9, :9], 3) == dearest
     monkeypatch.setattr(relaxations, "_branched", lambda *_: pytest.fail("others were looked for"))
     assert at_most(written([[4, 0], [0, 4]]), ALL[:2, :2], 2) == 8  # as a set costs what the bounds are
+
+
+def test_places_that_gain_nothing_beyond_some_are_left_out_of_what_may_be_gained():
+    """Detects sums of gains below 0, which would give up what is dearest, {0, 1}."""
+    x = np.full((5, 5), -100)
+    x[0, 1] = x[1, 0] = -1
+    np.fill_diagonal(x, [10, 9, 1, 1, 1])
+    assert [relaxations._branched(x, most, 10) for most in (1, 2, 5)] == [10, 17, 17]
+    assert [relaxations._climbed(np.array([[1, -9], [-9, 5]]), most) for most in (1, 2)] == [5, 5]
+    assert relaxations._branched(np.diag([-2, -1, -3]) - 500, 3, -600) == -501
+
+
+def test_what_later_places_gain_of_each_other_counts():
+    """The dearest set, {0, 1, 2}, is as dear as what its first place is bounded by: detects any bound that is less."""
+    assert relaxations._branched(np.array([[1, 1, 1], [1, 1, 5], [1, 5, 1]]), 3, 16) == 17
+
+
+def test_no_more_sets_are_looked_at_than_may_be_dearer(monkeypatch):
+    """Detects bounds that are right and not as near: of 7 places, and of 62 sets of up to three of them, 7."""
+    x = np.array([[(3 * i * j + 2 * (i + j) + 1) % 7 - 3 for j in range(7)] for i in range(7)])
+    monkeypatch.setattr(relaxations, "BRANCHES", 7)
+    assert relaxations._branched(x, 3, 10) == 10 == dearest_set(x.astype(object), ALL[:7, :7], 3)
+    monkeypatch.setattr(relaxations, "BRANCHES", 6)
+    assert relaxations._branched(x, 3, 10) is None
+
+
+def test_sums_of_sets_are_whole():
+    """What doubles would round: by it the dearest would be given up."""
+    assert relaxations._branched(np.diag([2**60, 2**60 + 1]), 2, 2**61) == 2**61 + 1
+    assert relaxations._branched(np.diag([2**60 + 1]), 1, 2**60) == 2**60 + 1
+
+
+def test_sets_are_built_up_of_64_bits(monkeypatch):
+    kinds = []
+    monkeypatch.setattr(relaxations, "_climbed", lambda x, _: kinds.append(x.dtype) or 2**79)
+    at_most(written([[1]]), ALL[:1, :1], 1)
+    assert kinds == [np.int64]
+
+
+def test_squares_of_large_entries_are_exact():
+    root = np.array([[2**60 - 1, 0], [3 - 2**59, 2**60 - 7]])
+    whole = root.astype(object)
+    assert (relaxations._square(root) == whole @ whole.T).all()
+
+
+def test_where_there_is_no_root_its_columns_are_0():
+    with np.errstate(all="raise"):
+        for left in (0.0, -1.0):
+            assert relaxations._triangle(np.array([[left, 0], [0, 4]])).tolist() == [[0, 0], [0, 2]]
+
+
+@pytest.mark.parametrize(("most", "known", "sets", "numbers"), [(1, 1, 2, 4), (2, 1, 3, 4), (2, 2, 2, 4)])
+def test_as_many_sets_are_built_up_as_may_be(monkeypatch, most, known, sets, numbers):
+    """Of two places: each, with the other those that may be dearer with it than what is known."""
+    two = np.eye(2, dtype=int)
+    monkeypatch.setattr(relaxations, "BRANCHES", sets)
+    monkeypatch.setattr(relaxations, "TOGETHER", numbers)
+    assert relaxations._branched(two, most, known) == most
+    monkeypatch.setattr(relaxations, "TOGETHER", numbers - 1)
+    assert relaxations._branched(two, most, known) is None
+    monkeypatch.undo()
+    monkeypatch.setattr(relaxations, "BRANCHES", sets - 1)
+    assert relaxations._branched(two, most, known) is None
+
+
+def test_the_least_of_what_is_proven_is_charged(monkeypatch):
+    """Also where the dearest of entries in fewer digits, rounded up, is above."""
+    monkeypatch.setattr(relaxations, "_climbed", lambda *_: 1)
+    assert at_most(written([[2**BITS - 1]]), ALL[:1, :1], 1) == 2**BITS - 1
+
+
+def test_sets_are_built_up_where_the_bounds_are_far_enough_above_a_known_one(monkeypatch):
+    monkeypatch.setattr(relaxations, "_branched", lambda *_: 2**38)
+    for worth, found in ((2**39 // 4097, 1), (2**39 // 4097 + 1, 0)):  # a part of 2¹² on top makes 2³⁹, or less
+        monkeypatch.setattr(relaxations, "_climbed", lambda *_, known=2**39 - worth: known)
+        assert at_most(written([[1]]), ALL[:1, :1], 1) == found
+
+
+def test_fewer_places_than_may_be_cost_what_they_cost(monkeypatch):
+    """With ℓ = −2 and these y, N = LLᵀ: 0 would bound both places, and not the first alone, which costs 4."""
+    monkeypatch.setattr(relaxations, "_multipliers", lambda *_: np.array([2.0, 3.0, -1.0, -4.0]) / 8)
+    assert relaxations._relaxed(written([[4, 0], [0, -4]]) * 2 ** (BITS - 3), 2) >= 4 * 2 ** (BITS - 3)
 
 
 def test_a_way_that_is_not_finished_proves_what_it_proves(monkeypatch):
@@ -131,7 +241,10 @@ def test_a_way_that_is_not_finished_proves_what_it_proves(monkeypatch):
     short = at_most(x, ALL[:2, :2], 2)
     assert short > 5
     monkeypatch.setattr(relaxations, "PARTS", (0.0,))
-    assert at_most(x, ALL[:2, :2], 2) > short
+    begun = at_most(x, ALL[:2, :2], 2)
+    assert begun > short
+    monkeypatch.setattr(relaxations, "PARTS", ())  # no part of a step stays inside
+    assert at_most(x, ALL[:2, :2], 2) == begun
 
 
 # --- in designs -----------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import pytest
 
 import fitnoise as fn
 from fitnoise.errors import PlanError
+from fitnoise.kernel.designs import ways
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms.gaussian import planning
 from fitnoise.mechanisms.gaussian.gains import apart, gained
@@ -34,7 +35,8 @@ def monthly(periods, most, *tables, matrix=None):
     return fn.plan(asked, unit=fn.PrivacyUnit("person", most, once_per=["month"]))
 
 
-CHANGES = fn.table(change="month", std_error=1.0)
+CHANGED = {"change": "month", "std_error": 1.0}
+CHANGES = fn.table(**CHANGED)
 
 
 @pytest.mark.parametrize(
@@ -42,11 +44,12 @@ CHANGES = fn.table(change="month", std_error=1.0)
     [
         (12, 12, {"tables": [MONTHS, FOUR]}, 9.000),
         (12, 12, {"tables": [MONTHS, TWO]}, 36.00),
+        (12, 6, {"tables": [MONTHS, FOUR]}, 5.3437),
         (12, 3, {"tables": [ONE]}, 15.939),
         (12, 12, {"tables": [MONTHS, CHANGES]}, 6.4616),
         (36, 3, {"tables": [ONE]}, 23.928),
     ],
-    ids=["to date 4", "to date 2", "totals of 3", "changes", "three years"],
+    ids=["to date 4", "to date 2", "half of them", "totals of 3", "changes", "three years"],
 )
 def test_series_cost_what_the_reference_says_and_no_less_is_possible(periods, most, asked, best):
     plan = monthly(periods, most, *asked.get("tables", ()), matrix=asked.get("matrix"))
@@ -80,15 +83,15 @@ def test_what_follows_one_another_costs_what_its_written_out_matrix_does(asked, 
     assert told.variances.max() == pytest.approx(1, rel=1e-4)
 
 
-YEARS = np.vstack([np.eye(24), np.kron(np.eye(2), np.ones(12)) / 2])
+YEARS = np.vstack([np.eye(36), np.kron(np.eye(3), np.ones(12)) / 2])
 
 
 @pytest.mark.parametrize(
-    ("asked", "best"), [({"tables": [ONE]}, 24**2), ({"matrix": YEARS}, 48)], ids=["totals", "years"]
+    ("asked", "best"), [({"tables": [ONE]}, 1296), ({"matrix": YEARS}, 64.8)], ids=["totals", "years"]
 )
 def test_periods_of_which_sets_are_too_many_to_look_at_cost_what_the_best_does(asked, best):
     """Signed products: by rows, or of single records, a fifth to a half more is charged."""
-    plan = monthly(24, 24, *asked.get("tables", ()), matrix=asked.get("matrix"))
+    plan = monthly(36, 36, *asked.get("tables", ()), matrix=asked.get("matrix"))
     assert plan.bound <= best * (1 + 1e-9) <= float(plan.exact_cost) * (1 + 1e-9) <= best * (1 + 2e-5)
     assert plan.gap < 2e-4
     assert Plan.from_json(plan.to_json()).exact_cost == plan.exact_cost
@@ -121,6 +124,19 @@ def test_a_plan_says_what_periods_on_their_own_would_cost(asked, most, best, tol
     assert told in words
 
 
+@pytest.mark.parametrize(
+    ("periods", "asked", "best", "alone"),
+    [(12, {"average": {"month": 3}}, 2.25, 4), (24, {"change": {"month": 12}}, 12, 48)],
+    ids=["averages", "seasons"],
+)
+def test_averages_and_seasonal_differences_cost_less_than_their_months(periods, asked, best, alone):
+    plan = monthly(periods, periods, fn.table(**asked, std_error=1))
+    assert plan.bound <= best * (1 + 1e-4)
+    assert float(plan.exact_cost) == pytest.approx(best, rel=2e-4)
+    assert plan.gap < 2e-4
+    assert 2 * apart(plan.only) == pytest.approx(alone, rel=2e-4)
+
+
 def test_regions_stand_beside_periods_that_are_planned_on_their_own():
     """Two sectors, cells by structure and one by one; of periods with equal noise, which one table at most binds."""
     domain = fn.Domain(month=fn.Ordered(1, 4), region=fn.Categorical([*"abc"]), kind=fn.Ordered(0, 1))
@@ -133,17 +149,50 @@ def test_regions_stand_beside_periods_that_are_planned_on_their_own():
         assert 2 * apart(plan.only) == pytest.approx(4 * float(year.exact_cost), rel=2e-4)
 
 
-def test_a_plan_says_whose_gap_was_reached():
-    """Of persons who move, what the dearest pairs of records cost is charged, a tenth more than any of them can."""
-    domain = fn.Domain(month=fn.Ordered(1, 12), region=fn.Categorical([*"ab"]))
-    asked = fn.Workload(domain, [fn.table("region", prefix="month", std_error=1)])
+def test_a_plan_says_whose_gap_was_reached(monkeypatch):
+    """Where ways are too many to look at, what the dearest pairs of records cost is charged, more than any way does."""
+    monkeypatch.setattr(ways, "WAYS", 0)
+    domain = fn.Domain(month=fn.Ordered(1, 6), region=fn.Categorical([*"ab"]))
+    asked = fn.Workload(domain, [fn.table("month", "region", std_error=1), fn.table("region", **CHANGED)])
     moving, staying = (
-        fn.plan(asked, unit=fn.PrivacyUnit("person", 12, once_per=["month"], fixed=x)) for x in ([], ["region"])
+        fn.plan(asked, unit=fn.PrivacyUnit("person", 6, once_per=["month"], fixed=x)) for x in ([], ["region"])
     )
-    assert moving.gap > 0.05
+    assert moving.gap > 0.01
     assert staying.gap < 2e-4
     assert moving.status.endswith("; the plan's own is the one stated")
     assert "one stated" not in staying.status
+
+
+@pytest.mark.parametrize(
+    ("regions", "asked", "best"),
+    [
+        (2, [{"prefix": "month"}], 36),
+        (9, [{"prefix": "month"}], 36),
+        (2, [{"attributes": ["month", "region"]}, {"change": "month"}], None),
+        (3, [{"attributes": ["month", "region"]}, {"change": "month"}], None),
+        (9, [{"attributes": ["month", "region"]}, {"average": {"month": 2}}], None),
+    ],
+)
+def test_who_may_move_is_planned_for(regions, asked, best):
+    """By sets of records with their regions, such as of months that swing between two: to the gap that is aimed at."""
+    domain = fn.Domain(month=fn.Ordered(1, 6), region=fn.Categorical([f"r{i}" for i in range(regions)]))
+    tables = [
+        fn.table(*x.get("attributes", ["region"]), std_error=1, **{k: v for k, v in x.items() if k != "attributes"})
+        for x in asked
+    ]
+    moving, staying = (
+        fn.plan(fn.Workload(domain, tables), unit=fn.PrivacyUnit("person", 6, once_per=["month"], fixed=x))
+        for x in ([], ["region"])
+    )
+    assert moving.gap < 2e-4
+    assert moving.rho >= staying.bound / 2 * (1 - 1e-9)
+    assert best is None or float(moving.exact_cost) == pytest.approx(best, rel=1e-4)
+    again = Plan.from_json(moving.to_json())
+    assert (again.hash, again.bound, again.exact_rho) == (moving.hash, moving.bound, moving.exact_rho)
+    if best is None:
+        assert any(not isinstance(way, bool) for way in again.evidence.sets.alike)
+        dearer = fn.plan(fn.Workload(domain, tables)).strategy.unit_cost(moving.publication.adjacency)
+        assert moving.exact_cost < dearer
 
 
 def test_of_other_plans_nothing_is_said_of_periods():
@@ -265,7 +314,8 @@ def test_programs_without_fitnoise_compute_the_same_charge_and_bound(pattern, mo
     assert ("bound as stated" in lines) == known
     if known:
         sets = document["weights"]["sets"]
-        for wrong in ([1, *sets[0][1:]], [True], [True, -1], [True, 0, 0], [True, 0, 1, 2, 3]):
+        for wrong in ([1, *sets[0][1:]], [True], [True, -1], [True, 0, 0], [True, 0, 1, 2, 3], [[[9, 9]], 0],
+                      [[[0]] * 9, 0]):  # fmt: skip
             document["weights"]["sets"] = [wrong, *sets[1:]]
             with pytest.raises(checker.Wrong):
                 list(checker.check(json.dumps(document).encode()))
@@ -286,8 +336,31 @@ def test_what_sets_of_records_are_in_the_mean():
                 for j, other in enumerate(cells):
                     agree = [len(x) == 1 or x[i] == x[j] for x in drawn]
                     expected[own, other] += weight * np.mean([1 if same else -1 / (values - 1) for same in agree])
-        np.testing.assert_allclose(sets.moment(p, 3, free=free), expected, atol=1e-15)
-    assert np.linalg.eigvalsh(np.diag(sets.reach(p, 3)) - sets.moment(p, 3, free=False)).min() >= -1e-12
+        looked_at = ((0, values),) if free else ()
+        np.testing.assert_allclose(sets.moment(p, 3, free=looked_at), expected, atol=1e-15)
+    assert np.linalg.eigvalsh(np.diag(sets.reach(p, 3)) - sets.moment(p, 3, free=())).min() >= -1e-12
+
+
+@pytest.mark.parametrize("looked_at", [(), (0,), (1,), (0, 1)])
+def test_what_records_of_certain_values_are_in_the_mean(looked_at):
+    """Of all ways to call the values: two that agree count 1, others −1/(n − 1), in each attribute of a sector."""
+    sizes, cells, values = (2, 3), (0, 2, 3), ((0, 0), (1, 0), (0, 2))
+    sets, p = Sets((cells, (1,)), (values, True)), np.array([0.75, 0.25])
+    expected = np.diag([0, 0.25, 0, 0])
+    renamed = list(itertools.product(*(itertools.permutations(range(n)) for n in sizes)))
+    for names in renamed:
+        columns = []
+        for o, own in zip(cells, values, strict=True):
+            one = np.ones(1)
+            for a in looked_at:  # what a centred record is, of length 1
+                e = np.eye(sizes[a])[names[a][own[a]]] - 1 / sizes[a]
+                one = np.kron(one, e / np.linalg.norm(e))
+            columns.append(np.outer(np.eye(4)[o], one))
+        v = sum(columns)
+        expected = expected + 0.75 / len(renamed) * v @ v.T
+    found = sets.moment(p, 4, free=tuple((a, sizes[a]) for a in looked_at))
+    np.testing.assert_allclose(found, expected, atol=1e-15)
+    assert np.linalg.eigvalsh(np.diag(sets.reach(p, 4)) - found).min() >= -1e-12
 
 
 def test_evidence_about_records_that_nobody_has_proves_nothing():
@@ -298,6 +371,11 @@ def test_evidence_about_records_that_nobody_has_proves_nothing():
         with pytest.raises(PlanError, match="records that no unit can have"):
             lower_bound(d, Evidence(one, own.numbers, sets=Sets((cells,), (True,))), plan.terms)
     assert lower_bound(d, Evidence(one, own.numbers, sets=Sets(((0, 4),), (True,))), plan.terms) <= plan.bound
+    for values in (((0,),), ((0,), (2,)), ((0,), (-1,)), ((0,), (0, 0)), ((), ())):
+        with pytest.raises(PlanError, match="values that no unit's records can have"):
+            lower_bound(d, Evidence(one, own.numbers, sets=Sets(((0, 4),), (values,))), plan.terms)
+    apart = Evidence(one, own.numbers, sets=Sets(((0, 4),), (((0,), (1,)),)))
+    assert lower_bound(d, apart, plan.terms) <= plan.bound
     with pytest.raises(PlanError, match="sets of records that no unit has"):
         lower_bound(d, own, Terms())
     with pytest.raises(PlanError, match="dual weights p must be 2 numbers"):
@@ -305,7 +383,7 @@ def test_evidence_about_records_that_nobody_has_proves_nothing():
     document = json.loads(plan.to_json())
     sets = document["weights"]["sets"]
     for wrong in ([*sets[1:], []], [*sets[1:], [1, 0]], [*sets[1:], [True, 0.0]], [*sets[1:], [True, True]], sets[1:],
-                  [*sets[1:], [True, 0, 1]]):  # fmt: skip
+                  [*sets[1:], [True, 0, 1]], [*sets[1:], [[[0.0]], 0]], [*sets[1:], [[0], 0]]):  # fmt: skip
         document["weights"]["sets"] = wrong
         with pytest.raises(PlanError, match=r"set of records of the plan's evidence|no unit can have|dual weights p"):
             Plan.from_json(json.dumps(document)).bound.hex()
@@ -360,13 +438,74 @@ def test_dear_sets_are_admissible_and_the_dearest_there_are(seed, many, monkeypa
         assert found[0][0] == pytest.approx(every[0][0], rel=0.2)
 
 
-def test_one_number_common_to_all_months_is_worth_it():
-    """Months alone are exchangeable, and planned as before: their closed form, at g = T = 12."""
-    n = 12
+@pytest.mark.parametrize("seed", range(8))
+def test_dear_sets_of_records_that_move_are_none_a_step_away_from_a_dearer_one(seed):
+    """In two attributes; values are called in the order in which they are met. Mostly it is the dearest there is."""
+    n, sizes = 4, (2, 3)
+    _, together, most = drawn(seed, n)
+    admissible = Admissible(together, most, (1,), (2, 5, 3))
+    draw, products = np.random.default_rng(seed), {}
+    for free in ((), ((0, 2),), ((1, 3),), ((0, 2), (1, 3))):
+        a = draw.standard_normal((n, n))
+        products[free] = a @ a.T
+    moving, costs = oracle.Moving(admissible), {}
+    assert moving.few == (most > 1)
+    if not moving.few:
+        return
+    values = list(itertools.product(*(range(min(k, most)) for k in sizes)))
+    for cells in (c for m in range(1, most + 1) for c in itertools.combinations(range(n), m)):
+        if all(together[i, j] for i, j in itertools.combinations(cells, 2)):
+            for way in itertools.product(values, repeat=len(cells)):
+                one = Sets((cells,), (way,))
+                x = [float((p[np.ix_(cells, cells)] * one.agreement(0, f)).sum()) for f, p in products.items()]
+                costs[cells, way] = sum(x)
+    begin = [(True, (0,)), (False, (1,)), (((0, 0),), (2,))]
+    found = moving.dearest(products, begin, 5)
+    assert [v for v, _ in found] == sorted((v for v, _ in found), reverse=True)
+    for value, (way, cells) in found:
+        told = ((0, 0),) * len(cells) if way is True else way
+        assert value == pytest.approx(costs[cells, told])
+        for a in range(2):
+            first = list(dict.fromkeys(v[a] for v in told))
+            assert first == list(range(len(first)))
+    best = max(costs.values())
+    assert best * 0.8 <= found[0][0] <= best * (1 + 1e-12)
+
+
+def test_too_many_values_are_not_looked_for():
+    together = ~np.eye(4, dtype=bool)
+    assert not oracle.Moving(Admissible(together, 4, (), (5000,) * 6)).few
+    assert not oracle.Moving(Admissible(together, 4, (0,), (7,))).few
+    assert oracle.Moving(Admissible(together, 4, (), (5000,))).kinds == 4
+
+
+@pytest.mark.parametrize(("n", "best"), [(4, 2.25), (12, 4.9735), (36, 12.25), (120, 35.725)])
+def test_one_number_common_to_all_months_is_worth_it(n, best):
+    """Months alone are exchangeable, and planned as before: their closed form, at g = T."""
     root = max(math.sqrt(k * (n - k) * (n - 1) / n) + k / math.sqrt(n) for k in range(1, n + 1))
+    assert root**2 / n == pytest.approx(best, rel=1e-4)
     plan = monthly(n, n, MONTHS)
     assert plan.terms.sets is None
     assert plan.bound <= root**2 / n * (1 + 1e-9) <= float(plan.exact_cost) <= root**2 / n * 1.001
+
+
+@pytest.mark.parametrize(("of", "cost", "last"), [("rest", 0.084032, 0.0840319), ("one", 0.0239, 0.0576)])
+def test_twelve_months_of_ten_regions(of, cost, last):
+    """Margins of 20 by month and region alone, in one region; or beside totals to date, where no way is cheaper."""
+    domain = fn.Domain(month=fn.Ordered(1, 12), region=fn.Categorical([f"r{i}" for i in range(10)]))
+    tables = [fn.table("month", "region", margin=20)]
+    if of == "rest":
+        to_date = [fn.table("region", prefix="month", margin=60), fn.table(prefix="month", margin=120)]
+        tables += [fn.table("month", margin=40), *to_date]
+    staying = fn.plan(
+        fn.Workload(domain, tables), unit=fn.PrivacyUnit("person", 12, once_per=["month"], fixed=["region"])
+    )
+    moving = fn.plan(fn.Workload(domain, tables), unit=fn.PrivacyUnit("person", 12, once_per=["month"]))
+    one = fn.plan(fn.Workload(domain, tables))
+    assert one.rho == pytest.approx({"one": 0.004802, "rest": 0.005291}[of], rel=2e-4)
+    assert staying.rho == pytest.approx(cost, rel=2e-3)
+    assert moving.rho == pytest.approx({"one": 0.0504, "rest": cost}[of], rel=2e-3)
+    assert float(one.strategy.unit_cost(moving.publication.adjacency)) / 2 == pytest.approx(last, rel=1e-3)
 
 
 def test_in_another_room_the_same_charge():

@@ -14,7 +14,7 @@ import fitnoise as fn
 from fitnoise.algebra import operators as op
 from fitnoise.errors import WorkloadError
 from fitnoise.laboratory import gallery, strategies
-from fitnoise.mechanisms.laplace.hierarchies import height, hierarchy
+from fitnoise.mechanisms.laplace.hierarchies import covariances, height, hierarchy
 from tolerances import EXACT, LOOSE, SIGNIFICANCE
 
 NAMES = ("I", "H", "Y")
@@ -133,6 +133,13 @@ def test_a_tree_has_every_node_once():
         assert (nodes.sum(axis=0) == height(n, b) + 1).all()
         assert (np.abs(np.diff(nodes, axis=1, prepend=0, append=0)).sum(axis=1) == 2).all()
     assert len(hierarchy(64)) == 127
+
+
+@pytest.mark.parametrize(("n", "b"), [(3, 2), (5, 3), (7, 8), (8, 2), (30, 3), (64, 8), (100, 7)])
+def test_covariances_of_trees_are_those_of_their_nodes(n, b):
+    nodes = hierarchy(n, b)
+    for a, c in zip((nodes[1:], nodes), covariances(n, b), strict=True):
+        np.testing.assert_allclose(c @ (a.T @ a), np.eye(n), atol=EXACT)
 
 
 def test_branching_factors():

@@ -564,6 +564,7 @@ def test_a_release_in_its_own_process_stops_before_the_charge_or_not_at_all(tmp_
         (client.folder.own / "releases" / number).rmdir()
         number = client.asked()
         monkeypatch.setattr(releasing, "hold", held := Held(client, number))
+        monkeypatch.setattr(releasing, "command", waiting := Waiting(tmp_path / "go"))
         releases.confirm(number, "people", client.folder.certified())
         assert held.handle is not None
         second = Releases(client.folder)
@@ -572,7 +573,8 @@ def test_a_release_in_its_own_process_stops_before_the_charge_or_not_at_all(tmp_
         assert client.post(f"/release/{number}/stop").status_code == 200
         with pytest.raises(ReleaseError, match="another release is under way"):
             releases.confirm(client.asked(out="other"), "people", client.folder.certified())
-        wait(lambda: second.where(number).state != "releasing")
+        waiting.go.touch()
+        wait(lambda: all(x.where(number).state != "releasing" for x in (releases, second)))
         where = releases.where(number)
         assert (where.state, where.told, where.entry) == ("refused", True, None)
         wait(lambda: "it was stopped" in releases.where(number).text)
@@ -592,6 +594,18 @@ class Held:
     def __call__(self, place):
         self.handle = self.real(place)
         return self.handle
+
+
+class Waiting:
+    """The program of a release, begun when its file is there: it has not come to its charge when it is stopped."""
+
+    def __init__(self, go):
+        self.go, self.real = go, releasing.command
+
+    def __call__(self, *arguments):
+        until = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]):\n    time.sleep(0.05)\n"
+        start = "os.execv(sys.argv[2], sys.argv[2:])"
+        return [sys.executable, "-c", until + start, str(self.go), *self.real(*arguments)]
 
 
 def wait(until, seconds=60):

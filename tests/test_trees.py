@@ -15,6 +15,7 @@ from dense import strategy_matrix
 from designs import of_trees, over
 from fitnoise.errors import PlanError
 from fitnoise.kernel.designs import sectors
+from fitnoise.kernel.designs._base import WRAP
 from fitnoise.kernel.designs.sectors import MAX_SCALE
 from fitnoise.kernel.designs.trees import MeasuredTree
 from fitnoise.kernel.order import Order
@@ -113,6 +114,42 @@ def test_many_scales_are_rounded_up():
     assert Fraction(1, 9) <= design.dearest <= Fraction(1, 9) * (1 + Fraction(1, 2**80))
 
 
+@pytest.mark.parametrize("name", zoo.TREES)
+def test_64_bits_are_taken_where_they_hold_every_answer(name):
+    """As many records in one cell as may be, or one more: (n − 1) m Π k times as many, 1 for n = 2."""
+    design = zoo.TREES[name]
+    for i, g in enumerate(design.groups):
+        most = (
+            g.multiple
+            * math.prod(int(max(k)) for k in g.factors)
+            * math.prod(max(design.sizes[a] - 1, 1) for a in g.attributes)
+        )
+        counts = {m: np.zeros([design.sizes[int(a[1:])] for a in m], dtype=np.int64) for m in design.margins()}
+        for records, kind in (((WRAP - 1) // most, np.int64), ((WRAP - 1) // most + 1, object)):
+            assert design.exact(counts, zoo.ADJACENCIES["add or remove"], records)[i].dtype == kind
+
+
+def test_answers_stand_by_class_and_in_a_class_as_the_places_do():
+    """Of more places than NumPy sorts in their order by itself."""
+    classes = np.arange(1000) % 3
+    design = of_trees(over((1000,)), (0,), ([0] * 1000,), (classes,), ((), 1, ([1] * 3,), {1: [2, 3, 4]}))
+    assert design.orders[1].tolist() == [i for c in range(3) for i in range(c, 1000, 3)]
+
+
+def test_what_is_told_of_it_names_what_is_measured_and_its_price():
+    design = zoo.TREES["a tree beside an attribute"]
+    assert design.detail(zoo.ADJACENCIES["add or remove"])["sectors"] == [
+        {"count": 4, "of": ["a2"], "cost_squared": str(design.group_costs[0])},
+        {"count": 5, "of": ["a0", "a1", "a2"], "cost_squared": str(design.group_costs[1])},
+    ]
+
+
+def test_a_price_is_computed_afresh():
+    design = zoo.TREES["a tree beside an attribute"]
+    fresh = design.afresh(zoo.ADJACENCIES["add or remove"])
+    assert all(mine is not theirs for mine, theirs in zip(fresh.groups, design.groups, strict=True))
+
+
 WHOLE = ((), 1, ([1, 2],), {1: [1, 2]})
 
 
@@ -154,6 +191,8 @@ def two(*asked, sizes=(2,), levels=(0,), above=([0, 0],), classes=([0, 1],)):
         lambda: two(WHOLE, classes=([0.0, 1.0],)),
         lambda: two(WHOLE, above=([0, 1],)),
         lambda: two(WHOLE, above=([1, 1],)),
+        lambda: two(WHOLE, sizes=(3, 3), levels=(0, 1), above=([0] * 3, [0, 0, 2]), classes=([0, 1, 0], [0, 0, 0])),
+        lambda: two(WHOLE, sizes=(2, 3), levels=(0, 1), above=([0] * 2, [0, 0, 0]), classes=([0, 0], [0, 0, 0])),
         lambda: two(WHOLE, above=([0, 0, 0],)),
         lambda: two(WHOLE, above=([0.0, 0.0],)),
         lambda: two(WHOLE, sizes=(2, 3), levels=(0, 1), above=([0, 0], [0, 1, 0]), classes=([0, 1], [0, 1, 0])),

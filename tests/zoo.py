@@ -3,6 +3,7 @@
 import calendar
 import csv
 import datetime
+import itertools
 import json
 import math
 import sys
@@ -308,6 +309,26 @@ def changes():
     )
 
 
+def amounts():
+    """Counts, sums, sums of products and means of two amounts, one of which is missing for some records."""
+    domain = fn.Domain(
+        sex=fn.Categorical(["f", "m"]),
+        weight=fn.Amount(1, 9, step=2),
+        pay=fn.Amount(-20, 40, step=10, missing={"none": ["N"]}, absent="none", outside="none"),
+        age=fn.Ordered(0, 3),
+    )
+    return fn.Workload(
+        domain,
+        [
+            fn.table("sex", prefix="age", variance=3),
+            fn.table("sex", sum="pay", variance=900),
+            fn.table(sum=["weight", "pay"], variance=40_000),
+            fn.table("age", sum="weight", variance=fn.By("age", [90, 90, 50, 200])),
+            fn.table("sex", mean="pay", variance=25, reference=30),
+        ],
+    )
+
+
 def matrix(w, c=1.0):
     return lambda: fn.matrix_workload(w, variances=c)
 
@@ -352,6 +373,7 @@ WORKLOADS = {
     "uneven tree": uneven_tree,
     "tree beside structure": tree_beside_structure,
     "changes": changes,
+    "amounts": amounts,
     "missing values": lambda: fn.Workload(
         _with_missing(),
         [
@@ -509,11 +531,31 @@ PRODUCTS = {
     "products beyond 64 bits": of_products(
         over((2, 2)), ([[2**61, 1]], [[2**40, 7]]), {(): (1, 2.0**55)}, {(0, 1): (2**50, 1024)}
     ),
+    "products of rows with scales of their own": of_products(
+        over((3, 2, 3)),
+        ([[1, 2, -1], [0, 3, 1]], [[2, -1], [1, 1]], None),
+        {(): (3, 5)},
+        {(0,): (1, [4, 7.5]), (2,): (5, 8.5)},
+        {(0, 1): (2, [3, 4, 5.25, 6]), (1, 2): (1, [16, 9])},
+    ),
+    "rows with scales of their own beyond 64 bits": of_products(
+        over((2, 2)), ([[2**61, 1], [1, 2**40]], [[2**40, 7]]), {(): (1, 2.0**55)}, {(0, 1): (2**50, [1024, 2.0**54])}
+    ),
     "products whose squares pass 64 bits": of_products(
         over((2, 2)), ([[2**33, 3]], None), {(0,): (1, 1)}, {(0, 1): (1, 2)}
     ),
 }
 """Designs of products: what they lose is proven for records that come or go, and bounded for those replaced."""
+
+SCALES = [[3, 4, 5, 8], [9, 5, 4, 3], [4, 7, 3, 6], [5, 3, 8, 4], [8, 4, 3, 5], [3, 6, 4, 7]]
+DISAGREEING = of_products(
+    over((3,) * 4),
+    [[[1, 2, 4], [4, 3, 1]]] * 4,
+    {(): (3, 5)},
+    {(0,): (1, [5, 7])},
+    {t: (2, own) for t, own in zip(itertools.combinations(range(4), 2), SCALES, strict=True)},
+)
+"""Pairs of four attributes, of which other cells are dearest."""
 
 TREES = {
     "a tree beside an attribute": of_trees(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # for type checkers and editors, name by name what the tables
     from fitnoise.kernel.designs.questions import FiniteQuery
     from fitnoise.kernel.domain import Amount, Binned, Categorical, Domain, Hierarchy, Ordered
     from fitnoise.kernel.ledger import Ledger
-    from fitnoise.kernel.units import Account, DataSource, Neighbours, OutsideDomain, Privacy, PrivacyUnit
+    from fitnoise.kernel.units import Account, Counted, DataSource, Neighbours, OutsideDomain, Privacy, PrivacyUnit
     from fitnoise.laboratory import baselines as baselines
     from fitnoise.laboratory import gallery as gallery
     from fitnoise.laboratory import strategies as strategies
@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # for type checkers and editors, name by name what the tables
     from fitnoise.publishing import PeriodStatus, count, new_keys, period, periods, release
     from fitnoise.reading.bands import Bands
     from fitnoise.reading.combining import Combination, combine
-    from fitnoise.reading.comparisons import ComparedRatios
+    from fitnoise.reading.comparisons import CombinedRatios, ComparedRatios
     from fitnoise.reading.estimates import Estimate, Estimates, Ratios
     from fitnoise.reading.quantiles import Quantiles
     from fitnoise.reading.release import FiniteAnswer, Release
@@ -69,8 +69,10 @@ __all__ = [
     "Categorical",
     "CellBudgets",
     "Combination",
+    "CombinedRatios",
     "ComparedRatios",
     "Comparison",
+    "Counted",
     "DataSource",
     "Domain",
     "ErrorWeights",
@@ -126,14 +128,14 @@ _ROOMS = {
     "kernel.designs.questions": ("FiniteQuery",),
     "kernel.domain": ("Amount", "Binned", "Categorical", "Domain", "Hierarchy", "Ordered"),
     "kernel.ledger": ("Ledger",),
-    "kernel.units": ("Account", "DataSource", "Neighbours", "OutsideDomain", "Privacy", "PrivacyUnit"),
+    "kernel.units": ("Account", "Counted", "DataSource", "Neighbours", "OutsideDomain", "Privacy", "PrivacyUnit"),
     "planning.choosing": ("Alternative", "Comparison", "compare", "plan"),
     "planning.free": ("free",),
     "planning.plan": ("Plan",),
     "publishing": ("PeriodStatus", "count", "new_keys", "period", "periods", "release"),
     "reading.bands": ("Bands",),
     "reading.combining": ("Combination", "combine"),
-    "reading.comparisons": ("ComparedRatios",),
+    "reading.comparisons": ("CombinedRatios", "ComparedRatios"),
     "reading.estimates": ("Estimate", "Estimates", "Ratios"),
     "reading.quantiles": ("Quantiles",),
     "reading.release": ("FiniteAnswer", "Release"),

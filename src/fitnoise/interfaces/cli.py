@@ -46,6 +46,16 @@ _SERIES = click.option(
     "--series", type=_FILE, help="Of a series: the folder of its frozen counts, as confidential as the data."
 )
 
+_WHOLE = click.option(
+    "--whole", "whole_folder", type=_FILE, help="The whole tables in this folder, made of the release, and not itself."
+)
+
+_COMBINATION = click.option(
+    "--combination", type=_FILE, help="This folder, which was combined of the release and --also."
+)
+
+_ALSO = click.option("--also", type=_FILE, multiple=True, help="Another release of the combination; repeatable.")
+
 _LEDGER = click.option("--ledger", "ledger_file", type=_FILE, required=True, help="That knows what was drawn.")
 
 
@@ -290,11 +300,13 @@ def series_write_command(**asked: Any) -> None:
         "fitnoise tables release/",
         'fitnoise tables release/ "state by status" > state_by_status.csv',
         'fitnoise tables release/ "state by status" "state by wages" -o chosen/',
+        'fitnoise tables release/ "county by sex" --by state -o states/',
     ),
 )
 @click.argument("directory", metavar="RELEASE", type=_FILE)
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("-o", "--output", type=_FILE, help="Write the tables named into this folder, as CSV files.")
+@click.option("--by", metavar="LEVEL", help="Of nested places: a file for every place of this level.")
 @click.option("--all", "every", is_flag=True, help="List the tables of a pattern one by one.")
 @_AS_JSON
 def tables_command(**asked: Any) -> None:
@@ -425,10 +437,14 @@ def record_command(**asked: Any) -> None:
         "fitnoise report release/ -o report.html",
         "fitnoise report release/ -o bericht.html --language de --totals --bands 10,30",
         "fitnoise report plan.json -o plan.html",
+        "fitnoise report release/ --whole whole/ -o whole.html",
     ),
 )
 @click.argument("path", type=_FILE)
 @click.option("-o", "--output", type=_FILE, required=True, help="The HTML file to make.")
+@_WHOLE
+@_COMBINATION
+@_ALSO
 @click.option("--language", default="en", show_default=True, help="Of the report: en, or de for German.")
 @click.option("--totals", is_flag=True, help="Add sums over what is shown value by value, with their own margins.")
 @click.option(
@@ -439,7 +455,10 @@ def record_command(**asked: Any) -> None:
 @click.option("--table", "names", metavar="NAME", multiple=True, help="Show this table; repeatable; default all.")
 @_AS_JSON
 def report_command(**asked: Any) -> None:
-    """Write a report of a release or a plan: one HTML file for everybody, without scripts (fitnoise[report])."""
+    """Write a report of a release or a plan: one HTML file for everybody, without scripts (fitnoise[report]).
+
+    Of a release also that of tables in a folder that were made of it: --whole, or --combination.
+    """
     from fitnoise.interfaces import commands
 
     commands.report_command(**asked)
@@ -451,10 +470,14 @@ def report_command(**asked: Any) -> None:
         "fitnoise export release/ -o tables.xlsx --totals",
         "fitnoise export release/ -o tables.tex --language de",
         "fitnoise export release/ -o package --licence CC-BY-4.0",
+        "fitnoise export release/ --whole whole/ -o whole_package",
     ),
 )
 @click.argument("directory", metavar="RELEASE", type=_FILE)
 @click.option("-o", "--output", type=_FILE, required=True, help="A name in .xlsx or .tex, or a folder to make.")
+@_WHOLE
+@_COMBINATION
+@_ALSO
 @click.option("--language", default="en", show_default=True, help="Of workbooks and LaTeX: en, or de for German.")
 @click.option("--totals", is_flag=True, help="Add sums over what is shown value by value (workbooks and LaTeX).")
 @click.option(
@@ -468,7 +491,8 @@ def report_command(**asked: Any) -> None:
 def export_command(**asked: Any) -> None:
     """Write tables of RELEASE as a workbook, as LaTeX, or as a data package, by the ending of the name.
 
-    A data package is a folder of CSV files and a datapackage.json, which says what their columns mean.
+    A data package is a folder of CSV files and a datapackage.json, which says what their columns mean. Tables in a
+    folder that were made of RELEASE are written with --whole or --combination.
     """
     from fitnoise.interfaces import commands
 
@@ -481,12 +505,13 @@ def export_command(**asked: Any) -> None:
         "fitnoise verify release/",
         "fitnoise verify release/ --ledger budget.sqlite",
         "fitnoise verify release/ --combination combined/ --also later/",
+        "fitnoise verify release/ --whole whole/ --report whole.html",
         "fitnoise verify plan.json --json",
     ),
 )
 @click.argument("path", type=_FILE)
 @click.option("--ledger", "ledger_file", type=_FILE, help="Check too that the release was charged to this ledger.")
-@click.option("--report", "report_file", type=_FILE, help="Check too that this is its report, byte for byte.")
+@click.option("--report", "report_file", type=_FILE, help="Check too that this is the report, byte for byte.")
 @click.option("--whole", "whole_folder", type=_FILE, help="Check too the whole tables in this folder, and their proof.")
 @click.option(
     "--combination", type=_FILE, help="Check too what was combined in this folder, of the release and --also."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -47,14 +48,14 @@ from fitnoise.publishing import period as drawn_period
 from fitnoise.reading import registry
 from fitnoise.reading.areas import read_areas
 from fitnoise.reading.bands import Bands
-from fitnoise.reading.combining import combine
-from fitnoise.reading.description import counted, universe
+from fitnoise.reading.combining import combine, read_combination
+from fitnoise.reading.description import counted, shares, universe
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.files import csv_text, leftovers, read_text, replace_file
 from fitnoise.reading.release import Release, to_write
 from fitnoise.reading.tables import Made
 from fitnoise.reading.verification import Verification, verify
-from fitnoise.reading.whole import whole
+from fitnoise.reading.whole import Whole, read_whole, whole
 from fitnoise.reporting import Report, Section, Value
 from fitnoise.request.beginning import KINDS, begun
 from fitnoise.request.documents import json_schema, load_spec
@@ -350,10 +351,14 @@ def series_write_command(
     _tell(release_report(done), as_json)
 
 
-def tables_command(directory: Path, names: tuple[str, ...], output: Path | None, every: bool, as_json: bool) -> None:
+def tables_command(
+    directory: Path, names: tuple[str, ...], output: Path | None, by: str | None, every: bool, as_json: bool
+) -> None:
     """List tables, or write or print those that are named."""
     if output is not None and not names:
         raise click.UsageError("-o writes the tables that are named; name one or more. Nothing was written.")
+    if by is not None and output is None:
+        raise click.UsageError("--by makes a file for every place: give a folder to write them to (-o).")
     if every and names:
         raise click.UsageError("--all lists all tables, and takes no names. Nothing was written.")
     if len(names) > 1 and output is None and not as_json:
@@ -361,7 +366,7 @@ def tables_command(directory: Path, names: tuple[str, ...], output: Path | None,
     with progress("rebuilding"):
         result = Release.read(directory)
         _check_names(result, names)
-        files = [] if output is None else _write_tables(result, names, output, directory)
+        files = [] if output is None else _write_tables(result, names, output, directory, by)
     if output is not None:
         for file in files:
             say(f"wrote {output / file}")
@@ -467,26 +472,66 @@ def record_command(directory: Path, words: Path | None, output: Path | None, as_
 
 
 def report_command(
-    path: Path, output: Path, language: str, totals: bool, bands: str | None, names: tuple[str, ...], as_json: bool
+    path: Path,
+    output: Path,
+    whole_folder: Path | None,
+    combination: Path | None,
+    also: tuple[Path, ...],
+    language: str,
+    totals: bool,
+    bands: str | None,
+    names: tuple[str, ...],
+    as_json: bool,
 ) -> None:
-    """Write the report of a plan or a release."""
+    """Write the report of a plan, a release, or what was made of it."""
     rule = None if bands is None else Bands.parse(bands)
-    _check_outside(path, output)
     with progress("writing"):
-        what = _read(path)
+        own, what = _shown(path, output, whole_folder, combination, also)
         write_report(what, output, language=language, bands=rule, totals=totals, tables=names or None)
     say(f"wrote {output}")
     if as_json:
-        emit_json({"plan": (what if isinstance(what, Plan) else what.plan).hash, "file": str(output)})
+        emit_json({"plan": (own if isinstance(own, Plan) else own.plan).hash, "file": str(output)})
 
 
 def _read(path: Path) -> Plan | Release:
     return Plan.from_json(read_text(path)) if path.is_file() else Release.read(path)
 
 
+def _made(own: Plan | Release, whole_folder: Path | None, combination: Path | None, also: Sequence[Path]) -> list[Made]:
+    """The tables that were made of a release, in their folders."""
+    made: list[Made] = []
+    if isinstance(own, Release) and whole_folder is not None:
+        made.append(read_whole(own, whole_folder))
+    if isinstance(own, Release) and combination is not None:
+        made.append(read_combination([own, *map(Release.read, also)], combination))
+    return made
+
+
+def _shown(
+    path: Path, output: Path, whole_folder: Path | None, combination: Path | None, also: Sequence[Path]
+) -> tuple[Plan | Release, Plan | Release | Made]:
+    """A plan or a release, and what is to be written of it: itself, or tables that were made of it."""
+    made = [x for x in (whole_folder, combination) if x is not None]
+    if len(made) > 1 or (also and combination is None) or (made and path.is_file()):
+        raise click.UsageError(
+            "of a release one thing is written: itself, its --whole tables, or a --combination with what it names "
+            "--also; of a plan none are made. Nothing was written."
+        )
+    for folder in (path, *made, *also):
+        _check_outside(folder, output)
+    own = _read(path)
+    (what,) = _made(own, whole_folder, combination, also) or (own,)
+    if isinstance(what, Whole) and (problem := what.check()) is not None:
+        raise ReleaseError(f"the whole tables are not what they say: {problem}. Nothing was written.")
+    return own, what
+
+
 def export_command(
     directory: Path,
     output: Path,
+    whole_folder: Path | None,
+    combination: Path | None,
+    also: tuple[Path, ...],
     language: str,
     totals: bool,
     bands: str | None,
@@ -496,10 +541,11 @@ def export_command(
 ) -> None:
     """Write tables for other programs."""
     rule = None if bands is None else Bands.parse(bands)
-    _check_outside(directory, output)
     with progress("writing"):
-        own = Release.read(directory)
-        export(own, output, language=language, bands=rule, totals=totals, tables=names or None, licence=licence)
+        own, what = _shown(directory, output, whole_folder, combination, also)
+        if isinstance(own, Plan) or isinstance(what, Plan):
+            raise ReleaseError(f"{directory.name!r} is a plan, which has no tables yet. Nothing was written.")
+        export(what, output, language=language, bands=rule, totals=totals, tables=names or None, licence=licence)
     say(f"wrote {output}")
     if as_json:
         emit_json({"plan": own.plan.hash, "file": str(output)})
@@ -521,7 +567,9 @@ def verify_command(
         ledger = None if ledger_file is None else stack.enter_context(Ledger(ledger_file))
         checked = verify(path, ledger=ledger, whole=whole_folder, combination=combination, also=also)
         if report_file is not None and checked.ok:
-            checked = Verification((*checked.checks, same(_read(path), report_file)))
+            own = _read(path)
+            verified = [own, *_made(own, whole_folder, combination, also)]
+            checked = Verification((*checked.checks, same(verified, report_file)))
     _tell(verification_report(checked), as_json)
     if not checked.ok:
         say("at least one claim does not hold")
@@ -657,14 +705,18 @@ def _table_document(result: Release, name: str) -> dict[str, Any]:
     w, frame = result.plan.publication.workload, result[name]
     confidence = w[name].target.level(w.confidence)
     table = universe(result.plan.group(name).publication.workload[name], w.domain)
-    return {"name": name, "confidence": confidence, **counted(result.plan), **table, "rows": frame.to_dict("records")}
+    said = counted(result.plan) | shares(result.plan)
+    return {"name": name, "confidence": confidence, **said, **table, "rows": frame.to_dict("records")}
 
 
 def _universe(result: Release, name: str) -> list[str]:
-    """Whom a table leaves out, and how values are coded: lines below it."""
+    """What a table tells of means, whom it leaves out, and how values are coded: lines below it."""
     workload = result.plan.group(name).publication.workload
+    averaged = workload[name].averaged
+    meant = "" if averaged is None else f"mean({json.dumps(averaged[0], ensure_ascii=False)})"
     told = universe(workload[name], workload.domain)
-    lines = [f"counted: {words}" for words in counted(result.plan).get("counted", [])]
+    lines = [f"counted: {words}" for words in (*shares(result.plan).values(), *counted(result.plan).get("counted", []))]
+    lines += [f"means: records at both ends of the range; the mean itself is fitnoise ask … '{meant}'"] if meant else []
     lines += [f"not counted: {a} {', '.join(cells)}" for a, cells in told.get("not_counted", {}).items()]
     return lines + [f"coded: {a} {words}" for a, words in told.get("coded", {}).items()]
 
@@ -674,19 +726,28 @@ def _check_outside(release: Path, place: Path) -> None:
         raise ReleaseError("a release is never changed: choose a folder outside of it. Nothing was written.")
 
 
-def _write_tables(result: Release, names: Sequence[str], folder: Path, directory: Path) -> list[str]:
-    """Write tables as CSV files, all or none; over no other file, and not into the release itself."""
+def _write_tables(result: Release, names: Sequence[str], folder: Path, directory: Path, by: str | None) -> list[str]:
+    """Write tables as CSV files, all or none; over no other file, and not into the release itself.
+
+    by: a level of places, each of which has files of its own.
+    """
     _check_outside(directory, folder)
-    files = [f"{slug(name)}.csv" for name in names]
+    files: list[str] = []
     try:
         with contextlib.ExitStack() as undo:
             if not folder.exists():
                 folder.mkdir(parents=True)
                 undo.callback(folder.rmdir)
-            for name, file in zip(names, files, strict=True):
-                with (folder / file).open("x", encoding="utf-8", newline="") as stream:
-                    undo.callback((folder / file).unlink)
-                    stream.write(csv_text(result[name]))
+            for name in names:
+                pieces = (("", result[name]),) if by is None else result.apart(name, by)
+                for place, frame in pieces:
+                    file = f"{slug(name)}{f'_{slug(str(place))}' if by is not None else ''}.csv"
+                    if file in files:
+                        raise ReleaseError(f"two places have files called {file!r}. Nothing was written.")
+                    with (folder / file).open("x", encoding="utf-8", newline="") as stream:
+                        undo.callback((folder / file).unlink)
+                        stream.write(csv_text(frame))
+                    files.append(file)
             undo.pop_all()
     except FileExistsError as error:
         taken = Path(error.filename).name

@@ -169,6 +169,10 @@ class Loss:
         costs, implied = (times**2 * self.dearest,), (times**2 * max(self.implied),)
         return Loss((), costs, implied, pure, by_cell=False, precision=self.precision)
 
+    def at_least(self, rho: Fraction) -> Loss:
+        """The same, or so much ρ in every cell, where that is more: more is charged of what is not pure."""
+        return self if rho <= self.rho else replace(self, costs=(rho,) * len(self.costs))
+
     def named(self, keys: dict[str, str]) -> Loss:
         """The same, its axes under other names: what stands for an attribute's whole definition, in a ledger."""
         return replace(self, axes=tuple((keys[name], n) for name, n in self.axes))

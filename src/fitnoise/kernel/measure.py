@@ -40,7 +40,8 @@ _Wanted = Mapping[Margin, Sequence[tuple[str, tuple[str, ...]]]]
 class Measurement:
     """The noisy answers: all that is ever published of what is counted.
 
-    answers: of every design, in its own order. charge: what the ledger was charged, the entry as written.
+    answers: of every design, in its own order; where shares of records are counted, in parts of one. charge: what the
+    ledger was charged, the entry as written.
     """
 
     answers: tuple[Answers, ...]
@@ -73,6 +74,7 @@ def measure(
         * for neighbouring data, the exact answers of every design differ by no more than its loss says, in units of the
           noise that is added to them (:class:`Design`), and what is charged is the sum of these losses, computed here
           from the integers that are used: for the order's own unit, and for every other one that its account knows;
+          or more for its own, where the order states more;
         * every draw is independent of all others, and exact;
         * nothing else in the result, nor which integer width is used, depends on the data, but for the time of the
           charge, which the ledger keeps. Its digest may be published all the same: the entry holds 128 random bits, its
@@ -92,7 +94,7 @@ def measure(
     wanted = _wanted(order)
     exact = _exact(order, wanted, *_counted(order, wanted, counter, progress))
     entry = charge(*asked)
-    return Measurement(tuple(d.draw(x, door) for d, x in zip(order.designs, exact, strict=True)), entry)
+    return Measurement(tuple(d.draw(x, door) for d, x in zip(order.drawn, exact, strict=True)), entry)
 
 
 def sealed(
@@ -190,7 +192,8 @@ def _exact(order: Order, wanted: _Wanted, margins: Margins, left_out: int | None
     counted = Tally(margins)
     along = {m: _along(counted, found, m, order.domain.sizes) for m, found in wanted.items()}
     tally = Tally(along, left_out)
-    return [d.exact(tally, order.adjacency, times * order.source.max_records) for d in order.designs]
+    most = times * order.unit.parts * order.source.max_records
+    return [d.exact(tally, order.adjacency, most) for d in order.designs]
 
 
 def _of(order: Order) -> str:

@@ -78,11 +78,13 @@ class Order:
     limits: what it may cost. sizes: how many records there may be.
     beside: hashes of plans measured on the very same records, with which it is composed. free: whether it must not
     raise what is spent there. units: further ones that are charged, each on an account of its own.
+    stated: ρ that each design is charged, where that is more than it costs: of a plan made when less was proven of it.
+    Empty where nothing is; it concerns the unit of the order alone.
 
     Raises:
         PlanError: no design, or one for another domain; one that asks of whom records are left out, where there is no
-            id; a further unit has an id of its own; or the records of a unit keep to a pattern in what is no attribute
-            of the domain.
+            id; a further unit has an id of its own; the records of a unit keep to a pattern in what is no attribute
+            of the domain; or not every design has what is stated of it.
     """
 
     domain: Domain
@@ -96,10 +98,13 @@ class Order:
     beside: tuple[str, ...] = ()
     free: bool = False
     units: tuple[PrivacyUnit, ...] = ()
+    stated: tuple[Fraction, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.designs:
             raise PlanError("an order without a design measures nothing.")
+        if len(self.stated) not in (0, len(self.designs)):
+            raise PlanError("an order says of all of its designs what they are charged at least, or of none.")
         for design in self.designs:
             design.check(self.domain.sizes, self.domain.steps)
             for upper, lower, above in design.nested:
@@ -115,6 +120,7 @@ class Order:
             raise PlanError("records of a unit keep to a pattern in an attribute that the domain does not have.")
         if patterned & set(self.domain.steps):
             raise PlanError("records of a unit keep to a pattern in an amount, between whose ends prices do not hold.")
+        _ = self.drawn
 
     @property
     def adjacency(self) -> Adjacency:
@@ -126,18 +132,33 @@ class Order:
         """What it is charged to: its data source and its privacy unit."""
         return account(self.source, self.unit)
 
+    @cached_property
+    def drawn(self) -> tuple[Design, ...]:
+        """The designs as they are drawn: where records are counted in parts, noise is as many times as large.
+
+        Raises:
+            PlanError: one measures no shares of records, where these are counted; or something is asked of the number
+                of records, or there is an amount.
+        """
+        if self.unit.parts == 1:
+            return self.designs
+        if self.sizes or self.domain.steps:
+            raise PlanError("shares of records tell neither how many records there are, nor amounts of theirs.")
+        return tuple(d.in_parts(self.unit.parts) for d in self.designs)
+
     def afresh(self) -> Self:
         """The same integers, with nothing computed of them before."""
         return replace(self, designs=tuple(d.afresh(self.adjacency) for d in self.designs))
 
     @cached_property
     def losses(self) -> tuple[Loss, ...]:
-        """What each design costs one protected unit."""
-        return tuple(d.loss(self.adjacency) for d in self.designs)
+        """What each design costs one protected unit, no less than was stated of it."""
+        stated = self.stated or (Fraction(0),) * len(self.designs)
+        return tuple(d.loss(self.adjacency).at_least(rho) for d, rho in zip(self.designs, stated, strict=True))
 
     @cached_property
     def loss(self) -> Loss:
-        """What all of it costs one protected unit, exact."""
+        """What all of it is charged for one protected unit, exact."""
         return sum(self.losses, Loss.nothing())
 
     def cost(self, other: PrivacyUnit) -> Loss | None:

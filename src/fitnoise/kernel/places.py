@@ -86,7 +86,8 @@ def _row(levels: tuple[str, ...], row: Sequence[Code]) -> tuple[Code, ...]:
     codes = tuple(plain(code) for code in row)
     for name, code in zip(levels, codes, strict=True):
         if code is None or code == "":
-            raise DomainError(f"the {levels[-1]} {codes[-1]!r} lies in no {name}: a leaf has a code on every level.")
+            what = f"the place {codes!r} has" if name == levels[-1] else f"the {levels[-1]} {codes[-1]!r} lies in"
+            raise DomainError(f"{what} no {name}: a leaf has a code on every level.")
     return codes
 
 

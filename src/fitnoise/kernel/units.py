@@ -22,6 +22,10 @@ MAX_RECORDS_PER_UNIT = 10**12
 """More records than that in one unit is a mistake, and its square would leave floating point."""
 
 
+PARTS: Final = 2**20
+"""Of so many parts a record is made, where shares of it are counted: shares are whole numbers of them."""
+
+
 _WHOLE, _LIST = "[1-9][0-9]{0,12}", '"[^"]+"( and "[^"]+")*'
 
 _ACCOUNTS = (
@@ -53,6 +57,17 @@ class Neighbours(enum.StrEnum):
 
     ADD_OR_REMOVE_ONE = "add-or-remove-one"
     REPLACE_ONE = "replace-one"
+
+
+class Counted(enum.StrEnum):
+    """What is counted of one unit.
+
+    RECORDS: its records, at most so many. SHARES: all of its records, each as an equal part of one: of k records each
+    counts ⌊PARTS/k⌋/PARTS, so that together they count as one record at most.
+    """
+
+    RECORDS = "records"
+    SHARES = "shares"
 
 
 class Privacy(enum.StrEnum):
@@ -126,10 +141,13 @@ ANY: Final = Pattern()
 
 @final
 class Bound(NamedTuple):
-    """Whose a record is told by a column, the id; how many records of one are counted at most, and which together."""
+    """Whose a record is told by a column, the id; how many records of one are counted at most, and which together.
+
+    Where `most` is None all of them are counted, in equal shares of one record (`Counted.SHARES`).
+    """
 
     id: str
-    most: int
+    most: int | None
     pattern: Pattern = ANY
 
 
@@ -149,14 +167,18 @@ class PrivacyUnit:
         per_value: Of one unit at most so many records lie in each cell of an attribute: {"month": 3}.
         separation: Along an ordered attribute any two records of one unit are at least so many cells apart.
         fixed: Attributes in which all records of one unit agree, such as the year of birth.
+        count: "records" (default), or "shares": of a unit with an id all records are counted, each as an equal part of
+            one, so that what is counted are units. `max_records` is 1 then, and nothing is said of what records have in
+            common.
 
-    All four are held in alphabetical order, whatever the order given, the middle ones as pairs.
+    The four before it are held in alphabetical order, whatever the order given, the middle ones as pairs.
 
     Raises:
         SpecError: The name is empty, padded or not printable, `max_records` is not a whole number ≥ 1,
-            `neighbours` is not a `Neighbours`, `id` names no column, or whose records nobody says; or `once_per` or
-            `fixed` is no list of different names of attributes, `per_value` or `separation` gives no whole numbers ≥ 1
-            for such names, or any is said of a record.
+            `neighbours` is not a `Neighbours`, `id` names no column, or whose records nobody says; shares are counted
+            without an id, or of a bounded number of records; or `once_per` or `fixed` is no list of different names of
+            attributes, `per_value` or `separation` gives no whole numbers ≥ 1 for such names, or any is said of a
+            record.
 
     **Guarantees**
 
@@ -172,6 +194,7 @@ class PrivacyUnit:
     per_value: Mapping[str, int] | tuple[tuple[str, int], ...] = ()
     separation: Mapping[str, int] | tuple[tuple[str, int], ...] = ()
     fixed: tuple[str, ...] = ()
+    count: Counted | str = Counted.RECORDS
 
     def __post_init__(self) -> None:
         if not is_name(self.name):
@@ -190,6 +213,7 @@ class PrivacyUnit:
                 f"the neighbour relation is {self.neighbours!r}; it needs to be {choices}; nothing was planned"
             )
         self._check_pattern()
+        self._check_shares()
         if self.id is None:
             return
         if not is_name(self.id):
@@ -231,6 +255,35 @@ class PrivacyUnit:
                 f'{self.name!r}: name who has several, such as unit = "person"; nothing was planned'
             )
 
+    def _check_shares(self) -> None:
+        try:
+            object.__setattr__(self, "count", Counted(self.count))
+        except ValueError:
+            raise SpecError(
+                f"count of the privacy unit is {self.count!r}; it needs to be 'records' or 'shares'; nothing was "
+                "planned"
+            ) from None
+        if self.parts == 1:
+            return
+        if self.id is None:
+            raise SpecError(
+                "shares of records are counted where an id says whose a record is: name that column (id = …), or count "
+                "records; nothing was planned"
+            )
+        said = next((what for what, given in self.pattern.said.items() if given), None)
+        if self.max_records != 1 or said is not None:
+            what = said or "max_records"
+            raise SpecError(
+                f"count = 'shares' counts all records of one {self.name}, each as an equal part of one, which costs "
+                f"what one record costs: {what} would leave some out. Leave {what} out, or count records; nothing was "
+                "planned"
+            )
+
+    @property
+    def parts(self) -> int:
+        """In how many parts a record is counted: 1, and PARTS where shares are."""
+        return PARTS if self.count is Counted.SHARES else 1
+
     @property
     def pattern(self) -> Pattern:
         """What records of one unit have in common."""
@@ -247,6 +300,8 @@ class PrivacyUnit:
         """
         if self.name == "record" and self.max_records == 1:
             return f"one record, {self.neighbours}"
+        if self.parts > 1:
+            return f"one {self.name} (all records, in shares of one, by column '{self.id}'), {self.neighbours}"
         plural = "record" if self.max_records == 1 else "records"
         how = "" if self.id is None else f", enforced by column '{self.id}'"
         return f"one {self.name} (at most {self.max_records} {plural}{self.pattern.words}{how}), {self.neighbours}"
@@ -290,7 +345,9 @@ class PrivacyUnit:
     @property
     def bound(self) -> Bound | None:
         """By what it is enforced that at most so many records of one unit are counted, where it is."""
-        return None if self.id is None else Bound(self.id, self.max_records, self.pattern)
+        if self.id is None:
+            return None
+        return Bound(self.id, self.max_records if self.parts == 1 else None, self.pattern)
 
     @property
     def kept(self) -> str | None:
@@ -302,6 +359,8 @@ class PrivacyUnit:
         """
         if (self.name, self.max_records) == ("record", 1):
             return None
+        if self.parts > 1:
+            return f"all records of each {self.name}, in equal shares of one: enforced, column '{self.id}'"
         plural = "record" if self.max_records == 1 else "records"
         what = f"at most {self.max_records} {plural} of each {self.name}{self.pattern.words}"
         if self.id is None:
@@ -376,7 +435,9 @@ class Adjacency:
 
     **Guarantees**
         * a change of the unit is a sum of at most `records` steps of one record each, every one of them a neighbour
-          step of one of the relations in `steps`;
+          step of one of the relations in `steps`; where shares of records are counted, it is no step but a mean of such
+          steps, and of none: what comes and what goes are each at most one record in all. Whatever is convex in what
+          records add, as the price of linear answers is, is no larger there than at the dearest step;
         * what comes, and what goes, keeps to `pattern`: where neighbours add or remove one, all records of a unit come,
           or all go; where they replace one, some go and others come.
     """
@@ -444,6 +505,7 @@ class Adjacency:
         * Where it enforces that of this unit alone, a record more may push out another of the same person: each of the
           other's records comes, goes or replaces one, and one that is replaced, with its id, does so for two persons.
           Where several rules choose her records, or what is alike or apart, it may push out all, for as many others.
+          Where shares are counted it changes all of hers, which together is a mean of such replacements.
         * Where it enforces none, numbers are promises. Of a unit by an id only others' promises are.
 
         A pattern is enforced with the bound, or else what the other unit promises: of which attributes, only those know
@@ -461,7 +523,8 @@ class Adjacency:
             other = replace(other, neighbours=Neighbours.REPLACE_ONE)
         if records > MAX_RECORDS_PER_UNIT:
             return None
-        return Adjacency(replace(other, max_records=records, id=None), drops=self.drops or self.unit.id is not None)
+        other = replace(other, max_records=records, id=None, count=Counted.RECORDS)
+        return Adjacency(other, drops=self.drops or self.unit.id is not None)
 
     def changes(self, other: Adjacency) -> int | None:
         """At most how many changes of this unit, one after the other, make any one change of the other's.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 
 from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.designs._base import Cells, Design
+from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.order import Limit, Size
 from fitnoise.kernel.units import Privacy
 from fitnoise.mechanisms.gaussian.rounding import variances_of
@@ -60,6 +61,11 @@ class Part(abc.ABC):
     @abc.abstractmethod
     def design(self) -> Design:
         """What is measured for it."""
+
+    @property
+    @abc.abstractmethod
+    def loss(self) -> Loss:
+        """What is charged for it, for one protected unit: what the design costs, or more."""
 
     @property
     @abc.abstractmethod

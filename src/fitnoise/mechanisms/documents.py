@@ -19,7 +19,7 @@ from fitnoise.kernel.designs.products import Factor, ProductGroup, ProductStrate
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.kernel.designs.trees import MeasuredTree, TreeStrategy
 from fitnoise.request.publication import Setting
-from fitnoise.solving.certificates import ONE, Evidence, Pairs, Sets
+from fitnoise.solving.certificates import ONE, Evidence, Pairs, Sets, Values
 
 ROUNDING = 1e-9
 """Another machine sums in another order: relative difference allowed between two computations of one number."""
@@ -252,7 +252,10 @@ def evidence_document(e: Evidence) -> dict[str, Any]:
     if e.together != ONE:
         document["together"] = [list(kind) for kind in e.together]
     if e.sets is not None:
-        document["sets"] = [[alike, *cells] for alike, cells in zip(e.sets.alike, e.sets.cells, strict=True)]
+        document["sets"] = [
+            [way if isinstance(way, bool) else [list(values) for values in way], *cells]
+            for way, cells in zip(e.sets.alike, e.sets.cells, strict=True)
+        ]
     return document
 
 
@@ -265,17 +268,30 @@ def read_evidence(document: Mapping[str, Any]) -> Evidence:
     if not all(list(map(type, kind)) == [int, bool, float] for kind in together):
         raise PlanError("a set of records of the plan's evidence is their number, whether all else is alike, a weight.")
     sets = document.get("sets")
-    if sets is not None and not all(x and type(x[0]) is bool and {int}.issuperset(map(type, x[1:])) for x in sets):
-        raise PlanError(
-            "a set of records of the plan's evidence is whether all else is alike, and its structured cells."
-        )
     return Evidence(
         np.array(document["cells"], dtype=np.float64),
         np.array(document["numbers"], dtype=np.float64),
         None if pairs is None else Pairs.of(pairs),
         tuple((m, alike, w) for m, alike, w in together),
-        None if sets is None else Sets(tuple(tuple(x[1:]) for x in sets), tuple(x[0] for x in sets)),
+        None if sets is None else _read_sets(sets),
     )
+
+
+def _read_sets(document: Any) -> Sets:
+    """Sets of records of one unit."""
+    cells, ways = [], list[bool | Values]()
+    for way, *own in (list(x) or [""] for x in document):
+        told = type(way) is bool or (
+            type(way) is list and all(type(x) is list and {int}.issuperset(map(type, x)) for x in way)
+        )
+        if not told or not {int}.issuperset(map(type, own)):
+            raise PlanError(
+                "a set of records of the plan's evidence is whether all else is alike, or the values of each, and its "
+                "structured cells."
+            )
+        cells.append(tuple(own))
+        ways.append(way if isinstance(way, bool) else tuple(map(tuple, way)))
+    return Sets(tuple(cells), tuple(ways))
 
 
 def disagreements(stated: Any, implied: Any, place: str = "") -> list[str]:

@@ -40,7 +40,8 @@ class Rebuilt:
 
     Args:
         part: the tables and their design.
-        answers: its noisy answers: one vector of integers per group of sectors, sector after sector.
+        answers: its noisy answers, as they are drawn: one vector of integers per group of sectors, sector after sector,
+            in parts of a record where shares are counted.
 
     Raises:
         ReleaseError: answers that are not the plan's.
@@ -57,7 +58,8 @@ class Rebuilt:
         self._estimation = part.estimation
         if tuple(len(y) for y in answers) != self._estimation.lengths:
             raise ReleaseError("the noisy answers are not those of this plan; nothing was rebuilt.")
-        self._answers = tuple(answers)
+        parts = part.publication.unit.parts
+        self._answers = tuple(answers) if parts == 1 else tuple(y.astype(np.float64) / parts for y in answers)
 
     def estimates(self, group: int, sectors: Indices) -> Floats:
         """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""

@@ -55,7 +55,8 @@ class Plan(Displayed):
     several each part says it, and the plan raises PlanError.
 
     **Guarantees**
-        * `cost_squared` is the exact cost of the tables' design for one protected unit, rounded up to a float;
+        * `cost_squared` is the exact cost of the tables' design for one protected unit, rounded up to a float; of a
+          plan file that states more, what it states (:attr:`TablePart.stated`);
         * `exact_rho` and `exact_epsilon` are of everything that is released;
         * `bound`, `variances`: as of :class:`TablePart`;
         * `from_json(to_json())` is the same plan with the same `hash`.
@@ -79,6 +80,8 @@ class Plan(Displayed):
             refuse_out_of_time(self.only)
             _ = self.series
         refuse_boundless(2 * self.loss.rho)
+        if self.publication.unit.parts > 1:
+            _ = self.order  # raises where it cannot be drawn in parts
         if self.publication.other_units:
             self.order.also(())  # raises where nothing bounds what one of them pays
 
@@ -223,7 +226,7 @@ class Plan(Displayed):
         """What measuring is told: the designs, for whom, and under which limits."""
         if self.whole is not None:
             return self.whole.order
-        asked = self.publication
+        asked, stated = self.publication, any(p.stated for p in self.groups)
         caps = () if asked.cap is None else (asked.cap.limit("cap"),)
         return Order(
             domain=asked.domain,
@@ -237,14 +240,15 @@ class Plan(Displayed):
             beside=asked.beside,
             free=asked.free,
             units=asked.other_units,
+            stated=tuple(p.loss.rho for p in self.parts) if stated else (),
         )
 
     @cached_property
     def loss(self) -> Loss:
-        """What all that is released costs one protected unit, exact: what the ledger will be charged."""
+        """What all that is released costs one protected unit, exact, or more: what the ledger will be charged."""
         if self.whole is not None:
             return self.whole.loss
-        return sum((p.design.loss(self.publication.adjacency) for p in self.parts), Loss.nothing())
+        return sum((p.loss for p in self.parts), Loss.nothing())
 
     @cached_property
     def other_losses(self) -> tuple[tuple[PrivacyUnit, Loss], ...]:

@@ -159,24 +159,24 @@ class Answering(abc.ABC):
 
     def total(
         self,
-        attribute: str,
+        attribute: str | Sequence[str],
         where: Mapping[str, Any] | None = None,
         /,
         *,
         by: str | Sequence[str] | None = None,
         **columns: Any,
     ) -> Estimates:
-        """The sum of an amount, or of an attribute of whole numbers, over the records.
+        """The sum of an amount, or of an attribute of whole numbers, over the records; or of the product of several.
 
         Args:
-            attribute: as for `mean`, but that no count is needed.
+            attribute: as for `mean`, but that no count is needed; several are multiplied, as a weight and an income.
             where: which records, as for `count`. Those without a value of the attribute add nothing.
             by: attributes or levels by whose values the numbers are told apart.
             columns: the same as `where`, for names that are Python identifiers.
 
         Returns:
             Σ value, one number or one for each combination of values, in units of the attribute. Two of them are
-            divided as counts are, and then make a rate, such as turnover by hours.
+            divided as counts are, and then make a rate, such as turnover by hours, or a weighted mean.
 
         Raises:
             ReleaseError: values that are no numbers, or sums that are not to be had, as for `count`.
@@ -185,11 +185,19 @@ class Answering(abc.ABC):
             as :class:`~fitnoise.reading.estimates.Estimates`.
 
         Example:
-            `release.total("income", by="state").frame()`
+            `release.total("income", by="state").frame()`;
+            `release.total(["weight", "income"]) / release.total("weight")`
         """
-        asked = Question.of(self._domain, {**(where or {}), **columns}, by)
-        _, values = self._numeric(attribute)
-        return self._estimates(asked.known(attribute).weighted(attribute, values), counts=False)
+        asked, found = Question.of(self._domain, {**(where or {}), **columns}, by), names(attribute)
+        if not found or len(set(found)) < len(found):
+            raise ReleaseError(
+                f"a sum is of one attribute, or of the product of several, each once; got {list(found)}. "
+                "Nothing was estimated."
+            )
+        for name in found:
+            _, values = self._numeric(name)
+            asked = asked.known(name).weighted(name, values)
+        return self._estimates(asked, counts=False)
 
     def _numeric(self, attribute: str) -> tuple[Amount | Ordered, Floats]:
         """An attribute of numbers, and what each of its cells adds to their sum."""

@@ -9,22 +9,26 @@ approximation by something linear, and no chance but that of the two tests. So b
 intervals shall hold at once.
 
 Two ratios of the same b make one ratio again, (a₁ − a₂)/b or a₁/a₂: `Ratios` sees to that.
+
+Of more than two, such as an index, and of products, it is the range that they have where all m ratios are in their
+intervals, each at γ^(1/m) (Šidák 1967: tests of one number of normal noise each), or 1 − (1 − γ)/m of other noise.
 """
 
 from __future__ import annotations
 
 import abc
 import math
-from typing import TYPE_CHECKING, Any, Self, final
+import operator
+from typing import TYPE_CHECKING, Any, NoReturn, Self, final
 
 import numpy as np
 import pandas as pd
 
 from fitnoise.errors import ReleaseError
-from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.reading.asking import SEVERAL
 from fitnoise.reading.laws import law, level
-from fitnoise.reading.similar import SPARED, difference, quotient, ranges
+from fitnoise.reading.similar import SPARED, difference, product, quotient, ranges
 from fitnoise.reporting import Displayed
 from fitnoise.request.targets import checked_confidence, z_score
 
@@ -51,39 +55,19 @@ def divisor(x: Any) -> float:
     return number(x)
 
 
-class Movable(abc.ABC):
-    """What is multiplied and divided by numbers, and has numbers added and subtracted: 1000 * x, x - 1."""
+def unknown(why: str) -> NoReturn:
+    """Refuse what has no interval of proven coverage, or has it in another way.
 
-    @abc.abstractmethod
-    def _line(self, factor: float, shift: float) -> Self:
-        """factor·x + shift."""
-
-    def __mul__(self, factor: float) -> Self:
-        return self._line(number(factor), 0.0) if is_number(factor) else NotImplemented
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._line(1 / divisor(other), 0.0) if is_number(other) else NotImplemented
-
-    def __add__(self, other: float) -> Self:
-        return self._line(1.0, number(other)) if is_number(other) else NotImplemented
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> Any:
-        return self._line(1.0, -number(other)) if is_number(other) else NotImplemented
-
-    def __rsub__(self, other: float) -> Self:
-        return self._line(-1.0, number(other)) if is_number(other) else NotImplemented
-
-    def __neg__(self) -> Self:
-        return self._line(-1.0, 0.0)
+    Raises:
+        ReleaseError: always, with the reason.
+    """
+    raise ReleaseError(f"{why}. Nothing was computed.")
 
 
 class Told(Displayed, abc.ABC):
     """Numbers that are told apart by names."""
 
+    __array_ufunc__ = None  # numbers of numpy leave it to these how they are multiplied
     confidence: float
     _rows: Rows
     _called: tuple[str, str] = ("number", "")
@@ -104,9 +88,83 @@ class Told(Displayed, abc.ABC):
         (one, more), by = self._called, f" by {', '.join(self.labels)}" if self.labels else ""
         return f"<{len(self)} {one}{'s' * (len(self) != 1)}{more}{by}>"
 
+    def __pow__(self, power: object) -> Any:
+        return unknown("of powers of noisy numbers no interval of proven coverage that is worth its width is known")
+
+
+class Movable(Told):
+    """Ratios and what is made of them: 1000 * x, x - 1, x / y, (x + y) * z."""
+
+    @abc.abstractmethod
+    def _line(self, factor: float, shift: float) -> Self:
+        """factor·x + shift."""
+
+    @property
+    @abc.abstractmethod
+    def _leaves(self) -> tuple[Ratios, ...]:
+        """Of which ratios it is made, those that are of any account."""
+
+    @abc.abstractmethod
+    def _box(self, each: float) -> tuple[Any, Any]:
+        """The range that it has where each of its ratios is in its interval at a confidence."""
+
+    @abc.abstractmethod
+    def _taken(self, rows: Rows, where: Indices) -> Self:
+        """Some of them, in any order, as often as wanted."""
+
+    @property
+    @abc.abstractmethod
+    def value(self) -> Any:
+        """The estimate."""
+
+    def __getitem__(self, key: Any) -> Self:
+        """Those of a label, or of a list of labels, for each name by which they are told apart."""
+        rows, where, _ = self._rows.chosen(key)
+        return self._taken(rows, where)
+
+    def _with(self, other: object, sign: str) -> Any:
+        """One with another, by one of + - * /."""
+        if isinstance(other, Movable):
+            rows, mine, theirs = self._rows.beside(other._rows)
+            return CombinedRatios(self._taken(rows, mine), other._taken(rows, theirs), rows, sign)
+        if isinstance(other, Told):
+            unknown(
+                "ratios are added, subtracted, multiplied and divided with ratios and with numbers, and not with counts"
+            )
+        return NotImplemented
+
+    def __mul__(self, other: Any) -> Any:
+        return self._line(number(other), 0.0) if is_number(other) else self._with(other, "*")
+
+    def __rmul__(self, factor: float) -> Self:
+        return self._line(number(factor), 0.0) if is_number(factor) else NotImplemented
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._line(1 / divisor(other), 0.0) if is_number(other) else self._with(other, "/")
+
+    def __rtruediv__(self, other: object) -> Any:
+        if not is_number(other):
+            return NotImplemented
+        return unknown("a number is not divided by a ratio a/b: ask for b/a, and multiply that")
+
+    def __add__(self, other: Any) -> Any:
+        return self._line(1.0, number(other)) if is_number(other) else self._with(other, "+")
+
+    def __radd__(self, other: float) -> Self:
+        return self._line(1.0, number(other)) if is_number(other) else NotImplemented
+
+    def __sub__(self, other: Any) -> Any:
+        return self._line(1.0, -number(other)) if is_number(other) else self._with(other, "-")
+
+    def __rsub__(self, other: float) -> Self:
+        return self._line(-1.0, number(other)) if is_number(other) else NotImplemented
+
+    def __neg__(self) -> Self:
+        return self._line(-1.0, 0.0)
+
 
 @final
-class ComparedRatios(Movable, Told):
+class ComparedRatios(Movable):
     """Differences or ratios of two ratios each. Made by subtracting or dividing `Ratios`.
 
     **Guarantees**
@@ -160,7 +218,7 @@ class ComparedRatios(Movable, Told):
             each = level(gamma, tests * count, normal=False, simultaneous=True)
             one, other = (ratio.interval(each) for ratio in own)
             low, high = (quotient if self._divided else difference)(*one, *other)
-        low, high = (self._factor * x + self._shift for x in ((low, high) if self._factor >= 0 else (high, low)))
+        low, high = _on_line((low, high), self._factor, self._shift)
         return low[()], high[()]
 
     def _at_once(self, confidence: float) -> tuple[Floats, Floats]:
@@ -194,3 +252,110 @@ class ComparedRatios(Movable, Told):
     def _line(self, factor: float, shift: float) -> ComparedRatios:
         line = (self._factor * factor, self._shift * factor + shift)
         return ComparedRatios(self._one, self._other, self._rows, divided=self._divided, line=line)
+
+    @property
+    def _leaves(self) -> tuple[Ratios, ...]:
+        return (*self._one._leaves, *self._other._leaves)
+
+    def _box(self, each: float) -> tuple[Any, Any]:
+        found = (quotient if self._divided else difference)(*self._one.interval(each), *self._other.interval(each))
+        return _on_line(found, self._factor, self._shift)
+
+    def _taken(self, rows: Rows, where: Indices) -> ComparedRatios:
+        one, other = (x._taken(rows, where) for x in (self._one, self._other))
+        return ComparedRatios(one, other, rows, divided=self._divided, line=(self._factor, self._shift))
+
+
+@final
+class CombinedRatios(Movable):
+    """Sums, differences, products and ratios of several ratios: an index, a share times a rate. Made by + - * /.
+
+    **Guarantees**
+        * the truth is from `low` to `high` with at least the confidence, whatever the data, up to 6·10⁻⁵ for the
+          lattice of the noise. Where a denominator is 0 there is no truth, and nothing is said;
+        * an end may be infinite, where a denominator is not told from 0;
+        * the estimate is never outside.
+
+    Intervals hold more often than they say: they are all that can be made of ratios that are all in their own.
+    """
+
+    def __init__(
+        self, one: Movable, other: Movable, rows: Rows, sign: str, line: tuple[float, float] = (1.0, 0.0)
+    ) -> None:
+        self._one, self._other, self._rows, self._sign = one, other, rows, sign
+        self._factor, self._shift = line
+        self.confidence, self._called = one.confidence, ("number", " made of ratios")
+
+    @property
+    def universe(self) -> str:
+        """Which records they are of: of several ratios each its own."""
+        return SEVERAL
+
+    @property
+    def value(self) -> Any:
+        """What is made of the ratios' estimates: an array, or a number. NaN where there is none."""
+        a, b = (np.asarray(x.value) for x in (self._one, self._other))
+        with np.errstate(all="ignore"):
+            plain = _SIGNS[self._sign](a, np.where(b == 0, math.nan, b) if self._sign == "/" else b)
+        return np.asarray(self._factor * plain + self._shift)[()]
+
+    def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
+        """(low, high).
+
+        Args:
+            confidence: of each interval; default the release's.
+            simultaneous: whether it is of all intervals at once instead.
+
+        Raises:
+            ReleaseError: one of the ratios is of a combination and of a release in it. WorkloadError: a confidence
+                outside (0, 1).
+        """
+        gamma = checked_confidence(self.confidence if confidence is None else confidence)
+        tests = len(self._leaves) * (len(self) if simultaneous else 1)
+        normal = all(ratio._law.normal for ratio in self._leaves)
+        low, high = self._box(level(gamma, tests, normal=normal, simultaneous=True))
+        return np.asarray(low)[()], np.asarray(high)[()]
+
+    def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
+        """Columns: the labels, value, low, high. Arguments as for `interval`.
+
+        Args:
+            confidence: of each interval; default the release's.
+            simultaneous: whether it is of all intervals at once instead.
+
+        Raises:
+            WorkloadError: a confidence outside (0, 1).
+        """
+        ends = self.interval(confidence, simultaneous=simultaneous)
+        columns = {"value": self.value, "low": ends[0], "high": ends[1]}
+        return self._rows.frame({name: np.asarray(x) for name, x in columns.items()})
+
+    def _line(self, factor: float, shift: float) -> CombinedRatios:
+        line = (self._factor * factor, self._shift * factor + shift)
+        return CombinedRatios(self._one, self._other, self._rows, self._sign, line)
+
+    @property
+    def _leaves(self) -> tuple[Ratios, ...]:
+        return (*self._one._leaves, *self._other._leaves)
+
+    def _box(self, each: float) -> tuple[Any, Any]:
+        one, other = self._one._box(each), self._other._box(each)
+        by = {"+": _sum, "-": difference, "*": product, "/": quotient}[self._sign]
+        return _on_line(by(*one, *other), self._factor, self._shift)
+
+    def _taken(self, rows: Rows, where: Indices) -> CombinedRatios:
+        one, other = (x._taken(rows, where) for x in (self._one, self._other))
+        return CombinedRatios(one, other, rows, self._sign, (self._factor, self._shift))
+
+
+_SIGNS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+
+
+def _sum(low: Floats, high: Floats, other_low: Floats, other_high: Floats) -> tuple[Floats, Floats]:
+    return difference(low, high, np.negative(other_high), np.negative(other_low))
+
+
+def _on_line(ends: tuple[Floats, Floats], factor: float, shift: float) -> tuple[Floats, Floats]:
+    """factor·x + shift for x from end to end."""
+    low, high = (factor * x + shift if factor else np.full(np.shape(x), shift) for x in ends)
+    return (low, high) if factor >= 0 else (high, low)

@@ -135,6 +135,8 @@ def describe(
         ],
         **counted(plan),
         **left_out(plan, version),
+        **shares(plan),
+        **({} if unit.parts == 1 else {"answers_per_record": unit.parts}),
         **({"finite": [_describe_finite(s) for s in plan.finite_summaries]} if plan.finite else {}),
         "written": "all" if every else list(written),
         **_said(plan, [p.mechanism.words(p) for p in plan.groups], "values"),
@@ -179,6 +181,12 @@ def left_out(plan: Plan, version: int = FORMAT) -> dict[str, list[str]]:
     """
     names = plan.publication.workload.domain.drops(plan.publication.source.drops) if version > UNTOLD else ()
     return {"left_out": list(names)} if names else {}
+
+
+def shares(plan: Plan) -> dict[str, str]:
+    """What numbers count, where that are no records: in words."""
+    unit = plan.publication.unit
+    return {} if unit.parts == 1 else {"shares": f"each {unit.name} counts one, by equal shares of all records of one"}
 
 
 def kept(plan: Plan, unit: PrivacyUnit) -> str | None:

@@ -33,7 +33,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.reading.asking import SEVERAL, Question, whose_ratio
-from fitnoise.reading.comparisons import ComparedRatios, Movable, Told, divisor, is_number, number
+from fitnoise.reading.comparisons import ComparedRatios, Movable, Told, divisor, is_number, number, unknown
 from fitnoise.reading.files import label_frame
 from fitnoise.reading.forms import Forms
 from fitnoise.reading.laws import Law, law, level
@@ -45,6 +45,15 @@ MOST_COVARIANCES = 2_000
 
 MOST = 1_000_000
 """Numbers made by combining all of some with all of others."""
+
+ADDED = "public numbers are added to ratios, not to estimates: add it to the value, and to both ends of the interval"
+"""Why an estimate has none added."""
+
+MULTIPLIED = (
+    "estimates are multiplied by numbers, and not by one another: of products of noisy numbers no interval of proven "
+    "coverage that is worth its width is known. Sums of products are asked for in tables (sum = [...])"
+)
+"""Why there is no product."""
 
 STEPS = 16
 """Taken towards an end of an interval."""
@@ -372,9 +381,9 @@ class Estimates(Told):
         counts = self._counts and other._counts and sign > 0
         return Estimates(mine.plus(theirs.times(sign)), rows, self.confidence, counts=counts)
 
-    def __add__(self, other: Estimates) -> Estimates:
+    def __add__(self, other: Any) -> Any:
         if not isinstance(other, Estimates):
-            return NotImplemented
+            return self._unlike(other)
         if self._forms.digests != other._forms.digests:
             raise ReleaseError(
                 "numbers of different releases are compared (-, /), not added up: a record may be in both. "
@@ -382,30 +391,55 @@ class Estimates(Told):
             )
         return self._plus(other, 1.0)
 
-    def __sub__(self, other: Estimates) -> Estimates:
-        return self._plus(other, -1.0) if isinstance(other, Estimates) else NotImplemented
+    def __sub__(self, other: Any) -> Any:
+        return self._plus(other, -1.0) if isinstance(other, Estimates) else self._unlike(other)
+
+    def _unlike(self, other: object) -> Any:
+        if is_number(other):
+            return unknown(ADDED)
+        return unknown("estimates are added to estimates, not to ratios") if isinstance(other, Told) else NotImplemented
 
     def __neg__(self) -> Estimates:
         return self._scaled(-1.0)
 
-    def __mul__(self, factor: float) -> Estimates:
-        return self._scaled(number(factor)) if is_number(factor) else NotImplemented
+    def __radd__(self, other: object) -> Any:
+        """As of :func:`sum`, which begins with 0."""
+        if not is_number(other):
+            return NotImplemented
+        return self if other == 0 else unknown(ADDED)
 
-    __rmul__ = __mul__
+    def __rsub__(self, other: object) -> Any:
+        return unknown(ADDED) if is_number(other) else NotImplemented
+
+    def __mul__(self, factor: Any) -> Any:
+        if is_number(factor):
+            return self._scaled(number(factor))
+        return unknown(MULTIPLIED) if isinstance(factor, Told) else NotImplemented
+
+    def __rmul__(self, factor: Any) -> Any:
+        return self._scaled(number(factor)) if is_number(factor) else NotImplemented
 
     def __truediv__(self, other: Any) -> Any:
         if isinstance(other, Estimates):
             return Ratios.of(self, other)
+        if isinstance(other, Told):
+            return unknown("estimates are divided by estimates and by numbers, not by ratios")
         return self._scaled(1 / divisor(other)) if is_number(other) else NotImplemented
+
+    def __rtruediv__(self, other: object) -> Any:
+        if not is_number(other):
+            return NotImplemented
+        return unknown("a number is not divided by an estimate: divide the estimate by it, and turn both ends over")
 
 
 @final
-class Ratios(Movable, Told):
+class Ratios(Movable):
     """Ratios of two estimates each, a/b: shares, rates, growth, means. Made by dividing `Estimates`.
 
     `universe` says of which records they are, as far as one question does. They are multiplied or divided by numbers,
-    and numbers are added to or subtracted from them: 1000 * a / b, a / b - 1. Subtracted from one another, or
-    divided, they are `ComparedRatios`; of the same b they are `Ratios` again.
+    and numbers are added to or subtracted from them: 1000 * a / b, a / b - 1. Added, subtracted or divided with
+    one another they are `ComparedRatios`; of the same b they are `Ratios` again. Products, and what is made of
+    more than two, are `CombinedRatios`.
 
     **Guarantees**
         * the true ratio is from `low` to `high` with at least the confidence, whatever the data, up to 6·10⁻⁵ for the
@@ -535,10 +569,12 @@ class Ratios(Movable, Told):
         columns = {"value": self.value, "low": ends[0], "high": ends[1], "told": told}
         return self._rows.frame({name: np.asarray(x) for name, x in columns.items()})
 
-    def __getitem__(self, key: Any) -> Ratios:
-        """Those of a label, or of a list of labels, for each name by which they are told apart."""
-        rows, where, _ = self._rows.chosen(key)
-        return self._taken(rows, where)
+    @property
+    def _leaves(self) -> tuple[Ratios, ...]:
+        return (self,) if self.varies else ()
+
+    def _box(self, each: float) -> tuple[Any, Any]:
+        return self.interval(each)
 
     def _line(self, factor: float, shift: float) -> Ratios:
         line = (self._factor * factor, self._shift * factor + shift)
@@ -555,6 +591,9 @@ class Ratios(Movable, Told):
 
     def __sub__(self, other: Any) -> Any:
         return self._compared(other, divided=False) if isinstance(other, Ratios) else super().__sub__(other)
+
+    def __add__(self, other: Any) -> Any:
+        return self._compared(-other, divided=False) if isinstance(other, Ratios) else super().__add__(other)
 
     def _compared(self, other: Ratios, *, divided: bool) -> Ratios | ComparedRatios:
         """Of two ratios each: of the same b one ratio again, otherwise what their two intervals say."""

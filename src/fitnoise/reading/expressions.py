@@ -23,7 +23,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.reading.areas import AREA
 
 if TYPE_CHECKING:
-    from fitnoise.reading.comparisons import ComparedRatios
+    from fitnoise.reading.comparisons import CombinedRatios, ComparedRatios
     from fitnoise.reading.estimates import Estimates, Ratios
     from fitnoise.reading.quantiles import Quantiles
     from fitnoise.reading.release import Release
@@ -61,7 +61,7 @@ def ask(
     *,
     by: Sequence[str] = (),
     areas: Mapping[str, Sequence[Any]] | None = None,
-) -> Estimates | Ratios | ComparedRatios | Quantiles:
+) -> Estimates | Ratios | ComparedRatios | CombinedRatios | Quantiles:
     """What an expression asks, as Python would compute it from the methods of the releases.
 
     Args:
@@ -82,7 +82,9 @@ def ask(
             "estimated."
         )
     common = {"by": tuple(by), **({} if areas is None else {AREA: areas})}
-    found: Estimates | Ratios | ComparedRatios | Quantiles | float = _computed(_parsed(text), releases, common)
+    found: Estimates | Ratios | ComparedRatios | CombinedRatios | Quantiles | float = _computed(
+        _parsed(text), releases, common
+    )
     if isinstance(found, float):
         raise _refused(text, "asks nothing of the release; ask for a count, such as count()")
     return found
@@ -154,8 +156,8 @@ def _finite(node: ast.expr, computed: Callable[[], Any]) -> Any:
         found = math.nan
     except TypeError:
         raise _refused(
-            ast.unparse(node), "is not known: estimates are added, subtracted or divided, ratios subtracted or divided "
-            "once; both are multiplied or divided by numbers, and numbers added to ratios"
+            ast.unparse(node), "is not known: estimates are added, subtracted or divided, ratios also multiplied; "
+            "both are multiplied or divided by numbers, and numbers added to ratios"
         ) from None  # fmt: skip
     if isinstance(found, float) and not math.isfinite(found):
         raise _refused(ast.unparse(node), "is no finite number")

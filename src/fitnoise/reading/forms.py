@@ -33,7 +33,7 @@ HEAVY = 2**12
 """Pairs of coefficients of two forms beyond which all numbers of their tables are gone through instead."""
 
 HELD = 2**21
-"""Pairs held at once."""
+"""Numbers, or pairs of them, held at once."""
 
 TALL = 2**26
 """Structured rows times cells of a table beyond which they are not looked at one by one."""
@@ -238,26 +238,20 @@ def _covariances(source: Source, mine: tuple[int, sp.csr_array], theirs: tuple[i
     long, short = np.diff(x.indptr).astype(np.int64), np.diff(y.indptr).astype(np.int64)
     pairs, out = long * short, np.zeros(len(long))
     tall = any(_tall(source.part, t) for t in (table, beside))
-    many = np.flatnonzero(pairs > MANY)
-    if len(many):
+    for many in _pieces(np.flatnonzero(pairs > MANY), long + short):
         these, those = (
             Weighted.of(source.part, t, _unfolded(source, t, z.indices), z)
             for t, z in ((table, x[many]), (beside, y[many]))
         )
         added = source.sums(these, those, len(many))
-        if added is not None:
-            out[many], pairs[many] = added, 0
+        if added is None:
+            break
+        out[many], pairs[many] = added, 0
     heavy = pairs > (0 if tall else HEAVY)
     for row in np.flatnonzero(heavy).tolist():
         f, h = ({_name(source, t): _tensor(source, t, z, row)} for t, z in ((table, x), (beside, y)))
         out[row] = rebuilding.covariance(source.part, f, h)
-    light = np.flatnonzero(~heavy & (pairs > 0))
-    ends = np.cumsum(pairs[light])
-    start = 0
-    while start < len(light):
-        done = ends[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, done + HELD, side="right")))
-        rows = light[start:stop]
+    for rows in _pieces(np.flatnonzero(~heavy & (pairs > 0)), pairs):
         inside = np.arange(int(pairs[rows].sum())) - np.repeat(np.cumsum(pairs[rows]) - pairs[rows], pairs[rows])
         which = np.repeat(rows, pairs[rows])
         first, second = np.divmod(inside, short[which])
@@ -266,8 +260,17 @@ def _covariances(source: Source, mine: tuple[int, sp.csr_array], theirs: tuple[i
         other = Numbers(source.part, beside, _unfolded(source, beside, y.indices[j]))
         found = source.between(one, other) * x.data[i] * y.data[j]
         out += np.bincount(which, found, minlength=len(out))
-        start = stop
     return out
+
+
+def _pieces(rows: Indices, held: Indices) -> Iterator[Indices]:
+    """Rows in their order, so many at once that no more is held than may be; held: by each of all rows."""
+    ends, start = np.cumsum(held[rows]), 0
+    while start < len(rows):
+        done = ends[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, done + HELD, side="right")))
+        yield rows[start:stop]
+        start = stop
 
 
 def _name(source: Source, table: int) -> str:

@@ -1,6 +1,8 @@
 """Tables as people read them: rows, columns across, codes beside labels, totals; for pages and for files.
 
     a table with columns a, b, c, value     rows by a and b, the values of c across, where these are few
+    of sums of amounts                      the same without these, in their units
+    of means of an amount                   the means, each with its interval
 
 Totals are sums over all rows of a column, with their own exact margins: these are not sums of margins.
 """
@@ -16,14 +18,17 @@ from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import scipy.sparse as sp
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.domain import Attribute, Categorical
+from fitnoise.kernel.domain import Amount, Attribute, Categorical, Domain, Ordered
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.combining import Combination
-from fitnoise.reading.forms import Forms
+from fitnoise.reading.estimates import inverted
+from fitnoise.reading.files import label_frame
+from fitnoise.reading.forms import Forms, Source
 from fitnoise.reading.laws import law
 from fitnoise.reading.release import Release
 from fitnoise.reading.tables import Made
@@ -72,13 +77,18 @@ class Layout:
         across: what tells columns apart; None where there is one column of numbers.
         rows: for each row its labels, one for each of the stubs.
         columns: of the columns across; one without a text where there is none across.
-        values: what is published, in people, (rows, columns).
-        margins: of them, likewise; of biased values their simulated error; of whole ones how far their interval goes.
-        ends: of the intervals of whole numbers, from where to where, each likewise; None where they are ± the margins.
+        values: what is published, in people or in units of amounts, (rows, columns).
+        margins: of them, likewise; of biased values their simulated error; of whole ones and of means how far their
+            interval goes.
+        ends: of the intervals of whole numbers and of means, from where to where, each likewise; None where they are ±
+            the margins.
         bands: how reliable they are, likewise, of :class:`~fitnoise.reading.bands.Band`; None where no rule is set.
         totals: whether a number is a total, likewise.
         confidence: of the margins.
         biased: whether values are biased: no margin belongs to them.
+        summed: the attributes whose sum, or the sum of whose product, is shown; none where records are counted.
+        averaged: the amount whose means are shown; None of others.
+        signed: whether the truth may be negative, as of changes, and of sums of what may be so.
     """
 
     name: str
@@ -93,6 +103,14 @@ class Layout:
     totals: npt.NDArray[np.bool_]
     confidence: float
     biased: bool
+    summed: tuple[str, ...]
+    averaged: str | None
+    signed: bool
+
+    @property
+    def whole(self) -> bool:
+        """Whether its numbers are whole."""
+        return self.ends is not None and self.averaged is None
 
     @cached_property
     def told(self) -> Floats:
@@ -108,7 +126,7 @@ class Layout:
     @cached_property
     def decimals(self) -> int:
         """Digits after the point that people are told."""
-        return 0 if self.ends is not None else decimals(self.margins)
+        return 0 if self.whole else decimals(self.margins)
 
     @property
     def intervals(self) -> tuple[Floats, Floats]:
@@ -179,23 +197,27 @@ def layout(of: Tabled, name: str, *, totals: bool = False, bands: Bands | None =
         for k in np.flatnonzero(sums).tolist():
             held = np.concatenate([held, held.sum(axis=k, keepdims=True)], axis=k)
     if any(sums):
-        values, margins = _with_totals(source, name, (values, margins), sums, confidence)
         labels = [[*x, Label(None)] if s else x for x, s in zip(labels, sums, strict=True)]
-    signed = any(view.signed for _, view in table.views)
-    small = [i for i, n in enumerate(shape) if n <= ACROSS and not headings[i].periods]
-    axis = small[-1] if len(shape) > 1 and small else None
+    averaged = _averaged(table)
+    signed = _signed(table, domain)
+    ends: list[Floats] = []
+    if averaged is not None:
+        values, *ends = _means(source, name, sums, confidence)
+    elif any(sums):
+        values, margins = _with_totals(source, name, (values, margins), sums, confidence)
+    if held is not None:
+        values, ends = held, [*possible(values, margins, held)]
+    if ends:
+        margins = np.maximum(ends[1] - values, values - ends[0])
+    gone = [i for i, a in enumerate(shown) if a == averaged or a in table.summed]
+    kept = [i for i in range(len(shown)) if i not in gone]
+    small = [i for i in kept if shape[i] <= ACROSS and not headings[i].periods]
+    axis = small[-1] if len(kept) > 1 and small else None
     columns = (Label(None),) if axis is None else tuple(labels[axis])
-    down = [i for i in range(len(shape)) if i != axis]
+    down = [i for i in kept if i != axis]
     rows = tuple(itertools.product(*(labels[i] for i in down)))
-    order = down if axis is None else [*down, axis]
-    across = None if held is None else possible(values, margins, held)
-    values, margins = (x.transpose(order).reshape(len(rows), len(columns)) for x in (values, margins))
-    ends = None
-    if held is not None and across is not None:
-        low, high, values = (x.transpose(order).reshape(len(rows), len(columns)) for x in (*across, held))
-        ends, margins = (low, high), np.maximum(high - values, values - low)
-    summed = np.array([any(x.text is None for x in row) for row in rows])
-    beside = np.array([axis is not None and x.text is None for x in columns])
+    order = [*down, *([] if axis is None else [axis]), *gone]
+    values, margins, *ends = (x.transpose(order).reshape(len(rows), len(columns)) for x in (values, margins, *ends))
     return Layout(
         name=name,
         stubs=tuple(headings[i] for i in down),
@@ -204,12 +226,34 @@ def layout(of: Tabled, name: str, *, totals: bool = False, bands: Bands | None =
         columns=columns,
         values=values,
         margins=margins,
-        ends=ends,
+        ends=(ends[0], ends[1]) if ends else None,
         bands=None if bands is None or biased else bands.of(np.abs(values) if signed else values, margins),
-        totals=summed[:, None] | beside[None, :],
+        totals=_totals(rows, columns, across=axis is not None),
         confidence=confidence,
         biased=biased,
+        summed=table.summed,
+        averaged=averaged,
+        signed=signed,
     )
+
+
+def _totals(rows: Sequence[tuple[Label, ...]], columns: Sequence[Label], *, across: bool) -> npt.NDArray[np.bool_]:
+    """Whether a number is a total, (rows, columns)."""
+    down = np.array([any(x.text is None for x in row) for row in rows])
+    beside = np.array([across and x.text is None for x in columns])
+    return np.asarray(down[:, None] | beside[None, :])
+
+
+def _averaged(table: Table) -> str | None:
+    """The amount whose means a table tells; changes of what they are made of tell none."""
+    return None if table.averaged is None or any(view.signed for _, view in table.views) else table.averaged[0]
+
+
+def _signed(table: Table, domain: Domain) -> bool:
+    """Whether the truth may be negative."""
+    told = (domain[a] for a in (*table.summed, *(() if table.averaged is None else table.averaged[:1])))
+    below = any(isinstance(x, Amount | Ordered) and x.low < 0 for x in told)
+    return below or any(view.signed for _, view in table.views)
 
 
 def _heading(table: Table, attribute: Attribute | None, name: str, *, periods: bool) -> Heading:
@@ -231,12 +275,70 @@ def _label(table: Table, attribute: Attribute | None, name: str, shown: str | in
     return Label(str(shown), "" if code == str(shown) else code)
 
 
+def means(of: Tabled, name: str) -> pd.DataFrame | None:
+    """The means that a table tells: its labels but those of the amount, value, low, high; None of another table.
+
+    Raises:
+        ReleaseError: an attribute is called like a column of numbers.
+    """
+    found = publication_of(of, name)
+    table = found.workload[name]
+    averaged = _averaged(table)
+    if averaged is None:
+        return None
+    assert isinstance(of, Release | Combination)  # noqa: S101 - means are not made whole
+    labels = {a: x for a, x in table.labels(found.domain).items() if a != averaged}
+    if both := {"low", "high"} & labels.keys():
+        raise ReleaseError(
+            f"{both.pop()!r} is an attribute and would be a column of means: name other tables, or rename it."
+        )
+    columns = _means(of, name, [False] * len(table.attributes), table.target.level(found.workload.confidence))
+    frame = label_frame(labels) if labels else pd.DataFrame(index=range(1))
+    return frame.assign(**{key: x.ravel() for key, x in zip(("value", "low", "high"), columns, strict=True)})
+
+
+def _place(of: Release | Combination, name: str) -> tuple[Source, int]:
+    """Whose noise is in a table, and the number of the table there."""
+    source = next(s for s in of._sources if name in s.part.publication.workload.tables.numbered)
+    return source, source.part.publication.workload.number(name)
+
+
+def _means(
+    of: Release | Combination, name: str, sums: Sequence[bool], confidence: float
+) -> tuple[Floats, Floats, Floats]:
+    """Means, and the ends of their intervals, in the shape of the table, one long along the amount.
+
+    Of c at the lower end of the range and d at the upper one, records are c + d, and their sum low · c + high · d: a
+    mean is a ratio of two forms.
+    """
+    source, number = _place(of, name)
+    publication, wide = source.part.publication, source.shape(number)
+    table = publication.workload.tables[number]
+    assert table.averaged is not None  # noqa: S101 - others have no means
+    axis = table.attributes.index(table.averaged[0])
+    kept = np.ix_(*(range(n if s else n - 1) for n, s in zip(wide, sums, strict=True)))
+    places = np.arange(math.prod(wide)).reshape(wide)[kept]
+    one, other = (places.take([i], axis) for i in (0, 1))
+    low, high = map(float, publication.domain[table.averaged[0]].own_values)
+    at = np.tile(np.arange(one.size), 2), np.concatenate([one.ravel(), other.ravel()])
+
+    def form(at_one: float, at_other: float) -> Forms:
+        each = sp.csr_array((np.repeat([at_one, at_other], one.size), at), shape=(one.size, math.prod(wide)))
+        return Forms(one.size, {(source, number): each})
+
+    total, count = form(low, high), form(1.0, 1.0)
+    a, b = total.values(), count.values()
+    first, last, _ = inverted(law(total, count), (a, b), (np.full(one.size, low), np.full(one.size, high)), confidence)
+    with np.errstate(all="ignore"):
+        value = np.clip(np.where(b == 0, (first + last) / 2, a / b), first, last)
+    return value.reshape(one.shape), first.reshape(one.shape), last.reshape(one.shape)
+
+
 def _with_totals(
     of: Release | Combination, name: str, given: tuple[Floats, Floats], sums: Sequence[bool], confidence: float
 ) -> tuple[Floats, Floats]:
     """Values and margins with a sum after the rows of some columns: all numbers that there were are as they were."""
-    source = next(s for s in of._sources if name in s.part.publication.workload.tables.numbered)
-    number = source.part.publication.workload.number(name)
+    source, number = _place(of, name)
     wide = source.shape(number)
     kept = np.ix_(*(range(n if s else n - 1) for n, s in zip(wide, sums, strict=True)))
     shape = tuple(n if s else n - 1 for n, s in zip(wide, sums, strict=True))

@@ -104,7 +104,7 @@ def _neighbours(plan: Plan, unit: PrivacyUnit) -> Iterator[str]:
     how = f"in what the records of one {unit.name} say" if replaces else f"in whether one {unit.name} is there at all"
     yield f"Two data sets are adjacent if they differ {how}"
     if unit.kept is not None:
-        yield f"That there are {unit.kept}"
+        yield f"That there are {unit.kept}" if unit.parts == 1 else f"Counted are {unit.kept}"
     for other, loss in plan.other_losses:
         yield f"For {other.describe()}, rho is {float(loss.rho):.6g}"
 

@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, Self, final
+from typing import Any, Protocol, Self, cast, final
 
 import duckdb
 import numpy as np
@@ -43,7 +43,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.codings import plain
-from fitnoise.kernel.domain import Attribute, Domain, Level
+from fitnoise.kernel.domain import Attribute, Domain, Hierarchy, Level
 from fitnoise.kernel.files import sync_names
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Biased
@@ -292,6 +292,30 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
             KeyError: there is no table of a name.
         """
         return ((name, pd.DataFrame(table)) for name, table in self.columns(names))
+
+    def apart(self, name: str, level: str) -> Iterator[tuple[str | int, pd.DataFrame]]:
+        """A table place by place: for every place of a level above what it shows, or of that itself, its own rows.
+
+        Args:
+            name: of a table.
+            level: of the hierarchy whose places the table shows, of the same level or one below it.
+
+        Raises:
+            KeyError: there is no such table.
+            ReleaseError: the table shows no places that lie in places of the level.
+        """
+        frame, domain = self[name], self.plan.publication.domain
+        home = domain[domain.home(level)] if level in domain else None
+        shown = self.plan.group(name).publication.workload[name].attributes if isinstance(home, Hierarchy) else ()
+        at = next((a for a in shown if domain[domain.home(a)] is home and domain.depth(a) >= domain.depth(level)), None)
+        if at is None or not isinstance(home, Hierarchy):
+            raise ReleaseError(
+                f"table {name!r} shows no places that lie in places of a level {level!r}; it cannot be written by it."
+            )
+        above = home.tree.above(domain.depth(level), domain.depth(at))
+        places = frame[at].map(dict(zip(domain[at].values, above.tolist(), strict=True)))
+        for place, rows in frame.groupby(places.to_numpy()):
+            yield domain[level].values[cast(int, place)], rows.reset_index(drop=True)
 
     def columns(self, names: Sequence[str] | None = None) -> Iterator[tuple[str, Columns]]:
         """As :meth:`frames`, each as its columns: of many small tables frames take longer than the tables.

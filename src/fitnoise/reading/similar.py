@@ -273,6 +273,14 @@ def difference(low: Floats, high: Floats, other_low: Floats, other_high: Floats)
         return np.asarray(low - other_high), np.asarray(high - other_low)
 
 
+def product(low: Floats, high: Floats, other_low: Floats, other_high: Floats) -> tuple[Floats, Floats]:
+    """The range of p·r for p and r from their lows to their highs."""
+    with np.errstate(all="ignore"):
+        ends = np.stack([np.multiply(p, r) for p in (low, high) for r in (other_low, other_high)])
+    ends = np.where(np.isnan(ends), 0.0, ends)  # 0·∞: of p = 0 nothing but 0
+    return np.asarray(ends.min(axis=0)), np.asarray(ends.max(axis=0))
+
+
 def quotient(low: Floats, high: Floats, other_low: Floats, other_high: Floats) -> tuple[Floats, Floats]:
     """The hull of p/r for p and r ≠ 0 from their lows to their highs."""
     with np.errstate(all="ignore"):

@@ -217,7 +217,7 @@ def _verify_plan(text: str) -> tuple[Verification, Plan | None]:
     log = _Checklist()
     read: list[Plan] = []
     whole = "the plan is whole, and its integers cost what it says"
-    if not log.add(whole, lambda: read.append(Plan.from_json(text)), lambda: "recomputed exactly"):
+    if not log.add(whole, lambda: read.append(Plan.from_json(text)), lambda: _told_cost(read[0])):
         return log.done(), None
     (plan,) = read
     log.add(
@@ -238,6 +238,12 @@ def _verify_plan(text: str) -> tuple[Verification, Plan | None]:
         )
     log.add("the price is within budget and cap", lambda: _check_price(plan), lambda: f"rho = {plan.rho:.9g}")
     return log.done(), plan
+
+
+def _told_cost(plan: Plan) -> str:
+    if any(part.stated for part in plan.groups):
+        return "recomputed exactly: no more than it says, and charges; it was made when less was known of its cost"
+    return "recomputed exactly"
 
 
 def _check_document(plan: Plan, text: str) -> str | None:

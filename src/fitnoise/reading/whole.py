@@ -263,9 +263,11 @@ class _Space:
         """Bias and root mean squared error of every number, if the truth were such tables, from fixed draws."""
         point, nothing = self.atoms(tables), np.zeros(len(self.flat(tables)) if simulations else 0)
         total, squares, times = nothing, nothing, self._written() if simulations else self.times
+        parts = self.part.publication.unit.parts
+        strategy = self.part.strategy if parts == 1 else self.part.strategy.in_parts(parts)
         for number in range(simulations):
             silent = tuple(np.zeros(n, dtype=np.int64) for n in self.part.estimation.lengths)
-            noise = Rebuilt(self.part, self.part.strategy.draw(silent, cast(Door, _Simulating(number))))
+            noise = Rebuilt(self.part, strategy.draw(silent, cast(Door, _Simulating(number))))
             off = self.tables(noise)
             found = nearest(times, point + self.atoms(off), ROUGHLY, STEPS)
             step = self.tables(self._told(found.values))

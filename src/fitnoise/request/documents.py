@@ -32,9 +32,11 @@ from fitnoise.kernel.designs.questions import Aim, FiniteQuery, Question
 from fitnoise.kernel.domain import Attribute, Domain, attribute_document
 from fitnoise.kernel.units import (
     MAX_RECORDS,
+    Counted,
     DataSource,
     Neighbours,
     OutsideDomain,
+    Pattern,
     Privacy,
     PrivacyUnit,
     Region,
@@ -388,10 +390,16 @@ class UnitSpec(Part):
                 f"what several of a {first.name} by an id cost together is not priced yet; say how many records one "
                 f"{self.unit} has at most (max_records), as a promise, or leave it out"
             )
-        own, pattern = (first.id, first.pattern) if self.unit == first.name else (None, ())
+        same = self.unit == first.name
+        own, pattern, counted = (first.id, first.pattern, first.count) if same else (None, Pattern(), Counted.RECORDS)
         records = self.max_records if self.persons is None else self.persons * first.max_records
         return PrivacyUnit(
-            self.unit, records or 0, first.neighbours if self.neighbours is None else self.neighbours, own, *pattern
+            self.unit,
+            records or 0,
+            first.neighbours if self.neighbours is None else self.neighbours,
+            own,
+            *pattern,
+            count=counted,
         )
 
 
@@ -426,6 +434,12 @@ class PrivacySpec(Part):
     fixed: list[str] = Field(
         [],
         description="attributes, such as birth_year: all records of one unit that are counted agree in them",
+    )
+    count: Counted = Field(
+        Counted.RECORDS,
+        strict=False,
+        description="records: each counts one; shares: of a unit with an id all records are counted, each as an equal "
+        "part of one, so that tables count units",
     )
     neighbours: Neighbours = Field(Neighbours.ADD_OR_REMOVE_ONE, strict=False)
     delta: float = Field(1e-6, description="at which ε is reported")
@@ -712,6 +726,7 @@ class Spec(Part):
                 per_value=p.per_value,
                 separation=p.separation,
                 fixed=tuple(p.fixed),
+                count=p.count,
             )
         units = wrong.each(p.also, "privacy.also", lambda other: other.build(unit))
         with wrong.at("data"):
@@ -807,6 +822,7 @@ class Spec(Part):
                 "per_value": dict(u.per_value),
                 "separation": dict(u.separation),
                 "fixed": list(u.fixed),
+                "count": u.count,
                 "neighbours": u.neighbours,
                 "delta": publication.delta,
                 "cap": cost_document(publication.cap, publication.delta),

@@ -359,6 +359,7 @@ class Publication:
         self._check_amounts()
         self._check_privacy()
         self._check_pattern()
+        self._check_shares()
         self._check_promise()
         if not 0 < self.delta < 1:
             raise SpecError(f"delta lies strictly between 0 and 1, such as 1e-6; got {self.delta!r}.")
@@ -572,6 +573,22 @@ class Publication:
                 "those keep to a pattern: leave out once_per, per_value, separation and fixed, which costs more, or "
                 "the size."
             )
+
+    def _check_shares(self) -> None:
+        """Shares of records are counted for tables with Gaussian noise."""
+        refused = {
+            "questions with finitely many answers": bool(self.finite),
+            "a small database": self.small is not None,
+            "a series": self.series is not None,
+            "an amount in the domain": bool(self.workload.domain.steps),
+            f"privacy = {self.privacy.value!r}": self.privacy is not Privacy.ZCDP,
+        }
+        for what, said in refused.items():
+            if said and self.unit.parts > 1:
+                raise SpecError(
+                    f"count = 'shares' is for tables with Gaussian noise, whose numbers are then shares of a "
+                    f"{self.unit.name}; it does not go with {what}: leave that out, or count records. No plan was made."
+                )
 
     def _check_series(self) -> None:
         """What can be released period by period: tables that show the periods, as far as they go."""

@@ -406,6 +406,16 @@ class Table:
         return dict(self.views).get(attribute, EACH)
 
     @property
+    def summed(self) -> tuple[str, ...]:
+        """The attributes whose sum, or the sum of whose product, it shows; none where it counts records."""
+        return tuple(a for a, view in self.views if isinstance(view, Sum))
+
+    @property
+    def averaged(self) -> tuple[str, Mean] | None:
+        """The amount of whose mean it tells, and what was said of it."""
+        return next(((a, view) for a, view in self.views if isinstance(view, Mean)), None)
+
+    @property
     def missing(self) -> bool:
         """Whether it has rows for the missing values that its views would leave out."""
         return any(view.missing for _, view in self.views)
@@ -591,7 +601,16 @@ def _underscored(text: str) -> str:
 def _listed(value: str | Iterable[str] | None) -> tuple[str, ...]:
     if value is None:
         return ()
-    return (value,) if isinstance(value, str) else tuple(value)
+    found = (value,) if isinstance(value, str) else tuple(value)
+    _refuse_no_names(found)
+    return found
+
+
+def _refuse_no_names(given: Iterable[object]) -> None:
+    """Raise WorkloadError for what is no attribute's name."""
+    for a in given:
+        if not isinstance(a, str):
+            raise WorkloadError(f"a table is made of attribute names; got {a!r}.")
 
 
 @checked(WorkloadError, "Nothing was planned.", *_NAMED, "name")
@@ -655,6 +674,8 @@ def table(
     spans = {ranges: None} if isinstance(ranges, str) else dict(ranges or {})
     views: dict[str, View] = {a: AtMost(missing) for a in _listed(prefix)}
     summed = _listed(sum)
+    if mean is not None and not isinstance(mean, str):
+        raise WorkloadError(f"a mean is of one amount, by its name; got {mean!r}.")
     averaged = {} if mean is None else {mean: Mean(_reference(mean, reference))}
     for extra in (
         {a: Ranges(None if b is None else tuple((x, y) for x, y in b), missing) for a, b in spans.items()},
@@ -674,9 +695,7 @@ def table(
             "a table that shows every value shows the missing ones too, and sums, means, changes, averages and sums to "
             "date have no rows for them; leave `missing` out."
         )
-    for a in attributes:
-        if not isinstance(a, str):
-            raise WorkloadError(f"a table is made of attribute names; got {a!r}.")
+    _refuse_no_names(attributes)
     if averaged and summed:
         raise WorkloadError("a table is of sums or of a mean; publish two tables.")
     listed = (*_listed(prefix), *summed)

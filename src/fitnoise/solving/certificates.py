@@ -134,17 +134,25 @@ class Pairs:
         return np.diag(self.reach(p, cells)) - cross - cross.T
 
 
+Free = tuple[tuple[int, int], ...]
+"""Of the exchangeable attributes that are not fixed those that a sector looks at: which, and how many values it has."""
+
+Values = tuple[tuple[int, ...], ...]
+"""Of each record of a set its values of the exchangeable attributes that are not fixed."""
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Sets:
     """Sets of records of one unit, each in structured cells of its own.
 
     cells: of each set, in increasing order. alike: whether its records have all that is exchangeable in common; if not,
-    each has a value of its own, drawn from all alike, of whatever is not fixed.
+    each has a value of its own, drawn from all alike, of whatever is not fixed. Or the values of each record, of which
+    only matters which agree: all ways to call them are alike.
     """
 
     cells: tuple[tuple[int, ...], ...]
-    alike: tuple[bool, ...]
+    alike: tuple[bool | Values, ...]
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -156,14 +164,37 @@ class Sets:
             out[list(chosen), i] = 1
         return out
 
-    def moment(self, p: Floats, cells: int, *, free: bool) -> Floats:
+    def parts(self, i: int) -> list[list[int]]:
+        """The records of a set by their values: which of them have the same."""
+        way, m = self.alike[i], len(self.cells[i])
+        values = ([0] * m if way else range(m)) if isinstance(way, bool) else way
+        found: dict[Any, list[int]] = {}
+        for k, value in enumerate(values):
+            found.setdefault(value, []).append(k)
+        return list(found.values())
+
+    def agreement(self, i: int, free: Free) -> Floats:
+        """E χ of every two records of a set, in a sector that looks at these, (m, m)."""
+        way, m = self.alike[i], len(self.cells[i])
+        if isinstance(way, bool):
+            return np.ones((m, m)) if way or not free else np.eye(m)
+        values, out = np.array(way, dtype=np.intp).reshape(m, -1), np.ones((m, m))
+        for a, n in free:
+            out *= np.where(values[:, None, a] == values[:, a], 1.0, -1 / max(n - 1, 1))
+        return out
+
+    def moment(self, p: Floats, cells: int, *, free: Free) -> Floats:
         """Σ p E v vᵀ, v what the records of a set are in a sector, (n_o, n_o).
 
-        free: whether the sector looks at what is not fixed: there Σ e eᵀ is left of a set that is not alike.
+        free: what the sector looks at that is not fixed.
         """
         v = self.indicator(cells)
-        whole = np.array([alike or not free for alike in self.alike])
-        return np.asarray((v * (p * whole)) @ v.T + np.diag(v @ (p * ~whole)))
+        whole, own = ([isinstance(x, bool) and (x or not free) is kind for x in self.alike] for kind in (True, False))
+        out = np.asarray((v * (p * whole)) @ v.T + np.diag(v @ (p * own)))
+        for i, way in enumerate(self.alike):
+            if not isinstance(way, bool):
+                out[np.ix_(self.cells[i], self.cells[i])] += p[i] * self.agreement(i, free)
+        return out
 
     def reach(self, p: Floats, cells: int) -> Floats:
         """Σ p m over the sets in each structured cell, m their records, (n_o,): at least the moment, as a diagonal."""
@@ -177,21 +208,35 @@ class Admissible:
     """Which sets of records one unit can have.
 
     together: which structured cells two of its records can lie in, (n_o, n_o). most: how many there are. fixed:
-    positions of exchangeable attributes in which they agree.
+    positions of exchangeable attributes in which they agree. sizes: n_a of every exchangeable attribute.
     """
 
     together: NDArray[np.bool_]
     most: int
     fixed: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
 
-    def free(self, group: SectorGroup) -> NDArray[np.bool_]:
-        """Which sectors of a group look at an exchangeable attribute that is not fixed, (K,)."""
-        return np.asarray((~np.isin(group.attributes, self.fixed)).any(axis=1))
+    @property
+    def moving(self) -> tuple[int, ...]:
+        """Positions of the exchangeable attributes that are not fixed."""
+        return tuple(a for a in range(len(self.sizes)) if a not in self.fixed)
+
+    def free(self, group: SectorGroup) -> list[Free]:
+        """What the sectors of a group look at that is not fixed."""
+        place = {a: i for i, a in enumerate(self.moving)}
+        return [tuple((place[a], self.sizes[a]) for a in own if a in place) for own in group.attributes.tolist()]
 
     def check(self, sets: Sets) -> None:
         """Raise PlanError for sets of records that no unit has."""
-        n = len(self.together)
-        for cells in sets.cells:
+        n, room = len(self.together), [self.sizes[a] for a in self.moving]
+        for cells, way in zip(sets.cells, sets.alike, strict=True):
+            if not isinstance(way, bool) and not (
+                len(way) == len(cells)
+                and all(len(x) == len(room) and all(0 <= v < k for v, k in zip(x, room, strict=True)) for x in way)
+            ):
+                raise PlanError(
+                    "the evidence is about values that no unit's records can have; the plan proves nothing."
+                )
             inside = 1 <= len(cells) <= self.most and cells[0] >= 0 and cells[-1] < n
             grown = all(a < b for a, b in itertools.pairwise(cells))
             if not inside or not grown or not all(self.together[i, j] for i, j in itertools.combinations(cells, 2)):
@@ -387,14 +432,16 @@ def _nu(d: Decomposition, p: Floats, w: Floats, pairs: Pairs | None, together: t
 def _nu_of_sets(d: Decomposition, p: Floats, w: Floats, sets: Sets, admissible: Admissible) -> float:
     """ν(p, w) for weights of sets of records, rounded down."""
     nu, reach = 0.0, sets.reach(p, d.cells)
-    moments = {free: sets.moment(p, d.cells, free=free) for free in (False, True)}
+    moments: dict[Free, Floats] = {}
     for group in d.groups:
         stacked = _stack(d, group, w)
-        known: dict[tuple[bool, bytes], float] = {}
-        for i, free in enumerate(admissible.free(group).tolist()):
+        known: dict[tuple[Free, bytes], float] = {}
+        for i, free in enumerate(admissible.free(group)):
             weights = [(queries, u[i]) for queries, u in stacked]
             key = free, b"".join(u.tobytes() for _, u in weights)
             if key not in known:
+                if free not in moments:
+                    moments[free] = sets.moment(p, d.cells, free=free)
                 known[key] = _sector_norm(weights, reach, moments[free], len(sets))
             nu += float(group.multiplicity[i]) * max(known[key], 0.0)
     return max(nu - _moved(d, w, float(reach.sum())), 0.0)

@@ -482,7 +482,7 @@ class Search:
                 inner = self.a[i] * np.linalg.inv(self.k[i]) + e.T @ mean @ e
                 self.w[i] = p + e @ np.linalg.solve(inner, -e.T @ (mean @ p))
             y = e - self.w[i] @ e
-            self.k[i] = _mean(self.a[i] * (y.T @ (p[:, None] * y)), gram)
+            self.k[i] = geometric_mean(self.a[i] * (y.T @ (p[:, None] * y)), gram)
         self._measure()
         self._weigh()
 
@@ -588,6 +588,14 @@ def variances(parts: Sequence[tuple[Floats, Floats]], masks: Sequence[tuple[int,
     return total
 
 
+def outer(vectors: Sequence[Floats]) -> Floats:
+    """Their outer product, along an axis for each."""
+    out: Floats = np.ones(())
+    for v in vectors:
+        out = np.multiply.outer(out, v)
+    return out
+
+
 def top(v: Floats, f: Floats) -> tuple[Floats, Floats]:
     """The pairs that no other is above in both."""
     order = np.lexsort((-v, -f))
@@ -610,7 +618,7 @@ def _normalised(x: Floats) -> Floats:
     return np.asarray(floored / floored.sum())
 
 
-def _mean(c: Floats, n: Floats) -> Floats:
+def geometric_mean(c: Floats, n: Floats) -> Floats:
     """C # N⁻¹, the geometric mean of two positive matrices."""
     values, turn = np.linalg.eigh((n + n.T) / 2)
     values = np.sqrt(np.maximum(values, values[-1] * 1e-14))

@@ -6,17 +6,34 @@ away or exchanged for another leads to a dearer one.
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import final
 
 import numpy as np
 
-from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.designs.sets import sets_of
-from fitnoise.solving.certificates import Admissible
+from fitnoise.solving.certificates import Admissible, Free, Values
+from fitnoise.solving.fixed import scrambled
 
 Chosen = tuple[int, ...]
 """Structured cells, in increasing order."""
+
+Known = tuple[bool | Values, Chosen]
+"""A set, and whether its records are alike, or of which values."""
+
+MOVING = 2**12
+"""Structured cells times joint values of what is not fixed, up to which sets of records of different values are looked
+for."""
+
+BEGIN = 20
+"""Sets from which that begins: the dearest that are known."""
+
+MORE = 10
+"""And so many beside them."""
 
 STEPS = 1000
 """Of one search: far more than are needed."""
@@ -94,3 +111,108 @@ class Dear:
             else:
                 break
         return tuple(np.flatnonzero(inside).tolist()), float(inside @ x @ inside)
+
+
+@final
+class Moving:
+    """The dear ones among all sets of records, with what values each may have of what is exchangeable and not fixed."""
+
+    def __init__(self, admissible: Admissible) -> None:
+        self.admissible = admissible
+        most, n = admissible.most, len(admissible.together)
+        self._n, self._sizes = n, [min(admissible.sizes[a], most) for a in admissible.moving]
+        self.kinds = math.prod(self._sizes)
+        self._apart = ~admissible.together & ~np.eye(n, dtype=bool)
+
+    @property
+    def few(self) -> bool:
+        """Whether they are looked for: there is something to have another value of, and not too many values."""
+        return 1 < self.kinds <= MOVING // self._n
+
+    @cached_property
+    def _values(self) -> list[tuple[int, ...]]:
+        return list(itertools.product(*map(range, self._sizes)))
+
+    def _agreement(self, free: Free) -> Floats:
+        """χ of every two joint values, (W, W)."""
+        values, out = np.array(self._values), np.ones((self.kinds, self.kinds))
+        for a, n in free:
+            out *= np.where(values[:, None, a] == values[:, a], 1.0, -1 / max(n - 1, 1))
+        return out
+
+    def dearest(self, products: Mapping[Free, Floats], known: Sequence[Known], count: int) -> list[tuple[float, Known]]:
+        """The largest costs that are found, with their sets, the dearest first, at most so many.
+
+        Args:
+            products: X by what sectors look at, (n_o, n_o) each; it counts times χ of the values of two records.
+            known: the dearest that are known, where to begin.
+            count: at least 1.
+        """
+        whole = np.sum([*products.values()], axis=0)
+        others = np.eye(self._n) == 0
+        parts = [(np.where(others, x, 0), self._agreement(free)) for free, x in products.items()]
+        found: dict[Known, float] = {}
+        for start in (*map(self._begun, known), *map(self._scattered, range(MORE))):
+            z, value = self._climb(whole.diagonal(), parts, start)
+            found[self._named(z)] = value
+        return sorted(((value, one) for one, value in found.items()), key=lambda x: -x[0])[:count]
+
+    def _begun(self, known: Known) -> Indices:
+        """The joint value of every cell, or none, -1."""
+        (way, cells), z = known, np.full(self._n, -1)
+        place = {v: w for w, v in enumerate(self._values)}
+        if isinstance(way, bool):
+            z[list(cells)] = 0 if way else np.arange(len(cells)) % self.kinds
+        else:
+            z[list(cells)] = [place[v] for v in way]
+        return z
+
+    def _scattered(self, seed: int) -> Indices:
+        """As many records as go together, of joint values that nothing is behind; the same on every machine."""
+        words = scrambled(np.arange(2 * self._n) + 2 * self._n * seed)
+        z, left = np.full(self._n, -1), self.admissible.most
+        for o in np.argsort(words[: self._n]).tolist():
+            if left and not (self._apart[o] & (z >= 0)).any():
+                z[o], left = int(words[self._n + o]) % self.kinds, left - 1
+        return z
+
+    def _named(self, z: Indices) -> Known:
+        """A set; values are called in the order in which they are met."""
+        cells = np.flatnonzero(z >= 0)
+        columns = [list(x) for x in zip(*(self._values[w] for w in z[cells].tolist()), strict=True)]
+        names = [dict(zip(dict.fromkeys(x), itertools.count(), strict=False)) for x in columns]
+        values = tuple(zip(*([name[v] for v in x] for name, x in zip(names, columns, strict=True)), strict=True))
+        return (True if len(set(values)) == 1 else values), tuple(cells.tolist())
+
+    def _climb(self, own: Floats, parts: Sequence[tuple[Floats, Floats]], z: Indices) -> tuple[Indices, float]:
+        """From a set to one of which no record added, moved, taken away or exchanged for another is dearer."""
+        z, least, apart = z.copy(), NEAR * float(own.max()), self._apart
+        for _ in range(STEPS):
+            on, off = np.flatnonzero(z >= 0), np.flatnonzero(z < 0)
+            inside = np.zeros((self._n, self.kinds))
+            inside[on, z[on]] = 1
+            worth = own[:, None] + 2 * np.sum([x @ (inside @ agree) for x, agree in parts], axis=0)
+            mine, hit = worth[on, z[on]], apart[:, on].sum(axis=1)
+            gain = worth.copy()
+            gain[on] -= mine[:, None]
+            gain[off[hit[off] > 0]] = -np.inf
+            if len(on) >= self.admissible.most:
+                gain[off] = -np.inf
+            at = np.unravel_index(int(gain.argmax()), gain.shape)
+            if gain[at] > least:
+                z[at[0]] = at[1]
+                continue
+            if len(on) > 1 and -mine.min() > least:
+                z[on[mine.argmin()]] = -1
+                continue
+            cross = sum(x[np.ix_(on, off)][:, :, None] * agree[z[on]][:, None, :] for x, agree in parts)
+            swap = worth[off][None] - 2 * cross - mine[:, None, None]
+            swap[hit[off][None] - apart[np.ix_(on, off)] > 0] = -np.inf
+            if not swap.size or swap.max() <= least:
+                break
+            i, j, w = np.unravel_index(int(swap.argmax()), swap.shape)
+            z[on[i]], z[off[j]] = -1, w
+        value = sum(
+            float((x * agree[np.ix_(z[on], z[on])]).sum()) for x, agree in ((x[np.ix_(on, on)], a) for x, a in parts)
+        )
+        return z, value + float(own[on].sum())

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from fitnoise import __version__
-from fitnoise.interfaces.pages.fragments import MARKS, beside, caption, hashes, heading, labelled, notes, title
+from fitnoise.interfaces.pages.fragments import MARKS, beside, caption, hashes, heading, labelled, notes, numbers, title
 from fitnoise.interfaces.pages.words import Words
 from fitnoise.interfaces.render import readable
 from fitnoise.reading.bands import Bands
@@ -23,6 +23,7 @@ _SPECIAL = {
     '"': r"\textquotedbl{}",
     "−": "$-$",
     "±": r"\textpm{}",
+    "×": r"\texttimes{}",
     "†": r"\textdagger{}",
     "‡": r"\textdaggerdbl{}",
     "ρ": r"$\rho$",
@@ -60,7 +61,7 @@ def _longtable(table: Layout, told: Words) -> Iterator[str]:
         spanned = f"{{c}}{{{escaped(heading(told, table.across))}}}"
         yield f"{'&' * len(stubs)} \\multicolumn{{{2 * len(table.columns)}}}{spanned}\\\\"
     heads = [escaped(heading(told, x)) for x in table.stubs] or [escaped(told.tell("number"))]
-    columns = [labelled(x, told) if table.across else told.tell("records") for x in table.columns]
+    columns = [labelled(x, told) if table.across else numbers(table, told) for x in table.columns]
     yield " & ".join([*heads, *(f"\\multicolumn{{2}}{{c}}{{{escaped(x)}}}" for x in columns)]) + r"\\"
     yield r"\midrule\endhead"
     for i, labels in enumerate(table.rows):

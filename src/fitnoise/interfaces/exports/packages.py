@@ -17,7 +17,7 @@ from fitnoise.kernel.domain import RESERVED, Attribute, Categorical
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.description import describe
 from fitnoise.reading.files import csv_text, field, to_json
-from fitnoise.reading.layouts import Tabled, layout, publication_of, releases
+from fitnoise.reading.layouts import Layout, Tabled, layout, means, publication_of, releases
 from fitnoise.reading.whole import SIMULATED
 from fitnoise.request.workloads import slug
 
@@ -25,9 +25,9 @@ MOST_VALUES = 1_000
 """Values of a column that are listed in a data package."""
 
 MEANING = {
-    "value": "Estimated number of records: unbiased, and therefore possibly negative or not whole.",
-    "std_error": "Standard error of the value, in records, of the noise alone.",
-    "moe": "Margin of error, in records: the true number is within it of the value at the confidence.",
+    "value": "Estimated {what}: unbiased, and therefore possibly negative or not whole.",
+    "std_error": "Standard error of the value, in {unit}, of the noise alone.",
+    "moe": "Margin of error, in {unit}: the true number is within it of the value at the confidence.",
     "biased_value": "Estimated number of records, biased, as some database of the size has them.",
     "simulated_rmse": "Error of the biased value as simulated on public databases: no margin belongs to it.",
     "unbiased_value": "Unbiased estimate of the number of records, of the same measurement.",
@@ -38,18 +38,22 @@ MEANING = {
 }
 """What columns of numbers hold."""
 
+RATIO = "Estimated mean of {name}: a sum by a count, both noisy, and as a ratio not quite unbiased."
+"""What the values of means are."""
+
 
 def package(of: Tabled, names: list[str], bands: Bands | None, licence: str | None) -> Iterator[tuple[str, str]]:
     """The files of a data package, by name: what is said of the others last."""
     publication, english, resources = releases(of)[0].plan.publication, words("en"), []
     for name in names:
-        frame, place = of[name], f"tables/{slug(name)}.csv"
-        laid = layout(of, name, bands=bands)
+        averaged, place = means(of, name), f"tables/{slug(name)}.csv"
+        frame, laid = of[name] if averaged is None else averaged, layout(of, name, bands=bands)
         if bands is not None and not laid.biased:
             value = frame["value"].to_numpy()
             far = frame["moe"] if "moe" in frame else np.maximum(frame["high"] - value, value - frame["low"])
-            frame["reliability"] = np.array([x.value for x in bands.of(value, far.to_numpy())], dtype=object)
-        text = csv_text(frame, fixed=RESERVED if laid.ends is None else SIMULATED)
+            size = np.abs(value) if laid.signed else value
+            frame["reliability"] = np.array([x.value for x in bands.of(size, far.to_numpy())], dtype=object)
+        text = csv_text(frame, fixed=SIMULATED if laid.whole else (*RESERVED, "low", "high"))
         yield place, text
         described = " ".join([caption(laid, english) + ".", *notes(laid, english, of, bands)])
         resources.append(
@@ -64,7 +68,7 @@ def package(of: Tabled, names: list[str], bands: Bands | None, licence: str | No
                 "encoding": "utf-8",
                 "bytes": len(text.encode()),
                 "hash": f"sha256:{hashlib.sha256(text.encode()).hexdigest()}",
-                "schema": {"fields": [_field(of, name, c) for c in frame.columns], "missingValues": []},
+                "schema": {"fields": [_field(of, laid, c) for c in frame.columns], "missingValues": []},
             }
         )
     document = {
@@ -86,18 +90,19 @@ def _privacy(of: Tabled) -> dict[str, Any]:
     return {"privacy": charged[0]} if len(charged) == 1 else {"releases": charged}
 
 
-def _field(of: Tabled, table: str, name: str) -> dict[str, Any]:
+def _field(of: Tabled, table: Layout, name: str) -> dict[str, Any]:
     """What a column holds: of labels which there are, with their codes; as they are in the file."""
     if name in MEANING:
         kind = "string" if name == "reliability" else "number"
-        return {"name": name, "type": kind, "description": MEANING[name]}
-    workload = publication_of(of, table).workload
-    asked = workload[table]
+        return {"name": name, "type": kind, "description": _meaning(table, name)}
+    workload = publication_of(of, table.name).workload
+    asked = workload[table.name]
     shown = asked.labels(workload.domain)[name]
     kind = "integer" if all(type(x) is int for x in shown) else "string"
     labels = [x if kind == "integer" else _in_file(str(x)) for x in shown]
     view, codes = ("", None) if asked.matrix is not None else (asked.view(name).word, _codes(workload.domain[name]))
-    described = {"prefix": "Counted are records with at most this value.", "": ""}.get(view, f"Values by {view}.")
+    said = {"prefix": "Of records with at most this value.", "sum": "The numbers are sums of it.", "": ""}
+    described = said.get(view, f"Values by {view}.")
     if asked.matrix is None and asked.view(name).steps > 1:
         described = f"Values by {asked.view(name).called}."
     return {
@@ -107,6 +112,15 @@ def _field(of: Tabled, table: str, name: str) -> dict[str, Any]:
         **({"constraints": {"enum": labels}} if len(labels) <= MOST_VALUES else {}),
         **({"codes": dict(zip(labels, codes, strict=False))} if codes and not view else {}),
     }
+
+
+def _meaning(table: Layout, name: str) -> str:
+    """What a column of numbers holds."""
+    if name == "value" and table.averaged is not None:
+        return RATIO.format(name=table.averaged)
+    summed = " × ".join(table.summed)
+    what, unit = (f"sum of {summed}", f"units of {summed}") if summed else ("number of records", "records")
+    return MEANING[name].format(what=what, unit=unit)
 
 
 def _codes(attribute: Attribute) -> tuple[Code, ...]:

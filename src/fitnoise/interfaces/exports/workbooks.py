@@ -10,7 +10,7 @@ from typing import Any
 
 from fitnoise import __version__
 from fitnoise.errors import ReleaseError
-from fitnoise.interfaces.pages.fragments import MARKS, caption, hashes, heading, labelled, notes, title
+from fitnoise.interfaces.pages.fragments import MARKS, caption, hashes, heading, labelled, notes, numbers, title
 from fitnoise.interfaces.pages.words import Words
 from fitnoise.interfaces.render import readable
 from fitnoise.reading.bands import Bands
@@ -76,7 +76,7 @@ def _sheet(sheet: Any, table: Layout, looks: dict[str, Any], told: Words, of: Ta
         sheet.write_string(3, 2 * k + 1, told.tell("code"), looks["stub"])
     for j, column in enumerate(table.columns):
         at = 2 * stubs + each * j
-        sheet.write_string(3, at, labelled(column, told) if table.across else told.tell("records"), looks["head"])
+        sheet.write_string(3, at, labelled(column, told) if table.across else numbers(table, told), looks["head"])
         for k, head in enumerate(heads, 1):
             sheet.write_string(3, at + k, head, looks["head"])
     for i, labels in enumerate(table.rows):

@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
 from itertools import groupby
+from math import ceil, floor
 from typing import TYPE_CHECKING, Any, final
 
 from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.charts import Lines, Strips, chart
 from fitnoise.interfaces.pages.words import Words, words
 from fitnoise.interfaces.render import readable
+from fitnoise.interfaces.reports.plans import asked
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.units import Pattern
 from fitnoise.reading.bands import Band, Bands
@@ -30,6 +32,9 @@ from fitnoise.reporting import Kind, Report
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
+
+    from fitnoise.mechanisms.summaries import TableSummary
+    from fitnoise.planning.plan import Plan
 
 MARKS = {Band.RELIABLE: "", Band.CARE: "†", Band.WIDE: "‡"}
 """What stands beside a number of each band."""
@@ -107,12 +112,25 @@ def environment(language: str, also: str = "") -> Environment:
     made.globals |= {"language": told, "t": told.tell, "number": told.number, "kind": told.kind, "Kind": Kind}
     made.globals |= {
         "heading": partial(heading, told),
+        "numbers_of": lambda table: numbers(table, told),
+        "of_records": of_records,
+        "references": references,
         "pattern": partial(pattern, told),
         "MARKS": MARKS,
         "style": style(),
         "type_of": _type,
     }
     return made
+
+
+def of_records(plan: Plan) -> list[TableSummary]:
+    """What a plan promises of tables that count records, and not of sums and means."""
+    return [s for s, table in asked(plan) if not table.summed and table.averaged is None]
+
+
+def references(plan: Plan) -> dict[str, float]:
+    """For how many records the margins of means are, by table."""
+    return {s.name: table.averaged[1].reference for s, table in asked(plan) if table.averaged is not None}
 
 
 def _plain(x: object) -> object:
@@ -144,7 +162,7 @@ def meaning(told: Words, heading: Heading) -> str:
     name, n = heading.name, told.number(heading.steps)
     match heading.view:
         case "prefix":
-            return told.tell("Rows of {name} count records with at most the value shown.", name=name)
+            return told.tell("Rows of {name} are of records with at most the value shown.", name=name)
         case "change":
             return told.tell(
                 "Rows of {name} are changes over {n}: the number less the one so long before.", name=name, n=n
@@ -153,7 +171,7 @@ def meaning(told: Words, heading: Heading) -> str:
             return told.tell("Rows of {name} are the mean of a number and those before it, {n} in all.", name=name, n=n)
         case "to date":
             return told.tell(
-                "Rows of {name} count records from the beginning of their season, of {n} values, on.", name=name, n=n
+                "Rows of {name} are of records from the beginning of their season, of {n} values, on.", name=name, n=n
             )
     return ""
 
@@ -238,22 +256,40 @@ def caption(table: Layout, told: Words) -> str:
     """What the numbers of a table are."""
     if table.biased:
         return told.tell("Estimated numbers of records, biased; ± is their simulated error, which is no margin")
-    level = told.kind(Kind.LEVEL, table.confidence)
+    level, what = told.kind(Kind.LEVEL, table.confidence), _what(table, told)
     if table.ends is not None:
         return told.tell(
-            "Whole numbers of records, and from where to where the true one is at {level} confidence", level=level
+            "{what}, and from where to where the true one is at {level} confidence", what=what, level=level
         )
-    changes = any(h.view == "change" for h in (*table.stubs, *([table.across] if table.across else ())))
     if table.even is None:
-        if changes:
-            return told.tell("Estimated changes of numbers, ± their margins at {level} confidence", level=level)
-        return told.tell("Estimated numbers of records, ± their margins at {level} confidence", level=level)
+        return told.tell("{what}, ± their margins at {level} confidence", what=what, level=level)
     margin = told.number(table.even, table.decimals)
+    return told.tell("{what}, each ± {margin} at {level} confidence", what=what, margin=margin, level=level)
+
+
+def _what(table: Layout, told: Words) -> str:
+    """What the numbers of a table are, without their margins."""
+    changes = any(h.view == "change" for h in (*table.stubs, *([table.across] if table.across else ())))
+    names = readable(" × ".join(table.summed))
+    if table.averaged is not None:
+        return told.tell("Estimated means of {name}", name=readable(table.averaged))
+    if table.whole:
+        return told.tell("Whole numbers of records")
     if changes:
-        return told.tell(
-            "Estimated changes of numbers, each ± {margin} at {level} confidence", margin=margin, level=level
+        return (
+            told.tell("Estimated changes of sums of {names}", names=names)
+            if names
+            else told.tell("Estimated changes of numbers")
         )
-    return told.tell("Estimated numbers of records, each ± {margin} at {level} confidence", margin=margin, level=level)
+    return told.tell("Estimated sums of {names}", names=names) if names else told.tell("Estimated numbers of records")
+
+
+def numbers(table: Layout, told: Words) -> str:
+    """What stands above the numbers of a table that has one column of them."""
+    if table.averaged is not None:
+        return told.tell("mean of {name}", name=readable(table.averaged))
+    names = readable(" × ".join(table.summed))
+    return told.tell("sum of {names}", names=names) if names else told.tell("records")
 
 
 def title(of: Tabled) -> str:
@@ -279,6 +315,10 @@ def notes(table: Layout, told: Words, of: Tabled, bands: Bands | None) -> Iterat
         if conditions
         else told.tell("all records of {source}", source=source)
     ]
+    if plan.publication.unit.parts > 1:
+        universe.append(
+            told.tell("each {unit} counts one, by equal shares of all its records", unit=plan.publication.unit.name)
+        )
     if dropped:
         universe.append(told.tell("without those whose value is dropped, by {names}", names=", ".join(dropped)))
     for name, cells in asked.not_counted(workload.domain).items():
@@ -286,7 +326,7 @@ def notes(table: Layout, told: Words, of: Tabled, bands: Bands | None) -> Iterat
     universe += (f"{name}: {told.phrase(coded).text}" for name, coded in asked.coded(workload.domain).items())
     yield told.tell("Universe: {universe}.", universe="; ".join(universe))
     plans = ", ".join(r.plan.hash[:12] for r in releases(of))
-    if table.ends is not None:
+    if table.whole:
         way = told.tell(
             "Method: the nearest tables to the noisy ones that add up and hold no negative number, then whole numbers "
             "next to these that add up; plan {plan}. Small numbers are too large on average.",
@@ -308,19 +348,32 @@ def notes(table: Layout, told: Words, of: Tabled, bands: Bands | None) -> Iterat
     yield " ".join(method)
     if bands is not None and table.bands is not None:
         care, wide = (told.kind(Kind.LEVEL, x) for x in (bands.reliable, bands.care))
-        yield told.tell(
-            "† use with care: the margin is more than {care} of the number; ‡ too wide to be used alone: more than "
-            "{wide} of it, or the number is not above 0.",
-            care=care,
-            wide=wide,
+        yield (
+            told.tell(
+                "† use with care: the margin is more than {care} of the number without its sign; ‡ too wide to be used "
+                "alone: more than {wide} of it.",
+                care=care,
+                wide=wide,
+            )
+            if table.signed
+            else told.tell(
+                "† use with care: the margin is more than {care} of the number; ‡ too wide to be used alone: more than "
+                "{wide} of it, or the number is not above 0.",
+                care=care,
+                wide=wide,
+            )
         )
 
 
 def beside(table: Layout, told: Words, i: int, j: int, width: int = 0) -> str:
-    """What stands beside a number: its margin, made so wide, or its interval; nothing where the caption says it."""
+    """What stands beside a number: its margin, made so wide, or its interval; nothing where the caption says it.
+
+    Ends are rounded outwards, as margins are rounded up.
+    """
     if table.ends is not None:
-        low, high = (told.number(float(x[i, j]), 0) for x in table.ends)
-        return f"{low}–{high}"
+        ten = 10.0**table.decimals
+        low, high = floor(table.ends[0][i, j] * ten + 1e-6) / ten, ceil(table.ends[1][i, j] * ten - 1e-6) / ten
+        return f"{told.number(low, table.decimals)}{'–' if low >= 0 else ' – '}{told.number(high, table.decimals)}"
     said = table.even is None or bool(table.totals[i, j])
     return f"± {told.number(float(table.told[i, j]), table.decimals).rjust(width, FIGURE)}" if said else ""
 

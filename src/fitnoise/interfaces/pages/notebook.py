@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import singledispatch
 from itertools import islice
 from typing import Any
@@ -18,15 +17,20 @@ from fitnoise.interfaces.pages.words import words
 from fitnoise.interfaces.reports.comparisons import comparison_report
 from fitnoise.planning.choosing import Comparison
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.combining import Combination
 from fitnoise.reading.comparisons import Told
-from fitnoise.reading.layouts import decimals, layout
+from fitnoise.reading.layouts import Tabled, decimals, layout, means, publication_of
 from fitnoise.reading.release import Release
-from fitnoise.reading.whole import Whole
+from fitnoise.reading.tables import Made
 from fitnoise.reporting import NOTHING
 
 ROWS = 60
-"""Rows of numbers that a notebook shows at most: of more, the first."""
+"""Rows of numbers that a notebook shows at most of what is asked, or of a table too large: of more, the first."""
+
+TABLES = 20
+"""Tables that a notebook shows at most, all but the first folded."""
+
+NUMBERS = 5_000
+"""And numbers in them."""
 
 
 def html(thing: object) -> str | None:
@@ -51,8 +55,7 @@ def _(plan: Plan) -> str:
 
 @_inner.register
 def _(release: Release) -> str:
-    first = [shown(layout(release, name), words("en"), release) for name in islice(release, 1)]
-    return fragment("release", plan=release.plan, tables=first, names=[*release])
+    return fragment("release", plan=release.plan, inner=_tables(release))
 
 
 @_inner.register
@@ -67,20 +70,33 @@ def _(asked: Told) -> str:
 
 
 @_inner.register
-def _(found: Combination) -> str:
-    return _first(found, found.releases[0].plan.publication.confidence)
+def _(found: Made) -> str:
+    return _tables(found)
 
 
-@_inner.register
-def _(found: Whole) -> str:
-    return _first(found, found.release.plan.publication.confidence)
+def _tables(of: Tabled) -> str:
+    """The first tables, all but one folded, as long as they are not too many numbers, and the names of all."""
+    views, numbers = [], 0
+    for name in islice(of, TABLES):
+        publication = publication_of(of, name)
+        numbers += math.prod(publication.workload[name].shape(publication.domain))
+        if numbers > NUMBERS:
+            break
+        views.append(shown(layout(of, name), words("en"), of))
+    rows = ""
+    if not views and len(of) and "value" in (frame := _frame(of, name)):
+        level = publication.workload[name].target.level(publication.workload.confidence)
+        rows = _numbers(frame, [str(x) for x in frame.columns[: frame.columns.get_loc("value")]], level, name)
+    return fragment("folded", tables=views, rows=rows, names=[*of])
 
 
-def _first(tables: Mapping[str, pd.DataFrame], confidence: float) -> str:
-    """The first of some tables, and the names of all."""
-    frame = tables[next(iter(tables))]
-    names = [str(x) for x in frame.columns[: list(frame.columns).index("value")]]
-    return _numbers(frame, names, confidence, repr(tables))
+def _frame(of: Tabled, name: str) -> pd.DataFrame:
+    """What a table says, or the means that it tells, where these have columns of their own."""
+    try:
+        found = means(of, name)
+    except ReleaseError:
+        found = None
+    return of[name] if found is None else found
 
 
 def _numbers(frame: pd.DataFrame, names: list[str], confidence: float, what: str) -> str:

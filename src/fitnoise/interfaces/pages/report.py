@@ -7,7 +7,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -37,7 +37,7 @@ MOST_NUMBERS = 100_000
 """Numbers of a report: some ten megabytes."""
 
 ASKED = ("language", "bands", "totals", "tables")
-"""What a report was asked for, as it says itself."""
+"""What a report was asked for, as it says itself; of tables made of releases also what they are, as `of`."""
 
 CLAIM = "the report is that of what was verified"
 
@@ -116,8 +116,9 @@ def content(
 
     def beside() -> dict[str, Any]:
         """What every page has, once its tables are known to be there."""
-        said = json.dumps(dict(zip(ASKED, (language, rule, totals, chosen), strict=True)))
-        return {"version": __version__, "sheet": style(), "digest": digest(style()), "asked": said, "bands": bands}
+        said = dict(zip(ASKED, (language, rule, totals, chosen), strict=True)) | _made(what)
+        asked = json.dumps(said)
+        return {"version": __version__, "sheet": style(), "digest": digest(style()), "asked": asked, "bands": bands}
 
     if isinstance(what, Made):
         made = _views(what, _names(what, chosen), told, bands, totals=totals)
@@ -147,29 +148,40 @@ def content(
     }
 
 
-def written(text: str) -> dict[str, Any]:
-    """How a report says that it was asked for: the arguments of :func:`page`.
+def _made(what: Plan | Release | Made) -> dict[str, str]:
+    """What a report of tables that were made of releases says of them more than others."""
+    return {"of": what.called} if isinstance(what, Made) else {}
+
+
+def written(text: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """How a report says that it was asked for: the arguments of :func:`page`, and what it says that it is of.
 
     Raises:
         ReleaseError: it does not say so.
     """
     try:
         (found,) = re.findall(r'^<meta name="fitnoise-report" content="([^"]*)">$', text, re.MULTILINE)
-        language, bands, totals, tables = (json.loads(html.unescape(found))[key] for key in ASKED)
+        said = json.loads(html.unescape(found))
+        language, bands, totals, tables = (said[key] for key in ASKED)
         known = isinstance(language, str) and isinstance(totals, bool)
         if not known or not (tables is None or all(isinstance(x, str) for x in tables)):
             raise ValueError(found)
         rule = None if bands is None else Bands(*bands)
     except (ValueError, TypeError, KeyError, RecursionError):
         raise ReleaseError("it does not say how it was asked for, as a report does") from None
-    return {"language": language, "bands": rule, "totals": totals, "tables": tables}
+    asked = {"language": language, "bands": rule, "totals": totals, "tables": tables}
+    return asked, {"of": said["of"]} if "of" in said else {}
 
 
-def same(what: Plan | Release | Made, path: str | os.PathLike[str]) -> Check:
-    """Whether a file is the report of a plan or a release, byte for byte: it is written again, as it was asked for."""
+def same(verified: Sequence[Plan | Release | Made], path: str | os.PathLike[str]) -> Check:
+    """Whether a file is the report of one of some things, byte for byte: it is written again, as it was asked for."""
     try:
         text = read_text(Path(path))
-        again = page(what, **written(text))
+        asked, of = written(text)
+        what = next((x for x in verified if _made(x) == of), None)
+        if what is None:
+            raise ReleaseError("it is of other tables: those of a folder are named beside it (--whole, --combination)")
+        again = page(what, **asked)
     except ReleaseError as error:
         return Check(CLAIM, holds=False, found=str(error))
     if text == again:

@@ -12,8 +12,11 @@ from dataclasses import replace
 from statistics import NormalDist
 from typing import Any
 
+import numpy as np
+
 from fitnoise.interfaces.reports.costs import said
-from fitnoise.kernel.domain import Amount
+from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.domain import Amount, Hierarchy
 from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.gaussian import report as gaussian
@@ -21,10 +24,11 @@ from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.free import left_beside, profile_beside
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.description import FORMAT, counted, kept, left_out, universe
+from fitnoise.reading.description import FORMAT, counted, kept, left_out, shares, universe
 from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
 from fitnoise.request.publication import Goal
-from fitnoise.request.workloads import Family, Sum
+from fitnoise.request.workloads import Family
+from fitnoise.request.workloads import Table as Asked
 
 NEGLIGIBLE = 1e-12
 """A change of queries per record that is the rounding of any sum, and is not told."""
@@ -34,13 +38,14 @@ def plan_report(plan: Plan) -> Report:
     """What a plan promises, costs and proves: of tables of several parts, part by part; of a series, of all of it."""
     parts = (plan.whole or plan).groups
     promised = (tables(plan.summaries, *_promised(plan.groups)), _questions(plan))
-    own = Section("", values=(Value("hash", plan.hash),), tables=promised)
+    own = Section("", values=(Value("hash", plan.hash),), tables=(*promised, *_levels(plan)))
     said = (s for i, p in enumerate(parts) for s in (_of_tables(p) if len(parts) == 1 else _of_several(i, p)))
     sections = (
         own,
         _price(plan),
         whom(plan),
         _amounts(plan),
+        means(plan),
         records(plan),
         *units(plan),
         *_series(plan.whole or plan),
@@ -66,6 +71,7 @@ def _of_tables(part: TablePart) -> Iterator[Section]:
     yield Section("values", (part.mechanism.words(part),))
     yield from part.mechanism.proof(part)
     yield _found(part)
+    yield _stated(part)
     yield part.mechanism.beyond(part)
     yield _otherwise(part)
     yield _note(part)
@@ -109,6 +115,51 @@ def _promised(parts: Sequence[TablePart]) -> Iterator[Column]:
     yield Column("target_moe", "asked ±", Kind.PEOPLE)
     yield Column("achieved_moe", "worst ±" if total else "achieved ±", Kind.PEOPLE)
     yield Column("price", f"share of {share}", Kind.SHARE)
+
+
+def _levels(plan: Plan) -> Iterator[Table]:
+    """Of nested places, where several tables show places of one level: what each level promises and costs.
+
+    Nothing of tables in several parts, of which each has a price of its own.
+    """
+    domain = plan.publication.domain
+    part = plan.groups[0] if len(plan.groups) == 1 else None
+    for name, home in domain.items():
+        if part is None or not isinstance(home, Hierarchy):
+            continue
+        by_level: dict[int, list[tuple[TableSummary, Floats]]] = {}
+        for summary, asked in zip(part.summaries, part.publication.workload.tables.parts, strict=True):
+            tables = asked if isinstance(asked, Family) else [asked]
+            depths = {
+                max((domain.depth(a) for a in t.attributes if domain.home(a) == name), default=-1) for t in tables
+            }
+            if len(depths) > 1:
+                return
+            varied = summary.tables == 1 and " to " in summary.target
+            margins = part.table_margins(summary.name) if varied else np.array([summary.achieved_moe])
+            by_level.setdefault(depths.pop(), []).append((summary, margins))
+        if len(by_level) < 2 or len(by_level) == len(part.summaries):
+            continue
+        columns = (
+            Column("level", f"level of {name}"),
+            Column("places", "places", Kind.COUNT),
+            Column("tables", "tables", Kind.COUNT),
+            Column("least_moe", "from ±", Kind.PEOPLE),
+            Column("most_moe", "to ±", Kind.PEOPLE),
+            Column("price", "share of price", Kind.SHARE),
+        )
+        rows = (
+            {
+                "level": "all places" if depth < 0 else home.levels[depth],
+                "places": 1 if depth < 0 else len(home.tree.codes[depth]),
+                "tables": sum(s.tables for s, _ in own),
+                "least_moe": min(float(x.min()) for _, x in own),
+                "most_moe": max(float(x.max()) for _, x in own),
+                "price": sum(s.price for s, _ in own),
+            }
+            for depth, own in sorted(by_level.items())
+        )
+        yield Table.of("levels", columns, rows)
 
 
 def _questions(plan: Plan) -> Table:
@@ -202,25 +253,39 @@ def whom(plan: Plan, version: int = FORMAT) -> Section:
         Column("coded", "coded"),
     )
     sentences = {
+        "shares": "{shares}: numbers are of shares, not of records",
         "counted": "records are counted of which {counted}; others are as if they were not there",
         "left_out": (
             "records whose value is dropped (absent, outside, outside_domain) are left out of all tables: by {left_out}"
         ),
     }
-    said = counted(plan) | left_out(plan, version)
+    said = shares(plan) | counted(plan) | left_out(plan, version)
     values = tuple(Value(key, found) for key, found in said.items())
     tables = (Table.of("universe", columns, rows),) if rows else ()
     return Section("left out", tuple(sentences[key] for key in said), values, tables)
 
 
+def asked(plan: Plan) -> Iterator[tuple[TableSummary, Asked]]:
+    """What a plan promises for each table, beside the table; for a pattern of them beside one that stands for all."""
+    parts = (x for p in plan.groups for x in p.publication.workload.tables.parts)
+    return ((s, t.template if isinstance(t, Family) else t) for s, t in zip(plan.summaries, parts, strict=True))
+
+
+def means(plan: Plan) -> Section:
+    """For how many records margins of means are."""
+    told = [
+        f"{called(s.name, s.tables)} {t.averaged[1].reference:,.15g}" for s, t in asked(plan) if t.averaged is not None
+    ]
+    sentence = "margins are for so many records, and of four times as many a quarter: {references}"
+    return Section("means", (sentence,) if told else (), (Value("references", told),) if told else ())
+
+
 def _amounts(plan: Plan) -> Section:
     """What margins of sums are in records at the largest amount there is (κ), by which a range is chosen."""
     domain = plan.publication.workload.domain
-    asked = (x for p in plan.groups for x in p.publication.workload.tables.parts)
     rows = []
-    for s, t in zip(plan.summaries, asked, strict=True):
-        views = (t.template if isinstance(t, Family) else t).views
-        summed = [domain[a] for a, view in views if isinstance(view, Sum)]
+    for s, table in asked(plan):
+        summed = [domain[a] for a in table.summed]
         amounts = [a for a in summed if isinstance(a, Amount)]
         if summed and len(amounts) == len(summed):
             largest = math.prod(max(abs(a.low), abs(a.high)) for a in amounts)
@@ -379,6 +444,16 @@ def _found(part: TablePart) -> Section:
         Value("numbers", part.numbers, Kind.COUNT),
     )
     return Section("proof", ("({status}; noisy answers: {answers}, for numbers: {numbers})",), values)
+
+
+def _stated(part: TablePart) -> Section:
+    """That more is charged than is known to be enough, where a plan was made before that was known."""
+    if part.stated is None:
+        return Section("")
+    told = (
+        "the charge was stated when less was known of it: a plan made anew of these integers is charged rho = {enough}"
+    )
+    return Section("price", (told,), (Value("enough", rounded_up(part.own_loss.rho), Kind.COST),))
 
 
 def _otherwise(part: TablePart) -> Section:

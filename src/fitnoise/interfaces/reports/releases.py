@@ -13,7 +13,7 @@ import pandas as pd
 
 from fitnoise.interfaces.reports.costs import said
 from fitnoise.interfaces.reports.ledgers import balance_section
-from fitnoise.interfaces.reports.plans import called, records, tables, units, whom
+from fitnoise.interfaces.reports.plans import called, means, records, tables, units, whom
 from fitnoise.kernel.ledger import Quote
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.mechanisms.summaries import TableSummary
@@ -21,7 +21,7 @@ from fitnoise.planning.plan import Plan
 from fitnoise.publishing import PeriodStatus
 from fitnoise.reading.asking import SEVERAL
 from fitnoise.reading.combining import Combination
-from fitnoise.reading.comparisons import ComparedRatios
+from fitnoise.reading.comparisons import CombinedRatios, ComparedRatios
 from fitnoise.reading.estimates import Estimates, Ratios
 from fitnoise.reading.quantiles import Quantiles
 from fitnoise.reading.release import FiniteAnswer, Release
@@ -141,6 +141,7 @@ def release_report(release: Release, *, every: bool = False) -> Report:
         Section("", values=(Value("plan", release.plan.hash),)),
         Section("", tables=(tables(summaries, *columns, more=widest),) if summaries else ()),
         whom(release.plan, release.version),
+        means(release.plan),
         records(release.plan),
     ]
     if release.finite:
@@ -163,7 +164,7 @@ def _widest(release: Release, summaries: Sequence[TableSummary]) -> Iterator[tup
 def asked_report(
     release: Release,
     asked: str,
-    found: Estimates | Ratios | ComparedRatios | Quantiles,
+    found: Estimates | Ratios | ComparedRatios | CombinedRatios | Quantiles,
     frame: pd.DataFrame,
     *,
     simultaneous: bool,

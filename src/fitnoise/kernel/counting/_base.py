@@ -35,6 +35,8 @@ class Counter(abc.ABC):
           counts are whole numbers modulo 2⁶⁴ (:class:`fitnoise.kernel.domain.Amount`);
         * with a bound g, what is counted of each unit is a function of its own records, and at most g of them: a unit
           more, with any number of records, adds one to at most g cells of every margin, the same of its records to all;
+        * with a bound in shares (None), all counts are in parts of a record, and a unit more, with any number of
+          records, adds as many parts for each that is inside to one cell of every margin, together at most PARTS;
         * nothing stays open or locked between calls, which may come in any order and again.
     """
 

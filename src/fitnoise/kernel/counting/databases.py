@@ -97,7 +97,8 @@ class Database:
 class Session(Columns):
     """A connection, and the table whose records are counted: its columns, and what they hold, by the schema.
 
-    kinds: None for a type that is none of these; and what the schema calls it. relation: the table, in SQL.
+    kinds: None for a type that is none of these; and what the schema calls it. relation: the table, in SQL. pages: how
+    many it has, about, where it can be read in pieces.
     """
 
     connection: sa.Connection
@@ -106,6 +107,7 @@ class Session(Columns):
     names: tuple[str, ...]
     kinds: tuple[tuple[Kind | None, str], ...]
     relation: str
+    pages: int
     header: bool = False
 
     @classmethod
@@ -120,6 +122,7 @@ class Session(Columns):
             row = connection.execute(sa.text(question).bindparams(**_named(question, schema, name))).fetchone()
             if row is None or row[0] != wanted:
                 raise DataError(f"{what} is not read: {why}. Copy it into a Parquet file, and count that. {_NOTHING}")
+        pages = connection.execute(sa.text(d.pages), _named(d.pages, schema, name)).scalar() if d.pages else 0
         columns = sa.inspect(connection).get_columns(name, schema=schema)
         parts = [_as_stored(connection, x) for x in (schema, name) if x is not None]
         return cls(
@@ -129,6 +132,7 @@ class Session(Columns):
             tuple(str(c["name"]) for c in columns),
             tuple(_kind(d, c["type"]) for c in columns),
             ".".join(d.quoted(part) for part in parts),
+            int(pages or 0),
         )
 
     def column(self, place: int) -> str:

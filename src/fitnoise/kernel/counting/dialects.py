@@ -97,6 +97,8 @@ class Dialect:
     rows of literals are one list (VALUES) where each SELECT would be planned for itself. streams: whether records are
     read out and coded here, which is for engines in our own process that sort in order to group.
     at_once: whether the rows, which are counts, are handed over together: a cursor would be served by one processor.
+    located: the column that says where a record is, and page: the place at which page {n} begins, where an engine can
+    read some pages of a table. pages: a question, with :schema and :name, how many a table has; 0: it is read whole.
     isolation: as SQLAlchemy calls it. session: run first. ending: of the statement.
     admits: questions, with :schema and :name of the table, whose answers must be as said, or why it is not read.
     """
@@ -138,6 +140,9 @@ class Dialect:
     streams: bool = False
     at_once: bool = False
     empty: bool = True
+    located: str = ""
+    page: str = "{n}"
+    pages: str = ""
     isolation: str | None = None
     session: tuple[str, ...] = ()
     ending: str = ""
@@ -458,6 +463,15 @@ POSTGRESQL = Dialect(
         (Kind.DECIMAL, f"'{_OVER}'", math.inf), (Kind.DECIMAL, f"'{_OVER - 1}'", LARGEST),
         (Kind.DECIMAL, f"'{_UNDER}'", 0.0), (Kind.DECIMAL, f"'{5**1075 + 1}e-1075'", 5e-324),
     ),
+    located="ctid",
+    page="CAST('({n},0)' AS tid)",
+    pages=(  # of a table that is no part of others; before 14 all is read for each piece
+        "SELECT CASE WHEN CAST(current_setting('server_version_num') AS int) >= 140000 AND c.relkind = 'r' "
+        "AND NOT c.relhassubclass AND a.amname = 'heap' "
+        "THEN pg_relation_size(c.oid) / CAST(current_setting('block_size') AS int) ELSE 0 END "
+        "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_am a ON a.oid = c.relam "
+        "WHERE n.nspname = :schema AND c.relname = :name"
+    ),
     isolation="REPEATABLE READ",
     session=(
         "SET TRANSACTION READ ONLY",
@@ -467,6 +481,8 @@ POSTGRESQL = Dialect(
         "SET LOCAL row_security = off",  # which is an error where a policy would hide records
         "SET LOCAL enable_sort = off",  # it guesses too many groups, and sorts
         "SET LOCAL hash_mem_multiplier = 64",  # the memory that it may plan for; what is used follows the cells
+        "SET LOCAL enable_tidscan = on",  # by which pages are read
+        "SET LOCAL jit = off",  # every process would compile the whole statement, all pieces of it
     ),
     at_once=True,
 )  # fmt: skip

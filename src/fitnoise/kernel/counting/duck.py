@@ -43,7 +43,7 @@ from fitnoise.kernel.counting.dialects import LARGEST
 from fitnoise.kernel.counting.files import from_path
 from fitnoise.kernel.counting.frames import from_frame
 from fitnoise.kernel.counting.paths import FilePath
-from fitnoise.kernel.counting.persons import LONGEST, PERSON, counted_by
+from fitnoise.kernel.counting.persons import LONGEST, PERSON, SHARE, counted_by
 from fitnoise.kernel.counting.sources import (
     DATED,
     Records,
@@ -60,7 +60,7 @@ from fitnoise.kernel.counting.tables import Tables
 from fitnoise.kernel.counting.windows import Window
 from fitnoise.kernel.dates import WRITTEN, Part, Read
 from fitnoise.kernel.domain import Domain
-from fitnoise.kernel.units import Bound, DataSource
+from fitnoise.kernel.units import PARTS, Bound, DataSource
 
 _INTEGERS = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT",
@@ -199,7 +199,9 @@ class DuckCounter(DeclaredCounter):
     def left_out(self) -> int:
         """In one pass more; persons are held, coded."""
         bound = self._bound
-        return super().left_out() if bound is None else self._read(lambda own: own._uncounted(bound))
+        if bound is None or bound.most is None:
+            return super().left_out()
+        return self._read(lambda own: own._uncounted(bound))
 
     def _read(self, action: Callable[[DuckCounter], _T]) -> _T:
         """What is done with the records; once more, by one reader, where several cannot read them."""
@@ -215,8 +217,9 @@ class DuckCounter(DeclaredCounter):
     def _counted(self, margins: Sequence[Margin], gauge: Gauge, *, informed: bool) -> Margins:
         drop = self._source.drops
         sizes = counted_by(self._domain, margins, self._bound, drop=drop)
-        tables = Tables(margins, sizes, gauge, self._domain.steps)
         names = [a for a in sizes if a != PERSON]
+        sizes |= {SHARE: PARTS + 1} if self._bound is not None and self._bound.most is None else {}
+        tables = Tables(margins, sizes, gauge, self._domain.steps)
         with contextlib.closing(self._stream(names, informed=informed)) as stream:
             while chunk := self._safely(partial(next, stream, None)):
                 tables.take(*chunk, drop=drop)
@@ -304,7 +307,7 @@ class DuckCounter(DeclaredCounter):
                 refused = any(REFUSED in without_cell(self._domain[a].coding) for a in used)
                 told = refused or not self._source.drops
                 sql = _bounded(sql, names, list(self._domain), self._bound, told=told)
-                names[PERSON] = "person"
+                names |= {PERSON: "person"} | ({SHARE: "share"} if self._bound.most is None else {})
             pieces = max(1, _HANDED // (2048 * 4 * max(1, len(used))))
             rest: Generator[tuple[list[Column], int]]
             if few:
@@ -359,7 +362,9 @@ def _framed(result: duckdb.DuckDBPyConnection, pieces: int) -> Generator[tuple[l
 
 
 def _bounded(records: str, every: Mapping[str, str], cells: Sequence[str], bound: Bound, *, told: bool) -> str:
-    """SQL for the first records of each person (`persons`); and, where some may be told, for all that are outside.
+    """SQL for the first records of each person (`persons`), or for all with their shares.
+
+    And, where some may be told, for all that are outside.
 
     Args:
         records: a statement for their cells, below 0 outside, and the bytes of the id, p.
@@ -370,6 +375,10 @@ def _bounded(records: str, every: Mapping[str, str], cells: Sequence[str], bound
     """
     wanted = ", ".join(every.values())
     person = f"CAST(CASE WHEN {_NAMED} THEN 0 ELSE -1 END AS SMALLINT) AS person"
+    if bound.most is None:
+        share = f"CAST({PARTS} // count(*) OVER (PARTITION BY inside, p) AS INTEGER) AS share"
+        taken = "" if told else " WHERE inside"
+        return f"SELECT {wanted}, {person}, {share} FROM ({_inside(records, every)}) told{taken}"
     taken = f"turn <= {bound.most} OR NOT inside" if told else f"inside AND turn <= {bound.most}"
     return f"SELECT {wanted}, {person} FROM ({_lined(records, every, cells, bound)}) lined WHERE {taken}"
 
@@ -390,14 +399,19 @@ def _lined(records: str, every: Mapping[str, str], cells: Sequence[str], bound: 
 
     more: what is asked of all records of a person beside.
     """
-    inside = " AND ".join([*(f"{c} >= 0" for c in every.values()), f"coalesce({_NAMED}, false)"])
     line = ", ".join(f"CAST({every[a]} AS BIGINT) + 1, '/'" for a in cells)
     order = ", ".join([f"md5(encode(concat({line})) || p)", *(every[a] for a in cells)])
-    coded = f"SELECT *{more} FROM (SELECT *, {inside} AS inside FROM ({records}) coded) every"
+    coded = f"SELECT *{more} FROM ({_inside(records, every)}) every"
     held = ", ".join([*every.values(), "p", "inside", *(["whole"] if more else [])])
     for asked, kept in kept_to(bound.pattern, every, "inside, p", order):
         coded = f"SELECT {held} FROM (SELECT {held}, {asked} FROM ({coded}) apart) firsts WHERE {kept} OR NOT inside"
     return f"SELECT *, row_number() OVER (PARTITION BY inside, p ORDER BY {order}) AS turn FROM ({coded}) told"
+
+
+def _inside(records: str, every: Mapping[str, str]) -> str:
+    """SQL for all records, and whether they are inside."""
+    inside = " AND ".join([*(f"{c} >= 0" for c in every.values()), f"coalesce({_NAMED}, false)"])
+    return f"SELECT *, {inside} AS inside FROM ({records}) coded"
 
 
 def _derived(read: Read, i: int, kind: str) -> str:

@@ -20,6 +20,9 @@ this order, that do not keep to it:
 What is left keeps to the pattern, as taking records away breaks none. Whoever keeps to it anyway loses nothing. It goes
 by cells: by what is read, texts that share a cell would each keep a record.
 
+Where shares are counted there is no line: of k records that are inside each counts ⌊PARTS/k⌋ parts of a record. So a
+person's add up to PARTS at most, and to no more than k − 1 parts less; who has more than PARTS records counts nothing.
+
 So what is counted of a person depends on nothing but her own records: on no other record, no order of rows, collation
 or engine, and not on which tables are asked for. Records with the same cells are alike, and which of them are counted
 makes no difference. With one cap at most, a record more adds at most one that is counted, and then pushes out at most
@@ -39,10 +42,13 @@ from typing import Final, final
 
 from fitnoise.kernel.codings import encodable, written
 from fitnoise.kernel.domain import Domain
-from fitnoise.kernel.units import ANY, Bound, Pattern
+from fitnoise.kernel.units import ANY, PARTS, Bound, Pattern
 
 PERSON: Final = ""
 """What stands for the id among attributes, of which none is called so."""
+
+SHARE: Final = " "
+"""What stands for the parts that a record counts, likewise, where shares are counted."""
 
 IDS: Final = "an id is an integer or a text of at most 1,024 bytes"
 
@@ -90,14 +96,14 @@ class Persons:
     """Records that come in any order, and which of them are counted.
 
     Args:
-        most: records of each person.
+        most: records of each person; None for all, in shares.
         names: of the attributes of the first cells of a record, by which they are put in order.
         pattern: to which the records that are counted of a person keep.
 
     What is held grows with the persons, and with how many different records each has.
     """
 
-    def __init__(self, most: int, names: Sequence[str], pattern: Pattern = ANY) -> None:
+    def __init__(self, most: int | None, names: Sequence[str], pattern: Pattern = ANY) -> None:
         self._most = most
         self._names = names
         self._pattern = pattern
@@ -108,7 +114,7 @@ class Persons:
         self._records.update(zip(persons, cells, strict=True))
 
     def counted(self) -> Iterator[list[_Alike]]:
-        """What is counted: cells, and how often; a few thousand at a time."""
+        """What is counted: cells, and how often, or in how many parts; a few thousand at a time."""
         every = (x for person, records in self._own().items() for x in self._first(person, records))
         while some := list(itertools.islice(every, _TOGETHER)):
             yield some
@@ -125,6 +131,8 @@ class Persons:
         return own
 
     def _first(self, person: bytes, records: list[_Alike]) -> list[_Alike]:
+        if self._most is None:
+            return [(cells, n * (PARTS // _records(records))) for cells, n in records]
         if not self._pattern and _records(records) <= self._most:
             return records
         width = len(self._names)

@@ -156,6 +156,7 @@ class SparkTable(Columns):
     frame: DataFrame | None = None
     header: bool = False
     dialect: ClassVar[Dialect] = SPARK
+    pages: ClassVar[int] = 0
     _used: list[int] = field(default_factory=list)
     _kept: list[Any] = field(default_factory=list)
 

@@ -76,7 +76,10 @@ class SqlCounter(DeclaredCounter):
             told = [(a,) for a in told_of(fields, drop=drop) if person is not None or a not in used]  # may be outside
             told += [] if person is None or drop else [(PERSON,)]
             asked, d = [*margins, *told], session.dialect
-            counts, outside = count(session.fetch, d, relation, fields, asked, gauge, drop=drop, person=person)
+            pages = session.pages
+            counts, outside = count(
+                session.fetch, d, relation, fields, asked, gauge, drop=drop, person=person, pages=pages
+            )
         session.refuse(self._domain, outside, self._bound)
         gauge.finish()
         return {m: counts[m] for m in margins}
@@ -85,7 +88,7 @@ class SqlCounter(DeclaredCounter):
         """By one statement more, after the same trial: what it sees of a person, she alone changes, by one."""
         with self._database.session(self._source.table) as session:
             relation, fields, person = self._tried(session, [], uncounted=True)
-            if person is None:
+            if person is None or person.most is None:
                 return super().left_out()
             return left_out(session.fetch, session.dialect, relation, fields, person, drop=self._source.drops)
 
@@ -100,12 +103,15 @@ class SqlCounter(DeclaredCounter):
         refuse_unless_right(fetch, d, what, drop=drop, beside=beside, amounts=amounts)
         if person is not None:
             kept = person.pattern
-            refuse_unless_bounded(fetch, d, what, person.kind, drop=drop, pattern=kept, uncounted=uncounted)
+            shares = person.most is None
+            refuse_unless_bounded(
+                fetch, d, what, person.kind, drop=drop, pattern=kept, uncounted=uncounted and not shares, shares=shares
+            )
         met = self._met(session)
         for f in (*fields.values(), *met):
             if f.read is not None and not d.streams:
                 refuse_unless_dated(fetch, d, what, f.read, timed=f.kind is Kind.STAMP)
-        return prepared(d, session.relation, met, fields, person)
+        return prepared(d, session.relation, met, fields, person, session.pages)
 
     def _fields(
         self, session: Session | SparkTable, margins: Sequence[Margin]

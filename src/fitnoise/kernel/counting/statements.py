@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, Final, final
 
 import numpy as np
@@ -43,10 +44,10 @@ from fitnoise.kernel.codings import cells_of as width
 from fitnoise.kernel.counting._base import Gauge, Margin, Margins
 from fitnoise.kernel.counting.dialects import Dialect, Kind, as_whole, between, coded
 from fitnoise.kernel.counting.margins import blank
-from fitnoise.kernel.counting.persons import LONGEST, PERSON, Persons
+from fitnoise.kernel.counting.persons import LONGEST, PERSON, SHARE, Persons
 from fitnoise.kernel.counting.tables import Tables, joint_tables, sum_up
 from fitnoise.kernel.dates import Read
-from fitnoise.kernel.units import ANY, Pattern
+from fitnoise.kernel.units import ANY, PARTS, Pattern
 
 RECORDS: Final = 10**7
 """How many records tables are chosen for: a public figure, since their number is not."""
@@ -56,6 +57,18 @@ MOST_TABLES: Final = 256
 
 _TOGETHER: Final = 30
 """Attributes of one scan, whose bits are a plain integer on every engine."""
+
+_PIECES: Final = (4, 24)
+"""Of a table in one statement: of fewer, an engine may rather read all for each; more, few processors share evenly."""
+
+_PAGES: Final = 2**10
+"""Fewer pages are no piece of their own."""
+
+_PLACES: Final = 2**5
+"""Places for every page, of all pieces together: fewer than there are records, mostly."""
+
+_GROUPS: Final = 2**21
+"""Places of all pieces together: what an engine holds of pieces that are counted, it may hold until all are."""
 
 Fetch = Callable[[str], Iterable[Sequence[Sequence[Any]]]]
 """Runs a statement; its rows, some thousands at a time."""
@@ -85,7 +98,7 @@ class Field:
 @final
 @dataclass(frozen=True)
 class Person:
-    """A column that says whose a record is, as `persons` has it, and how many of one are counted.
+    """A column that says whose a record is, as `persons` has it, and how many of one are counted; None: shares of all.
 
     column: SQL for it, as of a field. cells: the attributes by which records of a person are put in order. pattern: to
     which those that are counted of one keep.
@@ -94,7 +107,7 @@ class Person:
     kind: Kind
     column: str
     cells: Sequence[str]
-    most: int
+    most: int | None
     pattern: Pattern = ANY
 
     def field(self, d: Dialect) -> Field:
@@ -113,15 +126,19 @@ def count(
     *,
     drop: bool,
     person: Person | None = None,
+    pages: int = 0,
     known: bool = False,
 ) -> tuple[Margins, dict[str, int]]:
     """The counts over margins of these fields, and of every attribute how many records are outside.
 
-    With a `person`, of the records that are inside in all fields only the first of each are counted. Of those outside,
-    all are told, where a margin of that attribute is asked for; `PERSON` stands for the id.
+    With a `person`, of the records that are inside in all fields only the first of each are counted, or all in shares:
+    then counts are in parts of a record. Of those outside, all are told, where a margin of that attribute is asked for;
+    `PERSON` stands for the id.
 
     Records that are dropped in any field, as most are with `drop`, are left out of all, and not told; others without a
     cell of margins of what they are outside of.
+
+    A relation of so many `pages` is read in pieces, which changes no count (`statement`).
 
     All joint tables are of the same records: so they have as many, and as many in each cell of an attribute that they
     share, but for amounts. Where an engine reads several times, and somebody writes meanwhile, that mostly tells. Of
@@ -133,6 +150,7 @@ def count(
     """
     if d.streams:
         sizes = {a: width(f.coding) for a, f in fields.items()} | ({} if person is None else {PERSON: 1})
+        sizes |= {SHARE: PARTS + 1} if person is not None and person.most is None else {}
         steps = {a: k for a, f in fields.items() if (k := steps_of(f.coding)) is not None}
         tables = Tables(margins, sizes, gauge, steps)
         if person is not None:
@@ -155,7 +173,7 @@ def count(
     shared = {(a, j): fields[a].coding.size for j, t in enumerate(joint) for a in t if most[a] is None}
     seen = {where: np.zeros(size + 1, dtype=np.int64) for where, size in shared.items()}
     records = np.zeros(len(joint), dtype=np.int64)
-    for rows in fetch(statement(d, relation, fields, joint, drop=drop, person=person)):
+    for rows in fetch(statement(d, relation, fields, joint, drop=drop, person=person, pages=pages)):
         numbers = _whole_numbers(rows, [math.prod(_shape(fields, t)) for t in joint])
         for j in np.unique(numbers[0]):
             _, places, n = numbers[:, numbers[0] == j]
@@ -216,11 +234,16 @@ def _whole_numbers(rows: Sequence[Sequence[Any]], places: Sequence[int]) -> NDAr
 
 
 def prepared(
-    d: Dialect, relation: str, conditions: Sequence[Field], fields: Mapping[str, Field], person: Person | None
+    d: Dialect,
+    relation: str,
+    conditions: Sequence[Field],
+    fields: Mapping[str, Field],
+    person: Person | None,
+    pages: int = 0,
 ) -> tuple[str, dict[str, Field], Person | None]:
     """The records of a relation that meet all conditions, with what is read off dates; and its columns.
 
-    Where there is neither, the relation itself.
+    Where there is neither, the relation itself. pages: how many it has, so that it is also told where a record is.
     """
     own = {a: f for a, f in fields.items() if f.read is not None and not d.streams}
     if not conditions and not own:
@@ -229,6 +252,7 @@ def prepared(
     shown = [f"{x} AS v{i}" for i, x in enumerate(read.values())] + (
         [] if person is None else [f"{person.column} AS p"]
     )
+    shown += [f"source.{d.located} AS {d.located}"] if pages else []
     met = " AND ".join(_met(d, f) for f in conditions)
     chosen = f"(SELECT {', '.join(shown) or '0 AS v0'} FROM {relation} source{' WHERE ' if met else ''}{met})"
     now = {a: replace(f, column=f"source.v{i}") for i, (a, f) in enumerate(fields.items())}
@@ -259,10 +283,13 @@ def statement(
     *,
     drop: bool,
     person: Person | None = None,
+    pages: int = 0,
 ) -> str:
     """SQL with a row (table, place, count) for every place of every joint table that has records.
 
-    A place is that of the cells in C order, where a cell is from 1 to its size, and 0 outside.
+    A place is that of the cells in C order, where a cell is from 1 to its size, and 0 outside. A relation of so many
+    pages is counted in pieces, which processors can share, and these are added up; but not where what is counted of a
+    record depends on others of a person.
 
     Args:
         d: the engine's language.
@@ -270,21 +297,50 @@ def statement(
         fields: of every attribute used.
         joint: attributes of each table.
         drop: whether records outside the domain in any of the fields are left out, where a field does not say.
-        person: whose records they are, where only the first of each are counted.
+        person: whose records they are, where only the first of each are counted, or all in shares.
+        pages: of the relation, about: of more than these, or fewer, all are read.
     """
+    each = d.count
     if person is not None:
         lined, chosen = _first(d, relation, fields, person, drop=drop)
         keys = {a: f"k{i}" for i, a in enumerate(fields)}
-        records = f"SELECT {', '.join(keys.values())} FROM ({lined}) taken WHERE {chosen}"
+        shown = [*keys.values(), *(["share"] if person.most is None else [])]
+        each = "COALESCE(SUM(share), 0)" if person.most is None else d.count
+        records = [f"SELECT {', '.join(shown)} FROM ({lined}) taken WHERE {chosen}"]
         fields = {a: Field(_numbered(f.coding.size), Kind.WHOLE, "") for a, f in fields.items()}  # keys are cells
+        batches = list(_batches(d, keys, joint))
     else:
         read, keys, kept = _keyed(d, fields, drop=drop)
-        records = f"SELECT {read} FROM {relation} source"
+        batches = list(_batches(d, keys, joint))
+        pieces = _pieces(d, pages, len(batches), sum(math.prod(_shape(fields, t)) for t in joint))
+        records = [f"SELECT {read} FROM {relation} source{piece}" for piece in pieces]
         if kept:
-            records = f"SELECT {', '.join(dict.fromkeys(keys.values()))} FROM ({records}) chosen WHERE {kept}"
-    scans = [_scan(d, records, fields, keys, tables) for tables in _batches(d, keys, joint)]
+            own = ", ".join(dict.fromkeys(keys.values()))
+            records = [f"SELECT {own} FROM ({some}) chosen WHERE {kept}" for some in records]
+    scans = [_scan(d, some, fields, keys, tables, each) for some in records for tables in batches]
     total = d.whole.format(x="SUM(n)")
     return f"SELECT j, place, {total} AS total FROM ({' UNION ALL '.join(scans)}) counted GROUP BY j, place{d.ending}"
+
+
+def _pieces(d: Dialect, pages: int, scans: int, places: int) -> list[str]:
+    """Conditions on where a record is, of which every one meets exactly one: an empty one where there is but one.
+
+    Pages are shared out evenly, and the last piece has no end: which records there are does not depend on `pages`.
+
+    Args:
+        d: the engine's language.
+        pages: of the relation, about.
+        scans: of each piece.
+        places: of all joint tables, each of which a piece may count anew.
+    """
+    least, most = _PIECES
+    n = min(most // scans, pages // _PAGES, pages * _PLACES // places, _GROUPS // places)
+    n = n if n >= least else 1
+    at, ends = f"source.{d.located}", [d.page.format(n=pages * i // n) for i in range(1, n)]
+    return [
+        f" WHERE {' AND '.join(filter(None, (low and f'{at} >= {low}', high and f'{at} < {high}')))}" if ends else ""
+        for low, high in pairwise(["", *ends, ""])
+    ]
 
 
 def _uncounted(d: Dialect, relation: str, fields: Mapping[str, Field], person: Person, *, drop: bool) -> str:
@@ -312,8 +368,10 @@ def _first(
     """SQL for records and the condition, of those inside, of the first of each person (`persons`); all others meet it.
 
     The cells of all fields, k0, k1, …: by cells they are put in order, and not by what was read. The id is p, and turn
-    a place in line. whole: also of how many of her records that are inside.
+    a place in line. whole: also of how many of her records that are inside. Where shares are counted nobody stands in
+    line, and share is what a record counts: 1 of one that is outside.
     """
+    whole = whole or person.most is None
     read, keys, kept = _keyed(d, fields, drop=drop)
     inside = " AND ".join(d.inside(f.coding, f.kind, keys[a]) for a, f in fields.items())
     told = bool(told_of(fields, drop=drop))
@@ -330,9 +388,13 @@ def _first(
     if whole:
         every = f"SELECT {held}, {d.count} OVER (PARTITION BY {whose}) AS whole FROM ({every}) counted"
         held += ", whole"
+    shown = ", ".join(f"{name} AS k{i}" for i, name in enumerate(names.values()))
+    if person.most is None:  # what is divided has no rest, so that it is whole however an engine divides
+        share = d.whole.format(x=f"({PARTS} - MOD({PARTS}, whole)) / whole")
+        share = f"CASE WHEN good = 1 THEN {share} ELSE 1 END AS share"
+        return f"SELECT {shown}, good, {share} FROM ({every}) lined", "good = 1 OR good = 0" if told else "good = 1"
     for more, so in kept_to(person.pattern, names, whose, order):
         every = f"SELECT {held} FROM (SELECT {held}, {more} FROM ({every}) apart) firsts WHERE {so} OR good = 0"
-    shown = ", ".join(f"{name} AS k{i}" for i, name in enumerate(names.values()))
     turn = f"ROW_NUMBER() OVER (PARTITION BY {whose} ORDER BY {order}) AS turn"
     chosen = f"turn <= {person.most} OR good = 0" if told else f"good = 1 AND turn <= {person.most}"
     more = "p, whole, " if whole else ""
@@ -387,23 +449,28 @@ def _batches(d: Dialect, keys: Mapping[str, str], joint: Sequence[Margin]) -> It
 
 
 def _scan(
-    d: Dialect, records: str, fields: Mapping[str, Field], keys: Mapping[str, str], tables: Mapping[int, Margin]
+    d: Dialect,
+    records: str,
+    fields: Mapping[str, Field],
+    keys: Mapping[str, str],
+    tables: Mapping[int, Margin],
+    each: str,
 ) -> str:
-    """The places of records in these tables, not summed yet."""
+    """The places of records in these tables, not summed yet. each: what is counted of the records of a place."""
     used = [a for a in fields if any(a in t for t in tables.values())]
     columns = list(dict.fromkeys(keys[a] for a in used))
     cells = [f"{d.cell(fields[a].coding, fields[a].kind, keys[a])} AS c{i}" for i, a in enumerate(used)]
     places = {j: _place(d, fields, used, t) for j, t in tables.items()}
     if len(tables) == 1:
         ((j, place),) = places.items()
-        grouped = f"SELECT {', '.join([*columns, f'{d.count} AS n'])} FROM ({records}) keyed"
+        grouped = f"SELECT {', '.join([*columns, f'{each} AS n'])} FROM ({records}) keyed"
         grouped += f" GROUP BY {', '.join(columns)}" if columns else ""
         coded = f"SELECT {', '.join([*cells, 'n'])} FROM ({grouped}) grouped"
         return f"SELECT {j} AS j, {place} AS place, n FROM ({coded}) coded"
     members = {j: list(dict.fromkeys(keys[a] for a in t)) for j, t in tables.items()}
     sets = ", ".join(f"({', '.join(ks)})" for ks in members.values())
     rolled = " + ".join(f"GROUPING({k}) * {2**i}" for i, k in enumerate(columns))
-    counted = f"SELECT {', '.join(columns)}, {rolled} AS g, {d.count} AS n FROM ({records}) keyed"
+    counted = f"SELECT {', '.join(columns)}, {rolled} AS g, {each} AS n FROM ({records}) keyed"
     grouped = f"{counted} GROUP BY GROUPING SETS ({sets})"
     bits = {j: sum(2**i for i, k in enumerate(columns) if k not in ks) for j, ks in members.items()}
     number = " ".join(f"WHEN {g} THEN {j}" for j, g in bits.items())
@@ -500,8 +567,9 @@ def _stream_persons(
             outside[a] += int(((c < 0) & ~left).sum())
         _add(persons, names, cells, order)
     for some in persons.counted():
-        kept = np.repeat(np.array([c for c, _ in some]), [n for _, n in some], axis=0)
-        told = dict(zip(order, kept.T, strict=True)) | {PERSON: np.zeros(len(kept), dtype=np.int64)}
+        kept, n = np.array([c for c, _ in some]), np.array([n for _, n in some])
+        kept, told = (kept, {SHARE: n}) if person.most is None else (np.repeat(kept, n, axis=0), {})
+        told |= dict(zip(order, kept.T, strict=True)) | {PERSON: np.zeros(len(kept), dtype=np.int64)}
         tables.add(told, len(kept))
     return tables.finish(), outside
 

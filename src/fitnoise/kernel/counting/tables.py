@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fitnoise.kernel.codings import DROPPED, ENDS, OUTSIDE
 from fitnoise.kernel.counting._base import Gauge, Margin, Margins
 from fitnoise.kernel.counting.margins import blank, summed
+from fitnoise.kernel.counting.persons import SHARE
 
 BATCH: Final = 2**26
 """Bytes of cells that are counted at a time; the working memory is about three times that."""
@@ -67,7 +68,8 @@ class Tables:
 
     Args:
         margins: what is counted.
-        sizes: cells per attribute, of at least the attributes used.
+        sizes: cells per attribute, of at least the attributes used. Where `SHARE` is one of them, records come with the
+            parts that they count, below its size.
         gauge: told how much of what was read is counted.
         steps: K of the attributes that are amounts, of which a record comes as its step j, or as K + 1 and so on for
             the cells beside the two ends.
@@ -76,8 +78,8 @@ class Tables:
         DataError: the counts exceed the memory of the machine.
 
     **Guarantees**
-        * a record adds one to one cell of every margin, the same whichever records come with it; along an amount 1 − j
-          to the first end and j to the other, in products of several, modulo 2⁶⁴;
+        * a record adds one, or its parts, to one cell of every margin, the same whichever records come with it; along
+          an amount 1 − j times that to the first end and j times to the other, in products of several, modulo 2⁶⁴;
         * beside the counts, memory is bounded by `BATCH`.
     """
 
@@ -88,6 +90,7 @@ class Tables:
         self._used = {a: sizes[a] for m in margins for a in m}
         self._steps = {a: k for a, k in (steps or {}).items() if a in self._used}
         self._codes = self._used | {a: k + self._used[a] - (ENDS - 1) for a, k in self._steps.items()}
+        self._codes |= {SHARE: sizes[SHARE]} if SHARE in sizes else {}
         self._gauge = gauge
         self._joint: list[Joint] | None = None
         self._held: list[dict[str, NDArray[Any]]] = []
@@ -133,7 +136,7 @@ class Tables:
 
     def _count(self) -> None:
         """Count what is held."""
-        batch = {a: np.concatenate([h[a] for h in self._held]) for a in self._used} if self._held else {}
+        batch = {a: np.concatenate([h[a] for h in self._held]) for a in self._codes} if self._held else {}
         records, self._records, self._held = self._records, 0, []
         if not records:
             return
@@ -150,14 +153,15 @@ class Tables:
     def _fill(self, joint: Joint, batch: Mapping[str, NDArray[Any]], records: int) -> None:
         sizes = [self._used[a] for a in joint.attributes]
         columns = [batch[a] for a in joint.attributes]
+        parts = batch[SHARE].astype(np.int64) if SHARE in batch else np.broadcast_to(np.int64(1), records)
         if not self._steps.keys().isdisjoint(joint.attributes):
             steps = [self._steps.get(a) for a in joint.attributes]
-            sum_up(self._counts[joint.attributes], columns, steps, np.ones(records, dtype=np.int64))
+            sum_up(self._counts[joint.attributes], columns, steps, parts)
         elif joint.asked:
-            _tabulate(self._counts[joint.attributes].reshape(-1), columns, sizes, records)
+            _tabulate(self._counts[joint.attributes].reshape(-1), columns, sizes, parts)
         else:
             table = np.zeros(math.prod(sizes), dtype=np.int64)
-            _tabulate(table, columns, sizes, records)
+            _tabulate(table, columns, sizes, parts)
             self._sum(joint, table.reshape(sizes))
 
     def _sum(self, joint: Joint, table: NDArray[Any]) -> None:
@@ -172,19 +176,22 @@ def _unsigned(size: int) -> np.dtype[Any]:
     )
 
 
-def _tabulate(table: NDArray[np.int64], columns: Sequence[NDArray[Any]], sizes: Sequence[int], records: int) -> None:
-    """Add one to the place of every record, in C order of the columns."""
+def _tabulate(
+    table: NDArray[np.int64], columns: Sequence[NDArray[Any]], sizes: Sequence[int], parts: NDArray[np.int64]
+) -> None:
+    """Add its parts to the place of every record, in C order of the columns."""
     if not columns:
-        table += records
+        table += parts.sum()
         return
     kind = _unsigned(len(table))
-    for start in range(0, records, _BLOCK):
+    alike = not parts.strides[0]  # one number for all of them, which is added faster
+    for start in range(0, len(parts), _BLOCK):
         block = slice(start, start + _BLOCK)
         place = columns[0][block].astype(kind)
         for column, size in zip(columns[1:], sizes[1:], strict=True):
             place *= size
             place += column[block]
-        np.add.at(table, place.astype(np.intp), 1)
+        np.add.at(table, place.astype(np.intp), parts[0] if alike else parts[block])
 
 
 def sum_up(

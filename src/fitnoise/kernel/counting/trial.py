@@ -200,7 +200,15 @@ def refuse_unless_right(
 
 
 def refuse_unless_bounded(
-    fetch: Fetch, d: Dialect, what: str, kind: Kind, *, drop: bool, pattern: Pattern = ANY, uncounted: bool = False
+    fetch: Fetch,
+    d: Dialect,
+    what: str,
+    kind: Kind,
+    *,
+    drop: bool,
+    pattern: Pattern = ANY,
+    uncounted: bool = False,
+    shares: bool = False,
 ) -> None:
     """Raise DataError if an engine counts other records of known persons than is declared (`persons`).
 
@@ -212,6 +220,7 @@ def refuse_unless_bounded(
         drop: whether records outside the domain will be dropped, or told.
         pattern: to which those that are counted of one person keep: of that kind is what is tried.
         uncounted: whether it will also be told of how many persons some are not counted.
+        shares: whether all records are counted in shares: persons of the trial have different numbers of them then.
     """
     kind = kind if kind in d.types else Kind.TEXT
     margins: list[Margin] = [("x", "y"), ("y",), *([] if drop else [("x",), (PERSON,)])]
@@ -221,25 +230,28 @@ def refuse_unless_bounded(
         (("x", 2),) if pattern.separation else (),
         ("y",) if pattern.fixed else (),
     )
-    person = Person(kind, "source.id", ("x", "y"), _COUNTED, tried)
+    most = None if shares else _COUNTED
+    person = Person(kind, "source.id", ("x", "y"), most, tried)
     fields = {
         "x": Field(Range(0, _KINDS - 1), Kind.WHOLE, "source.x"),
         "y": Field(_CODINGS["words"], Kind.TEXT, "source.y"),
     }
     held = {_literal(d, kind, x): named(x) for x in (*_IDS[kind], None)}
-    ids = d.rows(["id"], ([sql] for sql in held))
     words = ("a", "A")
     own = [(x, words[x % 2]) for x in range(_KINDS)] * 2
-    rows = d.rows(["x", "y"], ([str(x), _literal(d, Kind.TEXT, y)] for x, y in own))
-    relation = f"(SELECT id, x, y FROM ({ids}) ids CROSS JOIN ({rows}) own)"  # noqa: S608 - literals
+    many = [1 + i % len(own) if shares else len(own) for i in range(len(held))]
+    ids = d.rows(["id", "many"], ([sql, str(n)] for sql, n in zip(held, many, strict=True)))
+    rows = d.rows(["x", "y", "nth"], ([str(x), _literal(d, Kind.TEXT, y), str(i)] for i, (x, y) in enumerate(own)))
+    relation = f"(SELECT id, x, y FROM ({ids}) ids CROSS JOIN ({rows}) own WHERE nth < many)"  # noqa: S608 - literals
     counts, outside = count(fetch, d, relation, fields, margins, Gauge(None), drop=drop, person=person, known=True)
-    persons = Persons(_COUNTED, person.cells, tried)
-    for name in filter(None, held.values()):
-        persons.add([name.encode()] * len(own), [(x, x % 2) for x, _ in own])
+    persons = Persons(most, person.cells, tried)
+    for name, n in zip(held.values(), many, strict=True):
+        if name is not None:
+            persons.add([name.encode()] * n, [(x, x % 2) for x, _ in own[:n]])
     wanted = np.zeros((_KINDS, fields["y"].coding.size), dtype=np.int64)
     for cells, n in (x for some in persons.counted() for x in some):
         wanted[cells] += n
-    missing = sum(name is None for name in held.values()) * len(own)
+    missing = sum(n for name, n in zip(held.values(), many, strict=True) if name is None)
     right = not uncounted or left_out(fetch, d, relation, fields, person, drop=drop) == persons.left_out()
     right = right and np.array_equal(counts["x", "y"], wanted) and np.array_equal(counts["y",], wanted.sum(axis=0))
     if not right or not (drop or outside == {"x": 0, "y": 0, PERSON: missing}):

@@ -140,6 +140,20 @@ class Design(abc.ABC):
         """Whether it asks of how many units some records are not counted."""
         return False
 
+    def in_parts(self, parts: int) -> Self:
+        """What is drawn where counts are in so many parts of a record: the same integers, with noise so many times.
+
+        Only a design gives it whose loss is convex in what the records of a unit add: then `loss` of it, for counts of
+        records and the noise as it is, holds for all shares that add up to one record at most.
+
+        Raises:
+            PlanError: it measures no shares of records, or not with so much noise.
+        """
+        raise PlanError(
+            f"counts in {parts} parts of a record are for tables with Gaussian noise: shares of records go with no "
+            "other noise, nor with questions with finitely many answers. Nothing was measured."
+        )
+
     @abc.abstractmethod
     def loss(self, of: Adjacency) -> Loss:
         """What measuring it costs one protected unit, exact.

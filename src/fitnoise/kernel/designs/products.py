@@ -10,6 +10,17 @@ moves them by
 Every term grows with each g_a, so a record that has the dearest value of every attribute pays Δ²: the maximum over all
 joint cells is exact, and takes no array over them. Nothing an optimiser says enters.
 
+**A scale for every product of rows.** Where several views of several attributes are asked for, σ_T may vary with the
+rows of the factors, r = (r_a): a record then moves the answers of T by f_T(i) = Σ_r m_T²/σ_T(r)² Π_{a∈T} H_a(r_a, i_a)²
+(of a centring one scale serves all rows, which is as above), and what is dear in one set may be cheap in another. With
+the sets put into clusters C that hold them, and any λ_{C,a} with Σ_C λ_{C,a}(i_a) = 0 for every value,
+
+    max_i Σ_T f_T = max_i Σ_C (Σ_{T in C} f_T + Σ_{a∈C} λ_{C,a}) ≤ Σ_C max (Σ_{T in C} f_T + Σ_{a∈C} λ_{C,a}).
+
+Up to CELLS joint cells there is one cluster, and its maximum is that of all cells: of the cells that may be dearest, by
+costs rounded up to 61 bits, all are looked at exactly. Beyond, clusters are the largest sets, and λ evens out between
+them what each value costs at most; what is rounded up so is a bound.
+
 **A record that is replaced.** Give column i of H_a one entry more, (G_a − g_a(i))^½, G_a = max g_a, in a row of its
 own. Then all columns have the square G_a, two of them still the product they had, and no distance became smaller, as
 entries of ⊗ columns were only added. Two records that differ in the attributes D are now Σ_T m_T²/σ_T² 2 (Π_{a∈T} G_a −
@@ -21,6 +32,7 @@ affine in every x_a, so largest where each is at one of its ends, and x_a = G_a 
 with equality where all columns of each H_a have one square and all pairs of them one product. Every term is at least 0.
 So attributes with one factor may be taken for each other if, of all sets that this makes alike, each is charged as the
 dearest, measured or not; and the sum is no more than that of every set's own maximum, of which each is at most 4 Π G_a.
+Where σ_T varies with the rows it is ‖x − y‖² ≤ 2 ‖x‖² + 2 ‖y‖², four times the price of one record.
 """
 
 from __future__ import annotations
@@ -57,6 +69,12 @@ from fitnoise.kernel.units import Adjacency, Neighbours
 MOST_CHOICES = 2**10
 """Choices of what two records differ in that are gone through one by one for replace-one neighbours."""
 
+CELLS = 10_000_000
+"""Joint cells that are all looked at where scales vary within sets: 80 MB."""
+
+ROUNDS = 40
+"""How often beyond them is evened out between clusters what every value costs."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -91,6 +109,10 @@ class Factor:
             return 1 if n == 2 else n * (n - 1)
         return int((self.rows.astype(object) ** 2).sum(axis=0).max())
 
+    def squares(self, n: int) -> Exact:
+        """Of every entry its own, in Python's integers, (r_a, n_a); (1, 1) of a centring, whose columns are alike."""
+        return np.array([[self.dearest(n)]], dtype=object) if self.rows is None else self.rows.astype(object) ** 2
+
     def nearest(self, n: int) -> int:
         """Min ⟨column i, column j⟩ of two values, likewise; of one value its square."""
         if self.rows is None:
@@ -114,7 +136,8 @@ class ProductGroup:
     """Sets of equally many attributes that are measured: K of them.
 
     attributes: (K, s), positions among all attributes, increasing along each row. multiples: m_T, 64-bit integers
-    from 1 on, (K,). scales: σ_T > 0, floats, (K,).
+    from 1 on, (K,). scales: σ_T > 0, floats, (K,); or of every set one for each product of rows of its factors, in C
+    order, of a centring one for all of its rows.
     """
 
     attributes: NDArray[np.intp]
@@ -133,7 +156,7 @@ class ProductGroup:
         whole = self.multiples.dtype == np.int64 and self.multiples.shape == (len(self.attributes),)
         if not (whole and ((self.multiples > 0) & (self.multiples < SAFE)).all()):
             raise PlanError("what a product measures is multiplied by a whole number of at most 62 bits.")
-        good = self.scales.dtype == np.float64 and self.scales.shape == (len(self.attributes),)
+        good = self.scales.dtype == np.float64 and self.scales.ndim == 1 and len(self.scales) >= len(self.attributes)
         if not (good and ((self.scales > 0) & (self.scales <= MAX_SCALE)).all()):  # also refuses NaN
             raise PlanError("a noise scale of a product must be a positive number that the exact sampler can draw.")
 
@@ -151,9 +174,10 @@ class ProductStrategy(Design):
 
     **Guarantees**
         * `dearest` is the largest squared column norm of the dense integer strategy divided by σ², exactly; with more
-          than EXACT_SCALES different scales it is an upper bound, less than one part in 2⁸⁰ above;
+          than EXACT_SCALES different scales it is an upper bound, less than one part in 2⁸⁰ above. Where scales vary
+          within sets it is that up to CELLS joint cells; beyond, it is an upper bound;
         * `cost_squared` is at least the largest squared distance, in units of the noise, that one neighbouring pair can
-          move the answers, and exactly that where neighbours add or remove a record; where they replace one, it is at
+          move the answers, and `dearest` where neighbours add or remove a record; where they replace one, it is at
           most four times that.
     """
 
@@ -175,6 +199,8 @@ class ProductStrategy(Design):
         sets = [tuple(row) for g in self.groups for row in g.attributes.tolist()]
         if len(set(sets)) < len(sets):
             raise PlanError("a product measures each set of attributes once; one appears twice.")
+        if any(len(g.scales) != sum(map(math.prod, own)) for g, own in zip(self.groups, self.grids, strict=True)):
+            raise PlanError("a product has a noise scale for each set, or one for each product of rows of its factors.")
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -192,6 +218,28 @@ class ProductStrategy(Design):
         """How many answers each set has, by group."""
         return tuple(np.array([math.prod(x) for x in shapes], dtype=np.int64) for shapes in self.shapes)
 
+    @cached_property
+    def grids(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """The shape of the scales of every set, by group: along each of its attributes 1 where rows have one scale."""
+        rows = [1 if f.rows is None else len(f.rows) for f in self.factors]
+        return tuple(
+            tuple(tuple(1 if len(g.scales) == len(g) else rows[a] for a in own) for own in g.attributes.tolist())
+            for g in self.groups
+        )
+
+    @property
+    def joint(self) -> bool:
+        """Whether scales vary within a set."""
+        return any(len(g.scales) > len(g) for g in self.groups)
+
+    def by_set(self, values: Sequence[NDArray[Any]]) -> list[list[NDArray[Any]]]:
+        """What is given for every scale, by group, as one array for each set."""
+        out = []
+        for x, grids in zip(values, self.grids, strict=True):
+            parts = np.split(x, np.cumsum([math.prod(own) for own in grids])[:-1]) if grids else []
+            out.append([part.reshape(own) for part, own in zip(parts, grids, strict=True)])
+        return out
+
     @property
     def lengths(self) -> tuple[int, ...]:
         """How many noisy answers each group has."""
@@ -202,24 +250,38 @@ class ProductStrategy(Design):
         """Number of noisy numbers."""
         return sum(self.lengths)
 
+    @cached_property
+    def _runs(self) -> tuple[tuple[Floats, NDArray[np.int64]], ...]:
+        """By group scales, and how many answers in turn have each: one by one where they vary within sets."""
+        out = []
+        for g, sizes, shapes, own in zip(
+            self.groups, self.counts, self.shapes, self.by_set([g.scales for g in self.groups]), strict=True
+        ):
+            if len(g.scales) == len(g):
+                out.append((g.scales, sizes))
+                continue
+            every = [np.broadcast_to(x, shape).ravel() for x, shape in zip(own, shapes, strict=True)]
+            out.append((np.concatenate(every), np.ones(int(sizes.sum()), dtype=np.int64)))
+        return tuple(out)
+
     @property
     def scales(self) -> Floats:
-        """σ_T of each set."""
-        return np.concatenate([g.scales for g in self.groups])
+        """σ of the answers: of each set, or where it varies within sets of every answer."""
+        return np.concatenate([x for x, _ in self._runs])
 
     @property
     def portions(self) -> NDArray[np.int64]:
-        """How many noisy answers each set has."""
-        return np.concatenate(self.counts)
+        """How many noisy answers in turn have each of the scales."""
+        return np.concatenate([n for _, n in self._runs])
 
     @cached_property
-    def _weighed(self) -> tuple[int, tuple[dict[tuple[int, ...], int], ...]]:
+    def _weighed(self) -> tuple[int, tuple[dict[tuple[int, ...], Exact], ...]]:
         """By group every set of attributes with m²/σ² in whole numbers of a unit, which is returned first."""
         unit, precisions = exact_precisions([g.scales for g in self.groups])
         out = []
-        for g, precision in zip(self.groups, precisions, strict=True):
-            sets = zip(g.attributes.tolist(), precision.tolist(), g.multiples.tolist(), strict=True)
-            out.append({tuple(own): x * m**2 for own, x, m in sets})
+        for g, own in zip(self.groups, self.by_set(precisions), strict=True):
+            sets = zip(g.attributes.tolist(), own, g.multiples.tolist(), strict=True)
+            out.append({tuple(a): np.array(x * m**2, dtype=object) for a, x, m in sets})
         return unit, tuple(out)
 
     @cached_property
@@ -227,33 +289,85 @@ class ProductStrategy(Design):
         """G_a of every attribute."""
         return [f.dearest(n) for f, n in zip(self.factors, self.sizes, strict=True)]
 
+    def _by_cell(self, own: Sequence[int], precisions: Exact) -> Exact:
+        """f_T of the cells of a set, along each of its attributes of all values, or of 1 where they are alike."""
+        x = precisions
+        for axis, a in enumerate(own):
+            squares = self.factors[a].squares(self.sizes[a])
+            along = squares.sum(axis=0, keepdims=True) if x.shape[axis] == 1 else squares
+            x = np.moveaxis(np.tensordot(along, x, (0, axis)), 0, axis)
+        return x
+
+    def _most(self, own: Sequence[int], precisions: Exact) -> int:
+        """The largest f_T: where scales do not vary, of the dearest value of every attribute."""
+        if precisions.size == 1:
+            return int(precisions.item() * math.prod(self._dearest[a] for a in own))
+        return int(self._by_cell(own, precisions).max())
+
     @cached_property
     def group_costs(self) -> tuple[Fraction, ...]:
-        """What the sets of each group cost a record with the dearest value of every attribute."""
+        """What the sets of each group cost at most, each set the record that pays most for it."""
         unit, groups = self._weighed
-        most = self._dearest
-        return tuple(
-            Fraction(sum(x * math.prod(most[a] for a in own) for own, x in sets.items()), unit) for sets in groups
-        )
+        return tuple(Fraction(sum(self._most(own, x) for own, x in sets.items()), unit) for sets in groups)
 
-    @property
+    @cached_property
     def dearest(self) -> Fraction:
-        """Σ_T m_T²/σ_T² Π max g: what a record with the dearest value of every attribute costs."""
-        return sum(self.group_costs, Fraction(0))
+        """Σ_T m_T²/σ_T² Π max g: what a record with the dearest value of every attribute costs; the bound above."""
+        if not self.joint:
+            return sum(self.group_costs, Fraction(0))
+        unit, groups = self._weighed
+        return Fraction(self._no_more({own: self._by_cell(own, x) for sets in groups for own, x in sets.items()}), unit)
+
+    def _no_more(self, costs: Mapping[tuple[int, ...], Exact]) -> int:
+        """The largest Σ_T f_T, or with several clusters a number that it is nowhere above."""
+        varying = {own: tuple(a for a, n in zip(own, x.shape, strict=True) if n > 1) for own, x in costs.items()}
+        every = tuple(sorted({a for own in varying.values() for a in own}))
+        if math.prod(self.sizes[a] for a in every) <= CELLS:
+            larger = dict.fromkeys(set(varying.values()) - {every}, every)
+        else:
+            larger = {own[:i] + own[i + 1 :]: own for own in varying.values() for i in range(len(own))}
+        clusters: dict[tuple[int, ...], NDArray[np.int64]] = {}
+        homes = {}
+        for own, place in varying.items():
+            while place in larger:
+                place = larger[place]  # noqa: PLW2901
+            homes[own] = place
+            clusters[place] = np.zeros([self.sizes[a] for a in place], dtype=np.int64)
+        # sums of what clusters cost, and these less what others have, stay below 2⁶²: no 64-bit integer wraps around
+        most = [int(x.max()) for x in costs.values()]
+        shift = max(0, (sum(most) * len(clusters)).bit_length() - 61)
+        for own, x in costs.items():
+            rounded = np.asarray(-(-x >> shift)).astype(np.int64)
+            clusters[homes[own]] += rounded.reshape([self.sizes[a] if a in varying[own] else 1 for a in homes[own]])
+        listed = [a for own in varying.values() for a in own]
+        for a in list(dict.fromkeys(listed)) * (ROUNDS if len(clusters) > 1 else 0):
+            here = [(x, place.index(a)) for place, x in clusters.items() if a in place]
+            tops = [x.max(axis=tuple(i for i in range(x.ndim) if i != axis)) for x, axis in here]
+            even, left = np.divmod(sum(tops), len(here))
+            for j, ((x, axis), top) in enumerate(zip(here, tops, strict=True)):
+                np.add(x, (even + (j < left) - top).reshape([-1 if i == axis else 1 for i in range(x.ndim)]), out=x)
+        if len(clusters) > 1:
+            return min(sum(most), sum(int(x.max()) for x in clusters.values()) << shift)
+        (rounded,) = clusters.values()
+        near = dict(zip(every, np.nonzero(np.atleast_1d(rounded > rounded.max() - len(costs))), strict=False))
+        cells = [x[tuple(near[a] if a in varying[own] else 0 for a in own)] for own, x in costs.items()]
+        return int(np.max(sum(cells)))
 
     def profile(self) -> tuple[Fraction, ...]:
         """One number, of the dearest joint cell."""
         return (self.dearest,)
 
     def cost_squared(self, neighbours: Neighbours) -> Fraction:
-        """Δ² for neighbours that differ in one record: exact, or for replacing a bound on it (see above)."""
-        return self.dearest if neighbours is Neighbours.ADD_OR_REMOVE_ONE else self._replaced
+        """Δ² for neighbours that differ in one record: exact, or a bound on it (see above)."""
+        if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
+            return self.dearest
+        return 4 * self.dearest if self.joint else self._replaced
 
     @cached_property
     def _replaced(self) -> Fraction:
         """The bound above: by attribute up to MOST_CHOICES sets D, else by factor, or of every set on its own."""
         unit, groups = self._weighed
-        weights = {own: x for sets in groups for own, x in sets.items()}
+        weights = {own: int(x.item()) for sets in groups for own, x in sets.items()}
         nearest = [f.nearest(n) for f, n in zip(self.factors, self.sizes, strict=True)]
         used = sorted({a for own in weights for a in own})
         alike: dict[tuple[int, bytes], list[int]] = {}
@@ -314,6 +428,10 @@ class ProductStrategy(Design):
         del of
         return replace(self, factors=tuple(map(replace, self.factors)), groups=tuple(map(replace, self.groups)))
 
+    def in_parts(self, parts: int) -> ProductStrategy:
+        """With noise so many times: as of sectors, squared distances are convex."""
+        return replace(self, groups=tuple(replace(g, scales=g.scales * parts) for g in self.groups))
+
     def check(self, sizes: Mapping[str, int], steps: Mapping[str, int]) -> None:
         """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
         check_sizes(self.over, sizes, steps)
@@ -351,8 +469,8 @@ class ProductStrategy(Design):
 
     def draw(self, exact: Answers, door: Door) -> Answers:
         """Every answer plus one independent draw of N_Z(0, σ_T²), in the ring of the values (never saturating)."""
-        for values, group, sizes in zip(exact, self.groups, self.counts, strict=True):
-            add_noise(values, group.scales, sizes, door)
+        for values, (scales, sizes) in zip(exact, self._runs, strict=True):
+            add_noise(values, scales, sizes, door)
         return exact
 
     def detail(self, of: Adjacency) -> dict[str, list[Any]]:

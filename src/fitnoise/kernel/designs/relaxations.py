@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 
 from fitnoise.kernel.arrays import Exact, Floats, Integers
 from fitnoise.kernel.designs.parts import exact_matmul
+from fitnoise.kernel.designs.ways import tops
 
 MOST_PLACES = 2**8
 """Places of which sets are bounded, in seconds."""
@@ -96,21 +97,20 @@ def at_most(x: Exact, together: NDArray[np.bool_], most: int) -> int | None:
         * no set costs more, whatever was found in floating point;
         * the same number on every machine; None of more than `MOST_PLACES`.
     """
-    n = len(x)
+    n, most = len(x), min(most, len(x))
     if n > MOST_PLACES:
         return None
     here = np.eye(n, dtype=bool)
     own = x.diagonal()
     x = np.where(together | here, x, -(own[:, None] + own))
-    top = max(int(abs(x).max()), 1)
-    more = top.bit_length() - BITS
+    more = int(abs(x).max()).bit_length() - BITS
     whole = -(-x >> more) if more > 0 else x << -more
-    found = min(*_by_blocks(whole, min(most, n)), _relaxed(whole, min(most, n)))
+    found = min(*_by_blocks(whole, most), _relaxed(whole, most))
     if n <= MOST_BRANCHED:
         few = (-(-whole >> BITS - DIGITS)).astype(np.int64)
-        known = _climbed(few, min(most, n))
+        known = _climbed(few, most)
         if known + (known >> WORTH) < found >> BITS - DIGITS:
-            dearest = _branched(few, min(most, n), known)
+            dearest = _branched(few, most, known)
             found = found if dearest is None else min(found, dearest << BITS - DIGITS)
     return found << more if more > 0 else found >> -more
 
@@ -135,9 +135,7 @@ def _branched(x: Integers, most: int, known: int) -> int | None:
     """
     n = len(x)
     beside = np.where(np.eye(n, dtype=bool), 0, np.maximum(x, 0))
-    later = np.arange(n) >= np.arange(n + 1)[:, None]
-    tops = np.zeros((n + 1, n, n + 1), dtype=np.int64)  # of places from one on: for each j, sums of the largest
-    tops[:, :, 1:] = np.cumsum(-np.sort(-beside * later[:, None, :], axis=2), axis=2)
+    top, later = tops(beside)
     value, gains, begin, left = np.zeros(1, dtype=np.int64), x.diagonal()[None], np.zeros(1, dtype=np.intp), BRANCHES
     for more in reversed(range(most)):
         parents, last = np.nonzero(later[begin])
@@ -145,11 +143,11 @@ def _branched(x: Integers, most: int, known: int) -> int | None:
         if left < 0 or len(parents) * n > TOGETHER:
             return None
         value = value[parents] + gains[parents, last]
-        known = max(known, int(value.max(initial=known)))
+        known = int(value.max(initial=known))
         if more:
             gains = gains[parents] + 2 * x[last]
-            own = np.where(later[last + 1], np.maximum(gains + tops[last + 1, :, more - 1], 0), 0)
-            largest = -np.partition(-own, more - 1, axis=1)[:, :more]
+            own = np.where(later[last + 1], np.maximum(gains + top[last + 1, :, more - 1], 0), 0)
+            largest = -np.sort(-own, axis=1)[:, :more]
             alive = value + largest.sum(axis=1) > known
             value, gains, begin = value[alive], gains[alive], last[alive] + 1
     return known
@@ -181,7 +179,7 @@ def _joined(one: list[int], other: list[int], most: int) -> list[int]:
 
 
 def _relaxed(x: Exact, most: int) -> int:
-    """Shor's bound, proven for whole numbers of `BITS` bits."""
+    """Shor's bound, proven for whole numbers of `BITS` bits; it holds of no place too, so that it is not below 0."""
     n = len(x)
     with np.errstate(all="ignore"):
         found = _finite(_multipliers(x.astype(np.float64) * 2.0**-BITS, most))
@@ -194,7 +192,7 @@ def _relaxed(x: Exact, most: int) -> int:
         near = _finite(_triangle(matrix.astype(np.float64) * 2.0**-BITS))
     root = np.rint(near * 2.0 ** (BITS // 2)).astype(np.int64)
     least = sum(y) + free * (2 * most - n) + int(abs(matrix - _square(root)).sum())
-    return least + (abs(least) >> ROOM)
+    return least + (least >> ROOM)
 
 
 def _square(root: NDArray[np.int64]) -> Exact:

@@ -30,6 +30,7 @@ from fitnoise.kernel.designs._base import WRAP, Answers, Cells, Counts, Design, 
 from fitnoise.kernel.designs.parts import SAFE, Part, check_sizes, exact_matmul, largest_entry, named, split, times
 from fitnoise.kernel.designs.relaxations import at_most
 from fitnoise.kernel.designs.sets import MAX_SETS, dearest_set
+from fitnoise.kernel.designs.ways import dearest_way
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Adjacency, Neighbours
 
@@ -403,6 +404,11 @@ class Strategy(Design):
         (`at_most`). As its records agree in what is fixed, it is
         taken over the cells that agree with o in the structured ones of these.
 
+        Where k = 1, but a record in c may be in one of several cells, or differ from others in exchangeable attributes,
+        X_ij depends on the cells of i and j and on the attributes in which they agree. Records of a unit are a way
+        through places, each with a cell and values: what the dearest of all ways costs (`dearest_way`) is the h of all
+        cells, where it is less.
+
         Of all these h the one whose largest value is least. It is attained where one set of records fits all pairs.
 
         Means add, so several designs together, on the same records, cost at most the dearest sum of their h.
@@ -425,7 +431,7 @@ class Strategy(Design):
                 product = min(max(own), self.largest_product(cap.axes)) if rest else max(own)
                 yield tuple(_together(x, [(x, cap.most - 1), (product, cap.most * rest)], most) for x in own)
             return
-        unit, found, lowest = self._beside(caps, of)
+        unit, products, found, lowest = self._beside(caps, of)
         costs = [int(x * unit) for x in own]
         for cap, kinds in zip(caps, found, strict=True):
             others = self._partners(cap, kinds, lowest)
@@ -433,15 +439,17 @@ class Strategy(Design):
             yield tuple(Fraction(x, unit) for x in prices)
             if self.cells * most <= MAX_PRODUCTS:
                 yield (Fraction(self._different(cap, costs, others, most), unit),) * self.cells
-            sets = self._in_sets(cap, costs, kinds, lowest, of)
+            sets = self._in_sets(cap, costs, kinds, products, lowest, of)
             if sets is not None:
                 yield tuple(Fraction(x, unit) for x in sets)
 
-    def _beside(self, caps: Sequence[_Cap], of: Adjacency) -> tuple[int, list[dict[frozenset[int], Exact]], int]:
-        """The largest X_ij of a record with one that may be there beside it: a unit, these, and what is less than any.
+    def _beside(
+        self, caps: Sequence[_Cap], of: Adjacency
+    ) -> tuple[int, dict[frozenset[int], Exact], list[dict[frozenset[int], Exact]], int]:
+        """X_ij of a record with one that may be there beside it: a unit, these, the largest, and what is less than any.
 
-        For every cap by the exchangeable attributes of it on which the two agree, (n_o, joint cells of its structured
-        ones).
+        By the exchangeable attributes on which the two agree, (n_o, n_o). The largest for every cap by those of it on
+        which they agree, (n_o, joint cells of its structured ones).
         """
         unit, grams = self._grams()
         every = (*self.over.exchangeable, *self.over.structured)
@@ -454,6 +462,7 @@ class Strategy(Design):
             near &= abs(along[:, None] - along) >= dict(of.pattern.separation).get(a, 0)
         lowest = -2 * max(int(x * unit) for x in self.profile()) - 1
         found: list[dict[frozenset[int], Exact]] = [{} for _ in caps]
+        products: dict[frozenset[int], Exact] = {}
         for same in (frozenset(x) for k in range(len(free) + 1) for x in itertools.combinations(free, k)):
             if not held <= same:
                 continue
@@ -462,13 +471,14 @@ class Strategy(Design):
                 if cap.most == 1 and self._inside(cap) <= same:
                     pairs &= self._differing(self._axes(cap))
             x = sum((s.weight(same) * g for s, g in grams), start=np.zeros(near.shape, dtype=object))
-            x = np.where(pairs, x, lowest).reshape(self.cells, *self.over.shape)
+            products[same] = np.where(pairs, x, lowest)
+            x = products[same].reshape(self.cells, *self.over.shape)
             for cap, kinds in zip(caps, found, strict=True):
                 own = self._inside(cap) & same
                 rest = tuple(1 + i for i in range(len(self.over.shape)) if i not in self._axes(cap))
                 dearest = x.max(axis=rest).reshape(self.cells, -1)
                 kinds[own] = np.maximum(kinds.get(own, dearest), dearest)
-        return unit, found, lowest
+        return unit, products, found, lowest
 
     def _inside(self, cap: _Cap) -> frozenset[int]:
         """The exchangeable attributes of a cap that have two values or more."""
@@ -492,11 +502,18 @@ class Strategy(Design):
         ]
 
     def _in_sets(
-        self, cap: _Cap, costs: Sequence[int], kinds: Mapping[frozenset[int], Exact], lowest: int, of: Adjacency
+        self,
+        cap: _Cap,
+        costs: Sequence[int],
+        kinds: Mapping[frozenset[int], Exact],
+        products: Mapping[frozenset[int], Exact],
+        lowest: int,
+        of: Adjacency,
     ) -> list[int] | None:
         """For every structured cell what no set of joint cells that one may have records in exceeds; None of too many.
 
-        So many records as may share a joint cell have a number each, and so a place of their own.
+        So many records as may share a joint cell have a number each, and so a place of their own. Where each has one,
+        and in it may be in one of several cells, or of any value of other attributes, no way through them exceeds it.
         """
         slots, at = min(cap.most, of.records), np.array(self._place_along(self._axes(cap)))
         places = int(at.max()) + 1
@@ -515,8 +532,35 @@ class Strategy(Design):
             found = at_most(x, together, of.records) if found is None else found
             if found is None:
                 return None
+            if slots == 1:
+                way = self._in_ways(np.flatnonzero(common == group), at, costs, products, lowest, of.records, found)
+                found = found if way is None else min(found, way)
             prices.append(found)
         return [prices[group] for group in common]
+
+    def _in_ways(
+        self,
+        cells: NDArray[np.intp],
+        at: NDArray[np.intp],
+        costs: Sequence[int],
+        products: Mapping[frozenset[int], Exact],
+        lowest: int,
+        most: int,
+        above: int,
+    ) -> int | None:
+        """What no way of a unit through places exceeds, one of its records in each, in some structured cells.
+
+        None where it has no choice there, which is what `above` is about.
+        """
+        held = frozenset.intersection(*products)
+        free = sorted(frozenset.union(*products) - held)
+        here = cells[np.argsort(at[cells], kind="stable")]
+        if not free and len(np.unique(at[here])) == len(here):
+            return None
+        every = (frozenset(a for i, a in enumerate(free) if code >> i & 1) for code in range(2 ** len(free)))
+        x = np.stack([products[held | same][np.ix_(here, here)] for same in every])
+        sizes = [self.sizes[a] for a in free]
+        return dearest_way(x, x > lowest, [costs[o] for o in here], at[here].tolist(), sizes, most, above)
 
     def _others(self, differing: Collection[int]) -> int:
         """How many joint cells of exchangeable attributes differ from one in all of these, and in no other."""
@@ -638,6 +682,10 @@ class Strategy(Design):
         """The same integers, with nothing computed of them before."""
         del of
         return replace(self, groups=tuple(replace(g) for g in self.groups))
+
+    def in_parts(self, parts: int) -> Strategy:
+        """With noise so many times: vᵀXv is convex in v, and v, in records, a mean of unit vectors and of 0."""
+        return replace(self, groups=tuple(replace(g, scales=g.scales * parts) for g in self.groups))
 
     def check(self, sizes: Mapping[str, int], steps: Mapping[str, int]) -> None:
         """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""

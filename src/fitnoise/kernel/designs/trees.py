@@ -72,7 +72,7 @@ class MeasuredTree:
         whole = type(self.multiple) is int and all(x.dtype == np.int64 for x in factors)
         if not whole or not 0 < self.multiple < SAFE or any(((x < 1) | (x >= SAFE)).any() for x in factors):
             raise PlanError("what a tree measures is multiplied by whole numbers of at most 62 bits, from 1 on.")
-        if list(scales) != sorted(scales) or max(scales, default=-1) != self.deep or min(scales) < 0:
+        if list(scales) != sorted(scales) or list(scales)[-1:] != [self.deep] or min(scales) < 0:
             raise PlanError("a tree is measured on some of its levels, from the top down, the deepest one among them.")
         good = all(x.dtype == np.float64 and ((x > 0) & (x <= MAX_SCALE)).all() for x in scales.values())
         if not good:  # also refuses NaN
@@ -123,9 +123,8 @@ class TreeStrategy(Design):
             if own.dtype != np.intp or own.shape != (n,) or len(np.unique(own)) != own.max() + 1 or own.min() < 0:
                 raise PlanError("the classes of a tree's places are numbers from 0 on, one for each place.")
         for parents, n, lies in zip(sizes, sizes[1:], self.above, strict=False):
-            fits = lies.dtype == np.intp and lies.shape == (n,)
-            steps = np.diff(lies, prepend=-1, append=parents) if fits else np.array([2])
-            if steps[0] != 1 or steps[-1] != 1 or not np.isin(steps, (0, 1)).all():
+            fits = lies.dtype == np.intp and lies.shape == (n,) and lies[0] == 0 and lies[-1] == parents - 1
+            if not fits or not np.isin(np.diff(lies), (0, 1)).all():
                 raise PlanError("the places of a tree stand in the order of those above them, some in each.")
         for known, up, own, lies in zip(self._above, self.classes, self.classes[1:], self.above, strict=False):
             if (known[own] != up[lies]).any():
@@ -200,12 +199,11 @@ class TreeStrategy(Design):
 
     def _weight(self, g: MeasuredTree, *, replaced: bool) -> int:
         """h_T, times n_T/(n_T − 1) for records that are replaced."""
-        out, least = g.multiple**2, min((self.sizes[a] for a in g.attributes), default=0)
-        for a in g.attributes:
-            n = self.sizes[a]
+        out, sizes = g.multiple**2, [self.sizes[a] for a in g.attributes]
+        for n in sizes:
             out *= 1 if n == 2 else n * (n - 1)
-        if replaced and least:
-            out = 2 * out if least == 2 else out // (least - 1) * least  # h_T holds least − 1
+        if replaced and sizes:
+            out = out // (min(sizes) - 1) * min(sizes)  # h_T holds n_T − 1, of two values 1
         return out
 
     @cached_property
@@ -215,7 +213,7 @@ class TreeStrategy(Design):
         most, out = max(g.deep for g in self.groups), list[Exact]()
         for g, own in zip(self.groups, precisions, strict=True):
             given = dict(zip(g.scales, np.split(own, np.cumsum([len(x) for x in g.scales.values()])[:-1]), strict=True))
-            y = given.get(0, np.zeros(1, dtype=object))
+            y = given.get(0, np.array([0], dtype=object))
             for level in range(1, most + 1):
                 y = y[self._above[level - 1]]
                 if level <= g.deep:
@@ -258,13 +256,17 @@ class TreeStrategy(Design):
         del of
         return replace(self, groups=tuple(map(replace, self.groups)))
 
+    def in_parts(self, parts: int) -> TreeStrategy:
+        """With noise so many times: as of sectors, squared distances are convex."""
+        finer = ({level: x * parts for level, x in g.scales.items()} for g in self.groups)
+        return replace(self, groups=tuple(replace(g, scales=x) for g, x in zip(self.groups, finer, strict=True)))
+
     def check(self, sizes: Mapping[str, int], steps: Mapping[str, int]) -> None:
         """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
         check_sizes(self.over, sizes, steps)
 
     def _margin(self, g: MeasuredTree) -> Margin:
-        own = self.levels[g.deep - 1 : g.deep] if g.deep else ()
-        return tuple(self.over.names[a] for a in (*g.attributes, *own))
+        return tuple(self.over.names[a] for a in (*g.attributes, *self.levels[: g.deep][-1:]))
 
     @property
     def nested(self) -> list[tuple[str, str, Indices]]:
@@ -303,9 +305,9 @@ class TreeStrategy(Design):
             if level in g.scales:
                 out.insert(0, values[self.orders[level]].ravel())
             if level:
-                starts = np.flatnonzero(np.diff(self.above[level - 1], prepend=-1))
+                starts = np.unique(self.above[level - 1], return_index=True)[1]
                 values = values * g.factors[level - 1].astype(dtype)[self.classes[level]][:, None]
-                values = np.add.reduceat(values, starts, axis=0)
+                values = np.add.reduceat(values, starts)
         return np.concatenate(out)
 
     def draw(self, exact: Answers, door: Door) -> Answers:

@@ -12,7 +12,7 @@ from fitnoise.errors import PlanError
 from fitnoise.kernel.designs.answers import Answer
 from fitnoise.kernel.designs.questions import FiniteQuery, Mechanism
 from fitnoise.kernel.designs.ranks import RankMechanism
-from fitnoise.kernel.losses import rounded_up
+from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.order import Limit, Size
 from fitnoise.mechanisms._base import Part
 from fitnoise.mechanisms.finite import documents
@@ -45,6 +45,11 @@ class AnswerPart(Part):
         """What is measured: the answer."""
         return Answer(self.query, self.publication.domain, self.mechanism)
 
+    @cached_property
+    def loss(self) -> Loss:
+        """What the answer costs one protected unit."""
+        return self.design.loss(self.publication.adjacency)
+
     @property
     def sizes(self) -> tuple[Size, ...]:
         """None: the question itself compares the data with the number of people it declares."""
@@ -58,7 +63,7 @@ class AnswerPart(Part):
     @cached_property
     def exact_epsilon(self) -> Fraction:
         """What the answer costs one protected unit, proven: at most what the question asked for."""
-        return sum(self.design.loss(self.publication.adjacency).pure, Fraction(0))
+        return sum(self.loss.pure, Fraction(0))
 
     @cached_property
     def summary(self) -> FiniteSummary:

@@ -22,7 +22,7 @@ from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.mechanisms.gaussian.alike import Alike
 from fitnoise.solving import problems
-from fitnoise.solving.certificates import NOBODY, ONE, Evidence, Kinds, Pairs, Sets, Terms
+from fitnoise.solving.certificates import NOBODY, ONE, Evidence, Free, Kinds, Pairs, Sets, Terms
 from fitnoise.solving.problems import Block, Pairwise, Problem, Shared, Source
 from fitnoise.solving.sectors import Decomposition, SectorGroup, afford
 
@@ -125,12 +125,15 @@ class Formulation:
         self._pairs = pairs
         apart = terms.apart
         some = terms.sets if sets is not None else None
-        self._free = [np.zeros(len(g), dtype=bool) if some is None else some.free(g) for g in d.groups]
+        nothing: Free = ()
+        self._free = [[nothing] * len(g) if some is None else some.free(g) for g in d.groups]
+        self._kinds = list(dict.fromkeys(x for own in self._free for x in own))
+        codes = [np.array([self._kinds.index(x) for x in own], dtype=np.intp) for own in self._free]
         self._columns = None if sets is None else _Columns(sets, d.cells)
         self._roots = [np.ones(len(g)) if apart is None else np.sqrt(apart.factors(together, g)) for g in d.groups]
         counted = [g.multiplicity * root for g, root in zip(d.groups, self._roots, strict=True)]
         self._multiplicity = counted
-        kept = [np.where(free, -x, x) for free, x in zip(self._free, counted, strict=True)]  # told apart by their signs
+        kept = [x + 1j * code for code, x in zip(codes, counted, strict=True)]
         self.alike = Alike.of(d, terms.weights, kept) if pairs is None else Alike.none(d)
         chosen = self.alike.representatives
         self._scale = 1 / (d.variances * d.counted**2)
@@ -166,8 +169,7 @@ class Formulation:
         """
         blocks, mine = [], self._columns  # one column a cell where there are no sets
         for block, columns, (i, here) in zip(self.problem.blocks, self._bases, self._made, strict=True):
-            free = bool(self._free[i][self.alike.sectors[i].first[here[0]]])
-            whole = np.eye(len(period)) if mine is None else mine.of(free=free)
+            whole = np.eye(len(period)) if mine is None else mine.of(self._free_of(i, here))
             asked = [_written(s.lifts, block.frame) for s in block.sources]
             for one in np.unique(period):
                 own = columns[:, period == one]
@@ -183,18 +185,18 @@ class Formulation:
         classes = self.alike.sectors[i]
         multiplicity = self._multiplicity[i][classes.first] * classes.counts
         chi = None
-        loose = self._free[i][classes.first]
+        loose = np.array([self._kinds.index(self._free[i][k]) for k in classes.first.tolist()])
         if self._pairs is not None:
             sectors = zip(group.attributes.tolist(), group.sizes.tolist(), strict=True)
             chi = np.array([self._pairs.chi(tuple(a), tuple(n)) for a, n in sectors])
-            loose = (chi == 1).all(axis=1)
+            loose = (chi == 1).all(axis=1).astype(np.intp)
         out = []
         for kind in np.unique(loose).tolist():
             here = np.flatnonzero(loose == kind)
             own, r, pairwise = columns, triangle, None
             frame = None if group.is_identity else triangle
             if self._columns is not None:
-                own = columns @ self._columns.of(free=kind)
+                own = columns @ self._columns.of(self._kinds[kind])
             if self._pairs is not None and chi is not None:
                 own, r, counted = _free_first(columns, triangle) if kind else (columns, triangle, False)
                 frame = None if r is triangle and group.is_identity else r
@@ -204,6 +206,10 @@ class Formulation:
             self._bases.append(columns)
             out.append(Block(multiplicity[here], own, self._sources(i, group, r, here), frame, pairwise))
         return out
+
+    def _free_of(self, i: int, here: Indices) -> Free:
+        """What some classes of a group's sectors, of one block, look at that is not fixed."""
+        return self._free[i][int(self.alike.sectors[i].first[here[0]])]
 
     def _sources(self, i: int, group: SectorGroup, triangle: Floats, here: Indices) -> tuple[Source, ...]:
         """What some classes of a group's sectors answer."""
@@ -235,21 +241,17 @@ class Formulation:
         """F_S with F_SᵀF_S = Σ_S⁻¹ in the integer bases, scaled to meet the worst constraint: (K, k, k) by group."""
         return self.in_basis([z for _, z in self.problem.covariance_factors(p, q)])
 
-    def products(self, p: Floats, q: Floats) -> tuple[Floats, Floats]:
-        """X of two records in structured cells, (n_o, n_o), scaled to meet the worst constraint.
+    def products(self, p: Floats, q: Floats) -> dict[Free, Floats]:
+        """X of two records in structured cells, (n_o, n_o), scaled to meet the worst constraint, in parts.
 
-        With the same values of all that is exchangeable; and in the mean of all values, but for what is fixed, where
-        two records differ.
+        By what sectors look at that is not fixed: of two records each counts times their χ.
         """
-        whole, fixed = (np.zeros((self.decomposition.cells,) * 2) for _ in range(2))
+        out = {free: np.zeros((self.decomposition.cells,) * 2) for free in self._kinds}
         factors = [z for _, z in self.problem.covariance_factors(p, q)]
         for block, columns, (i, here), z in zip(self.problem.blocks, self._bases, self._made, factors, strict=True):
             rows = (np.sqrt(block.multiplicity)[:, None, None] * (z @ columns)).reshape(-1, columns.shape[1])
-            whole += rows.T @ rows
-            if not self._free[i][self.alike.sectors[i].first[here[0]]]:
-                fixed += rows.T @ rows
-        np.fill_diagonal(fixed, whole.diagonal())
-        return whole, fixed
+            out[self._free_of(i, here)] += rows.T @ rows
+        return out
 
     def evidence(self, sets: Sets, p: Floats, q: Floats) -> Evidence:
         """The weights of the sets that matter."""
@@ -279,23 +281,35 @@ class Formulation:
 
 @final
 class _Columns:
-    """Sets of records as columns: of each the sum of its cells; then the single cells of those that are not alike."""
+    """Sets of records as columns: of each one for every part of it whose records have the same values.
+
+    In a sector these are mixed so that their squares add up to what the set is there in the mean.
+    """
 
     def __init__(self, sets: Sets, cells: int) -> None:
-        self._whole, self._alike = sets.indicator(cells), np.array(sets.alike)
-        alone = [(i, o) for i, own in enumerate(sets.cells) if not sets.alike[i] for o in own]
-        self._owner = np.array([*range(len(sets)), *(i for i, _ in alone)], dtype=np.intp)
-        self._single = np.zeros((cells, len(alone)))
-        self._single[[o for _, o in alone], range(len(alone))] = 1
+        self._sets, self._parts = sets, [sets.parts(i) for i in range(len(sets))]
+        self._owner = np.repeat(np.arange(len(sets)), [len(x) for x in self._parts])
+        self._single = np.zeros((cells, len(self._owner)))
+        own = (
+            [chosen[k] for k in part] for chosen, parts in zip(sets.cells, self._parts, strict=True) for part in parts
+        )
+        for i, part in enumerate(own):
+            self._single[part, i] = 1
 
-    def of(self, *, free: bool) -> Floats:
-        """In sectors that look at what is not fixed, or in others, (n_o, columns)."""
-        whole, single = (self._whole * self._alike, self._single) if free else (self._whole, 0 * self._single)
-        return np.hstack([whole, single])
+    def of(self, free: Free) -> Floats:
+        """In sectors that look at these of what is not fixed, (n_o, columns)."""
+        out, at = self._single.copy(), 0
+        for i, parts in enumerate(self._parts):
+            here, first = slice(at, at + len(parts)), [part[0] for part in parts]
+            at += len(parts)
+            if len(parts) > 1:
+                own, axes = np.linalg.eigh(self._sets.agreement(i, free)[np.ix_(first, first)])
+                out[:, here] = out[:, here] @ (axes * np.sqrt(np.maximum(own, 0)))
+        return out
 
     def shared(self, factor: float) -> Shared:
         """The weights of sets as those of columns."""
-        return Shared(self._owner, np.full(len(self._owner), factor), self._whole.shape[1])
+        return Shared(self._owner, np.full(len(self._owner), factor), len(self._sets))
 
 
 def _written(lifts: Floats | Operator, frame: Floats | None) -> Floats:

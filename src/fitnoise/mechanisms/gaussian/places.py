@@ -9,6 +9,7 @@ in the letters of `solving/weighted_trees.py`, where r = k. Untrusted: a mistake
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Exact, Floats
@@ -35,6 +37,12 @@ if TYPE_CHECKING:
 
 BITS = (16, 14, 12, 10, 8, 7, 6, 5, 4)
 """Of the largest k among the places of one place; fewer where sums would take more than 64 bits."""
+
+NOTHING = 2.0**-30
+"""Of the largest weight: what has no more tells nothing."""
+
+REACH = MAX_SCALE / 2 ** (LEAST_EXPONENT + 1)
+"""Times the smallest noise scale, the largest that can be drawn beside it."""
 
 MOST_CLASSES = 50_000
 """Of places, in all, that are planned: a minute or so."""
@@ -63,8 +71,9 @@ def rounded(asked: ByLevel, d: Decomposition, weights: Weighting, records: int) 
     unlike = any((a != 1).any() for r in weights.r for a in r)
     for bits in BITS if unlike else BITS[:1]:
         found = [_integers(asked.tree, x, r, bits) for x, r in zip(weights.x, weights.r, strict=True)]
-        if _largest(_assembled(asked, d, found), 2**8) * records < WRAP:
-            break
+        with contextlib.suppress(PlanError):  # more bits need scales further apart
+            if _largest(_assembled(asked, d, found), 2**8) * records < WRAP:
+                break
     if unlike:
         whole = tuple((np.ones(1), *(a.astype(np.float64) for a in k)) for _, k in found)
         again = polished(asked, Weighting(tuple(tuple(x) for x, _ in found), whole))
@@ -89,13 +98,26 @@ def _assembled(asked: ByLevel, d: Decomposition, found: Sequence[tuple[list[Floa
         each = sizes[list(beside)]
         x, k = found[own[tables.tobytes()]]
         gain, cells = float(gains(each)), math.prod(each.tolist())
-        with np.errstate(divide="ignore"):
-            scales = {level: np.sqrt(gain / (cells * w)) for level, w in enumerate(x) if (w > 0).all()}
-        if not all((s <= MAX_SCALE).all() for s in scales.values()):
+        scales = {level: np.sqrt(gain / (cells * w)) for level, w in _of_use(x, k).items()}
+        highest, lowest = (f([f(s) for s in scales.values()]) for f in (np.max, np.min))
+        if highest > MAX_SCALE or highest > lowest * REACH:
             raise out_of_reach()
         groups.append(MeasuredTree(beside, 1, k, scales))
     levels = tuple(int(np.flatnonzero(asked.axes == level)[0]) for level in range(1, len(asked.sizes)))
     return TreeStrategy(d.over, levels, asked.above, asked.tree.of, tuple(groups))
+
+
+def _of_use(x: Sequence[Floats], k: Sequence[NDArray[np.int64]]) -> dict[int, Floats]:
+    """Weights of integer sums by level, without levels that tell nothing beside the others.
+
+    A search comes as near to 0 as it likes, and no noise is as large as that asks for. Raised to NOTHING of the
+    largest, both for sums whose largest entry is 1, a weight costs nothing that could be measured.
+    """
+    deep = len(x) - 1
+    sizes = [math.prod(int(own.max()) for own in k[level:]) ** 2 for level in range(len(x))]
+    least = NOTHING * max(float(w.max()) * size for w, size in zip(x, sizes, strict=True))
+    every = enumerate(zip(x, sizes, strict=True))
+    return {i: np.maximum(w, least / size) for i, (w, size) in every if i == deep or (w * size > least).any()}
 
 
 def _integers(

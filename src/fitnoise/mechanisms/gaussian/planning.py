@@ -51,12 +51,13 @@ from fitnoise.mechanisms.gaussian.series import in_time
 from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded, weighted_cost
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.request.publication import Publication
-from fitnoise.solving import combined, cores, lexicographic, mirrored, trees, weighted_trees
+from fitnoise.solving import combined, cores, joint_bases, lexicographic, mirrored, trees, weighted_trees
 from fitnoise.solving._base import Solution, Status, Weights
 from fitnoise.solving.certificates import ONE, Evidence, Kinds, Sets, Terms, lower_bound
+from fitnoise.solving.joint_bases import JointForm
 from fitnoise.solving.products import Form, Products, solve
 from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS, Decomposition, decompose, decompose_by_axis
-from fitnoise.solving.sets import Chosen, Dear
+from fitnoise.solving.sets import BEGIN, Dear, Known, Moving
 from fitnoise.solving.trees import ByLevel
 from fitnoise.solving.weighted_trees import Weighting
 
@@ -294,23 +295,31 @@ def _in_sets(
     """
     if asked.sets is None:
         return made
-    dear, start, near = Dear(asked.sets), None, LOOSE
-    ways = (True, False) if any(asked.sets.free(g).any() for g in decomposition.groups) else (True,)
-    kinds = [(alike, cells) for cells in dear.first() for alike in ways if alike or len(cells) > 1]
+    dear, moving, start, near = Dear(asked.sets), Moving(asked.sets), None, LOOSE
+    free = any(any(asked.sets.free(g)) for g in decomposition.groups)
+    ways = (True, False) if free else (True,)
+    kinds: list[Known] = [(alike, cells) for cells in dear.first() for alike in ways if alike or len(cells) > 1]
     for rounds in itertools.count(1):
         near = max(near, goal / 4) if rounds < SETS_ROUNDS else goal / 4
         sets = Sets(tuple(cells for _, cells in kinds), tuple(alike for alike, _ in kinds))
         form = Formulation(decomposition, asked, sets=sets)
         solution = solved(form, start, near)
-        products = dict(zip((True, False), form.products(*solution.primal), strict=True))
-        largest = max(float(products[alike][np.ix_(cells, cells)].sum()) for alike, cells in kinds)
-        more: list[tuple[bool, Chosen]] = []
-        dearest = largest
-        for way in ways:
-            known = [cells for alike, cells in kinds if alike == way]
-            found = dear.dearest(products[way], known, MORE_SETS)
-            more += [(way, x) for value, x in found if value > largest * (1 + goal / 4) and x not in known]
-            dearest = max(dearest, *(value for value, _ in found))
+        products = form.products(*solution.primal)
+        costs = [sum(float((x[np.ix_(c, c)] * sets.agreement(i, f)).sum()) for f, x in products.items())
+                 for i, (_, c) in enumerate(kinds)]  # fmt: skip
+        dearest = largest = max(costs)
+        found: list[tuple[float, Known]] = []
+        for way in (True,) if moving.few else ways:
+            x = np.sum([x for f, x in products.items() if way or not f], axis=0)
+            np.fill_diagonal(x, np.sum([*products.values()], axis=0).diagonal())
+            known = [cells for alike, cells in kinds if alike is way]
+            found += [(value, (way, cells)) for value, cells in dear.dearest(x, known, MORE_SETS)]
+        if free and moving.few:
+            begin = [kinds[i] for i in np.argsort(costs)[: -BEGIN - 1 : -1]]
+            found += moving.dearest(products, begin, MORE_SETS)
+        seen = set(kinds)
+        more = [one for one in dict.fromkeys(k for v, k in found if v > largest * (1 + goal / 4)) if one not in seen]
+        dearest = max(dearest, *(value for value, _ in found))
         if near <= goal / 4 and (not more or rounds == SETS_ROUNDS):
             break
         near = min(near, (dearest / largest - 1) / EARLY) if more else 0.0
@@ -474,21 +483,36 @@ def _by_axis(publication: Publication, *, refine: bool, progress: Callable[[int,
     with one_thread():
         form, weights = solve(asked, told=told)
         evidence = cores.raised(asked, weights)
-    strategy = None
-    for bits in PRODUCT_BITS[:-1]:
-        with contextlib.suppress(PlanError, SingularStrategy):
-            strategy = _of_axes(publication, asked, decomposition, form, bits)
-            break
-    strategy = strategy or _of_axes(publication, asked, decomposition, form, PRODUCT_BITS[-1])
-    status = "in product form, one matrix for each kind of attribute; the bound is for all mechanisms of its kind"
+        joint = joint_bases.solve(asked, evidence, form) if joint_bases.suits(asked) else None
+    beside = "; the bound is for all mechanisms of its kind"
     if publication.unit.neighbours is Neighbours.REPLACE_ONE:
-        status += "; planned for records that come or go; charged and proven for those replaced"
-    made = TablePart(PRODUCTS, publication, strategy, evidence, status)
+        beside += "; planned for records that come or go; charged and proven for those replaced"
+    strategy = _in_integers(publication, asked, decomposition, form)
+    status = "in product form, one matrix for each kind of attribute"
+    made = TablePart(PRODUCTS, publication, strategy, evidence, status + beside)
+    if joint is not None:
+        with contextlib.suppress(PlanError, SingularStrategy):
+            strategy = _in_integers(publication, asked, decomposition, joint)
+            status = "in product form, one basis for each kind of attribute, and a noise scale for each product of rows"
+            other = TablePart(PRODUCTS, publication, strategy, evidence, status + beside)
+            made = min(made, other, key=lambda x: x.value * x.relaxation)
     refuse_pointless(made.exact_cost)
     return made
 
 
-def _of_axes(publication: Publication, asked: Products, d: Decomposition, form: Form, bits: int) -> ProductStrategy:
+def _in_integers(
+    publication: Publication, asked: Products, d: Decomposition, form: Form | JointForm
+) -> ProductStrategy:
+    """Integers of a form, of as many bits as are within reach."""
+    for bits in PRODUCT_BITS[:-1]:
+        with contextlib.suppress(PlanError, SingularStrategy):
+            return _of_axes(publication, asked, d, form, bits)
+    return _of_axes(publication, asked, d, form, PRODUCT_BITS[-1])
+
+
+def _of_axes(
+    publication: Publication, asked: Products, d: Decomposition, form: Form | JointForm, bits: int
+) -> ProductStrategy:
     """Integers of a form, scaled to targets or a budget."""
     strategy = rounded(asked, d, form, bits)
     if publication.budget is not None:

@@ -23,7 +23,7 @@ from fitnoise.algebra import rules
 from fitnoise.algebra.operators import Operator
 from fitnoise.errors import PlanError, SingularStrategy, WorkloadError
 from fitnoise.kernel.arrays import Exact, Floats, Indices
-from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.designs._base import HELD, Cells
 from fitnoise.kernel.designs.products import Factor, ProductGroup, ProductStrategy
 from fitnoise.kernel.designs.sectors import MAX_SCALE, uncentre
 from fitnoise.kernel.units import Neighbours
@@ -38,6 +38,7 @@ from fitnoise.request.targets import By, z_score
 from fitnoise.request.workloads import Table, Workload, exchangeable_attributes, used_attributes
 from fitnoise.solving import cores, products
 from fitnoise.solving.certificates import Certificate
+from fitnoise.solving.joint_bases import JointForm
 from fitnoise.solving.products import Form, Products
 from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS, Decomposition, decompose_by_axis, uneven
 
@@ -175,6 +176,11 @@ class _Along:
     share: Floats
     sharp: Floats | None
 
+    @property
+    def rows(self) -> Floats:
+        """H^# of all rows, of an attribute that has one."""
+        return cast(Floats, self.sharp)
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -195,8 +201,11 @@ class ProductEstimation:
 
     @property
     def whiteners(self) -> list[Floats]:
-        """The scales of what is measured, before factors are inverted."""
-        return [(g.scales / g.multiples)[:, None, None] for g in self.strategy.groups]
+        """The scales of what is measured, before factors are inverted; of those that vary with its rows the largest."""
+        return [
+            np.sqrt([[[self.noise[tuple(own)].max()]] for own in g.attributes.tolist()]).reshape(-1, 1, 1)
+            for g in self.strategy.groups
+        ]
 
     @cached_property
     def inverses(self) -> dict[int, Inverse]:
@@ -214,12 +223,13 @@ class ProductEstimation:
         return out
 
     @cached_property
-    def noise(self) -> dict[tuple[int, ...], float]:
-        """(σ_T/m_T)² by set of attributes."""
+    def noise(self) -> dict[tuple[int, ...], Floats]:
+        """(σ_T/m_T)² by set of attributes, along each of them as long as it has rows, or of 1 where these are alike."""
+        of = self.strategy.by_set([g.scales for g in self.strategy.groups])
         return {
-            tuple(own): (s / m) ** 2
-            for g in self.strategy.groups
-            for own, s, m in zip(g.attributes.tolist(), g.scales.tolist(), g.multiples.tolist(), strict=True)
+            tuple(own): np.square(s / m)
+            for g, scales in zip(self.strategy.groups, of, strict=True)
+            for own, s, m in zip(g.attributes.tolist(), scales, g.multiples.tolist(), strict=True)
         }
 
     def spread(self, axis: int) -> Floats:
@@ -252,7 +262,7 @@ class ProductEstimation:
                 own = self.strategy.groups[place[0]].attributes[place[1]].tolist()
                 one = self._measured(x[..., 0], own)
                 other = one if h is f else self._measured(h[place][..., 0], own)
-                total += self.noise[tuple(own)] * float((one * other).sum())
+                total += float((self.noise[tuple(own)] * one * other).sum())
         return total
 
     def moved(self, f: Mapping[Place, Floats]) -> dict[Place, Floats]:
@@ -260,14 +270,17 @@ class ProductEstimation:
         out = {}
         for place, given in f.items():
             own, x = self.strategy.groups[place[0]].attributes[place[1]].tolist(), given[..., 0]
+            factors = [(axis, self.inverses[a].sharp) for axis, a in enumerate(own) if a in self.inverses]
             for axis, a in enumerate(own):
-                if a in self.inverses:
-                    sharp = self.inverses[a].sharp
-                    x = np.moveaxis(np.tensordot(sharp @ sharp.T, x, (1, axis)), 0, axis)
-                else:
+                if a not in self.inverses:
                     n = self.strategy.sizes[a]
                     x = (x - x.mean(axis=axis, keepdims=True)) / (2 if n == 2 else n * n)
-            out[place] = self.noise[tuple(own)] * x[..., None]
+            for axis, sharp in factors:
+                x = np.moveaxis(np.tensordot(sharp, x, (0, axis)), 0, axis)
+            x = x * self.noise[tuple(own)]
+            for axis, sharp in factors:
+                x = np.moveaxis(np.tensordot(sharp, x, (1, axis)), 0, axis)
+            out[place] = x[..., None]
         return out
 
     def _measured(self, x: Floats, own: Sequence[int]) -> Floats:
@@ -288,9 +301,14 @@ class ProductEstimation:
             gain = 2.0 if n == 2 else float(n * n)
             ones = np.ones(n if view is None else view.shape[0])
             return (1 - 1 / n) / gain * ones, ones / n**2
+        squares, f = self._squares(axis, view)
+        return squares.sum(axis=1), f
+
+    def _squares(self, axis: int, view: Operator | None) -> tuple[Floats, Floats]:
+        """Of every row of a view, of which there is a factor, the squares of R H^#, and f²."""
         own = self.inverses[axis]
         w, sharp = (own.w, own.sharp) if view is None else (view.mv(own.w), view.mv(own.sharp))
-        return (sharp**2).sum(axis=1), w**2
+        return sharp**2, w**2
 
     def _relative(self, axis: int, view: int) -> tuple[Floats, Floats]:
         """The same of a view by its number, relative to targets that vary."""
@@ -300,9 +318,21 @@ class ProductEstimation:
     def table_variances(self, axes: Sequence[int], views: Sequence[Operator | None]) -> Floats:
         """Of all numbers of a table, (rows along each of its axes…)."""
         masks = [m for m in products.subsets(len(axes)) if self._named(axes, m) in self.noise]
-        noise = np.array([self.noise[self._named(axes, m)] for m in masks])
         parts = [self.rows(a, view) for a, view in zip(axes, views, strict=True)]
-        return products.variances(parts, masks, noise)
+        if not self.strategy.joint:
+            return products.variances(parts, masks, np.array([self.noise[self._named(axes, m)].item() for m in masks]))
+        total = np.zeros([len(f) for _, f in parts])
+        for mask in masks:
+            own = sorted(mask, key=lambda i: axes[i])
+            x = self.noise[self._named(axes, mask)]
+            for axis, i in enumerate(own):
+                v = parts[i][0][:, None] if x.shape[axis] == 1 else self._squares(axes[i], views[i])[0]
+                x = np.moveaxis(np.tensordot(v, x, (1, axis)), 0, axis)
+            x = x.transpose(np.argsort(own)).reshape([len(f) if i in mask else 1 for i, (_, f) in enumerate(parts)])
+            for i in set(range(len(axes))) - set(mask):
+                x = x * parts[i][1].reshape([-1 if i == j else 1 for j in range(len(axes))])
+            total += x
+        return total
 
     def between(self, one: Numbers, other: Numbers) -> Floats:
         """Covariances of pairs of numbers, (P,): set by set the products along the axes."""
@@ -312,9 +342,30 @@ class ProductEstimation:
         for mask in products.subsets(len(common)):
             own = self._named(list(common), mask)
             if own in self.noise:
+                noise = self.noise[own]
                 rest = [axes[a].share for axes in (mine, theirs) for a in axes if a not in own]
-                total += self.noise[own] * math.prod([np.ones(len(one)), *(common[a] for a in own), *rest])
+                fine = [a for a, n in zip(own, noise.shape, strict=True) if n > 1]
+                alike = [common[a] for a in own if a not in fine]
+                pairs = self._varying(noise.reshape([n for n in noise.shape if n > 1]), fine, mine, theirs, len(one))
+                total += math.prod([pairs, *alike, *rest])
         return total
+
+    @staticmethod
+    def _varying(
+        noise: Floats, own: Sequence[int], mine: Mapping[int, _Along], theirs: Mapping[int, _Along], count: int
+    ) -> Floats:
+        """Σ_r noise(r) Π_a ⟨what two numbers have of row r_a⟩ for pairs of numbers, (P,), some at a time."""
+        out = np.full(count, noise if not own else 0.0)
+        step = max(1, HELD // max(noise.size, 1))
+        for first in range(0, count if own else 0, step):
+            here = slice(first, first + step)
+            x: Floats = noise.reshape(1, *noise.shape)
+            for a in reversed(own):
+                one, other = mine[a], theirs[a]
+                both = one.rows[one.at[here]] * other.rows[other.at[here]]
+                x = np.einsum("p...k,pk->p...", np.broadcast_to(x, (len(both), *x.shape[1:])), both)
+            out[here] = x
+        return out
 
     def _along(self, numbers: Numbers) -> dict[int, _Along]:
         """The rows of some numbers' table along its axes."""
@@ -351,17 +402,28 @@ class ProductEstimation:
     @cached_property
     def worst(self) -> Floats:
         """Of every table its largest, (M,)."""
-        return self._of_tables(products.top)
+        return self._of_tables(products.top, largest=True)
 
     @cached_property
     def means(self) -> Floats:
         """Of every table its mean, (M,)."""
-        return self._of_tables(lambda v, f: (v.mean(keepdims=True), f.mean(keepdims=True)))
+        return self._of_tables(lambda v, f: (v.mean(keepdims=True), f.mean(keepdims=True)), largest=False)
 
-    def _of_tables(self, kept: Callable[[Floats, Floats], tuple[Floats, Floats]]) -> Floats:
-        """The largest variance of every table, over what is kept of the rows along each axis."""
+    def _of_table(self, axes: Sequence[int], slots: Sequence[tuple[int, int]]) -> Floats:
+        """Of a table of a family all variances, relative to targets that vary."""
+        found = self.table_variances(axes, [self.asked.operators[v] for _, v in slots])
+        for i, (_, v) in enumerate(slots):
+            found = found / self.asked.looser[v].reshape([-1 if i == j else 1 for j in range(len(slots))])
+        return found
+
+    def _of_tables(self, kept: Callable[[Floats, Floats], tuple[Floats, Floats]], *, largest: bool) -> Floats:
+        """The largest variance of every table, over what is kept of the rows along each axis; or their mean."""
         out = np.empty(self.asked.tables)
         for f in self.asked.families:
+            if self.strategy.joint:
+                own = [self._of_table(row, f.slots) for row in f.axes.tolist()]
+                out[f.tables] = [x.max() if largest else x.mean() for x in own]
+                continue
             tops: dict[tuple[int, ...], list[int]] = {}
             for t, row in enumerate(f.axes.tolist()):  # attributes of a kind have one factor, but in altered plans
                 tops.setdefault(tuple(id(self.inverses.get(a)) for a in row), []).append(t)
@@ -370,37 +432,46 @@ class ProductEstimation:
                 parts = [kept(*self._relative(a, v)) for a, (_, v) in zip(row, f.slots, strict=True)]
                 masks = [m for m in f.masks if self._named(row, m) in self.noise]
                 named = [[self._named(own, m) for m in masks] for own in f.axes[here].tolist()]
-                noise = np.array([[self.noise[n] for n in names] for names in named])
+                noise = np.array([[self.noise[n].item() for n in names] for names in named])
                 alike, which = np.unique(noise, axis=0, return_inverse=True)
                 out[f.tables[here]] = products.worst(parts, masks, alike)[which.ravel()]
         return out
 
 
-def rounded(asked: Products, decomposition: Decomposition, form: Form, bits: int) -> ProductStrategy:
+def rounded(asked: Products, decomposition: Decomposition, form: Form | JointForm, bits: int) -> ProductStrategy:
     """Integers for a strategy in product form; the largest entry of each factor has so many bits.
+
+    Of joint bases that of each row, which have scales of their own.
 
     Raises:
         PlanError: a scale outside what the exact sampler can draw.
     """
     factors: list[Factor] = [Factor(None)] * len(decomposition.sizes)
-    gains = np.ones(len(decomposition.sizes))
-    for kind, w, k in zip(asked.kinds, form.w, form.k, strict=True):
+    gains = [np.ones(1)] * len(decomposition.sizes)
+    for i, (kind, w) in enumerate(zip(asked.kinds, form.w, strict=True)):
         n = kind.size
         for a in kind.axes:
-            gains[a] = math.sqrt(2) if n == 2 else float(n)
+            gains[a] = np.array([math.sqrt(2) if n == 2 else float(n)])
         if kind.even:
             continue
-        contrasts = kind.contrasts - w @ kind.contrasts
-        triangle = np.linalg.qr(np.linalg.cholesky(np.linalg.inv(k)).T @ contrasts.T, mode="r")
-        exponent = bits - int(np.frexp(np.abs(triangle).max())[1])
-        whole = np.rint(np.ldexp(triangle, exponent)).astype(np.int64)
+        contrasts = (kind.contrasts - w @ kind.contrasts).T
+        if isinstance(form, JointForm):
+            rows = np.linalg.solve(form.bases[i], contrasts)
+            exponents = bits - np.frexp(np.abs(rows).max(axis=1, keepdims=True))[1]
+        else:
+            rows = np.asarray(np.linalg.qr(np.linalg.cholesky(np.linalg.inv(form.k[i])).T @ contrasts, mode="r"))
+            exponents = bits - np.frexp(np.abs(rows).max(keepdims=True))[1]
+        whole = np.rint(np.ldexp(rows, exponents)).astype(np.int64)
         own = Factor(whole[:, kind.merged])
         for a in kind.axes:
-            factors[a], gains[a] = own, 2.0**exponent
+            factors[a], gains[a] = own, np.ldexp(1.0, exponents.ravel())
     groups = []
     for g in decomposition.groups:
-        precisions = np.array([form.precisions[tuple(own)] for own in g.attributes.tolist()])
-        scales = gains[g.attributes].prod(axis=1) / np.sqrt(precisions)
+        by_set = [
+            (products.outer([gains[a] for a in own]) / np.sqrt(form.precisions[tuple(own)])).ravel()
+            for own in g.attributes.tolist()
+        ]
+        scales = np.concatenate([np.zeros(0), *by_set])
         if not (np.isfinite(scales) & (scales > 0) & (scales <= MAX_SCALE)).all():
             raise out_of_reach()
         groups.append(ProductGroup(g.attributes, np.ones(len(g), dtype=np.int64), scales))
@@ -414,14 +485,19 @@ def rescaled(strategy: ProductStrategy, factor: float, *, up: bool) -> ProductSt
         PlanError: a scale outside what the exact sampler can draw.
     """
     groups = []
-    for g in strategy.groups:
+    for g, grids in zip(strategy.groups, strategy.grids, strict=True):
         scales = cut(g.scales * factor, up=up)
         if not ((scales > 0) & (scales <= MAX_SCALE)).all():
             raise out_of_reach()
-        shift = np.maximum(LEAST_EXPONENT - np.frexp(scales)[1], 0)
+        counts = np.array([math.prod(own) for own in grids], dtype=np.int64)
+        least = np.minimum.reduceat(scales, np.cumsum(counts) - counts)
+        shift = np.maximum(LEAST_EXPONENT - np.frexp(least)[1], 0)
         if (shift + np.frexp(g.multiples)[1] > 61).any():
             raise out_of_reach()
-        groups.append(replace(g, multiples=g.multiples << shift.astype(np.int64), scales=np.ldexp(scales, shift)))
+        scales = np.ldexp(scales, np.repeat(shift, counts))
+        if not (scales <= MAX_SCALE).all():
+            raise out_of_reach()
+        groups.append(replace(g, multiples=g.multiples << shift.astype(np.int64), scales=scales))
     return replace(strategy, groups=tuple(groups))
 
 

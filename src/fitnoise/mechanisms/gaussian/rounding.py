@@ -29,6 +29,10 @@ and 95 % less 0.06/σ in general. Finer lattices cost bits only."""
 CHUNK = 2**24
 """Entries of a tall table's product with A⁻¹ held at once."""
 
+NEAR = 2**18
+"""The same of a table by structure, which is summed up as it is made: as many as a processor keeps near are several
+times faster."""
+
 _MANTISSA = 32
 
 _MORE = 25
@@ -116,8 +120,12 @@ def _row_squares(a: Floats | Operator, b: Floats) -> Floats:
         step = max(1, CHUNK // (m * k))
         with np.errstate(over="ignore"):  # beyond doubles, as only a damaged plan is: no target is met
             return np.concatenate([((a @ b[i : i + step]) ** 2).sum(axis=2) for i in range(0, len(b), step)])
-    step = max(1, CHUNK // m)
-    return np.stack([sum((a.mv(x[:, c : c + step]) ** 2).sum(axis=1) for c in range(0, k, step)) for x in b])
+    out, step = np.zeros((len(b), m)), max(1, NEAR // m)
+    for i, x in enumerate(b):
+        for c in range(0, k, step):
+            some = a.mv(np.ascontiguousarray(x[:, c : c + step]))
+            out[i] += np.einsum("jc,jc->j", some, some)
+    return out
 
 
 def rescale(strategy: Strategy, factor: float, *, up: bool) -> Strategy:

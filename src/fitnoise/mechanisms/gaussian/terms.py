@@ -57,7 +57,7 @@ def _along(publication: Publication, d: Decomposition) -> tuple[int, Admissible]
         together &= at[a][:, None] == at[a]
     place = {a: x for x, a in enumerate(d.exchangeable)}
     fixed = tuple(sorted(place[a] for a in of.along(d.exchangeable, of.pattern.fixed)[0]))
-    return (k**2, Admissible(together, most, fixed)) if most > 1 else None
+    return (k**2, Admissible(together, most, fixed, d.sizes)) if most > 1 else None
 
 
 def _together(publication: Publication, d: Decomposition) -> tuple[int, Apart | None]:

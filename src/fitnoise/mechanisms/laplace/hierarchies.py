@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from fitnoise.kernel.arrays import Integers
+from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.checks import checked_whole
 
 
@@ -44,3 +46,21 @@ def level_of(n: int, branching: int, k: int) -> Integers:
     """The nodes k levels above the cells, (nodes, n)."""
     nodes = np.arange(n) // branching**k
     return np.asarray(np.arange(nodes[-1] + 1)[:, None] == nodes, dtype=np.int64)
+
+
+def covariances(n: int, branching: int) -> Iterator[Floats]:
+    """(HᵀH)⁻¹ (n, n) of the hierarchy without its root, then with it.
+
+    A node is one more row, 1 on its cells: with c = C 1 there, C becomes C − c cᵀ/(1 + 1ᵀc). From the cells upwards C
+    couples no cells of different nodes, so that a level costs as many steps as its nodes have pairs of cells.
+    """
+    c = np.eye(n)
+    for k in range(1, height(n, branching) + 1):
+        size = branching**k
+        if size >= n:
+            yield c.copy()
+        for first in range(0, n, size):
+            own = c[first : first + size, first : first + size]
+            towards = own.sum(axis=1)
+            own -= np.multiply.outer(towards, towards / (1 + towards.sum()))
+    yield c

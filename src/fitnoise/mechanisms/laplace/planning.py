@@ -39,7 +39,7 @@ from fitnoise.mechanisms.gaussian.planning import Ideal, ideal
 from fitnoise.mechanisms.gaussian.rounding import cut, variances_of
 from fitnoise.mechanisms.gaussian.terms import relaxation, terms
 from fitnoise.mechanisms.laplace.estimate import PureEstimation, filled, integer_margins
-from fitnoise.mechanisms.laplace.hierarchies import height, hierarchy
+from fitnoise.mechanisms.laplace.hierarchies import covariances, height, hierarchy
 from fitnoise.mechanisms.laplace.margins import asked_margins, pure_relaxation
 from fitnoise.mechanisms.laplace.mechanism import LAPLACE
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
@@ -196,9 +196,11 @@ def search(
             "closer, or plan with privacy = 'zcdp', which takes more. Nothing was planned."
         )
     found.sort(key=lambda x: x[0])
-    _, family, strategy, _ = found[0]
+    reached, family, strategy, _ = found[0]
+    spent = float(strategy.unit_epsilon(publication.adjacency) ** 2)
+    at_unit = reached / spent if spent else None
     with one_thread():
-        settled = _improved(publication, problem, family, _settled(publication, d, strategy))
+        settled = _improved(publication, problem, family, _settled(publication, d, strategy, at_unit)).strategy
     left = f"; the search was left after {seconds:g} s, as asked" if clock.over else ""
     told = f"{family}{left}; the bound is proven to {proof.gap:.1e} of its optimum"
     made = TablePart(LAPLACE, publication, settled, proof.evidence, told)
@@ -303,13 +305,9 @@ class _Problem:
 
         def tried() -> Iterator[tuple[float, int, bool]]:
             for b in (b for b in BRANCHES if b < self.inner):
-                below, levels = np.zeros((self.inner, self.inner)), height(self.inner, b)
-                for k in range(levels):
-                    node = np.arange(self.inner) // b**k
-                    below += node[:, None] == node  # at last AᵀA without the root
-                for root in (True, False):
-                    covariance = p_identity.inverse(below + root) * (levels + root) ** 2
-                    yield worth(np.asarray(covariance)), b, not root
+                levels = height(self.inner, b)
+                for rootless, covariance in zip((True, False), covariances(self.inner, b), strict=True):
+                    yield worth(covariance * (levels + (not rootless)) ** 2), b, rootless
 
         _, b, rootless = min(tried())
         whole = hierarchy(self.inner, b).astype(np.float64)[int(rootless) :]
@@ -512,8 +510,40 @@ def _whole(weights: Weights, unit: PrivacyUnit) -> Iterator[tuple[MeasuredMargin
         yield margins
 
 
-def _settled(publication: Publication, d: Decomposition, strategy: PureStrategy) -> PureStrategy:
+@final
+@dataclass(frozen=True, eq=False)
+class _Settled:
+    """A strategy, and what is known of it once somebody asks."""
+
+    publication: Publication
+    d: Decomposition
+    strategy: PureStrategy
+
+    @cached_property
+    def estimation(self) -> PureEstimation:
+        return PureEstimation(self.strategy, self.d)
+
+    @cached_property
+    def achieved(self) -> Floats:
+        return variances_of(self.d, self.estimation.whiteners)
+
+    @cached_property
+    def reached(self) -> float:
+        """What its variances and margins are of what was asked."""
+        workload, asked = self.publication.workload, terms(self.publication, self.d)
+        return pure_relaxation(workload, asked, self.estimation, self.achieved)
+
+
+def _settled(
+    publication: Publication, d: Decomposition, strategy: PureStrategy, reached: float | None = None
+) -> _Settled:
     """The same queries with the noise that just meets the targets, or that the budget buys.
+
+    Args:
+        publication: with the targets, and a budget where there is one.
+        d: its tables.
+        strategy: the queries.
+        reached: what its variances are of the targets, near enough, where that is known.
 
     Raises:
         PlanError: a scale outside what the exact sampler can draw.
@@ -521,25 +551,21 @@ def _settled(publication: Publication, d: Decomposition, strategy: PureStrategy)
     if publication.budget is not None and publication.budget.pure is not None:
         spent = strategy.unit_epsilon(publication.adjacency)
         scale = Fraction(strategy.scale) * spent / publication.budget.pure
-        return _rescaled(strategy, _float_above(scale), up=True)
-    reached, less = relaxation(d, terms(publication, d), variances_of(d, PureEstimation(strategy, d).whiteners)), 1e-12
+        return _Settled(publication, d, _rescaled(strategy, _float_above(scale), up=True))
+    if reached is None:
+        reached = relaxation(d, terms(publication, d), _Settled(publication, d, strategy).achieved)
+    less = 1e-12
     for _ in range(10):
         strategy = _rescaled(strategy, strategy.scale * (1 - less) / math.sqrt(reached), up=False)
-        reached = _reached(publication, d, strategy)
+        made = _Settled(publication, d, strategy)
+        reached = made.reached
         if reached <= 1:
-            return strategy
+            return made
         less *= 16  # the margin of a single noise moves by whole steps of its lattice, and not before
     raise PlanError("the noise does not settle at the targets; this is a defect, please report it.")
 
 
-def _reached(publication: Publication, d: Decomposition, strategy: PureStrategy) -> float:
-    """What its variances and margins are of what was asked."""
-    estimation = PureEstimation(strategy, d)
-    achieved = variances_of(d, estimation.whiteners)
-    return pure_relaxation(publication.workload, terms(publication, d), estimation, achieved)
-
-
-def _improved(publication: Publication, problem: _Problem, family: str, settled: PureStrategy) -> PureStrategy:
+def _improved(publication: Publication, problem: _Problem, family: str, settled: _Settled) -> _Settled:
     """The same family searched once more for margins, where these were asked, and the better of both.
 
     A margin at 95 % is 1.96 to 2.12 standard errors, more for numbers that stand on few noises. How many is known once
@@ -548,7 +574,7 @@ def _improved(publication: Publication, problem: _Problem, family: str, settled:
     d = problem.d
     if terms(publication, d).weights is not None or d.rows > MANY_ROWS or problem.clock.over:
         return settled
-    adjusted = _adjusted(d, publication.workload, settled)
+    adjusted = _adjusted(publication.workload, settled)
     weights = (
         None
         if adjusted is None
@@ -556,35 +582,30 @@ def _improved(publication: Publication, problem: _Problem, family: str, settled:
     )
     if weights is None:
         return settled
-    found = [settled, *(_again(publication, d, settled, m) for m in _whole(weights, publication.unit))]
+    found = [settled, *(_again(settled, m) for m in _whole(weights, publication.unit))]
 
-    def paid(strategy: PureStrategy) -> float:
-        cost = float(strategy.unit_epsilon(publication.adjacency) ** 2)
-        return _reached(publication, d, strategy) * cost
+    def paid(one: _Settled) -> float:
+        return one.reached * float(one.strategy.unit_epsilon(publication.adjacency) ** 2)
 
     return min(found, key=paid)
 
 
-def _again(
-    publication: Publication, d: Decomposition, like: PureStrategy, margins: tuple[MeasuredMargin, ...]
-) -> PureStrategy:
+def _again(like: _Settled, margins: tuple[MeasuredMargin, ...]) -> _Settled:
     """Other queries, with the noise that just meets the targets, or that the budget buys."""
-    return _settled(publication, d, replace(like, asked=margins, scale=LEAST_SCALE))
+    return _settled(like.publication, like.d, replace(like.strategy, asked=margins, scale=LEAST_SCALE))
 
 
-def _adjusted(d: Decomposition, workload: Workload, strategy: PureStrategy) -> Decomposition | None:
+def _adjusted(workload: Workload, settled: _Settled) -> Decomposition | None:
     """The tables with the variances that meet their margins for noise like this strategy's; None without margins."""
-    estimation = PureEstimation(strategy, d)
-    achieved = variances_of(d, estimation.whiteners)
-    tables, any_ = [], False
+    d, tables, any_ = settled.d, [], False
     for g in d.tables:
         wanted = g.variances.copy()
         for i, t in enumerate(g.tables.tolist()):
-            margins = asked_margins(workload, estimation, g, i, workload.tables[t])
+            margins = asked_margins(workload, settled.estimation, g, i, workload.tables[t])
             if margins is not None:
                 any_ = True
                 own, reached = margins
-                wanted[i] = np.minimum(wanted[i], achieved[g.numbers[i]] * (own / reached) ** 2)
+                wanted[i] = np.minimum(wanted[i], settled.achieved[g.numbers[i]] * (own / reached) ** 2)
         tables.append(replace(g, variances=wanted))
     return replace(d, tables=tuple(tables)) if any_ else None
 

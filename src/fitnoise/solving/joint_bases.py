@@ -1,0 +1,279 @@
+"""Product form for several views of several attributes: one basis for each, a scale for each product of its vectors.
+
+One K_a has to do for all views of an attribute, and where some tables ask for values and others for prefixes it is far
+from the best of both. With a basis F_a of what is measured beside the total, in which the best K of every view is all
+but diagonal, sector T measures ⊗_{a∈T} F_a⁻¹ Eᵀ(I − w 1ᵀ) at a precision s_T(r) for each product of basis vectors r:
+
+    f_T(i) = Σ_r s_T(r) Π_{a∈T} D_a(r_a, i_a),            D_a = (F⁻¹ Eᵀ (e_i − w))²  entry by entry,
+    var_t(j) = Σ_{T⊆t} Σ_r s_T(r)⁻¹ Π_{a∈T} V_a(j_a, r_a) Π_{a∈t∖T} (R w)²_{j_a},     V_a = (R E F)²  likewise.
+
+For weights p of cells and q_t of the rows of each table, a tensor, s_T(r)² is what variances weigh over what cells do.
+F makes K of one view the identity and that of the others diagonal; of one view both its moments are. Cells are no
+longer alike: Δ² = max_i Σ_T f_T(i_T), looked for here up to `CELLS` joint cells, and beyond bounded by the sum of
+maxima. Nothing found here is believed: the kernel prices the integers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import scipy.linalg as sl
+
+from fitnoise.kernel.arrays import Floats
+from fitnoise.solving.certificates import Evidence
+from fitnoise.solving.products import Form, Products, Weights, geometric_mean, outer
+
+CELLS = 10**6
+"""Joint cells of which the dearest is looked for at every look."""
+
+MOST_NUMBERS, MOST_SCALES = 2**20, 2**16
+"""Numbers of all tables, which all are held, and scales, which a plan lists, up to which this is tried."""
+
+SETTLING = 8
+"""Steps before weights move: bases and w settle first."""
+
+STEPS, STALE = 400, 50
+"""Steps at most, and after which without gain a search ends."""
+
+GAINED = 1e-4
+"""Least relative gain that is one."""
+
+LOOK = 10
+"""Steps between two looks at what a strategy costs."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class JointForm:
+    """A strategy of joint bases, before it is made of integers.
+
+    w, bases: of each kind, w (n',) and F (n' − 1, n' − 1), or of order n' where every table shows it; empty for
+    exchangeable ones. precisions: s_T by set of attributes, along each of them by vector of its basis, or of 1.
+    value: Δ² at targets that are met.
+    """
+
+    w: list[Floats]
+    bases: list[Floats]
+    precisions: dict[tuple[int, ...], Floats]
+    value: float
+
+
+@dataclass(eq=False)
+class _Table:
+    """A table: its attributes in order, their slots, its target, and q, (rows along each…); of exchangeable ones 1."""
+
+    axes: list[int]
+    slots: list[tuple[int, int]]
+    variance: float
+    masks: list[tuple[int, ...]]
+    q: Floats
+
+
+def suits(x: Products) -> bool:
+    """Whether several views of one attribute meet other structured attributes, and all there is can be held."""
+    wide = [not kind.even for kind in x.kinds]
+    several = any(
+        len(x.kinds[k].views) > 1 and sum(wide[other] for other, _ in f.slots) > 1
+        for f in x.families
+        for k, _ in f.slots
+    )
+    if x.replaced or not several:
+        return False
+    numbers = sum(
+        len(f.tables) * math.prod(len(x.kinds[k].views[v]) for k, v in f.slots if wide[k]) for f in x.families
+    )
+    sets = {tuple(sorted(row[i] for i in m)) for f in x.families for row in f.axes.tolist() for m in f.masks}
+    scales = sum(math.prod(x.kinds[x.kind[a]].size for a in own if wide[x.kind[a]]) for own in sets)
+    return numbers <= MOST_NUMBERS and scales <= MOST_SCALES
+
+
+def solve(x: Products, evidence: Evidence, form: Form) -> JointForm:
+    """The best form found, from weights that prove a bound and w of a form with a single K for each attribute."""
+    search = _Search(x, Weights.read(x, evidence), form)
+    best, last = search.form(), 0
+    for step in range(1, STEPS + 1):
+        search.move()
+        if step > SETTLING:
+            search.ascend()
+        search.improve()
+        if step % LOOK == 0:
+            found = search.form()
+            last = step if found.value < best.value * (1 - GAINED) else last
+            best = min(best, found, key=lambda y: y.value)
+            if step >= last + STALE:
+                break
+    return best
+
+
+class _Search:
+    """Ascent of the weights, with the strategy that is best for them."""
+
+    def __init__(self, x: Products, start: Weights, form: Form) -> None:
+        self.x = x
+        self.p = [np.ones(1) if kind.even else p.copy() for kind, p in zip(x.kinds, start.p, strict=True)]
+        self.w = [w.copy() for w in form.w]
+        self.tables = []
+        for f, own, theta in zip(x.families, start.q, start.theta, strict=True):
+            for row, share in zip(f.axes.tolist(), theta.tolist(), strict=True):
+                order = sorted(range(len(row)), key=row.__getitem__)
+                slots = [f.slots[i] for i in order]
+                q = np.array(share)
+                for s in slots:
+                    q = np.multiply.outer(q, own.get(s, np.ones(1)))
+                masks = [m for m in f.masks if all(i in m or not x.kinds[k].always for i, (k, _) in enumerate(slots))]
+                self.tables.append(_Table([row[i] for i in order], slots, f.variance, masks, q))
+        self.e = [kind.contrasts for kind in x.kinds]
+        self.views = [{v: r @ e for v, r in kind.views.items()} for kind, e in zip(x.kinds, self.e, strict=True)]
+        self.improve()
+
+    def improve(self) -> None:
+        """Bases and precisions for the weights and w there are."""
+        x = self.x
+        self.bases: list[Floats] = []
+        self.cells: list[Floats] = []
+        self.rows: list[dict[int, tuple[Floats, Floats]]] = []
+        for k, kind in enumerate(x.kinds):
+            if kind.even:
+                self.bases.append(np.zeros((0, 0)))
+                self.cells.append(np.array([[1 - 1 / kind.size]]))
+                self.rows.append(
+                    {v: (np.array([[1 - 1 / kind.size]]), np.array([kind.size**-2.0])) for v in self._asked(k)}
+                )
+                continue
+            y = self.e[k] - self.w[k] @ self.e[k]
+            mass = self._mass(k)
+            base = _basis(
+                y.T @ (self.p[k][:, None] * y),
+                [self.views[k][v].T @ (m[:, None] * self.views[k][v]) for v, m in mass.items()],
+            )
+            self.bases.append(base)
+            self.cells.append(np.asarray(np.linalg.solve(base, y.T) ** 2))
+            self.rows.append({v: ((self.views[k][v] @ base) ** 2, (kind.views[v] @ self.w[k]) ** 2) for v in mass})
+        self.each = [d @ p for d, p in zip(self.cells, self.p, strict=True)]
+        above: dict[tuple[int, ...], Floats] = {}
+        for t in self.tables:
+            for m in t.masks:
+                found = _along(t.q / t.variance, [v.T if i in m else f[None] for i, (v, f) in enumerate(self._of(t))])
+                own = tuple(t.axes[i] for i in m)
+                above[own] = above.get(own, 0.0) + found.reshape([n for i, n in enumerate(found.shape) if i in m])
+        self.precisions, self.nu = {}, 0.0
+        for own, n in above.items():
+            cost = outer([self.each[x.kind[a]] for a in own])
+            self.precisions[own] = np.sqrt(n / cost)
+            self.nu += float(np.sqrt(n * cost).sum())
+        self.variances = [self._variances(t) for t in self.tables]
+
+    def _asked(self, kind: int) -> set[int]:
+        return {v for t in self.tables for k, v in t.slots if k == kind}
+
+    def _mass(self, kind: int) -> dict[int, Floats]:
+        """How much the rows of every view of a kind weigh."""
+        out: dict[int, Floats] = {}
+        for t in self.tables:
+            for i, (k, v) in enumerate(t.slots):
+                if k == kind:
+                    own = t.q.sum(axis=tuple(j for j in range(t.q.ndim) if j != i)) / t.variance
+                    out[v] = out[v] + own if v in out else own
+        return out
+
+    def _of(self, t: _Table) -> list[tuple[Floats, Floats]]:
+        return [self.rows[k][v] for k, v in t.slots]
+
+    def _variances(self, t: _Table) -> Floats:
+        """Of all rows of a table, relative to its target."""
+        return np.asarray(sum(self._part(t, m, None) for m in t.masks) / t.variance)
+
+    def _part(self, t: _Table, mask: tuple[int, ...], without: int | None) -> Floats:
+        """What a sector adds to the variances of a table; without one factor f² of it."""
+        of = self._of(t)
+        x = _along(1 / self.precisions[tuple(t.axes[i] for i in mask)], [of[i][0] for i in mask])
+        x = x.reshape([len(f) if i in mask else 1 for i, (_, f) in enumerate(of)])
+        for i, (_, f) in enumerate(of):
+            if i not in mask and i != without:
+                x = x * f.reshape([-1 if i == j else 1 for j in range(len(of))])
+        return x
+
+    def value(self) -> float:
+        """Δ² of the strategy there is, scaled to meet its worst target, or the sum."""
+        if self.x.shares is None:
+            missed = max(float(v.max()) for v in self.variances)
+        else:
+            missed = sum(float((t.q * v).sum()) for t, v in zip(self.tables, self.variances, strict=True))
+        return self._dearest() * missed
+
+    def _dearest(self) -> float:
+        """The most that one record costs, or the sum of what it costs each sector at most."""
+        sizes = [self.cells[k].shape[1] if k >= 0 else 1 for k in self.x.kind]
+        joint = math.prod(sizes) <= CELLS
+        total = np.zeros(sizes if joint else ())
+        for own, s in self.precisions.items():
+            f = _along(s, [self.cells[self.x.kind[a]].T for a in own])
+            total = total + (f.reshape([n if a in own else 1 for a, n in enumerate(sizes)]) if joint else f.max())
+        return float(total.max())
+
+    def form(self) -> JointForm:
+        """What there is now."""
+        return JointForm([w.copy() for w in self.w], self.bases, dict(self.precisions), self.value())
+
+    def ascend(self) -> None:
+        """Weights towards what is least accurate and dearest."""
+        for k, kind in enumerate(self.x.kinds):
+            if not kind.even:
+                grown = self.p[k] * (self._weight(k) @ self.cells[k])
+                floored = np.maximum(grown / grown.sum(), 1e-9)
+                self.p[k] = floored / floored.sum()
+        if self.x.shares is None:
+            for t, v in zip(self.tables, self.variances, strict=True):
+                t.q = np.maximum(t.q * v / self.nu, 1e-14)
+            total = sum(float(t.q.sum()) for t in self.tables)
+            for t in self.tables:
+                t.q = t.q / total
+
+    def _weight(self, kind: int) -> Floats:
+        """What each vector of a kind's basis costs on average, over all sets and attributes of the kind."""
+        out = np.zeros(len(self.cells[kind]))
+        for own, s in self.precisions.items():
+            for i, a in enumerate(own):
+                if self.x.kind[a] == kind:
+                    rest = [
+                        np.eye(s.shape[i]) if j == i else self.each[self.x.kind[b]][None] for j, b in enumerate(own)
+                    ]
+                    out += _along(s, rest).ravel()
+        return out
+
+    def move(self) -> None:
+        """Half of the way to the best w."""
+        for k, kind in enumerate(self.x.kinds):
+            if kind.even or kind.always:
+                continue
+            mean = np.zeros((kind.size, kind.size))
+            for t in self.tables:
+                for i, (own, v) in enumerate(t.slots):
+                    if own == k:
+                        slope = sum(self._part(t, m, i) for m in t.masks if i not in m) * t.q / t.variance
+                        along = slope.sum(axis=tuple(j for j in range(slope.ndim) if j != i))
+                        mean += kind.views[v].T @ (along[:, None] * kind.views[v])
+            e, inverse = self.e[k], np.linalg.inv(self.bases[k])
+            inner = inverse.T @ (self._weight(k)[:, None] * inverse) + e.T @ mean @ e
+            best = self.p[k] + e @ np.linalg.solve(inner, -e.T @ (mean @ self.p[k]))
+            self.w[k] = (self.w[k] + best) / 2
+
+
+def _basis(cells: Floats, rows: Sequence[Floats]) -> Floats:
+    """F with F Fᵀ the best K of one view, in which that of the others together is diagonal; of one both moments are."""
+    first = geometric_mean(cells, rows[0])
+    other = np.sum([geometric_mean(cells, n) for n in rows[1:]], axis=0) if len(rows) > 1 else cells
+    root = np.linalg.cholesky(first)
+    half = sl.solve_triangular(root, sl.solve_triangular(root, other, lower=True).T, lower=True)
+    return np.asarray(root @ np.linalg.eigh((half + half.T) / 2)[1])
+
+
+def _along(x: Floats, matrices: Sequence[Floats]) -> Floats:
+    """A matrix applied along each axis."""
+    for i, m in enumerate(matrices):
+        x = np.moveaxis(np.tensordot(m, x, (1, i)), 0, i)
+    return x

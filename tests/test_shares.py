@@ -1,0 +1,478 @@
+"""Shares of persons: what each record counts on every engine, what a person can move, and what that costs."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fitnoise as fn
+import zoo
+from designs import of_sectors
+from door import Replay
+from engines import ENGINES, SLOW
+from fitnoise.errors import DataError, PlanError, ReleaseError, SpecError
+from fitnoise.interfaces.cli import _run
+from fitnoise.interfaces.render import lines
+from fitnoise.interfaces.reports.plans import plan_report
+from fitnoise.interfaces.reports.releases import release_report
+from fitnoise.kernel import measure as measuring
+from fitnoise.kernel.counting import Tally, open_counter, sql, statements, trial
+from fitnoise.kernel.counting._base import Gauge
+from fitnoise.kernel.counting.dialects import Kind
+from fitnoise.kernel.counting.persons import SHARE
+from fitnoise.kernel.counting.tables import Tables
+from fitnoise.kernel.designs.answers import Answer
+from fitnoise.kernel.designs.sectors import MAX_SCALE
+from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.order import Size
+from fitnoise.kernel.periods import Series
+from fitnoise.kernel.profiles import ceil_dyadic
+from fitnoise.kernel.units import PARTS, Adjacency, Counted, DataSource
+from fitnoise.mechanisms.finite.ranks import by_ranks
+from fitnoise.reading.registry import as_yaml, registry_record
+from laws import leaks_nothing, same_counts
+from test_databases import in_duckdb
+from test_order import CELLS, SECTORS, TOTALS, order
+from test_order import DOMAIN as PLANNED
+from test_order import MARGINS as PURE
+from test_persons import DOMAIN, FEW, FLAWS, HASHED, KINDS, MARGINS, SOURCES, counter, people, record
+from test_persons import untried as untried
+
+ADD, REPLACE = fn.Neighbours
+
+
+def of_persons(rows):
+    """The counts in parts, person by person: an independent reading of the rule."""
+    inside = []
+    for *values, person, _ in rows:
+        cells = tuple(DOMAIN[a].cell(v) for a, v in zip(DOMAIN, values, strict=True))
+        if None not in cells and person not in (None, ""):
+            inside.append((str(person), cells))
+    many = Counter(person for person, _ in inside)
+    counts = {m: np.zeros([DOMAIN.sizes[a] for a in m], dtype=np.int64) for m in MARGINS}
+    for person, (sex, age, place) in inside:
+        at = {"sex": sex, "age": age, "place": place, "town": place, "region": int(place == 2)}
+        for m in MARGINS:
+            counts[m][tuple(at[a] for a in m)] += 2**20 // many[person]
+    return counts
+
+
+# --- what a record counts -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_counts_the_same_shares(source, tmp_path, untried):
+    rows = people(25)
+    wanted = of_persons(rows)
+    assert 25 * PARTS - 25 * 200 < wanted[()] < 25 * PARTS
+    for drop in (True, False):
+        made = counter(source, rows, tmp_path, None, drop=drop)
+        assert made.bound == fn.PrivacyUnit("person", id="person", count="shares").bound
+        same_counts(made.count(MARGINS), wanted)
+        same_counts(made.count([("sex",)]), {("sex",): wanted["sex",]})
+        with pytest.raises(DataError, match="do not tell of how many persons"):
+            made.left_out()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_records_outside_or_without_an_id_are_nobody_s_share(source, tmp_path, untried):
+    """They are dropped or told, one by one, and take nothing from the shares of others."""
+    rows = people(9)
+    odd = [("f", 1, "a", None, 0)] * 5 + [("f", 1, "a", "", 0)] * 2
+    outside = [("x", 1, "a", "p7", 0)] * 30 + [("f", None, "a", "p7", 0)]
+    same_counts(counter(source, odd + outside + rows, tmp_path, None).count(MARGINS), of_persons(rows))
+    for margins in ([("age",)], MARGINS):
+        with pytest.raises(DataError, match=r"7 records without a value in 'person'.*nothing was charged") as caught:
+            counter(source, rows + odd, tmp_path, None, drop=False).count(margins)
+        leaks_nothing(caught.value)
+    with pytest.raises(DataError, match=r"'sex' 30 \(attribute 'sex'\), 'age' 1 \(attribute 'age'\)"):
+        counter(source, rows + outside, tmp_path, None, drop=False).count([("place",)])
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_whole_numbers_are_ids_and_no_records_are_zero(source, tmp_path, untried):
+    rows = people(12)
+    numbers = {name: 7 * i - 20 for i, name in enumerate(dict.fromkeys(x[3] for x in rows))}
+    rows = [(*x[:3], numbers[x[3]], 0) for x in rows]
+    kinds = KINDS | {"person": "int64"}
+    same_counts(counter(source, rows, tmp_path, None, kinds=kinds).count(MARGINS), of_persons(rows))
+    for drop in (True, False):
+        same_counts(counter(source, [], tmp_path, None, drop=drop).count(MARGINS), of_persons([]))
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("source", ["csv", "arrow table", "pandas objects", *ENGINES])
+def test_a_person_moves_one_record_at_most_and_nobody_else_s(source, tmp_path, untried):
+    """Persons with any number of records come, go and move, with hostile ids; the rest in another order."""
+    rng, rows = np.random.default_rng(5), people(20, seed=8)
+    full = counter(source, rows, tmp_path, None).count(MARGINS)
+    for person in (FEW[0], FEW[1], FEW[2], FEW[8]):
+        others = [x for x in rows if x[3] != person]
+        less = counter(source, [others[i] for i in rng.permutation(len(others))], tmp_path, None).count(MARGINS)
+        own = [x for x in rows if x[3] == person]
+        same_counts({m: full[m] - less[m] for m in MARGINS}, of_persons(own))
+        moved = [(*record(rng), "someone else", 0) for _ in range(int(rng.integers(1, 300)))]
+        again = [(others + moved)[i] for i in rng.permutation(len(others) + len(moved))]
+        now = counter(source, again, tmp_path, None).count(MARGINS)
+        gained = {m: now[m] - less[m] for m in MARGINS}
+        assert all((x >= 0).all() and 0 < x.sum() <= PARTS for x in gained.values())
+        same_counts(gained, of_persons(moved))
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("source", ["arrow table", *ENGINES])
+def test_shares_are_rounded_down_whatever_the_number_of_records(source, tmp_path, untried):
+    """So that those of nobody add up to more than one record, however an engine divides."""
+    many = [3, 7, 4093] if source not in SLOW else [3, 7, 11]
+    rows = [("f", 1, "abc"[i], f"p{n}", 0) for i, n in enumerate(many) for _ in range(n)]
+    counts = counter(source, rows, tmp_path, None).count([("town",)])["town",].tolist()
+    assert counts == [n * (2**20 // n) for n in many]
+
+
+def test_who_has_more_records_than_a_record_has_parts_counts_nothing():
+    bound = fn.PrivacyUnit("person", id="person", count="shares").bound
+    one = {"sex": "f", "age": 1, "place": "a", "person": "p"}
+    for many, wanted in ((PARTS, PARTS), (PARTS + 1, 0)):
+        table = pa.Table.from_pylist([one]).take(pa.array(np.zeros(many, dtype=np.int64)))
+        assert open_counter(table, DOMAIN, DataSource(), bound).count([()])[()] == wanted
+
+
+def test_tables_add_parts_to_the_ends_of_amounts_too():
+    """Although no plan of shares has amounts."""
+    tables = Tables([("a",), ("a", "b")], {"a": 2, "b": 2, SHARE: 11}, Gauge(None), {"a": 4})
+    tables.add({"a": np.array([0, 3, 4]), "b": np.array([0, 1, 1]), SHARE: np.array([10, 5, 2])}, 3)
+    counts = tables.finish()
+    assert counts["a",].tolist() == [10 - 2 * 5 - 3 * 2, 3 * 5 + 4 * 2]
+    assert counts["a", "b"].sum() == 17
+
+
+# --- the trial ------------------------------------------------------------------------------------------------------
+
+
+def tried(d, kind=Kind.TEXT, *, drop=True):
+    trial.refuse_unless_bounded(in_duckdb(), d, "the database", kind, drop=drop, shares=True)
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("drop", [True, False])
+@pytest.mark.parametrize("kind", [Kind.TEXT, Kind.WHOLE, Kind.ANY])
+@pytest.mark.parametrize("sets", [True, False])
+def test_an_engine_that_counts_shares_is_admitted(sets, kind, drop):
+    tried(replace(HASHED, sets=sets), kind, drop=drop)
+
+
+@pytest.mark.parametrize("flaw", ["capitals", "blanks", "accents", "composed", "collation", "short texts", "empty ids"])
+def test_an_engine_that_takes_persons_for_each_other_is_not_admitted(flaw):
+    with pytest.raises(DataError, match=r"counted other records of known persons.*Nothing was read") as caught:
+        tried(replace(HASHED, **FLAWS[flaw]))
+    leaks_nothing(caught.value)
+
+
+def test_an_engine_that_divides_otherwise_is_not_admitted(monkeypatch):
+    plain = statements.statement
+
+    def another(*given, **more):
+        return plain(*given, **more).replace("MOD(1048576, whole)", "0")
+
+    monkeypatch.setattr(statements, "statement", another)
+    with pytest.raises(DataError, match="counted other records of known persons"):
+        tried(replace(HASHED, whole="CAST(ceil({x}) AS BIGINT)"))
+
+
+@pytest.mark.no_cover
+@pytest.mark.usefixtures("tried_once")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_engines_are_tried_with_shares_before_they_count(engine, tmp_path, monkeypatch):
+    asked = []
+
+    def asking(*given, **how):
+        asked.append(how["shares"])
+        trial.refuse_unless_bounded(*given, **how)
+
+    monkeypatch.setattr(sql, "refuse_unless_bounded", asking)
+    rows = people(2)
+    made = counter(engine, rows, tmp_path, None, drop=False)
+    same_counts(made.count([()]), {(): of_persons(rows)[()]})
+    assert asked == [True]
+
+
+# --- what it costs, and what is drawn -------------------------------------------------------------------------------
+
+BY_SHARES = fn.PrivacyUnit("person", id="pid", count="shares")
+LINEAR = {
+    name: design
+    for name, design in {**zoo.TABLES, **zoo.PRODUCTS, **zoo.TREES}.items()
+    if hasattr(design, "groups") and design.scales.max() <= MAX_SCALE / PARTS
+}
+
+
+@pytest.mark.parametrize("neighbours", list(fn.Neighbours))
+@pytest.mark.parametrize("name", LINEAR)
+def test_what_is_drawn_costs_as_much_for_all_parts_of_a_record_as_one_record(name, neighbours):
+    """PARTS records of a unit, with noise as many times, cost exactly what is charged; and nobody can be apart more."""
+    design = LINEAR[name]
+    finer = design.in_parts(PARTS)
+    charged = design.loss(Adjacency(replace(BY_SHARES, neighbours=neighbours)))
+    parts = finer.loss(Adjacency(fn.PrivacyUnit("person", PARTS, neighbours, "pid")))
+    assert charged.rho == parts.rho
+    assert charged.mu_squared is None or parts.mu_squared <= charged.mu_squared
+    assert finer.scales.tolist() == (PARTS * design.scales).tolist()
+    assert charged.rho == design.loss(Adjacency(fn.PrivacyUnit("person", 1, neighbours, "pid"))).rho
+
+
+@pytest.mark.parametrize("neighbours", list(fn.Neighbours))
+def test_no_person_moves_what_is_measured_by_more_than_is_charged(neighbours):
+    """Any numbers of records in any cells, in shares that are rounded down: by the integers themselves."""
+    rng, design = np.random.default_rng(4), SECTORS
+    finer, unit = design.in_parts(PARTS), replace(BY_SHARES, neighbours=neighbours)
+    charged, dearest = 2 * design.loss(Adjacency(unit)).rho, Fraction(0)
+
+    def moved(x):
+        tally = Tally({("o", "a0"): x, ("a0", "o"): x.T})
+        exact = finer.exact(tally, Adjacency(unit), PARTS * 10)
+        scales = [np.repeat(g.scales, g.answers) for g in finer.groups]
+        pairs = zip(np.concatenate(exact).tolist(), np.concatenate(scales).tolist(), strict=True)
+        return sum(Fraction(y) ** 2 / Fraction(s) ** 2 for y, s in pairs)
+
+    def person():
+        x, k = np.zeros((2, 3), dtype=np.int64), int(rng.integers(1, 8))
+        np.add.at(x, (rng.integers(2, size=k), rng.integers(3, size=k)), PARTS // k)
+        return x
+
+    for _ in range(200):
+        one, other = person(), person() * (neighbours is REPLACE)
+        dearest = max(dearest, moved(one - other))
+    assert 0.8 * charged < dearest <= charged
+
+
+def test_designs_that_are_not_linear_or_not_gaussian_measure_no_shares():
+    query, of = fn.FiniteQuery.median("middle", "o", people=5, epsilon=1), Adjacency(BY_SHARES)
+    median = Answer(query, PLANNED, by_ranks(query.graph(PLANNED, of), Fraction(1), query.ranks(of)))
+    for design in (PURE, median):
+        with pytest.raises(PlanError, match=r"go with no other noise.*Nothing was measured"):
+            order(SECTORS, design, unit=BY_SHARES)
+
+
+def test_orders_of_shares_are_of_no_size_no_amount_and_no_noise_beyond_the_sampler():
+    with pytest.raises(PlanError, match="neither how many records"):
+        order(SECTORS, unit=BY_SHARES, sizes=(Size(5, exactly=False),))
+    summed = fn.Domain(o=fn.Ordered(0, 1), a0=fn.Ordered(1, 3), pay=fn.Amount(0, 10, step=5))
+    with pytest.raises(PlanError, match="nor amounts"):
+        replace(order(SECTORS, unit=BY_SHARES), domain=summed)
+    for scale, fits in ((MAX_SCALE / PARTS, True), (np.nextafter(MAX_SCALE / PARTS, np.inf), False)):
+        loud = of_sectors(CELLS, ([[1, 0], [0, 1]], {(): ([[1, 0], [0, 1]], scale)}))
+        if fits:
+            assert order(loud, unit=BY_SHARES).drawn[0].scales.tolist() == [MAX_SCALE]
+        else:
+            with pytest.raises(PlanError, match="that the exact sampler can draw"):
+                order(loud, unit=BY_SHARES)
+
+
+def test_what_is_measured_are_parts_with_noise_of_parts(tmp_path):
+    """One door: exact answers are those of the counts in parts, noise has PARTS times the scales that are charged."""
+    table = pa.table({"pid": ["p", "p", "q", "r", "r", "r"], "o": [0, 1, 1, 0, 0, 1], "a0": [1, 2, 3, 1, 2, 3]})
+    made, door = order(SECTORS, unit=BY_SHARES), Replay(seed=3)
+    open_one = open_counter(table, PLANNED, made.source, BY_SHARES.bound)
+    with Ledger(":memory:") as ledger:
+        told = measuring.measure(made, open_one, ledger, door=door)
+        exact = measuring.measure(made, open_one, ledger, door=Replay())
+        assert [e.rho for e in ledger.entries()] == 2 * [ceil_dyadic(made.loss.rho)]
+    assert made.account == order(SECTORS, unit=fn.PrivacyUnit("person", 5, id="pid")).account
+    assert [s for _, s, _ in door.asked] == [PARTS * s for s in SECTORS.scales.tolist()]
+    x = np.zeros((2, 3), dtype=np.int64)
+    np.add.at(x, ([0, 1, 1, 0, 0, 1], [0, 1, 2, 0, 1, 2]), [PARTS // n for n in (2, 2, 1, 3, 3, 3)])
+    wanted = SECTORS.exact(Tally({("o", "a0"): x, ("a0", "o"): x.T}), made.adjacency, 2**40)
+    assert all(np.array_equal(a, b) for a, b in zip(exact.answers[0], wanted, strict=True))
+    assert (np.concatenate(told.answers[0]) - np.concatenate(wanted)).tolist() == door.drawn
+
+
+def test_data_that_count_records_are_not_measured_in_shares_nor_the_reverse():
+    table = pa.table({"pid": ["p"], "o": [0], "a0": [1]})
+    records = fn.PrivacyUnit("person", id="pid")
+    for unit, other in ((BY_SHARES, records), (records, BY_SHARES)):
+        made = order(SECTORS, unit=unit)
+        with Ledger(":memory:") as ledger, pytest.raises(DataError, match=r"disagree on whose.*nothing was charged"):
+            measuring.measure(made, open_counter(table, PLANNED, made.source, other.bound), ledger)
+
+
+def test_other_units_pay_as_where_one_record_of_each_person_is_counted():
+    """Whoever changes a person's records changes her shares: a mean of replacements, as many as there are persons."""
+    one, shares = (order(SECTORS, TOTALS, unit=u) for u in (fn.PrivacyUnit("person", id="pid"), BY_SHARES))
+    others = [
+        fn.PrivacyUnit(),
+        fn.PrivacyUnit("visit", 3, REPLACE),
+        fn.PrivacyUnit("person", 1, REPLACE, "pid"),
+        fn.PrivacyUnit("person", 9),
+        fn.PrivacyUnit("household", id="home", count="shares"),
+    ]
+    for other in others:
+        priced, same = (made.cost(other) for made in (shares, one))
+        assert (priced is None) == (same is None) == (other.name == "household")
+        assert priced is None or priced.rho == same.rho
+    promised = Adjacency(BY_SHARES).of(others[-1], fn.PrivacyUnit("household", 4))
+    assert (promised.unit.count, promised.records) == (Counted.RECORDS, 4)
+
+
+# --- what is said, and refused --------------------------------------------------------------------------------------
+
+
+def test_a_unit_says_that_its_records_are_shares():
+    assert BY_SHARES.describe() == "one person (all records, in shares of one, by column 'pid'), add-or-remove-one"
+    assert BY_SHARES.account == fn.PrivacyUnit("person", 12, id="pid").account
+    assert BY_SHARES.kept == "all records of each person, in equal shares of one: enforced, column 'pid'"
+    assert BY_SHARES.bound.most is None
+    assert BY_SHARES.cost_factor() == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"count": "parts"}, "it needs to be 'records' or 'shares'"),
+        ({"count": "shares"}, "name that column"),
+        ({"count": "shares", "id": "pid", "max_records": 2}, "max_records would leave some out"),
+        ({"count": "shares", "id": "pid", "once_per": ["o"]}, "once_per would leave some out"),
+        ({"count": "shares", "id": "pid", "fixed": ["o"]}, "fixed would leave some out"),
+    ],
+)
+def test_shares_need_an_id_and_all_records(given, words):
+    with pytest.raises(SpecError, match=rf"{words}.*nothing was planned"):
+        fn.PrivacyUnit("person", **given)
+
+
+SPEC = """
+[data]
+source = "visits"
+
+[privacy]
+unit = "person"
+id = "pid"
+count = "shares"
+
+[domain.clinic]
+type = "categorical"
+codes = ["a", "b", "c"]
+
+[[tables]]
+attributes = ["clinic"]
+margin = 20
+"""
+
+REFUSED = [
+    ("[data]", 'series = { attribute = "clinic" }\n[data]', "a series"),
+    ("[data]", 'mechanism = "projection"\nsize = 100\nbudget = { rho = 0.1 }\n[data]', "a small database"),
+    ('count = "shares"', 'count = "shares"\ndefinition = "pure"', "privacy = 'pure'"),
+    ('count = "shares"', 'count = "shares"\ndefinition = "auto"', "privacy = 'auto'"),
+    ('count = "shares"', 'count = "shares"\nmax_records = 2', "max_records would leave some out"),
+    ('count = "shares"', 'count = "halves"', "count"),
+    ("[[tables]]", '[domain.pay]\ntype = "amount"\nlow = 0\nhigh = 10\nstep = 1\n[[tables]]', "an amount"),
+    (
+        "margin = 20",
+        'margin = 20\n[[finite]]\nname = "more"\nquery = "left_out"\npeople = 10\nepsilon = 0.1',
+        "questions with finitely many answers",
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "words"), REFUSED)
+def test_what_shares_do_not_go_with_is_told(old, new, words):
+    with pytest.raises(SpecError, match=words):
+        fn.Spec.from_toml(SPEC.replace(old, new)).publication()
+
+
+def visits():
+    rng = np.random.default_rng(9)
+    many = np.concatenate([[5_000], rng.integers(1, 9, 300)])
+    ids = np.repeat([f"p{i}" for i in range(len(many))], many)
+    clinics = np.where(ids == "p0", "a", rng.choice(["a", "b", "c"], len(ids)))
+    truth = [float((clinics == c) @ np.repeat(PARTS // many, many)) / PARTS for c in "abc"]
+    return pa.table({"pid": ids.tolist(), "clinic": clinics.tolist()}), truth
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return fn.plan(fn.Spec.from_toml(SPEC).publication())
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_shares_go_from_a_specification_to_a_release_that_verifies(plan, sealed, tmp_path, without_noise, capsys):
+    """Who has 5,000 records counts one; the plan, the release and every table say that shares are counted."""
+    publication = plan.publication
+    assert fn.Spec.of(publication).publication() == publication
+    assert fn.Plan.from_json(plan.to_json()).hash == plan.hash
+    data, truth = visits()
+    if sealed:
+        data = fn.count(plan, data, tmp_path / "counts", plain=True)
+    release = fn.release(plan, data, ledger=tmp_path / "l.db", directory=tmp_path / "r")
+    np.testing.assert_allclose(release["clinic"]["value"], truth, rtol=1e-9)
+    assert 300 < sum(truth) <= 301
+    np.testing.assert_allclose(release.count(clinic="b").frame()["value"], truth[1], rtol=1e-9)
+    assert fn.verify(tmp_path / "r").ok
+    assert fn.Release.read(tmp_path / "r") == release
+    said = json.loads((tmp_path / "r" / "release.json").read_text())
+    assert said["answers_per_record"] == PARTS
+    assert said["spec"]["privacy"]["count"] == "shares"
+    assert said["charge"]["records"] == publication.unit.kept
+    assert said["shares"] == "each person counts one, by equal shares of all records of one"
+    for report in (plan_report(plan), release_report(release)):
+        told = "\n".join(lines(report))
+        assert "in equal shares of one: enforced, column 'pid'" in told
+        assert "each person counts one, by equal shares of all records of one: numbers are of shares, not of" in told
+    assert "Counted are all records of each person, in equal shares of one" in as_yaml(registry_record(release))
+    for language, words in (
+        ("en", "each person counts one, by equal"),
+        ("de", "jede Einheit („person“) zählt eins, zu"),
+    ):
+        page = fn.report(release, tmp_path / f"{language}.html", language=language).read_text(encoding="utf-8")
+        assert words in page
+        assert "at most 1" not in page
+        assert "höchstens 1" not in page
+    assert _run(["tables", str(tmp_path / "r"), "clinic"]) == 0
+    assert "counted: each person counts one" in capsys.readouterr().err
+
+
+def test_wide_and_narrow_integers_say_the_same(plan, tmp_path, without_noise):
+    """Which are drawn follows from the public bound on records, of which each may be of another person."""
+    data, truth = visits()
+    for most, kind in ((2**40, object), (10**6, np.int64)):
+        source = replace(plan.publication.source, max_records=most)
+        again = fn.plan(replace(plan.publication, source=source))
+        release = fn.release(again, data, ledger=tmp_path / f"{most}.db")
+        assert {y.dtype for y in release.answers} == {np.dtype(kind)}
+        np.testing.assert_allclose(release["clinic"]["value"], truth, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["fit-for-use", "fit-for-use by level", "fit-for-use by place", "fit-for-use by axis"])
+def test_every_kind_of_gaussian_noise_releases_shares(name, rng):
+    """What is drawn in parts is rebuilt in records: as a release of records with so many times fewer."""
+    asked = zoo.REQUESTS[name]()
+    one, shares = (fn.plan(replace(asked, unit=unit)) for unit in (fn.PrivacyUnit("person", id="pid"), BY_SHARES))
+    assert (shares.rho, shares.mechanism) == (one.rho, one.mechanism) == (one.rho, name)
+    answers = [rng.integers(-(2**30), 2**30, n) for p in one.groups for n in p.strategy.lengths]
+    release, finer = fn.Release(one, answers), fn.Release(shares, [PARTS * y for y in answers])
+    for table in release:
+        assert finer[table].equals(release[table])
+
+
+def test_releases_of_shares_are_combined_with_each_other_alone(plan, tmp_path, without_noise):
+    """And made whole: what is read of them is in records, wherever it comes from."""
+    data, truth = visits()
+    records = fn.plan(replace(plan.publication, unit=fn.PrivacyUnit("person", id="pid")))
+    one, other = (fn.release(p, data, ledger=tmp_path / "l.db") for p in (plan, records))
+    both = fn.combine(one, fn.Release(plan, [y + 2 for y in one.answers]), same_records=True)["clinic"]
+    np.testing.assert_allclose(both["value"], truth, rtol=1e-6)
+    np.testing.assert_allclose(both["std_error"] ** 2 * 2, one["clinic"]["std_error"] ** 2)
+    with pytest.raises(ReleaseError, match="they differ in the privacy unit"):
+        fn.combine(one, other, same_records=True)
+    made = fn.whole(one, ["clinic"], simulations=50)["clinic"]
+    assert (abs(made["value"] - truth) <= 1).all()
+    assert (abs(made["simulated_rmse"] / one["clinic"]["std_error"] - 1) < 0.5).all()
+
+
+def test_a_series_remembers_nobody_and_so_counts_no_shares():
+    with pytest.raises(PlanError, match="remembers nobody"):
+        Series(order(SECTORS, unit=BY_SHARES), "o")

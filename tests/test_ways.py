@@ -1,0 +1,197 @@
+"""The dearest way of one unit through places, where its records may move, against all ways there are."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import fitnoise as fn
+from designs import domain_of, of_sectors, over
+from fitnoise.kernel.designs import sectors, ways
+from fitnoise.kernel.designs.ways import DIGITS, dearest_way
+from fitnoise.kernel.units import Adjacency
+from test_patterns import admissible, form
+
+HUGE = 2**400
+
+
+def drawn(seed, bits):
+    """Products of records by the attributes in which they agree, of so many bits; cells by place, values, records."""
+    draw = np.random.default_rng(seed)
+    sizes = [(), (2,), (3,), (2, 2)][seed % 4]
+    at = sorted([*range(3), *draw.integers(0, 3, size=int(draw.integers(0, 3))).tolist()])[: 6 - len(sizes)]
+    n, kinds = len(at), 2 ** len(sizes)
+    x, together = np.zeros((kinds, n, n), dtype=object), np.zeros((kinds, n, n), dtype=bool)
+    for k, i, j in ((k, i, j) for k in range(kinds) for i, j in itertools.combinations_with_replacement(range(n), 2)):
+        x[k, i, j] = x[k, j, i] = int.from_bytes(draw.bytes(32)) % 2 ** (bits + 1) - 2**bits
+        together[k, i, j] = together[k, j, i] = at[i] != at[j] and draw.random() < 0.8
+    own = [int.from_bytes(draw.bytes(32)) % 2**bits for _ in range(n)]
+    return x, together, own, at, sizes, int(draw.choice([1, 2, 3, 99]))
+
+
+def costs(x, together, own, at, sizes, most):
+    """Of all ways, by their definition."""
+    records = list(itertools.product(range(len(own)), itertools.product(*map(range, sizes))))
+    for m in range(1, min(most, len(own)) + 1):
+        for way in itertools.combinations(records, m):
+            total = sum(own[o] for o, _ in way)
+            for (i, v), (j, w) in itertools.combinations(way, 2):
+                same = sum((a == b) << k for k, (a, b) in enumerate(zip(v, w, strict=True)))
+                if not together[same, i, j]:
+                    break
+                total += 2 * x[same, i, j]
+            else:
+                yield total
+
+
+@pytest.mark.parametrize("bits", [1, 7, DIGITS - 1])
+def test_no_way_is_dearer_and_one_is_as_dear(bits, monkeypatch):
+    """Also where few are worked on at once."""
+    for seed in range(60):
+        given = drawn(seed, bits)
+        largest = max(costs(*given))
+        assert dearest_way(*given, HUGE) == largest
+        with monkeypatch.context() as patched:
+            patched.setattr(ways, "AT_ONCE", 1)
+            assert dearest_way(*given, HUGE) == largest
+
+
+@pytest.mark.parametrize("bits", [DIGITS, DIGITS + 1, 200])
+def test_in_fewer_digits_none_is_dearer_and_one_nearly_as_dear(bits):
+    for seed in range(20):
+        given = drawn(seed, bits)
+        largest, found = max(costs(*given)), dearest_way(*given, HUGE)
+        assert largest <= found <= largest + len(given[2]) ** 2 * 2 ** (bits - DIGITS + 2)
+
+
+def test_records_that_do_not_go_together_are_in_no_way():
+    """However many there are, and whatever they would gain: nothing wraps around."""
+    n = 40
+    x, alone = np.full((1, n, n), 2**DIGITS - 1, dtype=object), np.zeros((1, n, n), dtype=bool)
+    assert dearest_way(x, alone, [3] * n, range(n), (), n, HUGE) == 3
+    together = alone.copy()
+    together[0, :2, :2] = [[False, True], [True, False]]
+    assert dearest_way(x, together, [3] * n, range(n), (), n, HUGE) == 6 + 2 * (2**DIGITS - 1)
+
+
+def test_of_three_records_in_two_regions_two_agree():
+    """Pairs cost 2 more where they differ; all three pairs cannot. In three regions they can."""
+    x, together = np.array([[[1] * 3] * 3, [[-1] * 3] * 3], dtype=object), np.ones((2, 3, 3), dtype=bool)
+    together &= ~np.eye(3, dtype=bool)
+    assert dearest_way(x, together, [5] * 3, range(3), (2,), 3, HUGE) == 15 + 2 * (1 + 1 - 1)
+    assert dearest_way(x, together, [5] * 3, range(3), (3,), 3, HUGE) == 15 + 2 * 3
+
+
+def swinging(n):
+    """Neither alike nor apart is best throughout: many ways are near the dearest."""
+    near = np.array([[((i * j) % 5) - 2 for j in range(n)] for i in range(n)], dtype=object)
+    together = np.broadcast_to(~np.eye(n, dtype=bool), (2, n, n))
+    return np.stack([near, -near]), together, [6] * n, range(n), (2,), n
+
+
+def test_of_too_many_ways_none_is_found(monkeypatch):
+    given = swinging(6)
+    largest = dearest_way(*given, HUGE)
+    assert largest == max(costs(*given))
+    for limit in ("WAYS", "TOGETHER", "MOST_PLACES"):
+        with monkeypatch.context() as patched:
+            patched.setattr(ways, limit, 5)
+            assert dearest_way(*given, HUGE) is None
+    with monkeypatch.context() as patched:
+        patched.setattr(ways, "TOGETHER", 6 * 6 * 2)  # room for the form, and for six ways at once
+        patched.setattr(ways, "_climbed", lambda *_: 1)
+        assert dearest_way(*given, HUGE) is None
+
+
+def test_as_many_ways_are_built_up_as_may_be(monkeypatch):
+    """Of two records that gain nothing from each other: each alone, and beside the first the other."""
+    one = np.zeros((1, 2, 2), dtype=object), ~np.eye(2, dtype=bool)[None], [1, 1], range(2), (), 2
+    monkeypatch.setattr(ways, "_climbed", lambda *_: 1)
+    monkeypatch.setattr(ways, "WAYS", 3)
+    monkeypatch.setattr(ways, "TOGETHER", 4)
+    monkeypatch.setattr(ways, "MOST_PLACES", 2)
+    assert dearest_way(*one, HUGE) == 2
+    for limit, least in (("WAYS", 3), ("TOGETHER", 4), ("MOST_PLACES", 2)):
+        with monkeypatch.context() as patched:
+            patched.setattr(ways, limit, least - 1)
+            assert dearest_way(*one, HUGE) is None
+
+
+def test_where_hardly_anything_is_gained_none_is_looked_for(monkeypatch):
+    given = swinging(6)
+    largest = dearest_way(*given, HUGE)
+    monkeypatch.setattr(ways, "_climbed", lambda *_: largest)
+    assert dearest_way(*given, largest + (largest >> ways.WORTH)) is None
+    assert dearest_way(*given, largest + (largest >> ways.WORTH) + 1) == largest
+
+
+def test_the_way_that_is_known_is_one(monkeypatch):
+    """What is begun with costs no more than the dearest: nothing is given up that is dearer than it."""
+    for seed in range(60):
+        given = drawn(seed, 20)
+        with monkeypatch.context() as patched:
+            known = []
+            climbed = ways._climbed
+            patched.setattr(ways, "_climbed", lambda *x, known=known, climbed=climbed: known.append(climbed(*x)) or 0)
+            assert max(given[2]) <= known[0] if dearest_way(*given, HUGE) is None else True
+            assert max(given[2]) <= known[0] <= max(costs(*given))
+
+
+# --- in designs -----------------------------------------------------------------------------------------------------
+
+
+def moving():
+    """Months by kind, running totals, and of two regions what is dear where many pairs of months differ in them."""
+    totals = np.tril(np.ones((4, 4), dtype=int))
+    months = np.kron(np.eye(4, dtype=int), np.ones((1, 2), dtype=int))
+    kinds = np.kron(np.eye(4, dtype=int), np.array([[1, -1]]))
+    return of_sectors(
+        over((2,), 4, 2),
+        (months.tolist(), {(0,): ((4 * np.eye(4, dtype=int) - 1).tolist(), 1)}),
+        (np.vstack([totals @ months, kinds]).tolist(), {(): (np.eye(8, dtype=int).tolist(), 1)}),
+    )
+
+
+@pytest.mark.parametrize("fixed", [[], ["a0"], ["o1"], ["a0", "o1"]])
+@pytest.mark.parametrize("most", [2, 3, 4])
+def test_who_may_move_is_charged_what_the_dearest_way_costs(most, fixed):
+    """Exactly: all records that a person may have, looked through one by one."""
+    design = moving()
+    x, cells = form(design)
+    unit = fn.PrivacyUnit("person", most, once_per=["o0"], fixed=fixed)
+    of = Adjacency(unit, grid=domain_of(design))
+    by_month = [[i for i, c in enumerate(cells) if c["o0"] == month] for month in sorted({c["o0"] for c in cells})]
+    worst = 0
+    for some in (v for m in range(1, most + 1) for v in itertools.combinations(range(4), m)):
+        for v in itertools.product(*(by_month[month] for month in some)):
+            if all(len({cells[i][a] for i in v}) == 1 for a in fixed):
+                worst = max(worst, x[np.ix_(v, v)].sum())
+    assert design.unit_cost(of) == worst
+
+
+def test_the_dearest_pairs_cost_more_than_any_way(monkeypatch):
+    design = moving()
+    of = Adjacency(fn.PrivacyUnit("person", 4, once_per=["o0"]), grid=domain_of(design))
+    exact = design.unit_cost(of)
+    monkeypatch.setattr(sectors, "dearest_way", lambda *_: None)
+    assert exact < design.unit_cost(of)
+
+
+def test_two_records_a_month_are_bounded_by_pairs():
+    """Each has a place of its own; all sets that a person may have cost no more."""
+    design = moving()
+    x, cells = form(design)
+    unit = fn.PrivacyUnit("person", 2, per_value={"o0": 2})
+    worst = max(x[np.ix_(v, v)].sum() for v in admissible(cells, unit.pattern, 2))
+    assert worst <= design.unit_cost(Adjacency(unit, grid=domain_of(design)))
+
+
+def test_running_totals_by_region_cost_those_who_move_what_they_cost_who_stay():
+    """T²/c: of separate months that is attained in one region, and no way between regions is dearer."""
+    domain = fn.Domain(month=fn.Ordered(1, 6), region=fn.Categorical([*"ab"]))
+    asked = fn.Workload(domain, [fn.table("region", prefix="month", std_error=1)])
+    plan = fn.plan(asked, unit=fn.PrivacyUnit("person", 6, once_per=["month"]))
+    assert float(plan.exact_cost) == pytest.approx(36, rel=1e-4)
+    assert plan.gap < 2e-4
+    assert math.isclose(plan.bound, 36, rel_tol=1e-4)
