@@ -237,9 +237,12 @@ def test_parts_of_a_release_are_made_whole_each():
 
 def test_an_interval_is_cut_to_what_is_possible_and_holds_the_count():
     value, moe, held = np.array([2.4, -9.0, 3.0, 0.2]), np.array([1.0, 2.0, 0.5, 9.0]), np.array([2, 0, 5, 0])
-    low, high = possible(value, moe, held)
+    low, high = possible(value, moe, held, whole=True)
     assert low.tolist() == [2, 0, 3, 0]
     assert high.tolist() == [3, 0, 5, 9]
+    low, high = possible(value, moe, held, whole=False)
+    assert low.tolist() == [1, 0, 2, 0]
+    assert high.tolist() == [4, 0, 5, 10]
 
 
 # --- what is refused ------------------------------------------------------------------------------------

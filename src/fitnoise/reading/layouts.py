@@ -206,7 +206,8 @@ def layout(of: Tabled, name: str, *, totals: bool = False, bands: Bands | None =
     elif any(sums):
         values, margins = _with_totals(source, name, (values, margins), sums, confidence)
     if held is not None:
-        values, ends = held, [*possible(values, margins, held)]
+        whole = publication_of(of, name).unit.parts == 1
+        values, ends = held, [*possible(values, margins, held, whole=whole)]
     if ends:
         margins = np.maximum(ends[1] - values, values - ends[0])
     gone = [i for i, a in enumerate(shown) if a == averaged or a in table.summed]

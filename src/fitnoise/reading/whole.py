@@ -329,7 +329,8 @@ class Whole(Made):
           exactly; no number is negative; "at most" never falls. Not promised is that any records have all of them;
         * the true number is from `low` to `high` with at least the confidence of the table: a true number is whole and
           not negative, so that nothing is lost where the interval of the unbiased number is cut to such, and it is
-          widened, if it must be, to hold `value`;
+          widened, if it must be, to hold `value`. Where shares of records are counted it need not be whole: there the
+          ends are the next whole numbers outside of that interval, from 0 on;
         * `residual` is at most 1e-9: before rounding the tables are the nearest ones, in the metric of the noise;
         * values are biased, and never an input of `count` and what else is asked of a release;
         * made of published numbers alone, and the same every time with one version of SciPy.
@@ -413,7 +414,8 @@ class Whole(Made):
             raise KeyError(f"no table {name!r} was made whole; there are {some(list(self))}")
         made = self._place[name]
         workload, value = made.space.part.publication.workload, self._split(name, "whole")
-        low, high = (x.astype(np.int64) for x in possible(*self.unbiased(name), value))
+        parts = made.space.part.publication.unit.parts
+        low, high = (x.astype(np.int64) for x in possible(*self.unbiased(name), value, whole=parts == 1))
         shown = {"value": value, "low": low, "high": high}
         if self.simulations:
             shown |= {column: self._split(name, x) for column, x in zip(SIMULATED, ("bias", "rmse"), strict=True)}
@@ -458,9 +460,13 @@ class Whole(Made):
         return {"fitnoise_whole": FORMAT, **of, "simulations": self.simulations, "tables": tables}
 
 
-def possible(value: Floats, moe: Floats, held: Integers) -> tuple[Floats, Floats]:
-    """The whole numbers from 0 that are within moe of a value, widened to hold others: their ends."""
-    low, high = np.maximum(np.ceil(value - moe), 0.0), np.floor(value + moe)
+def possible(value: Floats, moe: Floats, held: Integers, *, whole: bool) -> tuple[Floats, Floats]:
+    """The numbers from 0 that are within moe of a value, between whole ends, widened to hold others: these ends.
+
+    whole: whether these numbers are whole, as true counts of records are, and shares of records are not.
+    """
+    inwards, outwards = (np.ceil, np.floor) if whole else (np.floor, np.ceil)
+    low, high = np.maximum(inwards(value - moe), 0.0), outwards(value + moe)
     return np.minimum(low, held), np.maximum(high, held)
 
 

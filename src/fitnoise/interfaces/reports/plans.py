@@ -262,7 +262,8 @@ def whom(plan: Plan, version: int = FORMAT) -> Section:
     said = shares(plan) | counted(plan) | left_out(plan, version)
     values = tuple(Value(key, found) for key, found in said.items())
     tables = (Table.of("universe", columns, rows),) if rows else ()
-    return Section("left out", tuple(sentences[key] for key in said), values, tables)
+    name = "left out" if rows or "left_out" in said else "counted"
+    return Section(name, tuple(sentences[key] for key in said), values, tables)
 
 
 def asked(plan: Plan) -> Iterator[tuple[TableSummary, Asked]]:
