@@ -120,7 +120,8 @@ class Sectors:
             replaced = max(np.max(own[:, None] + own - 2 * x) for x in every) * unit.records**2
         cost = max(replaced, alone if unit.alone else 0)
         if unit.caps:
-            apart = min(alone, *import_module("check_sets").apart(self, unit, stated * self.unit))
+            times = 4 if unit.replaces else 1  # what goes, and what comes
+            apart = min(alone, *import_module("check_sets").apart(self, unit, stated * self.unit / times))
             cost = min(cost, 4 * apart) if unit.replaces else apart
         return Q(int(cost), self.unit)
 

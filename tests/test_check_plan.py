@@ -150,6 +150,20 @@ def test_charges_of_series_too_long_to_look_at_are_proven_anew(said, tables):
         assert (status, "charge as stated, or less" in lines) == (right, right == RIGHT), lines
 
 
+@pytest.mark.parametrize("moves", [False, True])
+def test_less_than_replaced_sets_of_records_cost_is_wrong(said, moves):
+    """Detects sets given up for what four times their cost was said to be: of too many months, and of who may move."""
+    domain = fn.Domain(month=fn.Ordered(1, 6 if moves else 22), region=fn.Categorical(["a", "b"]))
+    asked = [fn.table("month", "region", std_error=2), fn.table("region", change="month", std_error=1)]
+    asked = asked if moves else [fn.table("month", std_error=1), fn.table(prefix="month", std_error=10)]
+    unit = fn.PrivacyUnit("person", 6, once_per=["month"], neighbours=fn.Neighbours.REPLACE_ONE)
+    plan = json.loads(fn.plan(fn.Workload(domain, asked), unit=unit).to_json())
+    for times, right in ((1, RIGHT), (Fraction(11, 10), RIGHT), (Fraction(9, 10), WRONG), (Fraction(3, 4), WRONG)):
+        stated = str(Fraction(plan["cost"]["cost_squared"]) * times)
+        status, lines = said(put(plan, ("cost", "cost_squared"), stated))
+        assert (status, "charge as stated" in lines) == (right, right == RIGHT), (times, lines)
+
+
 def test_a_charge_of_before_is_no_less_than_what_is_known_today(said):
     """Of sets of months that were too many then: as stated, and with more records of a unit not."""
     document = json.loads((Path(__file__).parent / "data" / "charged_before/release/plan.json").read_text())

@@ -182,12 +182,17 @@ def test_records_with_no_budget_may_not_be_measured():
         loss.relative((("a", 2),), (0.0, 1.0))
 
 
-def test_what_is_charged_at_least_is_so_in_every_cell():
+def test_what_is_charged_at_least_is_so_in_the_dearest_cell():
     loss = Loss.of_cells((("a", 3),), [Fraction(1), Fraction(4), Fraction(2)], Fraction(1, 400))
     assert loss.at_least(Fraction(4)) is loss
     more = loss.at_least(Fraction(5))
-    assert (more.costs, more.axes, more.precision) == ((Fraction(5),) * 3, loss.axes, loss.precision)
+    assert (more.axes, more.precision) == (loss.axes, loss.precision)
+    assert more.costs == (Fraction(5, 4), Fraction(5), Fraction(5, 2))
     assert more.gaussian_mu_squared > loss.gaussian_mu_squared
+    nothing = Loss.of_cells((("a", 2),), [Fraction(0)] * 2)
+    assert nothing.at_least(Fraction(1)).costs == (Fraction(1),) * 2
+    mixed = loss + Loss.of_epsilon(Fraction(1), by_cell=True)
+    assert mixed.at_least(Fraction(9)).costs == (Fraction(9),) * 3
 
 
 def test_too_many_joint_cells_cost_what_the_dearest_do(monkeypatch):

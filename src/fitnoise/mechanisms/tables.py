@@ -362,7 +362,9 @@ class TablePart(Part):
 
         Of records that keep to a pattern more is proven as time goes by, and never less: what costs no more than is
         stated is read, and charged what is stated. So a plan, its releases and what a ledger was charged say the same,
-        whoever reads them when; only a new plan is cheaper.
+        whoever reads them when; only a new plan is cheaper. (Of several parts each is charged so, in proportion by
+        cell; what further units are charged is computed anew.) Where no more is said than what records agree in, no
+        less can be proven later, and all else is refused.
 
         Raises:
             PlanError: its parts contradict each other, or the integers do not cost what it says.
@@ -378,7 +380,7 @@ class TablePart(Part):
         )
         if str(part.exact_cost) == stated:
             return part
-        bounded = publication.adjacency.pattern and _FRACTION.fullmatch(stated)
+        bounded = publication.adjacency.pattern.caps and _FRACTION.fullmatch(stated)
         before = replace(part, stated=Fraction(stated)) if bounded else part
         if before.exact_cost != before.stated:
             raise PlanError("the plan's integers do not cost what it says. Nothing was measured.")
