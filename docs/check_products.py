@@ -78,7 +78,7 @@ def evened(costs, size):
         homes = [larger.get(home, home) for home in homes]
     clusters = {home: np.zeros([size[a] for a in home], dtype=object) for home in homes}
     most = sum(np.max(x) for _, x in costs)
-    part = 2 ** max(0, int(most * len(clusters)).bit_length() - 61)
+    part = 2 ** max(0, int(most * len(clusters)).bit_length() - 61) if len(clusters) > 1 else 1
     for home, (kept, x) in zip(homes, costs, strict=True):
         clusters[home] += np.reshape(-(-x // part), [size[a] if a in kept else 1 for a in home])
     for a in [a for _ in range(ROUNDS) for a in size] if len(clusters) > 1 else []:

@@ -302,10 +302,10 @@ def test_joint_bases_are_for_several_views_that_can_be_held(monkeypatch):
     domain = attributes(2, 3)
     beside = [fn.table("a00", variance=1), fn.table(prefix="a00", variance=1), fn.table(prefix="a01", variance=1)]
     assert not joint_bases.suits(problem(fn.Workload(domain, beside)))
-    for name, most in (("MOST_NUMBERS", 54), ("MOST_SCALES", 3 * 4 + 3 * 2 + 1)):
+    for name, most in (("MOST_NUMBERS", 54), ("MOST_SCALES", 3 * 4 + 3 * 2 + 1), ("MOST_CELLS", 9)):
         with monkeypatch.context() as patch:
             patch.setattr(joint_bases, name, most)
-            assert joint_bases.suits(x) == (name == "MOST_NUMBERS")
+            assert joint_bases.suits(x) == (name != "MOST_SCALES")
             patch.setattr(joint_bases, name, most - 1)
             assert not joint_bases.suits(x)
 

@@ -557,6 +557,15 @@ DISAGREEING = of_products(
 )
 """Pairs of four attributes, of which other cells are dearest."""
 
+CHAINED = of_products(
+    over((3,) * 3),
+    [[[1, 2, 4], [4, 3, 1]]] * 3,
+    {(0,): (1, [0.7, 2.1])},
+    {(0, 1): (2, [3.3, 4.7, 5.1, 0.9])},
+    {(0, 1, 2): (1, [1.1, 1.3, 1.7, 1.9, 2.3, 2.9, 3.1, 3.7])},
+)
+"""Sets of which each holds the one before, in numbers of many bits."""
+
 TREES = {
     "a tree beside an attribute": of_trees(
         over((3, 2, 4)),

@@ -33,6 +33,9 @@ CELLS = 10**6
 MOST_NUMBERS, MOST_SCALES = 2**20, 2**16
 """Numbers of all tables, which all are held, and scales, which a plan lists, up to which this is tried."""
 
+MOST_CELLS = 10**6
+"""Joint values of the largest set, each of which is priced in whole numbers of any size: some 0.8 kB."""
+
 SETTLING = 8
 """Steps before weights move: bases and w settle first."""
 
@@ -88,7 +91,8 @@ def suits(x: Products) -> bool:
     )
     sets = {tuple(sorted(row[i] for i in m)) for f in x.families for row in f.axes.tolist() for m in f.masks}
     scales = sum(math.prod(x.kinds[x.kind[a]].size for a in own if wide[x.kind[a]]) for own in sets)
-    return numbers <= MOST_NUMBERS and scales <= MOST_SCALES
+    cells = max(math.prod(len(x.kinds[x.kind[a]].merged) for a in own if wide[x.kind[a]]) for own in sets)
+    return numbers <= MOST_NUMBERS and scales <= MOST_SCALES and cells <= MOST_CELLS
 
 
 def solve(x: Products, evidence: Evidence, form: Form) -> JointForm:
