@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 from fitnoise.algebra import rules
 from fitnoise.algebra.operators import Operator
 from fitnoise.errors import PlanError
-from fitnoise.kernel.arrays import Array, Floats
+from fitnoise.kernel.arrays import Array, Floats, Indices
 from fitnoise.kernel.checks import is_whole
 from fitnoise.solving.sectors import Decomposition, SectorGroup
 
@@ -141,6 +141,14 @@ Values = tuple[tuple[int, ...], ...]
 """Of each record of a set its values of the exchangeable attributes that are not fixed."""
 
 
+def agreement(values: Indices, free: Free) -> Floats:
+    """χ of every two records, by their values of what is not fixed, (m, f), in a sector that looks at these, (m, m)."""
+    out = np.ones((len(values), len(values)))
+    for a, n in free:
+        out *= np.where(values[:, None, a] == values[:, a], 1.0, -1 / max(n - 1, 1))
+    return out
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Sets:
@@ -178,10 +186,7 @@ class Sets:
         way, m = self.alike[i], len(self.cells[i])
         if isinstance(way, bool):
             return np.ones((m, m)) if way or not free else np.eye(m)
-        values, out = np.array(way, dtype=np.intp).reshape(m, -1), np.ones((m, m))
-        for a, n in free:
-            out *= np.where(values[:, None, a] == values[:, a], 1.0, -1 / max(n - 1, 1))
-        return out
+        return agreement(np.array(way, dtype=np.intp).reshape(m, -1), free)
 
     def moment(self, p: Floats, cells: int, *, free: Free) -> Floats:
         """Σ p E v vᵀ, v what the records of a set are in a sector, (n_o, n_o).

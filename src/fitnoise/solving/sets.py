@@ -16,7 +16,7 @@ import numpy as np
 
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.designs.sets import sets_of
-from fitnoise.solving.certificates import Admissible, Free, Values
+from fitnoise.solving.certificates import Admissible, Free, Values, agreement
 from fitnoise.solving.fixed import scrambled
 
 Chosen = tuple[int, ...]
@@ -133,13 +133,6 @@ class Moving:
     def _values(self) -> list[tuple[int, ...]]:
         return list(itertools.product(*map(range, self._sizes)))
 
-    def _agreement(self, free: Free) -> Floats:
-        """χ of every two joint values, (W, W)."""
-        values, out = np.array(self._values), np.ones((self.kinds, self.kinds))
-        for a, n in free:
-            out *= np.where(values[:, None, a] == values[:, a], 1.0, -1 / max(n - 1, 1))
-        return out
-
     def dearest(self, products: Mapping[Free, Floats], known: Sequence[Known], count: int) -> list[tuple[float, Known]]:
         """The largest costs that are found, with their sets, the dearest first, at most so many.
 
@@ -150,7 +143,8 @@ class Moving:
         """
         whole = np.sum([*products.values()], axis=0)
         others = np.eye(self._n) == 0
-        parts = [(np.where(others, x, 0), self._agreement(free)) for free, x in products.items()]
+        values = np.array(self._values)
+        parts = [(np.where(others, x, 0), agreement(values, free)) for free, x in products.items()]
         found: dict[Known, float] = {}
         for start in (*map(self._begun, known), *map(self._scattered, range(MORE))):
             z, value = self._climb(whole.diagonal(), parts, start)
