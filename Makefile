@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export OPENBLAS_NUM_THREADS ?= 1
+# Tests start the program some hundred times: it is compiled for the first of them, whatever the shell says.
+unexport PYTHONDONTWRITEBYTECODE
 ENGINES ?= spark or mariadb or clickhouse
 
 # A release and its ledger are synced to the disk some twenty times: tests write in memory, where there is room.

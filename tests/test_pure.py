@@ -23,6 +23,7 @@ from fitnoise.mechanisms import rebuilding as reconstruct
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.laplace.estimate import filled, integer_margins
 from fitnoise.planning.plan import Plan
+from fitnoise.solving import p_identity
 from laws import check_mechanism, check_plan
 from tolerances import EXACT, SIGNIFICANCE, as_often_as
 
@@ -36,8 +37,11 @@ def fewer_starts():
     """Searches of the smallest kind: what holds of any pure plan holds of these."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matrix, "STARTS", 2)
+        patch.setattr(matrix, "KIND_STARTS", 1)
         patch.setattr(matrix, "ROUNDS", 1)
         patch.setattr(matrix, "BRANCHES", (2, 3))
+        patch.setattr(p_identity, "SCREENING", 5)
+        patch.setattr(p_identity, "SHARPNESS", p_identity.SHARPNESS[-2:])
         yield
 
 
