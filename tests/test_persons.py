@@ -1021,6 +1021,18 @@ def test_of_how_many_persons_records_are_left_out_goes_to_a_release_that_verifie
         assert ledger.entries() == []
 
 
+def test_left_out_of_the_persons_is_the_same_question(tmp_path):
+    """[privacy.left_out] is short for one of [[finite]]; it needs an id, and what is wrong of it is said there."""
+    long = LEFT_OUT.replace("persons with more", "left_out")
+    whole, short = (written(tmp_path, text) for text in (long, '[privacy.left_out]\npeople = 1000\nepsilon = "1/2"\n'))
+    assert short == whole
+    assert Spec.of(short).publication() == short
+    named = written(tmp_path, '[privacy.left_out]\nname = "more"\npeople = 9\nepsilon = 1\n')
+    assert [q.name for q in named.finite] == ["more"]
+    with pytest.raises(SpecError, match=r"in privacy.left_out: a question says at most how many.*No data were read"):
+        written(tmp_path, "[privacy.left_out]\npeople = 0\nepsilon = 1\n")
+
+
 def test_what_is_told_of_left_out_records_differs_by_what_is_charged():
     """For every true number of persons, and one more or less; with the same mechanism for any number of records."""
     query = FiniteQuery.left_out("x", people=4, epsilon=1)

@@ -957,6 +957,10 @@ REFUSED = {
         table("margin = 1") + "[domain.x]\ntype = 'ordered'\nlow = 1\nhigh = 2\ncodes = [1]\n",
         r"unknown key 'codes' \(known here: missing, absent, outside, read, type, low, high, clip, column\)\.",
     ),
+    "a key that is said elsewhere": (
+        f"[data.lookups.region]\n{REST}",
+        r"unknown key 'lookups' \(a table of codes is the `lookup` of its attribute, or its `lookup_file`\)\. No data",
+    ),
     "missing key": (
         table("margin = { by = 'age' }"),
         r"cannot be used: tables\[0\].margin.values is missing\. No data",

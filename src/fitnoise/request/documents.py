@@ -320,6 +320,8 @@ class BoundsSpec(Part):
 class DataSpec(Part):
     """What is publicly known of the data."""
 
+    elsewhere = {"lookups": "a table of codes is the `lookup` of its attribute, or its `lookup_file`"}  # noqa: RUF012
+
     source: str = Field("default", description="name of the data")
     account: str | None = Field(
         None,
@@ -403,6 +405,18 @@ class UnitSpec(Part):
         )
 
 
+class LeftOutSpec(Part):
+    """How many units have more records than are counted, as a number with a price of its own: short for [[finite]]."""
+
+    name: str = Field("left_out", description="under which the number is published")
+    people: int = Field(description="public: the largest answer; more units are told as so many")
+    epsilon: float | str = Field(description="what the answer may cost one unit, pure; a text such as '1/2' is exact")
+
+    def asked(self) -> FiniteSpec:
+        """The same question among the others."""
+        return FiniteSpec(name=self.name, query=Question.LEFT_OUT, people=self.people, epsilon=self.epsilon)
+
+
 class PrivacySpec(Part):
     """Who is protected, and what is promised. `privacy = "pure"` is short for a table with that definition alone."""
 
@@ -440,6 +454,9 @@ class PrivacySpec(Part):
         strict=False,
         description="records: each counts one; shares: of a unit with an id all records are counted, each as an equal "
         "part of one, so that tables count units",
+    )
+    left_out: LeftOutSpec | None = Field(
+        None, description="ask of how many units some records are not counted, since they have too many; needs an id"
     )
     neighbours: Neighbours = Field(Neighbours.ADD_OR_REMOVE_ONE, strict=False)
     delta: float = Field(1e-6, description="at which ε is reported")
@@ -761,6 +778,9 @@ class Spec(Part):
             return built
 
         finite = wrong.each(self.finite, "finite", question)
+        if p.left_out is not None:
+            with wrong.at("privacy.left_out"):
+                finite.append(question(p.left_out.asked()))
         with wrong.at("privacy.cell_budgets"):
             cells = None if p.cell_budgets is None else p.cell_budgets.build(domain)
         wrong.refuse()

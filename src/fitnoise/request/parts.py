@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
@@ -14,6 +14,8 @@ class Part(BaseModel):
     """Keys of one place of the document: of no other kinds than said, and none that are not known."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    elsewhere: ClassVar[Mapping[str, str]] = {}
+    """Keys that others have in such a place, and how the same is said here."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -22,7 +24,7 @@ class Part(BaseModel):
         unknown = [str(k) for k in given if k not in cls.model_fields] if isinstance(given, Mapping) else []
         if not unknown:
             return handler(given)
-        told = ", ".join(_unknown(k, list(cls.model_fields)) for k in unknown)
+        told = ", ".join(_unknown(k, list(cls.model_fields), cls.elsewhere.get(k)) for k in unknown)
         wrong = [InitErrorDetails(type=PydanticCustomError("unknown_key", "{told}", {"told": told}), input=given)]
         try:
             handler({k: x for k, x in given.items() if k in cls.model_fields})
@@ -39,7 +41,7 @@ def _again(error: ErrorDetails) -> InitErrorDetails:
     return InitErrorDetails(type=told, loc=error["loc"], input=error["input"], ctx={} if own else context)
 
 
-def _unknown(key: str, known: Sequence[str]) -> str:
+def _unknown(key: str, known: Sequence[str], instead: str | None) -> str:
     near = difflib.get_close_matches(key, known, n=1)
-    meant = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
+    meant = instead or (f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}")
     return f"unknown key {key!r} ({meant})"
