@@ -1,5 +1,6 @@
 """Nested places: how they are read, planned by levels, counted and released."""
 
+import itertools
 import json
 import math
 import random
@@ -42,6 +43,7 @@ from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.counting.histogram import HistogramCounter
 from fitnoise.kernel.domain import Share
 from fitnoise.kernel.units import DataSource
+from fitnoise.mechanisms.gaussian import budgets
 from fitnoise.mechanisms.gaussian import levels as level_plans
 from fitnoise.mechanisms.gaussian import places as by_place_plans
 from fitnoise.mechanisms.gaussian import planning as gaussian_planning
@@ -50,6 +52,7 @@ from fitnoise.planning.choosing import compare
 from fitnoise.request.documents import Spec
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import exchangeable_attributes, uneven_levels
+from fitnoise.solving import budgets as best_budgets
 from fitnoise.solving import trees, weighted_trees
 from fitnoise.solving.certificates import Evidence, lower_bound
 from fitnoise.solving.sectors import decompose
@@ -731,40 +734,81 @@ def test_levels_with_targets_far_apart(variances):
     assert plan.gap <= 1e-3  # one level decides
 
 
-BY_HAND = {  # ρ of ours; by what tables on their own, shares by the targets and equal shares cost more
-    (300, 100, 30, None): (0.0021877, 1.073, 1.038, 2.787),
-    (100, 100, 100, None): (0.00055054, 1.047, 1.026, 1.026),
-    (50, 50, 30, 20): (0.0079858, 1.061, 1.032, 2.234),
+BY_HAND = {  # ρ of ours; by what tables on their own, budgets by the targets, equal and the best ones cost more
+    (300, 100, 30, None): (0.0021877, 1.073, 1.038, 2.787, 1.0),
+    (100, 100, 100, None): (0.00055054, 1.047, 1.026, 1.026, 1.0),
+    (50, 50, 30, 20): (0.0079858, 1.061, 1.032, 2.234, 1.0004),
 }
 
 
+@pytest.mark.parametrize("alike", [True, False], ids=["as sectors", "by level"])
 @pytest.mark.parametrize("margins", BY_HAND)
-def test_what_budgets_by_hand_cost(by_level, margins):
+def test_what_budgets_by_hand_cost(by_level, margins, alike):
     """51 states of 20 counties, as in the design's table."""
     nation, state, county, alone = margins
     geo, a = uneven([20] * 51, LEVELS[:2]), ("age", "sex")
     tables = [fn.table(*a, margin=nation), fn.table("state", *a, margin=state)]
-    tables += [fn.table("county", *a, margin=fn.By("county", {"-0-0": county}, default=county))]
+    tables += [fn.table("county", *a, margin=county if alike else fn.By("county", {"-0-0": county}, default=county))]
     tables += [] if alone is None else [fn.table("county", margin=alone)]
     domain = fn.Domain(geo=geo, age=fn.Ordered(0, 9), sex=fn.Ordered(0, 1))
     plan = fn.plan(fn.Workload(domain, tables)).groups[0]
+    assert plan.mechanism.name == ("fit-for-use" if alike else "fit-for-use by level")
     rho, *times = BY_HAND[margins]
     assert plan.rho == pytest.approx(rho, rel=1e-4)
-    assert [x / plan.rho for x in plan.mechanism.by_hand(plan).values()] == pytest.approx(times, rel=1e-3)
+    assert [x / plan.rho for x in budgets.by_hand(plan).values()] == pytest.approx(times, rel=1e-3)
 
 
-def test_budgets_by_hand_are_those_of_independent_noise(by_level):
+@pytest.mark.parametrize("most", [0, 128], ids=["by level", "together"])
+@pytest.mark.parametrize("counties", [[[1, 3], [2]], [[2, 2], [2, 2]]], ids=["uneven", "regular"])
+def test_budgets_by_hand_are_those_of_independent_noise(by_level, monkeypatch, counties, most):
     """Against dense algebra: a row for each number, with noise of its own."""
-    domain = fn.Domain(geo=uneven([[1, 3], [2]], LEVELS), b=fn.Ordered(0, 2))
+    monkeypatch.setattr(gaussian_planning, "TOGETHER", most)
+    domain = fn.Domain(geo=uneven(counties, LEVELS), b=fn.Ordered(0, 2))
     tables = [fn.table("county", "b", variance=3), fn.table("tract", variance=2), fn.table("b", variance=5)]
     workload = fn.Workload(domain, tables)
     plan = fn.plan(workload).groups[0]
     rows, wanted = workload_matrix(workload).astype(float), workload_variances(workload)
-    _, shares, equal = plan.mechanism.by_hand(plan).values()
-    for found, precision in ((shares, 1 / wanted), (equal, np.ones(len(wanted)))):
+    alone, shares, equal, best = budgets.by_hand(plan).values()
+    assert alone == pytest.approx((1 / 3 + 1 / 2 + 1 / 5) / 2, rel=1e-6)
+
+    def spent(precision):
         information = rows.T @ (rows * precision[:, None])
         achieved = np.diag(rows @ np.linalg.pinv(information) @ rows.T)
-        assert found == pytest.approx(information.diagonal().max() * (achieved / wanted).max() / 2, rel=LOOSE)
+        return information.diagonal().max() * (achieved / wanted).max() / 2
+
+    assert shares == pytest.approx(spent(1 / wanted), rel=LOOSE)
+    assert equal == pytest.approx(spent(np.ones(len(wanted))), rel=LOOSE)
+    each = [
+        np.repeat(x, [math.prod(t.shape(domain)) for t in tables])
+        for x in itertools.product(np.geomspace(0.05, 1, 9), repeat=3)
+    ]
+    assert plan.bound / 2 * (1 - LOOSE) <= best <= min(map(spent, each)) * (1 + 1e-4)
+
+
+def test_budgets_by_hand_are_of_one_tree_shown_value_by_value(monkeypatch):
+    geo, b = zoo.places(2, 3, levels=["state", "county"]), fn.Ordered(0, 2)
+    tables = [fn.table("state", "b", variance=3), fn.table("county", variance=2)]
+    workload = fn.Workload(fn.Domain(geo=geo, b=b), tables)
+
+    def ways(workload, **more):
+        return list(budgets.by_hand(fn.plan(fn.Publication(workload, **more)).only))
+
+    every = ways(workload)
+    assert every == [
+        "tables on their own",
+        "budgets by the targets, then least squares",
+        "budgets equal, then least squares",
+        "budgets the best there are, then least squares",
+    ]
+    assert ways(workload, objective=fn.Objective("total-error")) == []
+    assert ways(workload, unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)) == []
+    assert ways(workload, unit=fn.PrivacyUnit("person", 2, once_per=["b"])) == every[:1]
+    assert ways(fn.Workload(workload.domain, tables[:1])) == []  # one level
+    other = fn.Domain(geo=geo, b=b, home=zoo.places(2, 2, levels=["u", "v"]))
+    assert ways(fn.Workload(other, [*tables, fn.table("v", variance=2)])) == []
+    assert ways(fn.Workload(workload.domain, [*tables, fn.table(prefix="b", variance=2)])) == []
+    monkeypatch.setattr(best_budgets, "MOST", 1)
+    assert ways(workload) == every[:3]
 
 
 def test_levels_of_many_places_compared_and_asked_what_if():

@@ -245,11 +245,6 @@ class TableMechanism(abc.ABC):
     def prices(self, part: TablePart) -> Floats:
         """−d log(value) / d log c_j of every table row j, (M,)."""
 
-    def by_hand(self, part: TablePart) -> dict[str, float]:
-        """ρ at which others would meet the targets who choose the noise of each table by hand, by what they do."""
-        del part
-        return {}
-
     @abc.abstractmethod
     def separate_rho(self, part: TablePart) -> float:
         """ρ of independent noise on every published number, each table on its own."""

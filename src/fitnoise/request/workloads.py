@@ -1254,13 +1254,28 @@ def uneven_levels(workload: Workload) -> list[str]:
     return _path(domain, home, own) if alike else []
 
 
+def levels_of_one_tree(workload: Workload) -> list[str]:
+    """The `uneven_levels`; or those that are shown, top down, of the only hierarchy where nothing is structured.
+
+    None where there are several hierarchies, all of equally many places of the next level each: none is the one.
+    """
+    domain, uneven = workload.domain, uneven_levels(workload)
+    if uneven or exchangeable_attributes(workload)[1]:
+        return uneven
+    used = used_attributes(workload)
+    homes = {home for home in map(domain.home, used) if isinstance(domain[home], Hierarchy)}
+    if len(homes) != 1:
+        return []
+    (home,) = homes
+    return _path(domain, home, {a for a in used if domain.home(a) == home})
+
+
 def attributes_by_level(workload: Workload) -> tuple[list[str], list[str]]:
-    """(exchangeable, structured) attributes, in domain order, where each of the `uneven_levels` is one of its own."""
-    domain, levels = workload.domain, uneven_levels(workload)
-    free, bound = exchangeable_attributes(workload)
-    places = list(domain)
-    rest = [a for a in bound if not levels or domain.home(a) != domain.home(levels[0])]
-    return sorted([*free, *levels], key=lambda a: places.index(domain.home(a))), rest
+    """(exchangeable, structured) attributes, in domain order, with `levels_of_one_tree` each as one of its own."""
+    domain, levels = workload.domain, levels_of_one_tree(workload)
+    places, own = list(domain), {domain.home(a) for a in levels}
+    free, bound = ([a for a in x if domain.home(a) not in own] for x in exchangeable_attributes(workload))
+    return sorted([*free, *levels], key=lambda a: places.index(domain.home(a))), bound
 
 
 def _structured(workload: Workload, *, targets: bool = True) -> set[str]:

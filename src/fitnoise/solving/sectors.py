@@ -291,8 +291,9 @@ def decompose(
         workload: the tables.
         apart: attributes whose values are not alike for another reason, such as budgets of their own.
         bases: one integer basis per group of sectors, as a plan has stored them; None chooses them.
-        by_level: of a workload with `uneven_levels`, each level as an attribute of its own. Sectors of different levels
-            then tell of the same records, and are estimated and bounded together (:mod:`fitnoise.solving.trees`).
+        by_level: of a workload with `levels_of_one_tree`, each level as an attribute of its own. Sectors of different
+            levels then tell of the same records, and are estimated and bounded together
+            (:mod:`fitnoise.solving.trees`).
 
     Raises:
         WorkloadError: the structured attributes have too many joint cells for dense arrays, the tables have too many

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fitnoise.mechanisms.finite.choosing import Made
 from fitnoise.mechanisms.finite.report import choices
+from fitnoise.mechanisms.gaussian import budgets
 from fitnoise.mechanisms.projection import report as projection
 from fitnoise.mechanisms.projection.simulation import Choice
 from fitnoise.planning.choosing import Comparison
@@ -56,8 +57,7 @@ def comparison_report(publication: Publication, found: Comparison, delta: float)
 
 def by_hand(found: Comparison) -> Section:
     """What budgets of levels that are chosen by hand would cost; nothing where that is not known."""
-    own = found.gaussian.rho
-    others = found.gaussian.mechanism.by_hand(found.gaussian)
+    own, others = found.gaussian.rho, budgets.by_hand(found.gaussian)
     columns = (
         Column("way", "of levels by hand"),
         Column("rho", "rho", Kind.COMPARED),

@@ -32,7 +32,7 @@ from fitnoise.mechanisms.gaussian.mechanism import Gaussian
 from fitnoise.mechanisms.numbers import ALL, Numbers, Weighted, agreement, alternating, share
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.request.targets import By, z_score
-from fitnoise.request.workloads import Workload, attributes_by_level, uneven_levels
+from fitnoise.request.workloads import Workload, attributes_by_level, levels_of_one_tree, uneven_levels
 from fitnoise.solving import trees
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, decompose
@@ -84,7 +84,7 @@ def problem(workload: Workload, decomposition: Decomposition) -> ByLevel:
                 axis = table.attributes.index(table.target.number.attribute)
                 along = wanted[tuple(slice(None) if i == axis else 0 for i in range(wanted.ndim))]
                 looser[j] = along / along.min()
-    return ByLevel.of(decomposition, workload.domain, uneven_levels(workload), looser)
+    return ByLevel.of(decomposition, workload.domain, levels_of_one_tree(workload), looser)
 
 
 @final
@@ -535,16 +535,6 @@ class Levels(Gaussian):
                 own = asked.tree.down(own, level)
             paid += own
         return float(paid.max()) / 2 * part.publication.adjacency.records**2
-
-    def by_hand(self, part: TablePart) -> dict[str, float]:
-        """Tables on their own; and likewise, but made one by least squares, for two ways to share a budget."""
-        asked, d = _estimation(part).asked, part.decomposition
-        factor = part.terms.factor / (2 * part.relaxation)
-        return {
-            "tables on their own": self.separate_rho(part),
-            "shares by the targets, then least squares": factor * trees.by_hand(asked, d, 1 / d.variances),
-            "equal shares, then least squares": factor * trees.by_hand(asked, d, np.ones(d.rows)),
-        }
 
     def between(self, one: Numbers, other: Numbers) -> Floats:
         """From the answers of all levels."""

@@ -1,0 +1,52 @@
+"""What others would spend who give each table of levels of places a budget by hand, beside the plan made here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from fitnoise.kernel.units import Neighbours
+from fitnoise.mechanisms.gaussian.levels import Levels, TreeEstimation, problem
+from fitnoise.request.publication import Goal, Publication
+from fitnoise.request.workloads import levels_of_one_tree
+from fitnoise.solving import budgets, trees
+from fitnoise.solving.sectors import decompose
+
+if TYPE_CHECKING:
+    from fitnoise.mechanisms.tables import TablePart
+
+
+def by_hand(part: TablePart) -> dict[str, float]:
+    """ρ at which the targets of a plan are met by noise on each number of its own; nothing where none is known.
+
+    Tables as they are; and likewise, but made one by least squares, for budgets by the targets, equal ones, and the
+    best there are. Known of levels of one tree of places shown value by value, with targets for every number and for
+    neighbours that add or remove a record, or as many as a unit has; budgets where nothing else keeps these apart.
+
+    Args:
+        part: with Gaussian noise, whatever planned it.
+    """
+    asked = part.publication
+    if not _compared(asked):
+        return {}
+    d = decompose(asked.workload, by_level=True)
+    by_level = isinstance(part.mechanism, Levels)
+    tree = cast(TreeEstimation, part.estimation).asked if by_level else problem(asked.workload, d)
+    if len(np.unique(tree.level)) < 2:
+        return {}
+    found = {"tables on their own": part.separate_rho}
+    if part.terms.apart is None and part.terms.sets is None:
+        factor = part.terms.factor / (2 * part.relaxation)
+        shares = {"by the targets": 1 / d.variances, "equal": np.ones(d.rows)}
+        if d.rows <= budgets.MOST:
+            shares["the best there are"] = budgets.best(tree, d)
+        of = {name: factor * trees.by_hand(tree, d, own) for name, own in shares.items()}
+        found |= {f"budgets {name}, then least squares": rho for name, rho in of.items()}
+    return found
+
+
+def _compared(asked: Publication) -> bool:
+    plain = asked.objective.goal is Goal.FIT_FOR_USE and asked.cell_budgets is None and asked.series is None
+    plain = plain and asked.unit.neighbours is Neighbours.ADD_OR_REMOVE_ONE
+    return plain and bool(levels_of_one_tree(asked.workload))
