@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -127,6 +128,9 @@ BAD = {
     "no places": (lambda: fn.Hierarchy(["state", "county"], []), "at least one 'county'; its list of places is empty"),
     "a short row": (lambda: fn.Hierarchy(["state", "county"], [("a",)]), r"one code for each of the levels .*\('a',\)"),
     "a row of text": (lambda: fn.Hierarchy(["state", "county"], ["ab"]), "one code for each of the levels .* got 'ab'"),
+    "no list of places": (lambda: fn.Hierarchy(["state", "county"]), "needs its places: a row for each 'county', or"),
+    "a list and a file": (lambda: fn.Hierarchy(["state", "county"], ROWS, file="x.csv"), "got both. Nothing was made"),
+    "no name of a file": (lambda: fn.Hierarchy(["state", "county"], file=3), "file must be .*; got 3"),
     "no parent": (
         lambda: fn.Hierarchy(["state", "county"], [*ROWS, ("", "b1")]),
         "the county 'b1' lies in no state: a leaf has a code on every level",
@@ -179,9 +183,27 @@ def test_places_from_a_file(tmp_path):
         fn.Hierarchy.from_file(file, ["state", "tract"])
     with pytest.raises(DomainError, match=r"the file of places 'none.csv' cannot be read"):
         fn.Hierarchy.from_file(tmp_path / "none.csv", ["state", "county"])
+    assert read == fn.Hierarchy(["state", "county"], file=file, column="geoid")
+    assert read == fn.Hierarchy(["state", "county"], file=str(file), column="geoid")
     file.write_text("state,county\n7,001\n,002\n")
     with pytest.raises(DomainError, match="the county '002' lies in no state"):
         fn.Hierarchy.from_file(file, ["state", "county"])
+
+
+def test_places_from_a_frame():
+    levels, rows = ["state", "county"], [(7, "001"), (7, "002"), (8, "003")]
+    made = fn.Hierarchy(levels, rows)
+    frame = pd.DataFrame({"county": ["001", "002", "003"], "name": list("abc"), "state": [7, 7, 8]}, index=[5, 6, 7])
+    assert made == fn.Hierarchy(levels, frame)
+    assert made == fn.Hierarchy(levels, frame.astype({"county": "category"}))
+    assert made == fn.Hierarchy(levels, pl.DataFrame(frame.to_dict("list")))
+    with pytest.raises(DomainError, match="the county '002' lies in no state"):
+        fn.Hierarchy(levels, frame.assign(state=[7, None, 8]))  # floats, one of them NaN
+    with pytest.raises(DomainError, match="got float"):
+        fn.Hierarchy(levels, frame.assign(state=[7.0, 7.0, 8.0]))
+    for bad, had in ((frame[["county"]], "none for 'state'"), (frame[["state", "county", "state"]], "2 for 'state'")):
+        with pytest.raises(DomainError, match=f"needs one column for each level, and has {had}; it has .'"):
+            fn.Hierarchy(levels, bad)
 
 
 # --- counting ---------------------------------------------------------------------------------------------

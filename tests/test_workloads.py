@@ -122,7 +122,10 @@ def test_the_zoo_is_well_formed(name):
             lambda: fn.Workload(fn.Domain(pay=fn.Amount(0, 9, step=1)), [fn.table(change="pay", margin=1)]),
             "follow one another.*of amount it has no meaning",
         ),
-        (lambda: fn.table("state", margin=0), "positive finite"),
+        (
+            lambda: fn.table("state", margin=0),
+            "positive finite number; got 0.*no number is held exact. Ask for a small one, whose cost the plan states",
+        ),
         (lambda: fn.Workload({"a": 1}, [fn.table("a", margin=1)]), "needs a Domain; got dict"),
         (lambda: fn.Workload(DOMAIN, ["state"]), "made of tables"),
         (lambda: fn.Workload(DOMAIN, [fn.table("state", margin=1)], confidence=1.5), "strictly between 0 and 1"),
@@ -399,7 +402,10 @@ def test_by_size_and_by_total_are_what_they_say():
     assert fn.all_tables(2, list(domain), cv=0.1, reference=50).variances(domain, 0.95) == pytest.approx([25] * 3)
 
 
-NO_EXACT_ANSWER = " An exact answer (zero error) would cost an unlimited amount of privacy."
+NO_EXACT_ANSWER = (
+    " An exact answer (zero error) would cost an unlimited amount of privacy: no number is held exact. Ask for a small "
+    "one, whose cost the plan states. Nothing was planned."
+)
 REFUSED = {
     "a text": (
         lambda: fn.all_tables(2, "ab", margin=1),
@@ -693,10 +699,7 @@ def test_the_parts_of_a_plan_sum_up_their_tables(case):
 # --- patterns, once more: what is said of those that are none -----------------------------------------------------
 
 FOUR = fn.Domain(a=fn.Ordered(0, 2), b=fn.Ordered(0, 1), c=fn.Categorical(["x", "y"]), d=fn.Ordered(0, 3))
-POSITIVE = (
-    "a margin is a positive finite number; got {}. "
-    "An exact answer (zero error) would cost an unlimited amount of privacy."
-)
+POSITIVE = "a margin is a positive finite number; got {}. " + NO_EXACT_ANSWER[1:]
 BESIDE = (
     "a target by 'c' needs an attribute that every table of the pattern shows: give it as one of the attributes beside "
     "the pattern."

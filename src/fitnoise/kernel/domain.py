@@ -47,7 +47,7 @@ from fitnoise.kernel.codings import (
     steps_of,
 )
 from fitnoise.kernel.dates import Read, read
-from fitnoise.kernel.places import Tree
+from fitnoise.kernel.places import Tree, level_names
 from fitnoise.kernel.units import Adjacency, Bound, DataSource, PrivacyUnit
 
 RESERVED = (
@@ -710,12 +710,15 @@ class Hierarchy(Attribute):
     Args:
         levels: their names, from the top down to the leaves; each names one level for all tables.
         places: one row for each leaf: its code on every level, such as `frame[levels].itertuples(index=False)` of a
-            pandas frame. Tables show places in the order of their first appearance, those of one place together.
+            pandas frame; or the frame itself, of pandas or Polars, with a column for each level and any others. Tables
+            show places in the order of their first appearance, those of one place together.
+        file: the CSV file that has them instead, as :meth:`from_file` reads it.
         column: the column of the data that holds the codes of leaves, when it is not named as the attribute.
 
     Raises:
         DomainError: fewer than two levels, two of one name, a row that lacks a code, codes of mixed kinds, a leaf that
-            is listed twice, or a place in two places above it.
+            is listed twice, or a place in two places above it; places and a file, or neither; a frame without a column
+            for each level, or a file that cannot be read.
     """
 
     kind: ClassVar[str] = "hierarchy"
@@ -728,9 +731,28 @@ class Hierarchy(Attribute):
     tree: Tree = field(init=False, repr=False, compare=False)
     views: tuple[Level, ...] = field(init=False, repr=False, compare=False)
 
-    @checked(DomainError, "Nothing was made.", "places")
-    def __init__(self, levels: Sequence[str], places: Iterable[Sequence[Code]], *, column: str | None = None) -> None:
-        tree = Tree.of(levels, places)
+    @checked(DomainError, "Nothing was made.", "places", "file")
+    def __init__(
+        self,
+        levels: Sequence[str],
+        places: Iterable[Sequence[Code]] | None = None,
+        *,
+        file: str | Path | None = None,
+        column: str | None = None,
+    ) -> None:
+        names = level_names(levels)
+        if file is not None and places is not None:
+            raise DomainError("places are given, or the file that has them (file); got both. Nothing was made.")
+        if file is not None:
+            places = _rows_of_file(Path(file), names)
+        elif places is None:
+            raise DomainError(
+                f"a hierarchy needs its places: a row for each {names[-1]!r}, or the CSV file that has them (file); "
+                "got neither. Nothing was made."
+            )
+        elif hasattr(places, "columns"):
+            places = _rows_of_frame(places, names)
+        tree = Tree.of(names, places)
         _check_column(column)
         object.__setattr__(self, "levels", tree.levels)
         object.__setattr__(self, "places", tree.rows)
@@ -749,16 +771,7 @@ class Hierarchy(Attribute):
         Raises:
             DomainError: the file cannot be read, or lacks the column of a level; or as for the class.
         """
-        path = Path(path)
-        header, rows = read_rows(path, "the file of places")
-        for name in levels:
-            if name not in header:
-                raise DomainError(
-                    f"the file of places {path.name!r} needs a column for each level, and has none for {name!r}; it "
-                    f"has {header}."
-                )
-        columns = [_codes([row[name] for row in rows]) for name in levels]
-        return cls(levels, list(zip(*columns, strict=True)), column=column)
+        return cls(levels, file=path, column=column)
 
     @property
     def own_values(self) -> tuple[str | int, ...]:
@@ -782,6 +795,30 @@ class Hierarchy(Attribute):
     def declared(self) -> dict[str, Any]:
         """The levels, and the rows of the leaves."""
         return {"levels": list(self.levels), "places": [list(row) for row in self.places]}
+
+
+def _rows_of_file(path: Path, levels: tuple[str, ...]) -> list[tuple[Code, ...]]:
+    header, rows = read_rows(path, "the file of places")
+    for name in levels:
+        if name not in header:
+            raise DomainError(
+                f"the file of places {path.name!r} needs a column for each level, and has none for {name!r}; it "
+                f"has {header}."
+            )
+    return list(zip(*(_codes([row[name] for row in rows]) for name in levels), strict=True))
+
+
+def _rows_of_frame(frame: Any, levels: tuple[str, ...]) -> list[tuple[Code, ...]]:
+    """Of a data frame, whatever its kind: its columns are found by name, and gone through. What is NaN is missing."""
+    header = list(frame.columns)
+    for name in levels:
+        if header.count(name) != 1:
+            raise DomainError(
+                f"a frame of places needs one column for each level, and has {header.count(name) or 'none'} for "
+                f"{name!r}; it has {header}. Nothing was made."
+            )
+    columns = ([None if isinstance(x, float) and math.isnan(x) else x for x in frame[name]] for name in levels)
+    return list(zip(*columns, strict=True))
 
 
 @final

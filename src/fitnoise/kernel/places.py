@@ -46,14 +46,7 @@ class Tree:
             DomainError: fewer than two levels, two of one name, a row that lacks a code, codes of mixed kinds, a leaf
                 that is listed twice, or a place in two places above it.
         """
-        listed = isinstance(levels, Collection) and not isinstance(levels, (str, bytes))
-        if not listed or not all(isinstance(x, str) and x for x in levels) or len(levels) < 2:
-            raise DomainError(
-                f"a hierarchy has two named levels or more, from the top down; got {levels!r}. Places of a single "
-                "level are a categorical attribute."
-            )
-        names = tuple(levels)
-        refuse_repeated("level", names)
+        names = level_names(levels)
         leaves = [_row(names, row) for row in rows]
         if not leaves:
             raise DomainError(f"a hierarchy needs at least one {names[-1]!r}; its list of places is empty.")
@@ -78,6 +71,26 @@ class Tree:
         """How many places of a lower level each place of an upper one has; None where they have different numbers."""
         counts = np.bincount(self.above(upper, lower))
         return int(counts[0]) if (counts == counts[0]).all() else None
+
+
+def level_names(levels: Sequence[str]) -> tuple[str, ...]:
+    """The names of levels.
+
+    Args:
+        levels: from the top down.
+
+    Raises:
+        DomainError: fewer than two, or two of one name.
+    """
+    listed = isinstance(levels, Collection) and not isinstance(levels, (str, bytes))
+    if not listed or not all(isinstance(x, str) and x for x in levels) or len(levels) < 2:
+        raise DomainError(
+            f"a hierarchy has two named levels or more, from the top down; got {levels!r}. Places of a single "
+            "level are a categorical attribute."
+        )
+    names = tuple(levels)
+    refuse_repeated("level", names)
+    return names
 
 
 def _row(levels: tuple[str, ...], row: Sequence[Code]) -> tuple[Code, ...]:

@@ -277,7 +277,8 @@ class Target:
             if not (is_real(x) and 0 < x < math.inf):
                 raise WorkloadError(
                     f"a {self.kind.value} is a positive finite number; got {x!r}. "
-                    "An exact answer (zero error) would cost an unlimited amount of privacy."
+                    "An exact answer (zero error) would cost an unlimited amount of privacy: no number is held exact. "
+                    "Ask for a small one, whose cost the plan states. Nothing was planned."
                 )
         if (self.reference is not None) != (self.kind is Kind.CV):
             raise WorkloadError("a coefficient of variation, and only that, needs a reference count.")
