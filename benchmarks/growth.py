@@ -8,6 +8,8 @@ logarithms of the sizes in the upper half, where fixed costs no longer hide what
 * count: so many records of Parquet, five tables;
 * plan: all prefixes of so many cells, to 1e-6;
 * plan, margins: so many tables of three attributes, to 1e-6;
+* places: so many leaves of an uneven tree of three levels, declared from rows;
+* plan, places: their tables, by level or by place, whatever gap is reached;
 * measure: so many numbers of one table, charged and drawn, counts given;
 * write, verify: so many numbers of one table.
 """
@@ -33,11 +35,14 @@ import fitnoise as fn
 from peak import forget_peak, peak_memory
 
 NUMBERS = (10**4, 10**5, 10**6, 3 * 10**6, 10**7)
+PLACES = (10**2, 10**3, 10**4, 10**5)
 SIZES = {
     "start": (10, 100, 1000, 4000),
     "count": (10**5, 10**6, 10**7, 3 * 10**7),
     "plan": (8, 32, 128, 512, 1024),
     "plan, margins": (10, 120, 1140, 9880),
+    "places": PLACES,
+    "plan, places": PLACES,
     "measure": NUMBERS,
     "write": NUMBERS,
     "verify": NUMBERS,
@@ -87,6 +92,33 @@ def margins(size, _):
     return lambda: fn.plan(workload)
 
 
+def rows_of_places(size):
+    """As many tracts, about 27 in a county and 60 counties in a state, of sizes that are far from alike."""
+    rng = np.random.default_rng(0)
+    rows = [("",)]
+    for n in (max(2, size // 1600), max(4, size // 27), size):
+        share = rng.lognormal(0, 1, len(rows))
+        below = 1 + rng.multinomial(n - len(rows), share / share.sum())
+        rows = [(*row, f"{row[-1]}-{i}") for row, many in zip(rows, below, strict=True) for i in range(many)]
+    return [row[1:] for row in rows]
+
+
+def places(size, _):
+    rows = rows_of_places(size)
+    return lambda: fn.Hierarchy(["state", "county", "tract"], rows)
+
+
+def plan_places(size, folder):
+    from fitnoise.mechanisms.gaussian import planning
+
+    planning.TOGETHER = planning.PATIENT = 0  # small trees, too, as large ones are
+    domain = fn.Domain(geo=places(size, folder)(), sex=fn.Ordered(0, 1), age=fn.Ordered(0, 9))
+    tables = [fn.table("age", "sex", margin=100), fn.table("state", "age", "sex", margin=50)]
+    tables += [fn.table("county", "age", margin=40), fn.table("tract", margin=30), fn.table("tract", "sex", margin=40)]
+    workload = fn.Workload(domain, tables)
+    return lambda: fn.plan(workload)
+
+
 def measured(size, folder):
     domain = fn.Domain(a=fn.Ordered(0, size - 1))
     made = fn.plan(fn.Workload(domain, [fn.table("a", margin=10)]), source=fn.DataSource("grown"))
@@ -109,6 +141,8 @@ STAGES = {
     "count": count,
     "plan": plan,
     "plan, margins": margins,
+    "places": places,
+    "plan, places": plan_places,
     "measure": measured,
     "write": write,
     "verify": verify,
