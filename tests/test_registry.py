@@ -14,6 +14,7 @@ from fitnoise.reading.registry import as_yaml, filled, missing, registry_record
 from fitnoise.request.documents import Spec
 from fitnoise.request.record import RecordSpec, load_words
 from laws import by_command, released
+from zoo import WORKLOADS
 
 SAMPLES = Path(__file__).parent / "data" / "made_before" / "releases"
 
@@ -150,6 +151,15 @@ def test_a_record_says_which_records_count_and_who_is_left_out():
     before = record["deployment"]["implementation"]["preprocessing_and_hyperparameter_tuning"]
     for words in ("records of which 'country' is 'SI'", "are left out by sex", "Values are coded: age"):
         assert words in before
+
+
+def test_an_amount_is_declared_by_its_range_and_not_by_cells():
+    plan = fn.plan(WORKLOADS["amounts"]())
+    record = registry_record(released(plan, pd.DataFrame({"sex": ["f"], "weight": [3], "pay": [20], "age": [1]})))
+    assert record["deployment"]["dp_variant"]["data_domain"] == (
+        "Any records with values, declared in public, of sex (2 cells), weight (1 to 9 in steps of 2), "
+        "pay (-20 to 40 in steps of 10, or none), age (4 cells)"
+    )
 
 
 def test_words_stand_beside_a_specification_and_are_no_part_of_the_plan(tmp_path):

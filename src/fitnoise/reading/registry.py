@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
+from fitnoise.kernel.domain import Amount, Domain
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
 from fitnoise.mechanisms.tables import TablePart
@@ -40,7 +41,7 @@ def registry_record(release: Release, words: RecordSpec | None = None) -> dict[s
     plan, own = release.plan, words or RecordSpec()
     publication, said = plan.publication, describe(plan, [], release.entry, release.version)
     unit, domain, pure = publication.unit, publication.domain, "pure_epsilon" in said["charge"]
-    declared = ", ".join(f"{name} ({domain.sizes[name]:,} cells)" for name in domain)
+    declared = ", ".join(f"{name} ({_declared(domain, name)})" for name in domain)
     title = publication.title or None
     return {
         "url_slug": own.url_slug or (title and re.sub(r"[\W_]+", "-", title.lower()).strip("-")),
@@ -88,6 +89,15 @@ def registry_record(release: Release, words: RecordSpec | None = None) -> dict[s
             "administrative": {"sources": own.sources, "registry_authors": own.registry_authors},
         },
     }
+
+
+def _declared(domain: Domain, name: str) -> str:
+    """What the values of an attribute may be: how many there are; of an amount its range, whose ends its cells are."""
+    attribute = domain[name]
+    if not isinstance(attribute, Amount):
+        return f"{domain.sizes[name]:,} cells"
+    said = f"{attribute.low:,} to {attribute.high:,} in steps of {attribute.step:,}"
+    return ", or ".join([said, *attribute.beside])
 
 
 def _released(plan: Plan) -> str:
