@@ -25,7 +25,7 @@ from fitnoise.reading.expressions import ask
 from fitnoise.reading.forms import Forms, Source, joined
 from fitnoise.reading.laws import LaplaceSums, Normal, law
 from fitnoise.request.targets import z_score
-from laws import planned_quickly, released
+from laws import answered, planned_quickly, released
 from tolerances import EXACT, LOOSE, SIGNIFICANCE, as_often_as
 
 PEOPLE = fn.Domain(
@@ -328,6 +328,61 @@ def test_numbers_are_told_apart_by_values_and_levels(quiet):
     np.testing.assert_allclose(some.value, COUNTS.sum(axis=(0, 1, 3))[[2, 4]], atol=1e-6)
     assert quiet.count(by="age", age=(3, 4)).labels == {"age": (3, 4)}
     assert (found.universe, some.universe) == ("all records", "records chosen by geo")
+
+
+@pytest.mark.parametrize("privacy", ["gaussian", "pure"])
+def test_sums_of_tables_are_computed_with_as_counts_are(privacy):
+    release = made(privacy)
+    women, everyone = release.sum("sex by job", sex="female"), release.count()
+    same, confidence = release.count(sex="f"), release.sum("sex by job", confidence=0.5)
+    for found, asked in (
+        (women / everyone, same / everyone),
+        (everyone / women, everyone / same),
+        (women / release.sum("sex by job"), same / everyone),
+        (women - everyone, same - everyone),
+        (everyone - women, everyone - same),
+        (women + women, 2 * same),
+        (sum([women, women]), same + same),
+        (np.float64(3) * women / 2, 1.5 * same),
+        (women * 2, same * 2),
+        (-women, -same),
+        (release.estimate({"sex by job": np.eye(2, 3)}) - women, release.estimate({"sex by job": np.eye(2, 3)}) - same),
+    ):
+        assert found.value == pytest.approx(asked.value, abs=1e-6)
+        assert found.interval() == pytest.approx(asked.interval(), rel=1e-3, abs=1e-3)
+    assert (confidence.estimates.confidence, (-confidence).confidence) == (0.5, 0.5)
+    assert women.estimates.frame()["moe"].item() == women.moe
+    assert (women / everyone).interval(1 - 1e-9)[0] >= 0  # counts are not negative
+
+
+def test_sums_of_tables_are_refused_what_estimates_are():
+    release = made()
+    one, numbers = release.sum("sex by job"), release.count(by="sex")
+    for compute in (
+        lambda: one * numbers,
+        lambda: numbers * one,
+        lambda: one + 1,
+        lambda: 1 - one,
+        lambda: 1 / one,
+        lambda: one / 0,
+        lambda: one**2,
+        lambda: one + made("pure").count(),
+        lambda: fn.Estimate(1.0, 1.0, 2.0, 0.95) / numbers,
+        lambda: numbers - fn.Estimate(1.0, 1.0, 2.0, 0.95),
+    ):
+        with pytest.raises(ReleaseError, match="Nothing was"):
+            compute()
+    with pytest.raises(TypeError, match="unsupported"):
+        one / "records"
+
+
+def test_which_sums_of_tables_are_counts_is_known():
+    """Of all signs and of what is no count a ratio may be negative."""
+    release = answered(zoo_plan("amounts"))
+    of_counts = {"sex by age prefix": np.eye(2, 4), "sex by pay mean": np.ones((2, 2))}
+    assert release.estimate(of_counts).estimates._counts
+    for other in ({"sex by pay sum": np.ones((2, 1))}, {"sex by age prefix": -np.eye(2, 4)}):
+        assert not release.estimate(of_counts | other).estimates._counts
 
 
 @pytest.mark.parametrize("privacy", ["gaussian", "pure"])

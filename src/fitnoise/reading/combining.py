@@ -540,10 +540,11 @@ class Combination(Made, Answering):
         Raises:
             ReleaseError: an unknown table or coefficients of another shape.
         """
-        whole = Forms(1, {})
+        whole, counts = Forms(1, {}), True
         for name, coefficients in combination.items():
             whole = whole.plus(self._combined.form(name, coefficients))
-        return Estimates(whole, Rows({}, {}), self._confidence).one(confidence)
+            counts &= self._workload[name].counts and bool((np.asarray(coefficients) >= 0).all())
+        return Estimates(whole, Rows({}, {}), self._confidence, counts=counts).one(confidence)
 
 
 @checked(ReleaseError, "Nothing was combined.")

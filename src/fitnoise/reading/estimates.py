@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, final
 
@@ -64,12 +64,63 @@ Range = tuple[Floats, Floats]
 @final
 @dataclass(frozen=True)
 class Estimate:
-    """A number computed from a release, with its error: value ± moe at `confidence`."""
+    """A number computed from a release, with its error: value ± moe at `confidence`.
+
+    It is added, subtracted, multiplied and divided as :class:`Estimates` are, and makes with them what they make:
+    `release.sum(…) / release.count()` is a ratio with an interval of its own.
+    """
 
     value: float
     std_error: float
     moe: float
     confidence: float
+    _of: Estimates | None = field(default=None, repr=False, compare=False)
+
+    __array_ufunc__ = None  # numbers of numpy leave it to this how they are multiplied
+
+    @property
+    def estimates(self) -> Estimates:
+        """The same as `Estimates` of one number, which have intervals, a frame and covariances.
+
+        Raises:
+            ReleaseError: it was made of numbers and not of a release, so that nothing is known of its noise.
+        """
+        return unknown("this estimate is of no release, and its noise is not known") if self._of is None else self._of
+
+    def __add__(self, other: Any) -> Any:
+        return self.estimates + _plain(other)
+
+    def __radd__(self, other: Any) -> Any:
+        return other + self.estimates
+
+    def __sub__(self, other: Any) -> Any:
+        return self.estimates - _plain(other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return other - self.estimates
+
+    def __mul__(self, other: Any) -> Any:
+        return self.estimates * _plain(other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return other * self.estimates
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.estimates / _plain(other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self.estimates
+
+    def __neg__(self) -> Estimates:
+        return -self.estimates
+
+    def __pow__(self, power: object) -> Any:
+        return self.estimates**power
+
+
+def _plain(other: Any) -> Any:
+    """What is computed with: of an estimate, the same as `Estimates`."""
+    return other.estimates if isinstance(other, Estimate) else other
 
 
 @final
@@ -270,7 +321,8 @@ class Estimates(Told):
             raise ReleaseError(f"there are {len(self)} numbers, told apart by {list(self.labels)}: choose one.")
         gamma = self._own(confidence)
         value, error, moe = (np.ravel(x)[0] for x in (self._values, self.std_error, self.moe(gamma)))
-        return Estimate(float(value), float(error), float(moe), gamma)
+        same = Estimates(self._forms, self._rows, gamma, self._asked, counts=self._counts)
+        return Estimate(float(value), float(error), float(moe), gamma, same)
 
     def _own(self, confidence: float | None) -> float:
         return self.confidence if confidence is None else checked_confidence(confidence)

@@ -412,6 +412,8 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
     def estimate(self, combination: Mapping[str, Floats], confidence: float | None = None) -> Estimate:
         """Any linear combination of published numbers, across tables, with its exact error.
 
+        It may be computed with, as what `count` makes: `release.estimate(…) / release.count()` is a ratio.
+
         Args:
             combination: for some tables, one coefficient per number, in the table's shape.
             confidence: of the margin; default the workload's.
@@ -422,10 +424,13 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         for name in combination:
             if name not in self:
                 raise ReleaseError(f"no table {name!r}; the release has {some(list(self))}.")
-        whole = Forms(1, {})
+        whole, counts = Forms(1, {}), True
         for name, coefficients in combination.items():
             whole = whole.plus(self._sources[self._part(name) or 0].form(name, coefficients))
-        return Estimates(whole, Rows({}, {}), self.plan.publication.confidence).one(confidence)
+            counts &= self.plan.group(name).publication.workload[name].counts and bool(
+                (np.asarray(coefficients) >= 0).all()
+            )
+        return Estimates(whole, Rows({}, {}), self.plan.publication.confidence, counts=counts).one(confidence)
 
     @property
     def _domain(self) -> Domain:
@@ -457,7 +462,8 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
 
         Example:
             `release.sum("state by wages", state=["Ohio", "Iowa"], wages="200,000 or more")`;
-            `release.sum("tract by sex", tract=district)` for a school district, as a list of tracts
+            `release.sum("tract by sex", tract=district)` for a school district, as a list of tracts;
+            `release.sum("state by wages", wages="none") / release.count()`, a share with its interval
         """
         if table not in self:
             raise ReleaseError(f"no table {table!r}; the release has {some(list(self))}.")

@@ -436,6 +436,11 @@ class Table:
 
         Args:
             domain: of which it is asked.
+    @property
+    def counts(self) -> bool:
+        """Whether its numbers count records, so that none is negative whatever the records."""
+        return self.matrix is None and not any(isinstance(view, Sum) or view.signed for _, view in self.views)
+
         """
         names = domain if self.matrix is not None else self.attributes
         return {a: words for a in names if (words := domain[a].coded) is not None}
