@@ -59,6 +59,8 @@ def view(t, name, axis, grid):
         cells = [{place(d, v) for v in group} for group in t["recode"][name].values()]
         cells = [{own + missing.index(c[1]) if isinstance(c, tuple) else c for c in group} for group in cells]
         rows = np.array([[o in group for o in range(n)] for group in cells], dtype=float)
+    elif name in t.get("count", ()):
+        rows = np.ones((1, own))
     elif name in t.get("sum", ()):
         rows = np.linspace(d["low"], d["high"], own)[None]
     elif name == t.get("mean"):

@@ -39,6 +39,7 @@ from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, OutsideDoma
 from fitnoise.reading import expressions
 from fitnoise.reading.layouts import layout, means
 from fitnoise.request.documents import Spec
+from fitnoise.request.written import table_document
 from laws import by_command, check_accuracy, check_part, check_price, check_variances, leaks_nothing, released
 from records import Records, Sample
 from test_databases import DUCKDB, in_duckdb
@@ -519,6 +520,30 @@ def test_a_weighted_sum_is_a_product_and_cheaper_than_an_amount_of_its_own():
     plan = planned(domain, *three)
     assert float(plan.cost_squared) == pytest.approx(1.5705, abs=1e-4)
     assert ("weight", "pay") in plan.groups[0].design.margins()
+
+
+def test_the_count_of_those_with_an_amount_is_asked_for_beside_all_and_their_sum():
+    pay = fn.Amount(0, 20, missing={"unknown": [-9]}, absent="unknown")
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=pay)
+    both = [fn.table("sex", variance=1), fn.table("sex", sum="pay", variance=400)]
+    assert float(planned(domain, *both).cost_squared) == pytest.approx(4 / 3, abs=1e-4)
+    with_counts = [*both, fn.table("sex", count="pay", variance=1)]
+    assert float(planned(domain, *with_counts).cost_squared) == pytest.approx(1.5705, abs=1e-4)
+
+
+def test_those_with_an_amount_are_counted(without_noise):
+    pay = fn.Amount(0, 20, missing={"unknown": [-9]}, absent="unknown")
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=pay)
+    plan = planned(domain, fn.table("sex", variance=1), fn.table("sex", count="pay", variance=1))
+    people = pd.DataFrame({"sex": [*"ffmmmm"], "pay": [3, -9, 20, 700, None, 0]})
+    release = released(plan, people)
+    assert release["sex by pay count"]["value"].tolist() == pytest.approx([1, 3], abs=1e-9)
+    assert release["sex"]["value"].tolist() == pytest.approx([2, 4], abs=1e-9)
+    assert set(release["sex by pay count"]["pay"]) == {"count"}
+    assert table_document(plan.publication.workload["sex by pay count"])["count"] == ["pay"]
+    assert release.sum("sex by pay count").value == pytest.approx(4, abs=1e-9)
+    laid = layout(release, "sex by pay count")
+    assert [h.view for h in (*laid.stubs, laid.across)] == ["each", "count"]
 
 
 def test_the_mean_of_so_many_records_costs_what_both_ends_do():

@@ -1,12 +1,15 @@
 """Values that are missing or not applicable: what tables ask of their cells, and what that costs."""
 
 import json
+import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import fitnoise as fn
+from fitnoise import data
 from fitnoise.algebra.rules import dense
 from fitnoise.errors import FitnoiseError, SpecError
 from fitnoise.kernel.counting import open_counter
@@ -306,3 +309,25 @@ def test_a_release_of_the_format_before_says_less_and_is_verified(census, capsys
     assert "left_out" not in "".join(capsys.readouterr())
     path.write_text(to_json(before | {"fitnoise_release": FORMAT}), encoding="utf-8")
     assert not fn.verify(census / "r").ok
+
+
+# --- what a cell costs ----------------------------------------------------------------------------------------------
+
+
+def test_a_ninth_cell_of_wages_costs_the_demo_little_and_hiding_it_makes_wages_structured():
+    demo = fn.load_spec(Path(data.__file__).parent / "cps_demo.toml").workload
+    own = dict(zip(demo.domain["wages"].codes, demo.domain["wages"].values, strict=True))
+    wages = fn.Categorical(own, missing={"unknown": [-9]}, absent="unknown")
+    domain = fn.Domain({name: wages if name == "wages" else demo.domain[name] for name in demo.domain})
+    hidden = {"wages": {str(v): [v] for v in demo.domain["wages"].values}}
+    shown = {
+        "state by wages": fn.table("state", recode=hidden, margin=20),
+        "status by kids by wages": fn.table("status", "kids", recode=hidden, margin=15),
+    }
+    for tables, rho, cells in (
+        (demo.tables, 0.035774, 86),
+        ([shown.get(t.name, t) for t in demo.tables], 0.035670, 774),
+    ):
+        plan = fn.plan(fn.Workload(domain, tables), gap=1e-6)
+        assert plan.rho == pytest.approx(rho, rel=1e-4)
+        assert math.prod(n for _, n in plan.groups[0].design.over.structured) == cells

@@ -72,16 +72,19 @@ def domains(draw):
 @st.composite
 def arguments(draw, domain, names, number):
     """What `fn.table` takes: a table about some of these names, under a name of its own."""
-    each, prefix, ranges, recode, following = [], [], {}, {}, {"change": {}, "average": {}, "to_date": {}}
+    each, prefix, counted, ranges, recode, following = [], [], [], {}, {}, {"change": {}, "average": {}, "to_date": {}}
     for name in draw(st.lists(st.sampled_from(names), unique=True)) if names else []:
         values = domain[name].values
         ordered = ["prefix", "ranges", "all"] if domain[name].ordered else []
         after = [*following] if len(domain[name].own_values) > 2 else []
-        view = draw(st.sampled_from(["each", "recode", *ordered, *after]))
+        known = ["count"] if domain[name].beside else []
+        view = draw(st.sampled_from(["each", "recode", *ordered, *after, *known]))
         if view == "each" or draw(st.booleans()):
             each.append(name)
         if view == "prefix":
             prefix.append(name)
+        if view == "count":
+            counted.append(name)
         if view == "all":
             ranges[name] = None
         if view == "ranges":
@@ -96,6 +99,7 @@ def arguments(draw, domain, names, number):
     kind = draw(st.sampled_from(list(Kind)))
     said = {
         "prefix": prefix or None,
+        "count": counted or None,
         "ranges": ranges or None,
         "recode": recode or None,
         **{view: steps or None for view, steps in following.items()},

@@ -37,6 +37,26 @@ def test_default_names_say_what_is_asked():
     assert fn.table("state", margin=1, name="T1").name == "T1"
 
 
+def test_records_with_a_value_are_counted_and_those_without_are_not():
+    asked = fn.table("sex", count="wages", margin=1)
+    assert (asked.name, asked.counts) == ("sex by wages count", True)
+    cells = {"missing": {"none": [-9]}, "absent": "none"}
+    for wages in (
+        fn.Ordered(0, 2, **cells),
+        fn.Amount(0, 9, **cells),
+        fn.Categorical([1, 2], **cells),
+    ):
+        rows = rules.dense(asked.view("wages").operator(wages))
+        np.testing.assert_array_equal(rows, [[1] * wages.own_size + [0]])
+        assert asked.labels(fn.Domain(sex=fn.Ordered(0, 1), wages=wages))["wages"] == ("count",)
+        assert asked.not_counted(fn.Domain(sex=fn.Ordered(0, 1), wages=wages)) == {"wages": ["none"]}
+    with pytest.raises(WorkloadError, match=r"cells for missing ones.*leave `count` out"):
+        fn.Workload(fn.Domain(wages=fn.Amount(0, 9)), [fn.table(count="wages", margin=1)])
+    with pytest.raises(WorkloadError, match="two views"):
+        fn.table(count="wages", sum="wages", margin=1)
+    assert fn.all_tables(1, ["sex"], margin=1, count="wages")[0].views == asked.views
+
+
 FOLLOWING = {
     "change": (1, "wages change", [[-1, 1, 0, 0], [0, -1, 1, 0]]),
     "seasonal difference": ({"wages": 2}, "wages change 2", [[-1, 0, 1, 0]]),

@@ -322,6 +322,7 @@ def amounts():
         [
             fn.table("sex", prefix="age", variance=3),
             fn.table("sex", sum="pay", variance=900),
+            fn.table("sex", count="pay", variance=4),
             fn.table(sum=["weight", "pay"], variance=40_000),
             fn.table("age", sum="weight", variance=fn.By("age", [90, 90, 50, 200])),
             fn.table("sex", mean="pay", variance=25, reference=30),

@@ -19,7 +19,7 @@ from fitnoise.kernel.units import UNSAID, PrivacyUnit
 from fitnoise.mechanisms.summaries import FiniteSummary
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
-from fitnoise.request.workloads import AtMost, Average, Change, Family, Mean, Sum, Table, ToDate, View
+from fitnoise.request.workloads import AtMost, Average, Change, Family, Known, Mean, Sum, Table, ToDate, View
 
 FORMAT = 6
 """Version of the release directory."""
@@ -271,6 +271,7 @@ _COLUMNS: dict[type[View], str] = {
     Change: "how many more records than with the value {n} before it, which may be negative",
     Average: "records, on average over this value and those before it, {n} in all",
     ToDate: "counts records from the beginning of its season, of {n} values, up to this one",
+    Known: "counts records with a value of it, and none in the cells for missing ones",
     Sum: "the sum of it over the records, in its own units",
     Mean: "how many records at each of both ends of its range make the same number of records, and the same mean",
 }

@@ -169,6 +169,9 @@ class TableSpec(Part):
     to_date: dict[str, int] | None = Field(
         None, description="shown as sums that begin anew after so many values (12: years to date): name = how many"
     )
+    count: str | list[str] | None = Field(
+        None, description="attributes of which only records with a value are counted, and missing ones are not"
+    )
     sum: str | list[str] | None = Field(
         None, description="amounts (or whole numbers) that are summed up; of several, their product is"
     )
@@ -195,7 +198,7 @@ class TableSpec(Part):
             raise SpecError('`among` names the attributes of a pattern of tables; say which, such as all = "pairs".')
         if self.matrix is not None:
             shown = (self.attributes, self.prefix, self.ranges, self.recode, self.sum, self.mean, self.missing)
-            if any((*shown, self.change, self.average, self.to_date)) or self.all is not None:
+            if any((*shown, self.change, self.average, self.to_date, self.count)) or self.all is not None:
                 raise SpecError(
                     "a table with a matrix asks about all cells; it takes no attributes, views or patterns."
                 )
@@ -207,12 +210,19 @@ class TableSpec(Part):
         recode = {a: {g: _group(domain[a], v) for g, v in groups.items()} for a, groups in (self.recode or {}).items()}
         said = {**numbers, "reference": reference, "confidence": self.confidence, "name": self.name}
         said["missing"] = self.missing
-        views: dict[str, Any] = {"prefix": self.prefix, "ranges": ranges, "recode": recode, "sum": self.sum}
-        views |= {"mean": self.mean, "change": self.change, "average": self.average, "to_date": self.to_date}
+        views: dict[str, Any] = {"prefix": self.prefix, "ranges": ranges, "recode": recode, "count": self.count}
+        views |= {
+            "sum": self.sum,
+            "mean": self.mean,
+            "change": self.change,
+            "average": self.average,
+            "to_date": self.to_date,
+        }
         if self.all is None:
             return table(*self.attributes, **views, **said)
         beside = {*self.attributes, *([self.prefix] if isinstance(self.prefix, str) else self.prefix or ())}
         beside |= {*([ranges] if isinstance(ranges, str) else ranges or ()), *recode}
+        beside |= {*([self.count] if isinstance(self.count, str) else self.count or ())}
         beside |= {*([self.sum] if isinstance(self.sum, str) else self.sum or ()), *([self.mean] if self.mean else ())}
         beside |= {*([self.change] if isinstance(self.change, str) else self.change or ())}
         beside |= {*(self.average or ()), *(self.to_date or ())}

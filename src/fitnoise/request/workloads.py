@@ -31,7 +31,7 @@ QUERY = "query"
 
 _T = TypeVar("_T")
 
-_NAMED = ("prefix", "ranges", "recode", "change", "average", "to_date", "sum")
+_NAMED = ("prefix", "ranges", "recode", "change", "average", "to_date", "count", "sum")
 """Arguments of which an error says what they are, in words of their own."""
 
 MAX_TABLES = 2**21
@@ -323,6 +323,27 @@ class Sum(View):
 
 @final
 @dataclass(frozen=True)
+class Known(View):
+    """How many records have a value: those in no cell for missing ones. Of an amount, those that its sum is of."""
+
+    word = "count"
+
+    def operator(self, attribute: Attribute) -> op.Operator:
+        """One for each own cell; WorkloadError where there is no other."""
+        if not attribute.beside:
+            raise WorkloadError(
+                "a count of the records with a value (count = …) needs an attribute with cells for missing ones "
+                "(missing = … of the attribute); without such cells it is the number of all records: leave `count` out."
+            )
+        return op.Groups(attribute.size, (tuple(range(attribute.own_size)),))
+
+    def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
+        """The word."""
+        return (self.word,)
+
+
+@final
+@dataclass(frozen=True)
 class Mean(View):
     """What a mean of an amount is made of: how many records there would be at each end of its range.
 
@@ -416,6 +437,11 @@ class Table:
         return next(((a, view) for a, view in self.views if isinstance(view, Mean)), None)
 
     @property
+    def counts(self) -> bool:
+        """Whether its numbers count records, so that none is negative whatever the records."""
+        return self.matrix is None and not any(isinstance(view, Sum) or view.signed for _, view in self.views)
+
+    @property
     def missing(self) -> bool:
         """Whether it has rows for the missing values that its views would leave out."""
         return any(view.missing for _, view in self.views)
@@ -436,11 +462,6 @@ class Table:
 
         Args:
             domain: of which it is asked.
-    @property
-    def counts(self) -> bool:
-        """Whether its numbers count records, so that none is negative whatever the records."""
-        return self.matrix is None and not any(isinstance(view, Sum) or view.signed for _, view in self.views)
-
         """
         names = domain if self.matrix is not None else self.attributes
         return {a: words for a in names if (words := domain[a].coded) is not None}
@@ -627,6 +648,7 @@ def table(
     change: str | Mapping[str, int] | None = None,
     average: Mapping[str, int] | None = None,
     to_date: Mapping[str, int] | None = None,
+    count: str | Sequence[str] | None = None,
     sum: str | Sequence[str] | None = None,  # noqa: A002 - what it is called
     mean: str | None = None,
     margin: float | By | BySize | None = None,
@@ -651,6 +673,8 @@ def table(
         average: attributes shown as moving averages: a mapping name → of how many values. Targets are about the mean.
         to_date: attributes shown as sums that begin anew after so many values, counted from the first: a mapping name →
             how many; 12 months make years to date. For sums that never do see `prefix`.
+        count: attributes of which only the records with a value are counted, and those in cells for missing ones are
+            not: of an amount, the records that its sum is of.
         sum: amounts (or attributes of whole numbers) that are summed up; of several, their product is. Targets are in
             units of the sum.
         mean: an amount whose mean is asked for: to a target in its units, whatever the mean is, where there are
@@ -678,7 +702,7 @@ def table(
         raise WorkloadError(f"missing is true or false; got {missing!r}.")
     spans = {ranges: None} if isinstance(ranges, str) else dict(ranges or {})
     views: dict[str, View] = {a: AtMost(missing) for a in _listed(prefix)}
-    summed = _listed(sum)
+    counted, summed = _listed(count), _listed(sum)
     if mean is not None and not isinstance(mean, str):
         raise WorkloadError(f"a mean is of one amount, by its name; got {mean!r}.")
     averaged = {} if mean is None else {mean: Mean(_reference(mean, reference))}
@@ -688,6 +712,7 @@ def table(
         {a: Change(n) for a, n in _counts("change", {change: 1} if isinstance(change, str) else change, 1)},
         {a: Average(n) for a, n in _counts("average", average, 2)},
         {a: ToDate(n) for a, n in _counts("to_date", to_date, 2)},
+        dict.fromkeys(counted, Known()),
         dict.fromkeys(summed, Sum()),
         averaged,
     ):
@@ -697,13 +722,13 @@ def table(
             views[a] = view
     if missing and not any(view.missing for view in views.values()):
         raise WorkloadError(
-            "a table that shows every value shows the missing ones too, and sums, means, changes, averages and sums to "
-            "date have no rows for them; leave `missing` out."
+            "a table that shows every value shows the missing ones too, and counts of values, sums, means, changes, "
+            "averages and sums to date have no rows for them; leave `missing` out."
         )
     _refuse_no_names(attributes)
     if averaged and summed:
         raise WorkloadError("a table is of sums or of a mean; publish two tables.")
-    listed = (*_listed(prefix), *summed)
+    listed = (*_listed(prefix), *counted, *summed)
     columns = attributes + tuple(a for a in views if a not in attributes)
     columns += tuple(a for i, a in enumerate(listed) if a in listed[:i])
     if len(set(columns)) != len(columns):
@@ -945,6 +970,7 @@ def all_tables(
     change: str | Mapping[str, int] | None = None,
     average: Mapping[str, int] | None = None,
     to_date: Mapping[str, int] | None = None,
+    count: str | Sequence[str] | None = None,
     sum: str | Sequence[str] | None = None,  # noqa: A002 - what it is called
     mean: str | None = None,
     margin: Targets | None = None,
@@ -969,6 +995,7 @@ def all_tables(
         change: the same, as changes; as for :func:`table`.
         average: the same, as moving averages; as for :func:`table`.
         to_date: the same, as sums that begin anew; as for :func:`table`.
+        count: of what every table counts only the records with a value, as for :func:`table`.
         sum: what every table sums up, as for :func:`table`.
         mean: of what every table has the mean, as for :func:`table`.
         margin: exactly one of this and the next four, as for :func:`table`; or a sequence of numbers, one per table, in
@@ -1006,6 +1033,7 @@ def all_tables(
         change=change,
         average=average,
         to_date=to_date,
+        count=count,
         sum=sum,
         mean=mean,
         **said,

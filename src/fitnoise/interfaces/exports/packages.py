@@ -101,7 +101,13 @@ def _field(of: Tabled, table: Layout, name: str) -> dict[str, Any]:
     kind = "integer" if all(type(x) is int for x in shown) else "string"
     labels = [x if kind == "integer" else _in_file(str(x)) for x in shown]
     view, codes = ("", None) if asked.matrix is not None else (asked.view(name).word, _codes(workload.domain[name]))
-    said = {"prefix": "Of records with at most this value.", "sum": "The numbers are sums of it.", "": ""}
+    counted = "Of records with a value of it."
+    said = {
+        "prefix": "Of records with at most this value.",
+        "count": counted,
+        "sum": "The numbers are sums of it.",
+        "": "",
+    }
     described = said.get(view, f"Values by {view}.")
     if asked.matrix is None and asked.view(name).steps > 1:
         described = f"Values by {asked.view(name).called}."

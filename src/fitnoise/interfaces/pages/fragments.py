@@ -173,6 +173,8 @@ def meaning(told: Words, heading: Heading) -> str:
             return told.tell(
                 "Rows of {name} are of records from the beginning of their season, of {n} values, on.", name=name, n=n
             )
+        case "count":
+            return told.tell("Counted are the records with a value of {name}.", name=name)
     return ""
 
 
