@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import fitnoise as fn
 import zoo
 from designs import of_sectors
+from door import Replay
 from fitnoise import data
 from fitnoise.errors import DataError, DomainError, FitnoiseError, PlanError, ReleaseError, WorkloadError
 from fitnoise.interfaces.pages import fragments, notebook
@@ -25,6 +26,7 @@ from fitnoise.interfaces.pages.words import words
 from fitnoise.interfaces.render import document
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel import measure as measuring
+from fitnoise.kernel import noise
 from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Steps, place
 from fitnoise.kernel.counting import Counter, Tally, open_counter, statements, trial
 from fitnoise.kernel.counting._base import Gauge
@@ -508,6 +510,18 @@ def test_several_amounts_share_what_they_cost(amounts, cost):
     plan = planned(domain, fn.table(variance=1), *tables, gap=None)
     assert float(plan.cost_squared) == pytest.approx(cost, rel=1e-4)
     assert {len(m) for m in plan.groups[0].design.margins()} <= {0, 1}  # no joint cells of amounts are counted
+
+
+def test_too_many_amounts_are_told_of_a_way_out_that_they_have():
+    """Of an amount nothing is shown value by value, which is the way out of all others."""
+    domain = fn.Domain({f"p{i}": fn.Amount(0, 10) for i in range(15)})
+    tables = [fn.table(sum=name, margin=5) for name in domain]
+    told = r"32,768 joint cells.*The amounts \['p0', .*'p14'\] .*fewer of them, or .*also = .*Nothing was planned"
+    with pytest.raises(WorkloadError, match=told):
+        planned(domain, *tables)
+    first, *others = (fn.Workload(domain, tables[i : i + 5]) for i in (0, 5, 10))
+    plan = fn.plan(fn.Publication(first, also=[fn.Publication(w) for w in others]))
+    assert len(plan.groups) == 3
 
 
 def test_a_weighted_sum_is_a_product_and_cheaper_than_an_amount_of_its_own():
@@ -1034,3 +1048,41 @@ def test_specifications_say_amounts_and_are_written_again():
 def test_specifications_that_say_amounts_wrongly_are_refused(old, new, why):
     with pytest.raises(FitnoiseError, match=why):
         Spec.from_toml(SPEC.replace(old, new)).publication()
+
+
+# --- what a release says whatever the data ------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("standing_still")
+@pytest.mark.parametrize("how", ["cells", "dropped"])
+def test_one_more_value_beyond_the_range_or_missing_changes_only_noisy_numbers(tmp_path, monkeypatch, capsys, how):
+    """Clipping, missing cells and dropping leave no trace: no count of either is in any file or in what is told."""
+    cells = {"missing": {"unknown": [-9]}, "absent": "unknown", "outside": "unknown"}
+    pay = fn.Amount(0, 1000, step=10, valid=(-50, 10**6), **(cells if how == "cells" else {"outside": "drop"}))
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=pay)
+    tables = [fn.table("sex", margin=20), fn.table("sex", sum="pay", margin=9000)]
+    tables += [fn.table("sex", count="pay", margin=20)] if how == "cells" else []
+    plan = planned(domain, *tables, fn.table(mean="pay", margin=300, reference=100))
+    people = pd.DataFrame({"sex": [*"ffmmmfmf"], "pay": [3.0, 20, 700, 0, 64, 999, 1000, 512]})
+    beyond = {"within": 500.0, "beyond high": 10.0**5, "below low": -3.0, "beyond valid": 10.0**7}
+    if how == "cells":
+        beyond |= {"a code": -9.0, "absent": math.nan}
+    files, said = {}, {}
+    for name, value in beyond.items():
+        monkeypatch.setattr(noise, "discrete_gaussians", Replay(7).discrete_gaussians)
+        data = people.assign(pay=[value, *people["pay"][1:]])
+        released(plan, data, directory=tmp_path / name)
+        files[name] = {f.relative_to(tmp_path / name): f.read_bytes() for f in (tmp_path / name).rglob("*.*")}
+        said[name] = capsys.readouterr()
+    first = files["within"]
+    assert {"release.json", "plan.json"} <= {f.name for f in first}
+    for name, found in files.items():
+        assert said[name] == said["within"]
+        assert found.keys() == first.keys()
+        different = {f for f in found if found[f] != first[f]}
+        assert all(f.name == "measurements.parquet" or f.parts[0] == "tables" for f in different), name
+        for f in (f for f in different if f.suffix == ".csv"):
+            one, other = (pd.read_csv(tmp_path / x / f) for x in ("within", name))
+            assert [c for c in one if not one[c].equals(other[c])] == ["value"]
+    for name in ("beyond high", "below low", "beyond valid"):  # which are others than what is compared with
+        assert files[name] != first
