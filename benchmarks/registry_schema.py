@@ -2,7 +2,8 @@
 
 python benchmarks/registry_schema.py SCHEMA.yaml [RELEASE …]
 
-The schema is `schemas/` of opendp/deployments-registry-data; it is not part of fitnoise. Needs PyYAML and jsonschema.
+The schema is `schemas/` of opendp/deployments-registry-data; it is not part of fitnoise. Needs PyYAML and jsonschema,
+which the environment of developers does not have: `pip install pyyaml jsonschema`, best into an environment of its own.
 Without releases those of the tests are taken, with words of our own for what only people can say.
 """
 
@@ -10,8 +11,11 @@ import sys
 from datetime import date
 from pathlib import Path
 
-import jsonschema
-import yaml
+try:
+    import jsonschema
+    import yaml
+except ImportError as error:
+    sys.exit(f"{error.name} checks records, and is not installed: pip install pyyaml jsonschema. Nothing was checked.")
 
 import fitnoise as fn
 from fitnoise.reading.registry import as_yaml, filled, registry_record
