@@ -313,7 +313,7 @@ def decompose(
         raise WorkloadError(
             f"the attributes {bound} are asked for by ranges, recodes, per-value targets or a matrix, and have "
             f"{math.prod(shape):,} joint cells; at most {MAX_STRUCTURED_CELLS:,} can be planned exactly. "
-            f"Coarsen one of them, or ask for it value by value with one target. {uneven(workload.domain, bound)}"
+            f"Coarsen one of them, or ask for it value by value with one target. {ways_out(workload.domain, bound)}"
             "Nothing was planned."
         )
     tables = _Tables(workload, free, bound).groups()
@@ -404,8 +404,14 @@ def _showing(group: SectorGroup, always: set[int]) -> SectorGroup:
     return replace(group, attributes=group.attributes[here], sizes=group.sizes[here], members=members)
 
 
-def uneven(domain: Domain, bound: Sequence[str]) -> str:
-    """The way out for places that have different numbers of places, which are planned together as structured cells."""
+def ways_out(domain: Domain, bound: Sequence[str]) -> str:
+    """The way out for amounts, and for places that have different numbers of places: both are structured cells."""
+    amounts = [a for a in bound if a in domain.steps]
+    if amounts:
+        return (
+            f"The amounts {amounts} have at least 2 joint cells each, however they are asked for, and are not shown "
+            "value by value: ask for fewer of them, or give some a group of tables of their own (also = ...). "
+        )
     for home in map(domain.home, bound):
         if isinstance(domain[home], Hierarchy):
             return (

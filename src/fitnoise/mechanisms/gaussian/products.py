@@ -40,7 +40,7 @@ from fitnoise.solving import cores, products
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.joint_bases import JointForm
 from fitnoise.solving.products import Form, Products
-from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS, Decomposition, decompose_by_axis, uneven
+from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS, Decomposition, decompose_by_axis, ways_out
 
 if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
@@ -109,7 +109,7 @@ def refuse_wide(asked: Publication) -> None:
             f"{cells:,} joint cells; at most {MAX_STRUCTURED_CELLS:,} can be planned exactly. Any number is planned in "
             f"product form, but here {why}. Product form takes targets for every number, which may vary along one "
             "attribute of each table, or the total error, without cell budgets. Ask for that, coarsen an attribute, or "
-            f"show it value by value with one target. {uneven(asked.workload.domain, bound)}Nothing was planned."
+            f"show it value by value with one target. {ways_out(asked.workload.domain, bound)}Nothing was planned."
         )
 
 
