@@ -33,6 +33,9 @@ ROUGH, FINE = (2.0, 6.0), (1.0, 16.0)
 """h of the sum that replaces the root, and by how many powers of e it goes beyond the eigenvalues that there can be:
 while weights are looked for, and for the bound that is stated."""
 
+AT_ONCE = 2**15
+"""Numbers of terms of that sum and classes of leaves handled at once: they stay near the processor."""
+
 LOWERED = 1e-12
 """Allowance for rounding: all terms are positive, and none is lost."""
 
@@ -44,6 +47,11 @@ FAINTEST = 1e-100
 
 SHARPNESS = (20.0, 100.0, 500.0, 3000.0, 20_000.0)
 """Norms of relative variances, of which the largest is all but reached by the last."""
+
+
+STEPS_WORK, LEAST_STEPS = 400_000, 5
+"""Classes of places of all sectors times steps towards each of these norms, at most, but for so many: a second or two.
+Where there are so many classes, one weight a level is only where weights by class begin."""
 
 
 @final
@@ -89,14 +97,23 @@ class Quotient:
         """How many places each class has, by level."""
         return [np.bincount(x).astype(np.float64) for x in self.of]
 
+    @cached_property
+    def _starts(self) -> list[Indices | None]:
+        """Where the classes in each class above begin, by level; None where each has one class in it."""
+        return [
+            None if len(own) == own[-1] + 1 else np.flatnonzero(np.diff(own, prepend=-1)).astype(np.intp)
+            for own in self.above
+        ]
+
     def up(self, values: Floats, level: int) -> Floats:
         """Sums over the places of a level within each place above, along the last axis."""
-        starts = np.flatnonzero(np.diff(self.above[level - 1], prepend=-1))
-        return np.asarray(np.add.reduceat(values * self.copies[level - 1], starts, axis=-1))
+        starts, many = self._starts[level - 1], values * self.copies[level - 1]
+        return many if starts is None else np.asarray(np.add.reduceat(many, starts, axis=-1))
 
     def down(self, values: Floats, level: int) -> Floats:
-        """What each place of a level has from the place above it, along the last axis."""
-        return np.asarray(values[..., self.above[level - 1]])
+        """What each place of a level has from the place above it, along the last axis. Not to be changed in place."""
+        alone = self._starts[level - 1] is None
+        return values if alone else np.take(values, self.above[level - 1], axis=-1)
 
     def variances(self, weights: Sequence[Floats | float]) -> tuple[list[Floats], list[Floats], list[Floats]]:
         """(V, v, s) of X = Σ_ℓ Σ_g x_g 1_g 1_gᵀ, by level down to the last of these weights.
@@ -358,18 +375,22 @@ def _root(
     least = np.log(w[-1]) + np.log(p)
     most = math.log(sum(float((a * b).max()) for a, b in zip(w, mass, strict=True)))
     u = np.arange(float(least.min()) - margin, most + margin + step, step)
-    factors, t = np.exp(u / 2), np.exp(u)[:, None]
-    factors[[0, -1]] /= 1 - math.exp(-step / 2)
-    values, v, s = tree.variances([*(x[None, :] for x in w[:-1]), w[-1] + t / p])
-    lost = np.zeros((len(u), 1))
-    for level in range(1, deep + 1):
-        up = w[level - 1] * s[level - 1]
-        gone = (up / (1 + up) + lost / s[level - 1]) / s[level - 1]
-        lost = v[level] ** 2 * tree.down(gone, level)
-    leaves = (factors @ (w[-1] * v[-1] + t / p * lost)) * (step / math.pi) / p
-    total = float((tree.counts[deep] * p) @ leaves)
-    spread = [(factors @ np.broadcast_to(x, (len(u), x.shape[-1]))) * (step / math.pi) for x in values]
-    return total, spread, leaves
+    every = np.exp(u / 2)
+    every[[0, -1]] /= 1 - math.exp(-step / 2)
+    every *= step / math.pi
+    spread, leaves = [np.zeros(len(x)) for x in w], np.zeros(len(p))
+    for some in np.array_split(np.arange(len(u)), math.ceil(len(u) * len(p) / AT_ONCE)):
+        factors, t = every[some], np.exp(u[some])[:, None]
+        values, v, s = tree.variances([*(x[None, :] for x in w[:-1]), w[-1] + t / p])
+        lost = np.zeros((len(t), 1))
+        for level in range(1, deep + 1):
+            up = w[level - 1] * s[level - 1]
+            gone = (up / (1 + up) + lost / s[level - 1]) / s[level - 1]
+            lost = v[level] ** 2 * tree.down(gone, level)
+        leaves += factors @ (w[-1] * v[-1] + t / p * lost)
+        spread = [a + factors @ np.broadcast_to(x, (len(t), x.shape[-1])) for a, x in zip(spread, values, strict=True)]
+    leaves /= p
+    return float((tree.counts[deep] * p) @ leaves), spread, leaves
 
 
 def ascend(problem: ByLevel, gap: float, iterations: int) -> Evidence:
@@ -456,8 +477,10 @@ def solve(problem: ByLevel) -> list[Floats]:
     y = -np.log(np.concatenate(first))
     import scipy.optimize as so  # takes as long as a small plan
 
+    size = sum(len(n) for x in problem.sectors for n in tree.counts[: x.deep + 1])
+    steps = max(LEAST_STEPS, min(500, STEPS_WORK // size))
     for norm in SHARPNESS:
-        y = so.minimize(smoothed, y, args=(norm,), jac=True, method="L-BFGS-B", options={"maxiter": 500}).x
+        y = so.minimize(smoothed, y, args=(norm,), jac=True, method="L-BFGS-B", options={"maxiter": steps}).x
     worst = max(float(v.max()) for v, _ in relative(y))
     return [x * worst for x in weights(y)]
 

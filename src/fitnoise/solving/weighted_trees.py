@@ -232,8 +232,12 @@ STEPS, FEW = 40, 2000
 """Of the fixed point for each level of the tree, and three fifths of that for each norm after it; classes of places of
 all sectors up to which they are four times as many."""
 
-WORK = 7_000_000
+WORK = 12_000_000
 """Classes of places of all sectors times steps, at most: they take some ten seconds."""
+
+LOOK, SLOW = 10, 1e-4
+"""Where these are more than FEW: after so many steps towards a norm it is looked at what they reach, and no more are
+made that gain less than so much."""
 
 NORMS = (500.0, 3000.0, 20_000.0)
 """Of costs and of relative variances, in place of the largest of each."""
@@ -288,16 +292,34 @@ def _sharpened(
     """The best on the way to the least of sharper and sharper norms. still: r stays as it is."""
     import scipy.optimize as so  # takes as long as a small plan
 
-    for norm in NORMS:
+    def reached(vector: Floats) -> float:
+        nonlocal best
+        own = current.of(vector)
+        at = Reached.of(problem, own)
+        best = min(best, (own.scaled(at.worst), at.cost), key=lambda x: x[1])
+        return at.cost
+
+    made, last = 0, np.inf
+
+    def looked(xk: Floats) -> None:
+        nonlocal made, last
+        made += 1
+        if many and made % LOOK == 0:
+            before, last = last, reached(xk)
+            if best[1] <= enough or before * (1 - SLOW) < last <= before:
+                raise StopIteration
+
+    many = len(current.vector) > FEW
+    for norm in NORMS[-1:] if many and still else NORMS:
         if best[1] <= enough:
             break
+        made, last = 0, np.inf
         found = so.minimize(
             _smoothed, current.vector, args=(problem, current, norm, still), jac=True, method="L-BFGS-B",
-            options={"maxiter": steps, "maxcor": 20},
+            options={"maxiter": steps, "maxcor": 20}, callback=looked,
         )  # fmt: skip
+        reached(found.x)
         current = current.of(found.x)
-        at = Reached.of(problem, current)
-        best = min(best, (current.scaled(at.worst), at.cost), key=lambda x: x[1])
     return best[0]
 
 

@@ -35,8 +35,9 @@ from fitnoise.solving.weighted_trees import Known, Weighting, polished
 if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
 
-BITS = (16, 14, 12, 10, 8, 7, 6, 5, 4)
-"""Of the largest k among the places of one place; fewer where sums would take more than 64 bits."""
+BITS, WIDE, FEWER = (16, 14, 12, 10, 8), (12, 11, 10, 9, 8, 7, 6), (7, 6, 5, 4)
+"""Of the largest k among the places of one place: tried in turn where sums take no more than 64 bits; then in whole
+numbers of any size, which are counted more slowly; then again within 64 bits. Below 8 bits, k so rough lose much."""
 
 NOTHING = 2.0**-30
 """Of the largest weight: what has no more tells nothing."""
@@ -61,7 +62,7 @@ def refuse_endless_classes(asked: ByLevel) -> None:
 
 
 def rounded(asked: ByLevel, d: Decomposition, weights: Weighting, records: int) -> TreeStrategy:
-    """Integers for weights of classes: as many bits as leave sums of so many records in 64 bits.
+    """Integers for weights of classes, of as many bits as lose next to nothing; of so many records.
 
     What costs and variances are moved by is put right by x once more, k as it is.
 
@@ -69,10 +70,11 @@ def rounded(asked: ByLevel, d: Decomposition, weights: Weighting, records: int) 
         PlanError: a scale outside what the exact sampler can draw.
     """
     unlike = any((a != 1).any() for r in weights.r for a in r)
-    for bits in BITS if unlike else BITS[:1]:
+    ways = [*((bits, WRAP) for bits in BITS), *((bits, math.inf) for bits in WIDE), *((bits, WRAP) for bits in FEWER)]
+    for bits, most in ways if unlike else ways[:1]:
         found = [_integers(asked.tree, x, r, bits) for x, r in zip(weights.x, weights.r, strict=True)]
         with contextlib.suppress(PlanError):  # more bits need scales further apart
-            if _largest(_assembled(asked, d, found), 2**8) * records < WRAP:
+            if _largest(_assembled(asked, d, found), 2**8) * records < most:
                 break
     if unlike:
         whole = tuple((np.ones(1), *(a.astype(np.float64) for a in k)) for _, k in found)

@@ -73,17 +73,18 @@ PATIENT = 1024
 """The same where one weight a level is too far from the best there is: in minutes."""
 
 LEVEL_GAP = 1e-2
-"""Aimed at where places have different numbers of places, and are many. Beyond twice of it, and where a smaller one is
+"""Aimed at where places have different numbers of places, and are many. Beyond 1.5 times it, and where a smaller one is
 asked for, up to `PATIENT` of them are planned as one structured attribute."""
 
 LEVEL_ITERATIONS = 200
 """Of the ascent to its bound."""
 
-LEVEL_WORK = 3_000_000
-"""Classes of places of all sectors times these iterations, at most: some ten seconds."""
+LEVEL_WORK = 10_000_000
+"""Classes of places of all sectors times these iterations, at most: some ten seconds. They are all made, as the bound
+may rise again after dozens of them that raised it by nothing."""
 
-CLOSE = 2e-4
-"""Gap at which looking for better scales by class of place ends."""
+CLOSE, NEAR, MANY = 2e-4, 0.4, 1000
+"""Gap at which looking for better scales by class of place ends; beyond so many classes, share of the one aimed at."""
 
 NEAR_ENOUGH = 3e-3
 """Gap up to which one noise scale for each level and margin is kept: it is the simplest."""
@@ -181,7 +182,7 @@ def plan(
     if many > (PATIENT if refine else TOGETHER):
         aim, enough = (LEVEL_GAP, NEAR_ENOUGH) if gap is None else (gap, gap)
         made = _by_level(publication, aim, enough, refine=refine)
-        if many > PATIENT or made.gap <= (2 * LEVEL_GAP if gap is None else gap):
+        if many > PATIENT or made.gap <= (1.5 * LEVEL_GAP if gap is None else gap):
             why = "Places here have different numbers of places, and are too many for smaller gaps"
             return _settled(made, gap, f"{why}. Ask for a larger one")
     refuse_endless(publication)
@@ -424,7 +425,8 @@ def _by_level(publication: Publication, goal: float, enough: float, *, refine: b
         made = TablePart(LEVELS, publication, strategy, evidence, status)
         refuse_pointless(made.exact_cost)
     if made is None or (made.gap > enough and not publication.adjacency.pattern):
-        found = _by_place(publication, asked, decomposition, evidence, weights)
+        near = CLOSE if sum(map(len, asked.tree.counts)) <= MANY else max(CLOSE, NEAR * goal)
+        found = _by_place(publication, asked, decomposition, evidence, weights, near)
         made = found if made is None or found.value < made.value * made.relaxation / found.relaxation else made
     refuse_pointless(made.exact_cost)
     return made
@@ -436,17 +438,18 @@ def _by_place(
     decomposition: Decomposition,
     evidence: Evidence,
     weights: Sequence[Floats] | None,
+    near: float,
 ) -> TablePart:
     """Tables by levels with scales by class of place; never dearer than noise on every number of its own.
 
-    weights: one a level, to start from where they are known.
+    weights: one a level, to start from where they are known. near: gap at which it ends to look for better ones.
     """
     cells = np.sqrt(asked.relative / decomposition.variances)
     alone = Weighting.independent(asked, cells)
     start = alone if weights is None else Weighting.even(weights, asked)
     with one_thread():
         bound = trees.bound(asked, evidence)
-        best = weighted_trees.solve(asked, evidence, start, gap=CLOSE, bound=bound)
+        best = weighted_trees.solve(asked, evidence, start, gap=near, bound=bound)
     records, made = publication.source.max_records, list[TreeStrategy]()
     for x in (best, alone):
         strategy = by_place.rounded(asked, decomposition, x, records)
