@@ -33,7 +33,7 @@ KINDS = {
 READER = """
 import json, sys
 
-WALLS = [f"fitnoise.kernel.{room}" for room in ("counting", "ledger", "measure", "noise")]
+WALLS = [f"fitnoise.kernel.{room}" for room in ("counting", "ledger", "measure", "noise", "series")]
 
 class Wall:
     def find_spec(self, name, path=None, target=None):
