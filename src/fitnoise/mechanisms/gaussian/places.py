@@ -45,8 +45,8 @@ NOTHING = 2.0**-30
 REACH = MAX_SCALE / 2 ** (LEAST_EXPONENT + 1)
 """Times the smallest noise scale, the largest that can be drawn beside it."""
 
-MOST_CLASSES = 50_000
-"""Of places, in all, that are planned: a minute or so."""
+MOST_CLASSES = 350_000
+"""Of places, in all, that are planned: in a minute or two, and a gigabyte or so."""
 
 
 def refuse_endless_classes(asked: ByLevel) -> None:
