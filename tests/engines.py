@@ -235,15 +235,30 @@ _CLICKHOUSE = {
 _HELD = {"Bool": sa.Boolean, "Float": sa.Float, "Decimal": sa.Numeric, "Int": sa.Integer, "UInt": sa.Integer}
 
 
-class Embedded:
-    """A connection to the engine in this process, as DB-API has them; and its own cursor."""
+_CONFIG = """<clickhouse>
+<user_directories replace="1"><users_xml><path>{folder}/config.xml</path></users_xml></user_directories>
+<profiles><default/></profiles><quotas><default/></quotas>
+<users><default><password/><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>
+<access_management>1</access_management>
+<databases><hidden><people><filter>x = 1</filter></people></hidden></databases></default></users>
+</clickhouse>"""
+"""A policy hides records of the table hidden.people."""
 
-    def __init__(self, database="default"):
+
+class Embedded:
+    """A connection to the engine in this process, as DB-API has them; and its own cursor.
+
+    settings: of the session.
+    """
+
+    def __init__(self, database="default", settings=""):
         import chdb
 
-        self._connection = chdb.connect(embedded())
+        self._connection = chdb.connect(f"{embedded()}/db?config-file={embedded()}/config.xml")
         self.description, self._rows = None, []
         self.execute(f"USE {database}")
+        if settings:
+            self.execute(f"SET {settings}")
 
     def cursor(self):
         return self
@@ -299,9 +314,10 @@ class Embedding(DefaultDialect):
 
 @cache
 def embedded():
-    """Where the engine keeps its tables: one place for a process."""
+    """Where the engine keeps its tables and finds its user, who may see all: one place for a process."""
     folder = tempfile.mkdtemp(prefix="fitnoise-clickhouse-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    (Path(folder) / "config.xml").write_text(_CONFIG.format(folder=folder), encoding="utf-8")
     return folder
 
 
@@ -318,8 +334,13 @@ def clickhouse_table(records, folder):
     db.execute(f"CREATE TABLE people ({declared}) ENGINE = MergeTree ORDER BY tuple()")
     db.execute(f"INSERT INTO people SELECT * FROM file('{file}', Parquet)")
     file.unlink()
+    return in_clickhouse(name)
+
+
+def in_clickhouse(name, settings=""):
+    """An engine that finds a database of this name, whose sessions have these settings."""
     sa.dialects.registry.register("clickhouse", "engines", "Embedding")
-    return sa.create_engine("clickhouse://", creator=lambda: Embedded(name), poolclass=sa.NullPool)
+    return sa.create_engine("clickhouse://", creator=lambda: Embedded(name, settings), poolclass=sa.NullPool)
 
 
 SLOW = ("spark", "mariadb", "clickhouse")

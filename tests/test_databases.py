@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fitnoise as fn
-from engines import ENGINES, POSTGRESQL, connected, mariadb_table, postgresql
+from engines import ENGINES, POSTGRESQL, Embedded, connected, in_clickhouse, mariadb_table, postgresql
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import Beside, Interval
 from fitnoise.kernel.counting import databases, open_counter, sql, statements, trial
@@ -717,6 +717,36 @@ def test_a_policy_that_hides_records_is_an_error_and_no_part_of_the_counts(post)
 
 
 @needs_postgresql
+@pytest.mark.parametrize("setting", ["zero_damaged_pages", "ignore_checksum_failure"])
+def test_settings_by_which_damaged_pages_have_no_records_are_refused(post, setting):
+    url = post("CREATE TABLE people (x INT)", "INSERT INTO people VALUES (1)")
+    assert count_x(url, fn.Ordered(0, 1)) == [0, 1]
+    url = url.update_query_dict({"options": f"{url.query['options']} -c{setting}=on"})
+    with pytest.raises(DataError, match=rf"damaged pages vanish; switch .*{setting}.*Nothing was read"):
+        count_x(url, fn.Ordered(0, 1))
+
+
+def test_names_of_columns_are_those_that_the_engine_tells(lite, monkeypatch):
+    path = lite("CREATE TABLE people (x INTEGER, y INTEGER)")
+    asked = "SELECT upper(name) FROM pragma_table_info(:name)"
+    monkeypatch.setattr(databases, "SQLITE", replace(SQLITE, columns=asked))
+    with databases.database(path).session("people") as session:
+        assert session.names == ("X", "Y")
+    monkeypatch.setattr(databases, "SQLITE", replace(SQLITE, columns=f"{asked} LIMIT 1"))
+    with pytest.raises(DataError, match=r"cannot be described \(ValueError\)"):
+        count_x(path, fn.Ordered(0, 1))
+
+
+def test_what_is_asked_of_a_table_and_not_answered_is_an_error(lite, monkeypatch):
+    path = lite("CREATE TABLE people (x INTEGER)")
+    monkeypatch.setattr(databases, "SQLITE", replace(SQLITE, admits=((f"SELECT {SECRET}", 1, "it may be hidden"),)))
+    words = r"is not read, as the database does not say.*it may be hidden \(OperationalError\).*nothing was charged"
+    with pytest.raises(DataError, match=words) as caught:
+        count_x(path, fn.Ordered(0, 1))
+    leaks_nothing(caught.value)
+
+
+@needs_postgresql
 @pytest.mark.parametrize("most", [4, 24])
 def test_large_tables_of_postgresql_are_read_in_pieces(post, monkeypatch, most):
     """Of pages, of which some have no records left; others are read whole, and so is what a person has there."""
@@ -843,6 +873,86 @@ def test_tables_and_sessions_of_mariadb(monkeypatch):
     with pytest.raises(DataError, match=r"has no table 'v'.*view will not do"):
         count_x(url, fn.Ordered(0, 1), table="v")
     engine.dispose()
+
+
+# --- ClickHouse -----------------------------------------------------------------------------------------------------
+
+needs_clickhouse = pytest.mark.skipif("clickhouse" not in ENGINES, reason="`make engines` tries it, where it is")
+
+PIECEMEAL = "max_block_size = 10000, max_threads = 1, max_rows_to_read"
+
+PARTS_OF = {
+    "a limit of a server": f"{PIECEMEAL}_leaf = 100000, read_overflow_mode_leaf = 'break'",
+    "a limit": f"{PIECEMEAL} = 100000, read_overflow_mode = 'break'",
+    "a filter": "additional_table_filters = {'d_settings.people': 'x = 1'}",
+    "what was deleted": "apply_deleted_mask = 0",
+    "one replica's part": "enable_parallel_replicas = 1, max_parallel_replicas = 3, parallel_replicas_count = 3, "
+    "parallel_replica_offset = 1, parallel_replicas_mode = 'sampling_key'",
+}
+"""Settings of a session with which ClickHouse counts other records than there are, without a word."""
+
+ASKED_FOR = {
+    "timeout_overflow_mode_leaf": "'break'", "apply_patch_parts": 0, "ignore_cold_parts_seconds": 9,
+    "partial_result_on_first_cancel": 1, "discard_query_data": 1,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def many():
+    """A table of ClickHouse with records that were deleted."""
+    db = Embedded()
+    for line in (
+        "CREATE DATABASE d_settings", "USE d_settings",
+        "CREATE TABLE people (x Int64, k UInt64) ENGINE = MergeTree ORDER BY k SAMPLE BY k",
+        "INSERT INTO people SELECT number % 3, intHash64(number) FROM numbers(600000)",
+        "DELETE FROM people WHERE x = 2",
+    ):  # fmt: skip
+        db.execute(line)
+
+
+@needs_clickhouse
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize("case", PARTS_OF)
+def test_settings_by_which_clickhouse_counts_some_records_do_nothing_or_are_an_error(case, monkeypatch):
+    data, x = in_clickhouse("d_settings", PARTS_OF[case]), fn.Ordered(0, 2)
+    whole = [200_000, 200_000, 0]
+    assert count_x(in_clickhouse("d_settings"), x) == whole
+    if "limit" in case:
+        with pytest.raises(DataError, match=r"cannot be counted.*nothing was charged") as caught:
+            count_x(data, x)
+        leaks_nothing(caught.value)
+    else:
+        assert count_x(data, x) == whole
+    unguarded = replace(DIALECTS["clickhouse"], ending="", admits=())
+    monkeypatch.setattr(databases, "DIALECTS", {"clickhouse": unguarded})
+    assert count_x(data, x) != whole
+
+
+@needs_clickhouse
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize("name", ASKED_FOR)
+def test_settings_of_some_versions_of_clickhouse_are_refused(name):
+    with pytest.raises(DataError, match=rf"a setting of the session may hide.*{name}.*Nothing was read") as caught:
+        count_x(in_clickhouse("d_settings", f"{name} = {ASKED_FOR[name]}"), fn.Ordered(0, 2))
+    leaks_nothing(caught.value)
+
+
+@needs_clickhouse
+def test_tables_of_clickhouse_with_a_policy_are_refused():
+    """Also where nobody says whether there is one."""
+    db = Embedded()
+    for line in (
+        "CREATE DATABASE hidden", "USE hidden", "CREATE TABLE people (x Int64) ENGINE = MergeTree ORDER BY x",
+        "INSERT INTO people VALUES (0), (1)", "CREATE VIEW v AS SELECT 1 AS x",
+        "CREATE TABLE plain (x Int64) ENGINE = MergeTree ORDER BY x",
+    ):  # fmt: skip
+        db.execute(line)
+    data = in_clickhouse("hidden")
+    assert count_x(data, fn.Ordered(0, 1), table="plain") == [0, 0]
+    for table, why in {"people": "a row policy may hide records", "v": "only tables of the MergeTree engine"}.items():
+        with pytest.raises(DataError, match=rf"is not read: {why}.*Nothing was read") as caught:
+            count_x(data, fn.Ordered(0, 1), table=table)
+        leaks_nothing(caught.value)
 
 
 # --- addresses --------------------------------------------------------------------------------------------------------

@@ -119,17 +119,23 @@ class Session(Columns):
         schema, name = _find(sa.inspect(connection), table, database.what)
         what = f"table {table!r} of {database.what}"
         for question, wanted, why in d.admits:
-            row = connection.execute(sa.text(question).bindparams(**_named(question, schema, name))).fetchone()
+            asked = sa.text(question + d.ending).bindparams(**_named(question, schema, name))
+            failed = f"{what} is not read, as the database does not say about it what has to be known: {why}"
+            row = quietly(partial(_first, connection, asked), failed, ADVICE)
             if row is None or row[0] != wanted:
                 raise DataError(f"{what} is not read: {why}. Copy it into a Parquet file, and count that. {_NOTHING}")
         pages = connection.execute(sa.text(d.pages), _named(d.pages, schema, name)).scalar() if d.pages else 0
         columns = sa.inspect(connection).get_columns(name, schema=schema)
+        names = [c["name"] for c in columns]
+        if d.columns:
+            told = connection.execute(sa.text(d.columns), _named(d.columns, schema, name)).scalars()
+            names = [known for _, known in zip(names, told, strict=True)]
         parts = [_as_stored(connection, x) for x in (schema, name) if x is not None]
         return cls(
             connection,
             d,
             what,
-            tuple(str(c["name"]) for c in columns),
+            tuple(map(str, names)),
             tuple(_kind(d, c["type"]) for c in columns),
             ".".join(d.quoted(part) for part in parts),
             int(pages or 0),
@@ -317,6 +323,11 @@ def _as_stored(connection: sa.Connection, name: str) -> str:
     """A name as the engine has it, where SQLAlchemy writes it in small letters because capitals do not matter."""
     d = connection.dialect
     return str(d.denormalize_name(name)) if d.requires_name_normalize else name
+
+
+def _first(connection: sa.Connection, asked: sa.TextClause) -> Any:
+    """The first row of an answer; None of none."""
+    return connection.execute(asked).fetchone()
 
 
 def _named(question: str, schema: str | None, name: str) -> dict[str, str | None]:

@@ -100,7 +100,9 @@ class Dialect:
     located: the column that says where a record is, and page: the place at which page {n} begins, where an engine can
     read some pages of a table. pages: a question, with :schema and :name, how many a table has; 0: it is read whole.
     isolation: as SQLAlchemy calls it. session: run first. ending: of the statement.
-    admits: questions, with :schema and :name of the table, whose answers must be as said, or why it is not read.
+    columns: a question, with :schema and :name, for the names of the columns in order, where SQLAlchemy mistakes some.
+    admits: questions, with :schema and :name of the table, whose answers must be as said, or why it is not read. They
+    end as the statement does, or a setting could answer them.
     """
 
     name: str
@@ -146,6 +148,7 @@ class Dialect:
     isolation: str | None = None
     session: tuple[str, ...] = ()
     ending: str = ""
+    columns: str = ""
     admits: tuple[tuple[str, str | int, str], ...] = ()
     prices: Prices = _PRICES
 
@@ -485,6 +488,13 @@ POSTGRESQL = Dialect(
         "SET LOCAL jit = off",  # every process would compile the whole statement, all pieces of it
     ),
     at_once=True,
+    admits=(
+        (
+            "SELECT current_setting('zero_damaged_pages') || current_setting('ignore_checksum_failure')",
+            "offoff",
+            "settings make records of damaged pages vanish; switch zero_damaged_pages, ignore_checksum_failure off",
+        ),
+    ),
 )  # fmt: skip
 
 SQLITE = Dialect(
@@ -544,6 +554,10 @@ MYSQL = Dialect(
         f"SET SESSION sort_buffer_size = {_SORTED * 2**12}",  # it has to hold 15 records: 256 texts of that length
         "SET SESSION time_zone = '+00:00'",
     ),
+    columns=(  # SQLAlchemy reads them off a statement, in which a backtick is doubled
+        "SELECT column_name FROM information_schema.columns WHERE table_schema = :schema AND table_name = :name "
+        "ORDER BY ordinal_position"
+    ),
     admits=(
         (
             "SELECT engine FROM information_schema.tables WHERE table_schema = :schema AND table_name = :name",
@@ -555,6 +569,38 @@ MYSQL = Dialect(
 )  # fmt: skip
 
 MARIADB = replace(MYSQL, name="mariadb", called="MariaDB")
+
+_LIMITED = ("read", "group_by", "result", "timeout", "sort", "distinct", "set", "join", "transfer")
+"""What ClickHouse may do in part, where it is told to, once a limit is met."""
+
+_WHOLE_TABLES = {
+    **{f"{what}_overflow_mode": "'throw'" for what in _LIMITED},
+    "read_overflow_mode_leaf": "'throw'",
+    "additional_table_filters": "{}",
+    "additional_result_filter": "''",
+    "limit": "0",
+    "offset": "0",
+    "extremes": "0",
+    "use_query_cache": "0",
+    "apply_deleted_mask": "1",
+    "skip_unavailable_shards": "0",
+    "max_parallel_replicas": "1",
+    "parallel_replicas_count": "0",
+    "parallel_replica_offset": "0",
+    "parallel_replicas_custom_key": "''",
+    "optimize_using_constraints": "0",
+}
+"""Settings by which ClickHouse, from 24.3 on, reads all records, as they are, and gives all that was counted.
+
+What they do to words the trial sees; what they do to tables it cannot.
+"""
+
+_LATER = {
+    "timeout_overflow_mode_leaf": "throw", "apply_patch_parts": "1", "ignore_cold_parts_seconds": "0",
+    "partial_result_on_first_cancel": "0", "discard_query_data": "0", "select": "", "filter": "", "sort": "",
+    "order": "", "page": "0",
+}  # fmt: skip
+"""The same of versions of which some do not know them, so that naming one may be an error: they are asked for."""
 
 CLICKHOUSE = Dialect(
     "clickhouse",
@@ -576,16 +622,25 @@ CLICKHOUSE = Dialect(
         Kind.TEXT: "Nullable(String)", Kind.TRUTH: "Nullable(Bool)",
     },
     odd=((Kind.DOUBLE, "nan", math.nan), (Kind.DOUBLE, "inf", math.inf), (Kind.DOUBLE, "-inf", -math.inf)),
-    ending=(
-        " SETTINGS read_overflow_mode = 'throw', group_by_overflow_mode = 'throw', result_overflow_mode = 'throw', "
-        "timeout_overflow_mode = 'throw', limit = 0, offset = 0, skip_unavailable_shards = 0"
-    ),
+    ending=" SETTINGS " + ", ".join(f"{name} = {value}" for name, value in _WHOLE_TABLES.items()),
     admits=(
         (
             "SELECT engine IN ('MergeTree', 'ReplicatedMergeTree', 'SharedMergeTree') "  # noqa: ISC004 - one question
             "FROM system.tables WHERE database = coalesce(:schema, currentDatabase()) AND name = :name",
             1,
             "only tables of the MergeTree engine are read, since in views and others one record may move many",
+        ),
+        (
+            f"SELECT count() FROM system.settings WHERE name IN {tuple(_LATER)} "  # noqa: S608, ISC004 - one question
+            f"AND (name, value) NOT IN {tuple(_LATER.items())}",
+            0,
+            f"a setting of the session may hide records or counts (one of {', '.join(_LATER)}); leave it as it comes",
+        ),
+        (
+            "SELECT count() FROM system.row_policies "  # noqa: ISC004 - one question
+            "WHERE database = coalesce(:schema, currentDatabase()) AND table IN (:name, '')",
+            0,
+            "a row policy may hide records of it (that there is none is told to whoever has SHOW ROW POLICIES)",
         ),
     ),
     prices=replace(_PRICES, record=30),
@@ -668,6 +723,13 @@ DATABRICKS = replace(
 SPARK = replace(DATABRICKS, name="spark", called="Spark", listed=True)
 """Not by SQLAlchemy: a session of Spark runs the statement."""
 
+_ASKED_MSSQL = (
+    "SELECT CASE WHEN HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'VIEW DEFINITION') = 1 AND NOT EXISTS ({hidden} "
+    "JOIN sys.objects o ON o.object_id = {of} JOIN sys.schemas s ON s.schema_id = o.schema_id "
+    "WHERE s.name = COALESCE(:schema, SCHEMA_NAME()) AND o.name = :name) THEN 1 ELSE 0 END"
+)
+"""Whether there is nothing of a kind on a table; nor where that is not told to whoever asks."""
+
 MSSQL = Dialect(
     "mssql",
     "SQL Server",
@@ -690,6 +752,24 @@ MSSQL = Dialect(
     },
     isolation="SNAPSHOT",
     session=("SET ROWCOUNT 0",),
+    admits=(
+        (
+            _ASKED_MSSQL.format(
+                hidden="SELECT 1 FROM sys.security_predicates p JOIN sys.security_policies y "
+                "ON y.object_id = p.object_id AND y.is_enabled = 1",
+                of="p.target_object_id",
+            ),
+            1,
+            "a security policy may hide records of it (that there is none is told to whoever has VIEW DEFINITION)",
+        ),
+        (
+            _ASKED_MSSQL.format(
+                hidden="SELECT 1 FROM sys.masked_columns p", of="p.object_id AND p.is_masked = 1"
+            ),
+            1,
+            "values of it are masked",
+        ),
+    ),
 )  # fmt: skip
 
 ORACLE = Dialect(
