@@ -24,9 +24,11 @@ COPIES, LISTED = ROOT / "build" / "mutants", ROOT / "docs" / "mutants.md"
 
 TESTS = {
     "losses": "losses exact_curve",
-    "order": "order",
+    "order": "order trees patterns persons shares -k 'test_order or refused or nested or own or cost or charge or amount'",
     "measure": "measure order",
     "units": "units privacy",
+    "privacy": "privacy exact_curve losses",
+    "exact": "privacy exact_curve finite_queries -k 'exact or exp or log or clamped'",
     "profiles": "composition",
     "ledger": "ledger -k 'not killed and not race and not damaged'",
     "periods": "periods",
