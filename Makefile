@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export OPENBLAS_NUM_THREADS ?= 1
 # Tests start the program some hundred times: it is compiled for the first of them, whatever the shell says.
 unexport PYTHONDONTWRITEBYTECODE
-ENGINES ?= spark or mariadb or clickhouse
+ENGINES ?= $(if $(shell command -v java),spark or )$(if $(shell command -v mariadbd),mariadb or )clickhouse
 
 # A release and its ledger are synced to the disk some twenty times: tests write in memory, where there is room.
 PYTEST = $(shell [ -w /dev/shm ] && [ "$$(df -Pk /dev/shm | awk 'END { print $$4 }')" -gt 4000000 ] && echo TMPDIR=/dev/shm) $(BIN)/pytest
@@ -36,7 +36,9 @@ check: $(VENV)/.dev
 # Counting in the engines that this system has, beside those of `make test`: Spark with Java, MariaDB with mariadbd on
 # the path, ClickHouse embedded. What was left out is named. All tests share one session of Spark: one process.
 engines: $(VENV)/.engines
-	FITNOISE_ENGINES=1 $(PYTEST) -rs tests/test_spark.py tests/test_databases.py tests/test_counting.py tests/test_persons.py tests/test_shares.py tests/test_documentation.py -k "$(ENGINES)"
+	@$(if $(findstring spark,$(ENGINES)),,echo "left out: Spark, for want of Java or not asked for")
+	@$(if $(findstring mariadb,$(ENGINES)),,echo "left out: MariaDB, for want of mariadbd or not asked for")
+	FITNOISE_ENGINES=1 $(PYTEST) -rs tests/test_spark.py tests/test_databases.py tests/test_counting.py tests/test_persons.py tests/test_shares.py tests/test_conditions.py tests/test_dates.py tests/test_documentation.py -k "$(ENGINES)"
 
 # The documentation as a site, in build/docs: warnings are errors, and nothing is fetched from anywhere.
 docs: $(VENV)/.dev

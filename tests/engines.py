@@ -48,6 +48,7 @@ _NUMBER = itertools.count()
 
 _SQLITE = {
     "string": "TEXT COLLATE NOCASE", "bool": "BOOLEAN", "double": "DOUBLE", "float": "REAL", "decimal": "DECIMAL",
+    "date32": "DATE", "timestamp[us]": "DATETIME",
 }  # fmt: skip
 
 
@@ -92,6 +93,7 @@ SQLITE_SOURCE = Source(sqlite_file, sqlite_holds, "people")
 _POSTGRESQL = {
     "string": "TEXT", "bool": "BOOLEAN", "double": "DOUBLE PRECISION", "float": "REAL",
     "decimal": "NUMERIC", "int16": "SMALLINT", "uint64": "NUMERIC(20)",
+    "date32": "DATE", "timestamp[us]": "TIMESTAMP",
 }  # fmt: skip
 
 
@@ -139,6 +141,7 @@ def postgresql_holds(sample, value):
 _MARIADB = {
     "string": "TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci", "bool": "BOOLEAN", "double": "DOUBLE",
     "float": "FLOAT", "decimal": "DECIMAL(38, 3)", "int16": "SMALLINT", "uint64": "BIGINT UNSIGNED",
+    "date32": "DATE", "timestamp[us]": "DATETIME",
 }  # fmt: skip
 
 
@@ -230,9 +233,18 @@ def spark_table(records, _=None):
 _CLICKHOUSE = {
     "string": "String", "bool": "Bool", "double": "Float64", "float": "Float32", "decimal": "Decimal(38, 3)",
     "int16": "Int16", "uint64": "UInt64",
+    "date32": "Date32", "timestamp[us]": "DateTime64(6)",
 }  # fmt: skip
 
-_HELD = {"Bool": sa.Boolean, "Float": sa.Float, "Decimal": sa.Numeric, "Int": sa.Integer, "UInt": sa.Integer}
+_HELD = {
+    "Date": sa.Date,
+    "DateTime": sa.DateTime,
+    "Bool": sa.Boolean,
+    "Float": sa.Float,
+    "Decimal": sa.Numeric,
+    "Int": sa.Integer,
+    "UInt": sa.Integer,
+}
 
 
 _CONFIG = """<clickhouse>

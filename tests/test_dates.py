@@ -12,17 +12,18 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
 import fitnoise as fn
 import zoo
-from engines import ENGINES, POSTGRESQL, connected, postgresql
+from engines import ENGINES, POSTGRESQL
 from fitnoise.errors import DataError, DomainError, SpecError
 from fitnoise.kernel.conditions import conditions
-from fitnoise.kernel.counting import open_counter, trial
+from fitnoise.kernel.counting import open_counter, sql, trial
+from fitnoise.kernel.counting.databases import database
 from fitnoise.kernel.counting.dialects import DIALECTS, Kind
+from fitnoise.kernel.counting.spark import in_spark
 from fitnoise.kernel.counting.statements import Field, prepared
 from fitnoise.kernel.dates import Part, Read, read
 from fitnoise.kernel.order import axis_key
@@ -175,6 +176,33 @@ def test_infinite_and_early_dates_of_duckdb_are_outside(tmp_path):
         same_counts(counts(path, attribute, table="times"), wanted(attribute, good))
         if part != "hour":
             same_counts(counts(path, attribute, table="people"), wanted(attribute, good))
+
+
+@pytest.mark.parametrize("engine", [e for e in ENGINES if e != "sqlite"])
+def test_every_engine_reads_and_compares_dates_as_declared(engine, stamps, tmp_path, monkeypatch):
+    """And is tried with known dates first. An hour is read where there are times without a zone."""
+    monkeypatch.setattr(sql, "refuse_unless_right", lambda *_, **__: None)
+    days, made = [None if x is None else x.date() for x in stamps], ENGINES[engine]
+    early = [datetime.date(1900, 3, 1), datetime.date(2100, 2, 28)]
+    kept = {"people": [*days, *early], "times": [*stamps, None, None]}
+    data = {k: dated(made, {"d": v, "y": [0] * len(v)}, tmp_path) for k, v in kept.items()}
+    timed = engine != "clickhouse"  # all of whose times have a zone
+    for kind, part in itertools.product(["codes", "absent apart", "bins apart"], READS):
+        attribute = KINDS[kind](read=part)
+        if part != "hour":
+            same_counts(counts(data["people"], attribute, table=made.table), wanted(attribute, kept["people"]))
+        if timed:
+            same_counts(counts(data["times"], attribute, table=made.table), wanted(attribute, kept["times"]))
+    for where, (k, values) in itertools.product(ASKED, kept.items()):
+        source = DataSource(table=made.table, where={"d": where})
+        if k == "people" or timed:
+            got = open_counter(data[k], fn.Domain(y=fn.Ordered(0, 1)), source).count([("y",)])
+            assert got["y",].tolist() == [meets(where, values), 0]
+    wrong = [("people", "hour")] if timed else [("people", "hour"), ("times", "hour"), ("times", "month")]
+    for k, part in wrong:
+        with pytest.raises(DataError, match=r"needs dates.*Nothing was") as caught:
+            counts(data[k], KINDS["range"](read=part), table=made.table)
+        leaks_nothing(caught.value)
 
 
 @pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel with PostgreSQL for this platform")
@@ -378,24 +406,16 @@ def hold(source, columns, folder):
         with duckdb.connect(str(folder / "x.duckdb")) as db:
             db.execute("CREATE TABLE people AS SELECT * FROM held")
         return folder / "x.duckdb"
-    url = f"sqlite:///{folder / 'x.sqlite'}" if source == "sqlite" else str(postgresql())
-    frame = held.to_pandas()
-    if source == "sqlite":
-        (folder / "x.sqlite").unlink(missing_ok=True)
-    schema = None if source == "sqlite" else f"dates{next(NUMBER)}"
-    address = (
-        sa.make_url(url) if schema is None else postgresql().update_query_dict({"options": f"-csearch_path={schema}"})
-    )
-    with connected(address) as db:
-        if schema is not None:
-            db.exec_driver_sql(f"CREATE SCHEMA {schema}")
-        db.exec_driver_sql("CREATE TABLE people (d DATE, person TEXT, keep INTEGER)")
-        rows = [dict(zip("dpk", x, strict=True)) for x in frame.itertuples(index=False)]
-        db.execute(sa.text("INSERT INTO people VALUES (:d, :p, :k)"), rows)
-    return folder / "x.sqlite" if schema is None else address
+    return dated(ENGINES[source], columns, folder)
 
 
-NUMBER = itertools.count()
+def dated(made, columns, folder):
+    """What a source makes of columns of dates, times, texts and whole numbers."""
+    kinds = {
+        a: str(pa.array(v).type).replace("date32[day]", "date32").replace("int64", "int16") for a, v in columns.items()
+    }
+    values = {a: pa.array(v).to_pylist() for a, v in columns.items()}
+    return made.make(Records(fn.Domain({a: fn.Ordered(0, 1) for a in columns}), values, kinds), folder)
 
 
 # --- statements and the trial -----------------------------------------------------------------------------------------
@@ -412,6 +432,17 @@ def golden(name):
 def test_dates_are_read_as_a_person_has_read(name):
     """Write them anew with `python tests/test_dates.py`, and read what changed."""
     assert (GOLDEN_FILES / f"{name}, dates.sql").read_text(encoding="utf-8") == golden(name)
+
+
+@pytest.mark.parametrize("engine", [e for e in ENGINES if e != "sqlite"])
+def test_every_engine_is_tried_with_known_dates(engine, tmp_path):
+    data = dated(ENGINES[engine], {"y": [0]}, tmp_path)
+    where = in_spark(data) if engine == "spark" else database(data)
+    with where.session(ENGINES[engine].table) as session:
+        for part in [*READS, "day"]:
+            told = Read(Part.DAY) if part == "day" else read(part)
+            for timed in [True] * (engine != "clickhouse") + [False] * (part != "hour"):
+                trial.refuse_unless_dated(session.fetch, session.dialect, "the database", told, timed=timed)
 
 
 @pytest.mark.parametrize("timed", [True, False])

@@ -90,8 +90,8 @@ class Dialect:
     whole one.
 
     part: what is read off a date, by {p}, its name; hour: the same of one with a time. dated, stamped: a date, and one
-    with a time, for the trial. stamps: what types are called that have a time and no zone. texts: what types of texts
-    are called that SQLAlchemy does not take for any.
+    with a time, for the trial. days: the first and the last date that there is. stamps: what types are called that have
+    a time and no zone. texts: what types of texts are called that SQLAlchemy does not take for any.
 
     empty: whether there is an empty text. sets: whether one scan counts several tables (GROUPING SETS). listed: whether
     rows of literals are one list (VALUES) where each SELECT would be planned for itself. streams: whether records are
@@ -134,6 +134,7 @@ class Dialect:
     hour: str = "EXTRACT(HOUR FROM {c})"
     dated: str = "CAST('{v}' AS DATE)"
     stamped: str = "CAST('{v}' AS TIMESTAMP)"
+    days: tuple[str, str] = ("0001-01-01", "9999-12-31")
     stamps: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
@@ -615,6 +616,8 @@ CLICKHOUSE = Dialect(
     constant="toFloat64({v})",
     digits="toString({x})",
     digest="lower(hex(MD5({x})))",
+    dated="CAST('{v}' AS Nullable(Date32))",
+    days=("1900-01-01", "2299-12-31"),
     texts=("String",),
     also=("clickhousedb",),  # the package of its makers, clickhouse-connect
     types={

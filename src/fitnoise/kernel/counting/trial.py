@@ -274,7 +274,8 @@ def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: Read, *, time
     """
     template, times = (d.stamped, (" 00:00:00", " 23:59:59")) if timed else (d.dated, ("",))
     own = () if read.on is None else (read.on.isoformat(),)
-    days = [day + time for day in dict.fromkeys((*_DAYS, *own)) for time in times]
+    held = [day for day in dict.fromkeys((*_DAYS, *own)) if d.days[0] <= day <= d.days[1]]
+    days = [day + time for day in held for time in times]
     rows = " UNION ALL ".join(f"SELECT {template.format(v=day)} AS x{d.dual}" for day in days)
     low = _FIRST if read.part is Part.DAY else 0
     fields = {"x": Field(Range(low, low + _LAST), Kind.DATE, "source.x", read)}
