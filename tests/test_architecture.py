@@ -128,7 +128,9 @@ def test_imports_keep_the_laws(name):
 
 def test_only_the_door_and_notebooks_load_a_room_by_its_name():
     """Detects an import that the laws do not see."""
-    loaded = {name: re.findall(r"(?:import_module|__import__)\((.*?)\)", path.read_text()) for name, path in FILES.items()}
+    loaded = {
+        name: re.findall(r"(?:import_module|__import__)\((.*?)\)", path.read_text()) for name, path in FILES.items()
+    }
     assert {name: found for name, found in loaded.items() if found} == {
         "reporting": ['"fitnoise.interfaces.pages.notebook"'],
         "kernel.counting.statistical": loaded["kernel.counting.statistical"],

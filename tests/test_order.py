@@ -290,6 +290,29 @@ def test_axes_are_charged_under_the_whole_definition_of_an_attribute():
     assert made.charged() == replace(made.loss, axes=((key, 2),))
 
 
+def test_cells_for_missing_values_are_numbered_as_they_are_declared():
+    """The same cells in another order are other cells: what is charged by cell must not take one for the other."""
+    one, other = (
+        fn.Domain(o=fn.Categorical(["a"], missing={x: [x] for x in names})) for names in (("u", "v"), ("v", "u"))
+    )
+    assert axis_key(one, "o") != axis_key(other, "o")
+
+
+def test_records_may_keep_to_a_pattern_in_every_attribute_that_there_is():
+    both = order(SECTORS, unit=fn.PrivacyUnit("person", 2, once_per=["o", "a0"]))
+    assert both.loss.rho == SECTORS.loss(both.adjacency).rho
+    with pytest.raises(PlanError, match="a pattern in an attribute that the domain does not have"):
+        order(SECTORS, unit=fn.PrivacyUnit("person", 2, once_per=["o", "a0", "a1"]))
+
+
+def test_what_a_pattern_saves_another_unit_is_not_believed_and_what_is_promised_of_it_is():
+    """Nobody enforces of whom a household's records are apart; that it has at most five persons' is said of it."""
+    home = fn.PrivacyUnit("household", 6, once_per=["o"])
+    made = order(SECTORS, units=(replace(home, max_records=5),))
+    assert made.cost(home) == made.cost(replace(home, once_per=()))
+    assert made.cost(replace(home, max_records=3)) == made.cost(replace(home, max_records=5, once_per=()))
+
+
 def test_a_ledger_is_told_of_every_design_in_order():
     made = order(SECTORS, MARGINS, TOTALS)
     told = made.detail()
