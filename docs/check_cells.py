@@ -17,7 +17,7 @@ def cells_of(domain):
     out = {}
     for name, a in domain.items():
         own = a["high"] - a["low"] + 1 if "low" in a else len(a["cuts"]) + 1 if "cuts" in a else len(a.get("codes", ()))
-        own = 2 if a["type"] == "amount" else own
+        own = len(knots(a)) if a["type"] == "amount" else own
         out[name] = own + len(a.get("places", ())) + len(a.get("missing", ()))
         for j, lower in enumerate(a.get("levels", ())):
             out[lower] = len({row[j] for row in a["places"]})
@@ -27,16 +27,23 @@ def cells_of(domain):
     return out
 
 
-def between_ends(strategy, grid):
+def knots(a):
+    """Section 2: the numbers of an amount between which records lie, exactly."""
+    return [Q(str(x)) for x in (a["low"], *a.get("ceilings", ()), a["high"])]
+
+
+def between_knots(strategy, grid):
     """Section 2: what is measured is whole for every step of an amount."""
     amounts = [(i, d) for i, d in enumerate((grid.domain[a] for a in grid.axes), 1) if d.get("type") == "amount"]
     for g in strategy if amounts else ():
         rows = whole(g["basis"]).reshape(-1, *grid.shape)
         for i, d in amounts:
-            k = int((Q(str(d["high"])) - Q(str(d["low"]))) / Q(str(d.get("step", 1))))
-            low, high, rest = np.split(rows, [1, 2], axis=i)
-            need(not ((high - low) % k).any(), "what is measured is no whole number between two ends")
-            rows = np.concatenate([low, low + (high - low) // k, rest], axis=i)
+            t = knots(d)
+            for s in range(len(t) - 1, 0, -1):
+                k = int((t[s] - t[s - 1]) / Q(str(d.get("step", 1))))
+                rise = rows.take([s], i) - rows.take([s - 1], i)
+                need(not (rise % k).any(), "what is measured is no whole number between two knots")
+                rows = np.concatenate([rows.take(range(s), i), rise // k, rows.take(range(s + 1, rows.shape[i]), i)], i)
 
 
 class Grid:

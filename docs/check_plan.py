@@ -150,7 +150,7 @@ def charge(strategy, asked, spec, size, unit, stated):
     grid = (cells := import_module("check_cells")).Grid(strategy, asked, spec, size)
     if "margins" in strategy:
         return margins(strategy, size, grid.axes, unit)
-    cells.between_ends(strategy, grid)
+    cells.between_knots(strategy, grid)
     return Sectors(strategy, size, grid.axes).cost(grid.unit(unit), stated)
 
 

@@ -6,6 +6,7 @@ from statistics import NormalDist
 
 import numpy as np
 from check_answers import place
+from check_cells import knots
 from check_plan import Unknown, need
 
 WORDS = {"singles": 1, "pairs": 2, "triples": 3}
@@ -62,9 +63,11 @@ def view(t, name, axis, grid):
     elif name in t.get("count", ()):
         rows = np.ones((1, own))
     elif name in t.get("sum", ()):
-        rows = np.linspace(d["low"], d["high"], own)[None]
+        each = list(map(float, knots(d))) if d["type"] == "amount" else range(d["low"], d["high"] + 1)
+        rows = np.minimum(each, t.get("ceiling", np.inf))[None]
     elif name == t.get("mean"):
-        rows = np.eye(own)
+        part = np.array([(x - d["low"]) / (d["high"] - d["low"]) for x in map(float, knots(d))])
+        rows = np.vstack([1 - part, part])
     else:
         return axis_of
     rows = np.hstack([rows, np.zeros((len(rows), n - rows.shape[1]))])

@@ -248,7 +248,7 @@ def check_variances(plan):
 
 
 class AtEnds(Counter):
-    """Counts of records whose amounts are all at an end: of each 1 − j at the first end and j at the other."""
+    """Counts of records whose amounts are all at a knot: of each 1 − j at the first knot and J_s at each other one."""
 
     drops = False
 
@@ -262,9 +262,10 @@ class AtEnds(Counter):
     def count(self, margins, progress=None):
         found = self._counted.count(margins, progress)
         for margin, a in [(m, a) for m in found for a in m if a in self._steps]:
-            low, high, *others = np.moveaxis(found[margin], margin.index(a), 0)
-            most = self._steps[a]
-            found[margin] = np.stack([low + (1 - most) * high, most * high, *others], axis=margin.index(a))
+            pieces, own = self._steps[a], np.moveaxis(found[margin], margin.index(a), 0)
+            knots, others = own[: len(pieces) + 1], own[len(pieces) + 1 :]
+            passed = [n * knots[s:].sum(axis=0) for s, n in enumerate(pieces, 1)]
+            found[margin] = np.stack([knots.sum(axis=0) - sum(passed), *passed, *others], axis=margin.index(a))
         return found
 
 

@@ -48,20 +48,23 @@ from test_databases import DUCKDB, in_duckdb
 
 PAY = fn.Amount(0, 1000, step=10, missing={"none": ["N"], "unknown": [-9]}, absent="unknown", outside="none")
 DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=PAY)
+TOPS = replace(PAY, ceilings=[200, 500])
 
 
 def moments(domain, cells, margin):
-    """By the definition: 1 − j at one end of every amount and j at the other, in Python integers."""
+    """By the definition: 1 − j at the first knot of an amount, at each other what j has passed, in Python integers."""
     out = np.zeros([domain[a].size for a in margin], dtype=object)
     records = len(next(iter(cells.values())))
     for record in zip(*(cells[a].tolist() for a in margin), strict=True) if margin else [()] * records:
         parts = []
         for a, code in zip(margin, record, strict=True):
-            most = domain.steps.get(a)
-            if most is None or code > most:
-                parts.append([(code if most is None else code - most + 1, 1)])
+            pieces = domain.steps.get(a, ())
+            if not pieces or code > sum(pieces):
+                parts.append([(code - sum(pieces) + len(pieces), 1)])
             else:
-                parts.append([(0, 1 - code), (1, code)])
+                before = [sum(pieces[:s]) for s in range(len(pieces) + 1)]
+                passed = [len(range(x, min(code, y))) for x, y in itertools.pairwise(before)]
+                parts.append([(0, 1 - code), *enumerate(passed, 1)])
         for ends in itertools.product(*parts):
             out[tuple(cell for cell, _ in ends)] += math.prod(weight for _, weight in ends)
     return out
@@ -102,7 +105,7 @@ def test_only_numbers_that_are_valid_are_amounts():
     pay = fn.Amount(0, 100, valid=(-50, 10**6), missing={"unknown": [9_999_999]}, absent="unknown")
     found = [pay.cell(x) for x in (-51, -50, 150, 10**6, 1_000_001, 9_999_999, "9999999.0", None)]
     assert found == [None, 0, 100, 100, None, 101, 101, 101]
-    assert (pay.size, pay.own_size, pay.coding.size, pay.steps) == (3, 2, 102, 100)
+    assert (pay.size, pay.own_size, pay.coding.size, pay.steps) == (3, 2, 102, (100,))
     assert pay.values == (0, 100, "unknown")
     assert pay.position("unknown") == 2
 
@@ -124,6 +127,14 @@ def test_only_numbers_that_are_valid_are_amounts():
         (lambda: fn.Amount(0, 5, valid=7), "a pair"),
         (lambda: fn.Amount(0, 5, valid=(0, 1, 2)), "a pair"),
         (lambda: fn.Amount(0, 5, column=""), "non-empty"),
+        (lambda: fn.Amount(0, 5, ceilings=[2, 2]), "ceilings of an amount increase"),
+        (lambda: fn.Amount(0, 5, ceilings=[5]), "which is one anyway"),
+        (lambda: fn.Amount(0, 5, ceilings=[0, 3]), "between low and high"),
+        (lambda: fn.Amount(0, 5, ceilings=[2.5]), "whole number of steps"),
+        (lambda: fn.Amount(0, 5, ceilings=[math.nan]), "a ceiling of an amount is a finite number"),
+        (lambda: fn.Amount(0, 5, ceilings=3), "a list of amounts"),
+        (lambda: TOPS.top(300), r"ceilings or to high, \[200, 500, 1000\]; got 300"),
+        (lambda: TOPS.top(True), "got True"),
         (lambda: fn.Amount(0, 5, missing={"unknown": [3]}), "a value of the attribute itself"),
         (lambda: fn.Amount(0, 5, missing={"4": [-9]}), "rename the cell"),
         (lambda: PAY.position(500), "sum"),
@@ -137,10 +148,12 @@ def test_amounts_that_cannot_be_are_refused(make, why):
 def test_equal_amounts_have_equal_documents():
     assert fn.Amount(0, 1.0) == fn.Amount(0.0, 1)
     assert attribute_document(fn.Amount(0, 1.0)) == attribute_document(fn.Amount(0, 1))
-    ones = [fn.Amount(0, 1), fn.Amount(0, 2), fn.Amount(0, 1, step=0.5), fn.Amount(0, 1, valid=(0, 1)), PAY]
+    ones = [fn.Amount(0, 1), fn.Amount(0, 2), fn.Amount(0, 1, step=0.5), fn.Amount(0, 1, valid=(0, 1)), PAY, TOPS]
     assert len({json.dumps(attribute_document(a)) for a in ones}) == len(set(map(repr, ones))) == len(ones)
     assert fn.Amount(-1, 0.5, step=0.25).coded == "below -1 as -1, above 0.5 as 0.5, in steps of 0.25"
     assert PAY.coded.endswith("but for codes of missing values")
+    assert fn.Amount(0, 1, step=0.5, ceilings=()) == fn.Amount(0, 1, step=0.5)
+    assert "ceilings" not in attribute_document(PAY)
     assert fn.Amount(np.int64(0), np.float64(2.5), step=0.5).declared()["high"] == 2.5
 
 
@@ -151,11 +164,21 @@ BESIDE = Sample(fn.Ordered(0, 2), "int16", [[0], [1], [2]], [3, None])
 SOURCES = [name for name in zoo.COUNTERS if not name.startswith("histogram")]
 
 
+def test_amounts_with_ceilings_have_a_cell_for_every_knot():
+    assert (TOPS.size, TOPS.own_size, TOPS.coding.size, TOPS.steps) == (6, 4, 103, (20, 30, 50))
+    assert TOPS.values == (0, 200, 500, 1000, "none", "unknown")
+    assert TOPS.position("unknown") == 5
+    assert [TOPS.cell(x) for x in (199, 201, 499, 1e9, "N", -9)] == [PAY.cell(x) for x in (199, 201, 499, 1e9, "N", -9)]
+    assert [TOPS.top(x) for x in (None, 200, 500.0, np.int64(1000))] == [1000, 200, 500, 1000]
+    assert fn.Amount(-1, 1, step=0.25, ceilings=[-0.5, 0]).own_values == (-1, -0.5, 0, 1)
+
+
 @pytest.mark.no_cover
+@pytest.mark.parametrize("amount", [PAY, TOPS], ids=["two ends", "ceilings"])
 @pytest.mark.parametrize("source", SOURCES)
-def test_every_source_sums_up_amounts_as_declared(source, tmp_path, one_engine):
+def test_every_source_sums_up_amounts_as_declared(source, amount, tmp_path, one_engine):
     source = zoo.COUNTERS[source]
-    domain = fn.Domain({"x": PAY, "beside": BESIDE.attribute})
+    domain = fn.Domain({"x": amount, "beside": BESIDE.attribute})
     held = source.held(SAMPLE, SAMPLE.values * 3)
     others = source.held(BESIDE, BESIDE.values)
     values = {"x": held, "beside": [others[i % len(others)] for i in range(len(held))]}
@@ -188,7 +211,7 @@ FRAME = pd.DataFrame(
 TWO = fn.Domain(
     sex=fn.Categorical(["f", "m"]),
     x=fn.Amount(0, 8, missing={"gone": []}, absent="gone", valid=(-1, 9)),
-    y=fn.Amount(2, 7, step=0.5),
+    y=fn.Amount(2, 7, step=0.5, ceilings=[4.5]),
 )
 
 
@@ -200,8 +223,9 @@ def test_products_of_amounts_are_counted_and_add_up_to_the_records(one_engine):
     assert table.sum() == len(FRAME)
     j = [3, 8, 0, None, 3, 7, 2]
     k = [0, 0, 2, 4, 6, 8, 10]
-    assert table[1, 1] == sum(a * b for a, b in zip(j, k, strict=True) if a is not None)
-    assert table[2].tolist() == [1 - 4, 4]
+    assert table[1, 1] == sum(a * min(b, 5) for a, b in zip(j, k, strict=True) if a is not None)
+    assert table[1, 2] == sum(a * max(b - 5, 0) for a, b in zip(j, k, strict=True) if a is not None)
+    assert table[2].tolist() == [1 - 4, 4, 0]
 
 
 def test_the_first_records_of_a_person_are_the_same_wherever_amounts_are_summed(one_engine, tmp_path):
@@ -291,16 +315,19 @@ def answers(design, domain, records, declared=2**40):
 
 
 def made(rng, steps, extra=0, sizes=(2, 3)):
-    """A design over exchangeable attributes and amounts, with cells beside the first; and its domain."""
+    """A design over exchangeable attributes and amounts, with cells beside the first; and its domain.
+
+    steps: of each amount K, or how many there are from each knot to the next.
+    """
+    steps = [k if isinstance(k, tuple) else (k,) for k in steps]
     names = [f"p{i}" for i in range(len(steps))]
-    width = [2 + (extra if i == 0 else 0) for i in range(len(steps))]
+    width = [len(k) + 1 + (extra if i == 0 else 0) for i, k in enumerate(steps)]
     basis = []
     for _ in range(len(steps) + 1):
         row = rng.integers(-5, 6, (1,) * len(steps)) * np.ones(width, dtype=int)
-        for axis, most in enumerate(steps):
-            along = np.zeros(width[axis], dtype=int)
-            along[0], along[1] = (x := int(rng.integers(-3, 4))), x + most * int(rng.integers(-2, 3))
-            along[2:] = rng.integers(-9, 10, width[axis] - 2)
+        for axis, pieces in enumerate(steps):
+            along = rng.integers(-9, 10, width[axis])
+            along[: len(pieces) + 1] = np.cumsum([rng.integers(-3, 4), *(k * rng.integers(-2, 3) for k in pieces)])
             row = row + along.reshape([-1 if i == axis else 1 for i in range(len(steps))])
         basis.append(row.ravel())
     k = len(basis)
@@ -318,8 +345,13 @@ def made(rng, steps, extra=0, sizes=(2, 3)):
     domain = fn.Domain(
         {f"a{i}": fn.Ordered(1, n) for i, n in enumerate(sizes)}
         | {
-            a: fn.Amount(0, most, missing={f"m{i}": [-1 - i] for i in range(n - 2)} or None)
-            for a, most, n in zip(names, steps, width, strict=True)
+            a: fn.Amount(
+                0,
+                sum(pieces),
+                ceilings=np.cumsum(pieces)[:-1].tolist(),
+                missing={f"m{i}": [-1 - i] for i in range(n - len(pieces) - 1)} or None,
+            )
+            for a, pieces, n in zip(names, steps, width, strict=True)
         }
     )
     return design, domain
@@ -333,16 +365,20 @@ def shift(design, domain, more, fewer=()):
     return sum((Fraction(int(a - b)) / s) ** 2 for a, b, s in zip(one, other, scales, strict=True))
 
 
-@pytest.mark.parametrize(("steps", "extra"), [((5,), 0), ((3,), 2), ((1,), 0), ((2, 3), 1)])
-def test_no_step_costs_more_than_an_end_of_the_range(steps, extra, rng):
-    """Detects a price that holds at the ends only: of one record, of two of one unit, of one that is replaced."""
+@pytest.mark.parametrize(
+    ("steps", "extra"),
+    [((5,), 0), ((3,), 2), ((1,), 0), ((2, 3), 1), (((2, 3),), 1), (((1, 4, 2),), 0), (((2, 2), 3), 1)],
+)
+def test_no_step_costs_more_than_a_knot(steps, extra, rng):
+    """Detects a price that holds at the knots only: of one record, of two of one unit, of one that is replaced."""
     design, domain = made(rng, steps, extra)
     design.check(domain.sizes, domain.steps)
     codes = [range(domain[a].coding.size) for a in domain.steps]
     records = [(z, w, *j) for z in (0, 1) for w in (0, 2) for j in itertools.product(*codes)]
     one = {r: shift(design, domain, [r]) for r in records}
     assert max(one.values()) == design.cost_squared(Neighbours.ADD_OR_REMOVE_ONE)
-    ends = [r for r in records if all(j in {0, k} or j > k for j, k in zip(r[2:], steps, strict=True))]
+    at = [{*np.cumsum((0, *pieces)).tolist()} for pieces in domain.steps.values()]
+    ends = [r for r in records if all(j in t or j > max(t) for j, t in zip(r[2:], at, strict=True))]
     assert max(one.values()) == max(one[r] for r in ends)
     loss = design.loss(Adjacency())
     assert loss.axes == design.over.structured
@@ -356,9 +392,11 @@ def test_no_step_costs_more_than_an_end_of_the_range(steps, extra, rng):
     assert all(shift(design, domain, [r], [s]) <= replaced for r, s in pairs)
 
 
-def test_records_of_one_unit_in_different_places_cost_most_at_ends(rng):
+@pytest.mark.parametrize("steps", [4, (1, 3), (2, 1, 1)])
+def test_records_of_one_unit_in_different_places_cost_most_at_knots(steps, rng):
     """Once per value of another attribute: each record has an amount of its own."""
-    design, domain = made(rng, (4,), sizes=(3, 2))
+    design, domain = made(rng, (steps,), sizes=(3, 2))
+    knots = {*np.cumsum((0, *domain["p0"].steps)).tolist()}
     of = domain.adjacency(DataSource(), PrivacyUnit("person", 2, once_per=("a0",)))
     price = max(design.unit_profile(of))
     assert price < 4 * max(design.profile())
@@ -368,7 +406,7 @@ def test_records_of_one_unit_in_different_places_cost_most_at_ends(rng):
     ]  # the same wherever they lie
     found = [shift(design, domain, pair) for pair in every]
     assert max(found) <= price
-    inner = [x for x, pair in zip(found, every, strict=True) if {pair[0][2], pair[1][2]} <= {0, 4}]
+    inner = [x for x, pair in zip(found, every, strict=True) if {pair[0][2], pair[1][2]} <= knots]
     assert max(found) == max(inner)
 
 
@@ -379,9 +417,10 @@ def test_answers_are_the_same_in_wide_and_in_narrow_integers(rng):
     assert np.array_equal(narrow, answers(design, domain, records, declared=2**62))
 
 
-def test_several_releases_cost_together_no_more_than_their_ends(rng):
-    one, domain = made(rng, (6,))
-    another, _ = made(rng, (6,))
+@pytest.mark.parametrize("steps", [6, (1, 3, 2)])
+def test_several_releases_cost_together_no_more_than_their_knots(steps, rng):
+    one, domain = made(rng, (steps,))
+    another, _ = made(rng, (steps,))
     loss = one.loss(Adjacency()) + another.loss(Adjacency())
     every = [(z, w, j) for z in (0, 1) for w in (0, 1) for j in range(7)]
     together = [shift(one, domain, [r]) + shift(another, domain, [r]) for r in every]
@@ -389,27 +428,36 @@ def test_several_releases_cost_together_no_more_than_their_ends(rng):
 
 
 def test_designs_that_are_not_whole_between_the_ends_are_refused(rng):
-    cells = Cells((), (("p", 2),), (("p", 3),))
+    cells = Cells((), (("p", 2),), (("p", (3,)),))
     of_sectors(cells, ([[1, 4]], {(): ([[1]], 1.0)}))
     for row in ([0, 1], [1, 3], [0, 2]):
         with pytest.raises(PlanError, match="no whole number"):
             of_sectors(cells, ([row], {(): ([[1]], 1.0)}))
-    halves = Cells((), (("p", 2), ("q", 2)), (("p", 2), ("q", 2)))
+    knots = Cells((), (("p", 4),), (("p", (3, 2)),))  # and a cell beside them
+    of_sectors(knots, ([[1, 4, 2, 5]], {(): ([[1]], 1.0)}))
+    for row in ([1, 3, 5, 0], [1, 4, 5, 0], [1, 5, 6, 0]):
+        with pytest.raises(PlanError, match="no whole number"):
+            of_sectors(knots, ([row], {(): ([[1]], 1.0)}))
+    halves = Cells((), (("p", 2), ("q", 2)), (("p", (2,)), ("q", (2,))))
     with pytest.raises(PlanError, match="no whole number"):
         of_sectors(halves, ([[0, 0, 0, 2]], {(): ([[1]], 1.0)}))  # ½ where both are half-way
     of_sectors(halves, ([[0, 0, 0, 4]], {(): ([[1]], 1.0)}))
+    single = Cells((), (("p", 3),), (("p", (1, 1)),))
+    with pytest.raises(PlanError, match="beyond 62 bits"):
+        of_sectors(single, ([[-(2**61), 2**61, -(2**61)]], {(): ([[1]], 1.0)}))  # J_2 times −3 · 2⁶¹
 
 
 def test_designs_are_for_the_steps_of_the_domain_and_no_others(rng):
     design, domain = made(rng, (4,))
     sizes = domain.sizes
-    for steps in ({}, {"p0": 2}, {"p0": 4, "a0": 1}):
+    for steps in ({}, {"p0": (2,)}, {"p0": (2, 2)}, {"p0": (4,), "a0": (1,)}):
         with pytest.raises(PlanError, match="another domain"):
             design.check(sizes, steps)
     plain = of_sectors(Cells((), (("p0", 2),)), ([[1, 5]], {(): ([[1]], 1.0)}))
     with pytest.raises(PlanError, match="another domain"):
         plain.check(sizes, domain.steps)
-    for steps in ((("p0", 0),), (("a", 3),), (("p0", 3), ("p0", 3)), (("z", 3),)):
+    wrong = ((("p0", (0,)),), (("p0", ()),), (("p0", (1, 2)),), (("a", (3,)),), (("p0", (3,)),) * 2, (("z", (3,)),))
+    for steps in wrong:
         with pytest.raises(PlanError, match="two ends"):
             Cells((("a", 2),), (("p0", 2),), steps)
     over = design.over
@@ -612,7 +660,79 @@ def test_ranges_by_class_are_prepared_and_cost_as_one_class_does():
     assert float(one.cost_squared) == pytest.approx(10**6, rel=1e-5)
 
 
-def test_ceilings_squares_and_products_that_are_prepared_cost_what_is_said_of_them():
+def up_to(tops, margin=1):
+    """An amount with these ceilings, and its sums up to each, as accurate in records at the ceiling."""
+    amount = fn.Amount(0, tops[-1], ceilings=tops[:-1])
+    return amount, [fn.table(sum="pay", ceiling=t, variance=(margin * t) ** 2) for t in tops]
+
+
+@pytest.mark.parametrize(
+    ("tops", "alone", "beside"),
+    [(3, 1.2591, 1.50899), (6, 1.5265, 1.71598), (7, 1.5991, 1.77537), (10, 1.7869, 1.93385)],
+)
+def test_doubling_ceilings_cost_what_was_computed_for_them(tops, alone, beside):
+    """Times one sum, without and with a count as accurate; several amounts of one column cost more (below)."""
+    amount, sums = up_to([2**i for i in range(tops)])
+    found = [planned(fn.Domain(pay=amount), *more, *sums) for more in ((), (fn.table(variance=1),))]
+    assert [float(x.cost_squared) for x in found] == pytest.approx([alone, beside], abs=1e-4)
+    assert max(x.gap for x in found) <= 1e-6
+
+
+def test_ceilings_that_no_table_asks_for_cost_nothing():
+    asked = [fn.table(variance=1), fn.table(sum="pay", variance=64**2), fn.table(mean="pay", variance=1, reference=64)]
+    plain, more = (planned(fn.Domain(pay=fn.Amount(0, 64, ceilings=t)), *asked) for t in ((), (7, 10)))
+    assert float(more.cost_squared) == pytest.approx(float(plain.cost_squared), rel=1e-5)
+
+
+@pytest.mark.parametrize("top", [2**24, 2**30])
+def test_ceilings_of_many_steps_leave_the_gap_small(top):
+    amount, sums = up_to([top // 4, top // 2, top])
+    plan = planned(fn.Domain(pay=amount), fn.table(variance=1), *sums)
+    assert plan.gap <= 1e-6
+    assert float(plan.cost_squared) == pytest.approx(1.50899, abs=1e-4)
+
+
+def test_steps_from_knot_to_knot_have_no_divisor_in_common():
+    domain = fn.Domain(
+        pay=fn.Amount(0, 2**30, ceilings=[2**29 - 1, 2**29 + 2**20 + 7]),
+        more=fn.Amount(0, 2**30, ceilings=[2**29 - 1]),
+    )
+    assert planned(domain, fn.table(sum="pay", variance=2.0**60)).gap <= 1e-6
+    with pytest.raises(WorkloadError, match=r"too many steps.*Nothing was planned"):
+        planned(domain, fn.table(sum=["pay", "more"], variance=2.0**120))
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_plans_with_ceilings_charge_what_the_dearest_step_costs(neighbours):
+    """Every j of the range, alone and replaced by every other, beside a count, a product and cells for missing ones."""
+    domain = fn.Domain(
+        sex=fn.Categorical(["f", "m"]),
+        hours=fn.Amount(0, 2, ceilings=[1]),
+        pay=fn.Amount(-3, 6, ceilings=[-1, 2], missing={"none": [-9]}),
+    )
+    tables = [
+        fn.table("sex", variance=8),
+        fn.table("sex", sum="pay", ceiling=-1, variance=12),
+        fn.table("sex", sum="pay", ceiling=2, variance=16),
+        fn.table(sum=["hours", "pay"], variance=90),
+    ]
+    plan = planned(domain, *tables, unit=PrivacyUnit(neighbours=neighbours), gap=1e-3)
+    design = plan.groups[0].design
+    records = [(z, w, j) for z in (0, 1) for w in range(3) for j in range(11)]
+    one = {r: shift(design, domain, [r]) for r in records}
+    if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
+        assert max(one.values()) == design.cost_squared(neighbours)
+        assert 2 * plan.order.loss.rho == max(one.values())
+    else:
+        near = [r for r in records if r[2] in {0, 1, 2, 4, 5, 9, 10}]
+        found = [shift(design, domain, [r], [s]) for r in near for s in records if r < s]
+        assert max(found) == design.cost_squared(neighbours)
+        assert 2 * plan.order.loss.rho >= max(found)
+    people = planned(domain, *tables, unit=PrivacyUnit("person", 2, neighbours=neighbours), gap=1e-3)
+    assert people.rho == pytest.approx(4 * plan.rho, rel=1e-2)
+
+
+def test_amounts_of_one_column_squares_and_products_that_are_prepared_cost_what_is_said_of_them():
     ceilings = fn.Domain({f"up to {x}": fn.Amount(0, x, column="pay") for x in (25, 50, 100)})
     sums = [fn.table(sum=f"up to {x}", variance=x**2) for x in (25, 50, 100)]
     assert float(planned(ceilings, *sums).cost_squared) == pytest.approx(1.8, rel=1e-5)
@@ -667,7 +787,7 @@ def test_plans_of_amounts_keep_the_laws_of_plans(plan):
     again = fn.Plan.from_json(plan.to_json())
     assert again.hash == plan.hash
     assert again.rho == plan.rho
-    assert again.groups[0].strategy.over.steps == (("hours", 120), ("pay", 100))
+    assert again.groups[0].strategy.over.steps == (("hours", (120,)), ("pay", (100,)))
 
 
 def test_a_record_that_is_replaced_moves_no_more_than_is_charged():
@@ -742,6 +862,73 @@ def test_without_noise_a_release_says_the_truth_in_steps(plan, people, without_n
     ends = release["state by pay mean"]
     assert list(ends["pay"][:2]) == [0, 1000]
     assert ends["value"][:2].sum() == pytest.approx(by_state["stated"].sum()["a"])
+
+
+def test_sums_up_to_every_ceiling_are_told_and_no_others(people, without_noise, tmp_path, capsys):
+    """Also their means by the counts of who has pay; and files, reports and the command line say where it was cut."""
+    domain = fn.Domain(state=fn.Categorical(["a", "b", "c"]), pay=replace(TOPS, missing=PAY.missing))
+    tables = [
+        fn.table("state", sum="pay", ceiling=200, margin=900),
+        fn.table("state", sum="pay", margin=5000),
+        fn.table("state", mean="pay", margin=100, reference=200),
+    ]
+    plan = planned(domain, *tables)
+    release = fn.release(plan, people, ledger=tmp_path / "ledger.sqlite", directory=tmp_path / "out")
+    pay = truth(people)["pay"]
+    for t in (200, 1000, None):
+        true = pay.clip(upper=1000 if t is None else t).groupby(people["state"])
+        own = release.mean("pay", by="state", ceiling=t)
+        np.testing.assert_allclose(release.total("pay", by="state", ceiling=t).value, true.sum(), rtol=1e-9)
+        np.testing.assert_allclose(own.value, true.mean(), rtol=1e-9)
+        assert f"above {t or 1000} as {t or 1000}" in own.universe
+    name = "state by pay sum up to 200"
+    assert list(release[name]["pay"]) == ["sum up to 200"] * 3
+    np.testing.assert_allclose(release[name]["value"], pay.clip(upper=200).groupby(people["state"]).sum(), rtol=1e-9)
+    told = json.loads((tmp_path / "out" / "release.json").read_text())["tables"]
+    cut = "below 0 as 0, above {0} as {0}, in steps of 10, but for codes of missing values"
+    assert [t["coded"]["pay"] for t in told] == [cut.format(t) for t in (200, 1000, 1000)]
+    assert fn.verify(tmp_path / "out").ok
+    by_command("ask", str(tmp_path / "out"), 'total("pay", ceiling=200) / total("pay")')
+    assert re.search(rf"{pay.clip(upper=200).sum() / pay.sum():.3f}", capsys.readouterr().out)
+    page = layout(release, name)
+    assert (page.summed, page.averaged) == (("min(pay, 200)",), None)
+    text = fn.report(release, tmp_path / "page.html").read_text("utf-8")
+    assert "Estimated sums of min(pay, 200), each ±" in text
+    (told,) = [x for x in document(plan_report(plan))["amounts"] if x["table"] == name]
+    assert (told["largest"], told["asked_kappa"]) == (200, pytest.approx(4.5))
+    for ask, why in (
+        (lambda: release.total("pay", ceiling=500), "what is asked cannot be made"),
+        (lambda: release.total("pay", ceiling=300), "declared ceilings.*Nothing was estimated"),
+        (lambda: release.total(["pay", "pay"], ceiling=200), "each once"),
+        (lambda: release.mean("state", ceiling=200), "amounts or whole numbers"),
+    ):
+        with pytest.raises(ReleaseError, match=why):
+            ask()
+
+
+def test_ceilings_are_of_one_amount(without_noise):
+    domain = fn.Domain(n=fn.Ordered(0, 3), pay=fn.Amount(0, 9, ceilings=[3]), hours=fn.Amount(0, 4))
+    for asked, why in (
+        (lambda: fn.table(sum=["pay", "hours"], ceiling=3, margin=1), "sum of one amount"),
+        (lambda: fn.table(mean="pay", ceiling=3, margin=1, reference=5), "Means and products are of the whole range"),
+        (lambda: fn.table("n", ceiling=3, margin=1), "sum of one amount"),
+        (lambda: fn.table(sum="pay", ceiling=math.inf, margin=1), "a finite number"),
+        (lambda: fn.table(sum="pay", ceiling="3", margin=1), "a finite number"),
+        (lambda: fn.table(sum="pay", ceiling=4, margin=1), r"high, \[3, 9\]; got 4"),
+        (lambda: fn.table(sum="pay", ceiling=0, margin=1), "got 0"),
+        (lambda: fn.table(sum="n", ceiling=2, margin=1), "of whole numbers clip the range"),
+    ):
+        with pytest.raises(FitnoiseError, match=why):
+            fn.Workload(domain, [asked()])
+    release = released(
+        planned(domain, fn.table(sum=["pay", "hours"], margin=9), fn.table("n", margin=9)),
+        pd.DataFrame({"n": [1, 3], "pay": [2, 12], "hours": [3, 1]}),
+    )
+    assert release.total(["pay", "hours"]).value == pytest.approx(15)
+    with pytest.raises(ReleaseError, match="sum of one amount"):
+        release.total(["pay", "hours"], ceiling=3)
+    with pytest.raises(ReleaseError, match="is of whole numbers"):
+        release.total("n", ceiling=3)
 
 
 def test_products_are_asked_for_by_both_names(without_noise):
@@ -990,6 +1177,7 @@ type = "amount"
 low = 0
 high = 1000.5
 step = 0.5
+ceilings = [250, 500.5]
 valid = [-100, 1_000_000]
 missing = { unknown = [-9] }
 absent = "unknown"
@@ -1011,8 +1199,15 @@ margin = 10
 reference = 500
 
 [[tables]]
+attributes = ["state"]
+sum = "pay"
+ceiling = 500.5
+margin = 900
+
+[[tables]]
 all = "singles"
-sum = "hours"
+sum = "pay"
+ceiling = 250
 margin = 100
 """
 
@@ -1021,13 +1216,20 @@ def test_specifications_say_amounts_and_are_written_again():
     spec = Spec.from_toml(SPEC)
     publication = spec.publication()
     assert publication.domain["pay"] == fn.Amount(
-        0, 1000.5, step=0.5, valid=(-100, 1_000_000), missing={"unknown": [-9]}, absent="unknown"
+        0,
+        1000.5,
+        step=0.5,
+        valid=(-100, 1_000_000),
+        ceilings=[250, 500.5],
+        missing={"unknown": [-9]},
+        absent="unknown",
     )
     tables = list(publication.workload.tables)
     assert [t.name for t in tables] == [
         "state by pay sum by hours sum",
         "state by pay mean",
-        "state by hours sum",
+        "state by pay sum up to 500.5",
+        "state by pay sum up to 250",
     ]
     again = Spec.of(publication).publication()
     assert again == publication
@@ -1042,7 +1244,10 @@ def test_specifications_say_amounts_and_are_written_again():
         ("step = 0.5", 'step = 0.5\nread = "year"', "read off no date"),
         ("valid = [-100, 1_000_000]", "valid = [1]", "valid"),
         ("reference = 500", "", "needs a reference"),
-        ('sum = "hours"', 'sum = "hours"\nmatrix = [[1]]', "matrix"),
+        ("ceiling = 500.5", "ceiling = 500", "declared ceilings"),
+        ("ceilings = [250, 500.5]", "ceilings = [500.5, 250]", "increase"),
+        ('sum = "pay"\nceiling = 250', "ceiling = 250", "sum of one amount"),
+        ('all = "singles"\nsum = "pay"\nceiling = 250', "matrix = [[1]]\nceiling = 250", "takes no attributes"),
     ],
 )
 def test_specifications_that_say_amounts_wrongly_are_refused(old, new, why):

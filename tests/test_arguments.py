@@ -212,12 +212,12 @@ EXTRA = {
     "PrivacyUnit": "name max_records neighbours id once_per per_value separation fixed",
     "DataSource": "name table outside_domain max_records account where",
     **dict.fromkeys(("Ordered", "Binned", "Categorical"), "column missing absent outside read"),
-    "Amount": "step column valid missing absent outside",
+    "Amount": "step column valid ceilings missing absent outside",
     "Workload": "confidence",
-    "table": "prefix ranges recode sum mean margin std_error variance max_deviation cv reference confidence name "
-    "missing",
-    "table with a target": "prefix ranges recode sum mean reference confidence name missing",
-    "all_tables": "prefix ranges recode sum mean reference confidence name missing",
+    "table": "prefix ranges recode sum ceiling mean margin std_error variance max_deviation cv reference confidence "
+    "name missing",
+    "table with a target": "prefix ranges recode sum ceiling mean reference confidence name missing",
+    "all_tables": "prefix ranges recode sum ceiling mean reference confidence name missing",
     "matrix_workload": "domain confidence name",
     "BySize": "least most",
     "verify": "ledger whole combination also",

@@ -44,7 +44,7 @@ def planned(tmp_path):
 def test_with_what_is_marked_it_can_be_planned_for(planned):
     plan = planned(said(begun(NAMES)))
     assert list(plan.publication.workload.domain)[:3] == ["sex", "age", "in come"]
-    assert plan.publication.workload.domain.steps == {"pay": 200_000}
+    assert plan.publication.workload.domain.steps == {"pay": (200_000,)}
     assert len(plan.tables) == len(NAMES)
 
 

@@ -202,19 +202,20 @@ def with_amounts():
         sex=fn.Categorical(["f", "m"]),
         kids=fn.Ordered(0, 2),
         hours=fn.Amount(-1, 4.5, step=0.5, missing={"gone": []}, absent="gone"),
-        pay=fn.Amount(0, 30),
+        pay=fn.Amount(0, 30, ceilings=[8, 20]),
     )
     tables = [
         fn.table("sex", margin=4),
         fn.table("sex", sum=["hours", "pay"], margin=90),
         fn.table("sex", mean="pay", margin=2, reference=40),
+        *(fn.table("sex", sum="pay", ceiling=t, margin=t) for t in (8, 20, 30)),
         fn.table(prefix="kids", sum="hours", margin=fn.By("kids", [9, 8, 7])),
         fn.table(sum="kids", std_error=3),
     ]
     return fn.plan(fn.Workload(domain, tables), gap=1e-6).to_json()
 
 
-def test_plans_of_amounts_are_right_and_whole_between_the_ends(said, with_amounts):
+def test_plans_of_amounts_are_right_and_whole_between_the_knots(said, with_amounts):
     status, lines = said(with_amounts)
     assert status == RIGHT, lines
     assert "bound as stated" in lines
@@ -222,7 +223,7 @@ def test_plans_of_amounts_are_right_and_whole_between_the_ends(said, with_amount
     for name, step in (("hours", 0.55), ("pay", 0.7), ("pay", 1 / 64)):
         altered = put(document, ("spec", "domain", name, "step"), step)
         status, lines = said(altered)
-        assert (status, "between two ends" in lines) == (WRONG, True), step
+        assert (status, "between two knots" in lines) == (WRONG, True), step
 
 
 WRITE = {Strategy: sectors_document, PureStrategy: margins_document, ProductStrategy: products_document}

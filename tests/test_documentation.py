@@ -46,7 +46,7 @@ ASKED = (
         "Nothing was estimated.",
     },
 )
-AMOUNTS = ("amounts", {"rows": ["sum", "sum"], "within": True, "near": True})
+AMOUNTS = ("amounts", {"rows": ["sum", "sum"], "within": True, "near": True, "still_growing": True})
 COMBINED = (
     "combining",
     {

@@ -325,5 +325,6 @@ def test_tables_are_called_by_what_they_show():
     assert words == ["code", "all pairs"]
     assert [forms.table_words(t) for t in empty()["tables"]] == ["area", "area × age, at most"]
     assert forms.table_words({"attributes": 3, "ranges": {"age": "all"}, "sum": "x"}) == "3 × age: ranges × x: sum"
+    assert forms.table_words({"sum": "x", "ceiling": 50.0}) == "x: sum × up to 50"
     assert (forms.table_words({}), forms.table_words(7)) == ("all records", "?")
     assert forms.levels_of(tomllib.loads(RICH)) == ["state", "county"]

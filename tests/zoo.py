@@ -330,6 +330,27 @@ def amounts():
     )
 
 
+def ceilings():
+    """Sums of two amounts up to several ceilings, beside counts, a mean and a product; some records have no pay."""
+    domain = fn.Domain(
+        sex=fn.Categorical(["f", "m"]),
+        hours=fn.Amount(0, 4, step=2, ceilings=[2]),
+        pay=fn.Amount(-20, 60, step=10, ceilings=[10, 20], missing={"none": ["N"]}, absent="none", outside="none"),
+        age=fn.Ordered(0, 1),
+    )
+    tops = {10: 900, 20: 2_000, 60: 9_000}
+    return fn.Workload(
+        domain,
+        [
+            fn.table("sex", variance=3),
+            *(fn.table("sex", sum="pay", ceiling=t, variance=c) for t, c in tops.items()),
+            fn.table("age", sum="hours", ceiling=2, variance=4),
+            fn.table(sum=["hours", "pay"], variance=20_000),
+            fn.table("sex", mean="pay", variance=60, reference=30),
+        ],
+    )
+
+
 def matrix(w, c=1.0):
     return lambda: fn.matrix_workload(w, variances=c)
 
@@ -375,6 +396,7 @@ WORKLOADS = {
     "tree beside structure": tree_beside_structure,
     "changes": changes,
     "amounts": amounts,
+    "ceilings": ceilings,
     "missing values": lambda: fn.Workload(
         _with_missing(),
         [
@@ -993,7 +1015,7 @@ def _described(folder, entry=None):
 
 def _attribute(attribute):
     def read(document):
-        shown = {"attributes": ["a"]} if attribute.steps is None else {"sum": "a"}
+        shown = {"attributes": ["a"]} if not attribute.steps else {"sum": "a"}
         spec = {"domain": {"a": document}, "tables": [{**shown, "margin": 5.0}]}
         return Spec.parse(spec).publication().domain["a"]
 

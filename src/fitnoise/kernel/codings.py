@@ -58,9 +58,6 @@ MOST_CELLS = 10**7
 MOST_STEPS = 2**30
 """Steps of an amount: 32-bit integers hold the number of a step, and of a cell beside the last."""
 
-ENDS = 2
-"""Cells of an amount: its ends, between which records lie."""
-
 _DIGITS = r"[0-9](?:_?[0-9])*"
 
 _NUMBER = re.compile(rf"\+?-?(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?")
@@ -238,20 +235,25 @@ class Steps:
     by 2⁻⁵³ of it at most: so j is from 0 to K even if it is not cut.
 
     low, high, step: decimal numbers. valid: numbers below the first or above the second are none; None: all are.
+    ceilings: values of steps between low and high. With low and high they are the knots, between which records lie.
 
     Raises:
         DomainError: no finite decimal numbers of at most 15 places, below 2^50 in units of the last; a step that is not
-            positive or does not divide the range; no range, or one of more than 2^30 steps; or no `valid` around it.
+            positive or does not divide the range; no range, or one of more than 2^30 steps; no `valid` around it; or
+            ceilings that do not increase between low and high, or are no steps.
     """
 
     low: Fraction
     high: Fraction
     step: Fraction
     valid: tuple[float, float] | None = None
+    ceilings: tuple[Fraction, ...] = ()
     digits: int = field(init=False, repr=False, compare=False)
     """k, decimal places."""
     most: int = field(init=False, repr=False, compare=False)
     """K, the largest j."""
+    pieces: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """K_s, how many steps there are from each knot to the next: K in all."""
 
     def __post_init__(self) -> None:
         places = [_places(x) for x in (self.low, self.high, self.step)]
@@ -273,8 +275,17 @@ class Steps:
             )
         if self.valid is not None and not self.valid[0] <= self.low < self.high <= self.valid[1]:
             raise DomainError(f"valid numbers include those from low to high; got {list(self.valid)}.")
+        knots = (self.low, *self.ceilings, self.high)
+        pieces = [(b - a) / self.step for a, b in itertools.pairwise(knots)]
+        if any(k <= 0 or k.denominator != 1 for k in pieces):
+            raise DomainError(
+                "the ceilings of an amount increase, between low and high (which is one anyway), each a whole number "
+                f"of steps above low; got {[float(t) for t in self.ceilings]} between {float(self.low)} and "
+                f"{float(self.high)} in steps of {float(self.step)}."
+            )
         object.__setattr__(self, "digits", digits)
         object.__setattr__(self, "most", int(steps))
+        object.__setattr__(self, "pieces", tuple(map(int, pieces)))
 
     @property
     def size(self) -> int:
@@ -419,16 +430,16 @@ def is_value(values: Values, code: object) -> bool:
     return not isinstance(values, Cuts) and unclipped.cell(code) is not None
 
 
-def steps_of(coding: Coding) -> int | None:
-    """K of an amount; None of all else."""
+def steps_of(coding: Coding) -> tuple[int, ...]:
+    """K_s of an amount, from each of its knots to the next; none of all else."""
     values = coding.of if isinstance(coding, Beside) else coding
-    return values.most if isinstance(values, Steps) else None
+    return values.pieces if isinstance(values, Steps) else ()
 
 
 def cells_of(coding: Coding) -> int:
-    """Cells in which records are counted: of an amount its ends, and those beside it."""
-    most = steps_of(coding)
-    return coding.size if most is None else coding.size - (most + 1) + ENDS
+    """Cells in which records are counted: of an amount its knots, and those beside it."""
+    pieces = steps_of(coding)
+    return coding.size - sum(pieces) + len(pieces)
 
 
 def read_as(coding: Coding) -> type[Code]:

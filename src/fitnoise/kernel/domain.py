@@ -25,6 +25,7 @@ import numpy as np
 from fitnoise.errors import DomainError, FitnoiseError
 from fitnoise.kernel.arguments import checked, fits, shown
 from fitnoise.kernel.arrays import Indices
+from fitnoise.kernel.checks import is_real
 from fitnoise.kernel.codings import (
     DROPPED,
     EXACT,
@@ -221,13 +222,13 @@ class Attribute(abc.ABC):
     @final
     @property
     def own_size(self) -> int:
-        """Number of cells of values; those beside them come after."""
+        """Number of cells of values, of an amount of its knots; those beside them come after."""
         return cells_of(self.coding.of if isinstance(self.coding, Beside) else self.coding)
 
     @final
     @property
-    def steps(self) -> int | None:
-        """K of an amount, whose first two cells are the ends of its range; None of all else."""
+    def steps(self) -> tuple[int, ...]:
+        """Of an amount, how many there are from each knot to the next; its first cells are these. Of all else none."""
         return steps_of(self.coding)
 
 
@@ -571,6 +572,10 @@ class Amount(Attribute):
     sum of whole numbers, and a record costs most at one of the ends, so that what is charged holds for every value of
     the declared range (:mod:`fitnoise.kernel.designs.parts`).
 
+    With `ceilings` between low and high sums are to be had up to each of them as well, Σ min(x, t), from one plan. Then
+    there is a cell for each of these knots low < t_1 < … < high, a record lies between two that follow one another, and
+    costs most at a knot.
+
     Numbers below `low` count as `low`, those above `high` as `high`, and all as the nearest step: this is a declared
     coding of the data. Choose `high` from what is public, never from the data: a law, an older publication.
 
@@ -581,13 +586,15 @@ class Amount(Attribute):
         column: the column of the data to read, when it is not named as the attribute.
         valid: numbers below the first or above the second are no amounts, but outside the domain; default all are
             amounts. A code such as 9999999 for "not stated" would otherwise count as `high`.
+        ceilings: amounts up to which sums may be asked for too, increasing, between low and high, each a whole number
+            of steps above low; `high` is one anyway.
         missing: cells for what is no value, as for :class:`Categorical`; codes come before anything is cut.
         absent: as for :class:`Categorical`.
         outside: as for :class:`Categorical`.
 
     Raises:
         DomainError: numbers that are not finite decimals of at most 15 places, no range, or one that is no whole number
-            of steps; or cells that cannot be told apart.
+            of steps; ceilings that are not between its ends, or no steps; or cells that cannot be told apart.
     """
 
     kind: ClassVar[str] = "amount"
@@ -598,6 +605,7 @@ class Amount(Attribute):
     step: float = field(default=1, kw_only=True)
     column: str | None = field(default=None, kw_only=True)
     valid: tuple[float, float] | None = field(default=None, kw_only=True)
+    ceilings: Sequence[float] | None = field(default=None, kw_only=True)
     missing: Missing | None = field(default=None, kw_only=True)  # type: ignore[assignment]  # pairs, once it is made
     absent: str | None = field(default=None, kw_only=True)
     outside: str | None = field(default=None, kw_only=True)
@@ -611,8 +619,12 @@ class Amount(Attribute):
                 raise DomainError(f"valid is a pair of numbers, the least and the largest; got {self.valid!r}.")
             least, most = (_short(_decimal("valid", x)) for x in self.valid)
             valid = (least, most)
-        coding = Steps(low, high, step, valid)
+        if self.ceilings is not None and not isinstance(self.ceilings, (list, tuple)):
+            raise DomainError(f"ceilings are a list of amounts between low and high; got {shown(self.ceilings)}.")
+        tops = tuple(_decimal("a ceiling", t) for t in self.ceilings or ())
+        coding = Steps(low, high, step, valid, tops)
         _check_column(self.column)
+        object.__setattr__(self, "ceilings", tuple(map(_short, tops)) or None)
         for name, x in (("low", low), ("high", high), ("step", step)):
             object.__setattr__(self, name, _short(x))
         object.__setattr__(self, "valid", valid)
@@ -627,15 +639,43 @@ class Amount(Attribute):
 
     @property
     def own_values(self) -> tuple[str | int, ...]:
-        """Both ends."""
-        return (self.low, self.high)  # type: ignore[return-value]  # numbers, of which some are no whole ones
+        """Its knots: both ends, and the ceilings between them."""
+        knots: tuple[Any, ...] = (self.low, *(self.ceilings or ()), self.high)  # numbers, of which not all are whole
+        return knots
 
     @property
     def coded(self) -> str | None:
         """What is cut, and in which steps amounts are read."""
+        return self.coded_up_to(self.high)
+
+    def top(self, ceiling: float | None) -> float:
+        """A ceiling, as it is declared; None is the largest amount.
+
+        Args:
+            ceiling: up to which amounts count.
+
+        Raises:
+            DomainError: it is neither declared nor `high`.
+        """
+        if ceiling is None:
+            return self.high
+        tops = [float(t) for t in self.own_values[1:]]
+        if not is_real(ceiling) or ceiling not in tops:
+            raise DomainError(
+                f"amounts are summed up to one of their declared ceilings or to high, {[*self.own_values[1:]]}; got "
+                f"{shown(ceiling)}. Ceilings are declared with the amount (ceilings = …), before anything is planned."
+            )
+        return (*(self.ceilings or ()), self.high)[tops.index(float(ceiling))]
+
+    def coded_up_to(self, top: float) -> str:
+        """What is cut where amounts count up to a ceiling, and in which steps they are read.
+
+        Args:
+            top: the ceiling.
+        """
         codes = any(isinstance(code, int) for codes in dict(self.missing or ()).values() for code in codes)
         but = ", but for codes of missing values" if codes else ""
-        return f"below {self.low} as {self.low}, above {self.high} as {self.high}, in steps of {self.step}{but}"
+        return f"below {self.low} as {self.low}, above {top} as {top}, in steps of {self.step}{but}"
 
     def own_position(self, value: object) -> int:
         """None: records lie between its cells.
@@ -652,9 +692,10 @@ class Amount(Attribute):
         )
 
     def declared(self) -> dict[str, Any]:
-        """The range, the step, and which numbers are amounts at all."""
+        """The range, the step, which numbers are amounts at all, and ceilings, where there are any."""
         valid = None if self.valid is None else [float(x) for x in self.valid]
-        return {"low": float(self.low), "high": float(self.high), "step": float(self.step), "valid": valid}
+        tops = {} if self.ceilings is None else {"ceilings": [float(t) for t in self.ceilings]}
+        return {"low": float(self.low), "high": float(self.high), "step": float(self.step), "valid": valid, **tops}
 
 
 def _decimal(name: str, value: object) -> Fraction:
@@ -886,8 +927,8 @@ class Domain(Mapping[str, Attribute]):
     The share "county in state" is there where all states have equally many counties: which of them a record's county
     is, 0 for the first of each state. With the state it tells the county.
     """
-    steps: dict[str, int] = field(init=False, repr=False, compare=False)
-    """K of every amount, whose first two cells are the ends of its range."""
+    steps: dict[str, tuple[int, ...]] = field(init=False, repr=False, compare=False)
+    """Of every amount, how many steps there are from each knot to the next; its first cells are these knots."""
     _named: dict[str, tuple[str, Attribute]] = field(init=False, repr=False, compare=False)
     _shares: dict[str, Share] = field(init=False, repr=False, compare=False)
 
@@ -919,7 +960,7 @@ class Domain(Mapping[str, Attribute]):
                 shares[name], sizes[name] = share, share.size
         object.__setattr__(self, "attributes", tuple(items.items()))
         object.__setattr__(self, "sizes", sizes)
-        object.__setattr__(self, "steps", {name: a.steps for name, a in items.items() if a.steps is not None})
+        object.__setattr__(self, "steps", {name: a.steps for name, a in items.items() if a.steps})
         object.__setattr__(self, "_named", every)
         object.__setattr__(self, "_shares", shares)
 

@@ -179,7 +179,7 @@ def _counted(order: Order, wanted: _Wanted, counter: Counter, progress: Progress
         size.refuse(records)
     steps = order.domain.steps
     for m in margins:
-        if steps and records * math.prod(steps.get(a, 1) for a in m) >= WRAP:
+        if steps and records * math.prod(sum(steps.get(a, (1,))) for a in m) >= WRAP:
             raise DataError(
                 "there are too many records to be summed exactly in so many steps of an amount: declare a larger step. "
                 "Nothing was measured and nothing was charged."

@@ -86,7 +86,7 @@ def _left(domain: Domain, unit: PrivacyUnit, charges: list[Charged]) -> tuple[Le
     whole, found = joint([c.profile for c in charges]), []
     for i, a in enumerate(names):
         least = np.asarray(np.min(cells, axis=tuple(j for j in range(len(names)) if j != i)))
-        shown = 0 if domain[a].steps is None else domain[a].own_size  # no records are counted at the ends of an amount
+        shown = domain[a].own_size if domain[a].steps else 0  # no records are counted at the knots of an amount
         rows = [*zip(domain[a].values, least, strict=True)][shown:]
         own = [(v, float(x)) for v, x in rows if x > FAINT * whole]
         if own:

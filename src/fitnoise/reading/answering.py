@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fitnoise.errors import ReleaseError
+from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.domain import Amount, Domain, Ordered
 from fitnoise.reading.asking import Question, names, refuse
@@ -112,6 +112,7 @@ class Answering(abc.ABC):
         /,
         *,
         by: str | Sequence[str] | None = None,
+        ceiling: float | None = None,
         **columns: Any,
     ) -> Ratios:
         """The mean of an amount, or of an attribute of whole numbers: the sum of all values by how many there are.
@@ -124,6 +125,7 @@ class Answering(abc.ABC):
                 by one or cumulative, or in ranges that make their sum.
             where: which records, as for `count`.
             by: attributes or levels by whose values the numbers are told apart.
+            ceiling: of an amount, up to which values count: the mean of min(x, t), as for `total`.
             columns: the same as `where`, for names that are Python identifiers.
 
         Returns:
@@ -141,7 +143,7 @@ class Answering(abc.ABC):
         asked = Question.of(self._domain, {**(where or {}), **columns}, by)
         names((attribute,))
         told = asked
-        found, values = self._numeric(attribute)
+        found, values = self._numeric(attribute, ceiling)
         asked = asked.known(attribute).weighted(attribute, np.ones(found.size))
         here = values[asked.along[attribute].chosen]
         total = self._estimates(asked.weighted(attribute, values), counts=False)
@@ -154,7 +156,8 @@ class Answering(abc.ABC):
                 f"tables of its mean tell, by the same attributes. Ask for total({attribute!r}), or for the mean by "
                 "fewer of them. Nothing was estimated."
             ) from None
-        coded = "" if found.coded is None else f" ({attribute}: {found.coded})"
+        words = found.coded_up_to(found.top(ceiling)) if isinstance(found, Amount) else found.coded
+        coded = "" if words is None else f" ({attribute}: {words})"
         return Ratios.mean(total, count, (float(here.min()), float(here.max())), count.universe + coded)
 
     def total(
@@ -164,6 +167,7 @@ class Answering(abc.ABC):
         /,
         *,
         by: str | Sequence[str] | None = None,
+        ceiling: float | None = None,
         **columns: Any,
     ) -> Estimates:
         """The sum of an amount, or of an attribute of whole numbers, over the records; or of the product of several.
@@ -172,6 +176,8 @@ class Answering(abc.ABC):
             attribute: as for `mean`, but that no count is needed; several are multiplied, as a weight and an income.
             where: which records, as for `count`. Those without a value of the attribute add nothing.
             by: attributes or levels by whose values the numbers are told apart.
+            ceiling: of the one amount, up to which values count, Σ min(x, t): one of its declared ceilings that tables
+                tell of. Default: the end of its range.
             columns: the same as `where`, for names that are Python identifiers.
 
         Returns:
@@ -194,13 +200,15 @@ class Answering(abc.ABC):
                 f"a sum is of one attribute, or of the product of several, each once; got {list(found)}. "
                 "Nothing was estimated."
             )
+        if ceiling is not None and len(found) > 1:
+            raise ReleaseError(f"a ceiling is of the sum of one amount; got {list(found)}. Nothing was estimated.")
         for name in found:
-            _, values = self._numeric(name)
+            _, values = self._numeric(name, ceiling)
             asked = asked.known(name).weighted(name, values)
         return self._estimates(asked, counts=False)
 
-    def _numeric(self, attribute: str) -> tuple[Amount | Ordered, Floats]:
-        """An attribute of numbers, and what each of its cells adds to their sum."""
+    def _numeric(self, attribute: str, ceiling: float | None) -> tuple[Amount | Ordered, Floats]:
+        """An attribute of numbers, and what each of its cells adds to their sum, up to a ceiling."""
         names((attribute,))
         domain = self._domain
         if attribute not in domain or not isinstance(found := domain[attribute], (Amount, Ordered)):
@@ -208,7 +216,17 @@ class Answering(abc.ABC):
                 f"sums and means are of amounts or whole numbers; {attribute!r} is none of this release. "
                 "Nothing was estimated."
             )
-        return found, np.array([*found.own_values, *np.zeros(len(found.beside))], dtype=np.float64)
+        if ceiling is not None and not isinstance(found, Amount):
+            raise ReleaseError(
+                f"a ceiling is one of those of an amount; {attribute!r} is of whole numbers. Nothing was estimated."
+            )
+        own = np.array(found.own_values, dtype=np.float64)
+        if isinstance(found, Amount):
+            try:
+                own = np.minimum(own, found.top(ceiling))
+            except DomainError as error:
+                raise ReleaseError(f"{error} Nothing was estimated.") from None
+        return found, np.concatenate([own, np.zeros(len(found.beside))])
 
     def _along(
         self,

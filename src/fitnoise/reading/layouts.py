@@ -86,7 +86,7 @@ class Layout:
         totals: whether a number is a total, likewise.
         confidence: of the margins.
         biased: whether values are biased: no margin belongs to them.
-        summed: the attributes whose sum, or the sum of whose product, is shown; none where records are counted.
+        summed: what is summed up, or the factors of that (`Table.terms`); none where records are counted.
         averaged: the amount whose means are shown; None of others.
         signed: whether the truth may be negative, as of changes, and of sums of what may be so.
     """
@@ -232,7 +232,7 @@ def layout(of: Tabled, name: str, *, totals: bool = False, bands: Bands | None =
         totals=_totals(rows, columns, across=axis is not None),
         confidence=confidence,
         biased=biased,
-        summed=table.summed,
+        summed=table.terms,
         averaged=averaged,
         signed=signed,
     )
@@ -320,7 +320,7 @@ def _means(
     kept = np.ix_(*(range(n if s else n - 1) for n, s in zip(wide, sums, strict=True)))
     places = np.arange(math.prod(wide)).reshape(wide)[kept]
     one, other = (places.take([i], axis) for i in (0, 1))
-    low, high = map(float, publication.domain[table.averaged[0]].own_values)
+    low, high = map(float, table.labels(publication.domain)[table.averaged[0]])
     at = np.tile(np.arange(one.size), 2), np.concatenate([one.ravel(), other.ravel()])
 
     def form(at_one: float, at_other: float) -> Forms:

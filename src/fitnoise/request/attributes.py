@@ -114,6 +114,9 @@ class AmountSpec(_WithMissing):
     valid: list[float] | None = Field(
         None, min_length=2, max_length=2, description="numbers below the first or above the second are no amounts"
     )
+    ceilings: list[float] | None = Field(
+        None, description="amounts between low and high up to which sums may be asked for too, increasing"
+    )
     column: str | None = None
 
     @model_validator(mode="after")
@@ -126,7 +129,8 @@ class AmountSpec(_WithMissing):
         """The attribute."""
         own = {name: x for name, x in self._beside.items() if name != "read"}
         valid = None if self.valid is None else (self.valid[0], self.valid[1])
-        return Amount(self.low, self.high, step=self.step, column=self.column, valid=valid, **own)
+        said = {"step": self.step, "column": self.column, "valid": valid, "ceilings": self.ceilings}
+        return Amount(self.low, self.high, **said, **own)  # type: ignore[arg-type]  # each of its type
 
 
 class HierarchySpec(_WithMissing):

@@ -175,6 +175,9 @@ class TableSpec(Part):
     sum: str | list[str] | None = Field(
         None, description="amounts (or whole numbers) that are summed up; of several, their product is"
     )
+    ceiling: float | None = Field(
+        None, description="up to which each value of the one amount summed counts: one of its ceilings"
+    )
     mean: str | None = Field(None, description="an amount whose mean is asked for, at the reference number of records")
     missing: bool = Field(
         False, description="rows also for the cells of missing values that a prefix, ranges or groups leave out"
@@ -198,7 +201,8 @@ class TableSpec(Part):
             raise SpecError('`among` names the attributes of a pattern of tables; say which, such as all = "pairs".')
         if self.matrix is not None:
             shown = (self.attributes, self.prefix, self.ranges, self.recode, self.sum, self.mean, self.missing)
-            if any((*shown, self.change, self.average, self.to_date, self.count)) or self.all is not None:
+            following = (self.change, self.average, self.to_date, self.count)
+            if any((*shown, *following)) or self.all is not None or self.ceiling is not None:
                 raise SpecError(
                     "a table with a matrix asks about all cells; it takes no attributes, views or patterns."
                 )
@@ -209,15 +213,10 @@ class TableSpec(Part):
             ranges = {a: None if b == "all" else b for a, b in ranges.items()}
         recode = {a: {g: _group(domain[a], v) for g, v in groups.items()} for a, groups in (self.recode or {}).items()}
         said = {**numbers, "reference": reference, "confidence": self.confidence, "name": self.name}
-        said["missing"] = self.missing
+        said |= {"missing": self.missing, "ceiling": self.ceiling}
         views: dict[str, Any] = {"prefix": self.prefix, "ranges": ranges, "recode": recode, "count": self.count}
-        views |= {
-            "sum": self.sum,
-            "mean": self.mean,
-            "change": self.change,
-            "average": self.average,
-            "to_date": self.to_date,
-        }
+        views |= {"sum": self.sum, "mean": self.mean}
+        views |= {"change": self.change, "average": self.average, "to_date": self.to_date}
         if self.all is None:
             return table(*self.attributes, **views, **said)
         beside = {*self.attributes, *([self.prefix] if isinstance(self.prefix, str) else self.prefix or ())}

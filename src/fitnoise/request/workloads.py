@@ -60,7 +60,6 @@ class View(abc.ABC):
     signed: bool = False
     """Whether its numbers may be negative, whatever the records."""
 
-    @final
     @property
     def called(self) -> str:
         """What it is called in a table's default name."""
@@ -72,6 +71,10 @@ class View(abc.ABC):
     def left_out(self, attribute: Attribute) -> tuple[int, ...]:
         """The cells for missing values that no query of the view counts, unless `missing` adds them."""
         return tuple(range(attribute.own_size, attribute.size))
+
+    def coded(self, attribute: Attribute) -> str | None:
+        """How values that are others than those shown are read, in words; None where none are."""
+        return attribute.coded
 
     def scale(self, attribute: Attribute) -> float:
         """How accurate the queries must be for a target of 1."""
@@ -299,14 +302,32 @@ def _following(attribute: Attribute, what: str, steps: int, less: int) -> int:
 @final
 @dataclass(frozen=True)
 class Sum(View):
-    """The sum of an amount, or of whole numbers, over the records; of several, that of their product."""
+    """The sum of an amount, or of whole numbers, over the records; of several, that of their product.
 
+    ceiling: up to which an amount counts, Σ min(x, t): one of its declared ceilings; None is the end of its range.
+    """
+
+    ceiling: float | None = None
     word = "sum"
+
+    @property
+    def called(self) -> str:
+        """Up to which ceiling, where there is one."""
+        return self.word if self.ceiling is None else f"{self.word} up to {self.ceiling}"
+
+    def coded(self, attribute: Attribute) -> str | None:
+        """Amounts are cut to the ceiling."""
+        return attribute.coded_up_to(attribute.top(self.ceiling)) if isinstance(attribute, Amount) else attribute.coded
 
     def operator(self, attribute: Attribute) -> op.Operator:
         """What each cell adds: whole numbers, in units of their own."""
         if isinstance(attribute, Amount):
-            values, unit = _whole_ends(attribute)
+            values, unit = _whole_knots(attribute, attribute.top(self.ceiling))
+        elif self.ceiling is not None:
+            raise WorkloadError(
+                "a ceiling is one of those of an amount (Amount, ceilings = …); of whole numbers clip the range, or "
+                "declare an amount on the same column."
+            )
         elif isinstance(attribute, Ordered):
             values, unit = [*range(attribute.low, attribute.high + 1)], 1.0
             if not any(values):
@@ -317,8 +338,8 @@ class Sum(View):
         return op.Scaled(op.Dense(row), np.array([unit]))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """The word."""
-        return (self.word,)
+        """The word, with the ceiling."""
+        return (self.called,)
 
 
 @final
@@ -358,31 +379,39 @@ class Mean(View):
     word = "mean"
 
     def operator(self, attribute: Attribute) -> op.Operator:
-        """The ends of the range, each on its own."""
+        """The ends of the range, each on its own; a knot between them counts at both, in parts."""
         if not isinstance(attribute, Amount):
             raise WorkloadError(
                 "a mean is asked of an amount (Amount); of whole numbers that are shown value by value it follows from "
                 "the release (Release.mean)."
             )
-        return op.Groups(attribute.size, ((0,), (1,)))
+        if not attribute.ceilings:
+            return op.Groups(attribute.size, ((0,), (1,)))
+        passed = np.cumsum((0, *attribute.steps))
+        rows = np.stack([passed[-1] - passed, passed]) // math.gcd(*passed.tolist())
+        beside = np.zeros((2, len(attribute.beside)), dtype=np.int64)
+        return op.Scaled(op.Dense(np.hstack([rows, beside])), np.full(2, 1 / int(rows.max())))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
         """The ends."""
-        return attribute.own_values
+        ends = attribute.own_values
+        return ends[0], ends[-1]
 
     def scale(self, attribute: Attribute) -> float:
         """Records at an end for a unit of the mean: n/(high − low)."""
-        ends = attribute.own_values
-        return self.reference / (float(ends[1]) - float(ends[0]))
+        low, high = self.labels(attribute)
+        return self.reference / (float(high) - float(low))
 
 
-def _whole_ends(attribute: Amount) -> tuple[list[int], float]:
-    """Both ends of an amount as whole numbers, and of what unit: the largest that divides them and the step."""
-    ends = attribute.exact.low, attribute.exact.high
-    parts = [x for x in (*ends, attribute.exact.step) if x]
+def _whole_knots(attribute: Amount, top: float) -> tuple[list[int], float]:
+    """The knots of an amount, up to a ceiling, as whole numbers, and of what unit: the largest that divides all."""
+    exact = attribute.exact
+    parts = [x for x in (exact.low, exact.high, exact.step) if x]
     below = math.lcm(*(x.denominator for x in parts))
     unit = Fraction(math.gcd(*(int(x * below) for x in parts)), below)
-    return [int(x / unit) for x in ends], float(unit)
+    last = attribute.own_values.index(top)
+    knots = (exact.low, *exact.ceilings, exact.high)
+    return [int(knots[min(i, last)] / unit) for i in range(len(knots))], float(unit)
 
 
 def _refuse_one_label(labels: tuple[str, ...], names: tuple[str, ...]) -> None:
@@ -432,6 +461,12 @@ class Table:
         return tuple(a for a, view in self.views if isinstance(view, Sum))
 
     @property
+    def terms(self) -> tuple[str, ...]:
+        """What it sums up, or the factors of that, as a reader sees it: with a ceiling min(x, t)."""
+        tops = ((a, view.ceiling) for a, view in self.views if isinstance(view, Sum))
+        return tuple(a if t is None else f"min({a}, {t})" for a, t in tops)
+
+    @property
     def averaged(self) -> tuple[str, Mean] | None:
         """The amount of whose mean it tells, and what was said of it."""
         return next(((a, view) for a, view in self.views if isinstance(view, Mean)), None)
@@ -464,7 +499,7 @@ class Table:
             domain: of which it is asked.
         """
         names = domain if self.matrix is not None else self.attributes
-        return {a: words for a in names if (words := domain[a].coded) is not None}
+        return {a: words for a in names if (words := self.view(a).coded(domain[a])) is not None}
 
     def labels(self, domain: Domain) -> dict[str, tuple[str | int, ...]]:
         """Row labels per column of the released table.
@@ -650,6 +685,7 @@ def table(
     to_date: Mapping[str, int] | None = None,
     count: str | Sequence[str] | None = None,
     sum: str | Sequence[str] | None = None,  # noqa: A002 - what it is called
+    ceiling: float | None = None,
     mean: str | None = None,
     margin: float | By | BySize | None = None,
     std_error: float | By | BySize | None = None,
@@ -677,6 +713,8 @@ def table(
             not: of an amount, the records that its sum is of.
         sum: amounts (or attributes of whole numbers) that are summed up; of several, their product is. Targets are in
             units of the sum.
+        ceiling: of the one amount that is summed up, up to which each of its values counts, Σ min(x, t): one of the
+            `ceilings` that it declares. Default: the end of its range.
         mean: an amount whose mean is asked for: to a target in its units, whatever the mean is, where there are
             `reference` records. The table has the records counted at both ends of its range, of which
             :meth:`Release.mean` makes it.
@@ -713,7 +751,7 @@ def table(
         {a: Average(n) for a, n in _counts("average", average, 2)},
         {a: ToDate(n) for a, n in _counts("to_date", to_date, 2)},
         dict.fromkeys(counted, Known()),
-        dict.fromkeys(summed, Sum()),
+        dict.fromkeys(summed, Sum(_ceiling(summed, ceiling))),
         averaged,
     ):
         for a, view in extra.items():
@@ -757,6 +795,21 @@ def _counts(what: str, given: Mapping[str, int] | None, least: int) -> Iterator[
         if not is_whole(n) or n < least:
             raise WorkloadError(f"{what} of {a!r} goes over a whole number of values, from {least}; got {n!r}.")
         yield a, int(n)
+
+
+def _ceiling(summed: Sequence[str], ceiling: float | None) -> float | None:
+    """Up to which amount the values of one attribute are summed, a whole number where it is one."""
+    if ceiling is None:
+        return None
+    if not is_real(ceiling) or not math.isfinite(ceiling):
+        raise WorkloadError(f"a ceiling is a finite number, one of those that the amount declares; got {ceiling!r}.")
+    if len(summed) != 1:
+        raise WorkloadError(
+            f"a ceiling is of the sum of one amount; got it with sum = {list(summed)}. Means and products are of the "
+            "whole range: declare an amount of that range on the same column for them."
+        )
+    t = float(ceiling)
+    return int(t) if t.is_integer() else t
 
 
 def _reference(attribute: str, reference: float | PublicTotal | None) -> float:
@@ -972,6 +1025,7 @@ def all_tables(
     to_date: Mapping[str, int] | None = None,
     count: str | Sequence[str] | None = None,
     sum: str | Sequence[str] | None = None,  # noqa: A002 - what it is called
+    ceiling: float | None = None,
     mean: str | None = None,
     margin: Targets | None = None,
     std_error: Targets | None = None,
@@ -997,6 +1051,7 @@ def all_tables(
         to_date: the same, as sums that begin anew; as for :func:`table`.
         count: of what every table counts only the records with a value, as for :func:`table`.
         sum: what every table sums up, as for :func:`table`.
+        ceiling: up to which each value counts, as for :func:`table`.
         mean: of what every table has the mean, as for :func:`table`.
         margin: exactly one of this and the next four, as for :func:`table`; or a sequence of numbers, one per table, in
             the order in which :func:`itertools.combinations` goes through `among`.
@@ -1035,6 +1090,7 @@ def all_tables(
         to_date=to_date,
         count=count,
         sum=sum,
+        ceiling=ceiling,
         mean=mean,
         **said,
         reference=reference,

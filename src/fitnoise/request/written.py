@@ -9,7 +9,7 @@ from fitnoise.kernel.codings import plain
 from fitnoise.kernel.designs.questions import FiniteQuery, Question
 from fitnoise.request.publication import Budget, CellBudgets, Publication, SmallDatabase
 from fitnoise.request.targets import By, BySize, PublicTotal
-from fitnoise.request.workloads import AtMost, Average, Change, Family, Known, Ranges, Recode, Table, ToDate
+from fitnoise.request.workloads import AtMost, Average, Change, Family, Known, Ranges, Recode, Sum, Table, ToDate
 
 ORDERS = {"singles": 1, "pairs": 2, "triples": 3}
 
@@ -65,6 +65,9 @@ def table_document(part: Table | Family) -> dict[str, Any]:
         out[word] = {a: v.steps for a, v in views.items() if isinstance(v, kind)} or None
     out["count"] = [a for a, v in views.items() if isinstance(v, Known)] or None
     out["sum"] = [*t.summed] or None
+    out["ceiling"] = next(
+        (float(v.ceiling) for v in views.values() if isinstance(v, Sum) and v.ceiling is not None), None
+    )
     if t.averaged is not None:
         out |= {"mean": t.averaged[0], "reference": t.averaged[1].reference}
     out["missing"] = t.missing

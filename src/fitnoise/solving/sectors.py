@@ -27,10 +27,9 @@ from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Array, Exact, Floats, Indices, equal_rows, physical_memory
-from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.designs._base import Cells, Pieces
 from fitnoise.kernel.designs.parts import SAFE, largest_entry
 from fitnoise.kernel.domain import Domain, Hierarchy
-from fitnoise.kernel.losses import Axes
 from fitnoise.request.workloads import (
     Family,
     Table,
@@ -91,7 +90,7 @@ class TableGroup:
     moved: how far each row of the queries is from the one that was asked, its largest entry, (m,): of a rank-deficient
         matrix of real numbers, whose basis is rounded to integers. None where the queries are those that were asked.
     views: of a workload by axis, what the tables ask along each of their axes, None value by value; nothing of others.
-    moments: where there are amounts, the queries over the moments of their ends in whole numbers (`_moments`).
+    moments: where there are amounts, the queries over the moments of their knots in whole numbers (`_moments`).
     """
 
     tables: Indices
@@ -214,7 +213,7 @@ class Decomposition:
     query_shift: how far an answered query may be from the one written, per record, as measured in double precision: 0
         where distinct cells span the queries, rounding (about 1e-15) where other integers do, about 2⁻²⁶ of the largest
         entry for a rank-deficient matrix of real numbers, whose basis is rounded to integers.
-    steps: K of the structured attributes that are amounts.
+    steps: of the structured attributes that are amounts, how many there are from each knot to the next.
     """
 
     exchangeable: tuple[str, ...]
@@ -224,7 +223,7 @@ class Decomposition:
     tables: tuple[TableGroup, ...]
     groups: tuple[SectorGroup, ...]
     query_shift: float
-    steps: Axes = ()
+    steps: Pieces = ()
 
     @property
     def over(self) -> Cells:
@@ -320,7 +319,7 @@ def decompose(
     sizes = np.array([width[a] for a in free], dtype=np.int64)
     afford(_least_memory(tables), f"planning {math.prod(shape):,} joint cells of {bound}")
     steps = tuple((a, workload.domain.steps[a]) for a in bound if a in workload.domain.steps)
-    groups, shift = _sectors(tables, sizes, bases, _Ends(shape, tuple(dict(steps).get(a) for a in bound)))
+    groups, shift = _sectors(tables, sizes, bases, _Knots(shape, tuple(dict(steps).get(a, ()) for a in bound)))
     written = any(isinstance(x, Table) and x.matrix is not None for x in workload.tables.parts)
     real = (isinstance(x.queries, np.ndarray) and x.queries.dtype.kind == "f" and x.moments is None for x in tables)
     if shift > 0 and written and any(real):
@@ -461,7 +460,7 @@ class _Tables:
         self.axis = {workload.domain.home(a): a for a in bound}
         self.queries: dict[op.Operator, Array | op.Operator] = {}
         self.moments: dict[int, Exact] = {}
-        self.steps = [workload.domain.steps.get(a) for a in bound]
+        self.steps = [workload.domain.steps.get(a, ()) for a in bound]
         self.found: dict[tuple[Any, ...], list[tuple[Indices, Indices, Floats, tuple[Any, ...]]]] = {}
         self.rows = np.empty(len(workload.tables), dtype=np.intp)
 
@@ -560,7 +559,7 @@ class _Tables:
         factors = [t.operator(domain, on[a], a) if a in on else op.Total(domain[a].size) for a in self.bound]
         asked = op.Kronecker(tuple(factors)) if factors else op.Identity(1)
         if asked not in self.queries:
-            amounts = any(k is not None for k in self.steps)
+            amounts = any(self.steps)
             tall = asked.shape[0] > TALL * max(asked.shape[1], 64) and not amounts
             if not tall:
                 m, n = asked.shape
@@ -584,19 +583,21 @@ class _Tables:
         self.found.setdefault(key, []).append((tables, axes, variances, (queries, inner_shape, *order)))
 
 
-def _moments(factors: Sequence[op.Operator], steps: Sequence[int | None]) -> Exact:
-    """Queries as combinations of (1, 1) and (−K, K) in place of the two ends of an amount, in whole numbers.
+def _moments(factors: Sequence[op.Operator], steps: Sequence[tuple[int, ...]]) -> Exact:
+    """Queries as combinations of (1, …, 1) and, for each s, (−K_s before knot s, K_s from it on) in place of the knots.
 
-    Those rows are the number of records, and how much more of the amount there is above the middle than below. A row
-    counts as long as it is: it is multiplied by what makes it whole, and divided by what its entries have in common.
+    Those rows are the number of records, and how much more of the amount between two knots there is above the middle
+    than below; with two knots (1, 1) and (−K, K). A row counts as long as it is: it is multiplied by what makes it
+    whole, and divided by what its entries have in common.
     """
     out = np.ones((1, 1), dtype=object)
-    for factor, most in zip(factors, steps, strict=True):
+    for factor, pieces in zip(factors, steps, strict=True):
         whole = factor.of if isinstance(factor, (op.Scaled, op.Averages)) else factor
         asked = rules.dense(whole).astype(object)
-        if most is not None:
-            low, high, beside = np.split(asked * most, [1, 2], axis=1)
-            asked = np.concatenate([low + high, (high - low) // most, 2 * beside], axis=1)
+        if pieces:
+            knots, beside = np.split(asked * math.lcm(*pieces), [len(pieces) + 1], axis=1)
+            rises = np.diff(knots, axis=1) // np.array(pieces, dtype=object)
+            asked = np.concatenate([knots[:, :1] + knots[:, -1:], rises, 2 * beside], axis=1)
         out = np.kron(out, asked)
     common = np.gcd.reduce(out, axis=1)
     return np.asarray(out // np.maximum(common, 1)[:, None])
@@ -604,23 +605,26 @@ def _moments(factors: Sequence[op.Operator], steps: Sequence[int | None]) -> Exa
 
 @final
 @dataclass(frozen=True)
-class _Ends:
-    """The structured cells. shape: of the attributes. steps: K of amounts, None of others."""
+class _Knots:
+    """The structured cells. shape: of the attributes. steps: K_s of amounts, none of others."""
 
     shape: tuple[int, ...]
-    steps: tuple[int | None, ...]
+    steps: tuple[tuple[int, ...], ...]
 
     def basis(self, moments: Sequence[Exact]) -> NDArray[np.int64]:
-        """An integer basis of what queries span, given by their moments, whose rows are whole between the ends."""
+        """An integer basis of what queries span, given by their moments, whose rows are whole between the knots."""
         rows = np.concatenate(moments)
         small = int(np.abs(rows).max()) < 2**53
         merged = integer_basis(rows.astype(np.int64 if small else np.float64)).astype(object)
         out = merged.reshape(-1, *self.shape)
-        for axis, most in enumerate(self.steps, 1):
-            if most is not None:
-                count, centred, beside = np.split(out, [1, 2], axis=axis)
-                out = np.concatenate([count - most * centred, count + most * centred, beside], axis=axis)
-        if not small or largest_entry(out) >= SAFE:
+        for axis, pieces in enumerate(self.steps, 1):
+            if pieces:
+                count, centred, beside = np.split(out, [1, len(pieces) + 1], axis=axis)
+                most = np.array(pieces, dtype=object).reshape([-1 if i == axis else 1 for i in range(out.ndim)])
+                first = count - (most * centred).sum(axis=axis, keepdims=True)
+                out = np.concatenate([first, first + 2 * (most * centred).cumsum(axis=axis), beside], axis=axis)
+        between = 3 ** sum(len(pieces) > 1 for pieces in self.steps)  # times as large is what multiplies counts there
+        if not small or largest_entry(out) * between >= SAFE:
             raise WorkloadError(
                 "the ranges of the amounts have too many steps to be measured together in 64-bit whole numbers: "
                 "declare larger steps, or sum them up in tables of their own. Nothing was planned."
@@ -649,7 +653,7 @@ def _sectors(
     tables: Sequence[TableGroup],
     sizes: NDArray[np.int64],
     bases: Sequence[NDArray[np.int64]] | None,
-    ends: _Ends | None = None,
+    knots: _Knots | None = None,
 ) -> tuple[tuple[SectorGroup, ...], float]:
     subsets, reached = _margins(tables, sizes)
     total = sum(len(s) for s in subsets)
@@ -695,8 +699,8 @@ def _sectors(
         if tag not in chosen:
             if given is not None:
                 basis = given
-            elif moments and ends is not None:
-                basis = ends.basis([moments[k] for k in keys])
+            elif moments and knots is not None:
+                basis = knots.basis([moments[k] for k in keys])
             else:
                 basis = _basis_of([distinct[k] for k in keys])
             lifted, shift = _lifts([distinct[k] for k in keys], basis)

@@ -27,7 +27,7 @@ from fitnoise.planning.plan import Plan
 from fitnoise.reading.description import FORMAT, counted, kept, left_out, shares, universe
 from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
 from fitnoise.request.publication import Goal
-from fitnoise.request.workloads import Family
+from fitnoise.request.workloads import Family, Sum
 from fitnoise.request.workloads import Table as Asked
 
 NEGLIGIBLE = 1e-12
@@ -289,7 +289,8 @@ def _amounts(plan: Plan) -> Section:
         summed = [domain[a] for a in table.summed]
         amounts = [a for a in summed if isinstance(a, Amount)]
         if summed and len(amounts) == len(summed):
-            largest = math.prod(max(abs(a.low), abs(a.high)) for a in amounts)
+            tops = (view.ceiling for _, view in table.views if isinstance(view, Sum))
+            largest = math.prod(max(abs(a.low), abs(a.top(t))) for a, t in zip(amounts, tops, strict=True))
             margins = (s.target_moe, s.achieved_moe)
             target, reached = (None if x is None else x / largest for x in margins)
             rows.append(

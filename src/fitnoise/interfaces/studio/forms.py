@@ -592,6 +592,7 @@ def table_words(table: Any) -> str:
     own = _names(table.get("attributes")) + [f"{x}, at most" for x in _names(table.get("prefix"))]
     for key in ("ranges", "recode", "count", "sum", "mean"):
         own += [f"{x}: {key}" for x in _names(table.get(key))]
+    own += [f"up to {_text(table['ceiling'])}"] if "ceiling" in table else []
     words = " × ".join(own)
     return f"all {table['all']}" + (f" × {words}" if own else "") if "all" in table else words or "all records"
 

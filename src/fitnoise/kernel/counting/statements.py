@@ -151,14 +151,14 @@ def count(
     if d.streams:
         sizes = {a: width(f.coding) for a, f in fields.items()} | ({} if person is None else {PERSON: 1})
         sizes |= {SHARE: PARTS + 1} if person is not None and person.most is None else {}
-        steps = {a: k for a, f in fields.items() if (k := steps_of(f.coding)) is not None}
+        steps = {a: k for a, f in fields.items() if (k := steps_of(f.coding))}
         tables = Tables(margins, sizes, gauge, steps)
         if person is not None:
             return _stream_persons(fetch, relation, fields, tables, person, drop=drop)
         return _stream(fetch, relation, fields, tables, drop=drop)
     fields = fields if person is None else {**fields, PERSON: person.field(d)}
     sizes = {a: f.coding.size for a, f in fields.items()}
-    most = {a: steps_of(f.coding) for a, f in fields.items()}
+    steps = {a: steps_of(f.coding) for a, f in fields.items()}
     counts = blank(margins, {a: width(f.coding) for a, f in fields.items()})
     together = joint_tables(margins, sizes, RECORDS, d.prices)
     joint = [t.attributes for t in together]
@@ -170,7 +170,7 @@ def count(
         )
     outside = dict.fromkeys(fields, 0)
     unseen = dict.fromkeys(fields, -1) | {a: j for j, t in enumerate(joint) for a in t}  # where it is told
-    shared = {(a, j): fields[a].coding.size for j, t in enumerate(joint) for a in t if most[a] is None}
+    shared = {(a, j): fields[a].coding.size for j, t in enumerate(joint) for a in t if not steps[a]}
     seen = {where: np.zeros(size + 1, dtype=np.int64) for where, size in shared.items()}
     records = np.zeros(len(joint), dtype=np.int64)
     for rows in fetch(statement(d, relation, fields, joint, drop=drop, person=person, pages=pages)):
@@ -186,8 +186,8 @@ def count(
             inside = np.all([c > 0 for c in cells.values()], axis=0) if cells else np.full(len(n), fill_value=True)
             for m in (*together[j].members, *([joint[j]] if together[j].asked else [])):
                 own = tuple(cells[a][inside] - 1 for a in m)
-                if any(most[a] is not None for a in m):
-                    sum_up(counts[m], own, [most[a] for a in m], n[inside])
+                if any(steps[a] for a in m):
+                    sum_up(counts[m], own, [steps[a] for a in m], n[inside])
                 else:
                     np.add.at(counts[m], own, n[inside] if m else n[inside].sum())
     if not known and (

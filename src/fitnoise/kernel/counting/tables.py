@@ -17,7 +17,7 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fitnoise.kernel.codings import DROPPED, ENDS, OUTSIDE
+from fitnoise.kernel.codings import DROPPED, OUTSIDE
 from fitnoise.kernel.counting._base import Gauge, Margin, Margins
 from fitnoise.kernel.counting.margins import blank, summed
 from fitnoise.kernel.counting.persons import SHARE
@@ -71,25 +71,30 @@ class Tables:
         sizes: cells per attribute, of at least the attributes used. Where `SHARE` is one of them, records come with the
             parts that they count, below its size.
         gauge: told how much of what was read is counted.
-        steps: K of the attributes that are amounts, of which a record comes as its step j, or as K + 1 and so on for
-            the cells beside the two ends.
+        steps: of the attributes that are amounts K_s, how many there are from each knot to the next; a record comes as
+            its step j, or as K + 1 and so on for the cells beside the knots.
 
     Raises:
         DataError: the counts exceed the memory of the machine.
 
     **Guarantees**
         * a record adds one, or its parts, to one cell of every margin, the same whichever records come with it; along
-          an amount 1 − j times that to the first end and j times to the other, in products of several, modulo 2⁶⁴;
+          an amount 1 − j times that to the first knot and J_s times to each other (`sum_up`), in products of several,
+          modulo 2⁶⁴;
         * beside the counts, memory is bounded by `BATCH`.
     """
 
     def __init__(
-        self, margins: Sequence[Margin], sizes: Mapping[str, int], gauge: Gauge, steps: Mapping[str, int] | None = None
+        self,
+        margins: Sequence[Margin],
+        sizes: Mapping[str, int],
+        gauge: Gauge,
+        steps: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         self._counts = blank(margins, sizes)
         self._used = {a: sizes[a] for m in margins for a in m}
         self._steps = {a: k for a, k in (steps or {}).items() if a in self._used}
-        self._codes = self._used | {a: k + self._used[a] - (ENDS - 1) for a, k in self._steps.items()}
+        self._codes = self._used | {a: sum(k) + self._used[a] - len(k) for a, k in self._steps.items()}
         self._codes |= {SHARE: sizes[SHARE]} if SHARE in sizes else {}
         self._gauge = gauge
         self._joint: list[Joint] | None = None
@@ -155,7 +160,7 @@ class Tables:
         columns = [batch[a] for a in joint.attributes]
         parts = batch[SHARE].astype(np.int64) if SHARE in batch else np.broadcast_to(np.int64(1), records)
         if not self._steps.keys().isdisjoint(joint.attributes):
-            steps = [self._steps.get(a) for a in joint.attributes]
+            steps = [self._steps.get(a, ()) for a in joint.attributes]
             sum_up(self._counts[joint.attributes], columns, steps, parts)
         elif joint.asked:
             _tabulate(self._counts[joint.attributes].reshape(-1), columns, sizes, parts)
@@ -195,26 +200,33 @@ def _tabulate(
 
 
 def sum_up(
-    counts: NDArray[np.int64], columns: Sequence[NDArray[Any]], steps: Sequence[int | None], records: NDArray[np.int64]
+    counts: NDArray[np.int64],
+    columns: Sequence[NDArray[Any]],
+    steps: Sequence[tuple[int, ...]],
+    records: NDArray[np.int64],
 ) -> None:
-    """Add 1 − j to the first end of an amount and j to the other, for so many records each: modulo 2⁶⁴.
+    """Add 1 − j to the first knot of an amount and J_s to each other knot s, for so many records each: modulo 2⁶⁴.
 
-    counts: with an axis for each column. columns: the step, or K + 1 and so on for the cells beside the ends; or the
-    cell, where `steps` has None for K.
+    J_s = min(max(j − K_1 − … − K_{s−1}, 0), K_s): with two knots it is j.
+
+    counts: with an axis for each column. columns: the step, or K + 1 and so on for the cells beside the knots; or the
+    cell, where `steps` has no K_s.
     """
     table = counts.reshape(-1)
     for start in range(0, len(records), _BLOCK):
         block = slice(start, start + _BLOCK)
         terms = [(np.zeros(len(records[block]), dtype=np.intp), records[block])]
-        for column, size, most in zip(columns, counts.shape, steps, strict=True):
+        for column, size, pieces in zip(columns, counts.shape, steps, strict=True):
             code = column[block].astype(np.int64)
-            if most is None:
+            if not pieces:
                 terms = [(place * size + code, weight) for place, weight in terms]
                 continue
+            k, most = len(pieces), sum(pieces)
             between = code <= most
-            j, cell = np.where(between, code, 0), np.where(between, 0, code - (most + 1) + ENDS)
-            ends = ((cell, 1 - j), (between, j))  # of a record beside the amount j is 0
-            terms = [(place * size + end, weight * part) for place, weight in terms for end, part in ends]
+            j, cell = np.where(between, code, 0), np.where(between, 0, code - most + k)
+            passed = zip(pieces, np.cumsum((0, *pieces)), strict=False)  # of a record beside the amount j is 0
+            knots = [(cell, 1 - j), *((s, np.clip(j - t, 0, n)) for s, (n, t) in enumerate(passed, 1))]
+            terms = [(place * size + knot, weight * part) for place, weight in terms for knot, part in knots]
         for place, weight in terms:
             np.add.at(table, place, weight)
 

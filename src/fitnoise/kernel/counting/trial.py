@@ -182,7 +182,7 @@ def refuse_unless_right(
     for m in margins:
         wanted = np.zeros([cells_of(fields[a].coding) for a in m], dtype=np.int64)
         own, steps = [cells[a][inside] for a in m], [steps_of(fields[a].coding) for a in m]
-        if any(k is not None for k in steps):
+        if any(steps):
             sum_up(wanted, own, steps, np.ones(inside.sum(), dtype=np.int64))
         else:
             np.add.at(wanted, tuple(own), 1 if m else inside.sum())

@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats, Indices, Integers
-from fitnoise.kernel.codings import ENDS
 from fitnoise.kernel.losses import Axes, Loss
 from fitnoise.kernel.units import Adjacency
 
 Margin = tuple[str, ...]
 """Attributes by whose joint cells records are counted."""
+
+Pieces = tuple[tuple[str, tuple[int, ...]], ...]
+"""Amounts by name, with K_s of each: how many steps there are from each knot to the next."""
 
 Answers = tuple[Exact, ...]
 """What a design measures, in its own order: exact, or with noise."""
@@ -72,8 +74,8 @@ class Cells:
     """Where records lie, for a design of tables: attributes whose values it treats alike, and the others.
 
     exchangeable: attributes whose values are alike, in order. structured: those by whose joint cells queries differ, in
-    C order. Each with its number of values. steps: K of the structured ones that are amounts, whose first two cells are
-    the ends of their ranges (`parts`).
+    C order. Each with its number of values. steps: of the structured ones that are amounts how many there are from each
+    knot to the next, K_s; their first cells are these knots, the ends of the range among them (`parts`).
 
     Raises:
         PlanError: an attribute that appears twice, or an amount that is not structured, or has no ends.
@@ -81,15 +83,18 @@ class Cells:
 
     exchangeable: Axes
     structured: Axes
-    steps: Axes = ()
+    steps: Pieces = ()
 
     def __post_init__(self) -> None:
         names = [name for name, _ in (*self.exchangeable, *self.structured)]
         if len(set(names)) != len(names):
             raise PlanError("a design names each attribute once; one appears twice.")
         cells, steps = dict(self.structured), dict(self.steps)
-        if len(steps) < len(self.steps) or any(k < 1 or cells.get(a, 0) < ENDS for a, k in self.steps):
-            raise PlanError("a design names each of its amounts once, among the structured attributes, with two ends.")
+        bad = (not k or min(k) < 1 or cells.get(a, 0) <= len(k) for a, k in self.steps)
+        if len(steps) < len(self.steps) or any(bad):
+            raise PlanError(
+                "a design names each of its amounts once, among the structured attributes, with two ends or more knots."
+            )
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -189,8 +194,8 @@ class Design(abc.ABC):
         """What a ledger keeps of it: JSON values without floats."""
 
     @abc.abstractmethod
-    def check(self, sizes: Mapping[str, int], steps: Mapping[str, int]) -> None:
+    def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
         """Raise PlanError unless it is for a domain whose attributes have these numbers of values.
 
-        steps: K of its amounts. A design that takes another K, or an amount for anything else, is refused.
+        steps: K_s of its amounts. A design that takes others, or an amount for anything else, is refused.
         """

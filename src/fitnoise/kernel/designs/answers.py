@@ -45,7 +45,7 @@ class Answer(Design):
             raise PlanError("the mechanisms of a plan are not those of its questions. Nothing was measured.")
         return replace(self, mechanism=self.mechanism.anew(self.query.graph(self.domain, of)))
 
-    def check(self, sizes: Mapping[str, int], steps: Mapping[str, int]) -> None:
+    def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
         """Raise PlanError unless it is for a domain whose attributes have these numbers of values, and of no amount."""
         if self.domain.sizes != sizes or self.domain.steps != steps:
             raise PlanError("a question is about another domain than the publication.")

@@ -226,7 +226,7 @@ class PureStrategy(Design):
         del of
         return replace(self, asked=tuple(replace(m) for m in self.asked))
 
-    def check(self, sizes: Mapping[str, int], steps: Mapping[str, int]) -> None:
+    def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
         """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
         check_sizes(self.over, sizes, steps)
 

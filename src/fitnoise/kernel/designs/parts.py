@@ -1,17 +1,21 @@
 """Queries split by the attributes they depend on, and applied to counts over these alone. Part of the trust kernel.
 
-**Amounts.** A record of an amount low + j · step, j = 0 … K, lies between the two ends of the range: it adds 1 − j to
-the count of the first and j to that of the second, so that both add up to the number of records, as the cells of any
-attribute do. A query that is b at the first end and b′ at the other asks for b + (b′ − b) j/K of it: K must divide
-b′ − b, and then it is the whole number b (1 − j) + (b + (b′ − b)/K) j. Of several amounts the same is done along each.
+**Amounts.** A record of an amount low + j · step, j = 0 … K, lies between two of its knots t_0 < … < t_k: the ends of
+the range and, of an amount with ceilings, these between them. With K_s steps from knot s − 1 to knot s, of which j has
+passed J_s = min(max(j − K_1 − … − K_{s−1}, 0), K_s), it adds 1 − j to the count of knot 0 and J_s to that of each other
+knot s; all of these together are one record, as the cells of any attribute are. A query that is b_s at knot s asks for
+what is on the straight line between two knots, b_0 + Σ_s (b_s − b_{s−1}) J_s/K_s: K_s must divide b_s − b_{s−1}, and
+then it is the whole number b_0 (1 − j) + Σ_s (b_0 + (b_s − b_{s−1})/K_s) J_s. Of several amounts the same is done along
+each.
 
-*Theorem.* What is measured of a record is then affine in each of its amounts on its own, with the values at the ends.
-Every price is a maximum, over the records of a unit (and over those in their place), of a convex function of a sum of
-what these add; so it is convex in each amount of each record on its own, and nowhere larger than at one of the ends of
-that amount. Moving one after the other to the end that is no cheaper leaves a unit whose amounts all are at ends. Hence
-prices over cells, of which those at the ends are two, hold for every amount of the range, and are attained where they
-are for cells: the largest squared distance, of one record, of any number of one unit, of records that are replaced, and
-what is summed up by cell over several releases. Of patterns only while these are in other attributes than amounts.
+*Theorem.* What is measured of a record is then, in each of its amounts on its own, affine from each knot to the next,
+with the values at the knots. Every price is a maximum, over the records of a unit (and over those in their place), of a
+convex function of a sum of what these add; so, as a function of one amount of one record, all else as it is, it is
+convex from each knot to the next, and nowhere there larger than at one of these two. Moving one amount after the other
+to the knot beside it that is no cheaper leaves a unit whose amounts all are at knots. Hence prices over cells, of which
+every knot is one, hold for every amount of the range, and are attained where they are for cells: the largest squared
+distance, of one record, of any number of one unit, of records that are replaced, and what is summed up by cell over
+several releases. Of patterns only while these are in other attributes than amounts.
 """
 
 from __future__ import annotations
@@ -65,7 +69,7 @@ class Part:
     """Queries that depend on the same structured attributes, and only on them.
 
     inner: these attributes, by name. places: which of the queries. queries: integers, (len(places), joint cells of the
-    inner attributes): what multiplies their counts, along amounts those of 1 − j and j.
+    inner attributes): what multiplies their counts, along amounts those of 1 − j and of every J_s.
     """
 
     inner: tuple[str, ...]
@@ -77,13 +81,17 @@ def split(queries: Exact, over: Cells) -> tuple[Part, ...]:
     """Split queries of the joint cells of structured attributes, (m, n_o), so that only what they show is counted.
 
     Raises:
-        PlanError: they are no whole numbers between the ends of an amount.
+        PlanError: they are no whole numbers between the knots of an amount, or what multiplies counts is too large.
     """
     groups: dict[tuple[int, ...], list[int]] = {}
     shaped = queries.reshape(-1, *over.shape)
     for axis, (a, _) in enumerate(over.structured, 1):
         if a in dict(over.steps):
             shaped = _between(shaped, axis, dict(over.steps)[a])
+    if over.steps:
+        if largest_entry(shaped) >= SAFE:
+            raise PlanError("what is measured between the knots of amounts is beyond 62 bits. Nothing was measured.")
+        shaped = shaped.astype(np.int64)
     for i, row in enumerate(shaped):
         depends = tuple(axis for axis in range(row.ndim) if (row != row.take([0], axis)).any())
         groups.setdefault(depends, []).append(i)
@@ -95,14 +103,20 @@ def split(queries: Exact, over: Cells) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _between(queries: Exact, axis: int, most: int) -> Exact:
-    """What multiplies 1 − j and j, of queries of the ends of an amount; entries lie between those of both ends."""
-    low, high, beside = np.split(queries.astype(object), [1, 2], axis=axis)
-    if ((high - low) % most).any():
+def _between(queries: Exact, axis: int, steps: tuple[int, ...]) -> Exact:
+    """What multiplies 1 − j and every J_s, of queries of the knots of an amount, as Python integers.
+
+    With two knots entries lie between those of both; else they are three times as large as the largest at most.
+    """
+    k = len(steps)
+    knots, beside = np.split(queries.astype(object), [k + 1], axis=axis)
+    first, rises = knots.take([0], axis), np.diff(knots, axis=axis)
+    most = np.array(steps, dtype=object).reshape([k if i == axis else 1 for i in range(queries.ndim)])
+    if (rises % most).any():
         raise PlanError(
             "what is measured of an amount is no whole number between the ends of its range. Nothing was measured."
         )
-    return np.concatenate([low, low + (high - low) // most, beside], axis=axis).astype(np.int64)
+    return np.concatenate([first, first + rises // most, beside], axis=axis)
 
 
 def named(over: Cells, attributes: NDArray[np.intp], inner: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -113,7 +127,7 @@ def named(over: Cells, attributes: NDArray[np.intp], inner: tuple[str, ...]) -> 
     return [tuple(row) for row in names[rows].tolist()]
 
 
-def check_sizes(over: Cells, sizes: Mapping[str, int], steps: Mapping[str, int]) -> None:
+def check_sizes(over: Cells, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
     """Raise PlanError unless every attribute is one of the domain, with as many values, or steps of an amount."""
     named = (*over.exchangeable, *over.structured)
     own = dict(over.steps)

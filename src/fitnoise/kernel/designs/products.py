@@ -432,7 +432,7 @@ class ProductStrategy(Design):
         """With noise so many times: as of sectors, squared distances are convex."""
         return replace(self, groups=tuple(replace(g, scales=g.scales * parts) for g in self.groups))
 
-    def check(self, sizes: Mapping[str, int], steps: Mapping[str, int]) -> None:
+    def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
         """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
         check_sizes(self.over, sizes, steps)
 

@@ -687,7 +687,7 @@ class Strategy(Design):
         """With noise so many times: vᵀXv is convex in v, and v, in records, a mean of unit vectors and of 0."""
         return replace(self, groups=tuple(replace(g, scales=g.scales * parts) for g in self.groups))
 
-    def check(self, sizes: Mapping[str, int], steps: Mapping[str, int]) -> None:
+    def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
         """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
         check_sizes(self.over, sizes, steps)
 

@@ -261,7 +261,7 @@ class TreeStrategy(Design):
         finer = ({level: x * parts for level, x in g.scales.items()} for g in self.groups)
         return replace(self, groups=tuple(replace(g, scales=x) for g, x in zip(self.groups, finer, strict=True)))
 
-    def check(self, sizes: Mapping[str, int], steps: Mapping[str, int]) -> None:
+    def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
         """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
         check_sizes(self.over, sizes, steps)
 
