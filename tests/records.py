@@ -23,6 +23,7 @@ import pyreadstat
 
 import fitnoise as fn
 from fitnoise.kernel.domain import Attribute
+from fitnoise.request.examples import held
 
 SECRET = "Xk7secret"  # noqa: S105 - a value that no message may repeat
 UGLY = "select * from \"people\"; drop table 'people' -- ü, ;|"
@@ -395,13 +396,16 @@ def histogram(shape=lambda counts: counts):
 
 
 def frame_of(domain, cells, values=None):
-    """Records in these cells (one row of positions each), as a pandas frame."""
+    """Records in these cells (one row of positions each; of amounts at their ends), as a pandas frame.
+
+    values: for each attribute those of its cells; others, such as those beside them, have what `held` says.
+    """
     columns = {}
     for i, a in enumerate(domain):
-        plain = values[a] if values else [[v] for v in getattr(domain[a], "codes", domain[a].own_values)]
-        if not values and isinstance(domain[a], fn.Binned):
-            cuts = domain[a].cuts
-            plain = [[cuts[0] - 1], *([c] for c in cuts)]
-        plain = [*plain, *(list(codes) or [None] for _, codes in domain[a].missing)][: domain[a].size]
+        places, steps = range(domain[a].size), domain[a].steps
+        if steps is not None:
+            places = (0, *range(steps, steps + domain[a].size - 1))
+        own = values[a] if values else []
+        plain = [*own, *(held(domain[a], place) for place in places[len(own) :])]
         columns[domain.column(a)] = [plain[c][k % len(plain[c])] for k, c in enumerate(cells[:, i])]
     return pd.DataFrame(columns)

@@ -598,10 +598,18 @@ def demo_command(**asked: Any) -> None:
     commands.demo_command(**asked)
 
 
-@cli.command("schema", epilog=_example("fitnoise schema > fitnoise.schema.json"))
+@cli.command(
+    "schema",
+    epilog=_example("fitnoise schema > fitnoise.schema.json", "fitnoise schema spec.toml --example 100 > example.csv"),
+)
+@click.argument("spec", type=_FILE, required=False)
+@click.option("--example", type=click.IntRange(1), metavar="N", help="Print N records of the domain of SPEC, as CSV.")
 @_AS_JSON
 def schema_command(**asked: Any) -> None:
-    """Print the JSON Schema of a specification."""
+    """Print the JSON Schema of a specification; or with --example records to try SPEC with.
+
+    These are drawn from what SPEC declares, never from data: each value by chance, and no two of them related.
+    """
     from fitnoise.interfaces import commands
 
     commands.schema_command(**asked)

@@ -59,6 +59,7 @@ from fitnoise.reading.whole import Whole, read_whole, whole
 from fitnoise.reporting import Report, Section, Value
 from fitnoise.request.beginning import KINDS, begun
 from fitnoise.request.documents import json_schema, load_spec
+from fitnoise.request.examples import examples
 from fitnoise.request.publication import Budget, Publication
 from fitnoise.request.record import load_words
 from fitnoise.request.workloads import slug, some
@@ -663,9 +664,21 @@ def demo_command(output: Path | None, as_json: bool) -> None:
         emit_json(document)
 
 
-def schema_command(as_json: bool) -> None:  # accepted like everywhere; the schema is JSON already
-    """Print the schema."""
-    emit_json(json_schema())
+def schema_command(spec: Path | None, example: int | None, as_json: bool) -> None:
+    """Print the schema, which is JSON already; or records to try a specification with."""
+    if (spec is None) != (example is None):
+        raise click.UsageError(
+            "records to try a specification with are of one: name SPEC, and say how many (--example 100); without "
+            "either the schema is printed. Nothing was printed."
+        )
+    if spec is None or example is None:
+        emit_json(json_schema())
+        return
+    text = examples(load_spec(spec), example)
+    if as_json:
+        emit_json({"examples": text})
+    else:
+        emit_csv(text)
 
 
 def _hand_out(plan: Plan, output: Path | None, as_json: bool, *more: Section) -> None:

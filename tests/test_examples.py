@@ -1,0 +1,188 @@
+"""Records to try a specification with, of all that may be declared."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+import fitnoise as fn
+import zoo
+from fitnoise.errors import SpecError
+from fitnoise.kernel.codings import place
+from fitnoise.kernel.counting import open_counter
+from fitnoise.request.documents import load_spec
+from fitnoise.request.examples import examples, held
+from laws import by_command
+
+SPEC = """
+[data]
+source = "survey"
+where = { year = { at_least = 2020, below = 2025 }, status = ["a", "b"], day = { at_least = 2024-02-01 } }
+[privacy]
+unit = "person"
+id = "person"
+max_records = 2
+cap = { rho = 1 }
+[domain.sex]
+type = "categorical"
+codes = ["f", "m"]
+missing = { unknown = ["9"], "not asked" = [] }
+absent = "unknown"
+outside = "not asked"
+[domain.example]
+type = "ordered"
+low = 0
+high = 3
+missing = { unknown = [-9] }
+[domain.aged]
+type = "ordered"
+low = 18
+high = 80
+clip = true
+column = "born"
+read = { age_on = "2024-02-29" }
+missing = { unknown = [] }
+absent = "unknown"
+[domain.born]
+type = "binned"
+cuts = [1950, 1980]
+read = "year"
+missing = { unknown = [] }
+absent = "unknown"
+[domain.hour]
+type = "binned"
+cuts = [6, 12, 18]
+column = "day"
+read = "hour"
+[domain.weekday]
+type = "categorical"
+codes = [1, 3, 7]
+column = "day"
+read = "weekday"
+[domain.income]
+type = "amount"
+low = -100
+high = 1000
+step = 0.5
+missing = { "not stated" = [9999] }
+[domain.bracket]
+type = "binned"
+column = "income"
+cuts = [0, 500]
+[domain.place]
+type = "hierarchy"
+levels = ["state", "county"]
+places = [["A", "A1"], ["A", "A2"], ["B", "B1"]]
+[domain.region]
+type = "categorical"
+codes = ["n", "s"]
+column = "postcode"
+lookup = [["01", "n"], ["02", "n"], ["99", "s"]]
+[[tables]]
+attributes = ["sex", "state"]
+margin = 9
+[[tables]]
+attributes = ["sex"]
+sum = "income"
+margin = 9000
+"""
+
+
+@pytest.fixture
+def spec(tmp_path):
+    (tmp_path / "spec.toml").write_text(SPEC, encoding="utf-8")
+    return tmp_path / "spec.toml"
+
+
+def rows(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_examples_are_counted_with_the_specification_they_are_of(spec, capsys, tmp_path):
+    by_command("schema", str(spec), "--example", "400")
+    out, err = capsys.readouterr()
+    assert err == ""
+    (tmp_path / "example.csv").write_text(out, encoding="utf-8")
+    plan = fn.plan(load_spec(spec))
+    release = fn.release(plan, tmp_path / "example.csv", ledger=tmp_path / "ledger.sqlite")
+    assert abs(release["sex by state"]["value"].sum() - 400) < 6 * 9 * 8**0.5
+
+
+def test_every_cell_occurs_and_every_record_meets_the_conditions(spec):
+    publication = load_spec(spec)
+    found = rows(examples(publication, 600))
+    assert list(found[0])[:3] == ["example_", "sex", "example"]  # which the specification reads itself
+    assert [row["example_"] for row in found] == [str(i) for i in range(1, 601)]
+    for name, a in publication.workload.domain.attributes:
+        places = {a.cell(row[publication.workload.domain.column(name)]) for row in found}
+        assert None not in places
+        if a.steps is None and name != "aged":  # ages and years of birth are of one date
+            assert places == set(range(a.size))
+        elif a.steps is not None:
+            assert a.steps + 1 in places
+    assert {row["year"] for row in found} == {"2020", "2021", "2022", "2023", "2024"}
+    assert {row["status"] for row in found} == {"a", "b"}
+    assert min(row["day"] for row in found) >= "2024-02-01"
+    assert len({row["person"] for row in found}) == 600
+
+
+def test_examples_are_drawn_as_often_of_every_cell():
+    domain = fn.Domain(a=fn.Categorical(list("abcd")), pay=fn.Amount(0, 100))
+    found = rows(examples(fn.Publication(fn.Workload(domain, [fn.table("a", margin=9)])), 4000))
+    assert next(iter(found[0])) == "example"
+    for code in "abcd":
+        assert abs(sum(row["a"] == code for row in found) - 1000) < 5 * 750**0.5
+    pay = np.array([float(row["pay"]) for row in found])
+    assert set(pay) == set(range(101))
+    assert abs(pay.mean() - 50) < 5 * 29.2 / 4000**0.5
+
+
+def test_examples_follow_from_the_specification_alone(spec, capsys):
+    by_command("schema", str(spec), "--example", "20", "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"examples": examples(load_spec(spec), 20)}
+
+
+@pytest.mark.parametrize("name", zoo.ATTRIBUTES)
+def test_what_a_cell_may_hold_falls_into_it(name):
+    a = zoo.ATTRIBUTES[name].attribute
+    empty = [0] if name == "bins at the ends of numbers" else []  # below the least number
+    assert [c for c in range(a.coding.size) if not held(a, c)] == empty
+    assert all(place(a.coding, x) == c for c in range(a.coding.size) for x in held(a, c))
+
+
+@pytest.mark.parametrize("name", zoo.ATTRIBUTES)
+def test_examples_of_every_kind_of_attribute_are_counted(name, tmp_path):
+    domain = fn.Domain(x=zoo.ATTRIBUTES[name].attribute, y=fn.Ordered(0, 1))
+    asked = fn.table("y", margin=9)
+    (tmp_path / "example.csv").write_text(
+        examples(fn.Publication(fn.Workload(domain, [asked])), 50), encoding="utf-8", newline=""
+    )
+    counter = open_counter(tmp_path / "example.csv", domain, fn.DataSource(), None)
+    assert sum(counter.count([("x", "y")])[("x", "y")].ravel()) == 50
+
+
+@pytest.mark.parametrize(
+    ("other", "where"),
+    [
+        (fn.Ordered(5, 9, column="x"), {}),
+        (fn.Ordered(0, 3, column="x"), {"x": {"above": 3}}),
+        (fn.Ordered(2020, 2020, column="x", read="year"), {"x": {"below": "2019-01-01"}}),
+    ],
+)
+def test_a_column_that_nobody_can_fill_is_refused(other, where, monkeypatch):
+    monkeypatch.setattr("fitnoise.request.examples.TRIES", 50)
+    domain = fn.Domain(x=fn.Ordered(0, 3), y=other)
+    asked = fn.Publication(fn.Workload(domain, [fn.table("y", margin=9)]), source=fn.DataSource(where=where))
+    with pytest.raises(SpecError, match=r"no example was found for the column 'x'.*Nothing was written"):
+        examples(asked, 5)
+
+
+@pytest.mark.parametrize("given", [["--example", "5"], ["spec.toml"]])
+def test_examples_are_of_a_specification_and_of_a_number(given, capsys):
+    by_command("schema", *given)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "name SPEC, and say how many" in err
