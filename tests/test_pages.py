@@ -255,6 +255,26 @@ def test_totals_of_whole_tables_are_whole_and_have_intervals_of_their_own():
     assert cells[0].margin == f"{low[0, 0]:.0f}–{high[0, 0]:.0f}"
 
 
+def test_a_report_says_how_to_cite_and_to_verify(tmp_path):
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"]))
+    workload = fn.Workload(domain, [fn.table("sex", margin=9)])
+    plan = fn.plan(workload, title="A <title>", source=fn.DataSource("people & homes"))
+    made = fn.release(plan, np.array([3, 4]), ledger=tmp_path / "ledger.sqlite", directory=tmp_path / "r")
+    noise = "Data: people &amp; homes. Noise by fitnoise"
+    for release in (made, fn.Release.read(tmp_path / "r")):  # of a folder nothing else is said
+        text = report.page(release)
+        cited = f"{noise} {fn.__version__}, plan SHA-256 <code>{plan.hash}</code>, ledger entry 1."
+        assert f"<dd>A &lt;title&gt;. {cited} <span" in text
+        assert "<code>fitnoise verify DIR</code>, where DIR is the folder of the release" in text
+    german = report.page(made, language="de")
+    assert f"Daten: people &amp; homes. Rauschen von fitnoise {fn.__version__}, Plan SHA-256" in german
+    assert "Eintrag 1 im Kontobuch" in german
+    unnamed = report.page(small())
+    assert "Data: " not in unnamed
+    assert "ledger entry" not in unnamed
+    assert "fitnoise verify DIR" not in report.page(plan)
+
+
 # --- languages -------------------------------------------------------------------------------------------------------
 
 
