@@ -23,7 +23,7 @@ import pyreadstat
 
 import fitnoise as fn
 from fitnoise.kernel.domain import Attribute
-from fitnoise.request.examples import held
+from fitnoise.planning.examples import held
 
 SECRET = "Xk7secret"  # noqa: S105 - a value that no message may repeat
 UGLY = "select * from \"people\"; drop table 'people' -- ü, ;|"
@@ -403,8 +403,9 @@ def frame_of(domain, cells, values=None):
     columns = {}
     for i, a in enumerate(domain):
         places, steps = range(domain[a].size), domain[a].steps
-        if steps is not None:
-            places = (0, *range(steps, steps + domain[a].size - 1))
+        if steps:
+            most = sum(steps)
+            places = (*np.cumsum((0, *steps)).tolist(), *range(most + 1, most + domain[a].size - len(steps)))
         own = values[a] if values else []
         plain = [*own, *(held(domain[a], place) for place in places[len(own) :])]
         columns[domain.column(a)] = [plain[c][k % len(plain[c])] for k, c in enumerate(cells[:, i])]

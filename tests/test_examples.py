@@ -12,8 +12,8 @@ import zoo
 from fitnoise.errors import SpecError
 from fitnoise.kernel.codings import place
 from fitnoise.kernel.counting import open_counter
+from fitnoise.planning.examples import examples, held
 from fitnoise.request.documents import load_spec
-from fitnoise.request.examples import examples, held
 from laws import by_command
 
 SPEC = """
@@ -118,10 +118,10 @@ def test_every_cell_occurs_and_every_record_meets_the_conditions(spec):
     for name, a in publication.workload.domain.attributes:
         places = {a.cell(row[publication.workload.domain.column(name)]) for row in found}
         assert None not in places
-        if a.steps is None and name != "aged":  # ages and years of birth are of one date
+        if not a.steps and name != "aged":  # ages and years of birth are of one date
             assert places == set(range(a.size))
-        elif a.steps is not None:
-            assert a.steps + 1 in places
+        elif a.steps:
+            assert sum(a.steps) + 1 in places
     assert {row["year"] for row in found} == {"2020", "2021", "2022", "2023", "2024"}
     assert {row["status"] for row in found} == {"a", "b"}
     assert min(row["day"] for row in found) >= "2024-02-01"
@@ -173,7 +173,7 @@ def test_examples_of_every_kind_of_attribute_are_counted(name, tmp_path):
     ],
 )
 def test_a_column_that_nobody_can_fill_is_refused(other, where, monkeypatch):
-    monkeypatch.setattr("fitnoise.request.examples.TRIES", 50)
+    monkeypatch.setattr("fitnoise.planning.examples.TRIES", 50)
     domain = fn.Domain(x=fn.Ordered(0, 3), y=other)
     asked = fn.Publication(fn.Workload(domain, [fn.table("y", margin=9)]), source=fn.DataSource(where=where))
     with pytest.raises(SpecError, match=r"no example was found for the column 'x'.*Nothing was written"):

@@ -41,6 +41,7 @@ from fitnoise.mechanisms.projection import planning as projection
 from fitnoise.planning.accounting import Curve, curve
 from fitnoise.planning.choosing import assembled, compare, mechanisms_of
 from fitnoise.planning.choosing import plan as make_plan
+from fitnoise.planning.examples import examples
 from fitnoise.planning.free import free
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import count, new_keys, periods, release
@@ -59,7 +60,6 @@ from fitnoise.reading.whole import Whole, read_whole, whole
 from fitnoise.reporting import Report, Section, Value
 from fitnoise.request.beginning import KINDS, begun
 from fitnoise.request.documents import json_schema, load_spec
-from fitnoise.request.examples import examples
 from fitnoise.request.publication import Budget, Publication
 from fitnoise.request.record import load_words
 from fitnoise.request.workloads import slug, some

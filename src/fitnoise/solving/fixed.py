@@ -39,6 +39,10 @@ class Fixed:
         """Whole numbers from low to high − 1."""
         return np.floor(self.uniform(low, high, size)).astype(np.int64)
 
+    def below(self, many: int) -> int:
+        """One whole number from 0 to many − 1."""
+        return int(self.integers(0, many, (1,))[0])
+
     def normal(self, loc: float, scale: float, /, size: tuple[int, ...]) -> Floats:
         """Normal numbers."""
         return np.asarray(loc + scale * ndtri(self.uniform(2.0**-54, 1.0, size)))

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-import numpy as np
-
 from fitnoise.errors import SpecError
-from fitnoise.kernel.codings import ENDS, EXACT, Beside, Codes, Cuts, Interval, Range, Steps, Values, written
+from fitnoise.kernel.codings import EXACT, Beside, Codes, Cuts, Interval, Range, Steps, Values, written
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.dates import Part
 from fitnoise.kernel.domain import Attribute
 from fitnoise.request.publication import Publication
+from fitnoise.solving.fixed import Fixed
 
 MARK = "example"
 """What the first column is called, so that nobody takes the file for data."""
@@ -34,7 +33,7 @@ AROUND = 100
 YEARS = (2000, 2023)
 """Of dates of which nothing says when they are."""
 
-SEED = 0
+START = 0
 
 
 def examples(publication: Publication, records: int) -> str:
@@ -55,7 +54,7 @@ def examples(publication: Publication, records: int) -> str:
         * the same specification gives the same records: they follow from what is public, and from nothing else;
         * none of them is outside the domain, and each meets all conditions.
     """
-    draw = np.random.default_rng(SEED)
+    draw = Fixed(START)
     columns = list(_columns(publication))
     mark = MARK
     while any(mark.casefold() == c.name.casefold() for c in columns):
@@ -120,7 +119,7 @@ class _Column:
     attributes: tuple[Attribute, ...]
     conditions: tuple[Condition, ...]
 
-    def value(self, draw: np.random.Generator, record: int) -> Any:
+    def value(self, draw: Fixed, record: int) -> Any:
         """One that all can read; of an id its record's number. SpecError where none is found."""
         readers = (*self.attributes, *self.conditions)
         for _ in range(TRIES if readers else 0):
@@ -141,16 +140,17 @@ class _Column:
         off = ((c.coding, value if c.read is None else c.read.number(value)) for c in self.conditions)
         return all(a.cell(value) is not None for a in self.attributes) and all(c.cell(x) is not None for c, x in off)
 
-    def _of(self, attribute: Attribute, draw: np.random.Generator) -> Sequence[Any]:
+    def _of(self, attribute: Attribute, draw: Fixed) -> Sequence[Any]:
         """Values of one of its cells; of dates any that may be read."""
-        cell, steps = int(draw.integers(attribute.size)), attribute.steps
+        cell, steps = draw.below(attribute.size), attribute.steps
         if cell < attribute.own_size and attribute.derived is not None:
             return self._dates(draw)
-        if steps is not None:
-            cell = int(draw.integers(steps + 1)) if cell < ENDS else cell - ENDS + steps + 1
+        if steps:  # of an amount all steps are one of its knots, and what is beside them comes after
+            knots, most = len(steps) + 1, sum(steps)
+            cell = draw.below(most + 1) if cell < knots else cell - knots + most + 1
         return held(attribute, cell)
 
-    def _meeting(self, condition: Condition, draw: np.random.Generator) -> Sequence[Any]:
+    def _meeting(self, condition: Condition, draw: Fixed) -> Sequence[Any]:
         if condition.read is not None:
             return self._dates(draw)
         coding = condition.coding
@@ -160,7 +160,7 @@ class _Column:
         high = coding.high if math.isfinite(coding.high) else low + AROUND
         return range(math.ceil(low), math.ceil(high)) or (low,)
 
-    def _dates(self, draw: np.random.Generator) -> Sequence[str]:
+    def _dates(self, draw: Fixed) -> Sequence[str]:
         """A day that may meet all, with a time where an hour is read; none where there is no such day."""
         days = [window for a in self.attributes if (window := _years(a)) is not None]
         for given in (c.bounds for c in self.conditions if c.read is not None):
@@ -172,9 +172,9 @@ class _Column:
             first, last = date(YEARS[0], 1, 1).toordinal(), date(YEARS[1], 12, 31).toordinal()
         if first > last:
             return ()
-        day = date.fromordinal(int(draw.integers(first, last + 1))).isoformat()
+        day = date.fromordinal(first + draw.below(last + 1 - first)).isoformat()
         timed = any(a.derived is not None and a.derived.part is Part.HOUR for a in self.attributes)
-        return (f"{day} {draw.integers(24):02}:{draw.integers(60):02}:00" if timed else day,)
+        return (f"{day} {draw.below(24):02}:{draw.below(60):02}:00" if timed else day,)
 
 
 _NEVER = (1, 0)
@@ -216,5 +216,5 @@ def _columns(publication: Publication) -> Iterator[_Column]:
         )
 
 
-def _one(of: Sequence[Any], draw: np.random.Generator) -> Any:
-    return of[int(draw.integers(len(of)))]
+def _one(of: Sequence[Any], draw: Fixed) -> Any:
+    return of[draw.below(len(of))]
