@@ -1,5 +1,6 @@
-"""How often intervals hold, over real releases: shares, differences of shares, growth, means, quantiles, whole numbers,
-and sums, means and rates of amounts.
+"""How often intervals hold, over real releases: shares, differences of shares and of counts, growth, means, quantiles,
+whole numbers; of a Gaussian release beside a pure one, and of two as one estimate; sums, weighted sums, means and rates
+of amounts.
 
     python benchmarks/coverage.py [--releases 10000] [--of counts amounts] [--privacy zcdp]
 
@@ -92,6 +93,9 @@ def asked(release, other):
         for q in (0.1, 0.5, 0.9):
             out[f"age at {q}, {AGED[g]:,}"] = release.quantile("age", q, group=g)
     out["count 3"] = release.count(kind="yes", area="3/40")
+    yes = release.count(kind="yes", by="area")
+    out["difference of counts 650, 30"] = yes["650/1600"] - yes["30/200"]
+    out["change of 650"] = other.count(kind="yes", area="650/1600") - yes["650/1600"]
     return out
 
 
@@ -108,7 +112,27 @@ def truths(counts, later):
     for own in counts.sum(axis=(0, 1)):
         out.append(own @ np.arange(86) / own.sum())
         out += [int(np.argmax(np.cumsum(own) >= q * own.sum())) for q in (0.1, 0.5, 0.9)]
-    return [*out, yes["3/40"]]
+    return [*out, yes["3/40"], yes["650/1600"] - yes["30/200"], then["650/1600"] - yes["650/1600"]]
+
+
+# --- two releases of the same records ---------------------------------------------------------------------
+
+
+def asked_of_both(release, other):
+    """By name what is asked of the combination of two releases of the same records."""
+    both = fn.combine(release, other, same_records=True)
+    share = both.count(kind="yes", by="area") / both.count(by="area")
+    return {
+        "count 3": both.count(kind="yes", area="3/40"),
+        **{f"share {a}": share[a] for a in ("650/1600", "3/40", "0/3")},
+        "difference of shares 650/1600, 30/200": share["650/1600"] - share["30/200"],
+    }
+
+
+def truths_of_both(counts, _):
+    """What is true of what is asked, in its order."""
+    share = {a: yes / of for a, (yes, of) in SHARES.items()}
+    return [3, share["650/1600"], share["3/40"], share["0/3"], share["650/1600"] - share["30/200"]]
 
 
 # --- amounts --------------------------------------------------------------------------------------------
@@ -136,6 +160,7 @@ def asked_of_amounts(release, other):
         out[f"mean pay, {n:,}"] = release.mean("pay", group=g)
         out[f"pay per hour, {n:,}"] = release.total("pay", group=g) / release.total("hours", group=g)
         out[f"growth of pay, {n:,}"] = other.total("pay", group=g) / release.total("pay", group=g) - 1
+        out[f"sum of hours times pay, {n:,}"] = release.total(["hours", "pay"], group=g)
     return out
 
 
@@ -151,7 +176,7 @@ def truths_of_amounts(people, later):
             [coded(x[x["group"] == g], name, amount) for name, amount in (("pay", PAY), ("hours", HOURS))]
             for x in (people, later)
         )
-        out += [pay.sum(), pay.mean(), pay.sum() / hours.sum(), then.sum() / pay.sum() - 1]
+        out += [pay.sum(), pay.mean(), pay.sum() / hours.sum(), then.sum() / pay.sum() - 1, hours @ pay]
     return out
 
 
@@ -198,39 +223,60 @@ def by_test(name, found, true, values, exactly):
     return f"{least}{inside.mean():.4f} | {np.median(high - low):.4g}"
 
 
-def run(privacy, releases, only, plan, data, counters, asked, truths):
-    """Print how often each interval holds."""
-    with fn.Ledger(":memory:") as ledger:
-        real = [[Release(plan, measure(plan.order, c, ledger).answers[0]) for c in counters] for _ in range(ALONE)]
-    answers, silent = [], []
-    for i, (counter, x) in enumerate(zip(counters, data, strict=True)):
-        records = len(x) if isinstance(x, pd.DataFrame) else int(x.sum())
-        tally = Tally(counter.count(list(plan.strategy.margins())), None)
-        exact = plan.strategy.exact(tally, plan.order.adjacency, records)
-        silent.append(np.concatenate(exact).astype(np.float64)[None])
-        drawn = (plan.strategy.draw(tuple(y.copy() for y in exact), noise) for _ in range(releases - ALONE))
-        made = [*(pair[i].answers for pair in real), *drawn]
-        answers.append(np.stack([np.concatenate(y).astype(np.float64) for y in made]))
-    digests = [release._sources[0].digest for release in real[0]]
-    units = {}
+class Drawn:
+    """Many releases of two plans, of which the first are real: their answers, and those without noise."""
 
-    def exactly(form):
-        return values(form, silent)
+    def __init__(self, plans, real, data, counters, releases):
+        self.plans, self.answers, self.silent = plans, [], []
+        for i, (plan, counter, x) in enumerate(zip(plans, counters, data, strict=True)):
+            records = len(x) if isinstance(x, pd.DataFrame) else int(x.sum())
+            tally = Tally(counter.count(list(plan.strategy.margins())), None)
+            exact = plan.strategy.exact(tally, plan.order.adjacency, records)
+            self.silent.append(np.concatenate(exact).astype(np.float64)[None])
+            drawn = (plan.strategy.draw(tuple(y.copy() for y in exact), noise) for _ in range(releases - ALONE))
+            made = [*(pair[i].answers for pair in real), *drawn]
+            self.answers.append(np.stack([np.concatenate(y).astype(np.float64) for y in made]))
+        self.digests = [release._sources[0].digest for release in real[0]]
+        self.units = {}
 
-    def values(form, answers=answers):
+    def exactly(self, form):
+        """Values without noise, (1, rows)."""
+        return self.values(form, self.silent)
+
+    def values(self, form, answers=None):
+        """Values of the rows of forms of one real pair, in all of them: (releases, rows)."""
+        answers = self.answers if answers is None else answers
         out = np.zeros((len(answers[0]), form.length))
+        if any(source.digest not in self.digests for source in form.sources):  # of a combination
+            for row in range(form.length):
+                for source, tensors in form.tensors(row).items():
+                    for own in (source.form(name, x) for name, x in tensors.items()):
+                        out[:, [row]] += self.values(own, answers)
+            return out
         for (source, table), x in form.pieces.items():
-            if table not in units:
-                units[table] = linear(plan, table)
-            out += answers[digests.index(source.digest)] @ (x @ units[table]).T
+            i = self.digests.index(source.digest)
+            if (i, table) not in self.units:
+                self.units[i, table] = linear(self.plans[i], table)
+            out += answers[i] @ (x @ self.units[i, table]).T
         return out
 
-    print(f"\n{privacy}, {releases:,} releases: ρ = {plan.rho:.4g}\n")
-    print("| statistic | truth | coverage | median width |\n|---|---|---|---|")
+
+def run(privacy, releases, only, plans, data, counters, asked, truths):
+    """Print how often each interval holds, of releases of two plans."""
+    two = list(zip(plans, counters, strict=True))
+    with fn.Ledger(":memory:") as ledger:
+        real = [[Release(p, measure(p.order, c, ledger).answers[0]) for p, c in two] for _ in range(ALONE)]
+    drawn = Drawn(plans, real, data, counters, releases)
+    values, exactly = drawn.values, drawn.exactly
     singles = [asked(*r) for r in real]
     wanted = [(*x, true) for x, true in zip(singles[0].items(), truths(*data), strict=True) if x[0].startswith(only)]
+    if not wanted:
+        return
+    print(f"\n{privacy}, {releases:,} releases: ρ = {' and '.join(f'{p.rho:.4g}' for p in dict.fromkeys(plans))}\n")
+    normal = all(p.groups[0].mechanism.normal for p in plans)
+    print("| statistic | truth | coverage | median width |\n|---|---|---|---|")
     for name, found, true in wanted:
-        if not plan.groups[0].mechanism.normal and not isinstance(found, (Estimates, Quantiles)):
+        if not normal and not isinstance(found, (Estimates, Quantiles)):
             print(f"| {name} | {true:.4g} | {by_test(name, found, true, values, exactly)} |", flush=True)
             continue
         low, high = repeated(found, values, releases)
@@ -242,9 +288,10 @@ def run(privacy, releases, only, plan, data, counters, asked, truths):
         print(f"| {name} | {true:.4g} | {inside:.4f} | {np.median(high - low):.4g} |", flush=True)
         if isinstance(found, Estimates) and name.startswith("count"):
             value = (low + high) / 2
-            cut = possible(value, (high - low) / 2, np.maximum(np.rint(value), 0).astype(np.int64))
+            cut = possible(value, (high - low) / 2, np.maximum(np.rint(value), 0).astype(np.int64), whole=True)
             inside = ((cut[0] <= true) & (true <= cut[1])).mean()
             print(f"| the same, whole | {true:.4g} | {inside:.4f} | {np.median(cut[1] - cut[0]):.4g} |", flush=True)
+    together_quantiles([x for x in wanted if isinstance(x[1], Quantiles) and " 0.5," in x[0]], real, values, releases)
     together(
         [found for name, found, _ in wanted if isinstance(found, Ratios) and name.startswith("share")],
         values,
@@ -267,6 +314,20 @@ def together(shares, values, exactly, releases):
     print(f"| all {len(shares)} shares at once | | {np.all(held, axis=0).mean():.4f} | |", flush=True)
 
 
+def together_quantiles(wanted, real, values, releases):
+    """Print how often the intervals of all medians hold at once."""
+    if not wanted:
+        return
+    own = level(0.95, len(wanted), normal=False, simultaneous=True)
+    ends = [repeated(found, values, releases, own) for _, found, _ in wanted]
+    for i in range(ALONE):
+        alone = real[i][0].quantile("age", 0.5, by="group").interval(0.95, simultaneous=True)
+        if not np.array_equal(np.transpose([(low[i], high[i]) for low, high in ends]), alone):
+            raise SystemExit(f"all medians at once: {alone} alone, others together")
+    held = [(low <= true) & (true <= high) for (low, high), (*_, true) in zip(ends, wanted, strict=True)]
+    print(f"| all {len(wanted)} medians at once | | {np.all(held, axis=0).mean():.4f} | |", flush=True)
+
+
 def linear(plan, table):
     """A table's numbers, with sums, as linear functions of the answers, (numbers, answers)."""
     lengths = plan.estimation.lengths
@@ -283,19 +344,30 @@ def main(given):
         shown = [fn.table("area", "kind", margin=15), fn.table("group", prefix="age", margin=30)]
         data = people(1), people(2)
         counters = [HistogramCounter(x, DOMAIN) for x in data]
-        for privacy in given.privacy or ("zcdp", "pure"):
-            plan = fn.plan(fn.Workload(DOMAIN, shown), privacy=privacy)
-            run(privacy, given.releases, given.only, plan, data, counters, asked, truths)
+        kinds = given.privacy or ("zcdp", "pure")
+        plans = {kind: fn.plan(fn.Workload(DOMAIN, shown), privacy=kind) for kind in kinds}
+        for kind, plan in plans.items():
+            run(kind, given.releases, given.only, [plan, plan], data, counters, asked, truths)
+        if len(plans) > 1:
+            mixed = tuple(x for x in ("growth", "change") if x.startswith(given.only))
+            run("zcdp and pure", given.releases, mixed, [*plans.values()], data, counters, asked, truths)
+        if "zcdp" in plans:
+            more = fn.plan(fn.Workload(DOMAIN, [fn.table("area", "kind", margin=25), fn.table("area", margin=10)]))
+            alike = [data[0]] * 2, [counters[0]] * 2
+            run("combined", given.releases, given.only, [plans["zcdp"], more], *alike, asked_of_both, truths_of_both)
     if "amounts" in given.of and given.privacy != ["pure"]:
         shown = [
             fn.table("group", margin=15),
             fn.table("group", sum="pay", margin=15 * PAY.high),
             fn.table("group", sum="hours", margin=15 * HOURS.high),
+            fn.table("group", sum=["hours", "pay"], margin=15 * HOURS.high * PAY.high),
         ]
         data = paid(1), paid(2)
         counters = [open_counter(x, AMOUNTS, fn.DataSource(), None) for x in data]
         plan = fn.plan(fn.Workload(AMOUNTS, shown))
-        run("zcdp, amounts", given.releases, given.only, plan, data, counters, asked_of_amounts, truths_of_amounts)
+        run(
+            "zcdp, amounts", given.releases, given.only, [plan] * 2, data, counters, asked_of_amounts, truths_of_amounts
+        )
 
 
 if __name__ == "__main__":
