@@ -1,10 +1,16 @@
 """Ten tables counted in databases by one statement, against the engine's own ten GROUP BY of the same columns.
 
-Run: python benchmarks/databases.py [records] [--engine postgresql duckdb] [--turns 2] [--alone]
+Run: python benchmarks/databases.py [records] [--engine postgresql duckdb clickhouse sqlite mariadb spark] [--turns 2]
+[--alone] [--id] [--peak]
 
 The engine's own statements read the columns as they are and code nothing; ours compares texts byte by byte, drops what
 is outside, and returns places. Ways take turns in one run, so that their ratio says more than their seconds. The trial,
-which takes the same time whatever the records, is left out. PostgreSQL is that of the tests, from its wheel.
+which takes the same time whatever the records, is left out. PostgreSQL is that of the tests, from its wheel, and
+ClickHouse that of chdb, in this process, as DuckDB and SQLite are; MariaDB needs `mariadbd`, Spark Java and pyspark.
+
+--id: persons have one to four records each, scattered, of which three are counted; the engine's own statements count
+all. --peak: megabytes that this process holds before each way, and at most in it, of its last turn; what servers hold,
+and Spark, is not in them, but DuckDB, SQLite and ClickHouse are. Try each engine in a run of its own then.
 
 10⁸ records take some 8 GB of the disk (TMPDIR) in PostgreSQL and 1 GB in DuckDB, and little memory; what is made is
 removed at the end.
@@ -14,7 +20,10 @@ removed at the end.
 
 import argparse
 import atexit
+import contextlib
+import os
 import shutil
+import sqlite3
 import statistics
 import sys
 import tempfile
@@ -23,11 +32,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-import duckdb
+os.environ.setdefault("FITNOISE_ENGINES", "all")
 
+import duckdb
+import sqlalchemy as sa
+
+import engines
 import fitnoise as fn
 from fitnoise.kernel.counting import open_counter, sql
-from fitnoise.kernel.units import DataSource
+from fitnoise.kernel.units import Bound, DataSource
+from peak import forget_peak, peak_memory
 
 DOMAIN = fn.Domain(
     state=fn.Categorical([f"S{i:02d}" for i in range(51)]),
@@ -56,11 +70,24 @@ COLUMNS = {
 RAW = {
     a: f"width_bucket(wages, ARRAY{list(map(float, DOMAIN[a].coding.cuts))})" if a == "wages" else a for a in COLUMNS
 }
-RAW_DUCKDB = RAW | {
+RAW_CASES = RAW | {
     "wages": "CASE "
     + " ".join(f"WHEN wages < {c} THEN {i}" for i, c in enumerate(DOMAIN["wages"].coding.cuts))
     + " ELSE 6 END"
 }
+
+
+MOST = 3
+"""Records of a person that are counted, with --id."""
+
+
+def told(records, by_id):
+    """The columns of a record i, from 1; with an id persons of one to four records, as the last of ten says."""
+    if not by_id:
+        return COLUMNS
+    j = f"mod(i * 15485863, {records})"
+    own = f"CASE WHEN mod({j}, 10) < 1 THEN 0 WHEN mod({j}, 10) < 3 THEN 1 WHEN mod({j}, 10) < 6 THEN 2 ELSE 3 END"
+    return COLUMNS | {"person": f"CAST(({j} - mod({j}, 10)) * 4 / 10 AS BIGINT) + {own}"}
 
 
 def group_bys(columns):
@@ -72,81 +99,162 @@ def group_bys(columns):
     ]
 
 
-def postgresql(records, alone):
+def by_sqlalchemy(engine, statements, *before):
+    """The engine's own statements, in one connection."""
+
+    def run():
+        with engine.connect() as db:
+            for statement in before:
+                db.exec_driver_sql(statement)
+            for statement in statements:
+                db.exec_driver_sql(statement).fetchall()
+
+    return run
+
+
+def postgresql(records, by_id, alone):
     """Ways to count, by name. alone: also in one process."""
-    import sqlalchemy as sa
-
-    import engines
-
     engine = sa.create_engine(engines.postgresql())
     with engine.begin() as db:
-        told = ", ".join(f"{x.replace('VARCHAR', 'TEXT')} AS {a}" for a, x in COLUMNS.items())
+        columns = ", ".join(f"{x.replace('VARCHAR', 'TEXT')} AS {a}" for a, x in told(records, by_id).items())
         numbers = f"generate_series(1, {records}::bigint) AS t(i)"
-        db.exec_driver_sql(f"CREATE UNLOGGED TABLE people AS SELECT {told} FROM {numbers}")
+        db.exec_driver_sql(f"CREATE UNLOGGED TABLE people AS SELECT {columns} FROM {numbers}")
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db:
         db.exec_driver_sql("VACUUM ANALYZE people")
-
-    def raw():
-        with engine.connect() as db:
-            for statement in group_bys(RAW):
-                db.exec_driver_sql(statement).fetchall()
-
-    def raw_alone():
-        with engine.connect() as db:
-            db.exec_driver_sql("SET max_parallel_workers_per_gather = 0")
-            for statement in group_bys(RAW):
-                db.exec_driver_sql(statement).fetchall()
-
-    more = {"ten GROUP BY, one process": raw_alone} if alone else {}
-    return {"ten GROUP BY": raw, **more, "ours": ours(engines.postgresql(), records)}
+    one = by_sqlalchemy(engine, group_bys(RAW), "SET max_parallel_workers_per_gather = 0")
+    more = {"ten GROUP BY, one process": one} if alone else {}
+    raw = by_sqlalchemy(engine, group_bys(RAW))
+    return {"ten GROUP BY": raw, **more, "ours": ours(engines.postgresql(), records, by_id)}
 
 
-def in_duckdb(records, _):
-    """The same, of a Parquet file."""
+def parquet(records, by_id):
+    """A file of the records, removed at the end."""
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder)
     path = f"{folder}/people.parquet"
-    told = ", ".join(f"{x} AS {a}" for a, x in COLUMNS.items())
+    columns = ", ".join(f"{x} AS {a}" for a, x in told(records, by_id).items())
     with duckdb.connect() as db:
         db.execute("SET memory_limit = '4GB'")
-        db.execute(f"COPY (SELECT {told} FROM range(1, {records} + 1) AS t(i)) TO '{path}'")
+        db.execute(f"COPY (SELECT {columns} FROM range(1, {records} + 1) AS t(i)) TO '{path}'")
+    return path
+
+
+def in_duckdb(records, by_id, _):
+    """The same, of a Parquet file."""
+    path = parquet(records, by_id)
 
     def raw():
         with duckdb.connect() as db:
             db.execute(f"CREATE VIEW people AS SELECT * FROM '{path}'")
-            for statement in group_bys(RAW_DUCKDB):
+            for statement in group_bys(RAW_CASES):
                 db.execute(statement).fetchall()
 
-    return {"ten GROUP BY": raw, "ours": ours(path, records)}
+    return {"ten GROUP BY": raw, "ours": ours(path, records, by_id)}
 
 
-def ours(data, records):
+def clickhouse(records, by_id, _):
+    """The same, embedded in this process."""
+    made = f"CREATE TABLE people ENGINE = MergeTree ORDER BY tuple() AS SELECT * FROM file('{parquet(records, by_id)}')"
+    engines.Embedded().execute(made)
+    sa.dialects.registry.register("clickhouse", "engines", "Embedding")
+    engine = sa.create_engine("clickhouse://", creator=engines.Embedded, poolclass=sa.NullPool)
+    raw = by_sqlalchemy(engine, group_bys(RAW_CASES))
+    return {"ten GROUP BY": raw, "ours": ours(engine, records, by_id)}
+
+
+KINDS = {"state": "VARCHAR(3)", "status": "VARCHAR(8)", "wages": "DOUBLE", "person": "BIGINT"}
+
+
+def declared(records, by_id):
+    """The statement that makes the table, empty."""
+    columns = ", ".join(f"{a} {KINDS.get(a, 'INTEGER')}" for a in told(records, by_id))
+    return f"CREATE TABLE people ({columns})"
+
+
+def sqlite(records, by_id, _):
+    """The same, of a file, which is read out, and counted in this process."""
+    source = Path(parquet(records, by_id))
+    path = source.with_name("people.sqlite")
+    with contextlib.closing(sqlite3.connect(path)) as db, duckdb.connect() as rows:
+        db.execute(declared(records, by_id))
+        found = rows.execute(f"SELECT * FROM '{source}'")
+        while some := found.fetchmany(10_000):
+            db.executemany(f"INSERT INTO people VALUES ({', '.join('?' * len(some[0]))})", some)
+        db.commit()
+    raw = by_sqlalchemy(sa.create_engine(f"sqlite:///{path}"), group_bys(RAW_CASES))
+    return {"ten GROUP BY": raw, "ours": ours(path, records, by_id)}
+
+
+def mariadb(records, by_id, _):
+    """The same, of a server of our own."""
+    source = Path(parquet(records, by_id))
+    path = source.with_name("people.csv")
+    with duckdb.connect() as db:
+        db.execute(f"COPY (SELECT * FROM '{source}') TO '{path}' (HEADER false)")
+    source.parent.chmod(0o755)  # the server may be of another user
+    with engines.connected(engines.mariadb()) as db:
+        db.exec_driver_sql("CREATE DATABASE census")
+    url = engines.mariadb().set(database="census")
+    with engines.connected(url) as db:
+        db.exec_driver_sql(declared(records, by_id))
+        db.exec_driver_sql(f"LOAD DATA INFILE '{path}' INTO TABLE people FIELDS TERMINATED BY ','")
+    raw = by_sqlalchemy(sa.create_engine(url), group_bys(RAW_CASES))
+    return {"ten GROUP BY": raw, "ours": ours(url, records, by_id)}
+
+
+def spark(records, by_id, _):
+    """The same, of two threads on this machine."""
+    session, source = engines.spark(), Path(parquet(records, by_id))
+    session.sql(f'CREATE TABLE people USING parquet LOCATION "{source.parent}"')
+
+    def raw():
+        for statement in group_bys(RAW_CASES):
+            session.sql(statement).collect()
+
+    return {"ten GROUP BY": raw, "ours": ours("spark:people", records, by_id, None)}
+
+
+def ours(data, records, by_id, table="people"):
     """The statement of a release, without its trial, which is the same for all sizes."""
+    wanted, bound = (records - records // 10, Bound("person", MOST)) if by_id else (records, None)
 
     def run():
-        counts = open_counter(data, DOMAIN, DataSource(table="people", outside_domain="drop")).count(TABLES)
-        if {int(table.sum()) for table in counts.values()} != {records}:
+        counts = open_counter(data, DOMAIN, DataSource(table=table, outside_domain="drop"), bound).count(TABLES)
+        if {int(found.sum()) for found in counts.values()} != {wanted}:
             raise SystemExit("not all records were counted")
 
     return run
 
 
-ENGINES = {"postgresql": postgresql, "duckdb": in_duckdb}
+ENGINES = {
+    "postgresql": postgresql,
+    "duckdb": in_duckdb,
+    "clickhouse": clickhouse,
+    "sqlite": sqlite,
+    "mariadb": mariadb,
+    "spark": spark,
+}
 
 
-def main(records, engine, turns, alone):
-    ways = ENGINES[engine](records, alone)
-    seconds = {way: [] for way in ways}
+def main(records, engine, turns, alone, by_id, peak):
+    ways = ENGINES[engine](records, by_id, alone)
+    seconds, held = {way: [] for way in ways}, {}
     for _ in range(turns):
         for way, run in ways.items():
-            start = time.perf_counter()
+            forget_peak()
+            before, start = peak_memory(), time.perf_counter()
             run()
             seconds[way].append(time.perf_counter() - start)
-    print(f"\n{engine}, {records:,} records, ten tables of {sum(len(m) for m in TABLES)} columns; {turns} turns.\n")
-    print("| way | seconds | ratio |\n|---|---|---|")
+            held[way] = f" {before:.0f} | {peak_memory():.0f} |" if peak else ""
+    what = f"; at most {MOST} records of a person" if by_id else ""
+    print(
+        f"\n{engine}, {records:,} records, ten tables of {sum(len(m) for m in TABLES)} columns{what}; {turns} turns.\n"
+    )
+    more = (" MB before | MB at most |", "---|---|") if peak else ("", "")
+    print(f"| way | seconds | ratio |{more[0]}\n|---|---|---|{more[1]}")
     for way, found in seconds.items():
         ratio = statistics.median(a / b for a, b in zip(found, seconds["ten GROUP BY"], strict=True))
-        print(f"| {way} | {', '.join(f'{s:.2f}' for s in found)} | {ratio:.2f} |", flush=True)
+        print(f"| {way} | {', '.join(f'{s:.2f}' for s in found)} | {ratio:.2f} |{held[way]}", flush=True)
 
 
 if __name__ == "__main__":
@@ -155,7 +263,11 @@ if __name__ == "__main__":
     parser.add_argument("--engine", choices=ENGINES, nargs="+", default=["postgresql"])
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--alone", action="store_true", help="PostgreSQL's own statements in one process, too")
+    parser.add_argument(
+        "--id", action="store_true", help=f"persons, of each of whom at most {MOST} records are counted"
+    )
+    parser.add_argument("--peak", action="store_true", help="memory of this process, before and at most")
     given = parser.parse_args()
-    sql.refuse_unless_right = lambda *_, **__: None
+    sql.refuse_unless_right = sql.refuse_unless_bounded = lambda *_, **__: None
     for each in given.engine:
-        main(given.records, each, given.turns, given.alone)
+        main(given.records, each, given.turns, given.alone, given.id, given.peak)
