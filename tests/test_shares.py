@@ -146,12 +146,13 @@ def test_who_has_more_records_than_a_record_has_parts_counts_nothing():
         assert open_counter(table, DOMAIN, DataSource(), bound).count([()])[()] == wanted
 
 
-def test_tables_add_parts_to_the_ends_of_amounts_too():
+@pytest.mark.parametrize(("steps", "passed"), [((4,), [3 * 5 + 4 * 2]), ((3, 1), [3 * 5 + 3 * 2, 1 * 2])])
+def test_tables_add_parts_to_the_knots_of_amounts_too(steps, passed):
     """Although no plan of shares has amounts."""
-    tables = Tables([("a",), ("a", "b")], {"a": 2, "b": 2, SHARE: 11}, Gauge(None), {"a": 4})
+    tables = Tables([("a",), ("a", "b")], {"a": 1 + len(steps), "b": 2, SHARE: 11}, Gauge(None), {"a": steps})
     tables.add({"a": np.array([0, 3, 4]), "b": np.array([0, 1, 1]), SHARE: np.array([10, 5, 2])}, 3)
     counts = tables.finish()
-    assert counts["a",].tolist() == [10 - 2 * 5 - 3 * 2, 3 * 5 + 4 * 2]
+    assert counts["a",].tolist() == [10 - 2 * 5 - 3 * 2, *passed]
     assert counts["a", "b"].sum() == 17
 
 
