@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -123,6 +124,35 @@ FOLDERS = [
     "range, missing ones in cells", "texts, missing ones in cells", "range, absent ones dropped",
 ]  # fmt: skip
 """What is asked of values in the names of folders, where there is one column."""
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
+@pytest.mark.parametrize("become", ["longer", "touched", "another", "gone"])
+def test_files_that_change_while_they_are_counted_are_refused(name, become, tmp_path, monkeypatch):
+    frame, path = pd.DataFrame({"x": [0, 1, 1]}), tmp_path / name
+    write = partial(frame.to_csv, index=False) if name.endswith("csv") else frame.to_parquet
+    write(path)
+    counter = open_counter(path, fn.Domain(x=fn.Ordered(0, 1)), DataSource("s"))
+    assert counter.count([("x",)])["x",].tolist() == [1, 2]
+    told = path.stat()
+
+    def then_change():
+        if become == "longer":
+            path.write_bytes(path.read_bytes() + b"0\n")
+            os.utime(path, ns=(told.st_atime_ns, told.st_mtime_ns))
+        elif become == "touched":
+            os.utime(path, ns=(told.st_atime_ns, told.st_mtime_ns + 1))
+        elif become == "another":
+            path.rename(tmp_path / "old")
+            write(path)
+            os.utime(path, ns=(told.st_atime_ns, told.st_mtime_ns))
+        else:
+            path.unlink()
+
+    count = DuckCounter._counted
+    monkeypatch.setattr(DuckCounter, "_counted", lambda *a, **b: (count(*a, **b), then_change())[0])
+    with pytest.raises(DataError, match=r"x.* changed while it was read.*nothing was charged"):
+        counter.count([("x",)])
 
 
 @pytest.mark.no_cover

@@ -726,6 +726,21 @@ def test_settings_by_which_damaged_pages_have_no_records_are_refused(post, setti
         count_x(url, fn.Ordered(0, 1))
 
 
+def test_a_table_that_changes_between_two_states_is_refused(lite, monkeypatch):
+    """Where an engine says in which state it is, as those do that have no transactions; whatever is counted."""
+    path = lite("CREATE TABLE people (x INTEGER, p TEXT)", "INSERT INTO people VALUES (1, 'a'), (0, 'a')")
+    domain, bound = fn.Domain(x=fn.Ordered(0, 1)), Bound("p", 1)
+    for state, moves in {"SELECT count(*) FROM people WHERE :name = 'people'": False, "SELECT random()": True}.items():
+        monkeypatch.setattr(databases, "SQLITE", replace(SQLITE, state=state))
+        counter = open_counter(path, domain, SOURCE, bound)
+        for asked in (counter.left_out, lambda counter=counter: counter.count([()])[()]):
+            if not moves:
+                assert asked() == 1
+                continue
+            with pytest.raises(DataError, match=r"'people' of .* changed while it was read.*nothing was charged"):
+                asked()
+
+
 def test_names_of_columns_are_those_that_the_engine_tells(lite, monkeypatch):
     path = lite("CREATE TABLE people (x INTEGER, y INTEGER)")
     asked = "SELECT upper(name) FROM pragma_table_info(:name)"
@@ -935,6 +950,42 @@ def test_settings_of_some_versions_of_clickhouse_are_refused(name):
     with pytest.raises(DataError, match=rf"a setting of the session may hide.*{name}.*Nothing was read") as caught:
         count_x(in_clickhouse("d_settings", f"{name} = {ASKED_FOR[name]}"), fn.Ordered(0, 2))
     leaks_nothing(caught.value)
+
+
+@needs_clickhouse
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize(
+    "write",
+    [
+        "INSERT INTO moving SELECT 1, 1",
+        "ALTER TABLE moving UPDATE y = 2 WHERE x = 1",
+        "DELETE FROM moving WHERE x = 0",
+        None,
+    ],
+)
+def test_a_table_of_clickhouse_that_changes_while_it_is_counted_is_refused(write, monkeypatch):
+    """And not for parts that are merged, of the same records."""
+    db = Embedded("d_settings")
+    db.execute("DROP TABLE IF EXISTS moving")
+    db.execute("SET mutations_sync = 2")
+    db.execute("CREATE TABLE moving (x Int64, y Int64) ENGINE = MergeTree ORDER BY tuple() PARTITION BY x % 2")
+    for _ in range(3):
+        db.execute("INSERT INTO moving VALUES (0, 0), (1, 1)")
+    run = sql.count
+
+    def then_write(*arguments, **options):
+        found = run(*arguments, **options)
+        db.execute("OPTIMIZE TABLE moving FINAL" if write is None else write)
+        return found
+
+    data = in_clickhouse("d_settings")
+    monkeypatch.setattr(sql, "refuse_unless_right", lambda *_, **__: None)
+    monkeypatch.setattr(sql, "count", then_write)
+    if write is None:
+        assert count_x(data, fn.Ordered(0, 1), table="moving") == [3, 3]
+        return
+    with pytest.raises(DataError, match=r"'moving' of .* changed while it was read.*nothing was charged"):
+        count_x(data, fn.Ordered(0, 1), table="moving")
 
 
 @needs_clickhouse

@@ -87,6 +87,9 @@ class Frame:
     def select(self, *names):
         return Frame(self.sparkSession, self.relation.project(", ".join(names)))
 
+    def inputFiles(self):  # noqa: N802
+        return ["file:/lake/part%200", "file:/lake/part-1"]
+
     def localCheckpoint(self):  # noqa: N802
         self.sparkSession.kept.append(self.columns)
         return self
@@ -96,6 +99,34 @@ class Frame:
 
     def unpersist(self):
         self.sparkSession.kept.append("forgotten")
+
+
+class Folder:
+    """Where files are, as Hadoop knows paths; of the file system, what is there."""
+
+    def __init__(self, path, lake):
+        self.path, self.lake = path, lake
+
+    def getParent(self):  # noqa: N802
+        return Folder("file:/lake", self.lake)
+
+    def getFileSystem(self, _):  # noqa: N802
+        return SimpleNamespace(listStatus=self.listed)
+
+    def listed(self, folder):
+        assert folder.toString() == "file:/lake"
+        return [
+            SimpleNamespace(
+                getPath=partial(Folder, name, {}),
+                getLen=partial(int, length),
+                getModificationTime=partial(int, time),
+                isFile=partial(bool, length),
+            )
+            for name, (length, time) in self.lake.items()
+        ]
+
+    def toString(self):  # noqa: N802
+        return self.path
 
 
 @of_spark
@@ -111,10 +142,16 @@ class Session:
         self.failing = lambda _: None
         level = SimpleNamespace(toString=lambda: "WARN")
         log = SimpleNamespace(LogManager=SimpleNamespace(getRootLogger=lambda: SimpleNamespace(getLevel=lambda: level)))
-        logging = SimpleNamespace(log4j=log)
-        jvm = SimpleNamespace(org=SimpleNamespace(apache=SimpleNamespace(logging=logging)))
-        self.sparkContext = SimpleNamespace(_jvm=jvm, setLogLevel=self.levels.append)
-        self.conf = SimpleNamespace(get=self.settings.__getitem__, set=self.settings.__setitem__)
+        self.lake = {"part 0": (90, 5), "part-1": (80, 6), "_temporary": (0, 7)}
+        hadoop = SimpleNamespace(fs=SimpleNamespace(Path=lambda uri: Folder(uri, self.lake)))
+        apache = SimpleNamespace(logging=SimpleNamespace(log4j=log), hadoop=hadoop)
+        java = SimpleNamespace(net=SimpleNamespace(URI=SimpleNamespace(create=str)))
+        jvm = SimpleNamespace(org=SimpleNamespace(apache=apache), java=java)
+        jsc = SimpleNamespace(hadoopConfiguration=lambda: None)
+        self.sparkContext = SimpleNamespace(_jvm=jvm, _jsc=jsc, setLogLevel=self.levels.append)
+        self.conf = SimpleNamespace(
+            get=self.settings.get, set=self.settings.__setitem__, unset=self.settings.__delitem__
+        )
         self.catalog = SimpleNamespace(
             tableExists=self.tables.__contains__,
             getTable=lambda n: SimpleNamespace(
@@ -129,7 +166,7 @@ class Session:
             stored = self.tables[found[1]][1]
             head = [("Provider", "int", None), ("", "", ""), ("# Detailed Table Information", "", "")]
             return SimpleNamespace(collect=lambda: head + [("Provider", stored, "")] * bool(stored))
-        assert set(self.settings.values()) == {"false"}
+        assert {key: self.settings[key] for key in spark._SETTINGS} == spark._SETTINGS
         assert self.levels[-1:] in ([], ["OFF"])
         self.told.append(text)
         return SimpleNamespace(toLocalIterator=lambda: iter(self.db.execute(text).fetchall()))
@@ -172,15 +209,33 @@ def duck(monkeypatch):
 @pytest.mark.parametrize("kind", [Session, Remote])
 def test_a_session_counts_a_table_and_is_left_as_it_was(kind):
     session = kind(*PEOPLE, tables=STORED)
+    del session.settings["spark.sql.files.ignoreInvalidPartitionPaths"]  # of later versions
+    before = dict(session.settings)
     counter = open_counter(session, DOMAIN, SOURCE)
     assert counter.drops
     counts = counter.count([("x", "y"), ("y",), ()])
     assert counts["x", "y"].tolist() == [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
     assert counts[()] == 3
-    assert set(session.settings.values()) == {"as it was"}
+    assert session.settings == before
     assert session.levels[-1:] == ["WARN"] * (kind is Session)
     assert len(session.told) == 2  # the trial, and one statement
     assert session.kept == []
+
+
+@pytest.mark.usefixtures("duck")
+@pytest.mark.parametrize("kind", [Session, Remote])
+@pytest.mark.parametrize("written", [{"part 0": (91, 5)}, {"part-1": (80, 9)}, {"part-2": (1, 1)}])
+def test_a_table_whose_files_change_while_it_is_counted_is_refused(kind, written):
+    """Where they are to be seen: with Connect the count goes on."""
+    session = kind(*PEOPLE, tables=STORED)
+    counter = open_counter(session, DOMAIN, SOURCE)
+    session.failing = lambda text: session.lake.update(written if "people" in text and "counted" in text else {})
+    if kind is Remote:
+        assert counter.count([("x",)])["x",].tolist() == [1, 2, 0]
+        return
+    with pytest.raises(DataError, match=r"'people' of Spark changed while it was read.*nothing was charged"):
+        counter.count([("x",)])
+    assert counter.count([("x",)])["x",].tolist() == [1, 2, 0]  # nobody writes any more
 
 
 @pytest.mark.usefixtures("duck")
@@ -240,7 +295,7 @@ def test_what_is_no_table_of_records_is_refused():
 @pytest.mark.usefixtures("duck")
 @pytest.mark.parametrize("state", ["22P02", None, "not a state"])
 def test_what_spark_says_of_an_error_is_told_to_nobody(state, caplog):
-    def fail(_):
+    def fail(*_):
         logging.getLogger("SQLQueryContextLogger").error(SECRET)
         raise Failed(state)
 

@@ -98,7 +98,7 @@ class Session(Columns):
     """A connection, and the table whose records are counted: its columns, and what they hold, by the schema.
 
     kinds: None for a type that is none of these; and what the schema calls it. relation: the table, in SQL. pages: how
-    many it has, about, where it can be read in pieces.
+    many it has, about, where it can be read in pieces. at: its schema and its name.
     """
 
     connection: sa.Connection
@@ -108,6 +108,7 @@ class Session(Columns):
     kinds: tuple[tuple[Kind | None, str], ...]
     relation: str
     pages: int
+    at: tuple[str | None, str]
     header: bool = False
 
     @classmethod
@@ -139,11 +140,22 @@ class Session(Columns):
             tuple(_kind(d, c["type"]) for c in columns),
             ".".join(d.quoted(part) for part in parts),
             int(pages or 0),
+            (schema, name),
         )
 
     def column(self, place: int) -> str:
         """SQL for a column of the relation, under the name `source`."""
         return f"source.{self.dialect.quoted(_as_stored(self.connection, self.names[place]))}"
+
+    def state(self) -> object:
+        """What is another once records are; None where a statement sees one state of the table."""
+        import sqlalchemy as sa
+
+        asked = self.dialect.state + self.dialect.ending
+        if not self.dialect.state:
+            return None
+        known = sa.text(asked).bindparams(**_named(asked, *self.at))
+        return self._safely(partial(_first, self.connection, known))
 
     def fetch(self, statement: str) -> Iterator[Sequence[Sequence[Any]]]:
         """Run a statement as it stands; its rows, some thousands at a time."""

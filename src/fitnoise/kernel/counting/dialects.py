@@ -101,6 +101,8 @@ class Dialect:
     read some pages of a table. pages: a question, with :schema and :name, how many a table has; 0: it is read whole.
     isolation: as SQLAlchemy calls it. session: run first. ending: of the statement.
     columns: a question, with :schema and :name, for the names of the columns in order, where SQLAlchemy mistakes some.
+    state: a question, with :schema and :name, whose answer is another once records are, of engines whose statement may
+    see several states of a table.
     admits: questions, with :schema and :name of the table, whose answers must be as said, or why it is not read. They
     end as the statement does, or a setting could answer them.
     """
@@ -150,6 +152,7 @@ class Dialect:
     session: tuple[str, ...] = ()
     ending: str = ""
     columns: str = ""
+    state: str = ""
     admits: tuple[tuple[str, str | int, str], ...] = ()
     prices: Prices = _PRICES
 
@@ -645,6 +648,13 @@ CLICKHOUSE = Dialect(
             0,
             "a row policy may hide records of it (that there is none is told to whoever has SHOW ROW POLICIES)",
         ),
+    ),
+    state=(  # which merging parts does not change
+        "SELECT toString(groupArray((partition_id, newest, version, records))) FROM (SELECT partition_id, "
+        "max(max_block_number) AS newest, sum(rows) AS records, "
+        "max(toUInt64OrZero(extract(name, '_[0-9]+_[0-9]+_[0-9]+_([0-9]+)$'))) AS version FROM system.parts "
+        "WHERE database = coalesce(:schema, currentDatabase()) AND table = :name AND active "
+        "GROUP BY partition_id ORDER BY partition_id)"
     ),
     prices=replace(_PRICES, record=30),
 )  # fmt: skip

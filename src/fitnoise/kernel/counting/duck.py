@@ -17,6 +17,7 @@ import contextlib
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from enum import Enum
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar, final
 
 import duckdb
@@ -48,6 +49,7 @@ from fitnoise.kernel.counting.sources import (
     DATED,
     Records,
     Unreadable,
+    changed,
     engine,
     quietly,
     wrong_condition,
@@ -120,6 +122,14 @@ class _Held(Enum):
     UNTYPED = "untyped"
     WHOLE = "whole"
     ELSE = "else"
+
+
+def _state(path: Path) -> tuple[int, ...] | None:
+    """Which file is there, how long it is and when it was written to; None where there is none."""
+    with contextlib.suppress(OSError):
+        told = path.stat()
+        return told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns
+    return None
 
 
 _Chunk = tuple[dict[str, NDArray[Any]], int, float]
@@ -204,7 +214,17 @@ class DuckCounter(DeclaredCounter):
         return self._read(lambda own: own._uncounted(bound))
 
     def _read(self, action: Callable[[DuckCounter], _T]) -> _T:
-        """What is done with the records; once more, by one reader, where several cannot read them."""
+        """What is done with the records; once more, by one reader, where several cannot read them.
+
+        DataError if a file is not what it was before.
+        """
+        before = [*map(_state, self._records.files)]
+        found = self._read_once_or_again(action)
+        if before != [*map(_state, self._records.files)]:
+            raise changed(self._records.what)
+        return found
+
+    def _read_once_or_again(self, action: Callable[[DuckCounter], _T]) -> _T:
         try:
             return action(self)
         except Unreadable:

@@ -14,6 +14,7 @@ import abc
 import contextlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar, final
 
 import duckdb
@@ -168,9 +169,22 @@ class Records(Columns, abc.ABC):
     def known(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         """How many records there are, where that is known without reading them; asked after `relation`."""
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What is read when it is counted, of this machine's files."""
+        return ()
+
     def alone(self) -> Records | None:
         """The same records for one reader that starts at their beginning; None where it makes no difference."""
         return None
+
+
+def changed(what: str) -> DataError:
+    """The error for records that were written to meanwhile."""
+    return DataError(
+        f"{what} changed while it was read, so that a record may have been counted in two places, or in none: count a "
+        "copy, or when nobody writes to it. Nothing was measured and nothing was charged."
+    )
 
 
 def pick(reader: str, width: int, positions: Sequence[int]) -> str:

@@ -39,6 +39,9 @@ _FETCHED = 2**14
 _SETTINGS = {
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreInvalidPartitionPaths": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.function.concatBinaryAsString": "false",
     "spark.sql.variable.substitute": "false",
 }
@@ -91,15 +94,16 @@ class Spark:
     def _set(self, stack: contextlib.ExitStack) -> None:
         stack.callback(logging.disable, logging.root.manager.disable)
         logging.disable(logging.CRITICAL)  # where PySpark repeats errors
-        if not type(self.spark).__module__.startswith("pyspark.sql.connect"):  # its log is the server's
+        if not _connects(self.spark):  # whose log is the server's
             context = self.spark.sparkContext
             level = context._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString()
             context.setLogLevel("OFF")
             stack.callback(_tried, partial(context.setLogLevel, level))
         for key, value in _SETTINGS.items():
-            before = self.spark.conf.get(key)
+            before = self.spark.conf.get(key, None)  # of one that this version does not know, too
             self.spark.conf.set(key, value)
-            stack.callback(_tried, partial(self.spark.conf.set, key, before))
+            conf = self.spark.conf
+            stack.callback(_tried, partial(conf.unset, key) if before is None else partial(conf.set, key, before))
 
     def _found(self, table: str | None) -> SparkTable:
         if self.frame is not None:
@@ -178,6 +182,29 @@ class SparkTable(Columns):
         while some := self._safely(lambda: list(islice(rows, _FETCHED))):
             yield some
 
+    def state(self) -> object:
+        """What is another once records are: every file where they are; None of what is kept, and with Connect.
+
+        Folders are looked through in the process of Spark: with Connect that is another machine, whose files are not
+        to be seen from here.
+        """
+        if self.frame is not None or _connects(self.spark):
+            return None
+        return self._safely(self._files)
+
+    def _files(self) -> object:
+        jvm, told = self.spark.sparkContext._jvm, self.spark.sparkContext._jsc.hadoopConfiguration()
+        files = (
+            jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI.create(f)) for f in self.spark.table(self.name).inputFiles()
+        )
+        folders = {folder.toString(): folder for folder in (path.getParent() for path in files)}
+        return {
+            (file.getPath().toString(), file.getLen(), file.getModificationTime())
+            for folder in folders.values()
+            for file in folder.getFileSystem(told).listStatus(folder)
+            if file.isFile()
+        }
+
     def forget(self) -> None:
         """Keep nothing of a DataFrame."""
         for frame in self._kept:
@@ -245,6 +272,11 @@ def _kind(column: Any) -> tuple[Kind | None, str]:
     kind = _KINDS.get(called)
     declared = (column.metadata or {}).get(_DECLARED, "")
     return (Kind.FIXED, "CharType") if kind is Kind.TEXT and declared.startswith("char(") else (kind, called)
+
+
+def _connects(spark: SparkSession) -> bool:
+    """Whether Spark is elsewhere, and only its answers are here."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def _tried(action: Any) -> None:

@@ -67,6 +67,11 @@ class StatisticalRecords(Records):
             connection, places, schema=schema, person=person, dates=dates
         )
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The only one."""
+        return (self.path,)
+
     def untyped(self, position: int) -> bool:
         """Always."""
         return True
