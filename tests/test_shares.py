@@ -463,6 +463,19 @@ def test_every_kind_of_gaussian_noise_releases_shares(name, rng):
         assert finer[table].equals(release[table])
 
 
+def test_sums_of_places_stay_in_64_bits_where_there_are_few_records_in_public(tmp_path):
+    """Weighted sums are of as many bits as leave room for the parts of so many records: as exact as of more records."""
+    asked = zoo.REQUESTS["fit-for-use by place"]()
+    few = replace(asked.source, max_records=10**6, outside_domain="drop")
+    plan, usual = (fn.plan(replace(asked, unit=BY_SHARES, source=x)) for x in (few, asked.source))
+    assert (plan.mechanism, usual.mechanism) == ("fit-for-use by place",) * 2
+    assert plan.rho == pytest.approx(usual.rho, rel=1e-6)
+    assert any((k > 1).any() for g in plan.strategy.groups for k in g.factors)
+    data = pa.table({"pid": ["x", "x"], "b": [0, 1], "geo": ["1-3", "2-7"]})
+    release = fn.release(plan, data, ledger=tmp_path / "l.db")
+    assert {y.dtype for y in release.answers} == {np.dtype(np.int64)}
+
+
 def test_releases_of_shares_are_combined_with_each_other_alone(plan, tmp_path, without_noise):
     """And made whole: what is read of them is in records, wherever it comes from."""
     data, truth = visits()

@@ -39,6 +39,9 @@ BITS, WIDE, FEWER = (16, 14, 12, 10, 8), (12, 11, 10, 9, 8, 7, 6), (7, 6, 5, 4)
 """Of the largest k among the places of one place: tried in turn where sums take no more than 64 bits; then in whole
 numbers of any size, which are counted more slowly; then again within 64 bits. Below 8 bits, k so rough lose much."""
 
+ROOM, PARTS_ROOM = 2**8, 2**12
+"""What sums are taken to be multiplied by later, so that noise is no less than 2¹⁰: of records, and of their parts."""
+
 NOTHING = 2.0**-30
 """Of the largest weight: what has no more tells nothing."""
 
@@ -61,9 +64,10 @@ def refuse_endless_classes(asked: ByLevel) -> None:
         )
 
 
-def rounded(asked: ByLevel, d: Decomposition, weights: Weighting, records: int) -> TreeStrategy:
-    """Integers for weights of classes, of as many bits as lose next to nothing; of so many records.
+def rounded(asked: ByLevel, d: Decomposition, weights: Weighting, records: int, parts: int) -> TreeStrategy:
+    """Integers for weights of classes, of as many bits as lose next to nothing.
 
+    records: at most so many are counted. parts: of each.
     What costs and variances are moved by is put right by x once more, k as it is.
 
     Raises:
@@ -74,7 +78,7 @@ def rounded(asked: ByLevel, d: Decomposition, weights: Weighting, records: int) 
     for bits, most in ways if unlike else ways[:1]:
         found = [_integers(asked.tree, x, r, bits) for x, r in zip(weights.x, weights.r, strict=True)]
         with contextlib.suppress(PlanError):  # more bits need scales further apart
-            if _largest(_assembled(asked, d, found), 2**8) * records < most:
+            if _largest(_assembled(asked, d, found), ROOM if parts == 1 else PARTS_ROOM) * records * parts < most:
                 break
     if unlike:
         whole = tuple((np.ones(1), *(a.astype(np.float64) for a in k)) for _, k in found)

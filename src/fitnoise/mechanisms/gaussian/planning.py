@@ -452,7 +452,7 @@ def _by_place(
         best = weighted_trees.solve(asked, evidence, start, gap=near, bound=bound)
     records, made = publication.source.max_records, list[TreeStrategy]()
     for x in (best, alone):
-        strategy = by_place.rounded(asked, decomposition, x, records)
+        strategy = by_place.rounded(asked, decomposition, x, records, publication.unit.parts)
         if publication.budget is not None:
             factor = _spending(publication, strategy, publication.budget.gaussian_rho)
             strategy = by_place.rescaled(strategy, factor, up=True)
