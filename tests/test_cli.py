@@ -170,7 +170,9 @@ def test_the_whole_path_for_people(run):
     code, out, err = run("release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release")
     assert code == 0
     assert err.splitlines() == ["releasing …", "wrote release"]
-    assert out.startswith("directory  release\ntables     area, area by age prefix\ncharged    rho = ")
+    assert out.startswith(
+        "directory  release\ntables     area, area by age prefix\ncounted    all records of people\ncharged    rho = "
+    )
     assert "spent, no cap is set" in out
     code, out, err = run("verify", "release")
     assert (code, err) == (0, "verifying …\n")
@@ -1208,7 +1210,9 @@ def test_patterns_are_planned_and_released_in_a_line_each(run, here, pattern):
     assert sum(t["price"] for t in document["tables"]) == pytest.approx(1)
     code, out, _ = run(*RELEASE[:6], "again")
     assert code == 0
-    assert out.startswith(f"directory  again\ntables     {PATTERN_LINE}\ncharged    rho = ")
+    assert out.startswith(
+        f"directory  again\ntables     {PATTERN_LINE}\ncounted    all records of people\ncharged    rho = "
+    )
     released = json.loads(run(*RELEASE[:6], "more", "--json")[1])
     assert (released["tables"], released["written"]) == (PARTS, "all")
     assert len(list((here / "release" / "tables").iterdir())) == 2 * len(NAMES)
@@ -1251,10 +1255,11 @@ def test_tables_of_a_release_are_listed(run, pattern):
     widest = [f"{max(pattern[name]['moe'].max() for name in names):.4g}" for names in (NAMES[:3], NAMES[3:5])]
     assert lines[1] == ["all pairs of 3 attributes (3 tables)", "20", "±2.82843 to 4", "2.828", widest[0], "95 %"]
     assert lines[2] == ["T1: each of 2 attributes by area (2 tables)", "12", "±3 to 4", "3", widest[1], "90 %"]
-    assert [line[0] for line in lines[3:]] == ["total"]
+    assert [line[0] for line in lines[3:]] == ["total", "", "counted"]
     assert out.splitlines()[0].index("numbers") + len("numbers") == out.splitlines()[1].index(" 20 ") + 3  # flush right
     code, out, _ = run("tables", "release", "--all")
-    every = [re.split(r" {2,}", line.strip()) for line in out.splitlines()[1:]]
+    *every, _, counted = [re.split(r" {2,}", line.strip()) for line in out.splitlines()[1:]]
+    assert counted == ["counted", "all records of people"]
     assert [line[0] for line in every] == NAMES
     assert [line[1] for line in every] == ["8", "4", "8", "4", "8", "1"]
     for line in every:
@@ -1280,7 +1285,7 @@ def test_a_table_is_printed_as_its_file_says(run, here, pattern):
         file = (here / "release" / "tables" / f"{slug(name)}.csv").read_bytes()
         for folder in ("release", "bare"):
             code, out, err = run("tables", folder, name)
-            assert (code, out.encode(), err) == (0, file, "rebuilding …\ncounted: all records\n")
+            assert (code, out.encode(), err) == (0, file, "rebuilding …\ncounted: all records of people\n")
     file = (here / "release" / "tables" / "area_by_sex.csv").read_bytes()
     assert "Nörth,True,".encode() in file
     for environment in ({}, {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}):
@@ -1481,7 +1486,7 @@ def test_a_table_cannot_command_the_terminal(here, run):
     lines = text.replace("\r\n", "\n").splitlines()
     assert lines[1] == "area,sex,value,std_error,moe"
     assert lines[2].startswith(r'"N\x1b[31m\r",True,')
-    assert lines[6:] == ["counted: all records"]
+    assert lines[6:] == ["counted: all records of people"]
     raw = process("tables", "release", "area by sex", check=0).stdout  # to a program its bytes
     assert raw.count(b"N\x1b[31m\r") == 2
 

@@ -13,7 +13,7 @@ from fitnoise import data
 from fitnoise.algebra.rules import dense
 from fitnoise.errors import FitnoiseError, SpecError
 from fitnoise.kernel.counting import open_counter
-from fitnoise.reading.description import FORMAT, UNTOLD, describe
+from fitnoise.reading.description import FORMAT, UNSTATED, UNTOLD, describe
 from fitnoise.reading.files import to_json
 from fitnoise.request.documents import Spec
 from laws import by_command
@@ -220,12 +220,14 @@ def test_a_file_with_incomes_that_are_not_applicable_keeps_its_children(census, 
     assert list(release["income prefix"]["income"]) == [0, 1, 2, 3, 4]
     assert abs(release["income prefix"]["value"].iloc[-1] - 150) < 25
     document = json.loads((census / "release" / "release.json").read_text(encoding="utf-8"))
-    assert document["fitnoise_release"] == 6
+    assert document["fitnoise_release"] == FORMAT
     assert document["tables"][0]["coded"] == {"age": "below 0 as 0, above 20 as 20"}
     assert document["tables"][1]["not_counted"] == {"income": ["not applicable", "unknown"]}
     assert "left_out" not in document
     by_command("tables", "release", "income prefix")
-    assert "not counted: income not applicable, unknown" in "".join(capsys.readouterr())
+    told = "".join(capsys.readouterr())
+    assert "counted: all records of census" in told
+    assert "not counted: income not applicable, unknown" in told
     by_command("tables", "release")
     told = "".join(capsys.readouterr())
     assert "not applicable, unknown" in told
@@ -294,6 +296,18 @@ def test_a_release_of_the_format_before_says_less_and_is_verified(census, capsys
     path = census / "r" / "release.json"
     document = json.loads(path.read_text(encoding="utf-8"))
     assert document["left_out"] == ["age", "income"]
+    universe = ["counted: all records of default", "left out: records whose value is dropped, by age, income"]
+    assert document["tables"][0]["universe"] == [*universe, "coded: age below 0 as 0, above 20 as 20"]
+    assert fn.verify(census / "r").ok
+    path.write_text(to_json(document | {"fitnoise_release": UNSTATED}), encoding="utf-8")
+    assert not fn.verify(census / "r").ok
+    path.write_text(to_json(describe(plan, ["age"], made.entry, UNSTATED)), encoding="utf-8")
+    (shorter,) = json.loads(path.read_text(encoding="utf-8"))["tables"]
+    assert document["tables"][0].keys() - shorter.keys() == {"universe"}
+    assert fn.verify(census / "r").ok
+    by_command("tables", "r", "age")
+    shown = "".join(capsys.readouterr())
+    assert all(words in shown for words in universe)
     before = describe(plan, ["age"], made.entry, UNTOLD)
     assert "left_out" not in before
     assert "coded" not in before["tables"][0]

@@ -743,11 +743,21 @@ def test_a_person_with_ten_thousand_records_counts_as_three(tmp_path, monkeypatc
     release = fn.release(plan, frame, ledger=tmp_path / "l.db", directory=tmp_path / "r")
     assert (abs(release["sex"]["value"] - [4, 1]) < 40).all()
     assert fn.verify(tmp_path / "r").ok
-    said = json.loads((tmp_path / "r" / "release.json").read_text())["charge"]
+    document = json.loads((tmp_path / "r" / "release.json").read_text())
+    assert document["tables"][0]["universe"] == [
+        "counted: all records of clinic",
+        "counted: at most 3 records of each person",
+    ]
+    said = document["charge"]
     assert said["privacy_unit"] == "one person (at most 3 records, enforced by column 'pid'), add-or-remove-one"
     assert "enforced, column 'pid'" in said["records"]
     for report in (plan_report(plan), release_report(release)):
-        assert "enforced, column 'pid'" in "\n".join(lines(report))
+        told = "\n".join(lines(report))
+        assert "enforced, column 'pid'" in told
+        assert "all records of clinic, as many of one unit as are counted" in told
+    for language, words in (("en", "of each person at most 3"), ("de", "von jeder Einheit („person“) höchstens 3")):
+        page = fn.report(release, tmp_path / f"{language}.html", language=language).read_text(encoding="utf-8")
+        assert f"{words}." in page
     with fn.Ledger(tmp_path / "l.db") as ledger:
         assert [a.unit for a in ledger.accounts()] == ["one person (by 'pid'), add-or-remove-one"]
         entries = ledger.entries()

@@ -256,8 +256,7 @@ def test_a_charge_to_every_unit_that_the_account_knows_is_checked(tmp_path):
 def test_a_release_that_names_no_entry_is_found_by_its_plan(folder, tmp_path):
     def earlier(document):
         del document["ledger"]
-        document["fitnoise_release"] = 2
-        document["charge"] = describe(PLAN, (), None)["charge"]
+        document |= {key: describe(PLAN, (), None)[key] for key in ("fitnoise_release", "charge", "tables")}
 
     rewritten(folder, earlier)
     assert failing(folder) == {}

@@ -32,7 +32,7 @@ from fitnoise.kernel.profiles import Profile
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms import finite
 from fitnoise.mechanisms.gaussian.formulation import AllPairs, Formulation
-from fitnoise.reading.description import FORMAT, EntryReference, describe
+from fitnoise.reading.description import EntryReference, describe
 from fitnoise.reading.verification import check_description
 from fitnoise.request.documents import Spec
 from fitnoise.solving import sectors
@@ -1004,9 +1004,9 @@ def _described(folder, entry=None):
             return document
         place = list(document).index("charge") + 1
         items = [*document.items()]
-        charge = describe(plan, written, EntryReference(**entry))["charge"]
+        new = describe(plan, written, EntryReference(**entry))
         whole = dict([*items[:place], ("ledger", entry), *items[place:]])
-        return whole | {"fitnoise_release": FORMAT, "charge": charge}
+        return whole | {key: new[key] for key in ("fitnoise_release", "charge", "tables")}
 
     left = {("versions", package) for package in ("fitnoise", "opendp", "numpy", "duckdb")}
     left |= {("ledger", word) for word in entry or ()}

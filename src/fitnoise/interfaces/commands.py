@@ -50,7 +50,7 @@ from fitnoise.reading import registry
 from fitnoise.reading.areas import read_areas
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.combining import combine, read_combination
-from fitnoise.reading.description import counted, left_out, shares, universe
+from fitnoise.reading.description import counted, shares, stated, universe
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.files import csv_text, leftovers, read_text, replace_file
 from fitnoise.reading.release import Release, to_write
@@ -717,24 +717,18 @@ def _table_document(result: Release, name: str) -> dict[str, Any]:
     """One table, its numbers in full."""
     w, frame = result.plan.publication.workload, result[name]
     confidence = w[name].target.level(w.confidence)
-    table = universe(result.plan.group(name).publication.workload[name], w.domain)
-    said = counted(result.plan) | shares(result.plan) | left_out(result.plan, result.version)
+    asked = result.plan.group(name).publication.workload[name]
+    table = {**universe(asked, w.domain), "universe": stated(result.plan, asked, result.version)}
+    said = counted(result.plan) | shares(result.plan)
     return {"name": name, "confidence": confidence, **said, **table, "rows": frame.to_dict("records")}
 
 
 def _universe(result: Release, name: str) -> list[str]:
-    """Whom a table counts, what it tells of means, whom it leaves out, and how values are coded: lines below it."""
-    workload = result.plan.group(name).publication.workload
-    averaged = workload[name].averaged
-    meant = "" if averaged is None else f"mean({json.dumps(averaged[0], ensure_ascii=False)})"
-    told = universe(workload[name], workload.domain)
-    whom = (*shares(result.plan).values(), *counted(result.plan).get("counted", []))
-    lines = [f"counted: {words}" for words in whom or ("all records",)]
-    if dropped := left_out(result.plan, result.version).get("left_out"):
-        lines.append(f"not counted: whose value is dropped, by {', '.join(dropped)}")
-    lines += [f"means: records at both ends of the range; the mean itself is fitnoise ask … '{meant}'"] if meant else []
-    lines += [f"not counted: {a} {', '.join(cells)}" for a, cells in told.get("not_counted", {}).items()]
-    return lines + [f"coded: {a} {words}" for a, words in told.get("coded", {}).items()]
+    """Which records a table counts, how values are coded, and what it tells of means: lines below it."""
+    asked = result.plan.group(name).publication.workload[name]
+    meant = "" if asked.averaged is None else f"mean({json.dumps(asked.averaged[0], ensure_ascii=False)})"
+    lines = [f"means: records at both ends of the range; the mean itself is fitnoise ask … '{meant}'"] if meant else []
+    return stated(result.plan, asked, result.version) + lines
 
 
 def _check_outside(release: Path, place: Path) -> None:

@@ -21,11 +21,14 @@ from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
 from fitnoise.request.workloads import AtMost, Average, Change, Family, Known, Mean, Sum, Table, ToDate, View
 
-FORMAT = 6
+FORMAT = 7
 """Version of the release directory."""
 
+UNSTATED = 6
+"""The version before, which says of a table only which records it leaves out, and nothing where it counts all."""
+
 UNTOLD = 5
-"""The version before, which does not say whom a table leaves out, nor how values are coded."""
+"""The one before that, which does not say whom a table leaves out, nor how values are coded."""
 
 BELIEVED = 4
 """The one before that, which does not say whether the most records of a unit are promised or enforced."""
@@ -128,6 +131,7 @@ def describe(
                 "confidence": s.confidence,
                 "achieved_moe": s.achieved_moe,
                 **({} if version <= UNTOLD else universe(part, publication.workload.domain)),
+                **({} if version <= UNSTATED else {"universe": stated(plan, part)}),
             }
             for s, part in zip(
                 plan.summaries, (x for p in plan.groups for x in p.publication.workload.tables.parts), strict=True
@@ -166,6 +170,26 @@ def universe(part: Table | Family, domain: Domain) -> dict[str, dict[str, Any]]:
     table = part if isinstance(part, Table) else part.template
     said: dict[str, dict[str, Any]] = {"not_counted": {**table.not_counted(domain)}, "coded": {**part.coded(domain)}}
     return {key: found for key, found in said.items() if found}
+
+
+def stated(plan: Plan, part: Table | Family, version: int = FORMAT) -> list[str]:
+    """The universe of a table in words: which records it counts, of whom, whom it leaves out, how values are coded.
+
+    version: of the release that is told of.
+    """
+    unit, source = plan.publication.unit, plan.publication.source
+    own = [*shares(plan).values(), *counted(plan).get("counted", [])] or [f"all records of {source.name}"]
+    if unit.bound is not None and unit.bound.most is not None:
+        plural = "record" if unit.max_records == 1 else "records"
+        own.append(f"at most {unit.max_records} {plural} of each {unit.name}{unit.pattern.words}")
+    told = universe(part, plan.publication.workload.domain)
+    dropped = left_out(plan, version).get("left_out")
+    return [
+        *(f"counted: {words}" for words in own),
+        *([f"left out: records whose value is dropped, by {', '.join(dropped)}"] if dropped else []),
+        *(f"not counted: {a} {', '.join(cells)}" for a, cells in told.get("not_counted", {}).items()),
+        *(f"coded: {a} {words}" for a, words in told.get("coded", {}).items()),
+    ]
 
 
 def counted(plan: Plan) -> dict[str, list[str]]:

@@ -520,7 +520,8 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
                 for name, table in self.columns(written):
                     _write(tables / f"{slug(name)}.csv", csv_pieces(table))
                     write_parquet(files, table, tables / f"{slug(name)}.parquet")
-            draft, text = stage / f"{DESCRIPTION}.draft", to_json(describe(self.plan, written, self.entry))
+            entry = EntryReference(1, "0" * 64) if rehearsal else self.entry
+            draft, text = stage / f"{DESCRIPTION}.draft", to_json(describe(self.plan, written, entry))
             _write(draft, " " * len(text) if rehearsal else text)
             settle(stage)
             if not rehearsal:

@@ -321,6 +321,11 @@ def notes(table: Layout, told: Words, of: Tabled, bands: Bands | None) -> Iterat
         universe.append(
             told.tell("each {unit} counts one, by equal shares of all its records", unit=plan.publication.unit.name)
         )
+    elif plan.publication.unit.bound is not None:
+        unit = plan.publication.unit
+        most = told.tell("at most {n}", n=told.number(unit.max_records))
+        kept = ", ".join([most, *([pattern(told, unit.pattern)] if unit.pattern else [])])
+        universe.append(told.tell("of each {unit} {kept}", unit=unit.name, kept=kept))
     if dropped:
         universe.append(told.tell("without those whose value is dropped, by {names}", names=", ".join(dropped)))
     for name, cells in asked.not_counted(workload.domain).items():

@@ -231,10 +231,10 @@ def _price(plan: Plan) -> Section:
     return Section("price", (*words.whole, *of_it), values)
 
 
-def whom(plan: Plan, version: int = FORMAT) -> Section:
+def whom(plan: Plan, version: int = FORMAT, *, every: bool = True) -> Section:
     """Which records are counted; whom each table leaves out, and how values are coded; by what records are in no table.
 
-    version: of the release that is told of.
+    version: of the release that is told of. every: whether it is said, too, that tables are of all records.
     """
     domain = plan.publication.workload.domain
     parts = zip(plan.summaries, (x for p in plan.groups for x in p.publication.workload.tables.parts), strict=True)
@@ -252,14 +252,20 @@ def whom(plan: Plan, version: int = FORMAT) -> Section:
         Column("not_counted", "not counted"),
         Column("coded", "coded"),
     )
+    unit, source = plan.publication.unit, plan.publication.source
     sentences = {
+        "every": "all records of {every}",
+        "kept_of": "all records of {kept_of}, as many of one unit as are counted",
         "shares": "{shares}: numbers are of shares, not of records",
         "counted": "records are counted of which {counted}; others are as if they were not there",
         "left_out": (
             "records whose value is dropped (absent, outside, outside_domain) are left out of all tables: by {left_out}"
         ),
     }
-    said = shares(plan) | counted(plan) | left_out(plan, version)
+    said: dict[str, Any] = shares(plan) | counted(plan)
+    if every and plan.summaries and not said:
+        said = {"every" if unit.bound is None else "kept_of": source.name}
+    said |= left_out(plan, version)
     values = tuple(Value(key, found) for key, found in said.items())
     tables = (Table.of("universe", columns, rows),) if rows else ()
     name = "left out" if rows or "left_out" in said else "counted"

@@ -207,7 +207,7 @@ def asked_report(
         (
             Section("", tables=(Table.of("rows", columns, rows),)),
             said,
-            replace(whom(release.plan, release.version), tables=()),
+            replace(whom(release.plan, release.version, every=False), tables=()),
             Section("intervals", sentences, values),
         ),
     )
