@@ -97,6 +97,23 @@ def test_all_ranges_without_their_matrix(rng):
     np.testing.assert_allclose(variances, (a.mv(factor) ** 2).sum(axis=1), rtol=EXACT, atol=EXACT)
 
 
+@pytest.mark.parametrize("n", [rules.PANEL, rules.PANEL + 1, 2 * rules.PANEL + 2])
+@pytest.mark.parametrize("batch", [(), (2,)])
+@pytest.mark.parametrize("kind", ["ranges", "prefixes"])
+def test_sums_over_more_cells_than_are_turned_over_at_once(kind, n, batch, rng):
+    """Against the matrix; of matrices that are not symmetric only the symmetric part counts, and nothing is changed."""
+    a = op.Prefix(n) if kind == "prefixes" else op.Intervals(n, tuple((lo, lo + lo % (n - lo)) for lo in range(n)))
+    m = rules.dense(a).astype(float)
+    w, s = rng.random((n, *batch)), rng.normal(size=(n, n, *batch))
+    given = w.copy(), s.copy()
+    weighted, variances = rules.weighted_gram(a, w), rules.row_variances(a, s)
+    np.testing.assert_allclose(weighted, np.einsum("ji,j...,jk->ik...", m, w, m), rtol=EXACT)
+    np.testing.assert_allclose(variances, np.einsum("ji,ik...,jk->j...", m, s, m), rtol=EXACT, atol=EXACT * n)
+    np.testing.assert_array_equal(rules.gram(a), (m.T @ m).astype(int))
+    np.testing.assert_array_equal(w, given[0])
+    np.testing.assert_array_equal(s, given[1])
+
+
 @pytest.mark.parametrize("axes", [1, 2])
 def test_cells_outside_a_query_cost_its_variance_no_digits(axes):
     a, variances = all_ranges(3), np.array([1e20, 1.0, 1e-20])

@@ -20,6 +20,10 @@ def _no_rule(question: str, a: Operator) -> WorkloadError:
     return WorkloadError(f"there is no rule for the {question} of {type(a).__name__}; add one in rules.py.")
 
 
+PANEL = 64
+"""Rows and columns that are turned over at once: a whole square would be read down its columns."""
+
+
 @singledispatch
 def dense(a: Operator) -> Array:
     """The matrix itself, shape (m, n); integers where the queries are integers."""
@@ -85,24 +89,37 @@ def _upper(t: Array) -> Array:
 
 def _folded(s: Array) -> Array:
     """The upper triangular U with xᵀU x = xᵀS x."""
-    i = np.arange(len(s))
-    u = np.where(_upper(s), s + s.swapaxes(0, 1), 0.0)
+    n, i = len(s), np.arange(len(s))
+    u = np.zeros(s.shape)
+    for at in range(0, n, PANEL):
+        to = at + PANEL
+        u[at:to, at:] = s[at:to, at:] + s[at:, at:to].swapaxes(0, 1)
+        own = u[at:to, at:to]
+        own[...] = np.where(_upper(own), own, 0.0)
     u[i, i] = s[i, i]
     return u
 
 
-def _running(t: Array) -> Array:
-    """Cumulative sums over the first axis, (n, n, ...): row by row, a third of the time of numpy's, which goes down."""
-    sums = t.copy()
-    for i in range(1, len(sums)):
-        sums[i] += sums[i - 1]
-    return sums
+def _mirrored(s: Array) -> Array:
+    """The symmetric matrix with the upper triangle of S, in its place."""
+    for at in range(0, len(s), PANEL):
+        to = at + PANEL
+        own = s[at:to, at:to]
+        own[...] = np.where(_upper(own), own, own.swapaxes(0, 1))
+        s[at:to, :at] = s[:at, at:to].swapaxes(0, 1)
+    return s
 
 
 def _covering(starts: Array) -> Array:
-    """Of the numbers at (lo, hi), the sum over all intervals with lo ≤ min(i,j) and hi ≥ max(i,j), for all i, j."""
-    sums = np.cumsum(_running(starts)[:, ::-1], axis=1)[:, ::-1]
-    return np.where(_upper(sums), sums, sums.swapaxes(0, 1))
+    """Of the numbers at (lo, hi), the sum over all intervals with lo ≤ min(i,j) and hi ≥ max(i,j), for all i, j.
+
+    In place, row by row: a third of the time of numpy's sums over the first axis, which go down.
+    """
+    for i in range(1, len(starts)):
+        starts[i, i:] += starts[i - 1, i:]
+    backwards = starts[:, ::-1]
+    np.cumsum(backwards, axis=1, out=backwards)
+    return _mirrored(starts)
 
 
 # --- the matrix itself ------------------------------------------------------------------------------
@@ -393,8 +410,11 @@ def _(a: op.Prefix, s: Array) -> Array:
 @row_variances.register
 def _(a: op.Intervals, s: Array) -> Array:
     # a_jᵀU a_j = Σ U_ik over i ≥ lo and k ≤ hi, since U vanishes below its diagonal: nothing to subtract.
-    lo, hi = a.ends
-    return np.asarray(np.cumsum(_running(_folded(s)[::-1])[::-1], axis=1)[lo, hi - 1])
+    (lo, hi), u = a.ends, _folded(s)
+    for i in range(len(u) - 2, -1, -1):
+        u[i, i + 1 :] += u[i + 1, i + 1 :]
+    np.cumsum(u, axis=1, out=u)
+    return np.asarray(u[lo, hi - 1])
 
 
 @row_variances.register
