@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
+from fitnoise.algebra import rules
 from fitnoise.mechanisms.gaussian.formulation import Formulation
 from fitnoise.mechanisms.gaussian.terms import terms
-from fitnoise.solving import combined, mirrored
+from fitnoise.solving import combined, mirrored, sectors
 from fitnoise.solving.sectors import decompose
 from tolerances import EXACT
 
@@ -54,6 +55,28 @@ def test_both_halves_have_the_bounds_of_the_whole(name, monkeypatch, rng):
     best = whole.evaluate(*found.primal).upper
     assert best <= whole.evaluate(*found.dual).lower * (1 + 1.1e-7)
     assert best == pytest.approx(combined.solve(whole, gap=1e-7).upper, rel=3e-7)
+
+
+def test_both_halves_share_their_sums_over_ranges(monkeypatch, rng):
+    """One pass each way for a product with the Hessian, and the quadratic form is that of the whole."""
+    monkeypatch.setattr(mirrored, "SMALL", 2)
+    monkeypatch.setattr(sectors, "TALL", 0)
+    whole = HALVED["all ranges, odd"]()
+    halves = mirrored.halved(whole)
+    p, q = rng.uniform(1, 2, halves.problem.cells), rng.uniform(1, 2, halves.problem.constraints)
+    here = halves.problem.linearise(p / p.sum(), q)
+    there = whole.linearise(*halves.unfold((p / p.sum(), q)))
+    v = rng.normal(size=len(p)), rng.normal(size=len(q))
+    passes = []
+    for name in ("weighted_gram", "row_variances"):
+        rule = getattr(rules, name)
+        monkeypatch.setattr(rules, name, lambda a, x, rule=rule, name=name: passes.append(name) or rule(a, x))
+    product = here.hessian_times(np.concatenate(v))
+    assert passes == ["weighted_gram", "row_variances"]
+    expected = there.hessian_times(np.concatenate(halves.unfold(v)))
+    other = rng.normal(size=len(p)), rng.normal(size=len(q))
+    of_whole = np.concatenate(halves.unfold(other)) @ expected
+    assert np.concatenate(other) @ product == pytest.approx(of_whole, rel=1e-9)
 
 
 def lopsided():

@@ -90,8 +90,9 @@ def halved(problem: Problem) -> Halves | None:
     half = (n + 1) // 2
     blocks = []
     for block, sources in zip(problem.blocks, kept, strict=True):
+        one = [_one_of_each(s, rows, place) for s, rows in sources]  # by structure the same in both halves
         for sign, k in ((1, half), (-1, n // 2)):
-            own = tuple(_half(s, rows, place, sign, k) for s, rows in sources)
+            own = tuple(_half(s, sign, k) for s in one)
             blocks.append(Block(block.multiplicity, np.eye(k, half), own, halves=sign))
     cells = None if owners is None else Shared(np.arange(half), owners.scale[:half], half)
     return Halves(Problem(blocks, len(few), cells=cells, backend=problem.backend), mate, few, n)
@@ -110,15 +111,22 @@ def _single(lifts: Floats | Operator) -> Floats | Operator:
     return lifts
 
 
-def _half(s: Source, rows: Indices, place: Indices, sign: int, k: int) -> Source:
-    """One row of each pair, even or odd."""
+def _one_of_each(s: Source, rows: Indices, place: Indices) -> Source:
+    """One row of each pair."""
     lifts = _single(s.lifts)
     if isinstance(lifts, op.Intervals):
         bounds = lifts.bounds
         lifts = op.Intervals(lifts.shape[1], tuple(bounds[i] for i in rows.tolist()))
     elif isinstance(lifts, np.ndarray):
-        lifts = (lifts[rows] + sign * lifts[rows][:, ::-1])[:, :k] / 2
+        lifts = lifts[rows]
     return replace(s, lifts=lifts, numbers=place[s.numbers[:, rows]], scale=s.scale[:, rows])
+
+
+def _half(s: Source, sign: int, k: int) -> Source:
+    """The rows even or odd; where they are structure, the block halves their sums."""
+    if isinstance(s.lifts, Operator):
+        return s
+    return replace(s, lifts=(s.lifts + sign * s.lifts[:, ::-1])[:, :k] / 2)
 
 
 def _backwards(lifts: Floats | Operator) -> Indices | None:

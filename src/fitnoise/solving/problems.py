@@ -237,30 +237,35 @@ class Block:
         """Sources by structure, with their operators."""
         return tuple((s, s.lifts) for s in self.sources if isinstance(s.lifts, Operator))
 
-    def gram(self, w: Floats) -> Floats:
-        """Σ_j w_j l_j l_jᵀ of the numbers given by structure, (K, k, k)."""
-        out = sum(np.moveaxis(rules.weighted_gram(a, s.gather(w).T), -1, 0) for s, a in self.structured)
+    def sums(self, w: Floats) -> Floats:
+        """Σ_j w_j a_j a_jᵀ of the numbers given by structure, a_j the rows of the operators, (K, n, n)."""
+        return np.asarray(sum(np.moveaxis(rules.weighted_gram(a, s.gather(w).T), -1, 0) for s, a in self.structured))
+
+    def framed(self, sums: Floats) -> Floats:
+        """F S Fᵀ, (K, k, k): of `sums`, Σ_j w_j l_j l_jᵀ."""
         if self.halves:
-            return self._half(self._half(np.asarray(out)).swapaxes(1, 2)).swapaxes(1, 2)
-        return np.asarray(out if self.frame is None else self.frame @ out @ self.frame.T)
+            return np.asarray(sum(sign * corner for sign, corner in self._corners(sums))) / 4
+        return np.asarray(sums if self.frame is None else self.frame @ sums @ self.frame.T)
 
-    def _half(self, x: Floats) -> Floats:
-        """F x, (K, k, …)."""
-        return np.asarray(x + self.halves * x[:, ::-1])[:, : self.rank] / 2
-
-    def _whole(self, x: Floats, n: int) -> Floats:
-        """Fᵀ x, (K, n, …)."""
-        out = np.zeros((len(x), n, x.shape[2]))
-        out[:, : self.rank] = x / 2
-        return out + self.halves * out[:, ::-1]
-
-    def forms(self, form: Floats) -> list[tuple[Source, Floats]]:
-        """l_jᵀ form l_j of the numbers given by structure, (K, m) each, for form (K, k, k)."""
+    def unframed(self, form: Floats) -> Floats:
+        """Fᵀ X F, (K, n, n), for X (K, k, k)."""
         if self.halves:
             n = self.structured[0][1].shape[1]
-            form = self._whole(self._whole(form, n).swapaxes(1, 2), n).swapaxes(1, 2)
-        own = np.moveaxis(form if self.frame is None else self.frame.T @ form @ self.frame, 0, -1)
-        return [(s, rules.row_variances(a, own).T) for s, a in self.structured]
+            out, quarter = np.zeros((len(form), n, n)), form / 4
+            for sign, corner in self._corners(out):
+                corner[...] += sign * quarter
+            return out
+        return np.asarray(form if self.frame is None else self.frame.T @ form @ self.frame)
+
+    def _corners(self, whole: Floats) -> list[tuple[int, Floats]]:
+        """What a half adds up of a square, (K, n, n): k × k seen from each corner, turned over, with its sign."""
+        k = self.rank
+        seen = ((1, whole), (self.halves, whole[:, ::-1]), (self.halves, whole[:, :, ::-1]), (1, whole[:, ::-1, ::-1]))
+        return [(sign, x[:, :k, :k]) for sign, x in seen]
+
+    def forms(self, own: Floats) -> list[tuple[Source, Floats]]:
+        """a_jᵀ own a_j of the numbers given by structure, (K, m) each, for own (K, n, n)."""
+        return [(s, rules.row_variances(a, np.moveaxis(own, 0, -1)).T) for s, a in self.structured]
 
 
 @final
@@ -301,15 +306,17 @@ class _Heavy:
         self.plain = k <= n and block.pairwise is None and bool((block.columns == np.eye(k, n)).all())
         self.sources = [(s, backend.put(lifts)) for s, lifts in block.written]
 
-    def at(self, p: Floats, w: Floats) -> _Curved:
+    def at(self, p: Floats, w: Floats, grams: Floats | None) -> _Curved:
         """In coordinates where Σ_S = I: z_i = Z b_i and y_j = Y l_j with Σ = YᵀY, Σ⁻¹ = ZᵀZ.
 
         With R_nᵀR_n = N, R_cᵀR_c = C and R_n R_cᵀ = U s Vᵀ: Z = s^-½ Uᵀ R_n and Y = s^-½ Vᵀ R_c. No inverse, no
         division by a weight.
+
+        grams: Σ w_j l_j l_jᵀ of the numbers given by structure, (K, k, k).
         """
         b = self.backend
         xp = b.xp
-        rn = self._roots(w)
+        rn = self._roots(w, None if grams is None else b.put(grams))
         root_p = b.xp.sqrt(b.put(p[: self.block.rank])) if self.plain else None  # C is diagonal
         rc = self._cell_roots(p) if root_p is None else None
         u, s, vt = b.svd(rn @ _turned(rc) if root_p is None else rn * root_p)
@@ -335,11 +342,10 @@ class _Heavy:
         out[:, n:] = math.sqrt(WHISPER / pairwise.kinds.cells) * np.eye(k)
         return b.triangle(b.put(out))
 
-    def _roots(self, w: Floats) -> Matrix:
+    def _roots(self, w: Floats, grams: Matrix | None) -> Matrix:
         """R_n with R_nᵀR_n = N, (K, r, k); some of the K at a time."""
         b, block, xp = self.backend, self.block, self.backend.xp
         shares = [(lifts, np.sqrt(source.gather(w))) for source, lifts in self.sources]
-        grams = b.put(block.gram(w)) if block.structured else None
         count, k = len(block.multiplicity), block.rank
         step = max(1, HELD // (k * max(1, sum(len(lifts) for lifts, _ in shares))))
         out = []
@@ -353,8 +359,8 @@ class _Heavy:
                 out.append(b.triangle(stacked))
         return out[0] if len(out) == 1 else xp.concat(out, axis=0)
 
-    def change(self, dp: Floats, dw: Floats, at: _Curved) -> Matrix:
-        """Z dC Zᵀ − Y dN Yᵀ, (K, k, k)."""
+    def change(self, dp: Floats, dw: Floats, grams: Floats | None, at: _Curved) -> Matrix:
+        """Z dC Zᵀ − Y dN Yᵀ, (K, k, k); grams as in `at`, of dw."""
         b, block = self.backend, self.block
         if block.pairwise is not None:
             e = at.z @ b.put(block.pairwise.kinds.moments(dp, block.pairwise.chi)) @ _turned(at.z)
@@ -364,8 +370,8 @@ class _Heavy:
             e = at.half_z @ ((self.columns * b.put(dp)) @ self.columns.T) @ _turned(at.half_z)
         for (source, _), y in zip(self.sources, at.y, strict=True):
             e = e - (_turned(y) * b.put(source.gather(dw))[:, None, :]) @ y
-        if block.structured:
-            e = e - at.half_y @ b.put(block.gram(dw)) @ _turned(at.half_y)
+        if grams is not None:
+            e = e - at.half_y @ b.put(grams) @ _turned(at.half_y)
         return e
 
 
@@ -416,16 +422,19 @@ class _Curved:
         return b.get((heavy.columns * (middle @ heavy.columns)).sum(axis=0))
 
     def numbers(self, out: Floats, factor: float, e: Matrix | None = None) -> None:
-        """Add factor · mult · y_jᵀ E y_j to the entries of every number these blocks answer."""
-        block, b = self.heavy.block, self.heavy.backend
+        """Add factor · mult · y_jᵀ E y_j to the entries of every number these blocks answer row by row."""
+        b = self.heavy.backend
         weights = factor * self.multiplicity[:, None]
         for (source, _), y in zip(self.heavy.sources, self.y, strict=True):
             image = y if e is None else y @ e
             source.scatter(weights * b.get((y * image).sum(axis=-1)), out)
-        if block.structured:
-            middle = self.half_y if e is None else e @ self.half_y
-            for source, forms in block.forms(b.get(_turned(self.half_y) @ middle)):
-                source.scatter(weights * forms, out)
+
+    def form(self, factor: float, e: Matrix | None = None) -> Floats:
+        """What has factor · mult · y_jᵀ E y_j of the numbers given by structure as its forms, (K, n, n)."""
+        block, b = self.heavy.block, self.heavy.backend
+        middle = self.half_y if e is None else e @ self.half_y
+        weights = factor * self.multiplicity[:, None, None]
+        return block.unframed(weights * b.get(_turned(self.half_y) @ middle))
 
     @cached_property
     def kernel(self) -> Matrix:
@@ -473,7 +482,7 @@ class _Curved:
             source.scatter_squares(mult[:, None] * b.get(((y2 @ self.kernel) * y2).sum(axis=-1)), numbers)
         if block.structured:
             light = _turned(self.half_y) / b.xp.sqrt(weak)[:, None, :]
-            for source, forms in block.forms(b.get(light @ self.half_y)):
+            for source, forms in block.forms(block.unframed(b.get(light @ self.half_y))):
                 source.scatter_squares(mult[:, None] * forms**2 / 2, numbers)
 
 
@@ -540,10 +549,12 @@ class Linearisation:
         problem = self.problem
         dp, dw = problem.spread(v)
         cells, numbers = np.zeros(problem.columns), np.zeros(problem.numbers)
-        for c in self.curved:
-            e = c.heavy.change(dp, dw, c) * c.kernel
+        changes = []
+        for c, grams in zip(self.curved, problem.grams(dw), strict=True):
+            e = c.heavy.change(dp, dw, grams, c) * c.kernel
             cells += c.cells(e)
-            c.numbers(numbers, -1.0, e)
+            changes.append(e)
+        problem.add_numbers(numbers, -1.0, self.curved, changes)
         s = problem.scalars
         if s is not None:
             e = s.multiplicity * (s.reach(dp) / self.sigma - (s.shares @ dw) * self.sigma) / (2 * self.size)
@@ -617,6 +628,7 @@ class Problem:
         self._light = [i for i, x in enumerate(light) if x]
         self._dense = [i for i, x in enumerate(light) if not x]
         self._heavy = [_Heavy(blocks[i], backend) for i in self._dense]
+        self._summed = [(h.block, tuple(id(s) for s, _ in h.block.structured)) for h in self._heavy]
         self.scalars = _Scalars.of([blocks[i] for i in self._light], numbers) if self._light else None
 
     @property
@@ -646,6 +658,32 @@ class Problem:
             [cells if c is None else c.gather_squares(cells), numbers if g is None else g.gather_squares(numbers)]
         )
 
+    # --- what blocks have in common -------------------------------------------------------------------
+
+    def grams(self, w: Floats) -> list[Floats | None]:
+        """Σ w_j l_j l_jᵀ of the numbers given by structure in every block of rank > 1; one sum for the same sources."""
+        sums: dict[tuple[int, ...], Floats] = {}
+        out: list[Floats | None] = []
+        for block, key in self._summed:
+            if key and key not in sums:
+                sums[key] = block.sums(w)
+            out.append(block.framed(sums[key]) if key else None)
+        return out
+
+    def add_numbers(
+        self, out: Floats, factor: float, curved: Sequence[_Curved], changes: Sequence[Matrix] | None = None
+    ) -> None:
+        """Add factor · Σ mult y_jᵀ E y_j to the entries of every number, E = I where it is not given."""
+        forms: dict[tuple[int, ...], tuple[Block, Floats]] = {}
+        for c, e, (block, key) in zip(curved, changes or [None] * len(curved), self._summed, strict=True):
+            c.numbers(out, factor, e)
+            if key:
+                own = c.form(factor, e)
+                forms[key] = block, own + forms[key][1] if key in forms else own
+        for block, own in forms.values():
+            for source, values in block.forms(own):
+                source.scatter(values, out)
+
     # --- at given weights -----------------------------------------------------------------------------
 
     def evaluate(self, p: Floats, q: Floats) -> Evaluation:
@@ -673,12 +711,12 @@ class Problem:
             variances += s.shares.T @ (s.multiplicity * sigma)
             nu += float(s.multiplicity @ size)
         curved = []
-        for heavy in self._heavy:
-            at = heavy.at(columns, w)
+        for heavy, grams in zip(self._heavy, self.grams(w), strict=True):
+            at = heavy.at(columns, w, grams)
             nu += float(heavy.block.multiplicity @ heavy.backend.get(at.s.sum(axis=1)))
             profile += at.cells()
-            at.numbers(variances, 1.0)
             curved.append(at)
+        self.add_numbers(variances, 1.0, curved)
         value = self._value(p, q, nu, profile, variances)
         return Linearisation(self, value, tuple(curved), sigma, size)
 
