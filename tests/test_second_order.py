@@ -1,5 +1,7 @@
 """The second-order finish: exact derivatives, and hard problems to 1e-8."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -136,6 +138,19 @@ def test_it_finishes_from_far_away(kind):
     found = interior_point.solve(problem, start.dual, gap=1e-9)
     assert (found.status, found.gap <= 1e-9) == (Status.CONVERGED, True)
     assert found.iterations <= 60
+
+
+@pytest.mark.parametrize("kind", ["ranges", "low rank", "marginals"])
+def test_the_barrier_falls_at_most_steps(kind):
+    """What conjugate gradients leave of a step at a few weights does not hold it up."""
+    problem = instance(kind, 100, 7)
+    search = interior_point.Search(problem, geometric_mean.solve(problem, gap=0.01).dual)
+    taus = []
+    while search.best.gap > 1e-8:
+        assert search.advance()
+        taus.append(search.w @ search.z / len(search.w))
+    falls = sum(later < 0.5 * earlier for earlier, later in itertools.pairwise(taus))
+    assert falls > (len(taus) - 1) / 2
 
 
 def test_a_starved_finish_admits_it():
