@@ -138,7 +138,8 @@ def ranks(graph, q, m, epsilon, unit):
 
 def check(q, m, spec, size, unit):
     """Why an answer costs one unit its ε at most, in words; Wrong where it does not."""
-    graph, epsilon, form = Graph(q, spec, size, unit), Q(q["epsilon"]) / unit.records, m["form"]
+    records = 1 if q["query"] == "left_out" else unit.records  # a person moves that by one, whatever she has
+    graph, epsilon, form = Graph(q, spec, size, unit), Q(q["epsilon"]) / records, m["form"]
     most, alpha = exp_below(epsilon), Q(m.get("alpha", 1))
     need(0 < alpha <= 1 and (form not in ("box", "clamped") or graph.shape), "it is no mechanism for its question")
     if form == "formula":

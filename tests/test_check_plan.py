@@ -91,6 +91,22 @@ def test_shares_of_records_cost_one_record(said):
     assert plan.exact_cost == fn.plan(zoo.WORKLOADS["crossed"]()).exact_cost
 
 
+@pytest.mark.parametrize("neighbours", fn.Neighbours)
+def test_of_how_many_records_are_left_out_costs_a_person_her_own_epsilon(said, neighbours):
+    """However many records of one are counted: she moves it by one. What costs more than it says is noticed."""
+    asked = fn.FiniteQuery.left_out("more", people=20, epsilon=1)
+    unit = fn.PrivacyUnit("person", 3, neighbours, id="pid")
+    plan = fn.plan(fn.Publication(zoo.WORKLOADS["prefix"](), unit, finite=(asked,)))
+    text = plan.to_json()
+    assert said(text)[0] == RIGHT, said(text)[1]
+    document = json.loads(text)
+    assert document["spec"]["finite"][0]["epsilon"] == "1"
+    document["spec"]["finite"][0]["epsilon"] = "99/100"
+    status, lines = said(json.dumps(document))
+    assert status != RIGHT
+    assert "'more' is not answered privately" in lines
+
+
 def test_plans_of_the_zoo_are_right_and_so_are_their_bounds(said, any_plan):
     status, lines = said(any_plan.to_json())
     assert status == RIGHT, lines
