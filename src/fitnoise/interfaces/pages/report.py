@@ -41,7 +41,7 @@ ASKED = ("language", "bands", "totals", "tables")
 
 CLAIM = "the report is that of what was verified"
 
-KNOWN = ("price", "records", "counted", "left out")
+KNOWN = ("price", "records", "counted")
 """Sections of a plan's report that a page tells in its own words."""
 
 

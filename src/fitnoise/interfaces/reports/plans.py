@@ -268,8 +268,7 @@ def whom(plan: Plan, version: int = FORMAT, *, every: bool = True) -> Section:
     said |= left_out(plan, version)
     values = tuple(Value(key, found) for key, found in said.items())
     tables = (Table.of("universe", columns, rows),) if rows else ()
-    name = "left out" if rows or "left_out" in said else "counted"
-    return Section(name, tuple(sentences[key] for key in said), values, tables)
+    return Section("counted", tuple(sentences[key] for key in said), values, tables)
 
 
 def asked(plan: Plan) -> Iterator[tuple[TableSummary, Asked]]:
