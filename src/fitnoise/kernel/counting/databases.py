@@ -138,9 +138,9 @@ class Session(Columns):
             what,
             tuple(map(str, names)),
             tuple(_kind(d, c["type"]) for c in columns),
-            ".".join(d.quoted(part) for part in parts),
-            int(pages or 0),
-            (schema, name),
+            relation=".".join(d.quoted(part) for part in parts),
+            pages=int(pages or 0),
+            at=(schema, name),
         )
 
     def column(self, place: int) -> str:
