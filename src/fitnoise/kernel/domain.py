@@ -659,13 +659,13 @@ class Amount(Attribute):
         """
         if ceiling is None:
             return self.high
-        tops = [float(t) for t in self.own_values[1:]]
+        tops = [*(self.ceilings or ()), self.high]
         if not is_real(ceiling) or ceiling not in tops:
             raise DomainError(
-                f"amounts are summed up to one of their declared ceilings or to high, {[*self.own_values[1:]]}; got "
-                f"{shown(ceiling)}. Ceilings are declared with the amount (ceilings = …), before anything is planned."
+                f"amounts are summed up to one of their declared ceilings or to high, {tops}; got {shown(ceiling)}. "
+                "Ceilings are declared with the amount (ceilings = …), before anything is planned."
             )
-        return (*(self.ceilings or ()), self.high)[tops.index(float(ceiling))]
+        return tops[tops.index(ceiling)]
 
     def coded_up_to(self, top: float) -> str:
         """What is cut where amounts count up to a ceiling, and in which steps they are read.

@@ -19,7 +19,7 @@ from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import tomli_w
@@ -219,12 +219,9 @@ class TableSpec(Part):
         views |= {"change": self.change, "average": self.average, "to_date": self.to_date}
         if self.all is None:
             return table(*self.attributes, **views, **said)
-        beside = {*self.attributes, *([self.prefix] if isinstance(self.prefix, str) else self.prefix or ())}
-        beside |= {*([ranges] if isinstance(ranges, str) else ranges or ()), *recode}
-        beside |= {*([self.count] if isinstance(self.count, str) else self.count or ())}
-        beside |= {*([self.sum] if isinstance(self.sum, str) else self.sum or ()), *([self.mean] if self.mean else ())}
-        beside |= {*([self.change] if isinstance(self.change, str) else self.change or ())}
-        beside |= {*(self.average or ()), *(self.to_date or ())}
+        beside = {*self.attributes}
+        for named in views.values():
+            beside |= {named} if isinstance(named, str) else {*(named or ())}
         among = _others(domain, beside) if self.among is None else self.among
         if not among:
             raise SpecError("every attribute is named beside the pattern, so that none is left for it; name fewer.")
@@ -329,7 +326,9 @@ class BoundsSpec(Part):
 class DataSpec(Part):
     """What is publicly known of the data."""
 
-    elsewhere = {"lookups": "a table of codes is the `lookup` of its attribute, or its `lookup_file`"}  # noqa: RUF012
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "lookups": "a table of codes is the `lookup` of its attribute, or its `lookup_file`"
+    }
 
     source: str = Field("default", description="name of the data")
     account: str | None = Field(

@@ -101,10 +101,9 @@ def _field(of: Tabled, table: Layout, name: str) -> dict[str, Any]:
     kind = "integer" if all(type(x) is int for x in shown) else "string"
     labels = [x if kind == "integer" else _in_file(str(x)) for x in shown]
     view, codes = ("", None) if asked.matrix is not None else (asked.view(name).word, _codes(workload.domain[name]))
-    counted = "Of records with a value of it."
     said = {
         "prefix": "Of records with at most this value.",
-        "count": counted,
+        "count": "Of records with a value of it.",
         "sum": "The numbers are sums of it.",
         "": "",
     }

@@ -49,9 +49,9 @@ from fitnoise.kernel.counting.sources import (
     DATED,
     Records,
     Unreadable,
-    changed,
     engine,
     quietly,
+    standing,
     wrong_condition,
     wrong_id,
     wrong_type,
@@ -218,21 +218,15 @@ class DuckCounter(DeclaredCounter):
 
         DataError if a file is not what it was before.
         """
-        before = [*map(_state, self._records.files)]
-        found = self._read_once_or_again(action)
-        if before != [*map(_state, self._records.files)]:
-            raise changed(self._records.what)
-        return found
-
-    def _read_once_or_again(self, action: Callable[[DuckCounter], _T]) -> _T:
-        try:
-            return action(self)
-        except Unreadable:
-            alone = self._records.alone()
-            if alone is None:
-                raise
-        again = DuckCounter(alone, self._domain, self._source, bound=self._bound, memory_limit=self._memory_limit)
-        return action(again)
+        with standing(self._records.what, lambda: [*map(_state, self._records.files)]):
+            try:
+                return action(self)
+            except Unreadable:
+                alone = self._records.alone()
+                if alone is None:
+                    raise
+            again = DuckCounter(alone, self._domain, self._source, bound=self._bound, memory_limit=self._memory_limit)
+            return action(again)
 
     def _counted(self, margins: Sequence[Margin], gauge: Gauge, *, informed: bool) -> Margins:
         drop = self._source.drops

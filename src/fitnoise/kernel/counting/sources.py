@@ -179,12 +179,16 @@ class Records(Columns, abc.ABC):
         return None
 
 
-def changed(what: str) -> DataError:
-    """The error for records that were written to meanwhile."""
-    return DataError(
-        f"{what} changed while it was read, so that a record may have been counted in two places, or in none: count a "
-        "copy, or when nobody writes to it. Nothing was measured and nothing was charged."
-    )
+@contextlib.contextmanager
+def standing(what: str, state: Callable[[], object]) -> Iterator[None]:
+    """Raise DataError if records are others after what is done within than they were before."""
+    before = state()
+    yield
+    if state() != before:
+        raise DataError(
+            f"{what} changed while it was read, so that a record may have been counted in two places, or in none: "
+            "count a copy, or when nobody writes to it. Nothing was measured and nothing was charged."
+        )
 
 
 def pick(reader: str, width: int, positions: Sequence[int]) -> str:

@@ -12,7 +12,7 @@ from fitnoise.kernel.counting._base import DeclaredCounter, Gauge, Margin, Margi
 from fitnoise.kernel.counting.databases import Database, Session
 from fitnoise.kernel.counting.dialects import FITTING, Kind, coded
 from fitnoise.kernel.counting.persons import PERSON, counted_by
-from fitnoise.kernel.counting.sources import DATED, changed, wrong_condition, wrong_id, wrong_type
+from fitnoise.kernel.counting.sources import DATED, standing, wrong_condition, wrong_id, wrong_type
 from fitnoise.kernel.counting.spark import Spark, SparkTable
 from fitnoise.kernel.counting.statements import Field, Person, count, left_out, prepared, told_of
 from fitnoise.kernel.counting.trial import refuse_unless_bounded, refuse_unless_dated, refuse_unless_right
@@ -76,12 +76,10 @@ class SqlCounter(DeclaredCounter):
             told = [(a,) for a in told_of(fields, drop=drop) if person is not None or a not in used]  # may be outside
             told += [] if person is None or drop else [(PERSON,)]
             asked, d = [*margins, *told], session.dialect
-            pages, before = session.pages, session.state()
-            counts, outside = count(
-                session.fetch, d, relation, fields, asked, gauge, drop=drop, person=person, pages=pages
-            )
-            if session.state() != before:
-                raise changed(session.what)
+            with standing(session.what, session.state):
+                counts, outside = count(
+                    session.fetch, d, relation, fields, asked, gauge, drop=drop, person=person, pages=session.pages
+                )
         session.refuse(self._domain, outside, self._bound)
         gauge.finish()
         return {m: counts[m] for m in margins}
@@ -92,11 +90,8 @@ class SqlCounter(DeclaredCounter):
             relation, fields, person = self._tried(session, [], uncounted=True)
             if person is None or person.most is None:
                 return super().left_out()
-            before = session.state()
-            found = left_out(session.fetch, session.dialect, relation, fields, person, drop=self._source.drops)
-            if session.state() != before:
-                raise changed(session.what)
-            return found
+            with standing(session.what, session.state):
+                return left_out(session.fetch, session.dialect, relation, fields, person, drop=self._source.drops)
 
     def _tried(
         self, session: Session | SparkTable, margins: Sequence[Margin], *, uncounted: bool = False
