@@ -44,7 +44,7 @@ from fitnoise.mechanisms.gaussian.estimate import covariance, moved
 from fitnoise.mechanisms.numbers import Numbers, Weighted, by_sector, sums_by_sector
 from fitnoise.mechanisms.rebuilding import Rebuilt
 from fitnoise.reading.answering import Answering
-from fitnoise.reading.estimates import Estimate, Estimates, Rows
+from fitnoise.reading.estimates import Estimate, Estimates, Rows, added
 from fitnoise.reading.files import csv_text, label_frame, read_text
 from fitnoise.reading.forms import Forms, Source, apart
 from fitnoise.reading.release import Release, answers_digest
@@ -540,11 +540,8 @@ class Combination(Made, Answering):
         Raises:
             ReleaseError: an unknown table or coefficients of another shape.
         """
-        whole, counts = Forms(1, {}), True
-        for name, coefficients in combination.items():
-            whole = whole.plus(self._combined.form(name, coefficients))
-            counts &= self._workload[name].counts and bool((np.asarray(coefficients) >= 0).all())
-        return Estimates(whole, Rows({}, {}), self._confidence, counts=counts).one(confidence)
+        parts = ((self._combined.form(name, x), self._workload[name], x) for name, x in combination.items())
+        return added(parts, self._confidence).one(confidence)
 
 
 @checked(ReleaseError, "Nothing was combined.")

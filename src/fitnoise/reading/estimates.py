@@ -19,7 +19,7 @@ them. An interval that is right with some chance is so after it is cut to what i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, final
@@ -39,6 +39,7 @@ from fitnoise.reading.forms import Forms
 from fitnoise.reading.laws import Law, law, level
 from fitnoise.reading.similar import difference
 from fitnoise.request.targets import checked_confidence, z_score
+from fitnoise.request.workloads import Table
 
 MOST_COVARIANCES = 2_000
 """Numbers whose covariances are written as a matrix."""
@@ -762,6 +763,18 @@ def _bisected(
     found = [np.where(np.abs(x) >= math.pi / 2, np.copysign(math.inf, x), np.tan(x) * ratio) for x in ends]
     exact = [np.where(x == own, value, y) for x, y, own, value in zip(ends, found, (low, high), possible, strict=True)]
     return np.where(none, nearest, exact[0]), np.where(none, nearest, exact[1]), told
+
+
+def added(parts: Iterable[tuple[Forms, Table, npt.ArrayLike]], confidence: float) -> Estimates:
+    """Numbers of tables times coefficients, all added: one number, of records where each is and none is taken away.
+
+    parts: what is added of each table, the table, and the coefficients of its numbers.
+    """
+    whole, counts = Forms(1, {}), True
+    for form, table, coefficients in parts:
+        whole = whole.plus(form)
+        counts &= table.counts and bool((np.asarray(coefficients) >= 0).all())
+    return Estimates(whole, Rows({}, {}), confidence, counts=counts)
 
 
 def _crossing(beyond: Callable[[Floats], Floats], one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> Floats:

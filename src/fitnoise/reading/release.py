@@ -54,7 +54,7 @@ from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.answering import Answering
 from fitnoise.reading.description import FORMAT, EntryReference, describe
-from fitnoise.reading.estimates import Estimate, Estimates, Rows
+from fitnoise.reading.estimates import Estimate, added
 from fitnoise.reading.files import (
     DECIMALS,
     DESCRIPTION,
@@ -76,7 +76,7 @@ from fitnoise.reading.files import (
     unfinished,
     write_parquet,
 )
-from fitnoise.reading.forms import Forms, Source
+from fitnoise.reading.forms import Source
 from fitnoise.reading.laws import level
 from fitnoise.reporting import Displayed
 from fitnoise.request.workloads import EACH, View, Workload, slug, some
@@ -424,13 +424,11 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         for name in combination:
             if name not in self:
                 raise ReleaseError(f"no table {name!r}; the release has {some(list(self))}.")
-        whole, counts = Forms(1, {}), True
-        for name, coefficients in combination.items():
-            whole = whole.plus(self._sources[self._part(name) or 0].form(name, coefficients))
-            counts &= self.plan.group(name).publication.workload[name].counts and bool(
-                (np.asarray(coefficients) >= 0).all()
-            )
-        return Estimates(whole, Rows({}, {}), self.plan.publication.confidence, counts=counts).one(confidence)
+        parts = (
+            (self._sources[self._part(name) or 0].form(name, x), self.plan.group(name).publication.workload[name], x)
+            for name, x in combination.items()
+        )
+        return added(parts, self.plan.publication.confidence).one(confidence)
 
     @property
     def _domain(self) -> Domain:
