@@ -44,7 +44,7 @@ from fitnoise.interfaces.render import document, lines
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.codings import DROPPED, OUTSIDE, place, without_cell
 from fitnoise.kernel.counting import Counter, HistogramCounter, Tally, maximal, open_counter
-from fitnoise.kernel.designs import sectors as sector_designs
+from fitnoise.kernel.designs import linear
 from fitnoise.kernel.designs.answers import Answer
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, PureStrategy
 from fitnoise.kernel.designs.products import ProductStrategy
@@ -601,7 +601,7 @@ def check_moves(design, adjacency, tables, near, runs, stated, *, exact):
     flat = np.array([[int(v) for y in noisy for v in y] for noisy, _ in runs], dtype=object)
     pairs = [(i, j) for i, j in np.argwhere(near) if i < j]
     moved = [np.abs(flat[i] - flat[j]) ** power @ weights for i, j in pairs]
-    slack = Fraction(len(set(scales)) > sector_designs.EXACT_SCALES, 2**80)
+    slack = Fraction(len(set(scales)) > linear.EXACT_SCALES, 2**80)
 
     def is_paid(paid, moves):
         """Whether what is paid is at least what was moved by, and no more than that."""

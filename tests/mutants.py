@@ -34,6 +34,7 @@ TESTS = {
     "periods": "periods",
     "series": "periods",
     "designs/_base": "margins order",
+    "designs/linear": "strategy designs trees products -k 'not server'",
     "designs/sectors": "strategy designs -k 'strategy or sectors or total or scales'",
     "designs/margins": "margins designs -kmargin",
     "designs/answers": "order designs -k 'order or count_by or sum'",

@@ -11,7 +11,7 @@ import zoo
 from conftest import zoo_plan
 from designs import of_margins, of_sectors, over
 from fitnoise.errors import PlanError, WorkloadError
-from fitnoise.kernel.designs import margins, questions, sectors
+from fitnoise.kernel.designs import linear, margins, questions, sectors
 from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.designs.graphs import Box, Complete, QueryGraph, Simplex
 from laws import check_design, check_loss
@@ -54,7 +54,7 @@ def test_of_many_scales_what_is_lost_is_rounded_up(neighbours, rng):
     scales = iter(np.arange(3, 19, 1 / 8))
     groups = [([[1]], {s: ([[1]], next(scales)) for s in of_one_size}) for of_one_size in attributes]
     design = of_sectors(over((2,) * 7), *groups)
-    assert len(set(design.scales)) == 128 > sectors.EXACT_SCALES
+    assert len(set(design.scales)) == 128 > linear.EXACT_SCALES
     check_design(design, zoo.ADJACENCIES[neighbours], rng)
 
 
@@ -67,7 +67,7 @@ def test_without_a_search_what_is_lost_is_an_upper_bound(name, neighbours, rng, 
 
 @pytest.mark.parametrize("name", zoo.TABLES)
 def test_in_small_pieces_it_is_the_same(name, rng, monkeypatch):
-    for room, piece in itertools.product((sectors, margins), ("HELD", "DRAWN")):
+    for room, piece in itertools.product((sectors, linear, margins), ("HELD", "DRAWN")):
         monkeypatch.setattr(room, piece, 3, raising=False)
     check_design(zoo.TABLES[name], zoo.ADJACENCIES["replace, dropped"], rng)
 

@@ -314,7 +314,7 @@ def test_the_charge_is_the_exact_cost_rounded_up(name, records, neighbours):
     names = plan.decomposition.exchangeable
     assert entry.detail["sectors"] == [
         {"count": len(g), "of": [names[a] for a in sorted(set(g.attributes.ravel()))], "cost_squared": str(c)}
-        for g, c in zip(plan.strategy.groups, plan.strategy.group_costs(), strict=True)
+        for g, c in zip(plan.strategy.groups, plan.strategy.group_costs, strict=True)
     ]
 
 

@@ -32,7 +32,7 @@ from scipy import stats
 
 from fitnoise.errors import FitnoiseError
 from fitnoise.kernel import noise
-from fitnoise.kernel.designs.sectors import MAX_SCALE
+from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.noise import (
     categorical,
     categoricals,

@@ -14,9 +14,9 @@ import zoo
 from dense import strategy_matrix
 from designs import of_products, of_sectors, over
 from fitnoise.errors import PlanError
-from fitnoise.kernel.designs import products, sectors
+from fitnoise.kernel.designs import linear, products
+from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.designs.products import Factor, ProductGroup
-from fitnoise.kernel.designs.sectors import MAX_SCALE
 from fitnoise.kernel.units import Neighbours
 from laws import check_design
 
@@ -48,7 +48,7 @@ def test_what_is_lost_is_what_neighbours_differ_by(name, neighbours, rng):
 
 @pytest.mark.parametrize("name", zoo.PRODUCTS)
 def test_in_small_pieces_it_is_the_same(name, rng, monkeypatch):
-    monkeypatch.setattr(sectors, "DRAWN", 3)
+    monkeypatch.setattr(linear, "DRAWN", 3)
     check_design(zoo.PRODUCTS[name], zoo.ADJACENCIES["add or remove"], rng)
 
 
@@ -186,7 +186,7 @@ def test_centrings_are_those_of_sectors():
         ([[1]], {(0, 1): ([[2]], 3)}),
     )
     assert own.cost_squared(ADD) == plain.cost_squared(ADD)
-    assert own.group_costs == plain.group_costs()
+    assert own.group_costs == plain.group_costs
     assert plain.cost_squared(REPLACE) == own.cost_squared(REPLACE)
     of = zoo.ADJACENCIES["add or remove"]
     assert own.margins() == plain.margins()
@@ -200,7 +200,7 @@ def test_centrings_are_those_of_sectors():
 
 def test_many_scales_are_rounded_up():
     design = of_products(over((2,) * 7), (None,) * 7, *_many())
-    assert len(set(design.scales)) > sectors.EXACT_SCALES
+    assert len(set(design.scales)) > linear.EXACT_SCALES
     exact = dearest(design)
     assert exact <= design.dearest <= exact * (1 + Fraction(1, 2**80))
 

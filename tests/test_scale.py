@@ -22,7 +22,8 @@ from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
 from fitnoise.kernel.counting import open_counter
-from fitnoise.kernel.designs import sectors as strategy
+from fitnoise.kernel.designs import linear
+from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.mechanisms import rebuilding as reconstruct
 from fitnoise.mechanisms.gaussian import formulation
 from fitnoise.mechanisms.gaussian.alike import Alike
@@ -175,14 +176,14 @@ def test_with_many_noise_scales_the_price_is_rounded_up_by_next_to_nothing(monke
     variances = np.random.default_rng(4).uniform(1, 10, math.comb(14, 2))
     plan = fn.plan(fn.Workload(domain, [fn.all_tables(2, list(domain), variance=variances)]))
     scales = {x for g in plan.strategy.groups for x in g.scales.tolist()}
-    assert len(scales) > strategy.EXACT_SCALES
+    assert len(scales) > linear.EXACT_SCALES
     stated = plan.strategy.profile()
-    monkeypatch.setattr(strategy, "EXACT_SCALES", 10**6)
-    fresh = strategy.Strategy(plan.strategy.over, plan.strategy.groups)
+    monkeypatch.setattr(linear, "EXACT_SCALES", 10**6)
+    fresh = Strategy(plan.strategy.over, plan.strategy.groups)
     for up, exact in zip(stated, fresh.profile(), strict=True):
         assert exact <= up <= exact * (1 + Fraction(1, 2**80))
         assert up.denominator.bit_length() < 300 < exact.denominator.bit_length()
-    assert all(x <= y for x, y in zip(fresh.group_costs(), plan.strategy.group_costs(), strict=True))
+    assert all(x <= y for x, y in zip(fresh.group_costs, plan.strategy.group_costs, strict=True))
 
 
 # --- measuring and rebuilding without arrays over the domain -------------------------------------------------------

@@ -27,7 +27,7 @@ from fitnoise.kernel.counting.dialects import Kind
 from fitnoise.kernel.counting.persons import SHARE
 from fitnoise.kernel.counting.tables import Tables
 from fitnoise.kernel.designs.answers import Answer
-from fitnoise.kernel.designs.sectors import MAX_SCALE
+from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.order import Size
 from fitnoise.kernel.periods import Series

@@ -14,9 +14,9 @@ import zoo
 from dense import strategy_matrix
 from designs import of_trees, over
 from fitnoise.errors import PlanError
-from fitnoise.kernel.designs import sectors
+from fitnoise.kernel.designs import linear
 from fitnoise.kernel.designs._base import WRAP
-from fitnoise.kernel.designs.sectors import MAX_SCALE
+from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.designs.trees import MeasuredTree
 from fitnoise.kernel.order import Order
 from fitnoise.kernel.units import Neighbours
@@ -51,7 +51,7 @@ def test_what_is_lost_is_what_neighbours_differ_by(name, neighbours, rng):
 
 
 def test_in_small_pieces_it_is_the_same(rng, monkeypatch):
-    monkeypatch.setattr(sectors, "DRAWN", 3)
+    monkeypatch.setattr(linear, "DRAWN", 3)
     check_design(zoo.TREES["a tree beside an attribute"], zoo.ADJACENCIES["add or remove"], rng)
 
 
@@ -110,7 +110,7 @@ def test_many_scales_are_rounded_up():
     scales = np.arange(3, 40, 1 / 8)[:100]
     at = list(range(100))
     design = of_trees(over((100,)), (0,), ([0] * 100,), (at,), ((), 1, ([1] * 100,), {1: scales}))
-    assert len(set(design.scales)) > sectors.EXACT_SCALES
+    assert len(set(design.scales)) > linear.EXACT_SCALES
     assert Fraction(1, 9) <= design.dearest <= Fraction(1, 9) * (1 + Fraction(1, 2**80))
 
 

@@ -73,7 +73,7 @@ import numpy.typing as npt
 from fitnoise.errors import FitnoiseError
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.checks import is_whole
-from fitnoise.kernel.designs.sectors import MAX_SCALE
+from fitnoise.kernel.designs.linear import MAX_SCALE
 
 __all__ = [
     "MAX_SCALE",

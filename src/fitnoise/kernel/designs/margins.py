@@ -14,7 +14,6 @@ for continuous.)
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -25,11 +24,11 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats
-from fitnoise.kernel.designs._base import HELD, WRAP, Answers, Cells, Counts, Design, Door, Margin
+from fitnoise.kernel.designs._base import HELD, WRAP, Answers, Cells, Counts, Door, Margin
+from fitnoise.kernel.designs.linear import LinearDesign
 from fitnoise.kernel.designs.parts import (
     SAFE,
     Part,
-    check_sizes,
     exact_matmul,
     largest_entry,
     named,
@@ -97,7 +96,7 @@ class MeasuredMargin:
 
 @final
 @dataclass(frozen=True, eq=False)
-class PureStrategy(Design):
+class PureStrategy(LinearDesign):
     """Margins that are measured together, with pure ε.
 
     over: the attributes. asked: what is measured, no set of attributes twice.
@@ -124,24 +123,10 @@ class PureStrategy(Design):
             raise PlanError("the noise scale of a pure strategy must be a positive number the exact sampler can draw.")
 
     @cached_property
-    def lengths(self) -> tuple[int, ...]:
-        """How many noisy answers each margin has."""
-        return tuple(len(m.rows) * math.prod(self.sizes[a] for a in m.attributes) for m in self.asked)
-
-    @property
-    def scales(self) -> Floats:
-        """The scale t of each margin: always the same."""
-        return np.full(len(self.asked), self.scale)
-
-    @property
-    def portions(self) -> NDArray[np.int64]:
-        """The same, as an array."""
-        return np.array(self.lengths, dtype=np.int64)
-
-    @property
-    def answers(self) -> int:
-        """Number of noisy numbers."""
-        return sum(self.lengths)
+    def runs(self) -> list[tuple[Floats, NDArray[np.int64]]]:
+        """For each margin t, and how many answers it has."""
+        counts = [len(m.rows) * math.prod(self.sizes[a] for a in m.attributes) for m in self.asked]
+        return [(np.array([self.scale]), np.array([n], dtype=np.int64)) for n in counts]
 
     @cached_property
     def _columns(self) -> Exact:
@@ -210,11 +195,6 @@ class PureStrategy(Design):
         return records * max(1, *(largest_entry(m.rows) for m in self.asked))
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """n_a of every exchangeable attribute."""
-        return self.over.sizes
-
-    @property
     def cells(self) -> int:
         """How many joint cells of structured attributes there are, n_o."""
         return self.over.size
@@ -225,10 +205,6 @@ class PureStrategy(Design):
         """The same integers, with nothing computed of them before."""
         del of
         return replace(self, asked=tuple(replace(m) for m in self.asked))
-
-    def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
-        """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
-        check_sizes(self.over, sizes, steps)
 
     @cached_property
     def _parts(self) -> tuple[tuple[Part, ...], ...]:

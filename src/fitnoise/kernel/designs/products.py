@@ -50,20 +50,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
-from fitnoise.kernel import privacy
 from fitnoise.kernel.arrays import Exact, Floats
-from fitnoise.kernel.designs._base import WRAP, Answers, Cells, Counts, Design, Door, Margin
+from fitnoise.kernel.designs._base import WRAP, Answers, Cells, Counts, Margin
+from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, exact_precisions
 from fitnoise.kernel.designs.parts import (
     SAFE,
-    check_sizes,
     exact_matmul,
     largest_entry,
     named,
     refuse_amounts,
     times,
 )
-from fitnoise.kernel.designs.sectors import MAX_SCALE, add_noise, axis_rows, centre, exact_precisions
-from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Adjacency, Neighbours
 
 MOST_CHOICES = 2**10
@@ -166,7 +163,7 @@ class ProductGroup:
 
 @final
 @dataclass(frozen=True, eq=False)
-class ProductStrategy(Design):
+class ProductStrategy(GaussianDesign):
     """All sets of attributes that are measured together.
 
     over: the attributes, all of them as `exchangeable` ones: their joint cells are never written. factors: of each.
@@ -202,11 +199,6 @@ class ProductStrategy(Design):
         if any(len(g.scales) != sum(map(math.prod, own)) for g, own in zip(self.groups, self.grids, strict=True)):
             raise PlanError("a product has a noise scale for each set, or one for each product of rows of its factors.")
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """n_a of every attribute."""
-        return self.over.sizes
-
     @cached_property
     def shapes(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
         """The shape of the answers of every set, by group."""
@@ -240,18 +232,8 @@ class ProductStrategy(Design):
             out.append([part.reshape(own) for part, own in zip(parts, grids, strict=True)])
         return out
 
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """How many noisy answers each group has."""
-        return tuple(int(x.sum()) for x in self.counts)
-
-    @property
-    def answers(self) -> int:
-        """Number of noisy numbers."""
-        return sum(self.lengths)
-
     @cached_property
-    def _runs(self) -> tuple[tuple[Floats, NDArray[np.int64]], ...]:
+    def runs(self) -> tuple[tuple[Floats, NDArray[np.int64]], ...]:
         """By group scales, and how many answers in turn have each: one by one where they vary within sets."""
         out = []
         for g, sizes, shapes, own in zip(
@@ -263,16 +245,6 @@ class ProductStrategy(Design):
             every = [np.broadcast_to(x, shape).ravel() for x, shape in zip(own, shapes, strict=True)]
             out.append((np.concatenate(every), np.ones(int(sizes.sum()), dtype=np.int64)))
         return tuple(out)
-
-    @property
-    def scales(self) -> Floats:
-        """σ of the answers: of each set, or where it varies within sets of every answer."""
-        return np.concatenate([x for x, _ in self._runs])
-
-    @property
-    def portions(self) -> NDArray[np.int64]:
-        """How many noisy answers in turn have each of the scales."""
-        return np.concatenate([n for _, n in self._runs])
 
     @cached_property
     def _weighed(self) -> tuple[int, tuple[dict[tuple[int, ...], Exact], ...]]:
@@ -432,21 +404,9 @@ class ProductStrategy(Design):
         """With noise so many times: as of sectors, squared distances are convex."""
         return replace(self, groups=tuple(replace(g, scales=g.scales * parts) for g in self.groups))
 
-    def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
-        """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
-        check_sizes(self.over, sizes, steps)
-
     def margins(self) -> set[Margin]:
         """The sets of attributes that are measured."""
         return {m for g in self.groups for m in named(self.over, g.attributes, ())}
-
-    def loss(self, of: Adjacency) -> Loss:
-        """ρ = Δ²/2; where neighbours add or remove a record, every cell counts as the dearest."""
-        finest = max((1 / Fraction(float(g.scales.min())) ** 2 for g in self.groups if len(g)), default=Fraction(0))
-        cost = max(self.cost_squared(step) for step in of.steps) * of.records**2
-        if not of.by_cell:
-            return Loss.concentrated(privacy.rho(cost), finest)
-        return Loss.of_cells((), [privacy.rho(cost)], finest)
 
     def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
         """By group, m_T (⊗_{a∈T} H_a) applied to the counts of T along one axis after the other."""
@@ -467,19 +427,6 @@ class ProductStrategy(Design):
             out.append(m * values.ravel())
         return np.concatenate(out)
 
-    def draw(self, exact: Answers, door: Door) -> Answers:
-        """Every answer plus one independent draw of N_Z(0, σ_T²), in the ring of the values (never saturating)."""
-        for values, (scales, sizes) in zip(exact, self._runs, strict=True):
-            add_noise(values, scales, sizes, door)
-        return exact
-
-    def detail(self, of: Adjacency) -> dict[str, list[Any]]:
-        """How many sets of which attributes, and what each group costs for a step of one record."""
-        del of
-        names = self.over.names
-        return {
-            "sectors": [
-                {"count": len(g), "of": [names[a] for a in np.unique(g.attributes)], "cost_squared": str(cost)}
-                for g, cost in zip(self.groups, self.group_costs, strict=True)
-            ]
-        }
+    def told(self) -> list[tuple[int, list[int]]]:
+        """How many sets of which attributes."""
+        return [(len(g), np.unique(g.attributes).tolist()) for g in self.groups]

@@ -22,30 +22,19 @@ from typing import Any, NamedTuple, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fitnoise.errors import PlanError, SingularStrategy
-from fitnoise.kernel import privacy
-from fitnoise.kernel.arrays import Exact, equal_rows
+from fitnoise.errors import PlanError
+from fitnoise.kernel.arrays import Exact, Floats, equal_rows
 from fitnoise.kernel.designs._base import HELD as DRAWN
-from fitnoise.kernel.designs._base import WRAP, Answers, Cells, Counts, Design, Door, Margin
-from fitnoise.kernel.designs.parts import SAFE, Part, check_sizes, exact_matmul, largest_entry, named, split, times
+from fitnoise.kernel.designs._base import WRAP, Answers, Cells, Counts, Margin
+from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, exact_precisions
+from fitnoise.kernel.designs.parts import SAFE, Part, exact_matmul, largest_entry, named, split, times
 from fitnoise.kernel.designs.relaxations import at_most
 from fitnoise.kernel.designs.sets import MAX_SETS, dearest_set
 from fitnoise.kernel.designs.ways import dearest_way
-from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Adjacency, Neighbours
-
-MAX_SCALE = 2.0**55
-"""Of the exact sampler: beyond it, 64 bits could be reached."""
-
-EXACT_SCALES = 64
-"""Different noise scales up to which prices are exact fractions. The denominators of more of them would multiply up:
-then every 1/σ² is rounded up to a multiple of a small power of two."""
 
 HELD = 2**20
 """Entries of a stack of exact matrices held at once."""
-
-_GUARD = 96
-"""Bits kept of the smallest 1/σ² when it is rounded up."""
 
 MAX_REPLACE_PATTERNS = 2**14
 """Agreement patterns of two records examined one by one for replace-one neighbours."""
@@ -186,19 +175,6 @@ class StrategyGroup:
         return self._columns[0]
 
     @cached_property
-    def inverse(self) -> NDArray[np.float64]:
-        """A_S⁻¹ in floating point, (K, k, k); SingularStrategy when doubles cannot hold an A_S or cannot invert it."""
-        a = self.mixing.astype(np.float64)
-        try:
-            inverse = 1 / a if self.rank == 1 and a.all() else np.asarray(np.linalg.inv(a))
-        except np.linalg.LinAlgError:
-            inverse = np.full_like(a, math.nan)
-        held = bool((a.astype(self.mixing.dtype) == self.mixing).all())  # 64-bit ones are below 2⁶², others exact
-        if not held or not np.isfinite(inverse).all() or np.abs(a @ inverse - np.eye(self.rank)).max() > 1e-7:
-            raise SingularStrategy("a sector's integer strategy is singular: its answers could not be rebuilt.")
-        return inverse
-
-    @cached_property
     def answers(self) -> NDArray[np.int64]:
         """Number of noisy numbers of each sector, (K,): k times Π n_a (1 for n_a = 2)."""
         return np.asarray(self.rank * np.where(self.sizes == 2, 1, self.sizes).prod(axis=1))
@@ -220,45 +196,14 @@ class StrategyGroup:
         largest: int = max(self._columns[1][i] for i in here)
         return records * max(1, largest) * math.prod(max(n - 1, 1) for n in sizes)
 
-    @cached_property
-    def whiteners(self) -> NDArray[np.float64]:
-        """σ_S Π g_a^(−½) A_S⁻¹, (K, k, k): L times it has rows whose squares sum to a sector's share of variances."""
-        return np.asarray(self.inverse * (self.scales / np.sqrt(gains(self.sizes)))[:, None, None])
-
     def stacks(self) -> list[tuple[tuple[int, ...], NDArray[np.intp]]]:
         """The sectors by their sizes: the sizes, and which sectors have them."""
         return equal_rows(self.sizes)
 
 
-def axis_rows(n: int) -> int:
-    """Rows of the centring matrix of an axis of n values."""
-    return 1 if n == 2 else n
-
-
-def gains(sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Π g_a along the last axis, g_a that of H_aᵀH_a = g_a (I − J/n_a): n_a², or 2 for n_a = 2."""
-    return np.asarray(np.where(sizes == 2, 2.0, sizes.astype(np.float64) ** 2).prod(axis=-1))
-
-
-def centre(counts: Exact, axis: int) -> Exact:
-    """Apply H along one axis: nI − J, or the row (1, −1) for n = 2. Stays in the ring of the input."""
-    n = counts.shape[axis]
-    if n == 2:
-        first, second = np.split(counts, 2, axis=axis)
-        return np.asarray(first - second)
-    return np.asarray(n * counts - counts.sum(axis=axis, keepdims=True, dtype=counts.dtype))
-
-
-def uncentre(answers: NDArray[np.float64], axis: int, n: int) -> NDArray[np.float64]:
-    """Apply H⁺ = Hᵀ/g along one axis."""
-    if n == 2:
-        return np.concatenate([answers, -answers], axis=axis) / 2
-    return np.asarray((answers - answers.mean(axis=axis, keepdims=True)) / n)
-
-
 @final
 @dataclass(frozen=True, eq=False)
-class Strategy(Design):
+class Strategy(GaussianDesign):
     """All sectors that are measured together.
 
     over: the attributes. groups: the sectors, by group, none twice.
@@ -289,11 +234,6 @@ class Strategy(Design):
                 raise PlanError("a strategy measures each sector once; a sector appears twice.")
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """n_a of every exchangeable attribute."""
-        return self.over.sizes
-
-    @property
     def cells(self) -> int:
         """How many joint cells of structured attributes there are, n_o."""
         return self.over.size
@@ -303,25 +243,10 @@ class Strategy(Design):
         """All sectors one by one, in the order of the groups: for few of them."""
         return tuple(g.sector(i) for g in self.groups for i in range(len(g)))
 
-    @cached_property
-    def answers(self) -> int:
-        """Number of noisy numbers."""
-        return sum(self.lengths)
-
     @property
-    def lengths(self) -> tuple[int, ...]:
-        """How many noisy answers each group of sectors has."""
-        return tuple(int(g.starts[-1]) for g in self.groups)
-
-    @property
-    def scales(self) -> NDArray[np.float64]:
-        """σ_S of each sector."""
-        return np.concatenate([g.scales for g in self.groups])
-
-    @property
-    def portions(self) -> NDArray[np.int64]:
-        """How many noisy answers each sector has."""
-        return np.concatenate([g.answers for g in self.groups])
+    def runs(self) -> list[tuple[Floats, NDArray[np.int64]]]:
+        """By group σ_S of each sector, and how many answers it has."""
+        return [(g.scales, g.answers) for g in self.groups]
 
     @cached_property
     def _precisions(self) -> tuple[int, list[Exact]]:
@@ -341,6 +266,7 @@ class Strategy(Design):
         """Squared cost of one record in each structured cell, the same for all exchangeable values."""
         return self._profile
 
+    @property
     def group_costs(self) -> tuple[Fraction, ...]:
         """The sum, over the sectors of each group, of the squared cost of each on its own: its largest column over σ².
 
@@ -687,10 +613,6 @@ class Strategy(Design):
         """With noise so many times: vᵀXv is convex in v, and v, in records, a mean of unit vectors and of 0."""
         return replace(self, groups=tuple(replace(g, scales=g.scales * parts) for g in self.groups))
 
-    def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
-        """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
-        check_sizes(self.over, sizes, steps)
-
     @cached_property
     def _parts(self) -> tuple[tuple[Part, ...], ...]:
         return tuple(split(g.basis, self.over) for g in self.groups)
@@ -699,13 +621,6 @@ class Strategy(Design):
         """For each sector its attributes, with those that its queries depend on."""
         pairs = zip(self.groups, self._parts, strict=True)
         return {m for g, parts in pairs for part in parts for m in named(self.over, g.attributes, part.inner)}
-
-    def loss(self, of: Adjacency) -> Loss:
-        """ρ = Δ²/2, by cell where neighbours add or remove a record."""
-        finest = max((1 / Fraction(float(g.scales.min())) ** 2 for g in self.groups if len(g)), default=Fraction(0))
-        if not of.by_cell:
-            return Loss.concentrated(privacy.rho(self.unit_cost(of)), finest)
-        return Loss.of_cells(self.over.structured, [privacy.rho(x) for x in self.unit_profile(of)], finest)
 
     def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
         """By group, (⊗H_a ⊗ A_S B_S) applied to the counts, one sector after the other."""
@@ -751,26 +666,9 @@ class Strategy(Design):
             out = centre(out, 1 + axis)
         return out.reshape(len(here), -1)
 
-    def draw(self, exact: Answers, door: Door) -> Answers:
-        """Every answer plus one independent draw of N_Z(0, σ_S²), in the ring of the values (never saturating)."""
-        for values, group in zip(exact, self.groups, strict=True):
-            add_noise(values, group.scales, group.answers, door)
-        return exact
-
-    def detail(self, of: Adjacency) -> dict[str, list[Any]]:
-        """How many sectors of which attributes, and what each group costs for a step of one record."""
-        del of
-        names = self.over.names
-        return {
-            "sectors": [
-                {
-                    "count": len(g),
-                    "of": [names[a] for a in np.unique(g.attributes)],
-                    "cost_squared": str(cost),
-                }
-                for g, cost in zip(self.groups, self.group_costs(), strict=True)
-            ]
-        }
+    def told(self) -> list[tuple[int, list[int]]]:
+        """How many sectors of which attributes."""
+        return [(len(g), np.unique(g.attributes).tolist()) for g in self.groups]
 
 
 def _weights(s: SectorStrategy, apart: int | None = None) -> list[int]:
@@ -795,28 +693,6 @@ def _together(own: _Cost, partners: Iterable[tuple[_Cost, int]], most: int) -> _
         best = max(best, *((m + k) * (total + k * value) for k in {top, min(top + 1, n)}))
         m, total = m + n, total + n * value
     return best
-
-
-def exact_precisions(scales: Sequence[NDArray[np.float64]]) -> tuple[int, list[Exact]]:
-    """A unit u, and u/σ² of every scale as Python integers, likewise: exact, or rounded up where scales are many."""
-    distinct = [np.unique(x, return_inverse=True) for x in scales]
-    ratios = {x: x.as_integer_ratio() for x in np.concatenate([x for x, _ in distinct]).tolist()}
-    if len(ratios) > EXACT_SCALES:
-        unit = 1 << max(0, 2 * math.frexp(max(ratios))[1] + _GUARD)
-    else:
-        unit = math.lcm(*(n**2 // math.gcd(n, d) ** 2 for n, d in ratios.values()))
-    whole = {x: -(-unit * d * d // (n * n)) for x, (n, d) in ratios.items()}  # rounded up, or exact
-    out = [np.array([whole[x] for x in values.tolist()], dtype=object)[which.ravel()] for values, which in distinct]
-    return unit, out
-
-
-def add_noise(values: Exact, scales: NDArray[np.float64], sizes: NDArray[np.int64], door: Door) -> None:
-    """Add one independent draw of N_Z(0, σ²) to every value, so many of each scale, some at a time."""
-    starts, first = np.concatenate([[0], np.cumsum(sizes)]), 0
-    while first < len(scales):
-        last = max(first + 1, int(np.searchsorted(starts, starts[first] + DRAWN, side="right")) - 1)
-        values[starts[first] : starts[last]] += door.discrete_gaussians(scales[first:last], sizes[first:last])
-        first = last
 
 
 def _summed(rows: Exact, which: NDArray[np.intp], count: int) -> Exact:

@@ -38,12 +38,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
-from fitnoise.kernel import privacy
 from fitnoise.kernel.arrays import Exact, Floats, Indices
-from fitnoise.kernel.designs._base import WRAP, Answers, Cells, Counts, Design, Door, Margin
-from fitnoise.kernel.designs.parts import SAFE, check_sizes, refuse_amounts
-from fitnoise.kernel.designs.sectors import MAX_SCALE, add_noise, axis_rows, centre, exact_precisions
-from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.designs._base import WRAP, Answers, Cells, Counts, Margin
+from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, exact_precisions
+from fitnoise.kernel.designs.parts import SAFE, refuse_amounts
 from fitnoise.kernel.units import Adjacency, Neighbours
 
 
@@ -88,7 +86,7 @@ class MeasuredTree:
 
 @final
 @dataclass(frozen=True, eq=False)
-class TreeStrategy(Design):
+class TreeStrategy(GaussianDesign):
     """All that is measured of nested places together.
 
     over: the attributes, each level of places as one of its own. levels: positions of the levels among these, from the
@@ -140,11 +138,6 @@ class TreeStrategy(Design):
         if not (beside and fits and all(len(x) == self._kinds[level] for level, x in g.scales.items())):
             raise PlanError("what is measured of a tree does not fit its places, or the attributes beside them.")
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """n_a of every attribute."""
-        return self.over.sizes
-
     @cached_property
     def _kinds(self) -> list[int]:
         """How many classes each level has."""
@@ -173,29 +166,14 @@ class TreeStrategy(Design):
         each = [np.bincount(own) for own in self.classes]
         return tuple(self.rows(g) * np.concatenate([each[level] for level in g.scales]) for g in self.groups)
 
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """How many noisy answers each group has."""
-        return tuple(int(x.sum()) for x in self.counts)
-
-    @property
-    def answers(self) -> int:
-        """Number of noisy numbers."""
-        return sum(self.lengths)
-
     @cached_property
     def _scales(self) -> tuple[Floats, ...]:
         return tuple(np.concatenate(list(g.scales.values())) for g in self.groups)
 
     @property
-    def scales(self) -> Floats:
-        """σ of each class, by group and level."""
-        return np.concatenate(self._scales)
-
-    @property
-    def portions(self) -> NDArray[np.int64]:
-        """How many noisy answers each class has, likewise."""
-        return np.concatenate(self.counts)
+    def runs(self) -> list[tuple[Floats, NDArray[np.int64]]]:
+        """By group σ of each class, level by level, and how many answers it has."""
+        return list(zip(self._scales, self.counts, strict=True))
 
     def _weight(self, g: MeasuredTree, *, replaced: bool) -> int:
         """h_T, times n_T/(n_T − 1) for records that are replaced."""
@@ -261,10 +239,6 @@ class TreeStrategy(Design):
         finer = ({level: x * parts for level, x in g.scales.items()} for g in self.groups)
         return replace(self, groups=tuple(replace(g, scales=x) for g, x in zip(self.groups, finer, strict=True)))
 
-    def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
-        """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
-        check_sizes(self.over, sizes, steps)
-
     def _margin(self, g: MeasuredTree) -> Margin:
         return tuple(self.over.names[a] for a in (*g.attributes, *self.levels[: g.deep][-1:]))
 
@@ -277,14 +251,6 @@ class TreeStrategy(Design):
     def margins(self) -> set[Margin]:
         """The attributes of each group, with the deepest level it measures."""
         return {self._margin(g) for g in self.groups}
-
-    def loss(self, of: Adjacency) -> Loss:
-        """ρ = Δ²/2; where neighbours add or remove a record, every cell counts as the dearest."""
-        finest = 1 / Fraction(float(self.scales.min())) ** 2
-        cost = max(self.cost_squared(step) for step in of.steps) * of.records**2
-        if not of.by_cell:
-            return Loss.concentrated(privacy.rho(cost), finest)
-        return Loss.of_cells((), [privacy.rho(cost)], finest)
 
     def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
         """By group, and level from the top, what is measured of the places class by class."""
@@ -310,26 +276,11 @@ class TreeStrategy(Design):
                 values = np.add.reduceat(values, starts)
         return np.concatenate(out)
 
-    def draw(self, exact: Answers, door: Door) -> Answers:
-        """Every answer plus one independent draw of N_Z(0, σ²), in the ring of the values (never saturating)."""
-        for values, scales, sizes in zip(exact, self._scales, self.counts, strict=True):
-            add_noise(values, scales, sizes, door)
-        return exact
-
-    def detail(self, of: Adjacency) -> dict[str, list[Any]]:
-        """How many classes of places are measured beside which attributes, and what that costs where it is dearest."""
-        del of
-        names = self.over.names
-        return {
-            "sectors": [
-                {
-                    "count": len(scales),
-                    "of": [names[a] for a in (*g.attributes, *(self.levels[x - 1] for x in g.scales if x))],
-                    "cost_squared": str(cost),
-                }
-                for g, scales, cost in zip(self.groups, self._scales, self.group_costs, strict=True)
-            ]
-        }
+    def told(self) -> list[tuple[int, list[int]]]:
+        """How many classes of places are measured, beside which attributes."""
+        levels = ([self.levels[x - 1] for x in g.scales if x] for g in self.groups)
+        pairs = zip(self.groups, self._scales, levels, strict=True)
+        return [(len(scales), [*g.attributes, *own]) for g, scales, own in pairs]
 
 
 def _kept(values: Any) -> Any:

@@ -5,13 +5,56 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fitnoise.errors import SingularStrategy
 from fitnoise.kernel.arrays import Exact
-from fitnoise.kernel.designs.sectors import Strategy, axis_rows, uncentre
+from fitnoise.kernel.designs.linear import axis_rows
+from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
+
+_INVERSES: WeakKeyDictionary[StrategyGroup, NDArray[np.float64]] = WeakKeyDictionary()
+"""Of groups that are in use: a plan is rounded, compared and rebuilt from with the same ones."""
+
+
+def gains(sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Π g_a along the last axis, g_a that of H_aᵀH_a = g_a (I − J/n_a): n_a², or 2 for n_a = 2."""
+    return np.asarray(np.where(sizes == 2, 2.0, sizes.astype(np.float64) ** 2).prod(axis=-1))
+
+
+def uncentre(answers: NDArray[np.float64], axis: int, n: int) -> NDArray[np.float64]:
+    """Apply H⁺ = Hᵀ/g along one axis."""
+    if n == 2:
+        return np.concatenate([answers, -answers], axis=axis) / 2
+    return np.asarray((answers - answers.mean(axis=axis, keepdims=True)) / n)
+
+
+def inverse(group: StrategyGroup) -> NDArray[np.float64]:
+    """A_S⁻¹ of every sector in floating point, (K, k, k).
+
+    Raises:
+        SingularStrategy: doubles cannot hold an A_S, or cannot invert it.
+    """
+    known = _INVERSES.get(group)
+    if known is None:
+        known = _INVERSES[group] = _inverse(group)
+    return known
+
+
+def _inverse(group: StrategyGroup) -> NDArray[np.float64]:
+    a = group.mixing.astype(np.float64)
+    try:
+        found = 1 / a if group.rank == 1 and a.all() else np.asarray(np.linalg.inv(a))
+    except np.linalg.LinAlgError:
+        found = np.full_like(a, math.nan)
+    held = bool((a.astype(group.mixing.dtype) == group.mixing).all())  # 64-bit ones are below 2⁶², others exact
+    if not held or not np.isfinite(found).all() or np.abs(a @ found - np.eye(group.rank)).max() > 1e-7:
+        raise SingularStrategy("a sector's integer strategy is singular: its answers could not be rebuilt.")
+    return found
 
 
 def covariance(
@@ -44,10 +87,12 @@ class SectorEstimation:
         """How many noisy answers each group of sectors has."""
         return self.strategy.lengths
 
-    @property
+    @cached_property
     def whiteners(self) -> list[NDArray[np.float64]]:
-        """The whiteners of every group."""
-        return [g.whiteners for g in self.strategy.groups]
+        """σ_S Π g_a^(−½) A_S⁻¹ by group, (K, k, k): L times it has rows whose squares sum to a sector's variances."""
+        return [
+            np.asarray(inverse(g) * (g.scales / np.sqrt(gains(g.sizes)))[:, None, None]) for g in self.strategy.groups
+        ]
 
     def estimates(self, answers: Sequence[Exact], group: int, sectors: NDArray[np.intp]) -> NDArray[np.float64]:
         """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
@@ -56,7 +101,7 @@ class SectorEstimation:
         shape = [axis_rows(n) for n in sizes]
         where = g.starts[sectors][:, None] + np.arange(math.prod(shape) * g.rank)
         y = answers[group][where].astype(np.float64).reshape(len(sectors), -1, g.rank)
-        theta = (y @ g.inverse[sectors].swapaxes(1, 2)).reshape(len(sectors), *shape, g.rank)
+        theta = (y @ inverse(g)[sectors].swapaxes(1, 2)).reshape(len(sectors), *shape, g.rank)
         for axis, n in enumerate(sizes):
             theta = uncentre(theta, axis + 1, n)
         return np.asarray(theta)

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.designs._base import WRAP, Cells
-from fitnoise.kernel.designs.sectors import MAX_SCALE, axis_rows, gains, uncentre
+from fitnoise.kernel.designs.linear import MAX_SCALE, axis_rows
 from fitnoise.kernel.designs.trees import MeasuredTree, TreeStrategy
 from fitnoise.mechanisms.documents import read_trees, scales_document, trees_document
+from fitnoise.mechanisms.gaussian.estimate import gains, uncentre
 from fitnoise.mechanisms.gaussian.levels import Given, Levels, Margin, TreeEstimation, possible, problem
 from fitnoise.mechanisms.gaussian.rounding import LEAST_EXPONENT, cut, out_of_reach
 from fitnoise.request.publication import Publication

@@ -24,11 +24,12 @@ from fitnoise.algebra.operators import Operator
 from fitnoise.errors import PlanError, SingularStrategy, WorkloadError
 from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.designs._base import HELD, Cells
+from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.designs.products import Factor, ProductGroup, ProductStrategy
-from fitnoise.kernel.designs.sectors import MAX_SCALE, uncentre
 from fitnoise.kernel.units import Neighbours
 from fitnoise.mechanisms._base import Place, Sectored
 from fitnoise.mechanisms.documents import products_document, read_products, scales_document
+from fitnoise.mechanisms.gaussian.estimate import uncentre
 from fitnoise.mechanisms.gaussian.mechanism import Gaussian
 from fitnoise.mechanisms.gaussian.rounding import LEAST_EXPONENT, cut, out_of_reach
 from fitnoise.mechanisms.gaussian.terms import terms

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from fitnoise.algebra.operators import Operator
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.designs.parts import SAFE, largest_entry
-from fitnoise.kernel.designs.sectors import MAX_SCALE, Strategy, StrategyGroup, gains
-from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
+from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
+from fitnoise.mechanisms.gaussian.estimate import SectorEstimation, gains
 from fitnoise.solving.sectors import Decomposition, SectorGroup
 
 LEAST_EXPONENT = 11
