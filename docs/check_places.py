@@ -2,6 +2,7 @@
 
 from collections import Counter
 from fractions import Fraction as Q
+from itertools import chain, combinations
 from math import prod
 
 from check_plan import inverse_squares, need
@@ -26,21 +27,55 @@ def by_place(strategy, spec, size, unit):
         classes.append(x["classes"])
         above = at
     deep, sets = max(len(g["factors"]) for g in strategy["trees"]), set()
-    total = [0] * (len(classes[deep - 1]) if deep else 1)
+    known = {}  # by T, for every place of the deepest level: y, and by level U² y and U W y of the place above it
     for g in strategy["trees"]:
-        scales, n = dict(g["scales"]), [size[a] for a in g["attributes"]]
-        need(frozenset(g["attributes"]) not in sets and not {*names} & {*g["attributes"]}, "a set is measured twice")
-        sets.add(frozenset(g["attributes"]))
-        factor = g["multiple"] ** 2 * prod(1 if k == 2 else k * (k - 1) for k in n)
-        factor = factor * Q(min(n), min(n) - 1) if unit.replaces and n else factor
-        y = [inverse[scales[0][0]] if 0 in scales else 0]
+        scales, n = dict(g["scales"]), {a: size[a] for a in g["attributes"]}
+        need(frozenset(n) not in sets and not {*names} & {*n}, "a set is measured twice")
+        sets.add(frozenset(n))
+        for k in g["factors"]:
+            need(all(type(x) is int and x > 0 for x in k), "a factor of a tree is a whole number above 0")
+        factors = [[k[c] for c in own] for k, own in zip(g["factors"], classes, strict=False)]
+        least = [[1] * len(factors[-1] if factors else [1])]
+        for k, up in zip(reversed(factors), reversed(lies[: len(factors)]), strict=True):
+            light = [x * y for x, y in zip(k, least[0], strict=True)]
+            within = {}
+            for i, x in zip(up, light, strict=True):
+                within[i] = min(x, within.get(i, x))
+            least.insert(0, [within[i] for i in range(len(within))])
+        weight = g["multiple"] ** 2 * prod(1 if k == 2 else k * (k - 1) for k in n.values())
+        y = [weight * inverse[scales[0][0]] if 0 in scales else 0]
+        parts = [[(y[0], y[0] * least[0][0])]]
         for level in range(1, deep + 1):
-            y = [y[i] for i in lies[level - 1]]
-            if level <= len(g["factors"]):
-                k, own = g["factors"][level - 1], scales.get(level)
-                need(all(type(x) is int and x > 0 for x in k), "a factor of a tree is a whole number above 0")
-                y = [
-                    k[c] ** 2 * x + (inverse[own[c]] if own else 0) for c, x in zip(classes[level - 1], y, strict=True)
-                ]
-        total = [a + factor * x for a, x in zip(total, y, strict=True)]
-    return Q(max(total)) / part * (2 if unit.replaces else 1) * unit.records**2
+            y, parts = [y[i] for i in lies[level - 1]], [[own[i] for i in lies[level - 1]] for own in parts]
+            if level <= len(factors):
+                k, own = factors[level - 1], scales.get(level)
+                more = [weight * inverse[own[c]] if own else 0 for c in classes[level - 1]]
+                y = [x**2 * z + w for x, z, w in zip(k, y, more, strict=True)]
+                parts = [[(x**2 * a, x * b) for x, (a, b) in zip(k, own, strict=True)] for own in parts]
+                parts.append([(z, z * v) for z, v in zip(y, least[level], strict=True)])
+        known[tuple(n.items())] = [*zip(y, *parts, strict=True)]
+    every = set(zip(*known.values(), strict=True))
+    total = max(sum(y for y, *_ in own) for own in every)
+    if unit.replaces:
+        alone = total if unit.alone else 0
+        least = [min((n for _, n in own), default=0) for own in known]
+        total = max(sum(y * (Q(n, n - 1) if n else 1) for (y, *_), n in zip(own, least, strict=True)) for own in every)
+        used, kinds = sorted({a for own in known for a, _ in own}), max(classes[deep - 1]) + 1 if deep else 1
+        if (deep + 1) * len(known) * kinds * 2 ** len(used) <= 2**24:
+            total = min(total, max(apart(known, every, {*d}, m) for d in subsets(used) for m in range(deep + 1)))
+        total = max(2 * total, alone)
+    return Q(total) / part * unit.records**2
+
+
+def subsets(used):
+    """All sets of some attributes."""
+    return chain.from_iterable(combinations(used, n) for n in range(len(used) + 1))
+
+
+def apart(known, every, differing, m):
+    """Half of what two records cost that differ in these attributes, and meet in a place of level m."""
+    chi = [prod((Q(-1, n - 1) for a, n in own if a in differing), start=Q(1)) for own in known]
+    return max(
+        sum(y - x * parts[min(m, len(parts) - 1)][x > 0] for x, (y, *parts) in zip(chi, own, strict=True))
+        for own in every
+    )

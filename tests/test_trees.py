@@ -14,7 +14,7 @@ import zoo
 from dense import strategy_matrix
 from designs import of_trees, over
 from fitnoise.errors import PlanError
-from fitnoise.kernel.designs import linear
+from fitnoise.kernel.designs import linear, trees
 from fitnoise.kernel.designs._base import WRAP
 from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.designs.trees import MeasuredTree
@@ -102,8 +102,46 @@ def test_a_record_replaced_costs_no_more_than_is_bounded(design):
     own = gram.diagonal()
     most = Fraction(int((own[:, None] + own - 2 * gram).max()), unit)
     assert most <= design.cost_squared(REPLACE) <= 4 * design.dearest
-    if all(not g.attributes for g in design.groups):
-        assert design.cost_squared(REPLACE) == 2 * design.dearest
+
+
+@given(made())
+def test_of_many_attributes_only_the_largest_moves_are_looked_at(design):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trees, "MOST_MEETINGS", 0)
+        rough = replace(design).cost_squared(REPLACE)
+    assert design.cost_squared(REPLACE) <= rough <= 4 * design.dearest
+
+
+def test_replaced_records_meet_somewhere():
+    """Nation, at 1/σ² = 1, and two counties at w, each with and without sex: other sex in another county, or in one.
+
+    In one county sexes alone move, by 4 (1 + w). In two the counties move by 2 w, and sexes by 2 (1 + w) and 2, as they
+    differ in the nation as well.
+    """
+    for w in (1, 64, Fraction(1, 64)):
+        at = {0: [1.0], 1: [float(w) ** -0.5]}
+        plain = ((), 1, [[1]], at), ((0,), 1, [[1]], at)
+        design = of_trees(over((2, 2)), (1,), (np.zeros(2, dtype=int),), (np.zeros(2, dtype=int),), *plain)
+        assert design.dearest == 2 * (1 + w)
+        assert design.cost_squared(REPLACE) == 4 * (1 + w) == 2 * w + 2 * (1 + w) + 2
+
+
+def test_weighted_sums_of_places_are_moved_by_the_heaviest_and_the_lightest():
+    """Detects a common part that is taken off as if both records weighed as much: (3 − 1)² is left, and w of each."""
+    w = Fraction(1, 4)
+    asked = (), 1, [[3, 1]], {0: [1.0], 1: [2.0, 2.0]}
+    design = of_trees(over((2,)), (0,), (np.zeros(2, dtype=int),), ([0, 1],), asked)
+    each, bound = [9 + w, 1 + w], 2 * (9 + w - 3 * 1)
+    assert design.dearest == max(each)
+    assert (3 - 1) ** 2 + 2 * w <= design.cost_squared(REPLACE) == bound
+
+
+def test_in_one_place_sexes_differ_by_all_they_can():
+    """County by sex, and the nation by age, five of them: dearest are two of one county who differ in both, exactly."""
+    asked = ((0,), 1, [[1]], {1: [1.0]}), ((1,), 1, [[1]], {0: [1.0], 1: [1e9]})
+    design = of_trees(over((2, 5, 2)), (2,), (np.zeros(2, dtype=int),), (np.zeros(2, dtype=int),), *asked)
+    nation = 20 * (1 + 1 / Fraction(1e9) ** 2)
+    assert design.cost_squared(REPLACE) == 2 * (2 + nation + nation / 4)
 
 
 def test_many_scales_are_rounded_up():

@@ -256,6 +256,8 @@ def evidence_document(e: Evidence) -> dict[str, Any]:
             [way if isinstance(way, bool) else [list(values) for values in way], *cells]
             for way, cells in zip(e.sets.alike, e.sets.cells, strict=True)
         ]
+    if e.kinds is not None:
+        document["kinds"] = e.kinds.tolist()
     return document
 
 
@@ -274,6 +276,7 @@ def read_evidence(document: Mapping[str, Any]) -> Evidence:
         None if pairs is None else Pairs.of(pairs),
         tuple((m, alike, w) for m, alike, w in together),
         None if sets is None else _read_sets(sets),
+        np.array(document["kinds"], dtype=np.float64) if "kinds" in document else None,
     )
 
 

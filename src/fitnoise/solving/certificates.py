@@ -305,6 +305,7 @@ class Evidence:
     pairs: what `cells` weighs, for replace-one neighbours.
     together: sets of records in each cell, where units have several that differ.
     sets: what `cells` weighs, where units have several in different structured cells.
+    kinds: of pairs of neighbours that differ in a record of a tree, what each weighs (`trees.ByLevel`).
     """
 
     cells: Floats
@@ -312,6 +313,7 @@ class Evidence:
     pairs: Pairs | None = None
     together: Kinds = ONE
     sets: Sets | None = None
+    kinds: Floats | None = None
 
 
 @final

@@ -9,6 +9,14 @@ Sectors T of the attributes beside the tree that the same tables reach are one p
 One weight a level costs every record the same, wherever it lives, and is within about 1 % of ν² for counties and tracts
 like those of the United States. What an inverse or a root of such matrices is takes two passes through the tree, and
 places that a symmetry of the tree exchanges are handled once (:class:`Quotient`).
+
+**Replaced.** Records e and e' of neighbours cost (e − e')ᵀ X (e − e'), and no mean over pairs of them exceeds Δ². Over
+two records of places drawn from p and of even values, each on its own, it is tr P_T X_T with P_T = 2 diag p, but for T
+of no attributes, where p pᵀ is taken off; over records of one place that differ in just the attributes D,
+P_T = 2 (1 − χ_T) diag p, χ_T the product of −1/(n_a − 1) over the a of T in D. With weights λ of these kinds,
+P_T = c_T diag p, and what is above holds with M √c_T for M: X_T is √c_T times less than what is found so. Where p pᵀ
+is taken off, at most (pᵀ A p)^½ is lost: with P^½ 1 the unit vector u, tr (P^½ A P^½)^½ is the nuclear norm of A^½ P^½,
+and that of A^½ P^½ (I − u uᵀ) is less by no more than that of A^½ P^½ u uᵀ.
 """
 
 from __future__ import annotations
@@ -16,7 +24,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
 
@@ -41,6 +49,10 @@ LOWERED = 1e-12
 
 FLOOR = 1e-12
 """Least share of a dual weight among its like."""
+
+FAR, MOST_DIFFERING = 2.0, 8
+"""How many times one record's cost two cost that have nothing in common; attributes beside the tree of which all sets
+are looked at in which records of one place may differ."""
 
 FAINTEST = 1e-100
 """Least share of a dual weight that proves anything."""
@@ -167,13 +179,18 @@ class Quotient:
 class Merged:
     """Sectors that the same tables reach, without any level, as one problem.
 
-    weight: M. tables: which reach them. deep: the deepest level of these. levels: those of them, and the top one.
+    weight: M, of a problem `mixed` M √c. tables: which reach them. deep: the deepest level of these. levels: those of
+    them, and the top one. moved: of each kind of neighbours, how many times one record's cost it costs. alone: whether
+    it is the sector of no attributes. scale: 1, of a problem `mixed` √c, by which its weights are too large.
     """
 
     weight: float
     tables: Indices
     deep: int
     levels: Indices
+    moved: Floats
+    alone: bool
+    scale: float = 1.0
 
 
 @final
@@ -198,11 +215,18 @@ class ByLevel:
 
     @classmethod
     def of(
-        cls, d: Decomposition, domain: Domain, levels: Sequence[str], looser: Mapping[int, Floats] | None = None
+        cls,
+        d: Decomposition,
+        domain: Domain,
+        levels: Sequence[str],
+        looser: Mapping[int, Floats] | None = None,
+        *,
+        replaced: bool = False,
     ) -> ByLevel:
         """Of a workload in sectors `by_level`, whose levels these are.
 
         looser: by table by how much more each place of its level may vary than the tightest one; 1 where none is said.
+        replaced: whether neighbours replace a record, not add or remove one.
         """
         places = next(a.tree for a in domain.values() if isinstance(a, Hierarchy) and levels[0] in a.levels)
         real = [a for a in levels if domain.sizes[a] > 1]
@@ -216,15 +240,18 @@ class ByLevel:
             level[g.numbers[:, 0]] = axes[g.axes].max(axis=1, initial=0)
             beside = np.where(axes[g.axes] > 0, 1.0, sizes[g.axes]).prod(axis=1)
             relative[g.numbers[:, 0]] = g.variances[:, 0] * beside**2
-        found: dict[bytes, tuple[float, Indices]] = {}
+        found: dict[tuple[bytes, bytes, bool], Merged] = {}
+        differing = _kinds(d, axes) if replaced else None
         for group in d.groups:
             for i in np.flatnonzero(~(axes[group.attributes] > 0).any(axis=1)).tolist():
-                tables = _reaching(d, group, i)
-                before = found.get(tables.tobytes(), (0.0, tables))[0]
-                found[tables.tobytes()] = before + float(group.multiplicity[i]), tables
-        sectors = tuple(
-            Merged(m, t, int(level[t].max()), np.union1d(level[t], [0]).astype(np.intp)) for m, t in found.values()
-        )
+                tables, own = _reaching(d, group, i), group.attributes[i].tolist()
+                moved = np.ones(1) if differing is None else _moved(d, own, differing)
+                key = tables.tobytes(), moved.tobytes(), replaced and not own
+                before = found.get(key)
+                weight = float(group.multiplicity[i]) + (before.weight if before else 0.0)
+                passed = np.union1d(level[tables], [0]).astype(np.intp)
+                found[key] = Merged(weight, tables, int(level[tables].max()), passed, moved, not own)
+        sectors = tuple(found.values())
         counts = (1, *(domain.sizes[a] for a in real))
         told = dict(looser or {})
         tree = Quotient.by(above, _colours(counts, [(int(level[j]), x) for j, x in told.items()]))
@@ -250,9 +277,22 @@ class ByLevel:
     @property
     def start(self) -> Evidence:
         """Even weights: of places of one class, and of the numbers of one class in each table, in all."""
-        counts = self.tree.counts
+        counts, n = self.tree.counts, len(self.sectors[0].moved)
         shares = [counts[x] / counts[x].sum() / len(self.level) for x in self.level]
-        return Evidence(counts[-1] / counts[-1].sum(), np.concatenate(shares))
+        kinds = np.full(n, 1 / n) if self.replaced else None
+        return Evidence(counts[-1] / counts[-1].sum(), np.concatenate(shares), kinds=kinds)
+
+    @property
+    def replaced(self) -> bool:
+        """Whether neighbours replace a record: the first kind of them are far apart, the others in one place."""
+        return bool(self.sectors[0].moved[0] == FAR)
+
+    def mixed(self, kinds: Floats | None) -> ByLevel:
+        """The same for a record of which every sector costs √c_T times as much, and tells as much more."""
+        if kinds is None:
+            return self
+        own = ((x, math.sqrt(float(x.moved @ kinds / kinds.sum()))) for x in self.sectors)
+        return replace(self, sectors=tuple(replace(x, weight=x.weight * root, scale=root) for x, root in own))
 
     def split(self, numbers: Floats) -> list[Floats]:
         """Weights of numbers, table by table."""
@@ -264,6 +304,17 @@ class ByLevel:
         for g in d.groups:
             for k in np.flatnonzero(~(self.axes[g.attributes] > 0).any(axis=1)).tolist():
                 yield tuple(g.attributes[k].tolist()), _reaching(d, g, k)
+
+    def homes(self, d: Decomposition) -> dict[tuple[int, ...], int]:
+        """Of every sector of no level, by its attributes, the place of those it is merged with."""
+        known = {
+            (x.tables.tobytes(), x.moved.tobytes(), self.replaced and x.alone): i for i, x in enumerate(self.sectors)
+        }
+        differing, out = _kinds(d, self.axes) if self.replaced else None, {}
+        for beside, tables in self.margins(d):
+            moved = np.ones(1) if differing is None else _moved(d, beside, differing)
+            out[beside] = known[tables.tobytes(), moved.tobytes(), self.replaced and not beside]
+        return out
 
     def by_table(self, numbers: Floats) -> Floats:
         """The weight of each table, (J,)."""
@@ -284,6 +335,19 @@ def _by_class(values: Floats, of: Indices) -> Floats:
     return np.asarray(values[np.unique(of, return_index=True)[1]])
 
 
+def _kinds(d: Decomposition, axes: Indices) -> list[set[int]]:
+    """The attributes beside the tree in which records of one place differ: every set of them, or each and all."""
+    used = {a for g in d.groups for a in np.unique(g.attributes).tolist() if not axes[a]}
+    sizes = range(1, len(used) + 1) if len(used) <= MOST_DIFFERING else sorted({1, len(used)})
+    return [set(own) for n in sizes for own in itertools.combinations(sorted(used), n)]
+
+
+def _moved(d: Decomposition, own: Sequence[int], kinds: Sequence[set[int]]) -> Floats:
+    """How many times one record's cost in a sector each kind of neighbours costs: far ones, then those of one place."""
+    agreement = (math.prod(-1 / (d.sizes[a] - 1) for a in own if a in differ) for differ in kinds)
+    return np.array([FAR, *(2 * (1 - chi) for chi in agreement)])
+
+
 def _reaching(d: Decomposition, group: SectorGroup, k: int) -> Indices:
     """The tables that reach the k-th sector of a group, increasing."""
     own = [d.tables[m.tables].numbers[m.incidence[[k]].indices, 0] for m in group.members]
@@ -297,11 +361,14 @@ class Root:
 
     profile: of a record in each class of leaves, times ν. variances: of the numbers of each class relative to their
     targets, times ν.
+
+    kinds: of each kind of neighbours, times ν.
     """
 
     lower: float
     profile: Floats
     variances: Floats
+    kinds: Floats
 
 
 def bound(problem: ByLevel, evidence: Evidence) -> float:
@@ -332,6 +399,12 @@ def check(problem: ByLevel, evidence: Evidence) -> None:
         fits = given.shape == wanted.shape and math.isfinite(total) and bool((given > FAINTEST * total).all())
         if not fits or evidence.pairs is not None:
             raise PlanError(f"dual weights {name} must be {len(wanted)} numbers > 0; the plan proves nothing.")
+    told, asked = evidence.kinds, like.kinds
+    same = told is None and asked is None
+    if told is not None and asked is not None:
+        same = told.shape == asked.shape and bool((told > 0).all()) and math.isfinite(told.sum())
+    if not same:
+        raise PlanError("dual weights of kinds of neighbours must be as many numbers > 0 as there are; none is proven.")
 
 
 def root(problem: ByLevel, evidence: Evidence, grid: tuple[float, float]) -> Root:
@@ -341,7 +414,7 @@ def root(problem: ByLevel, evidence: Evidence, grid: tuple[float, float]) -> Roo
     Poisson summation; it is cut at both ends, where the terms left out, geometric, are put on the last ones, which only
     lowers it; and divided by C. Each term is one inverse of weights on the tree, those of leaves more by t/p.
     """
-    tree, counts = problem.tree, problem.tree.counts
+    tree, counts, problem = problem.tree, problem.tree.counts, problem.mixed(evidence.kinds)
     p = evidence.cells / evidence.cells.sum() / counts[-1]
     shares = problem.split(evidence.numbers / evidence.numbers.sum())
     mass = [p]
@@ -349,6 +422,7 @@ def root(problem: ByLevel, evidence: Evidence, grid: tuple[float, float]) -> Roo
         mass.insert(0, tree.up(mass[0], level))
     over = 1 + 2 * sum(1 / math.cosh(2 * math.pi**2 * k / grid[0]) for k in range(1, 9))
     nu, profile, variances = 0.0, np.zeros(len(p)), [np.zeros(len(x)) for x in shares]
+    kinds = np.zeros(len(problem.sectors[0].moved))
     for sector in problem.sectors:
         w = [np.zeros(len(x)) for x in counts[: sector.deep + 1]]
         for j in sector.tables.tolist():
@@ -356,12 +430,15 @@ def root(problem: ByLevel, evidence: Evidence, grid: tuple[float, float]) -> Roo
             w[level] = w[level] + shares[j] / counts[level] / problem.wanted(j)
         own, values, leaves = _root(tree, w, mass[: sector.deep + 1], grid)
         nu += sector.weight * own / over
+        kinds += sector.weight * own / over * sector.moved / (2 * sector.scale**2)
+        if sector.alone and problem.replaced:
+            nu -= sector.scale * math.sqrt(sum(float(n @ (a * m**2)) for n, a, m in zip(counts, w, mass, strict=False)))
         for level in range(sector.deep + 1, len(counts)):
             leaves = tree.down(leaves, level)
         profile += sector.weight * leaves
         for j in sector.tables.tolist():
             variances[j] += sector.weight * values[int(problem.level[j])] / problem.wanted(j)
-    return Root(nu**2, profile, np.concatenate(variances))
+    return Root(max(nu, 0.0) ** 2, profile, np.concatenate(variances), kinds)
 
 
 def _root(
@@ -373,7 +450,7 @@ def _root(
     """
     deep, p, (step, margin) = len(w) - 1, mass[-1], grid
     least = np.log(w[-1]) + np.log(p)
-    most = math.log(sum(float((a * b).max()) for a, b in zip(w, mass, strict=True)))
+    most = math.log(_most(tree, w, mass))
     u = np.arange(float(least.min()) - margin, most + margin + step, step)
     every = np.exp(u / 2)
     every[[0, -1]] /= 1 - math.exp(-step / 2)
@@ -393,33 +470,45 @@ def _root(
     return float((tree.counts[deep] * p) @ leaves), spread, leaves
 
 
+def _most(tree: Quotient, w: Sequence[Floats], mass: Sequence[Floats]) -> float:
+    """No less than the largest eigenvalue of P^½ A P^½: the largest sum of a row of A P, along a path down the tree."""
+    path = w[0] * mass[0]
+    for level in range(1, len(w)):
+        path = tree.down(path, level) + w[level] * mass[level]
+    return float(path.max())
+
+
 def ascend(problem: ByLevel, gap: float, iterations: int) -> Evidence:
     """Dual weights that all but maximise the bound: plain steps, accelerated while the bound rises."""
     evidence = problem.start
-    n = len(evidence.cells)
-    weights, memory = np.concatenate([evidence.cells, evidence.numbers]), Memory()
+    blocks = [evidence.cells, evidence.numbers, *([] if evidence.kinds is None else [evidence.kinds])]
+    ends = np.cumsum([len(x) for x in blocks])[:-1]
+    weights, memory = np.concatenate(blocks), Memory()
     floor = FLOOR * weights
     best, kept, before, safe = 0.0, evidence, 0.0, weights
     for _ in range(iterations):
-        at = root(problem, Evidence(weights[:n], weights[n:]), ROUGH)
+        p, q, *kinds = np.split(weights, ends)
+        here = Evidence(p, q, kinds=kinds[0] if kinds else None)
+        at = root(problem, here, ROUGH)
         if at.lower > best:
-            best, kept = at.lower, Evidence(weights[:n], weights[n:])
-        if at.profile.max() * at.variances.max() / at.lower < 1 + gap:
+            best, kept = at.lower, here
+        told = [(p, at.profile), (q, at.variances), *((x, at.kinds) for x in kinds)]
+        if at.lower == 0 or (at.profile.max() * at.variances.max() / at.lower < 1 + gap and not kinds):
             break
         if at.lower < before * (1 - 1e-9):
             weights, before = safe, 0.0
             memory.clear()
             continue
-        slopes = np.concatenate([at.profile / (weights[:n] @ at.profile), at.variances / (weights[n:] @ at.variances)])
-        safe = _even(weights * np.clip(slopes, 1e-6, 1e6) ** 0.9, n, floor)
+        slopes = np.concatenate([x / (own @ x) for own, x in told])
+        safe = _even(weights * np.clip(slopes, 1e-6, 1e6) ** 0.9, ends, floor)
         before = at.lower
         jump = memory.extrapolate(weights, safe)
-        weights = safe if jump is None else _even(jump, n, floor)
+        weights = safe if jump is None else _even(jump, ends, floor)
     return kept
 
 
-def _even(weights: Floats, n: int, floor: Floats) -> Floats:
-    out = np.concatenate([weights[:n] / weights[:n].sum(), weights[n:] / weights[n:].sum()])
+def _even(weights: Floats, ends: Indices, floor: Floats) -> Floats:
+    out = np.concatenate([x / x.sum() for x in np.split(weights, ends)])
     return np.asarray(np.maximum(out, floor))
 
 
@@ -478,7 +567,7 @@ def solve(problem: ByLevel) -> list[Floats]:
     import scipy.optimize as so  # takes as long as a small plan
 
     size = sum(len(n) for x in problem.sectors for n in tree.counts[: x.deep + 1])
-    steps = max(LEAST_STEPS, min(500, STEPS_WORK // size))
+    steps = max(LEAST_STEPS, min(500, (10 if problem.replaced else 1) * STEPS_WORK // size))
     for norm in SHARPNESS:
         y = so.minimize(smoothed, y, args=(norm,), jac=True, method="L-BFGS-B", options={"maxiter": steps}).x
     worst = max(float(v.max()) for v, _ in relative(y))
@@ -512,8 +601,7 @@ def factors(problem: ByLevel, d: Decomposition, weights: Sequence[Floats]) -> li
 
     ξ_S = n_T y_ℓ, and of T itself n_T (y_0 + Σ_ℓ y_ℓ/N_ℓ); F² = ξ_S/n_S.
     """
-    of_tables = {x.tables.tobytes(): y for x, y in zip(problem.sectors, weights, strict=True)}
-    own = {beside: of_tables[tables.tobytes()] for beside, tables in problem.margins(d)}
+    own = {beside: weights[i] / problem.sectors[i].scale for beside, i in problem.homes(d).items()}
     levels = [problem.axes[g.attributes] for g in d.groups]
     out = []
     for g, level in zip(d.groups, levels, strict=True):

@@ -153,7 +153,7 @@ class Weighting:
             x = [np.zeros(len(n)) for n in problem.tree.counts[: sector.deep + 1]]
             for j in sector.tables.tolist():
                 level = int(problem.level[j])
-                x[level] = x[level] + cells[j] / problem.wanted(j)
+                x[level] = x[level] + cells[j] / problem.wanted(j) * sector.scale
             out.append(tuple(x))
         return cls(tuple(out), tuple(tuple(np.ones(len(a)) for a in x) for x in out))
 

@@ -19,16 +19,23 @@ y depends on the class of a place alone, as that tells the class of the place ab
 
     h_T [y_T(i) + y_T(j) − 2 χ_T U_g(i) U_g(j) y_T(g)],    χ_T = Π_{a∈T} (1 where they agree, else −1/(n_a − 1)).
 
-As U_g(i)² y_T(g) ≤ y_T(i), the last term is at most |χ_T| (y_T(i) + y_T(j)) where χ_T < 0, and at most 0 elsewhere;
-negative products are at least −1/(n_T − 1), n_T the least n_a of T. Hence
+As 2 U_g(i) U_g(j) ≤ U_g(i)² + U_g(j)², the last term is at most |χ_T| (U_g(i)² + U_g(j)²) y_T(g) where χ_T < 0; as no
+U_g is less than the least of them, V_g, it is at most −χ_T (U_g(i) + U_g(j)) V_g y_T(g) elsewhere. So the distance is
+at most half of what stands here for i and half of it for j, whatever they are, where D are the attributes in which they
+differ and g is the place of i of level m, or of T's deepest level, if that is above it (then U and V are 1):
+
+    Δ² ≤ 2 max_{D, m, i} Σ_T h_T [y_T(i) − χ_T U_g(i) (U_g(i) where χ_T < 0, V_g elsewhere) y_T(g)].
+
+A negative χ_T is at least −1/(n_T − 1), n_T the least n_a of T, and U_g(i)² y_T(g) ≤ y_T(i). Of many D we only take
 
     Δ² ≤ 2 max_i Σ_T h_T y_T(i) n_T/(n_T − 1),    that factor 1 for T of no attributes.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -43,6 +50,10 @@ from fitnoise.kernel.designs._base import WRAP, Answers, Cells, Counts, Margin
 from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, exact_precisions
 from fitnoise.kernel.designs.parts import SAFE, refuse_amounts
 from fitnoise.kernel.units import Adjacency, Neighbours
+
+MOST_MEETINGS = 2**24
+"""Sets of attributes that differ, times levels, sets that are measured and classes of leaves, up to which each is
+looked at for records that are replaced, in seconds."""
 
 
 @final
@@ -185,20 +196,36 @@ class TreeStrategy(GaussianDesign):
         return out
 
     @cached_property
-    def _prices(self) -> tuple[int, list[Exact]]:
-        """A unit, and y_T in it, by group and class of leaves of the deepest level that any group measures."""
+    def _deepest(self) -> int:
+        """The deepest level that any group measures: its places are the leaves."""
+        return max(g.deep for g in self.groups)
+
+    @cached_property
+    def _charged(self) -> tuple[int, list[list[Exact]]]:
+        """A unit, and y_T in it, by group and level down to its deepest, of every class of places."""
         unit, precisions = exact_precisions(self._scales)
-        most, out = max(g.deep for g in self.groups), list[Exact]()
+        out = list[list[Exact]]()
         for g, own in zip(self.groups, precisions, strict=True):
             given = dict(zip(g.scales, np.split(own, np.cumsum([len(x) for x in g.scales.values()])[:-1]), strict=True))
-            y = given.get(0, np.array([0], dtype=object))
-            for level in range(1, most + 1):
-                y = y[self._above[level - 1]]
-                if level <= g.deep:
-                    y = y * g.factors[level - 1].astype(object) ** 2
-                    y = y + given.get(level, 0)
+            y = [given.get(0, np.array([0], dtype=object))]
+            for level, k in enumerate(g.factors, 1):
+                y.append(y[-1][self._above[level - 1]] * k.astype(object) ** 2 + given.get(level, 0))
             out.append(y)
         return unit, out
+
+    def _carried(self, values: Exact, level: int, factors: Sequence[Exact] = ()) -> Exact:
+        """What leaves of each class have of their place of a level, times the factors of all levels from there down."""
+        for below in range(level, self._deepest):
+            values = values[self._above[below]]
+            if below < len(factors):
+                values = values * factors[below]
+        return values
+
+    @cached_property
+    def _prices(self) -> tuple[int, list[Exact]]:
+        """A unit, and y_T in it, by group and class of leaves."""
+        unit, charged = self._charged
+        return unit, [self._carried(y[-1], g.deep) for g, y in zip(self.groups, charged, strict=True)]
 
     def _largest(self, *, replaced: bool) -> Fraction:
         unit, prices = self._prices
@@ -225,7 +252,42 @@ class TreeStrategy(GaussianDesign):
         """Δ² for neighbours that differ in one record: exact, or for replacing a bound (see above)."""
         if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
             return self.dearest
-        return 2 * self._largest(replaced=True)
+        return 2 * min(self._largest(replaced=True), self._where_they_meet)
+
+    @cached_property
+    def _where_they_meet(self) -> Fraction:
+        """Half of the first bound above; where it takes too long, of the second."""
+        used = sorted({a for g in self.groups for a in g.attributes})
+        levels, leaves = range(self._deepest + 1), len(self._prices[1][0])
+        if (len(levels) * len(self.groups) * leaves) << len(used) > MOST_MEETINGS:
+            return self._largest(replaced=True)
+        unit, charged = self._charged
+        shared = [self._shared(g, y) for g, y in zip(self.groups, charged, strict=True)]
+        best = 0
+        for differing in itertools.chain.from_iterable(itertools.combinations(used, n) for n in range(len(used) + 1)):
+            kinds = [[self.sizes[a] - 1 for a in g.attributes if a in differing] for g in self.groups]
+            for level in levels:
+                total = np.zeros(leaves, dtype=object)
+                for g, parts, own in zip(self.groups, shared, kinds, strict=True):
+                    more, less = parts[min(level, g.deep)]
+                    times = math.prod(own)  # h_T holds it: these are whole numbers
+                    total = total + parts[-1][0] + (more // times if len(own) % 2 else -(less // times))
+                best = max(best, int(total.max()))
+        return Fraction(best, unit)
+
+    def _shared(self, g: MeasuredTree, y: Sequence[Exact]) -> list[tuple[Exact, Exact]]:
+        """By level h_T U_g(i)² y_T(g) and h_T U_g(i) V_g y_T(g) of every class of leaves i, and its place g there."""
+        weight, k = self._weight(g, replaced=False), [x.astype(object) for x in g.factors]
+        least = [np.ones(len(y[-1]), dtype=object)]
+        for level in range(g.deep, 0, -1):
+            own = k[level - 1] * least[0]
+            found = np.full(len(y[level - 1]), own.max(), dtype=object)
+            np.minimum.at(found, self._above[level - 1], own)
+            least.insert(0, found)
+        squares, out = [x**2 for x in k], []
+        for level, (of, v) in enumerate(zip(y, least, strict=True)):
+            out.append((self._carried(weight * of, level, squares), self._carried(weight * of * v, level, k)))
+        return out
 
     # --- as a design ------------------------------------------------------------------------------------
 

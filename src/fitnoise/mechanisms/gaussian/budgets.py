@@ -32,7 +32,7 @@ def by_hand(part: TablePart) -> dict[str, float]:
         return {}
     d = decompose(asked.workload, by_level=True)
     by_level = isinstance(part.mechanism, Levels)
-    tree = cast(TreeEstimation, part.estimation).asked if by_level else problem(asked.workload, d)
+    tree = cast(TreeEstimation, part.estimation).asked if by_level else problem(asked, d)
     if len(np.unique(tree.level)) < 2:
         return {}
     found = {"tables on their own": part.separate_rho}

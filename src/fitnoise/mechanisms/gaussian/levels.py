@@ -32,7 +32,7 @@ from fitnoise.mechanisms.gaussian.mechanism import Gaussian
 from fitnoise.mechanisms.numbers import ALL, Numbers, Weighted, agreement, alternating, share
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.request.targets import By, z_score
-from fitnoise.request.workloads import Workload, attributes_by_level, levels_of_one_tree, uneven_levels
+from fitnoise.request.workloads import attributes_by_level, levels_of_one_tree, uneven_levels
 from fitnoise.solving import trees
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, decompose
@@ -52,7 +52,7 @@ MOST = 2_000
 def possible(asked: Publication) -> bool:
     """Whether tables can be planned by levels of a tree."""
     plain = asked.objective.goal is Goal.FIT_FOR_USE and asked.cell_budgets is None
-    return plain and asked.unit.neighbours is Neighbours.ADD_OR_REMOVE_ONE and bool(uneven_levels(asked.workload))
+    return plain and bool(uneven_levels(asked.workload))
 
 
 def places(asked: Publication) -> int:
@@ -67,15 +67,14 @@ def refuse_endless(asked: Publication) -> None:
         raise WorkloadError(
             f"the levels {uneven_levels(asked.workload)} have {places(asked):,} places at the deepest, and places of "
             "different numbers of places. At any size they are planned for targets of every number (goal fit-for-use) "
-            "without cell budgets, and for "
-            f"neighbours that add or remove a record; otherwise at most {MOST:,} are. Ask for that, or give each level "
-            "a group of tables of its own (also = ...). Nothing was planned."
+            f"without cell budgets; otherwise at most {MOST:,} are. Ask for that, or give each level a group of tables "
+            "of its own (also = ...). Nothing was planned."
         )
 
 
-def problem(workload: Workload, decomposition: Decomposition) -> ByLevel:
+def problem(asked: Publication, decomposition: Decomposition) -> ByLevel:
     """Tables by levels, as what is solved and what proves its bound."""
-    looser = {}
+    looser, workload = {}, asked.workload
     for group in decomposition.tables:
         for number, j in zip(group.tables.tolist(), group.numbers[:, 0].tolist(), strict=True):
             table = workload.tables[number]
@@ -84,7 +83,8 @@ def problem(workload: Workload, decomposition: Decomposition) -> ByLevel:
                 axis = table.attributes.index(table.target.number.attribute)
                 along = wanted[tuple(slice(None) if i == axis else 0 for i in range(wanted.ndim))]
                 looser[j] = along / along.min()
-    return ByLevel.of(decomposition, workload.domain, levels_of_one_tree(workload), looser)
+    replaced = asked.unit.neighbours is Neighbours.REPLACE_ONE
+    return ByLevel.of(decomposition, workload.domain, levels_of_one_tree(workload), looser, replaced=replaced)
 
 
 @final
@@ -473,7 +473,7 @@ class Levels(Gaussian):
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless it is for levels of a tree, and the strategy measures the sectors they need."""
         if not possible(part.publication):
-            raise PlanError("a plan by levels is for targets of levels of one hierarchy, and add-or-remove-one.")
+            raise PlanError("a plan by levels is for targets of levels of one hierarchy.")
         Gaussian.check(self, part)
         if any(g.basis.tolist() != [[1]] for g in part.strategy.groups):
             raise PlanError("a plan by levels measures plain counts of places, and these are none.")
@@ -492,9 +492,7 @@ class Levels(Gaussian):
 
     def estimation(self, part: TablePart) -> TreeEstimation:
         """Every sector from the answers of all levels."""
-        return LevelEstimation(
-            problem(part.publication.workload, part.decomposition), part.strategy, part.decomposition
-        )
+        return LevelEstimation(problem(part.publication, part.decomposition), part.strategy, part.decomposition)
 
     def variances(self, part: TablePart) -> Floats:
         """That of the worst place, of every table; where targets vary by place, as if the tightest were all places'."""

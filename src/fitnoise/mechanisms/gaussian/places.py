@@ -99,13 +99,12 @@ def _largest(strategy: TreeStrategy, room: int) -> int:
 
 def _assembled(asked: ByLevel, d: Decomposition, found: Sequence[tuple[list[Floats], tuple[Any, ...]]]) -> TreeStrategy:
     """What is measured beside every set of attributes, of weights of integer sums and their k."""
-    own = {x.tables.tobytes(): i for i, x in enumerate(asked.sectors)}
     sizes, groups = np.array(d.sizes), []
-    for beside, tables in asked.margins(d):
-        each = sizes[list(beside)]
-        x, k = found[own[tables.tobytes()]]
+    for beside, i in asked.homes(d).items():
+        each, (x, k) = sizes[list(beside)], found[i]
         gain, cells = float(gains(each)), math.prod(each.tolist())
-        scales = {level: np.sqrt(gain / (cells * w)) for level, w in _of_use(x, k).items()}
+        too_large = asked.sectors[i].scale
+        scales = {level: np.sqrt(gain * too_large / (cells * w)) for level, w in _of_use(x, k).items()}
         highest, lowest = (f([f(s) for s in scales.values()]) for f in (np.max, np.min))
         if highest > MAX_SCALE or highest > lowest * REACH:
             raise out_of_reach()
@@ -256,15 +255,14 @@ class Places(Levels):
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless it is for levels of a tree, and the strategy measures the sectors they need."""
         if not possible(part.publication) or not isinstance(part.strategy, TreeStrategy):
-            raise PlanError("a plan by place is for targets of levels of one hierarchy, and add-or-remove-one.")
+            raise PlanError("a plan by place is for targets of levels of one hierarchy.")
         d, own = part.decomposition, part.strategy
-        asked = problem(part.publication.workload, d)
+        asked = problem(part.publication, d)
         levels = [int(np.flatnonzero(asked.axes == level)[0]) for level in range(1, len(asked.sizes))]
         same = list(own.levels) == levels and all(map(np.array_equal, own.above, asked.above))
         if own.over != d.over or not same:
             raise PlanError("the strategy measures other places than those of the tables.")
-        deep = {x.tables.tobytes(): x.deep for x in asked.sectors}
-        needed = {beside: deep[tables.tobytes()] for beside, tables in asked.margins(d)}
+        needed = {beside: asked.sectors[i].deep for beside, i in asked.homes(d).items()}
         if {g.attributes: g.deep for g in own.groups} != needed:
             raise PlanError("the strategy does not measure the sectors that the tables need.")
         _ = classes(own)
@@ -279,9 +277,7 @@ class Places(Levels):
 
     def estimation(self, part: TablePart) -> TreeEstimation:
         """Every sector from the answers of all levels."""
-        return PlaceEstimation(
-            problem(part.publication.workload, part.decomposition), part.strategy, part.decomposition
-        )
+        return PlaceEstimation(problem(part.publication, part.decomposition), part.strategy, part.decomposition)
 
     def write(self, part: TablePart) -> Any:
         """The tree, its classes, then what is measured."""

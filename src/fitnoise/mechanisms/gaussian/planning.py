@@ -76,6 +76,9 @@ LEVEL_GAP = 1e-2
 """Aimed at where places have different numbers of places, and are many. Beyond 1.5 times it, and where a smaller one is
 asked for, up to `PATIENT` of them are planned as one structured attribute."""
 
+REPLACED_GAP = 0.1
+"""The same where records are replaced: as one structured attribute that takes hours."""
+
 LEVEL_ITERATIONS = 200
 """Of the ascent to its bound."""
 
@@ -182,7 +185,8 @@ def plan(
     if many > (PATIENT if refine else TOGETHER):
         aim, enough = (LEVEL_GAP, NEAR_ENOUGH) if gap is None else (gap, gap)
         made = _by_level(publication, aim, enough, refine=refine)
-        if many > PATIENT or made.gap <= (1.5 * LEVEL_GAP if gap is None else gap):
+        near = REPLACED_GAP if publication.unit.neighbours is Neighbours.REPLACE_ONE else 1.5 * LEVEL_GAP
+        if many > PATIENT or made.gap <= (near if gap is None else gap):
             why = "Places here have different numbers of places, and are too many for smaller gaps"
             return _settled(made, gap, f"{why}. Ask for a larger one")
     refuse_endless(publication)
@@ -409,22 +413,23 @@ def _by_level(publication: Publication, goal: float, enough: float, *, refine: b
             "record pays the same: there is nothing to refine. No plan was made."
         )
     decomposition = decompose(publication.workload, by_level=True)
-    asked = problem(publication.workload, decomposition)
+    asked = problem(publication, decomposition)
     refuse_endless_classes(asked)
     classes = sum(len(x) for sector in asked.sectors for x in asked.tree.counts[: sector.deep + 1])
     evidence = trees.ascend(asked, goal / 20, min(LEVEL_ITERATIONS, max(20, LEVEL_WORK // classes)))
     alike = all((x == 1).all() for x in asked.looser) or bool(publication.adjacency.pattern)
     made = weights = None
     if alike:
-        weights = trees.solve(asked)
-        factors = [x[:, None, None] for x in trees.factors(asked, decomposition, weights)]
+        weights = trees.solve(asked.mixed(evidence.kinds))
+        factors = [x[:, None, None] for x in trees.factors(asked.mixed(evidence.kinds), decomposition, weights)]
         strategy = round_strategy(decomposition, factors, BITS[0])
         achieved = LevelEstimation(asked, strategy, decomposition).worst
         strategy = scaled(decomposition, terms(publication, decomposition), strategy, publication, achieved)
         status = "one noise scale for each level and margin; the bound is for all mechanisms of its kind"
         made = TablePart(LEVELS, publication, strategy, evidence, status)
         refuse_pointless(made.exact_cost)
-    if made is None or (made.gap > enough and not publication.adjacency.pattern):
+    near = 2 * LEVEL_GAP if asked.replaced else enough  # what records that are replaced cost by place is a bound
+    if made is None or (made.gap > near and not publication.adjacency.pattern):
         near = CLOSE if sum(map(len, asked.tree.counts)) <= MANY else max(CLOSE, NEAR * goal)
         found = _by_place(publication, asked, decomposition, evidence, weights, near)
         made = found if made is None or found.value < made.value * made.relaxation / found.relaxation else made
@@ -445,10 +450,11 @@ def _by_place(
     weights: one a level, to start from where they are known. near: gap at which it ends to look for better ones.
     """
     cells = np.sqrt(asked.relative / decomposition.variances)
-    alone = Weighting.independent(asked, cells)
-    start = alone if weights is None else Weighting.even(weights, asked)
     with one_thread():
         bound = trees.bound(asked, evidence)
+        asked = asked.mixed(evidence.kinds)
+        alone = Weighting.independent(asked, cells)
+        start = alone if weights is None else Weighting.even(weights, asked)
         best = weighted_trees.solve(asked, evidence, start, gap=near, bound=bound)
     records, made = publication.source.max_records, list[TreeStrategy]()
     for x in (best, alone):
