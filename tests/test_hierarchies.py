@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import random
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -172,6 +173,40 @@ def test_trees_that_are_none_are_refused_by_name(name):
     make, message = BAD[name]
     with pytest.raises(DomainError, match=message):
         make()
+
+
+def plainly(rows):
+    """The rows of a tree in order, or of what is wrong the first word: row by row, as the errors say it."""
+    ranks = [{code: i for i, code in enumerate(dict.fromkeys(column))} for column in zip(*rows, strict=True)]
+    for depth in (1, 2):
+        parents = {}
+        for row in rows:
+            first = parents.setdefault(row[depth], row[depth - 1])
+            if first != row[depth - 1]:
+                return f"{row[depth]!r} lies in two places of the level {LEVELS[depth - 1]!r}, {first!r} and"
+    found = sorted(rows, key=lambda row: [rank[code] for rank, code in zip(ranks, row, strict=True)])
+    twice = [one for one, other in itertools.pairwise(found) if one == other]
+    return f"{twice[0][-1]!r} is listed twice" if twice else tuple(found)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 12)), min_size=1, max_size=9),
+    st.booleans(),
+    st.booleans(),
+)
+def test_a_tree_is_what_its_rows_say_one_by_one(rows, apart, numpy):
+    """In the order of their first appearance, places together; and what is wrong is told of the first that is."""
+    rows = [(a, 10 * a + b, 1000 * a + 100 * b + c) for a, b, c in rows] if apart else rows
+    wanted, given = plainly(rows), np.array(rows) if numpy else rows
+    if isinstance(wanted, str):
+        with pytest.raises(DomainError, match=re.escape(wanted)):
+            fn.Hierarchy(LEVELS, given)
+        return
+    tree = fn.Hierarchy(LEVELS, given)
+    assert tree.places == wanted
+    for depth, view in enumerate(tree.views):
+        assert view.values == tuple(dict.fromkeys(row[depth] for row in wanted))
+        assert [view.cell(row[-1]) for row in wanted] == [view.position(row[depth]) for row in wanted]
 
 
 def test_places_from_a_file(tmp_path):

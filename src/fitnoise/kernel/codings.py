@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -64,7 +65,6 @@ _NUMBER = re.compile(rf"\+?-?(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:[e
 """Digits may be grouped by single underscores, and a minus may follow a plus: as DuckDB has it."""
 
 
-@final
 @dataclass(frozen=True)
 class Codes:
     """A cell for each code; codes are all text, all whole numbers or all true/false.
@@ -79,7 +79,6 @@ class Codes:
     codes: tuple[Code, ...]
     shared: tuple[int, ...] | None = None
     kind: type[Code] = field(init=False)
-    _cells: dict[object, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         kinds = {type(c) for c in self.codes}
@@ -96,7 +95,6 @@ class Codes:
         if any(abs(c) >= EXACT for c in self.codes if isinstance(c, int)):
             raise DomainError("whole-number codes must be below 2^53 in size; declare longer ones as text.")
         refuse_repeated("code", self.codes)
-        object.__setattr__(self, "_cells", dict(zip(self.codes, self.cells, strict=True)))
 
     @property
     def cells(self) -> Sequence[int]:
@@ -107,6 +105,10 @@ class Codes:
     def size(self) -> int:
         """Number of cells."""
         return len(self.codes) if self.shared is None else max(self.shared) + 1
+
+    @cached_property
+    def _cells(self) -> dict[object, int]:
+        return dict(zip(self.codes, self.cells, strict=True))
 
     def cell(self, value: object) -> int | None:
         """The cell of the code that a value is; None when it is none."""

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -48,7 +49,7 @@ from fitnoise.kernel.codings import (
     steps_of,
 )
 from fitnoise.kernel.dates import Read, read
-from fitnoise.kernel.places import Tree, level_names
+from fitnoise.kernel.places import Leaves, Tree, level_names
 from fitnoise.kernel.units import Adjacency, Bound, DataSource, PrivacyUnit
 
 RESERVED = (
@@ -798,9 +799,9 @@ class Hierarchy(Attribute):
         object.__setattr__(self, "levels", tree.levels)
         object.__setattr__(self, "places", tree.rows)
         object.__setattr__(self, "column", column)
-        object.__setattr__(self, "coding", Codes(tree.codes[-1]))
         object.__setattr__(self, "tree", tree)
         object.__setattr__(self, "views", tuple(Level(self, depth) for depth in range(len(tree.levels))))
+        object.__setattr__(self, "coding", self.views[-1].coding)
 
     @classmethod
     def from_file(cls, path: str | Path, levels: Sequence[str], *, column: str | None = None) -> Hierarchy:
@@ -877,13 +878,9 @@ class Level(Attribute):
     depth: int
     column: None = field(init=False, default=None)
     coding: Codes = field(init=False, repr=False, compare=False)
-    _positions: dict[object, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        tree = self.of.tree
-        shared = tuple(tree.above(self.depth).tolist())
-        object.__setattr__(self, "coding", Codes(tree.codes[-1], shared))
-        object.__setattr__(self, "_positions", {code: i for i, code in enumerate(tree.codes[self.depth])})
+        object.__setattr__(self, "coding", Leaves(self.of.tree, self.depth))
 
     @property
     def name(self) -> str:
@@ -894,6 +891,10 @@ class Level(Attribute):
     def own_values(self) -> tuple[str | int, ...]:
         """The codes of its places."""
         return self.of.tree.codes[self.depth]
+
+    @cached_property
+    def _positions(self) -> dict[object, int]:
+        return {code: i for i, code in enumerate(self.own_values)}
 
     def own_position(self, value: object) -> int:
         """The cell of a place's code."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from operator import itemgetter
 from typing import Self, final
 
 import numpy as np
@@ -25,18 +27,8 @@ class Tree:
 
     levels: tuple[str, ...]
     rows: tuple[tuple[Code, ...], ...]
-    codes: tuple[tuple[Code, ...], ...] = field(init=False)
-    _above: tuple[Indices, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        columns = [[row[depth] for row in self.rows] for depth in range(len(self.levels))]
-        codes = tuple(tuple(dict.fromkeys(column)) for column in columns)
-        above = []
-        for own, column in zip(codes, columns, strict=True):
-            place = {code: i for i, code in enumerate(own)}
-            above.append(np.array([place[code] for code in column], dtype=np.intp))
-        object.__setattr__(self, "codes", codes)
-        object.__setattr__(self, "_above", tuple(above))
+    codes: tuple[tuple[Code, ...], ...]
+    _above: tuple[Indices, ...] = field(repr=False)
 
     @classmethod
     def of(cls, levels: Sequence[str], rows: Iterable[Sequence[Code]]) -> Self:
@@ -47,30 +39,71 @@ class Tree:
                 that is listed twice, or a place in two places above it.
         """
         names = level_names(levels)
-        leaves = [_row(names, row) for row in rows]
+        leaves = _leaves(names, rows)
         if not leaves:
             raise DomainError(f"a hierarchy needs at least one {names[-1]!r}; its list of places is empty.")
-        ranks = [_ranks([row[depth] for row in leaves]) for depth in range(len(names))]
+        ranks = [_ranks(list(map(itemgetter(depth), leaves))) for depth in range(len(names))]
         for depth in range(1, len(names)):
-            _refuse_two_parents(names, leaves, depth)
-        leaves.sort(key=lambda row: [rank[code] for rank, code in zip(ranks, row, strict=True)])
-        for one, other in itertools.pairwise(leaves):
-            if one == other:
-                raise DomainError(
-                    f"the {names[-1]} {one[-1]!r} is listed twice; places have one row for each {names[-1]!r}."
-                )
-        return cls(names, tuple(leaves))
+            _refuse_two_parents(names, leaves, ranks, depth)
+        order = np.lexsort(ranks[::-1])
+        twice = np.flatnonzero(np.diff(ranks[-1][order]) == 0)
+        if len(twice):
+            code = leaves[order[twice[0]]][-1]
+            raise DomainError(f"the {names[-1]} {code!r} is listed twice; places have one row for each {names[-1]!r}.")
+        above = [np.cumsum(np.diff(rank[order], prepend=0) != 0) for rank in ranks]  # the first leaf has rank 0
+        leaves = list(map(leaves.__getitem__, order.tolist()))
+        codes = (tuple(leaves[i][depth] for i in _starts(own).tolist()) for depth, own in enumerate(above))
+        return cls(names, tuple(leaves), tuple(codes), tuple(above))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many places each level has."""
+        return tuple(map(len, self.codes))
 
     def above(self, depth: int, of: int = -1) -> Indices:
         """The place of a level in which each place of another one lies, below it or the same; of each leaf, if none."""
-        inner = self._above[of]
-        first = np.flatnonzero(np.diff(inner, prepend=-1))
-        return np.asarray(self._above[depth][first])
+        return np.asarray(self._above[depth][_starts(self._above[of])])
 
     def share(self, upper: int, lower: int) -> int | None:
         """How many places of a lower level each place of an upper one has; None where they have different numbers."""
         counts = np.bincount(self.above(upper, lower))
         return int(counts[0]) if (counts == counts[0]).all() else None
+
+
+@final
+class Leaves(Codes):
+    """The codes of a tree's leaves, which it has checked, each in the cell of its place on one level.
+
+    Made when first asked for, as plans need no more than the number of cells.
+    """
+
+    def __init__(self, tree: Tree, depth: int) -> None:
+        object.__setattr__(self, "_tree", tree)
+        object.__setattr__(self, "_depth", depth)
+
+    _tree: Tree
+    _depth: int
+
+    @property
+    def codes(self) -> tuple[Code, ...]:
+        """Of the leaves."""
+        return self._tree.codes[-1]
+
+    @cached_property
+    def shared(self) -> tuple[int, ...] | None:
+        """For each leaf its place; None on the last level, where it is one itself."""
+        last = self._depth == len(self._tree.levels) - 1
+        return None if last else tuple(self._tree.above(self._depth).tolist())
+
+    @property
+    def kind(self) -> type[Code]:
+        """Of the codes, which are alike."""
+        return type(self.codes[0])
+
+    @property
+    def size(self) -> int:
+        """Number of places."""
+        return self._tree.sizes[self._depth]
 
 
 def level_names(levels: Sequence[str]) -> tuple[str, ...]:
@@ -104,19 +137,40 @@ def _row(levels: tuple[str, ...], row: Sequence[Code]) -> tuple[Code, ...]:
     return codes
 
 
-def _ranks(codes: Sequence[Code]) -> dict[Code, int]:
-    """The codes of a level in the order of their appearance; DomainError unless they are alike."""
-    different = Codes(tuple(code for _, code in dict.fromkeys((type(code), code) for code in codes))).codes
-    return {code: i for i, code in enumerate(different)}
+def _leaves(levels: tuple[str, ...], rows: Iterable[Sequence[Code]]) -> list[tuple[Code, ...]]:
+    """Rows as they are kept; DomainError for the first that is none. Plain ones are judged all at once."""
+    given = list(rows)
+    listed = all(issubclass(kind, (tuple, list)) for kind in set(map(type, given)))
+    if listed and set(map(len, given)) <= {len(levels)}:
+        kinds = set(map(type, chain.from_iterable(given)))
+        if kinds <= {str, int, bool} and "" not in chain.from_iterable(given):
+            return list(map(tuple, given))
+    return [_row(levels, row) for row in given]
 
 
-def _refuse_two_parents(levels: tuple[str, ...], rows: Sequence[tuple[Code, ...]], depth: int) -> None:
-    parents: dict[Code, Code] = {}
-    for row in rows:
-        first = parents.setdefault(row[depth], row[depth - 1])
-        if first != row[depth - 1]:
-            raise DomainError(
-                f"the {levels[depth]} {row[depth]!r} lies in two places of the level {levels[depth - 1]!r}, {first!r} "
-                f"and {row[depth - 1]!r}; give each {levels[depth]} a code of its own, such as one that begins with "
-                f"its {levels[depth - 1]}'s."
-            )
+def _ranks(codes: Sequence[Code]) -> Indices:
+    """For each code of a level how many others appear first, (leaves,); DomainError unless all are alike."""
+    kinds = dict(zip(map(type, codes), codes, strict=True))
+    different = Codes(tuple(dict.fromkeys(codes) if len(kinds) == 1 else kinds.values())).codes
+    rank = {code: i for i, code in enumerate(different)}
+    return np.fromiter(map(rank.__getitem__, codes), dtype=np.intp, count=len(codes))
+
+
+def _starts(numbers: Indices) -> Indices:
+    """Where each number that was not there before first stands, of numbers from 0 that increase by 1 at most."""
+    return np.flatnonzero(np.diff(numbers, prepend=-1))
+
+
+def _refuse_two_parents(
+    levels: tuple[str, ...], rows: Sequence[tuple[Code, ...]], ranks: Sequence[Indices], depth: int
+) -> None:
+    own, above = ranks[depth], ranks[depth - 1]
+    firsts = _starts(np.maximum.accumulate(own))  # by rank, as places are ranked by where they first appear
+    wrong = np.flatnonzero(above[firsts[own]] != above)
+    if len(wrong):
+        row, first = rows[wrong[0]], rows[firsts[own[wrong[0]]]][depth - 1]
+        raise DomainError(
+            f"the {levels[depth]} {row[depth]!r} lies in two places of the level {levels[depth - 1]!r}, {first!r} "
+            f"and {row[depth - 1]!r}; give each {levels[depth]} a code of its own, such as one that begins with "
+            f"its {levels[depth - 1]}'s."
+        )
