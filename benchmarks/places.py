@@ -1,13 +1,14 @@
-"""Tables by level of nested places, from 100 leaves to a million. Run: python benchmarks/places.py [national]
+"""Tables by level of nested places, from 100 leaves to six million. Run: python benchmarks/places.py [national]
 
 With a name of one of the tables it makes that alone.
 Given files of the Census Bureau's PPMF, one for each county, it publishes each of these counties as well.
 
-Every line is one process of its own. *declared* is the hierarchy itself, from rows of codes; *planned* workload, plan
-and certificate; *written* the plan as JSON. Uneven trees are planned together, as one structured attribute; by level,
-with one noise scale for each level and margin; or each level on its own, in groups of tables. The national ones are
-measured, written as tables and verified as well, with people made up; the last of them shows tracts by age by race,
-which is 13 million noisy numbers. Their peaks are of each stage by itself: what was held before it counts.
+Every line is one process of its own. *declared* is the hierarchy itself, from rows of codes or by numbers; *planned*
+workload, plan and certificate; *written* the plan as JSON. Uneven trees are planned together, as one structured
+attribute; by level, with one noise scale for each level and margin; or each level on its own, in groups of tables. The
+national ones are measured, written as tables and verified as well, with people made up; the last of them shows tracts
+by age by race, which is 13 million noisy numbers. Their peaks are of each stage by itself: what was held before it
+counts.
 """
 
 import json
@@ -25,6 +26,7 @@ from peak import forget_peak, peak_memory
 LEVELS = ("state", "county", "tract", "group", "block")
 MARGINS = (300, 100, 60, 40, 40, 30)
 REGULAR = ((10, 10), (20, 50), (51, 62), (51, 62, 27), (51, 62, 27, 3), (51, 62, 27, 3, 4))
+NUMBERS = ((51, 62, 27), (51, 62, 27, 3, 4), (51, 62, 27, 3, 23))
 RNG = random.Random(1)  # noqa: S311
 SMALL = "8 states of 1 to 45 counties"
 UNEVEN = {
@@ -33,16 +35,18 @@ UNEVEN = {
 }
 
 
-def regular(branching):
-    """Race by sex at every level of a tree in which places have equally many places."""
+def regular(branching, declared_by="rows"):
+    """Race by sex at every level of a tree in which places have equally many places, by rows or by numbers."""
     import fitnoise as fn
 
     rows = [()]
-    for n in branching:
+    for n in branching if declared_by == "rows" else ():
         rows = [(*row, "".join((*row[-1:], f"{i:03}"))) for row in rows for i in range(n)]
     start = time.perf_counter()
     levels = LEVELS[: len(branching)]
-    domain = fn.Domain(geo=fn.Hierarchy(levels, rows), race=fn.Ordered(0, 6), sex=fn.Ordered(0, 1))
+    said = {"places": rows} if declared_by == "rows" else {"children": branching}
+    geo = fn.Hierarchy(levels, **said)
+    domain = fn.Domain(geo=geo, race=fn.Ordered(0, 6), sex=fn.Ordered(0, 1))
     declared = time.perf_counter()
     shown = [(), *((x,) for x in levels)]
     tables = [fn.table(*x, "race", "sex", margin=m) for x, m in zip(shown, MARGINS, strict=False)]
@@ -51,7 +55,8 @@ def regular(branching):
     size = len(plan.to_json())
     return {
         "branching": " × ".join(map(str, branching)),
-        "leaves": f"{len(rows):,}",
+        "declared by": declared_by,
+        "leaves": f"{geo.size:,}",
         "rho": f"{plan.rho:.7f}",
         "gap": f"{plan.gap:.1e}",
         "declared s": f"{declared - start:.2f}",
@@ -216,6 +221,7 @@ PEOPLE = 1_000_000
 
 CASES = [
     *(("regular", (b,)) for b in REGULAR),
+    *(("regular", (b, "numbers")) for b in NUMBERS),
     ("uneven", (SMALL, TOGETHER)),
     *(("uneven", (name, how)) for name in UNEVEN for how in (BY_LEVEL, ALONE)),
     *(("national", (levels, PEOPLE)) for levels in (2, 3, 4)),

@@ -6,7 +6,9 @@ Used by `check_plan.py` and `check_bound.py`, beside it.
 from collections import Counter
 from copy import copy
 from fractions import Fraction as Q
+from itertools import accumulate
 from math import prod
+from operator import mul
 
 import numpy as np
 from check_plan import need, whole
@@ -18,13 +20,36 @@ def cells_of(domain):
     for name, a in domain.items():
         own = a["high"] - a["low"] + 1 if "low" in a else len(a["cuts"]) + 1 if "cuts" in a else len(a.get("codes", ()))
         own = len(knots(a)) if a["type"] == "amount" else own
-        out[name] = own + len(a.get("places", ())) + len(a.get("missing", ()))
+        many = [*accumulate(a.get("children", ()), mul)]  # places of each level
+        out[name] = own + len(a.get("places", ())) + sum(many[-1:]) + len(a.get("missing", ()))
         for j, lower in enumerate(a.get("levels", ())):
-            out[lower] = len({row[j] for row in a["places"]})
+            out[lower] = many[j] if many else len({row[j] for row in a["places"]})
             for i, upper in enumerate(a["levels"][:j]):
-                each = {*Counter(above for above, _ in {(row[i], row[j]) for row in a["places"]}).values()}
+                pairs = () if many else {(row[i], row[j]) for row in a["places"]}
+                each = {many[j] // many[i]} if many else {*Counter(above for above, _ in pairs).values()}
                 out |= {f"{lower} in {upper}": min(each)} if len(each) == 1 else {}
     return out
+
+
+def rows_of(a):
+    """Section 2: the codes of every leaf of nested places, level by level, which are made where `children` are said."""
+    rows = [()]
+    for n in a.get("children", ()):
+        own = [str(i).zfill(len(str(n))) for i in range(1, n + 1)]
+        rows = [(*row, "".join(row[-1:]) + number) for row in rows for number in own]
+    return a.get("places", rows)
+
+
+class Places(dict):
+    """A level of nested places: its `codes`, and the `rows` of all leaves, listed when they are asked for."""
+
+    def __init__(self, a, depth):
+        super().__init__(codes=None, rows=None)
+        self.of, self.depth = a, depth
+
+    def __getitem__(self, key):
+        rows = rows_of(self.of)
+        return rows if key == "rows" else [*dict.fromkeys(row[self.depth] for row in rows)]
 
 
 def knots(a):
@@ -53,10 +78,10 @@ class Grid:
         self.domain, self.size, self.depth, self.home = {}, size, {}, {}
         for home, a in spec["domain"].items():
             levels = a.get("levels", [])
-            self.domain[home] = {"codes": [row[-1] for row in a["places"]], "rows": a["places"]} if levels else a
+            self.domain[home] = Places(a, len(levels) - 1) if levels else a
             self.depth[home], self.home[home] = max(len(levels) - 1, 0), home
             for i, level in enumerate(levels):
-                self.domain[level] = {"codes": list(dict.fromkeys(row[i] for row in a["places"])), "rows": a["places"]}
+                self.domain[level] = Places(a, i)
                 self.depth[level], self.home[level] = i, home
         groups = strategy["margins"] if isinstance(strategy, dict) else strategy
         named = {x for g in groups for names in g["attributes"] for x in ([names] if isinstance(names, str) else names)}
@@ -76,10 +101,14 @@ class Grid:
         """How many cells of an attribute share one joint cell of some of its levels and shares at most."""
         if home in names or not names or "rows" not in self.domain[home]:
             return 1 if home in names else self.size[home]
+        above = {n: [x for x in self.depth if n not in self.domain and n.endswith(f" in {x}")] for n in names}
+        if many := self.domain[home].of.get("children"):
+            told = [(max((self.depth[u] for u in upper), default=-1), self.depth[n]) for n, upper in above.items()]
+            return prod(k for i, k in enumerate(many) if not any(up < i <= low for up, low in told))
         rows = self.domain[home]["rows"]
 
         def place_in(row, name):
-            upper = [x for x in self.depth if name not in self.domain and name.endswith(f" in {x}")]
+            upper = above[name]
             within = [x[self.depth[name]] for x in rows if all(x[self.depth[u]] == row[self.depth[u]] for u in upper)]
             return list(dict.fromkeys(within)).index(row[self.depth[name]]) if upper else row[self.depth[name]]
 

@@ -5,6 +5,7 @@ from fractions import Fraction as Q
 from itertools import chain, combinations
 from math import prod
 
+from check_cells import rows_of
 from check_plan import inverse_squares, need
 
 
@@ -13,11 +14,11 @@ def by_place(strategy, spec, size, unit):
     part, inverse = inverse_squares([s for g in strategy["trees"] for _, own in g["scales"] for s in own])
     names = [x["level"] for x in strategy["levels"]]
     (tree,) = (a for a in spec["domain"].values() if names[0] in a.get("levels", ()))
-    along = [tree["levels"].index(x) for x in names]
+    along, rows = [tree["levels"].index(x) for x in names], rows_of(tree)
     lies, classes, above = [], [], None
     for x, at in zip(strategy["levels"], along, strict=True):
-        places = [*dict.fromkeys(row[at] for row in tree["places"])]
-        up = {row[at]: None if above is None else row[above] for row in tree["places"]}
+        places = [*dict.fromkeys(row[at] for row in rows)]
+        up = {row[at]: None if above is None else row[above] for row in rows}
         order, inside = [*dict.fromkeys(up.values())], Counter(up.values())
         need([inside[p] for p in order] == x["in_each"], "a tree is not that of the domain")
         need(len(x["classes"]) == len(places), "a place of a tree has no class")

@@ -175,6 +175,14 @@ MADE = {
         lambda **x: of(fn.Hierarchy(**x), "county"),
         {"levels": ["state", "county"], "places": [["a", "b"], ["a", "c"]]},
     ),
+    "Hierarchy by numbers": (
+        lambda **x: of(fn.Hierarchy(**x), "county"),
+        {"levels": ["state", "county"], "children": [2, 3]},
+    ),
+    "Hierarchy.regular": (
+        lambda given=None, **x: of(fn.Hierarchy.regular(given, **x), "county"),
+        {"state": 2, "county": 3},
+    ),
     "Domain": (lambda **x: fn.Domain(x["attributes"]), {"attributes": {"a": fn.Ordered(0, 1)}}),
     "Workload": (fn.Workload, {"domain": domain(), "tables": [fn.table("a", margin=5)]}),
     "table": (lambda **x: fn.Workload(domain(), [fn.table("a", **x)]), {}),
@@ -212,6 +220,8 @@ EXTRA = {
     "PrivacyUnit": "name max_records neighbours id once_per per_value separation fixed",
     "DataSource": "name table outside_domain max_records account where",
     **dict.fromkeys(("Ordered", "Binned", "Categorical"), "column missing absent outside read"),
+    "Hierarchy by numbers": "places file column",
+    "Hierarchy.regular": "given column",
     "Amount": "step column valid ceilings missing absent outside",
     "Workload": "confidence",
     "table": "prefix ranges recode sum ceiling mean margin std_error variance max_deviation cv reference confidence "

@@ -212,6 +212,40 @@ def test_patterns_among_places_go_by_the_levels_that_are_measured(said, pattern,
     assert said(put(plan, ("cost", "cost_squared"), lowered(plan["cost"]["cost_squared"])))[0] == WRONG
 
 
+def test_plans_of_places_by_numbers_are_right_whatever_their_number(said, checker, monkeypatch):
+    """None of 5,890,806 is listed, for a pattern among them neither."""
+    geo = fn.Hierarchy.regular(state=51, county=62, tract=27, group=3, block=23)
+    domain = fn.Domain(geo=geo, sex=fn.Ordered(0, 1))
+    tables = [fn.table("sex", margin=300), *(fn.table(x, "sex", margin=30) for x in geo.levels)]
+    with monkeypatch.context() as here:
+        here.setattr(importlib.import_module("check_cells"), "rows_of", None)
+        for unit in (fn.PrivacyUnit("person"), fn.PrivacyUnit("person", 3, once_per=("geo",))):
+            asked = tables if unit.max_records == 1 else tables[1:3]
+            plan = json.loads(fn.plan(fn.Workload(domain, asked), unit=unit).to_json())
+            status, lines = said(plan)
+            assert status == RIGHT, lines
+            assert ("bound as stated" in lines) == (unit.max_records == 1)
+            assert said(put(plan, ("cost", "cost_squared"), lowered(plan["cost"]["cost_squared"])))[0] == WRONG
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        [fn.table("state", prefix="age", margin=4), fn.table("county", "age", margin=3)],
+        [fn.table(recode={"county": {"some": ["101", "210"], "one": ["105"]}}, margin=3)],
+        [fn.table("county", margin=fn.By("county", {"101": 2.0}, default=9.0))],
+    ],
+    ids=["beside structure", "recoded", "by place"],
+)
+@pytest.mark.parametrize("most", [128, 0], ids=["together", "by level"])
+def test_plans_that_name_places_by_numbers_are_right(said, tables, most, monkeypatch):
+    monkeypatch.setattr(planning, "TOGETHER", most)
+    domain = fn.Domain(geo=fn.Hierarchy.regular(state=2, county=10), age=fn.Ordered(0, 2))
+    status, lines = said(fn.plan(fn.Workload(domain, tables)).to_json())
+    assert status == RIGHT, lines
+    assert ("bound as stated" in lines) == ("tables by fit-for-use:" in lines)
+
+
 @pytest.fixture(scope="module")
 def with_amounts():
     domain = fn.Domain(

@@ -5,8 +5,11 @@ import json
 import math
 import random
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -43,7 +46,8 @@ from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.counting.histogram import HistogramCounter
-from fitnoise.kernel.domain import Share
+from fitnoise.kernel.domain import Share, attribute_document
+from fitnoise.kernel.places import Regular
 from fitnoise.kernel.units import DataSource
 from fitnoise.mechanisms.gaussian import budgets
 from fitnoise.mechanisms.gaussian import levels as level_plans
@@ -148,6 +152,31 @@ BAD = {
     "mixed codes": (lambda: fn.Hierarchy(["state", "county"], [("a", 1), ("a", "2")]), "got int, str"),
     "true and one": (lambda: fn.Hierarchy(["state", "county"], [(True, 1), (1, 2)]), "got bool, int"),
     "a column": (lambda: fn.Hierarchy(["state", "county"], ROWS, column=""), "non-empty text"),
+    "two forms": (lambda: fn.Hierarchy(["u", "v"], ROWS, children=[2, 3]), r"\(children\); got both. Nothing was made"),
+    "three forms": (lambda: fn.Hierarchy(["u", "v"], ROWS, file="x", children=[2, 3]), "got all. Nothing was made"),
+    "one number": (lambda: fn.Hierarchy.regular(state=3), "two named levels or more"),
+    "no number": (fn.Hierarchy.regular, r"two named levels or more, .* got \(\)"),
+    "a number too many": (lambda: fn.Hierarchy(["u", "v"], children=[1, 2, 3]), "a number for each .*; got 3 of them"),
+    "no list of numbers": (lambda: fn.Hierarchy(["u", "v"], children=6), "a number for each of the levels .*; got 6"),
+    "a text of numbers": (lambda: fn.Hierarchy(["u", "v"], children="23"), "a list of a number for each .*; got '23'"),
+    "no places of a level": (
+        lambda: fn.Hierarchy.regular(state=3, county=0),
+        "how many places of the level 'county' there are in each place above is a whole number of 1 or more; got 0",
+    ),
+    "half a place": (lambda: fn.Hierarchy.regular(state=1.5, county=2), "'state' .* got 1.5. Nothing was made"),
+    "a place or none": (lambda: fn.Hierarchy.regular(state=2, county=True), "'county' .* got True"),
+    "a level twice by number": (
+        lambda: fn.Hierarchy.regular({"state": 2}, state=2, county=3),
+        r"levels declared twice: \['state'\]. Nothing was made",
+    ),
+    "two levels of one name": (lambda: fn.Hierarchy(["u", "u"], children=[2, 3]), "the level 'u' is declared twice"),
+    "numbers that are no mapping": (lambda: fn.Hierarchy.regular([2, 3]), "levels must be a mapping or None"),
+    "too many places": (
+        lambda: fn.Hierarchy.regular(state=10**4, county=10**3 + 1),
+        "more than ten million places of the level 'county'; leave out the last level, or declare fewer",
+    ),
+    "more places than are written": (lambda: fn.Hierarchy.regular(u=10**5000, v=10**5000), "more than ten million"),
+    "no such place by number": (lambda: fn.Hierarchy.regular(u=2, v=2).position("13"), "'13' is no place of .* 'v'"),
     "no such place": (lambda: TREE.position("x"), "'x' is no place of the level 'tract'"),
     "a place of another kind": (lambda: TREE.position("3"), "'3' is no place"),
     "no such place above": (lambda: fn.Domain(geo=TREE)["state"].position("c"), "'c' is no place of the level 'state'"),
@@ -239,6 +268,176 @@ def test_places_from_a_frame():
     for bad, had in ((frame[["county"]], "none for 'state'"), (frame[["state", "county", "state"]], "2 for 'state'")):
         with pytest.raises(DomainError, match=f"needs one column for each level, and has {had}; it has .'"):
             fn.Hierarchy(levels, bad)
+
+
+# --- trees by numbers -------------------------------------------------------------------------------------
+
+
+def test_places_by_numbers_have_codes_that_tell_where_they_lie():
+    """Numbered from 1 within the place above, in as many digits as the last one needs."""
+    geo = fn.Hierarchy.regular(state=2, county=10, column="fips")
+    assert geo.places == tuple((f"{i}", f"{i}{j:02}") for i in (1, 2) for j in range(1, 11))
+    assert (geo.levels, geo.children, geo.column) == (("state", "county"), (2, 10), "fips")
+    assert geo.position("210") == 19
+    assert [geo.cell(x) for x in ("101", "210", 210, "211", "2", None)] == [0, 19, 19, None, None, None]
+    assert fn.Domain(geo=geo)["state"].position("2") == fn.Domain(geo=geo)["state"].cell("201") == 1
+    many = fn.Hierarchy.regular(state=51, county=62)
+    assert (many.values[0], many.values[6 * 62 + 30], many.values[-1]) == ("0101", "0731", "5162")
+    assert fn.Hierarchy.regular({"a state": np.int64(2)}, column=None, x=1).places == (("1", "11"), ("2", "21"))
+    assert fn.Hierarchy.regular(u=10**4, v=10**3).size == 10**7
+
+
+def test_a_tree_by_numbers_equals_those_of_the_same_numbers_alone():
+    """One that lists the same places is another declaration, with another document: plans of both are told apart."""
+    geo = fn.Hierarchy.regular(state=2, county=3)
+    same = fn.Hierarchy(["state", "county"], children=np.array([2, 3]))
+    assert (geo, hash(geo), geo.children) == (same, hash(same), same.children)
+    assert TREE.children is None
+    others = [
+        fn.Hierarchy.regular(state=3, county=2),
+        fn.Hierarchy.regular(state=2, town=3),
+        fn.Hierarchy.regular(state=2, county=3, column="fips"),
+        fn.Hierarchy(geo.levels, geo.places),
+    ]
+    written = {json.dumps(attribute_document(x)) for x in (geo, same, *others)}
+    assert all(geo != x for x in others)
+    assert len(written) == 1 + len(others)
+    assert attribute_document(geo) == {
+        "type": "hierarchy",
+        "levels": ["state", "county"],
+        "children": [2, 3],
+        "column": None,
+    }
+
+
+@pytest.mark.parametrize("branching", [(2, 3), (3, 1, 2), (1, 1), (1, 4, 2, 10)], ids=str)
+def test_what_arithmetic_says_of_a_tree_is_what_its_rows_say(branching):
+    levels = list("abcd")[: len(branching)]
+    numbers = fn.Hierarchy(levels, children=branching)
+    rows = fn.Hierarchy(levels, numbers.places)
+    one, other = fn.Domain(geo=numbers), fn.Domain(geo=rows)
+    assert one.sizes == other.sizes
+    pairs = list(itertools.combinations_with_replacement(range(len(levels)), 2))
+    for upper, lower in pairs:
+        np.testing.assert_array_equal(numbers.tree.above(upper, lower), rows.tree.above(upper, lower))
+        assert numbers.tree.share(upper, lower) == rows.tree.share(upper, lower)
+    for view, same in zip(numbers.views, rows.views, strict=True):
+        assert (view.values, view.size, view.steps) == (same.values, same.size, same.steps)
+        assert (view.coding.codes, view.coding.shared) == (same.coding.codes, same.coding.shared)
+        assert (view.drops(by_default=True), view.drops(by_default=False)) == (True, False)
+    axes = [*levels, *(f"{lower} in {upper}" for upper, lower in itertools.combinations(levels, 2))]
+    for names in [(), ("geo",), *itertools.combinations(axes, 1), *itertools.combinations(axes, 2)]:
+        assert one.alike("geo", names) == other.alike("geo", names)
+
+
+TWICE = {
+    "all levels": [
+        fn.table("sex", variance=9),
+        fn.table("state", "sex", variance=5),
+        fn.table("county", variance=4),
+        fn.table("tract", variance=1),
+    ],
+    "beside structure": [fn.table("state", prefix="age", variance=3), fn.table("county", "age", variance=4)],
+    "by place": [fn.table("state", variance=fn.By("state", {"2": 1}, default=3)), fn.table("county", variance=2)],
+    "recoded": [fn.table(recode={"tract": {"some": ["111", "232"], "one": ["121"]}}, variance=2)],
+}
+UNITS = {
+    "add or remove": {},
+    "replace": {"neighbours": fn.Neighbours.REPLACE_ONE},
+    "once per place": {"max_records": 3, "once_per": ("geo",)},
+}
+
+
+@pytest.mark.parametrize(("tables", "unit"), [*itertools.product(TWICE, UNITS), ("by place", "by level")])
+def test_a_tree_by_numbers_is_planned_counted_and_released_as_its_rows_are(tables, unit, request):
+    if unit == "by level":
+        request.getfixturevalue("by_level")
+    numbers = fn.Hierarchy.regular(state=2, county=3, tract=2)
+    rows = fn.Hierarchy(numbers.levels, numbers.places)
+    domains = [fn.Domain(geo=geo, sex=TWO, age=fn.Ordered(0, 3)) for geo in (numbers, rows)]
+    one, other = (
+        fn.plan(fn.Workload(d, TWICE[tables]), unit=fn.PrivacyUnit("person", **UNITS.get(unit, {}))) for d in domains
+    )
+    documents = [json.loads(plan.to_json()) for plan in (one, other)]
+    said = [x["spec"]["domain"].pop("geo") for x in documents]
+    assert [set(x) - {"type", "levels", "column"} for x in said] == [{"children"}, {"places"}]
+    assert documents[0] == documents[1]
+    assert (one.exact_cost, one.bound, one.gap) == (other.exact_cost, other.bound, other.gap)
+    again = fn.Plan.from_json(one.to_json())
+    assert (again.hash, again.publication) == (one.hash, one.publication)
+
+    rng = np.random.default_rng(4)
+    counts = rng.integers(0, 5, size=domains[0].shape)
+    answers = [measured(plan, counts, Replay(5)).answers[0] for plan in (one, other)]
+    for x, y in zip(*answers, strict=True):
+        np.testing.assert_array_equal(x, y)
+    cells = np.argwhere(counts >= 0).repeat(counts.ravel(), axis=0)
+    frame = pd.DataFrame({"geo": np.array(numbers.values)[cells[:, 0]], "sex": cells[:, 1], "age": cells[:, 2]})
+    margins = [("state",), ("county", "sex"), ("geo", "age"), ("tract",)]
+    found = [open_counter(frame, d, DataSource()).count(margins) for d in domains]
+    for m in margins:
+        np.testing.assert_array_equal(found[0][m], found[1][m])
+    releases = [fn.Release(plan, own) for plan, own in zip((one, other), answers, strict=True)]
+    for name in releases[0]:
+        pd.testing.assert_frame_equal(releases[0][name], releases[1][name])
+    if tables == "all levels":
+        union = [x.count(area=["12", "231"]) for x in releases]
+        assert (union[0].value, union[0].std_error) == (union[1].value, union[1].std_error)
+
+
+def test_no_plan_lists_the_places_of_a_tree_by_numbers(monkeypatch):
+    """Nor its document, its reading and its report: codes are made where records are counted and tables written."""
+
+    def listed(tree):
+        raise AssertionError("the places were listed")
+
+    monkeypatch.setattr(Regular, "codes", property(listed))
+    domain = fn.Domain(geo=fn.Hierarchy.regular(state=3, county=4, tract=2), sex=TWO)
+    levels = ("state", "county", "tract")
+    tables = [fn.table("sex", variance=9), *(fn.table(x, "sex", variance=3) for x in levels)]
+    tables += [fn.table("county", variance=2)]
+    plan = fn.plan(fn.Workload(domain, tables), unit=fn.PrivacyUnit("person", 2, once_per=("geo",)))
+    again = fn.Plan.from_json(plan.to_json())
+    assert (again.hash, again.gap, again.rho) == (plan.hash, plan.gap, plan.rho)
+    assert [x["places"] for x in document(plan_report(again))["levels"]] == [1, 3, 12, 24]
+    assert lines(plan_report(again))
+    with pytest.raises(AssertionError, match="were listed"):
+        assert domain["county"].values
+
+
+BLOCKS = """
+import sys, time
+import fitnoise as fn
+from fitnoise.interfaces.render import lines
+from fitnoise.interfaces.reports.plans import plan_report
+from peak import peak_memory
+
+begun = time.process_time()
+geo = fn.Hierarchy.regular(state=51, county=62, tract=27, group=3, block=23)
+domain = fn.Domain(geo=geo, race=fn.Ordered(0, 6), sex=fn.Ordered(0, 1))
+shown = [(), *((x,) for x in geo.levels)]
+tables = [fn.table(*x, "race", "sex", margin=m) for x, m in zip(shown, (300, 100, 60, 40, 40, 30), strict=True)]
+plan = fn.plan(fn.Workload(domain, tables))
+text = plan.to_json()
+again = fn.Plan.from_json(text)
+assert again.hash == plan.hash and again.gap == plan.gap
+assert any("block" in line for line in lines(plan_report(again)))
+print(geo.size, plan.rho, len(text), time.process_time() - begun, peak_memory())
+"""
+
+
+def test_blocks_in_the_numbers_of_the_united_states_are_planned_in_half_a_gigabyte():
+    """5,890,806 of them: planned, written, read and told, without a place of theirs."""
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKS], capture_output=True, text=True, check=False, cwd=Path(__file__).parent
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    leaves, rho, size, seconds, peak = map(float, done.stdout.split())
+    assert leaves == 5_890_806
+    assert rho == pytest.approx(0.00439947, rel=1e-5)
+    assert size < 20_000
+    assert seconds < 30
+    assert peak < 500
 
 
 # --- counting ---------------------------------------------------------------------------------------------
@@ -1183,6 +1382,18 @@ def test_from_a_specification_to_a_verified_release(tmp_path):
         Spec.from_toml(SPEC).publication()
     with pytest.raises(SpecError, match=r"domain.geo: give either places or file"):
         Spec.from_toml('[domain.geo]\ntype = "hierarchy"\nlevels = ["a", "b"]\n[[tables]]\nmargin = 1.0')
+    numbers = '[domain.geo]\ntype = "hierarchy"\nlevels = ["a", "b"]\nchildren = {}\n{}[[tables]]\nmargin = 1.0'
+    said = Spec.from_toml(numbers.format([2, 3], "")).publication()
+    assert said.workload.domain["geo"] == fn.Hierarchy.regular(a=2, b=3)
+    for wrong, more, words in (
+        ("[2, 3]", 'file = "x.csv"\n', "give either places or file or children"),
+        ("[2, 3]", 'places = [["x", "y"]]\n', "give either places or file or children"),
+        ("[2]", "", r"domain.geo: children are a list of a number for each of the levels \['a', 'b'\]"),
+        ("[2, 0]", "", "'b' there are in each place above is a whole number of 1 or more; got 0"),
+        ("[2, true]", "", r"domain.geo.children"),
+    ):
+        with pytest.raises(SpecError, match=words):
+            Spec.from_toml(numbers.format(wrong, more)).publication()
     plan = fn.plan(publication)
     assert fn.Plan.from_json(plan.to_json()).hash == plan.hash
     assert json.loads(plan.to_json())["spec"]["domain"]["geo"]["places"][0] == ["RI", "44001"]

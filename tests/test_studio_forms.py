@@ -215,6 +215,24 @@ def test_forms_say_what_they_were_told():
         made = forms.describe(forms.add_attribute(empty(), "x", kind), "x", Form(sent))
         assert made["domain"]["x"] == {"type": kind, **meant}
         assert "x" not in forms.remove_attribute(made, "x")["domain"]
+    tree = forms.describe(forms.add_attribute(empty(), "x", "hierarchy"), "x", Form([("children", "51, 62")]))
+    assert tree["domain"]["x"] == {"type": "hierarchy", "children": [51, 62]}
+    assert forms.fields_of(tree["domain"]["x"])["children"] == "51, 62"
+    assert forms.describe(tree, "x", Form([("children", "51, 62"), ("levels", "")])) == forms.describe(
+        tree, "x", Form()
+    )
+    filed = forms.describe(tree, "x", Form([("children", "51, 62")]), ["p.csv"])
+    assert filed["domain"]["x"] == {"type": "hierarchy", "file": "p.csv"}
+    assert forms.describe(filed, "x", Form([("children", "2,3")]))["domain"]["x"] == {
+        "type": "hierarchy",
+        "children": [2, 3],
+    }
+    assert forms.describe(filed, "x", Form([("children", "")])) == filed
+    assert forms.describe(tree, "x", Form([("children", "")]))["domain"]["x"] == {"type": "hierarchy"}
+    with pytest.raises(SpecError, match="by numbers, or by a file: choose one"):
+        forms.describe(tree, "x", Form([("children", "2, 3")]), ["p.csv"])
+    with pytest.raises(SpecError, match="a number of places is a whole number, such as 1; got ' x'"):
+        forms.describe(tree, "x", Form([("children", "2, x")]))
     assert forms.describe(forms.add_attribute(empty(), "x", "hierarchy"), "x", Form(), ["p.csv"])["domain"]["x"][
         "file"
     ] == ("p.csv")

@@ -239,6 +239,12 @@ def regular_tree():
     )
 
 
+def tree_by_numbers():
+    """Two of three levels of a tree that lists no place; and a level of one place, which is the one above."""
+    domain = fn.Domain(geo=fn.Hierarchy.regular(region=2, district=3, tract=1, column="code"), b=fn.Ordered(0, 1))
+    return fn.Workload(domain, [fn.table("region", "b", variance=3), fn.table("tract", variance=2)])
+
+
 def coarse_tree():
     """Two of three levels: districts have different numbers of tracts, and regions equally many."""
     rows = [("p", "p1", 1), ("p", "p1", 2), ("p", "p2", 3), ("q", "q1", 4), ("q", "q2", 5), ("q", "q2", 6)]
@@ -391,6 +397,7 @@ WORKLOADS = {
     "uneven patterns": uneven_patterns,
     "patterns beside structure": patterns_beside_structure,
     "regular tree": regular_tree,
+    "tree by numbers": tree_by_numbers,
     "coarse tree": coarse_tree,
     "uneven tree": uneven_tree,
     "tree beside structure": tree_beside_structure,
@@ -807,6 +814,18 @@ ATTRIBUTES = {
     "a level of places": Sample(
         fn.Domain(geo=UNEVEN)["state"], "string", [["x1"], ["y1", "y2"], ["z1", "z2", "z3"]], [None, "x", "z", "X1", 1]
     ),
+    "places by numbers": Sample(
+        fn.Hierarchy.regular(row=2, square=10),
+        "string",
+        [[f"{i}{j:02}"] for i in (1, 2) for j in range(1, 11)],
+        [None, "", "1", "100", "111", "1001", " 101", 1.01, b"101"],
+    ),
+    "a level of places by numbers": Sample(
+        fn.Domain(geo=fn.Hierarchy.regular(u=2, v=2))["u"],
+        "string",
+        [["11", 11, "12"], ["21", "22"]],
+        [None, "1", "2", "13", "011", "11.0"],
+    ),
     "a level of numbered places": Sample(
         fn.Domain(geo=fn.Hierarchy(["a", "b", "c"], [(True, 1, 30), (True, 2, 10), (False, 0, 20)]))["b"],
         "int64",
@@ -1064,6 +1083,7 @@ DOCUMENTS = {
         fn.Amount(-1, 5.5, step=0.5, column="z", valid=(-10, 99), missing={"none": [9, "N"]}, absent="none")
     ),
     "hierarchy": _attribute(UNEVEN),
+    "hierarchy by numbers": _attribute(fn.Hierarchy.regular(state=2, county=3, column="fips")),
     "profile": Document(
         lambda: Profile.of([("k" * 64, 2)], [Fraction(1, 3), Fraction(2)]).document(), Profile.parse, Profile.document
     ),

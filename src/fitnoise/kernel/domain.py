@@ -49,7 +49,7 @@ from fitnoise.kernel.codings import (
     steps_of,
 )
 from fitnoise.kernel.dates import Read, read
-from fitnoise.kernel.places import Leaves, Tree, level_names
+from fitnoise.kernel.places import Leaves, Listed, Regular, Tree, level_names
 from fitnoise.kernel.units import Adjacency, Bound, DataSource, PrivacyUnit
 
 RESERVED = (
@@ -755,22 +755,21 @@ class Hierarchy(Attribute):
             pandas frame; or the frame itself, of pandas or Polars, with a column for each level and any others. Tables
             show places in the order of their first appearance, those of one place together.
         file: the CSV file that has them instead, as :meth:`from_file` reads it.
+        children: how many places each has instead, and codes are made, as :meth:`regular` says.
         column: the column of the data that holds the codes of leaves, when it is not named as the attribute.
 
     Raises:
         DomainError: fewer than two levels, two of one name, a row that lacks a code, codes of mixed kinds, a leaf that
-            is listed twice, or a place in two places above it; places and a file, or neither; a frame without a column
-            for each level, or a file that cannot be read.
+            is listed twice, or a place in two places above it; not one of places, file and children; a frame without
+            a column for each level, or a file that cannot be read; or children that make no tree.
     """
 
     kind: ClassVar[str] = "hierarchy"
     ordered: ClassVar[bool] = False
 
-    levels: tuple[str, ...]
-    places: tuple[tuple[Code, ...], ...]
+    tree: Tree
     column: str | None = None
     coding: Codes = field(init=False, repr=False, compare=False)
-    tree: Tree = field(init=False, repr=False, compare=False)
     views: tuple[Level, ...] = field(init=False, repr=False, compare=False)
 
     @checked(DomainError, "Nothing was made.", "places", "file")
@@ -780,27 +779,32 @@ class Hierarchy(Attribute):
         places: Iterable[Sequence[Code]] | None = None,
         *,
         file: str | Path | None = None,
+        children: Sequence[int] | None = None,
         column: str | None = None,
     ) -> None:
         names = level_names(levels)
-        if file is not None and places is not None:
-            raise DomainError("places are given, or the file that has them (file); got both. Nothing was made.")
-        if file is not None:
-            places = _rows_of_file(Path(file), names)
-        elif places is None:
+        given = sum(x is not None for x in (places, file, children))
+        if given > 1:
             raise DomainError(
-                f"a hierarchy needs its places: a row for each {names[-1]!r}, or the CSV file that has them (file); "
-                "got neither. Nothing was made."
+                "places are given, or the file that has them (file), or how many places each has (children); got "
+                f"{'both' if given == 2 else 'all'}. Nothing was made."
             )
-        elif hasattr(places, "columns"):
-            places = _rows_of_frame(places, names)
-        tree = Tree.of(names, places)
+        tree: Tree
+        if children is not None:
+            tree = Regular.of(names, children)
+        elif file is not None:
+            tree = Listed.of(names, _rows_of_file(Path(file), names))
+        elif places is not None:
+            tree = Listed.of(names, _rows_of_frame(places, names) if hasattr(places, "columns") else places)
+        else:
+            raise DomainError(
+                f"a hierarchy needs its places: a row for each {names[-1]!r}, or the CSV file that has them (file), or "
+                "how many places each has (children); got neither. Nothing was made."
+            )
         _check_column(column)
-        object.__setattr__(self, "levels", tree.levels)
-        object.__setattr__(self, "places", tree.rows)
-        object.__setattr__(self, "column", column)
         object.__setattr__(self, "tree", tree)
-        object.__setattr__(self, "views", tuple(Level(self, depth) for depth in range(len(tree.levels))))
+        object.__setattr__(self, "column", column)
+        object.__setattr__(self, "views", tuple(Level(self, depth) for depth in range(len(names))))
         object.__setattr__(self, "coding", self.views[-1].coding)
 
     @classmethod
@@ -814,6 +818,49 @@ class Hierarchy(Attribute):
             DomainError: the file cannot be read, or lacks the column of a level; or as for the class.
         """
         return cls(levels, file=path, column=column)
+
+    @classmethod
+    @checked(DomainError, "Nothing was made.", "levels")
+    def regular(
+        cls, levels: Mapping[str, int] | None = None, /, *, column: str | None = None, **children: int
+    ) -> Hierarchy:
+        """A tree in which all places of a level have equally many places: `regular(state=51, county=62, tract=27)`.
+
+        Codes are made, as texts: that of the place above, and the number of the place in it, from 1 as in official
+        codes, in as many digits as the last one needs: "07" is the seventh of 51 states, "0731" its county 31. They are
+        listed where records are counted, tables written or places named; no plan needs them, however many there are.
+        It equals another one of the same numbers, and none that is declared by rows, which plans list.
+
+        Args:
+            levels: how many places the first level has, and then each place of the level above, by name, from the top
+                down; for names that are not Python identifiers, or that are "column".
+            column: as for the class.
+            children: the same of further levels, below these.
+
+        Raises:
+            DomainError: fewer than two levels, a name twice, a number that is no whole one of 1 or more, or more than
+                ten million places of the last level.
+        """
+        both = set(levels or ()) & set(children)
+        if both:
+            raise DomainError(f"levels declared twice: {sorted(both)}. Nothing was made.")
+        found = {**(levels or {}), **children}
+        return cls(tuple(found), children=tuple(found.values()), column=column)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Their names, from the top down."""
+        return self.tree.levels
+
+    @property
+    def places(self) -> tuple[tuple[Code, ...], ...]:
+        """The code of every leaf on every level; they are listed anew where they are not declared."""
+        return self.tree.rows
+
+    @property
+    def children(self) -> tuple[int, ...] | None:
+        """How many places each has, where that is declared."""
+        return self.tree.children if isinstance(self.tree, Regular) else None
 
     @property
     def own_values(self) -> tuple[str | int, ...]:
@@ -835,7 +882,9 @@ class Hierarchy(Attribute):
         return self.views[-1].position(value)
 
     def declared(self) -> dict[str, Any]:
-        """The levels, and the rows of the leaves."""
+        """The levels, and the rows of the leaves or the numbers that stand for them."""
+        if self.children is not None:
+            return {"levels": list(self.levels), "children": list(self.children)}
         return {"levels": list(self.levels), "places": [list(row) for row in self.places]}
 
 
@@ -1076,11 +1125,10 @@ class Domain(Mapping[str, Attribute]):
             return 1
         if not axes or not isinstance(attribute, Hierarchy):
             return attribute.size
-        along = [attribute.tree.above(self.depth(a)) for a in axes]
-        for i, share in enumerate(map(self._shares.get, axes)):
-            if share is not None:  # places of one upper place stand together: which of them it is, from 0
-                along[i] = along[i] % share.size
-        return int(np.unique(np.stack(along), axis=1, return_counts=True)[1].max())
+        shares = map(self._shares.get, axes)
+        return attribute.tree.together(
+            (-1 if share is None else share.upper, self.depth(a)) for a, share in zip(axes, shares, strict=True)
+        )
 
     def adjacency(self, source: DataSource, unit: PrivacyUnit) -> Adjacency:
         """When two databases of such records are neighbours for a unit.

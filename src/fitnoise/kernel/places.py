@@ -1,24 +1,26 @@
-"""A tree of places, known by its leaves. Part of the trust kernel."""
+"""Trees of places, known by their leaves or by how many places each has. Part of the trust kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
-from operator import itemgetter
+from itertools import accumulate, chain
+from operator import itemgetter, mul
 from typing import Self, final
 
 import numpy as np
 
 from fitnoise.errors import DomainError
+from fitnoise.kernel.arguments import shown
 from fitnoise.kernel.arrays import Indices
-from fitnoise.kernel.codings import Code, Codes, plain, refuse_repeated
+from fitnoise.kernel.codings import MOST_CELLS, Code, Codes, plain, refuse_repeated
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class Tree:
+@dataclass(frozen=True)
+class Listed:
     """Nested levels of places: every place lies in one place of the level above.
 
     levels: their names, from the top down. rows: the code of every leaf on every level. Leaves of one place stand
@@ -27,8 +29,8 @@ class Tree:
 
     levels: tuple[str, ...]
     rows: tuple[tuple[Code, ...], ...]
-    codes: tuple[tuple[Code, ...], ...]
-    _above: tuple[Indices, ...] = field(repr=False)
+    codes: tuple[tuple[Code, ...], ...] = field(repr=False, compare=False)
+    _above: tuple[Indices, ...] = field(repr=False, compare=False)
 
     @classmethod
     def of(cls, levels: Sequence[str], rows: Iterable[Sequence[Code]]) -> Self:
@@ -68,6 +70,102 @@ class Tree:
         """How many places of a lower level each place of an upper one has; None where they have different numbers."""
         counts = np.bincount(self.above(upper, lower))
         return int(counts[0]) if (counts == counts[0]).all() else None
+
+    def together(self, along: Iterable[tuple[int, int]]) -> int:
+        """How many leaves lie in one joint cell at most.
+
+        along: of each axis two levels (upper, lower). It tells which place of the lower one a leaf lies in, of those of
+            its upper place; of all, where upper is −1.
+        """
+        cells = [self.above(lower) - self._first(upper, lower) for upper, lower in along]
+        return int(np.unique(np.stack(cells), axis=1, return_counts=True)[1].max())
+
+    def _first(self, upper: int, lower: int) -> Indices | int:
+        """Of every leaf the first place of a lower level in its place of an upper one."""
+        return 0 if upper < 0 else _starts(self.above(upper, lower))[self.above(upper)]
+
+
+@final
+@dataclass(frozen=True)
+class Regular:
+    """A tree in which all places of a level have equally many places: known by these numbers, and nothing is listed.
+
+    levels: as of `Listed`. children: how many places the first level has, and then each place of the level above. The
+    code of a place is that of the place above, and its number there: from 1, in as many digits as the last one needs.
+    """
+
+    levels: tuple[str, ...]
+    children: tuple[int, ...]
+
+    @classmethod
+    def of(cls, levels: Sequence[str], children: Collection[int]) -> Self:
+        """The tree of such numbers.
+
+        Raises:
+            DomainError: fewer than two levels, two of one name, not a whole number of 1 or more for each, or more than
+                ten million leaves.
+        """
+        names = level_names(levels)
+        listed = isinstance(children, Collection) and not isinstance(children, (str, bytes, Set, Mapping))
+        if not listed or len(children) != len(names):
+            got = f"{len(children)} of them" if listed else shown(children)
+            raise DomainError(
+                f"children are a list of a number for each of the levels {list(names)}: how many places the first has, "
+                f"and then each place of the level above; got {got}. Nothing was made."
+            )
+        numbers: list[int] = []
+        for name, n in zip(names, map(plain, children), strict=True):
+            if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+                raise DomainError(
+                    f"how many places of the level {name!r} there are in each place above is a whole number of 1 or "
+                    f"more; got {shown(n)}. Nothing was made."
+                )
+            numbers.append(n)
+        if math.prod(numbers) > MOST_CELLS:
+            raise DomainError(
+                f"such a hierarchy has more than ten million places of the level {names[-1]!r}; leave out the last "
+                "level, or declare fewer places. Nothing was made."
+            )
+        return cls(names, tuple(numbers))
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """How many places each level has."""
+        return tuple(accumulate(self.children, mul))
+
+    @cached_property
+    def codes(self) -> tuple[tuple[Code, ...], ...]:
+        """Of the places of every level."""
+        found: list[tuple[Code, ...]] = []
+        above: tuple[str, ...] = ("",)
+        for n in self.children:
+            own = [f"{i:0{len(str(n))}}" for i in range(1, n + 1)]
+            above = tuple(code + number for code in above for number in own)
+            found.append(above)
+        return tuple(found)
+
+    @property
+    def rows(self) -> tuple[tuple[Code, ...], ...]:
+        """The code of every leaf on every level."""
+        columns = (map(own.__getitem__, self.above(depth).tolist()) for depth, own in enumerate(self.codes))
+        return tuple(zip(*columns, strict=True))
+
+    def above(self, depth: int, of: int = -1) -> Indices:
+        """The place of a level in which each place of another one lies, below it or the same; of each leaf, if none."""
+        return np.arange(self.sizes[of]) // (self.sizes[of] // self.sizes[depth])
+
+    def share(self, upper: int, lower: int) -> int:
+        """How many places of a lower level each place of an upper one has."""
+        return self.sizes[lower] // self.sizes[upper]
+
+    def together(self, along: Iterable[tuple[int, int]]) -> int:
+        """How many leaves lie in one joint cell, whichever it is; see `Listed`."""
+        told = {depth for upper, lower in along for depth in range(upper + 1, lower + 1)}
+        return math.prod(n for depth, n in enumerate(self.children) if depth not in told)
+
+
+Tree = Listed | Regular
+"""Nested levels of places."""
 
 
 @final

@@ -86,6 +86,8 @@ def _candidates(attribute: Attribute, cell: int) -> Sequence[Any]:
     values = _values(attribute)
     if isinstance(coding, Beside) and cell >= values.size:
         return coding.codes[cell - values.size] or (None, "not declared")
+    if isinstance(values, Codes) and values.shared is None:
+        return (values.codes[cell],)
     if isinstance(values, Codes):
         return [c for c, at in zip(values.codes, values.cells, strict=True) if at == cell]
     if isinstance(values, Range):

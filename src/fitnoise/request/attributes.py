@@ -134,12 +134,15 @@ class AmountSpec(_WithMissing):
 
 
 class HierarchySpec(_WithMissing):
-    """Nested places, a row for each leaf, in line or in a CSV file with a column for each level."""
+    """Nested places: a row for each leaf, in line or in a CSV file with a column for each level; or their numbers."""
 
     type: Literal["hierarchy"]
     levels: list[str] = Field(description="names of the levels, from the top down; a table names one as its attribute")
     places: list[list[bool | int | str]] | None = Field(None, description="for each leaf its codes, level by level")
     file: str | None = Field(None, description="CSV file of the places, relative to the specification")
+    children: list[int] | None = Field(
+        None, description="how many places the first level has, and then each place of the level above; codes are made"
+    )
     column: str | None = Field(None, description="column of the data with codes of leaves, if not the attribute's name")
 
     @model_validator(mode="after")
@@ -153,14 +156,14 @@ class HierarchySpec(_WithMissing):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        if (self.places is None) == (self.file is None):
-            raise ValueError("give either places or file")
+        if sum(x is not None for x in (self.places, self.file, self.children)) != 1:
+            raise ValueError("give either places or file or children")
         return self
 
     def build(self, folder: Path | None) -> Attribute:
         """The attribute; SpecError when its places are in a file and the folder is not known."""
         if self.file is None:
-            return Hierarchy(self.levels, self.places or [], column=self.column)
+            return Hierarchy(self.levels, self.places, children=self.children, column=self.column)
         return Hierarchy.from_file(file_beside(folder, "file", self.file), self.levels, column=self.column)
 
 

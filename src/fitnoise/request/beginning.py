@@ -78,7 +78,11 @@ KINDS = {
         "nested places",
         {
             "levels": ('["state", "county", "tract"]', MARK + "from the top down; a table names one as its attribute"),
-            "file": ('"places.csv"', MARK + "a row for each place of the last level, a column for each level"),
+            "file": (
+                '"places.csv"',
+                MARK
+                + "a row for each place of the last level, a column for each level; or say children = [51, 62, 27]",
+            ),
         },
     ),
 }

@@ -151,7 +151,7 @@ def _levels(plan: Plan) -> Iterator[Table]:
         rows = (
             {
                 "level": "all places" if depth < 0 else home.levels[depth],
-                "places": 1 if depth < 0 else len(home.tree.codes[depth]),
+                "places": 1 if depth < 0 else home.views[depth].size,
                 "tables": sum(s.tables for s, _ in own),
                 "least_moe": min(float(x.min()) for _, x in own),
                 "most_moe": max(float(x.max()) for _, x in own),

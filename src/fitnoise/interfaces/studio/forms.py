@@ -59,7 +59,7 @@ DIGITS = 18
 """Of a whole number."""
 
 _WHOLE = {("data", "max_records"), ("privacy", "max_records")}
-_CODED = {"codes", "labels", "missing", "absent", "cuts", "levels", "places"}
+_CODED = {"codes", "labels", "missing", "absent", "cuts", "levels", "places", "children"}
 _NUMBERS = {("privacy", "delta"), ("accuracy", "confidence"), ("accuracy", "gap")}
 
 
@@ -299,7 +299,8 @@ def domain_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
 def fields_of(own: Any) -> dict[str, Any]:
     """What is said of an attribute, as a form shows it; of what is no table of keys, nothing."""
     said = own if isinstance(own, Mapping) else {}
-    codes, levels = codes_text(said), said.get("levels")
+    codes, children = codes_text(said), said.get("children")
+    levels = said.get("levels")
     return {
         "type": str(said.get("type", "?")),
         "column": _text(said.get("column")),
@@ -307,6 +308,7 @@ def fields_of(own: Any) -> dict[str, Any]:
         "rows": min(max(codes.count("\n") + 2, 3), 14),
         "cuts": cuts_text(said),
         "levels": ", ".join(map(str, levels)) if isinstance(levels, list) else "",
+        "children": ", ".join(map(_text, children)) if isinstance(children, list) else "",
         "file": _text(said.get("codes_file") or said.get("file")),
         "clip": said.get("clip") is True,
         "missing": missing_text(said),
@@ -383,8 +385,16 @@ def _amount(own: Document, form: Form, _files: Sequence[str]) -> None:
 def _hierarchy(own: Document, form: Form, files: Sequence[str]) -> None:
     if "levels" in form and form["levels"] != fields_of(own)["levels"]:
         own["levels"] = [x.strip() for x in form["levels"].split(",") if x.strip()]
-    if files:
+    counted = "children" in form and form["children"] != fields_of(own)["children"]
+    if counted:
+        numbers = [whole(x, "a number of places") for x in form["children"].split(",") if x.strip()]
+        if files and numbers:
+            raise SpecError("places are told by numbers, or by a file: choose one. Nothing was changed.")
+        put(own, ("children",), numbers or None)
+    if files or (counted and "children" in own):
         own.pop("places", None)
+        own.pop("children" if files else "file", None)
+    if files:
         own["file"] = files[0]
 
 
