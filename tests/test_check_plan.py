@@ -91,6 +91,20 @@ def test_shares_of_records_cost_one_record(said):
     assert plan.exact_cost == fn.plan(zoo.WORKLOADS["crossed"]()).exact_cost
 
 
+@pytest.mark.parametrize("name", ["amounts", "ceilings"])
+def test_what_is_added_up_before_costs_nothing_more(said, name):
+    unit = fn.PrivacyUnit("person", id="pid", merge=["pay"])
+    plan, without = (fn.plan(zoo.WORKLOADS[name](), unit=u, gap=1e-2) for u in (unit, replace(unit, merge=())))
+    document = json.loads(plan.to_json())
+    assert document["spec"]["privacy"].pop("merge") == ["pay"]
+    assert "merge" not in json.loads(without.to_json())["spec"]["privacy"]
+    assert plan.exact_cost == without.exact_cost
+    for text in (plan.to_json(), without.to_json()):
+        status, lines = said(text)
+        assert status == RIGHT, lines
+        assert lines.count("charge as stated") == 1
+
+
 @pytest.mark.parametrize("neighbours", fn.Neighbours)
 def test_of_how_many_records_are_left_out_costs_a_person_her_own_epsilon(said, neighbours):
     """However many records of one are counted: she moves it by one. What costs more than it says is noticed."""

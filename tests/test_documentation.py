@@ -22,6 +22,8 @@ ROWS = (
         "many": 1000,
         "all_of_them": 1000,
         "same_price": True,
+        "people": 2000,
+        "turnover": 250_000,
         "saved": 13.7,
         "less": 2.1,
         "paid": 9.0,

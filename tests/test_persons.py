@@ -124,9 +124,9 @@ def first(rows, most, pattern=ANY):
     return kept
 
 
-def in_pattern(line, pattern):
+def in_pattern(line, pattern, domain=DOMAIN):
     """What is left of the cells of a person's records, first to last."""
-    at = list(DOMAIN).index
+    at = list(domain).index
     line = [c for c in line if all(c[at(a)] == line[0][at(a)] for a in pattern.fixed)]
     once = [(pattern.once_per, 1)] if pattern.once_per else []
     each = [((a,), n) for a, n in pattern.per_value] + [((a,), 1) for a, _ in pattern.separation]
@@ -443,8 +443,8 @@ def test_an_array_of_counts_knows_no_persons():
 HASHED = replace(DUCKDB, digest="md5({x})", bytes="octet_length({c})")
 
 
-def tried(d, kind=Kind.TEXT, *, drop=True, pattern=ANY, uncounted=False):
-    trial.refuse_unless_bounded(in_duckdb(), d, "the database", kind, drop=drop, pattern=pattern, uncounted=uncounted)
+def tried(d, kind=Kind.TEXT, *, drop=True, pattern=ANY, **more):
+    trial.refuse_unless_bounded(in_duckdb(), d, "the database", kind, drop=drop, pattern=pattern, **more)
 
 
 @pytest.mark.no_cover
@@ -512,9 +512,10 @@ def test_an_engine_that_tells_other_records_without_an_id_is_not_admitted(monkey
 def test_engines_are_tried_with_persons_before_they_count(engine, kind, tmp_path, monkeypatch):
     asked = []
 
-    def asking(fetch, d, what, kind, *, drop, pattern, uncounted, shares):
+    def asking(fetch, d, what, kind, *, drop, pattern, uncounted, shares, merge):
         asked.append((d.name, kind, pattern))
         assert not shares
+        assert not merge
         assert uncounted == (len(asked) > 1)
         trial.refuse_unless_bounded(fetch, d, what, kind, drop=drop, pattern=pattern, uncounted=uncounted)
 

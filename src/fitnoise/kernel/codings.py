@@ -59,6 +59,9 @@ MOST_CELLS = 10**7
 MOST_STEPS = 2**30
 """Steps of an amount: 32-bit integers hold the number of a step, and of a cell beside the last."""
 
+FURTHEST = 2**31
+"""Steps from zero to which an amount is cut before it is added to others."""
+
 _DIGITS = r"[0-9](?:_?[0-9])*"
 
 _NUMBER = re.compile(rf"\+?-?(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?")
@@ -238,11 +241,15 @@ class Steps:
 
     low, high, step: decimal numbers. valid: numbers below the first or above the second are none; None: all are.
     ceilings: values of steps between low and high. With low and high they are the knots, between which records lie.
+    uncut: whether numbers are to be added up before they are cut (`uncut`). They are cut to 2³¹ steps from zero
+        instead, and there is a cell for each of these: that of n steps is n + 2³¹. They are rounded as before; as all
+        that is computed is below 2³³ p, it is off by 2⁻¹⁸ p at most, and so no j at either end is another.
 
     Raises:
         DomainError: no finite decimal numbers of at most 15 places, below 2^50 in units of the last; a step that is not
             positive or does not divide the range; no range, or one of more than 2^30 steps; no `valid` around it; or
-            ceilings that do not increase between low and high, or are no steps.
+            ceilings that do not increase between low and high, or are no steps. Of what is to be added up: low that is
+            no whole number of steps, or an end beyond 2^31 steps from zero.
     """
 
     low: Fraction
@@ -250,6 +257,7 @@ class Steps:
     step: Fraction
     valid: tuple[float, float] | None = None
     ceilings: tuple[Fraction, ...] = ()
+    uncut: bool = False
     digits: int = field(init=False, repr=False, compare=False)
     """k, decimal places."""
     most: int = field(init=False, repr=False, compare=False)
@@ -285,6 +293,14 @@ class Steps:
                 f"of steps above low; got {[float(t) for t in self.ceilings]} between {float(self.low)} and "
                 f"{float(self.high)} in steps of {float(self.step)}."
             )
+        if self.uncut:
+            first, last = self.low / self.step, self.high / self.step
+            if first.denominator != 1 or max(abs(first), abs(last)) > FURTHEST:
+                raise DomainError(
+                    "amounts that are added up are whole numbers of steps, and so are low and high, at most 2^31 of "
+                    f"them from zero; got {float(self.low)} to {float(self.high)} in steps of {float(self.step)}."
+                )
+            steps, pieces = Fraction(2 * FURTHEST), [Fraction(2 * FURTHEST)]
         object.__setattr__(self, "digits", digits)
         object.__setattr__(self, "most", int(steps))
         object.__setattr__(self, "pieces", tuple(map(int, pieces)))
@@ -298,16 +314,27 @@ class Steps:
     def arithmetic(self) -> tuple[float, float, float, float, float]:
         """The doubles that j is computed with: low, high, 10ᵏ, a − p/2 and p."""
         unit, first = 10**self.digits, self.low - self.step / 2
-        return float(self.low), float(self.high), float(unit), float(first * unit), float(self.step * unit)
+        low, high = (-FURTHEST * self.step, FURTHEST * self.step) if self.uncut else (self.low, self.high)
+        return float(low), float(high), float(unit), float(first * unit), float(self.step * unit)
+
+    @property
+    def first(self) -> int:
+        """What is added to j to make it a cell: 0, but of what is to be added up."""
+        return FURTHEST + self.zero if self.uncut else 0
+
+    @property
+    def zero(self) -> int:
+        """How many steps `low` is above zero, of what is added up: there it is a whole number."""
+        return int(self.low / self.step)
 
     def cell(self, value: object) -> int | None:
-        """J; None of what is no number, or none that is valid."""
+        """The cell of j; None of what is no number, or none that is valid."""
         x = number(written(value))
         if x is None or (self.valid is not None and not self.valid[0] <= x <= self.valid[1]):
             return None
         low, high, unit, first, stride = self.arithmetic
         j = math.floor((min(max(x, low), high) * unit - first) / stride)
-        return min(max(j, 0), self.most)
+        return min(max(j + self.first, 0), self.most)
 
 
 def _places(x: Fraction) -> int:
@@ -422,6 +449,30 @@ def without_cell(coding: Coding) -> set[int]:
 def dropped(coding: Coding, *, drop: bool) -> set[int]:
     """Which of OUTSIDE, DROPPED and REFUSED are left out, where the source does or does not drop what is outside."""
     return without_cell(coding) & ({OUTSIDE, DROPPED} if drop else {DROPPED})
+
+
+def uncut(coding: Coding) -> Coding:
+    """The coding of an amount that is yet to be added up: steps from zero, and after these the cells beside.
+
+    Raises:
+        DomainError: it is none, or one that cannot be added up (`Steps`).
+    """
+    if isinstance(coding, Beside):
+        values = uncut(coding.of)
+        assert isinstance(values, Steps)  # noqa: S101 - made so
+        more = values.size - coding.of.size
+        absent, outside = (x + more if x >= 0 else x for x in (coding.absent, coding.outside))
+        return Beside(values, coding.codes, absent, outside)
+    if not isinstance(coding, Steps):
+        raise DomainError("nothing but amounts is added up.")
+    return replace(coding, ceilings=(), uncut=True)
+
+
+def range_of(coding: Coding) -> tuple[int, int]:
+    """Of an amount that is added up `low`, in steps from zero, and K."""
+    values = coding.of if isinstance(coding, Beside) else coding
+    assert isinstance(values, Steps)  # noqa: S101 - nothing else is (`uncut`)
+    return values.zero, values.most
 
 
 def is_value(values: Values, code: object) -> bool:

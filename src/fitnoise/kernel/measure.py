@@ -198,11 +198,12 @@ def _exact(order: Order, wanted: _Wanted, margins: Margins, left_out: int | None
 
 def _of(order: Order) -> str:
     """What the counts for an order are counts of: SHA-256 of the plan, and of all that decides what is counted."""
+    bound = order.unit.bound
     told = {
         "plan": order.plan,
         "cells": [axis_key(order.domain, a) for a in order.domain],
         "where": [(c.column, c.document) for c in order.source.conditions],
-        "bound": order.unit.bound,
+        "bound": None if bound is None else bound[:3] if not bound.merge else bound,
         "outside": order.source.outside_domain,
         "margins": _asked(_wanted(order)),
     }

@@ -120,6 +120,8 @@ class Order:
             raise PlanError("records of a unit keep to a pattern in an attribute that the domain does not have.")
         if patterned & set(self.domain.steps):
             raise PlanError("records of a unit keep to a pattern in an amount, between whose ends prices do not hold.")
+        if not {a for u in (self.unit, *self.units) for a in u.merge} <= set(self.domain.steps):
+            raise PlanError("records of a unit become one with something added up that is no amount of the domain.")
         _ = self.drawn
 
     @property

@@ -143,12 +143,14 @@ ANY: Final = Pattern()
 class Bound(NamedTuple):
     """Whose a record is told by a column, the id; how many records of one are counted at most, and which together.
 
-    Where `most` is None all of them are counted, in equal shares of one record (`Counted.SHARES`).
+    Where `most` is None all of them are counted, in equal shares of one record (`Counted.SHARES`). merge: amounts;
+    those of her records that are alike in all else are one before, with these added up.
     """
 
     id: str
     most: int | None
     pattern: Pattern = ANY
+    merge: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -170,20 +172,26 @@ class PrivacyUnit:
         count: "records" (default), or "shares": of a unit with an id all records are counted, each as an equal part of
             one, so that what is counted are units. `max_records` is 1 then, and nothing is said of what records have in
             common.
+        merge: Amounts of the domain that are added up: records of one unit with an id that are alike in all else become
+            one, before any are chosen, such as transactions of a customer in one branch. Each amount is a whole number
+            of steps from zero, of at most 2^31; what is cut to the range of the amount is the sum.
 
-    The four before it are held in alphabetical order, whatever the order given, the middle ones as pairs.
+    What says what records have in common, and `merge`, is held in alphabetical order, whatever the order given,
+    `per_value` and `separation` as pairs.
 
     Raises:
         SpecError: The name is empty, padded or not printable, `max_records` is not a whole number ≥ 1,
             `neighbours` is not a `Neighbours`, `id` names no column, or whose records nobody says; shares are counted
-            without an id, or of a bounded number of records; or `once_per` or `fixed` is no list of different names of
-            attributes, `per_value` or `separation` gives no whole numbers ≥ 1 for such names, or any is said of a
-            record.
+            without an id, or of a bounded number of records; or `once_per`, `fixed` or `merge` is no list of different
+            names of attributes, `per_value` or `separation` gives no whole numbers ≥ 1 for such names, or any is said
+            of a record; or amounts are added up without an id, or for shares.
 
     **Guarantees**
 
     - Equal units compare equal and hash equal; a unit never changes after it is made.
     - That an id stands for one unit is the publisher's promise: who is under two ids is two.
+    - What a unit's records become, where amounts are added up, depends on nothing but these. So adding or removing a
+      unit moves what at most `max_records` records move, each with an amount within its range: the price is the same.
     """
 
     name: str = "record"
@@ -195,6 +203,7 @@ class PrivacyUnit:
     separation: Mapping[str, int] | tuple[tuple[str, int], ...] = ()
     fixed: tuple[str, ...] = ()
     count: Counted | str = Counted.RECORDS
+    merge: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not is_name(self.name):
@@ -213,6 +222,7 @@ class PrivacyUnit:
                 f"the neighbour relation is {self.neighbours!r}; it needs to be {choices}; nothing was planned"
             )
         self._check_pattern()
+        self._check_merge()
         self._check_shares()
         if self.id is None:
             return
@@ -228,7 +238,7 @@ class PrivacyUnit:
             )
 
     def _check_pattern(self) -> None:
-        for what in ("once_per", "fixed"):
+        for what in ("once_per", "fixed", "merge"):
             given = getattr(self, what)
             names = tuple(given) if isinstance(given, list | tuple) else (None,)
             if not _attributes(names):
@@ -255,6 +265,13 @@ class PrivacyUnit:
                 f'{self.name!r}: name who has several, such as unit = "person"; nothing was planned'
             )
 
+    def _check_merge(self) -> None:
+        if self.merge and self.id is None:
+            raise SpecError(
+                "merge adds up amounts of those records of one unit that are alike in all else, and nothing says whose "
+                "a record is: name that column (id = …), or leave merge out; nothing was planned"
+            )
+
     def _check_shares(self) -> None:
         try:
             object.__setattr__(self, "count", Counted(self.count))
@@ -277,6 +294,11 @@ class PrivacyUnit:
                 f"count = 'shares' counts all records of one {self.name}, each as an equal part of one, which costs "
                 f"what one record costs: {what} would leave some out. Leave {what} out, or count records; nothing was "
                 "planned"
+            )
+        if self.merge:
+            raise SpecError(
+                f"merge makes one record of all of one {self.name} that are alike but for amounts, and of shares no "
+                "amounts are summed. Leave merge out, or count records; nothing was planned"
             )
 
     @property
@@ -304,6 +326,7 @@ class PrivacyUnit:
             return f"one {self.name} (all records, in shares of one, by column '{self.id}'), {self.neighbours}"
         plural = "record" if self.max_records == 1 else "records"
         how = "" if self.id is None else f", enforced by column '{self.id}'"
+        how += f", with {self._added} added up" if self.merge else ""
         return f"one {self.name} (at most {self.max_records} {plural}{self.pattern.words}{how}), {self.neighbours}"
 
     def __str__(self) -> str:
@@ -347,7 +370,18 @@ class PrivacyUnit:
         """By what it is enforced that at most so many records of one unit are counted, where it is."""
         if self.id is None:
             return None
-        return Bound(self.id, self.max_records if self.parts == 1 else None, self.pattern)
+        return Bound(self.id, self.max_records if self.parts == 1 else None, self.pattern, self.merge)
+
+    @property
+    def merged(self) -> str | None:
+        """Which records of a unit are one, in words; None where none are."""
+        if not self.merge:
+            return None
+        return f"records of one {self.name} alike in all else are one, with their {self._added} added up"
+
+    @property
+    def _added(self) -> str:
+        return " and ".join(f'"{a}"' for a in self.merge)
 
     @property
     def kept(self) -> str | None:
@@ -366,8 +400,8 @@ class PrivacyUnit:
         if self.id is None:
             return f"{what}: promised, not checked"
         return (
-            f"{what}: enforced, column '{self.id}'; of one with more, a rule chooses from its own records which are "
-            f"counted, and {UNSAID}"
+            f"{what}: enforced, column '{self.id}'; {'' if self.merged is None else f'{self.merged}; '}of one with "
+            f"more, a rule chooses from its own records which are counted, and {UNSAID}"
         )
 
     def cost_factor(self) -> int:
@@ -523,7 +557,7 @@ class Adjacency:
             other = replace(other, neighbours=Neighbours.REPLACE_ONE)
         if records > MAX_RECORDS_PER_UNIT:
             return None
-        other = replace(other, max_records=records, id=None, count=Counted.RECORDS)
+        other = replace(other, max_records=records, id=None, count=Counted.RECORDS, merge=())
         return Adjacency(other, drops=self.drops or self.unit.id is not None)
 
     def changes(self, other: Adjacency) -> int | None:

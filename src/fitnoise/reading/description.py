@@ -182,6 +182,7 @@ def stated(plan: Plan, part: Table | Family, version: int = FORMAT) -> list[str]
     if unit.bound is not None and unit.bound.most is not None:
         plural = "record" if unit.max_records == 1 else "records"
         own.append(f"at most {unit.max_records} {plural} of each {unit.name}{unit.pattern.words}")
+    own += [] if unit.merged is None else [unit.merged]
     told = universe(part, plan.publication.workload.domain)
     dropped = left_out(plan, version).get("left_out")
     return [

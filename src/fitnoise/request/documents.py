@@ -410,6 +410,7 @@ class UnitSpec(Part):
             own,
             *pattern,
             count=counted,
+            merge=first.merge if same else (),
         )
 
 
@@ -462,6 +463,11 @@ class PrivacySpec(Part):
         strict=False,
         description="records: each counts one; shares: of a unit with an id all records are counted, each as an equal "
         "part of one, so that tables count units",
+    )
+    merge: list[str] = Field(
+        [],
+        description="amounts, such as turnover: records of one unit that are alike in all else become one, with these "
+        "added up, before any are chosen; needs an id",
     )
     left_out: LeftOutSpec | None = Field(
         None, description="ask of how many units some records are not counted, since they have too many; needs an id"
@@ -752,6 +758,7 @@ class Spec(Part):
                 separation=p.separation,
                 fixed=tuple(p.fixed),
                 count=p.count,
+                merge=tuple(p.merge),
             )
         units = wrong.each(p.also, "privacy.also", lambda other: other.build(unit))
         with wrong.at("data"):
@@ -851,6 +858,7 @@ class Spec(Part):
                 "separation": dict(u.separation),
                 "fixed": list(u.fixed),
                 "count": u.count,
+                "merge": list(u.merge),
                 "neighbours": u.neighbours,
                 "delta": publication.delta,
                 "cap": cost_document(publication.cap, publication.delta),

@@ -14,10 +14,11 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fitnoise.errors import SpecError
+from fitnoise.errors import DomainError, SpecError
 from fitnoise.kernel import privacy
 from fitnoise.kernel.arguments import refuse_unless_fields_fit, shown
 from fitnoise.kernel.checks import is_plain, is_real, look_alike
+from fitnoise.kernel.codings import uncut
 from fitnoise.kernel.designs.questions import MOST_PEOPLE, FiniteQuery, Question
 from fitnoise.kernel.domain import Categorical, Domain, Level, Ordered
 from fitnoise.kernel.losses import Axes
@@ -359,6 +360,7 @@ class Publication:
         self._check_amounts()
         self._check_privacy()
         self._check_pattern()
+        self._check_merge()
         self._check_shares()
         self._check_promise()
         if not 0 < self.delta < 1:
@@ -414,7 +416,7 @@ class Publication:
                 raise SpecError(
                     f"the privacy units {alike.describe()!r} and {unit.describe()!r} read alike: give each a name of "
                     "its own, or the same name, the same most records, the same id, the same once_per, per_value, "
-                    "separation and fixed, and another neighbour relation."
+                    "separation and fixed, the same merge, and another neighbour relation."
                 )
             if alike is None and unit.pattern:
                 raise SpecError(
@@ -573,6 +575,21 @@ class Publication:
                 "those keep to a pattern: leave out once_per, per_value, separation and fixed, which costs more, or "
                 "the size."
             )
+
+    def _check_merge(self) -> None:
+        """What is added up are amounts, in whole steps from zero."""
+        domain = self.workload.domain
+        for a in self.unit.merge:
+            if a not in domain.steps:
+                raise SpecError(
+                    f"merge says that {a!r} is added up over records of one {self.unit.name}, and no amount of the "
+                    f"domain is called so; its amounts are {list(domain.steps)}. Declare it as an Amount, or leave it "
+                    "out. No plan was made."
+                )
+            try:
+                uncut(domain[a].coding)
+            except DomainError as e:
+                raise SpecError(f"merge adds up {a!r}: {e} No plan was made.") from None
 
     def _check_shares(self) -> None:
         """Shares of records are counted for tables with Gaussian noise."""

@@ -23,7 +23,7 @@ from fitnoise.interfaces.pages.words import Words, words
 from fitnoise.interfaces.render import readable
 from fitnoise.interfaces.reports.plans import asked
 from fitnoise.kernel.conditions import Condition
-from fitnoise.kernel.units import Pattern
+from fitnoise.kernel.units import Pattern, PrivacyUnit
 from fitnoise.reading.bands import Band, Bands
 from fitnoise.reading.description import left_out
 from fitnoise.reading.layouts import Heading, Label, Layout, Tabled, publication_of, releases
@@ -116,6 +116,7 @@ def environment(language: str, also: str = "") -> Environment:
         "of_records": of_records,
         "references": references,
         "pattern": partial(pattern, told),
+        "merged": partial(merged, told),
         "MARKS": MARKS,
         "style": style(),
         "type_of": _type,
@@ -189,6 +190,14 @@ def pattern(told: Words, given: Pattern) -> str:
     said += [told.tell("{n} apart in {names}", n=told.number(n), names=named(a)) for a, n in given.separation]
     said += [told.tell("alike in {names}", names=named(*given.fixed))] if given.fixed else []
     return ", ".join(said)
+
+
+def merged(told: Words, unit: PrivacyUnit) -> str:
+    """Which records of one unit are one, where amounts are added up."""
+    names = f" {told.tell('and')} ".join(told.tell('"{name}"', name=a) for a in unit.merge)
+    return told.tell(
+        "records of one {unit} alike in all else are one, with their {names} added up", unit=unit.name, names=names
+    )
 
 
 def condition(told: Words, given: Condition) -> str:
@@ -326,6 +335,7 @@ def notes(table: Layout, told: Words, of: Tabled, bands: Bands | None) -> Iterat
         most = told.tell("at most {n}", n=told.number(unit.max_records))
         kept = ", ".join([most, *([pattern(told, unit.pattern)] if unit.pattern else [])])
         universe.append(told.tell("of each {unit} {kept}", unit=unit.name, kept=kept))
+        universe += [merged(told, unit)] if unit.merge else []
     if dropped:
         universe.append(told.tell("without those whose value is dropped, by {names}", names=", ".join(dropped)))
     for name, cells in asked.not_counted(workload.domain).items():

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fitnoise.errors import DataError
+from fitnoise.kernel.codings import uncut
 from fitnoise.kernel.counting._base import Counter, Margin, Margins, Progress
 from fitnoise.kernel.counting.databases import database, is_database
 from fitnoise.kernel.counting.duck import DuckCounter
@@ -64,7 +65,9 @@ def open_counter(
 
     Raises:
         DataError: the source is of no known kind or cannot be opened, or a person's records keep to a pattern in what
-            is no attribute of the domain; or there is a key, and nothing sealed.
+            is no attribute of the domain, or what is added up of them is no amount; or there is a key, and nothing
+            sealed.
+        DomainError: an amount is added up whose range is no whole number of steps from zero.
     """
     if isinstance(data, Counter):
         return data
@@ -73,6 +76,13 @@ def open_counter(
             f"records of one person keep to a pattern in {sorted(bound.pattern.names)}, and the attributes of the "
             f"domain are {list(domain)}: name some of these. Nothing was read and nothing was charged."
         )
+    for a in () if bound is None else bound.merge:
+        if a not in domain.steps:
+            raise DataError(
+                f"records of one person become one, with {a!r} added up, which is no amount of the domain; these are "
+                f"{list(domain.steps)}. Nothing was read and nothing was charged."
+            )
+        uncut(domain[a].coding)
     if is_sealed(data):
         return SealedCounter(data, domain, source, bound, key=key)
     if key is not None:

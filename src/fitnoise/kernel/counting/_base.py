@@ -33,8 +33,9 @@ class Counter(abc.ABC):
           the record is outside the domain and the source says to drop it);
         * along an amount that is 1 − j to the first end and j to the other, 0 ≤ j ≤ K, in products of several, and all
           counts are whole numbers modulo 2⁶⁴ (:class:`fitnoise.kernel.domain.Amount`);
-        * with a bound g, what is counted of each unit is a function of its own records, and at most g of them: a unit
-          more, with any number of records, adds one to at most g cells of every margin, the same of its records to all;
+        * with a bound g, what is counted of each unit is a function of its own records, and at most g of them, or of
+          what they become where amounts are added up: a unit more, with any number of records, adds what at most g
+          records add to every margin, the same of them to all;
         * with a bound in shares (None), all counts are in parts of a record, and a unit more, with any number of
           records, adds as many parts for each that is inside to one cell of every margin, together at most PARTS;
         * nothing stays open or locked between calls, which may come in any order and again.

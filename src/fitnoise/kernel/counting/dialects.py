@@ -79,6 +79,7 @@ class Dialect:
     text: a column of texts, to be compared byte by byte. code: what that is compared with. letters: a text.
     truth: 1, 0 or NULL. whole: as an integer of 64 bits. double, decimal: a column as a double; NULL where it is none.
     nothing: whether a column of decimals holds no number. constant: a double. count: how many records, as 64 bits.
+    added: the sum of integers of 64 bits, of any number of them, exactly: where theirs is of 64 bits, in a longer type.
 
     types: what a column of each kind can be cast to, for the trial. odd: numbers for it that are not finite, or that
     would not survive a cast, by kind, with what they are. dual: what a row of literals comes from.
@@ -120,6 +121,7 @@ class Dialect:
     nothing: str = "{c} IS NULL"
     constant: str = "CAST('{v}' AS DOUBLE PRECISION)"
     count: str = "COUNT(*)"
+    added: str = "SUM({x})"
     marks: str = '""'
     digits: str = "CAST({x} AS VARCHAR)"
     joined: str = "{a} || {b}"
@@ -276,7 +278,7 @@ class Dialect:
         low, high, unit, first, stride = (self.number(v) for v in coding.arithmetic)
         cut = f"CASE WHEN {x} < {low} THEN {low} WHEN {x} > {high} THEN {high} ELSE {x} END"
         j = f"FLOOR((({cut}) * {unit} - {first}) / {stride})"
-        cell = f"{self.whole.format(x=j)} + 1"  # cut first, as a product that is too large is an error
+        cell = f"{self.whole.format(x=j)} + {coding.first + 1}"  # cut first, as a product that is too large is an error
         if coding.valid is None:
             return cell
         least, most = map(self.number, coding.valid)
@@ -619,6 +621,7 @@ CLICKHOUSE = Dialect(
     constant="toFloat64({v})",
     digits="toString({x})",
     digest="lower(hex(MD5({x})))",
+    added="sum(toInt128({x}))",
     dated="CAST('{v}' AS Nullable(Date32))",
     days=("1900-01-01", "2299-12-31"),
     texts=("String",),
@@ -670,6 +673,7 @@ def _warehouse(name: str, called: str, double: str) -> Dialect:
         double=cast,
         decimal=cast,
         constant=f"CAST('{{v}}' AS {double})",
+        added="SUM(CAST({x} AS DECIMAL(19, 0)))",
         types={
             Kind.WHOLE: "BIGINT", Kind.DOUBLE: double, Kind.DECIMAL: "DECIMAL(38, 10)", Kind.TEXT: "VARCHAR",
             Kind.TRUTH: "BOOLEAN",

@@ -37,6 +37,7 @@ from fitnoise.kernel.codings import (
     Steps,
     Values,
     read_as,
+    uncut,
     without_cell,
 )
 from fitnoise.kernel.counting._base import DeclaredCounter, Gauge, Margin, Margins, Progress
@@ -56,7 +57,7 @@ from fitnoise.kernel.counting.sources import (
     wrong_id,
     wrong_type,
 )
-from fitnoise.kernel.counting.statements import kept_to
+from fitnoise.kernel.counting.statements import kept_to, merged
 from fitnoise.kernel.counting.streams import Column, handed
 from fitnoise.kernel.counting.tables import Tables
 from fitnoise.kernel.counting.windows import Window
@@ -99,6 +100,9 @@ _SETTINGS = (
     "'join_order,build_side_probe_side,type_pushdown,top_n_window_elimination,statistics_propagation'",
     "enable_progress_bar_print = false",
 )
+
+_SIZES = {"SMALLINT": 2**15, "INTEGER": 2**31, "BIGINT": 2**63}
+"""Integers, with the number of cells that they hold."""
 
 _LISTED = 64
 """Codes that are looked through one by one. A join takes less time for more, but 5 MB and a copy of all columns: with a
@@ -247,7 +251,7 @@ class DuckCounter(DeclaredCounter):
             for setting in _SETTINGS:
                 connection.execute(f"SET {setting}")
             sql, every, codes = self._cells(used, *self._relation(connection, used))
-            sql = _beyond(sql, every, list(self._domain), bound)
+            sql = _beyond(sql, every, self._domain, bound)
             rows = self._safely(lambda: connection.execute(sql, codes).fetchall())
         return int(rows[0][0])
 
@@ -303,8 +307,10 @@ class DuckCounter(DeclaredCounter):
         ]
 
     def _codings(self, attributes: Sequence[str]) -> list[Coding]:
-        """Of these, and of the conditions."""
-        return [*(self._domain[a].coding for a in attributes), *(c.coding for c in self.where)]
+        """Of these, and of the conditions; of amounts that are yet to be added up, uncut."""
+        added = () if self._bound is None else self._bound.merge
+        own = ((a, self._domain[a].coding) for a in attributes)
+        return [*(uncut(coding) if a in added else coding for a, coding in own), *(c.coding for c in self.where)]
 
     def _stream(self, used: Sequence[str], *, informed: bool) -> Generator[_Chunk]:
         """The cells of all records, some thousands at a time; the engine reads on meanwhile, but not far."""
@@ -320,7 +326,7 @@ class DuckCounter(DeclaredCounter):
             if self._bound is not None:
                 refused = any(REFUSED in without_cell(self._domain[a].coding) for a in used)
                 told = refused or not self._source.drops
-                sql = _bounded(sql, names, list(self._domain), self._bound, told=told)
+                sql = _bounded(sql, names, self._domain, self._bound, told=told)
                 names |= {PERSON: "person"} | ({SHARE: "share"} if self._bound.most is None else {})
             pieces = max(1, _HANDED // (2048 * 4 * max(1, len(used))))
             rest: Generator[tuple[list[Column], int]]
@@ -359,7 +365,8 @@ class DuckCounter(DeclaredCounter):
             joins.append(join)
             codes |= _lists(coding, i, untyped=own is _Held.UNTYPED)
             if i < len(used):
-                fields.append(f"CAST({cell} AS {'SMALLINT' if coding.size <= 2**15 else 'INTEGER'}) AS a{i}")
+                kind = next(kind for kind, size in _SIZES.items() if coding.size <= size)
+                fields.append(f"CAST({cell} AS {kind}) AS a{i}")
             else:
                 met.append(f"{cell} >= 0")
         person = [] if self._bound is None else [f"encode(CAST(people.k{len(codings)} AS VARCHAR)) AS p"]
@@ -375,7 +382,7 @@ def _framed(result: duckdb.DuckDBPyConnection, pieces: int) -> Generator[tuple[l
         yield [(frame[name].to_numpy(), None) for name in frame.columns], len(frame)
 
 
-def _bounded(records: str, every: Mapping[str, str], cells: Sequence[str], bound: Bound, *, told: bool) -> str:
+def _bounded(records: str, every: Mapping[str, str], domain: Domain, bound: Bound, *, told: bool) -> str:
     """SQL for the first records of each person (`persons`), or for all with their shares.
 
     And, where some may be told, for all that are outside.
@@ -383,23 +390,24 @@ def _bounded(records: str, every: Mapping[str, str], cells: Sequence[str], bound
     Args:
         records: a statement for their cells, below 0 outside, and the bytes of the id, p.
         every: the columns of cells that are wanted, by attribute.
-        cells: the attributes by which records of a person are put in order.
+        domain: by whose attributes records of a person are put in order.
         bound: how many of each are counted, and which together.
         told: whether records outside are wanted too.
     """
-    wanted = ", ".join(every.values())
     person = f"CAST(CASE WHEN {_NAMED} THEN 0 ELSE -1 END AS SMALLINT) AS person"
     if bound.most is None:
         share = f"CAST({PARTS} // count(*) OVER (PARTITION BY inside, p) AS INTEGER) AS share"
         taken = "" if told else " WHERE inside"
+        wanted = ", ".join(every.values())
         return f"SELECT {wanted}, {person}, {share} FROM ({_inside(records, every)}) told{taken}"
     taken = f"turn <= {bound.most} OR NOT inside" if told else f"inside AND turn <= {bound.most}"
-    return f"SELECT {wanted}, {person} FROM ({_lined(records, every, cells, bound)}) lined WHERE {taken}"
+    lined, names = _lined(records, every, domain, bound)
+    return f"SELECT {', '.join(names.values())}, {person} FROM ({lined}) lined WHERE {taken}"
 
 
-def _beyond(records: str, every: Mapping[str, str], cells: Sequence[str], bound: Bound) -> str:
+def _beyond(records: str, every: Mapping[str, str], domain: Domain, bound: Bound) -> str:
     """SQL for the number of persons of whom fewer records are counted than are inside."""
-    lined = _lined(records, every, cells, bound, more=", count(*) OVER (PARTITION BY inside, p) AS whole")
+    lined, _ = _lined(records, every, domain, bound, more=", count(*) OVER (PARTITION BY inside, p) AS whole")
     taken = f"SELECT p FROM ({lined}) lined WHERE inside AND turn <= {bound.most}"
     return f"SELECT count(*) FROM ({taken} GROUP BY p HAVING count(*) < max(whole)) persons"
 
@@ -408,18 +416,27 @@ _NAMED = f"octet_length(p) BETWEEN 1 AND {LONGEST}"
 """Whether p is an id."""
 
 
-def _lined(records: str, every: Mapping[str, str], cells: Sequence[str], bound: Bound, more: str = "") -> str:
-    """SQL for all records, whether they are inside, and of those that keep to the pattern their turn.
+def _lined(
+    records: str, every: Mapping[str, str], domain: Domain, bound: Bound, more: str = ""
+) -> tuple[str, Mapping[str, str]]:
+    """SQL for all records, whether they are inside, and of those that keep to the pattern their turn; and the columns.
 
     more: what is asked of all records of a person beside.
     """
-    line = ", ".join(f"CAST({every[a]} AS BIGINT) + 1, '/'" for a in cells)
-    order = ", ".join([f"md5(encode(concat({line})) || p)", *(every[a] for a in cells)])
-    coded = f"SELECT *{more} FROM ({_inside(records, every)}) every"
+    coded, codings = _inside(records, every), {a: domain[a].coding for a in bound.merge}
+    if codings:
+        whole, held = "CAST({x} AS INTEGER)", "p, inside"
+        coded, every = merged(
+            coded, codings, every, "inside, p", "inside", held, added="sum({x})", whole=whole, first=0
+        )
+        coded += " OR NOT inside"
+    line = ", ".join(f"CAST({every[a]} AS BIGINT) + 1, '/'" for a in domain)
+    order = ", ".join([f"md5(encode(concat({line})) || p)", *(every[a] for a in domain)])
+    coded = f"SELECT *{more} FROM ({coded}) every"
     held = ", ".join([*every.values(), "p", "inside", *(["whole"] if more else [])])
     for asked, kept in kept_to(bound.pattern, every, "inside, p", order):
         coded = f"SELECT {held} FROM (SELECT {held}, {asked} FROM ({coded}) apart) firsts WHERE {kept} OR NOT inside"
-    return f"SELECT *, row_number() OVER (PARTITION BY inside, p ORDER BY {order}) AS turn FROM ({coded}) told"
+    return f"SELECT *, row_number() OVER (PARTITION BY inside, p ORDER BY {order}) AS turn FROM ({coded}) told", every
 
 
 def _inside(records: str, every: Mapping[str, str]) -> str:
@@ -505,7 +522,9 @@ def _value_cell(coding: Values | Interval, i: int, *, csv: bool, held: _Held) ->
         if coding.valid is not None:
             outside += f" OR {x} < {_double(coding.valid[0])} OR {x} > {_double(coding.valid[1])}"
         nearest = f"floor((least(greatest({x}, {low}), {high}) * {unit} - {first}) / {stride})"
-        j = f"CAST(least(greatest({nearest}, {_double(0)}), {_double(coding.most)}) AS INTEGER)"
+        nearest = f"{nearest} + {_double(coding.first)}" if coding.uncut else nearest
+        kind = "BIGINT" if coding.uncut else "INTEGER"
+        j = f"CAST(least(greatest({nearest}, {_double(0)}), {_double(coding.most)}) AS {kind})"
         return f"CASE WHEN {outside} THEN -1 ELSE {j} END", ""
     bins = " ".join(f"WHEN {x} < {_double(cut)} THEN {cell}" for cell, cut in enumerate(coding.cuts))
     last = f"WHEN {x} <= {_double(LARGEST)} THEN {coding.size - 1}"  # NaN is above all, NULL nowhere

@@ -20,6 +20,12 @@ this order, that do not keep to it:
 What is left keeps to the pattern, as taking records away breaks none. Whoever keeps to it anyway loses nothing. It goes
 by cells: by what is read, texts that share a cell would each keep a record.
 
+**Added up.** Where amounts are (`Bound.merge`), her records are first made fewer: those that are alike in the cells of
+all other attributes, and in the cell beside such an amount, or in that they have a value of it, become one. Its amount
+is the sum of theirs, each in whole steps from zero, cut to ±2³¹ of them. The sum is a whole number, however many there
+are, and is then cut to the declared range. Of those that have no value of it one is left. Then the rule is as above,
+and is of these.
+
 Where shares are counted there is no line: of k records that are inside each counts ⌊PARTS/k⌋ parts of a record. So a
 person's add up to PARTS at most, and to no more than k − 1 parts less; who has more than PARTS records counts nothing.
 
@@ -27,7 +33,9 @@ So what is counted of a person depends on nothing but her own records: on no oth
 or engine, and not on which tables are asked for. Records with the same cells are alike, and which of them are counted
 makes no difference. With one cap at most, a record more adds at most one that is counted, and then pushes out at most
 one: that of its own joint cell, in whose place it then is or before, or the last of the first g. With more, or with
-what is fixed or apart, it may change all. The digest is no secret and needs to be none; it only favours no cell.
+what is fixed or apart, it may change all. Where amounts are added up, a record more may change the amount of one: that
+is one gone and another come in the same joint cell of all else, so at most one that is counted is replaced. The digest
+is no secret and needs to be none; it only favours no cell.
 """
 
 from __future__ import annotations
@@ -37,10 +45,11 @@ import itertools
 import numbers
 from collections import Counter as Multiset
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, final
 
-from fitnoise.kernel.codings import encodable, written
+from fitnoise.kernel.codings import FURTHEST, Coding, encodable, range_of, written
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import ANY, PARTS, Bound, Pattern
 
@@ -99,14 +108,22 @@ class Persons:
         most: records of each person; None for all, in shares.
         names: of the attributes of the first cells of a record, by which they are put in order.
         pattern: to which the records that are counted of a person keep.
+        merge: the amounts that are added up, with their codings; records come with the cells of `uncut` ones.
 
     What is held grows with the persons, and with how many different records each has.
     """
 
-    def __init__(self, most: int | None, names: Sequence[str], pattern: Pattern = ANY) -> None:
+    def __init__(
+        self,
+        most: int | None,
+        names: Sequence[str],
+        pattern: Pattern = ANY,
+        merge: Mapping[str, Coding] = MappingProxyType({}),
+    ) -> None:
         self._most = most
         self._names = names
         self._pattern = pattern
+        self._ranges = {names.index(a): range_of(coding) for a, coding in merge.items()}
         self._records: Multiset[tuple[bytes, Cells]] = Multiset()
 
     def add(self, persons: Iterable[bytes], cells: Iterable[Cells]) -> None:
@@ -124,11 +141,28 @@ class Persons:
         return sum(_records(x) > _records(self._first(person, x)) for person, x in self._own().items())
 
     def _own(self) -> dict[bytes, list[_Alike]]:
-        """The records of each person."""
+        """The records of each person, those that are alike in all else as one where amounts are added up."""
         own: dict[bytes, list[_Alike]] = defaultdict(list)
         for (person, cells), n in self._records.items():
             own[person].append((cells, n))
-        return own
+        return {person: self._merged(records) for person, records in own.items()} if self._ranges else own
+
+    def _merged(self, records: list[_Alike]) -> list[_Alike]:
+        """One record of all that are alike but for amounts that are added up, with their sums."""
+        last = 2 * FURTHEST
+        found: dict[Cells, dict[int, int]] = {}
+        for cells, n in records:
+            alike = tuple(-1 if i in self._ranges and c <= last else c for i, c in enumerate(cells))
+            sums = found.setdefault(alike, dict.fromkeys(self._ranges, 0))
+            for i in self._ranges:
+                sums[i] += n * (cells[i] - FURTHEST)
+        out: list[_Alike] = []
+        for alike, sums in found.items():
+            one = list(alike)
+            for i, (low, most) in self._ranges.items():
+                one[i] = min(max(sums[i] - low, 0), most) if alike[i] < 0 else alike[i] - last + most
+            out.append((tuple(one), 1))
+        return out
 
     def _first(self, person: bytes, records: list[_Alike]) -> list[_Alike]:
         if self._most is None:

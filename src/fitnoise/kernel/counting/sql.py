@@ -103,10 +103,17 @@ class SqlCounter(DeclaredCounter):
         amounts = not self._domain.steps.keys().isdisjoint(fields)
         refuse_unless_right(fetch, d, what, drop=drop, beside=beside, amounts=amounts)
         if person is not None:
-            kept = person.pattern
             shares = person.most is None
             refuse_unless_bounded(
-                fetch, d, what, person.kind, drop=drop, pattern=kept, uncounted=uncounted and not shares, shares=shares
+                fetch,
+                d,
+                what,
+                person.kind,
+                drop=drop,
+                pattern=person.pattern,
+                uncounted=uncounted and not shares,
+                shares=shares,
+                merge=bool(person.merge),
             )
         met = self._met(session)
         for f in (*fields.values(), *met):
@@ -129,7 +136,8 @@ class SqlCounter(DeclaredCounter):
         kind, called = session.kinds[place]
         if kind not in {Kind.WHOLE, Kind.TEXT, Kind.FIXED, Kind.ANY}:
             raise wrong_id(self._bound, called)
-        return Person(kind, session.column(place), list(self._domain), self._bound.most, self._bound.pattern)
+        _, most, pattern, merge = self._bound
+        return Person(kind, session.column(place), list(self._domain), most, pattern, merge)
 
     def _field(self, session: Session | SparkTable, a: str) -> Field:
         """The column of an attribute; DataError for one of a wrong type."""

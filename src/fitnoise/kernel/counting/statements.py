@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import (
     DROPPED,
+    FURTHEST,
     MOST_CELLS,
     OUTSIDE,
     SPACES,
@@ -36,8 +37,10 @@ from fitnoise.kernel.codings import (
     Range,
     Steps,
     dropped,
+    range_of,
     read_as,
     steps_of,
+    uncut,
     without_cell,
 )
 from fitnoise.kernel.codings import cells_of as width
@@ -101,7 +104,7 @@ class Person:
     """A column that says whose a record is, as `persons` has it, and how many of one are counted; None: shares of all.
 
     column: SQL for it, as of a field. cells: the attributes by which records of a person are put in order. pattern: to
-    which those that are counted of one keep.
+    which those that are counted of one keep. merge: amounts that are added up before.
     """
 
     kind: Kind
@@ -109,6 +112,11 @@ class Person:
     cells: Sequence[str]
     most: int | None
     pattern: Pattern = ANY
+    merge: tuple[str, ...] = ()
+
+    def read(self, fields: Mapping[str, Field]) -> dict[str, Field]:
+        """The fields as they are read of records: of amounts that are added up, they are not cut yet."""
+        return {a: replace(f, coding=uncut(f.coding)) if a in self.merge else f for a, f in fields.items()}
 
     def field(self, d: Dialect) -> Field:
         """An attribute of one cell: there is an id."""
@@ -372,6 +380,8 @@ def _first(
     line, and share is what a record counts: 1 of one that is outside.
     """
     whole = whole or person.most is None
+    codings = {a: fields[a].coding for a in person.merge}
+    fields = person.read(fields)
     read, keys, kept = _keyed(d, fields, drop=drop)
     inside = " AND ".join(d.inside(f.coding, f.kind, keys[a]) for a, f in fields.items())
     told = bool(told_of(fields, drop=drop))
@@ -381,9 +391,12 @@ def _first(
     coded = ", ".join(f"{cells[a]} AS {name}" for a, name in names.items())
     left = f" WHERE {kept}" if kept and told else ""
     every = f"SELECT {coded}, p, CASE WHEN {inside} THEN 1 ELSE 0 END AS good FROM ({records}) told{left}"
+    whose = ", ".join(["good", d.apart.format(c="p")])
+    if codings:
+        every, names = merged(every, codings, names, whose, "good", "p, good", added=d.added, whole=d.whole, first=1)
+        every += " OR good = 0"
     own = [names[a] for a in person.cells]
     order = ", ".join([d.place_in_line("p", own), *own])
-    whose = ", ".join(["good", d.apart.format(c="p")])
     held = ", ".join([*names.values(), "p", "good"])
     if whole:
         every = f"SELECT {held}, {d.count} OVER (PARTITION BY {whose}) AS whole FROM ({every}) counted"
@@ -404,6 +417,52 @@ def _first(
 def _numbered(size: int) -> Coding:
     """What is read as one of so many cells, of which a range may have fewer than an amount has steps."""
     return Range(0, size - 1) if size < MOST_CELLS else Steps(Fraction(0), Fraction(size - 1), Fraction(1))
+
+
+def merged(
+    records: str,
+    codings: Mapping[str, Coding],
+    names: Mapping[str, str],
+    whose: str,
+    good: str,
+    held: str,
+    *,
+    added: str,
+    whole: str,
+    first: int,
+) -> tuple[str, dict[str, str]]:
+    """SQL for one of all records of a person that are alike but for amounts that are added up (`persons`).
+
+    And the columns of cells, by attribute. It ends in a condition, to which that of others to be kept may be added.
+
+    Args:
+        records: a statement for their cells, of such amounts those of `uncut` ones; of no cell, below the first.
+        codings: of these amounts.
+        names: of the columns of cells.
+        whose: by what records of one person are told from those of others.
+        good: a column, one of these.
+        held: further columns that are wanted.
+        added: a sum, as of a dialect.
+        whole: of a sum that is cut.
+        first: the number of the first cell.
+    """
+    last = 2 * FURTHEST + first
+    kinds = {a: f"CASE WHEN {names[a]} <= {last} THEN {first} ELSE {names[a]} END" for a in codings}
+    alike = ", ".join([whose, *(kinds.get(a, c) for a, c in names.items())])
+    sums, shown, cells = [], dict(names), dict(names)
+    for i, (a, coding) in enumerate(codings.items()):
+        c, total, (low, most) = names[a], f"total{i}", range_of(coding)
+        shown[a] = f"sum{i}"
+        sums.append(f"{added.format(x=f'{c} - {FURTHEST + first}')} OVER (PARTITION BY {alike}) AS {total}")
+        cell = (
+            f"CASE WHEN {c} < {first} THEN {c} WHEN {c} > {last} THEN {c} - {2 * FURTHEST - most} "
+            f"WHEN {total} < {low} THEN {first} WHEN {total} > {low + most} THEN {first + most} "
+            f"ELSE {total} - ({low - first}) END"
+        )
+        cells[a] = f"{whole.format(x=cell)} AS {shown[a]}"
+    turn = f"ROW_NUMBER() OVER (PARTITION BY {alike} ORDER BY {good}) AS again"
+    every = f"SELECT {', '.join(names.values())}, {held}, {', '.join(sums)}, {turn} FROM ({records}) alike"
+    return f"SELECT {', '.join(cells.values())}, {held} FROM ({every}) added WHERE again = 1", shown
 
 
 def kept_to(pattern: Pattern, names: Mapping[str, str], whose: str, order: str) -> Iterator[tuple[str, str]]:
@@ -577,13 +636,14 @@ def _stream_persons(
 def _persons(person: Person, fields: Mapping[str, Field]) -> tuple[Persons, list[str]]:
     """Nobody yet, and the fields in the order in which her records have their cells."""
     order = [*person.cells, *(a for a in fields if a not in person.cells)]
-    return Persons(person.most, person.cells, person.pattern), order
+    return Persons(person.most, person.cells, person.pattern, {a: fields[a].coding for a in person.merge}), order
 
 
 def _read_persons(
     fetch: Fetch, relation: str, fields: Mapping[str, Field], person: Person, order: Sequence[str]
 ) -> Iterator[tuple[list[bytes], dict[str, NDArray[Any]]]]:
     """Whose records are, and their cells, some thousands at a time."""
+    fields = person.read(fields)
     read = ", ".join(_read(fields[a]) for a in order)
     for rows in fetch(f"SELECT {read}, {_TEXT.format(c=person.column)} FROM {relation} AS source"):
         *columns, ids = zip(*rows, strict=True)
@@ -621,7 +681,7 @@ def cells_of(coding: Coding, values: Sequence[bytes | float | None]) -> NDArray[
         good &= (x >= coding.valid[0]) & (x <= coding.valid[1])
     low, high, unit, first, stride = coding.arithmetic
     j = np.floor((np.clip(np.where(good, x, low), low, high) * unit - first) / stride)
-    return np.where(good, np.clip(j, 0, coding.most), -1).astype(np.int64)
+    return np.where(good, np.clip(j + coding.first, 0, coding.most), -1).astype(np.int64)
 
 
 def _places(coding: Codes) -> dict[object, int]:

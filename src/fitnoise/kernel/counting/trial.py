@@ -8,6 +8,7 @@ attributes, plain ones that are inside: so whatever is done to that value shows,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
@@ -32,6 +33,7 @@ from fitnoise.kernel.codings import (
     place,
     read_as,
     steps_of,
+    uncut,
     without_cell,
 )
 from fitnoise.kernel.counting._base import Gauge, Margin
@@ -139,6 +141,13 @@ _COUNTED: Final = 3
 _KINDS: Final = 6
 """Different records of each."""
 
+_ADDED: Final = Beside(Steps(Fraction(-2), Fraction(30), Fraction(1, 2)), ((-3,),))
+"""What is added up of them, where amounts are."""
+
+_PAIRS: Final = ((0.25, 0.25), (-3.0, -3.0), (1e300, -1e300), (20.0, 25.5), (-7.5, 4.0), (5.0, -3.0))
+"""Amounts of records that are alike in all else: rounded one by one, beside the order, cut far beyond its ends, to more
+and less than these, and of which one is none."""
+
 _IDS: Final[Mapping[Kind, tuple[Any, ...]]] = {
     Kind.TEXT: (
         "p7",
@@ -209,6 +218,7 @@ def refuse_unless_bounded(
     pattern: Pattern = ANY,
     uncounted: bool = False,
     shares: bool = False,
+    merge: bool = False,
 ) -> None:
     """Raise DataError if an engine counts other records of known persons than is declared (`persons`).
 
@@ -221,9 +231,11 @@ def refuse_unless_bounded(
         pattern: to which those that are counted of one person keep: of that kind is what is tried.
         uncounted: whether it will also be told of how many persons some are not counted.
         shares: whether all records are counted in shares: persons of the trial have different numbers of them then.
+        merge: whether amounts of records that are alike in all else are added up.
     """
     kind = kind if kind in d.types else Kind.TEXT
     margins: list[Margin] = [("x", "y"), ("y",), *([] if drop else [("x",), (PERSON,)])]
+    margins += [("x", "z", PERSON)] if merge else []
     tried = Pattern(
         ("x",) if pattern.once_per else (),
         (("y", 2),) if pattern.per_value else (),
@@ -231,30 +243,39 @@ def refuse_unless_bounded(
         ("y",) if pattern.fixed else (),
     )
     most = None if shares else _COUNTED
-    person = Person(kind, "source.id", ("x", "y"), most, tried)
     fields = {
         "x": Field(Range(0, _KINDS - 1), Kind.WHOLE, "source.x"),
         "y": Field(_CODINGS["words"], Kind.TEXT, "source.y"),
+        **({"z": Field(_ADDED, Kind.DOUBLE, "source.z")} if merge else {}),
     }
+    person = replace(Person(kind, "source.id", tuple(fields), most, tried), merge=("z",) if merge else ())
     held = {_literal(d, kind, x): named(x) for x in (*_IDS[kind], None)}
     words = ("a", "A")
-    own = [(x, words[x % 2]) for x in range(_KINDS)] * 2
+    own = [(x, words[x % 2], pair[i]) for i in range(2) for x, pair in enumerate(_PAIRS)]
     many = [1 + i % len(own) if shares else len(own) for i in range(len(held))]
     ids = d.rows(["id", "many"], ([sql, str(n)] for sql, n in zip(held, many, strict=True)))
-    rows = d.rows(["x", "y", "nth"], ([str(x), _literal(d, Kind.TEXT, y), str(i)] for i, (x, y) in enumerate(own)))
-    relation = f"(SELECT id, x, y FROM ({ids}) ids CROSS JOIN ({rows}) own WHERE nth < many)"  # noqa: S608 - literals
+    added = ([_literal(d, Kind.DOUBLE, z)] if merge else [] for _, _, z in own)
+    told = ([str(x), _literal(d, Kind.TEXT, y), *z] for (x, y, _), z in zip(own, added, strict=True))
+    rows = d.rows([*fields, "nth"], ([*cells, str(i)] for i, cells in enumerate(told)))
+    columns = ", ".join(["id", *fields])
+    relation = f"(SELECT {columns} FROM ({ids}) ids CROSS JOIN ({rows}) own WHERE nth < many)"  # noqa: S608 - literals
     counts, outside = count(fetch, d, relation, fields, margins, Gauge(None), drop=drop, person=person, known=True)
-    persons = Persons(most, person.cells, tried)
+    persons = Persons(most, person.cells, tried, {"z": _ADDED} if merge else {})
+    known = [(x, x % 2, *((place(uncut(_ADDED), z),) if merge else ())) for x, _, z in own]
     for name, n in zip(held.values(), many, strict=True):
         if name is not None:
-            persons.add([name.encode()] * n, [(x, x % 2) for x, _ in own[:n]])
-    wanted = np.zeros((_KINDS, fields["y"].coding.size), dtype=np.int64)
-    for cells, n in (x for some in persons.counted() for x in some):
-        wanted[cells] += n
+            persons.add([name.encode()] * n, known[:n])
+    kept = [x for some in persons.counted() for x in some]
+    wanted = {m: np.zeros_like(counts[m]) for m in margins if m != (PERSON,)}
+    for m, found in wanted.items():
+        names = [a for a in m if a != PERSON]
+        at, steps = [person.cells.index(a) for a in names], [steps_of(fields[a].coding) for a in names]
+        table, every = found.reshape(found.shape[: len(at)]), np.array([c for c, _ in kept])  # of ids there is one cell
+        sum_up(table, [every[:, i] for i in at], steps, np.array([n for _, n in kept]))
     missing = sum(n for name, n in zip(held.values(), many, strict=True) if name is None)
     right = not uncounted or left_out(fetch, d, relation, fields, person, drop=drop) == persons.left_out()
-    right = right and np.array_equal(counts["x", "y"], wanted) and np.array_equal(counts["y",], wanted.sum(axis=0))
-    if not right or not (drop or outside == {"x": 0, "y": 0, PERSON: missing}):
+    right = right and all(np.array_equal(counts[m], wanted[m]) for m in wanted)
+    if not right or not (drop or outside == {**dict.fromkeys(fields, 0), PERSON: missing}):
         raise DataError(
             f"{what} counted other records of known persons, such as ones whose ids differ in capitals, than is "
             "declared, so it may do so with yours: copy the table into a Parquet file, and count that. Nothing was "

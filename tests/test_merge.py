@@ -1,0 +1,589 @@
+"""Amounts of persons that are added up: what becomes of their records on every engine, and what a person can move."""
+
+import hashlib
+import json
+import math
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fitnoise as fn
+import zoo
+from door import Replay
+from engines import ENGINES, SLOW
+from fitnoise.errors import DataError, DomainError, PlanError, SpecError
+from fitnoise.interfaces.render import lines
+from fitnoise.interfaces.reports.plans import plan_report
+from fitnoise.interfaces.reports.releases import release_report
+from fitnoise.kernel import measure as measuring
+from fitnoise.kernel.codings import FURTHEST, Beside, Codes, Steps, place, uncut
+from fitnoise.kernel.counting import open_counter, sql, statements, trial
+from fitnoise.kernel.counting.dialects import DIALECTS, SPARK, Kind
+from fitnoise.kernel.counting.persons import Persons
+from fitnoise.kernel.units import ANY, Bound, DataSource, Pattern
+from fitnoise.reading.registry import as_yaml, registry_record
+from laws import DROP, REFUSE, leaks_nothing, same_counts
+from records import Records
+from test_amounts import moments, shift
+from test_order import SECTORS, order
+from test_persons import FEW, HASHED, SOURCES, by_source, in_pattern, tried
+from test_persons import untried as untried
+
+ADD, REPLACE = fn.Neighbours
+
+DOMAIN = fn.Domain(
+    shop=fn.Categorical(["a", "b"]),
+    age=fn.Ordered(0, 1, missing={"not said": [-1]}),
+    turnover=fn.Amount(-2, 30, step=0.5, ceilings=[10], missing={"none": [-9], "kept": [99]}, absent="none"),
+    fee=fn.Amount(2, 8, valid=(-100, 1000), missing={"waived": [0]}),
+)
+STORED = fn.Domain({**{a: DOMAIN[a] for a in DOMAIN}, "person": fn.Categorical(["p"])})
+KINDS = {"shop": "string", "age": "int64", "turnover": "double", "fee": "int64", "person": "string"}
+MARGINS = [tuple(DOMAIN), ("shop",), ("turnover",), ("fee", "age"), ()]
+
+TURNOVERS = (
+    *(0.0, 0.25, 0.24, -0.25, -0.5, 1.75, 4.0, 12.5, 29.75, 30.0, 31.0, -2.0, -3.0, -7.25),
+    *(None, -9.0, 99.0, 1e308, -1e308, 2.0**30, -(2.0**31)),
+)
+"""Rounded either way, beyond the range, no amount, and cut far beyond it."""
+
+FEES = (0, 1, 2, 3, 8, 9, -50, 1000)
+
+BOTH, ONE = ("fee", "turnover"), ("turnover",)
+
+WAYS = [
+    (1, ANY, BOTH),
+    (10**12, ANY, ONE),
+    (3, ANY, BOTH),
+    (3, Pattern(("shop",)), ONE),
+    (2, Pattern(("age",), (("shop", 2),), fixed=("shop",)), BOTH),
+]
+
+
+def record(rng):
+    values = "ab"[rng.integers(2)], int(rng.integers(-1, 2)), TURNOVERS[rng.integers(len(TURNOVERS))]
+    return *values, FEES[rng.integers(len(FEES))]
+
+
+def people(n, seed=3):
+    rng = np.random.default_rng(seed)
+    named = (FEW[i % len(FEW)] + (str(i) if i >= len(FEW) else "") for i in range(n))
+    return [(*record(rng), name) for i, name in enumerate(named) for _ in range(60 if i == 0 else rng.integers(1, 9))]
+
+
+def stored(rows):
+    columns = zip(*rows, strict=True) if rows else [[] for _ in STORED]
+    return Records(STORED, {a: list(c) for a, c in zip(STORED, columns, strict=True)}, KINDS)
+
+
+def counter(source, rows, folder, most, pattern=ANY, merge=BOTH, *, drop=True):
+    made = zoo.COUNTERS[source]
+    where = DataSource(table=made.table, outside_domain=DROP if drop else REFUSE)
+    return open_counter(made.make(stored(rows), folder), DOMAIN, where, Bound("person", most, pattern, merge))
+
+
+def steps(a, value):
+    """An amount in whole steps from zero, half-way the larger, cut to 2^31 of them: by fractions."""
+    n = math.floor(Fraction(value) / Fraction(DOMAIN[a].step) + Fraction(1, 2))
+    return min(max(n, -(2**31)), 2**31)
+
+
+def whole(rows, merge):
+    """The cells of everybody's records, those that are alike in all else as one: an independent reading of the rule."""
+    own = {}
+    for *values, person in rows:
+        cells = [DOMAIN[a].cell(v) for a, v in zip(DOMAIN, values, strict=True)]
+        if None in cells or person in (None, ""):
+            continue
+        alike, sums = list(cells), []
+        for i, a in enumerate(DOMAIN):
+            if a in merge and cells[i] <= DOMAIN[a].exact.most:
+                alike[i] = None
+                sums.append(steps(a, values[i]))
+        own.setdefault(str(person), {}).setdefault(tuple(alike), []).append(sums)
+    found = {}
+    for person, groups in own.items():
+        found[person] = []
+        for alike, sums in groups.items():
+            totals = [sum(column) for column in zip(*sums, strict=True)]
+            cells = []
+            for c, a in zip(alike, DOMAIN, strict=True):
+                if c is None:
+                    low, high = (int(x / DOMAIN[a].step) for x in (DOMAIN[a].low, DOMAIN[a].high))
+                    cells.append(min(max(totals.pop(0), low), high) - low)
+                else:
+                    cells.append(c)
+            found[person] += [tuple(cells)] * (1 if merge else len(sums))
+    return found
+
+
+def first(rows, most, pattern=ANY, merge=BOTH):
+    """What is counted of everybody, record by record."""
+    kept = {}
+    for person, records in whole(rows, merge).items():
+        told = [("".join(f"{c + 1}/" for c in cells) + person, cells) for cells in records]
+        line = sorted((hashlib.md5(text.encode()).hexdigest(), cells) for text, cells in told)  # noqa: S324
+        kept[person] = in_pattern([cells for _, cells in line], pattern, DOMAIN)[:most]
+    return kept
+
+
+def tables(cells):
+    columns = {a: np.array([c[i] for c in cells], dtype=int) for i, a in enumerate(DOMAIN)}
+    return {m: moments(DOMAIN, columns, m).astype(np.int64) for m in MARGINS}
+
+
+def everybody(kept):
+    return [cells for own in kept.values() for cells in own]
+
+
+# --- what becomes of records ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize(("source", "most", "pattern", "merge"), by_source(SOURCES, *WAYS))
+def test_every_source_adds_up_the_same_amounts_of_each_person(source, most, pattern, merge, tmp_path, untried):
+    rows = people(20)
+    wanted = tables(everybody(first(rows, most, pattern, merge)))
+    assert wanted[()] < sum(map(len, whole(rows, ()).values()))
+    for drop in (True, False):
+        inside = rows if drop else [r for r in rows if r[3] not in {-50, 1000} or r[2] is None]
+        made = counter(source, inside, tmp_path, most, pattern, merge, drop=drop)
+        made.check(["shop"])
+        assert made.bound == Bound("person", most, pattern, merge)
+        same_counts(made.count(MARGINS), tables(everybody(first(inside, most, pattern, merge))))
+        same_counts(made.count([("turnover",)]), {("turnover",): made.count(MARGINS)["turnover",]})
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_records_outside_are_told_one_by_one_and_added_to_nothing(source, tmp_path, untried):
+    rows = [r for r in people(9) if r[3] not in {-50, 1000}]
+    odd = [("a", 0, 1.0, 2, None)] * 5 + [("x", 1, 4.0, 2, "p7")] * 30 + [("a", 1, 4.0, 5000, "p7")] * 3
+    same_counts(counter(source, odd + rows, tmp_path, 3).count(MARGINS), tables(everybody(first(rows, 3))))
+    for margins in ([("age",)], MARGINS):
+        with pytest.raises(DataError, match=r"5 records without a value in 'person'.*nothing was charged") as caught:
+            counter(source, rows + odd, tmp_path, 3, drop=False).count(margins)
+        leaks_nothing(caught.value)
+    with pytest.raises(DataError, match=r"'shop' 30 \(attribute 'shop'\), 'fee' 3 \(attribute 'fee'\)"):
+        counter(source, rows + odd[5:], tmp_path, 3, drop=False).count([("age",)])
+
+
+@pytest.mark.parametrize(
+    ("source", "most", "pattern", "merge"), by_source(SOURCES, (1, ANY, BOTH), (2, Pattern(("shop",)), ONE))
+)
+def test_of_whom_records_are_left_out_goes_by_what_they_become(source, most, pattern, merge, tmp_path, untried):
+    rows = people(20)
+    kept, all_of_them = first(rows, most, pattern, merge), whole(rows, merge)
+    wanted = sum(len(kept[p]) < len(all_of_them[p]) for p in kept)
+    assert 0 < wanted < len(kept)
+    assert counter(source, rows, tmp_path, most, pattern, merge).left_out() == wanted
+
+
+VALUES = st.tuples(st.sampled_from("ab"), st.integers(-1, 1), st.sampled_from(TURNOVERS), st.sampled_from(FEES))
+
+
+@given(st.lists(st.tuples(VALUES, st.sampled_from(FEW[:4])), max_size=30), st.sampled_from(WAYS), st.randoms())
+def test_whatever_the_records_are_each_of_a_person_becomes_what_is_declared(told, way, shuffled):
+    """In any order, and in as many pieces; who has one record keeps it as it is."""
+    most, pattern, merge = way
+    rows = [(*values, person) for values, person in told]
+    codings = {a: uncut(DOMAIN[a].coding) if a in merge else DOMAIN[a].coding for a in DOMAIN}
+    persons = Persons(most, tuple(DOMAIN), pattern, {a: DOMAIN[a].coding for a in merge})
+    again = list(rows)
+    shuffled.shuffle(again)
+    for *values, person in again:
+        cells = tuple(codings[a].cell(v) for a, v in zip(DOMAIN, values, strict=True))
+        if None not in cells:
+            persons.add([person.encode()], [cells])
+    found = Counter()
+    for cells, n in (x for some in persons.counted() for x in some):
+        found[cells] += n
+    assert found == Counter(everybody(first(rows, most, pattern, merge)))
+    singles = [r for r in rows if [x[4] for x in rows].count(r[4]) == 1]
+    assert first(singles, most, pattern, merge) == first(singles, most, pattern, ())
+
+
+@given(st.floats(), st.integers(-(10**6), 10**6), st.integers(0, 10**6), st.integers(1, 500), st.integers(0, 4))
+def test_an_amount_that_is_cut_afterwards_is_what_it_is_cut_before(x, low, most, stride, digits):
+    """Detects other rounding where amounts are added up: of one record the sum is itself."""
+    step = Fraction(stride, 10**digits)
+    coding = Steps(low * step, (low + most + 1) * step, step)
+    far = uncut(coding)
+    assert (far.size, far.most) == (2 * FURTHEST + 1, 2 * FURTHEST)
+    for value in (x, float(coding.low), float(coding.high + step / 2), 1e308, -1e308):
+        cell, wide = coding.cell(value), far.cell(value)
+        assert (cell is None) == (wide is None)
+        if wide is not None:
+            assert 0 <= wide < far.size
+            assert cell == min(max(wide - FURTHEST - low, 0), coding.most)
+    assert [far.cell(float(n * step)) for n in (-FURTHEST, 0, FURTHEST)] == [0, FURTHEST, 2 * FURTHEST]
+
+
+def test_amounts_with_cells_beside_are_added_up_with_the_same_cells():
+    coding = Beside(Steps(Fraction(0), Fraction(5), Fraction(1), (-20.0, 99.0)), ((-3,), ()), absent=7, outside=-2)
+    far = uncut(coding)
+    last = 2 * FURTHEST
+    assert [far.place(x) for x in (-3, None, 100, 99, -20)] == [last + 1, last + 2, -2, FURTHEST + 99, FURTHEST - 20]
+
+
+@pytest.mark.parametrize(
+    ("coding", "words"),
+    [
+        (Codes((1, 2)), "nothing but amounts"),
+        (Steps(Fraction(1, 4), Fraction(9, 4), Fraction(1, 2)), "whole numbers of steps"),
+        (Steps(Fraction(2**31 - 1), Fraction(2**31 + 1), Fraction(1)), r"at most 2\^31 of them from zero"),
+        (Steps(-Fraction(2**31 + 1), Fraction(-(2**31)), Fraction(1)), r"at most 2\^31 of them from zero"),
+    ],
+)
+def test_what_cannot_be_added_up_in_whole_steps_is_told(coding, words):
+    with pytest.raises(DomainError, match=words):
+        uncut(coding)
+
+
+def test_sums_of_any_number_of_records_are_exact():
+    """10^15 records of 2^31 steps less as many: nothing wraps, and nothing depends on the order."""
+    coding = DOMAIN["turnover"].coding
+    persons = Persons(1, ("shop", "turnover"), ANY, {"turnover": coding})
+    persons._records.update({(b"p", (0, 2 * FURTHEST)): 10**15, (b"p", (0, 0)): 10**15, (b"p", (0, FURTHEST + 7)): 1})
+    assert list(persons.counted()) == [[((0, 7 + 4), 1)]]
+    persons._records.update({(b"p", (0, 2 * FURTHEST)): 1})
+    assert list(persons.counted()) == [[((0, 64), 1)]]
+
+
+LONG = f"SELECT {{}} FROM (SELECT {2**62} AS x UNION ALL SELECT {2**62} UNION ALL SELECT {2**62 + 1}) n"
+
+
+@pytest.mark.parametrize("engine", [e for e in ENGINES if e not in {"sqlite", "spark"}])
+def test_engines_add_up_beyond_64_bits(engine, tmp_path):
+    made = zoo.COUNTERS[engine].make(stored(people(1)), tmp_path)
+    with sa.create_engine(made, poolclass=sa.NullPool).begin() as db:
+        added = DIALECTS[db.dialect.name].added.format(x="x")
+        total = db.exec_driver_sql(LONG.format(f"CAST({added} - {2**62} AS CHAR(40))")).scalar()
+    assert int(total) == 2**63 + 1
+
+
+def test_engines_whose_sums_are_of_64_bits_add_up_longer_numbers():
+    own = {d.name: d.added for d in (*DIALECTS.values(), SPARK) if d.digest}
+    longer = {"clickhouse": "sum(toInt128({x}))"}
+    longer |= dict.fromkeys(
+        ("bigquery", "snowflake", "trino", "databricks", "spark"), "SUM(CAST({x} AS DECIMAL(19, 0)))"
+    )
+    assert own == longer | dict.fromkeys(("postgresql", "mysql", "mariadb"), "SUM({x})")
+
+
+# --- the trial ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("drop", [True, False])
+@pytest.mark.parametrize("kind", [Kind.TEXT, Kind.WHOLE])
+@pytest.mark.parametrize("sets", [True, False])
+def test_an_engine_that_adds_up_as_declared_is_admitted(sets, kind, drop):
+    for pattern in (ANY, Pattern(("shop",)), Pattern(fixed=("shop",))):
+        tried(replace(HASHED, sets=sets), kind, drop=drop, pattern=pattern, uncounted=True, merge=True)
+
+
+FLAWS = {
+    "largest": {"added": "MAX({x})"},
+    "one of each": {"added": "SUM(DISTINCT {x})"},
+    "means": {"added": "AVG({x})"},
+    "two by two": {"whole": "CAST(({x}) // 2 * 2 AS BIGINT)"},
+    "other ids": {"apart": "lower(CAST({c} AS VARCHAR))"},
+}
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_an_engine_that_adds_up_otherwise_is_not_admitted(flaw):
+    with pytest.raises(DataError, match=r"counted other records of known persons.*Nothing was read") as caught:
+        tried(replace(HASHED, **FLAWS[flaw]), merge=True)
+    leaks_nothing(caught.value)
+
+
+def test_an_engine_that_adds_up_nothing_is_not_admitted(monkeypatch):
+    monkeypatch.setattr(trial, "replace", lambda person, **_: person)
+    with pytest.raises(DataError, match="counted other records of known persons"):
+        tried(HASHED, merge=True)
+
+
+@pytest.mark.usefixtures("tried_once")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_engines_are_tried_with_sums_before_they_count(engine, tmp_path, monkeypatch):
+    asked = []
+
+    def asking(*given, **how):
+        asked.append(how["merge"])
+        trial.refuse_unless_bounded(*given, **how)
+
+    monkeypatch.setattr(sql, "refuse_unless_bounded", asking)
+    rows = [r for r in people(3) if r[3] not in {-50, 1000}]
+    made = counter(engine, rows, tmp_path, 3, drop=False)
+    same_counts(made.count([()]), {(): tables(everybody(first(rows, 3)))[()]})
+    assert made.left_out() >= 0
+    assert asked == [True, True]
+
+
+# --- what a person can move: the audit of neighbours ----------------------------------------------------------------
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize(
+    ("source", "most", "pattern", "merge"), by_source(["csv", "pandas objects", *ENGINES], WAYS[0], WAYS[2], WAYS[4])
+)
+def test_a_person_moves_what_so_many_records_move_and_nobody_else_s(source, most, pattern, merge, tmp_path, untried):
+    """Persons come, go and become others, with hostile ids; the rest in another order."""
+    rng, rows = np.random.default_rng(5), people(20, seed=8)
+    full = counter(source, rows, tmp_path, most, pattern, merge).count(MARGINS)
+    for person in (FEW[0], FEW[1], FEW[8]) if source not in SLOW else (FEW[0],):
+        others = [x for x in rows if x[4] != person]
+        less = counter(source, [others[i] for i in rng.permutation(len(others))], tmp_path, most, pattern, merge)
+        less = less.count(MARGINS)
+        own = first([x for x in rows if x[4] == person], most, pattern, merge)[person]
+        assert 0 < len(own) <= most
+        same_counts({m: full[m] - less[m] for m in MARGINS}, tables(own))
+        moved = [(*record(rng), person) for _ in range(int(rng.integers(1, 100)))]
+        again = [(others + moved)[i] for i in rng.permutation(len(others) + len(moved))]
+        now = counter(source, again, tmp_path, most, pattern, merge).count(MARGINS)
+        same_counts({m: now[m] - less[m] for m in MARGINS}, tables(everybody(first(moved, most, pattern, merge))))
+
+
+@pytest.mark.parametrize("merge", [ONE, BOTH])
+@pytest.mark.parametrize("pattern", [ANY, Pattern(("shop",)), Pattern(per_value=(("age", 2),)), WAYS[4][1]])
+def test_a_record_more_moves_as_many_records_of_its_person_as_others_pay_for(pattern, merge):
+    rng, dearest = np.random.default_rng(2), 0
+    unit = fn.PrivacyUnit("person", 3, ADD, "person", *pattern, merge=merge)
+    paid = DOMAIN.adjacency(DataSource(outside_domain=DROP), unit).of(fn.PrivacyUnit()).records
+    for _ in range(400):
+        own = [(*record(rng), "p") for _ in range(int(rng.integers(1, 12)))]
+        before, after = (Counter(first(x, 3, pattern, merge).get("p", ())) for x in (own, [*own, (*record(rng), "p")]))
+        dearest = max(dearest, (after - before).total(), (before - after).total())
+    assert 0 < dearest <= paid
+
+
+SUMS = fn.Workload(
+    DOMAIN,
+    [
+        fn.table("shop", margin=20),
+        fn.table("shop", sum="turnover", margin=400),
+        fn.table(sum="turnover", ceiling=10, margin=200),
+        fn.table("age", sum="fee", margin=300),
+    ],
+)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_no_person_moves_what_is_measured_by_more_than_is_charged(most, tmp_path):
+    """On neighbouring data, with the same draws: whatever her records are; and nothing public differs."""
+    unit = fn.PrivacyUnit("person", most, id="person", merge=BOTH)
+    plan = fn.plan(SUMS, unit=unit, source=DataSource(outside_domain=DROP), gap=1e-3)
+    without = fn.plan(SUMS, unit=replace(unit, merge=()), source=DataSource(outside_domain=DROP), gap=1e-3)
+    assert plan.exact_rho == without.exact_rho
+    (design,) = plan.order.designs
+    scales = np.repeat([Fraction(s) for s in design.scales.tolist()], design.portions)
+    rng, charged, dearest = np.random.default_rng(6), 2 * plan.exact_rho, 0
+
+    def measured(rows):
+        frame = pd.DataFrame(rows, columns=list(STORED))
+        made = open_counter(frame, DOMAIN, DataSource(outside_domain=DROP), unit.bound)
+        door = Replay(1)
+        with fn.Ledger(":memory:") as ledger:
+            (answers,) = measuring.measure(plan.order, made, ledger, door=door).answers
+        return np.concatenate(answers) if isinstance(answers, list | tuple) else answers, door
+
+    rest = people(8)
+    base, silent = measured(rest)
+    for _ in range(12):
+        own = [(*record(rng), "someone") for _ in range(int(rng.integers(1, 40)))]
+        more, door = measured([*own, *rest])
+        assert (door.asked, door.drawn) == (silent.asked, silent.drawn)
+        moved = sum((Fraction(int(a - b)) / s) ** 2 for a, b, s in zip(more, base, scales, strict=True))
+        kept = everybody(first(own, most))
+        assert moved == shift(design, DOMAIN, kept) <= charged
+        dearest = max(dearest, moved)
+    assert dearest > charged / 20
+    top = [("a", 0, 30.0, 8, "someone")] * 50
+    assert everybody(first(top, most)) == [(0, 0, 64, 6)]
+
+
+# --- what goes with it, and what does not -----------------------------------------------------------------------------
+
+BY_ID = fn.PrivacyUnit("customer", id="card", merge=["turnover", "fee"])
+
+
+def test_a_unit_says_what_is_added_up():
+    said = 'records of one customer alike in all else are one, with their "fee" and "turnover" added up'
+    assert BY_ID.merge == BOTH
+    assert BY_ID.merged == said
+    assert BY_ID.bound == Bound("card", 1, ANY, BOTH)
+    told = """one customer (at most 1 record, enforced by column 'card', with "fee" and "turnover" added up), add-"""
+    assert BY_ID.describe() == str(BY_ID) == f"{told}or-remove-one"
+    assert f"enforced, column 'card'; {said}; of one with more, a rule chooses" in BY_ID.kept
+    plain = replace(BY_ID, merge=())
+    assert plain.merged is None
+    assert BY_ID.account == plain.account == replace(BY_ID, max_records=12).account
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"merge": ["pay"]}, r"nothing says whose a record is: name that column.*nothing was planned"),
+        ({"merge": ["pay"], "name": "person"}, "nothing says whose a record is"),
+        ({"merge": ["pay", "pay"], "id": "pid", "name": "person"}, "merge of the privacy unit is.*list of different"),
+        ({"merge": "pay", "id": "pid", "name": "person"}, "merge of the privacy unit is 'pay'"),
+        ({"merge": [7], "id": "pid", "name": "person"}, "merge of the privacy unit"),
+        ({"merge": ["pay"], "id": "pid", "name": "person", "count": "shares"}, "of shares no amounts are summed"),
+    ],
+)
+def test_a_unit_that_adds_up_what_it_cannot_is_told(given, words):
+    with pytest.raises(SpecError, match=words):
+        fn.PrivacyUnit(**given)
+
+
+@pytest.mark.parametrize("merge", [("shop",), ("pay",), ("turnover", "age")])
+def test_nothing_but_amounts_of_the_domain_is_added_up(merge):
+    with pytest.raises(DataError, match=r"which is no amount of the domain.*Nothing was read and nothing was charged"):
+        open_counter(pd.DataFrame({"person": ["p"]}), DOMAIN, DataSource(), Bound("person", 2, ANY, merge))
+    with pytest.raises(SpecError, match=r"no amount of the domain is called so.*No plan was made"):
+        fn.Publication(SUMS, fn.PrivacyUnit("person", id="person", merge=merge))
+    with pytest.raises(PlanError, match="something added up that is no amount"):
+        order(SECTORS, unit=fn.PrivacyUnit("person", id="person", merge=merge))
+
+
+def test_ranges_of_what_is_added_up_are_whole_steps_from_zero():
+    domain = fn.Domain(pay=fn.Amount(0.25, 10.25, step=0.5))
+    unit = fn.PrivacyUnit("person", id="person", merge=["pay"])
+    with pytest.raises(SpecError, match=r"merge adds up 'pay': amounts that are added up are whole numbers of steps"):
+        fn.Publication(fn.Workload(domain, [fn.table(sum="pay", margin=50)]), unit)
+    with pytest.raises(DomainError, match="whole numbers of steps"):
+        open_counter(pd.DataFrame({"person": ["p"], "pay": [1.0]}), domain, DataSource(), unit.bound)
+
+
+def test_units_that_are_other_persons_pay_as_if_nothing_were_added_up():
+    made, other = (
+        order(SECTORS, unit=fn.PrivacyUnit("person", 2, id="pid")),
+        fn.PrivacyUnit("home", id="h", merge=["x"]),
+    )
+    assert made.adjacency.of(other) is made.adjacency.of(replace(other, merge=())) is None
+    promised = fn.PrivacyUnit("home", 3)
+    assert made.adjacency.of(other, promised) == made.adjacency.of(replace(other, merge=()), promised) is not None
+
+
+def test_further_units_of_the_same_name_add_up_the_same():
+    unit = fn.PrivacyUnit("person", id="person", merge=["turnover"])
+    fn.Publication(SUMS, unit, other_units=(replace(unit, neighbours=REPLACE),))
+    with pytest.raises(SpecError, match="the same merge"):
+        fn.Publication(SUMS, unit, other_units=(replace(unit, neighbours=REPLACE, merge=()),))
+
+
+# --- from a specification to a release --------------------------------------------------------------------------------
+
+SPEC = """
+[data]
+source = "till"
+
+[privacy]
+unit = "customer"
+id = "card"
+merge = ["turnover"]
+
+[domain.shop]
+type = "categorical"
+codes = ["a", "b"]
+
+[domain.turnover]
+type = "amount"
+low = 0
+high = 1000
+
+[[tables]]
+attributes = ["shop"]
+margin = 10
+
+[[tables]]
+attributes = ["shop"]
+sum = "turnover"
+margin = 5000
+
+[[privacy.also]]
+unit = "customer"
+max_records = 1
+neighbours = "replace-one"
+"""
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return fn.plan(fn.Spec.from_toml(SPEC).publication(), gap=1e-3)
+
+
+def transactions():
+    """400 customers with five purchases each of 30 in one shop, and one with 9,000 of 1."""
+    cards = np.repeat([f"c{i}" for i in range(400)], 5)
+    rows = pd.DataFrame({"card": cards, "shop": np.repeat(["a", "b"], 1000), "turnover": 30.0})
+    return pd.concat([rows, pd.DataFrame({"card": ["busy"] * 9000, "shop": "a", "turnover": 1.0})])
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_transactions_become_customers_in_a_release_that_verifies(plan, sealed, tmp_path, without_noise):
+    publication = plan.publication
+    assert fn.Spec.of(publication).publication() == publication
+    assert fn.Plan.from_json(plan.to_json()).hash == plan.hash
+    assert json.loads(plan.to_json())["spec"]["privacy"]["merge"] == ["turnover"]
+    data = transactions()
+    if sealed:
+        data = fn.count(plan, data, tmp_path / "counts", plain=True)
+    release = fn.release(plan, data, ledger=tmp_path / "l.db", directory=tmp_path / "r")
+    np.testing.assert_allclose(release["shop"]["value"], [201, 200], rtol=1e-9)
+    np.testing.assert_allclose(release["shop by turnover sum"]["value"], [200 * 150 + 1000, 200 * 150], rtol=1e-9)
+    assert fn.verify(tmp_path / "r").ok
+    said = json.loads((tmp_path / "r" / "release.json").read_text())
+    words = 'records of one customer alike in all else are one, with their "turnover" added up'
+    assert """enforced by column 'card', with "turnover" added up)""" in said["charge"]["privacy_unit"]
+    assert words in said["charge"]["records"]
+    assert all(words in t["universe"][2] for t in said["tables"])
+    for report in (plan_report(plan), release_report(release)):
+        assert words in "\n".join(lines(report))
+    assert words.replace('"', '\\"') in as_yaml(registry_record(release))
+    german = "die sonst in allem übereinstimmen, sind einer, mit der Summe ihrer Werte von „turnover“"
+    for of in (plan, release):
+        for language, told in (("en", words), ("de", german)):
+            page = fn.report(of, tmp_path / "page.html", language=language).read_text(encoding="utf-8")
+            assert told in page.replace("&#34;", '"').replace("“turnover”", '"turnover"')
+            (tmp_path / "page.html").unlink()
+    with fn.Ledger(tmp_path / "l.db") as ledger:
+        assert {a.unit for a in ledger.accounts()} == {f"one customer (by 'card'), {n}" for n in fn.Neighbours}
+
+
+def test_a_release_that_claims_other_sums_does_not_verify(plan, tmp_path):
+    fn.release(plan, transactions(), ledger=tmp_path / "l.db", directory=tmp_path / "r")
+    path = tmp_path / "r" / "release.json"
+    text = path.read_text()
+    for old, new in (('\\"turnover\\" added up', '\\"shop\\" added up'), ("; records of one customer alike", "; x")):
+        assert old in text
+        path.write_text(text.replace(old, new))
+        assert not fn.verify(tmp_path / "r").ok
+    path.write_text(text)
+    assert fn.verify(tmp_path / "r").ok
+
+
+def test_data_that_are_counted_otherwise_than_was_planned_are_refused(plan, tmp_path):
+    """Transactions instead of customers, and the reverse; nothing is charged."""
+    plain = fn.plan(replace(plan.publication, unit=replace(plan.publication.unit, merge=()), other_units=()), gap=1e-3)
+    counts = [fn.count(p, transactions(), tmp_path / f"{i}", plain=True) for i, p in enumerate((plan, plain))]
+    for p, data in ((plan, counts[1]), (plain, counts[0])):
+        with pytest.raises(DataError, match="nothing was charged"):
+            fn.release(p, data, ledger=tmp_path / "l.db")
+    made = open_counter(transactions(), plain.publication.domain, plain.publication.source, plain.order.unit.bound)
+    with fn.Ledger(":memory:") as ledger, pytest.raises(DataError, match="disagree on whose records are counted"):
+        measuring.measure(plan.order, made, ledger)
+
+
+def test_cells_of_what_is_added_up_are_those_of_the_coding():
+    fields = {"t": statements.Field(DOMAIN["turnover"].coding, Kind.DOUBLE, "source.t")}
+    read = statements.Person(Kind.TEXT, "source.p", ("t",), 1, ANY, ("t",)).read(fields)["t"]
+    values = list(TURNOVERS)
+    assert read.cells(values).tolist() == [place(uncut(DOMAIN["turnover"].coding), v) for v in values]
