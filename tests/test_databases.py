@@ -404,6 +404,21 @@ def test_what_mysql_calls_a_boolean_is_one():
         assert databases._kind(DIALECTS["mysql"], column) == (kind, "Integer")
 
 
+@pytest.mark.parametrize("drop", [True, False])
+def test_no_statement_of_the_trial_is_longer_than_clickhouse_takes(drop, monkeypatch):
+    """2^18 bytes, as it comes: domains that have amounts, and cells for missing values, were refused."""
+    asked, right = [], trial._right
+
+    def recorded(_, d, codings, **how):
+        assert not right(lambda statement: asked.append(statement) or [], d, codings, **how)
+        return True
+
+    monkeypatch.setattr(trial, "_right", recorded)
+    trial.refuse_unless_right(None, DIALECTS["clickhouse"], "the database", drop=drop, beside=True, amounts=True)
+    assert len(asked) == 2
+    assert 2**16 < max(len(x.encode()) for x in asked) < 2**18
+
+
 FLAWS = {
     "capitals": {"text": "encode(lower(CAST({c} AS VARCHAR)))", "code": "encode(lower(decode(from_hex('{h}'))))"},
     "accents": {"text": "encode(strip_accents(CAST({c} AS VARCHAR)))"},

@@ -262,9 +262,10 @@ LONG = f"SELECT {{}} FROM (SELECT {2**62} AS x UNION ALL SELECT {2**62} UNION AL
 @pytest.mark.parametrize("engine", [e for e in ENGINES if e not in {"sqlite", "spark"}])
 def test_engines_add_up_beyond_64_bits(engine, tmp_path):
     made = zoo.COUNTERS[engine].make(stored(people(1)), tmp_path)
-    with sa.create_engine(made, poolclass=sa.NullPool).begin() as db:
-        added = DIALECTS[db.dialect.name].added.format(x="x")
-        total = db.exec_driver_sql(LONG.format(f"CAST({added} - {2**62} AS CHAR(40))")).scalar()
+    made = made if isinstance(made, sa.Engine) else sa.create_engine(made, poolclass=sa.NullPool)
+    with made.begin() as db:
+        d = DIALECTS[db.dialect.name]
+        total = db.exec_driver_sql(LONG.format(d.digits.format(x=f"{d.added.format(x='x')} - {2**62}"))).scalar()
     assert int(total) == 2**63 + 1
 
 

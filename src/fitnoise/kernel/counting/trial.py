@@ -179,28 +179,9 @@ def refuse_unless_right(
         beside: whether what is absent will be told from what is outside.
         amounts: whether amounts will be summed.
     """
-    codings = {**_CODINGS, **(_BESIDE if beside else {}), **(_AMOUNTS if amounts else {})}
-    fields, records = _fields(d, codings), list(_records(d))
-    cells = _cells(fields, [values for _, values in records])
-    relation = _relation(d, fields, [sql for sql, _ in records])
-    counted = {a: f for a, f in fields.items() if REFUSED not in without_cell(f.coding)}
-    margins: list[Margin] = [*((a,) for a in counted), *pairwise(counted), ()]
-    counts, _ = count(fetch, d, relation, counted, margins, Gauge(None), drop=True, known=True)
-    inside = np.all([cells[a] >= 0 for a in counted], axis=0)
-    right = True
-    for m in margins:
-        wanted = np.zeros([cells_of(fields[a].coding) for a in m], dtype=np.int64)
-        own, steps = [cells[a][inside] for a in m], [steps_of(fields[a].coding) for a in m]
-        if any(steps):
-            sum_up(wanted, own, steps, np.ones(inside.sum(), dtype=np.int64))
-        else:
-            np.add.at(wanted, tuple(own), 1 if m else inside.sum())
-        right &= np.array_equal(counts[m], wanted)
-    if right and told_of(fields, drop=drop):
-        _, outside = count(fetch, d, relation, fields, [(a,) for a in fields], Gauge(None), drop=drop, known=True)
-        kept = ~np.any([np.isin(c, [DROPPED, *([OUTSIDE] if drop else [])]) for c in cells.values()], axis=0)
-        right = outside == {a: int((c[kept] < 0).sum()) for a, c in cells.items()}
-    if not right:
+    plain = {**_CODINGS, **(_BESIDE if beside else {})}
+    parts = [plain, _AMOUNTS] if amounts else [plain]  # apart, as engines bound the length of a statement
+    if not all(_right(fetch, d, codings, drop=drop) for codings in parts):
         raise DataError(
             f"{what} counted known records, such as texts that differ in capitals, otherwise than is declared, so it "
             "may count yours otherwise too: copy the table into a Parquet file, and count that. Nothing was read and "
@@ -308,6 +289,31 @@ def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: Read, *, time
             f"{what} reads something else off known dates than is declared, so it may do so with yours: copy the table "
             "into a Parquet file, and count that. Nothing was read and nothing was charged."
         )
+
+
+def _right(fetch: Fetch, d: Dialect, codings: Mapping[str, Coding], *, drop: bool) -> bool:
+    """Whether an engine counts known records by these codings as is declared."""
+    fields, records = _fields(d, codings), list(_records(d))
+    cells = _cells(fields, [values for _, values in records])
+    relation = _relation(d, fields, [sql for sql, _ in records])
+    counted = {a: f for a, f in fields.items() if REFUSED not in without_cell(f.coding)}
+    margins: list[Margin] = [*((a,) for a in counted), *pairwise(counted), ()]
+    counts, _ = count(fetch, d, relation, counted, margins, Gauge(None), drop=True, known=True)
+    inside = np.all([cells[a] >= 0 for a in counted], axis=0)
+    right = True
+    for m in margins:
+        wanted = np.zeros([cells_of(fields[a].coding) for a in m], dtype=np.int64)
+        own, steps = [cells[a][inside] for a in m], [steps_of(fields[a].coding) for a in m]
+        if any(steps):
+            sum_up(wanted, own, steps, np.ones(inside.sum(), dtype=np.int64))
+        else:
+            np.add.at(wanted, tuple(own), 1 if m else inside.sum())
+        right &= np.array_equal(counts[m], wanted)
+    if right and told_of(fields, drop=drop):
+        _, outside = count(fetch, d, relation, fields, [(a,) for a in fields], Gauge(None), drop=drop, known=True)
+        kept = ~np.any([np.isin(c, [DROPPED, *([OUTSIDE] if drop else [])]) for c in cells.values()], axis=0)
+        right = outside == {a: int((c[kept] < 0).sum()) for a, c in cells.items()}
+    return bool(right)
 
 
 def _fields(d: Dialect, codings: Mapping[str, Coding]) -> dict[str, Field]:
