@@ -249,17 +249,18 @@ LARGE = 4100
 """Pages of a table that is counted in pieces."""
 
 
-def golden(name, *, drop=False, by_id=False, pattern=ANY, domain=GOLDEN, uncounted=False, most=3, pages=0):
+def golden(name, *, drop=False, by_id=False, pattern=ANY, domain=GOLDEN, uncounted=False, most=3, pages=0, merge=()):
     """Three tables of four attributes, in the words of an engine, a line each layer; of persons by an id.
 
     pages: so many, of which records are counted in pieces. uncounted: or how many persons have more records than are
-    counted. most: how many are; None: all, in shares.
+    counted. most: how many are; None: all, in shares. merge: amounts that are added up before.
     """
     d = DIALECTS[name]
     fields = {a: statements.Field(domain[a].coding, k, f"source.{d.quoted(a)}") for a, k in GOLDEN_KINDS.items()}
     joint = [("sex", "age"), ("age", "income", "owner"), ("size",)]
     relation = ".".join(d.quoted(part) for part in ("census", f"the {d.marks[1]} people"))
-    person = statements.Person(Kind.TEXT, f"source.{d.quoted('id')}", list(GOLDEN), most, pattern) if by_id else None
+    column = f"source.{d.quoted('id')}"
+    person = statements.Person(Kind.TEXT, column, list(GOLDEN), most, pattern, merge) if by_id else None
     if person is not None:
         fields[PERSON] = person.field(d)
         joint += [(PERSON,)]
@@ -290,6 +291,9 @@ SUMMED = fn.Domain(
 )
 """The same with amounts."""
 
+ADDED = ("income", "size")
+"""Those that are added up of persons."""
+
 
 @pytest.mark.parametrize("name", [n for n, d in DIALECTS.items() if not d.streams])
 def test_statements_of_amounts_are_those_that_were_read_by_a_person(name):
@@ -309,6 +313,8 @@ def test_statements_of_persons_are_those_that_were_read_by_a_person(name):
     assert file.read_text(encoding="utf-8") == golden(name, drop=False, by_id=True)
     file = GOLDEN_FILES / f"{name}, persons in shares.sql"
     assert file.read_text(encoding="utf-8") == golden(name, drop=False, by_id=True, most=None)
+    file = GOLDEN_FILES / f"{name}, persons added up.sql"
+    assert file.read_text(encoding="utf-8") == golden(name, by_id=True, domain=SUMMED, merge=ADDED)
     file = GOLDEN_FILES / f"{name}, persons left out.sql"
     assert file.read_text(encoding="utf-8") == golden(name, by_id=True, pattern=PATTERNS["once"], uncounted=True)
     for kind, pattern in PATTERNS.items():
@@ -1265,6 +1271,8 @@ if __name__ == "__main__":
             file.write_text(golden(listed, drop=False, by_id=True), encoding="utf-8")
             file = GOLDEN_FILES / f"{listed}, persons in shares.sql"
             file.write_text(golden(listed, drop=False, by_id=True, most=None), encoding="utf-8")
+            file = GOLDEN_FILES / f"{listed}, persons added up.sql"
+            file.write_text(golden(listed, by_id=True, domain=SUMMED, merge=ADDED), encoding="utf-8")
             file = GOLDEN_FILES / f"{listed}, persons left out.sql"
             told = golden(listed, by_id=True, pattern=PATTERNS["once"], uncounted=True)
             file.write_text(told, encoding="utf-8")

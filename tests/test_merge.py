@@ -271,10 +271,9 @@ def test_engines_add_up_beyond_64_bits(engine, tmp_path):
 
 def test_engines_whose_sums_are_of_64_bits_add_up_longer_numbers():
     own = {d.name: d.added for d in (*DIALECTS.values(), SPARK) if d.digest}
-    longer = {"clickhouse": "sum(toInt128({x}))"}
-    longer |= dict.fromkeys(
-        ("bigquery", "snowflake", "trino", "databricks", "spark"), "SUM(CAST({x} AS DECIMAL(19, 0)))"
-    )
+    longer = {"clickhouse": "sum(toInt128({x}))", "bigquery": "SUM(CAST({x} AS NUMERIC))"}
+    decimal = ("snowflake", "trino", "databricks", "spark")
+    longer |= dict.fromkeys(decimal, "SUM(CAST({x} AS DECIMAL(19, 0)))")
     assert own == longer | dict.fromkeys(("postgresql", "mysql", "mariadb"), "SUM({x})")
 
 

@@ -692,6 +692,7 @@ BIGQUERY = replace(
     whole="CAST({x} AS INT64)",
     digits="CAST({x} AS STRING)",
     digest="TO_HEX(MD5({x}))",
+    added="SUM(CAST({x} AS NUMERIC))",
     stamped="CAST('{v}' AS DATETIME)",
     stamps=("DATETIME",),
     types={
