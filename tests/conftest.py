@@ -4,6 +4,9 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import gc
+import importlib
+import pkgutil
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -17,6 +20,7 @@ from hypothesis import HealthCheck, settings
 import fitnoise as fn
 import zoo
 from door import Replay
+from fitnoise import kernel
 from fitnoise.kernel import ledger as ledgers
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
@@ -28,6 +32,9 @@ settings.register_profile(  # how long an example takes, or is drawn, says how b
     "fitnoise", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("fitnoise")
+
+for module in pkgutil.walk_packages(kernel.__path__, f"{kernel.__name__}."):
+    importlib.import_module(module.name)  # here, where lines that run once are traced
 
 KERNEL = {
     "test_accounting", "test_amounts", "test_arguments", "test_arrays", "test_checks", "test_composition",
@@ -46,10 +53,47 @@ KERNEL = {
 are marked `no_cover`: tracing takes as long as the test, and others take the same branches."""
 
 
+def trace(config, *, on):
+    """Have what runs from here on traced, or not: whatever is traced takes several times as long, also pytest."""
+    if controller := getattr(config.pluginmanager.getplugin("_cov"), "cov_controller", None):
+        (controller.resume if on else controller.pause)()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session):
+    trace(session.config, on=False)
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.stem not in KERNEL or item.get_closest_marker("slow"):
             item.add_marker("no_cover")
+
+
+def pytest_collection_finish():
+    gc.freeze()  # what tests share is not looked through again whenever garbage is sought
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """A test is traced with what is set up for it."""
+    if item.get_closest_marker("no_cover"):
+        return (yield)
+    trace(item.config, on=True)
+    try:
+        return (yield)
+    finally:
+        trace(item.config, on=False)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item):
+    """After a test that it leaves out, the plugin goes on tracing."""
+    try:
+        return (yield)
+    finally:
+        if item.get_closest_marker("no_cover"):
+            trace(item.config, on=False)
 
 
 @pytest.fixture
