@@ -15,7 +15,6 @@ import fitnoise as fn
 from fitnoise.interfaces.pages.charts import Strips, chart
 from fitnoise.reading.layouts import layout
 from test_pages import both, made_whole, small, summed
-from test_site import site  # noqa: F401 - the documentation, built
 
 ASKED = os.environ.get("FITNOISE_BROWSER", "")
 BROWSER = next(
@@ -54,22 +53,6 @@ def page(request, browser, tmp_path_factory):
     opened.told, opened.reported = [x for x in told if x != place.as_uri()], reported
     yield opened
     context.close()
-
-
-@pytest.mark.slow
-def test_every_page_of_the_site_is_accessible(browser, site):  # noqa: F811
-    """In light and dark, each on every other page: nothing but colours differs."""
-    pages = sorted(site.rglob("*.html"))
-    context = browser.new_context(viewport={"width": 1200, "height": 900})
-    opened, found = context.new_page(), {}
-    for i, place in enumerate(pages):
-        opened.emulate_media(color_scheme="dark" if i % 2 else "light")
-        opened.goto(place.as_uri())
-        seen = Axe().run(opened, options={"resultTypes": ["violations"]}).response
-        found |= {(place.name, v["id"]): v["nodes"][0]["html"] for v in seen["violations"]}
-    context.close()
-    assert len(pages) > 40
-    assert found == {}
 
 
 def test_a_page_is_accessible(page):

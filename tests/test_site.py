@@ -13,12 +13,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 import fitnoise as fn
 from fitnoise import errors
 from fitnoise.errors import SpecError
 from fitnoise.interfaces.cli import main
 from following import as_shown, follow
+from test_browser import browser  # noqa: F401 - where there is one
+from test_browser import pytestmark as there_is_a_browser
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -153,6 +156,23 @@ def test_the_site_holds_together_and_loads_nothing_from_elsewhere(site):
             assert target.is_file(), f"{path.name} leads to {link}"
             if anchor and target in pages:
                 assert anchor in pages[target].anchors, f"{path.name} leads to {link}"
+
+
+@there_is_a_browser
+@pytest.mark.slow
+def test_every_page_of_the_site_is_accessible(browser, site):  # noqa: F811
+    """In light and dark, each on every other page: nothing but colours differs."""
+    pages = sorted(site.rglob("*.html"))
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    opened, found = context.new_page(), {}
+    for i, place in enumerate(pages):
+        opened.emulate_media(color_scheme="dark" if i % 2 else "light")
+        opened.goto(place.as_uri())
+        seen = Axe().run(opened, options={"resultTypes": ["violations"]}).response
+        found |= {(place.name, v["id"]): v["nodes"][0]["html"] for v in seen["violations"]}
+    context.close()
+    assert len(pages) > 40
+    assert found == {}
 
 
 def test_every_guarantee_is_gathered():
