@@ -9,6 +9,7 @@ import sqlite3
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -105,9 +106,23 @@ def stored(rows, kinds=KINDS):
 
 
 def counter(source, rows, folder, most, pattern=ANY, *, drop=True, kinds=KINDS):
-    made = zoo.COUNTERS[source]
-    where = DataSource(table=made.table, outside_domain=DROP if drop else REFUSE)
-    return open_counter(made.make(stored(rows, kinds), folder), DOMAIN, where, Bound("person", most, pattern))
+    return opened(source, zoo.COUNTERS[source].make(stored(rows, kinds), folder), most, pattern, drop=drop)
+
+
+def opened(source, data, most, pattern=ANY, *, drop=True):
+    where = DataSource(table=zoo.COUNTERS[source].table, outside_domain=DROP if drop else REFUSE)
+    return open_counter(data, DOMAIN, where, Bound("person", most, pattern))
+
+
+@pytest.fixture(scope="module")
+def held(tmp_path_factory):
+    """What a kind of source makes of records: written once for all bounds and patterns, and altered by none."""
+
+    @cache
+    def make(source, rows):
+        return zoo.COUNTERS[source].make(stored(rows), tmp_path_factory.mktemp("held"))
+
+    return make
 
 
 def first(rows, most, pattern=ANY):
@@ -180,12 +195,12 @@ def untried(one_engine, monkeypatch):
     ("source", "most", "pattern"),
     by_source(SOURCES, (1, ANY), (10**12, ANY), (1, Pattern(("sex",))), *((3, p) for p in PATTERNS)),
 )
-def test_every_source_counts_the_same_records_of_each_person(source, most, pattern, tmp_path, untried):
+def test_every_source_counts_the_same_records_of_each_person(source, most, pattern, held, untried):
     rows = people(25)
     wanted = tables(x for own in first(rows, most, pattern).values() for x in own)
     assert 25 * most >= wanted[()] or most > 3
     for drop in (True, False):
-        made = counter(source, rows, tmp_path, most, pattern, drop=drop)
+        made = opened(source, held(source, tuple(rows)), most, pattern, drop=drop)
         made.check(["sex"])
         assert made.bound == Bound("person", most, pattern)
         same_counts(made.count(MARGINS), wanted)
@@ -304,7 +319,7 @@ def keeps(kept, most, pattern):
 @pytest.mark.parametrize(
     ("source", "most", "pattern"), by_source(SOURCES, (1, ANY), (10**12, ANY), (3, PATTERNS[1]), (3, PATTERNS[-1]))
 )
-def test_every_source_tells_of_how_many_persons_records_are_left_out(source, most, pattern, tmp_path, untried):
+def test_every_source_tells_of_how_many_persons_records_are_left_out(source, most, pattern, held, untried):
     """Of so many as have more records inside than are counted, each a function of her own: one more is one more."""
     rows = people(25)
     rows = [(*x[:3], x[3] if i % 7 else None, 0) for i, x in enumerate(rows)] + [("x", 1, "a", "p7", 0)] * 30
@@ -315,7 +330,7 @@ def test_every_source_tells_of_how_many_persons_records_are_left_out(source, mos
         wanted += len(counted) < len(inside)
     assert (wanted > 5) == (most < 10)
     for drop in (True, False):
-        assert counter(source, rows, tmp_path, most, pattern, drop=drop).left_out() == wanted
+        assert opened(source, held(source, tuple(rows)), most, pattern, drop=drop).left_out() == wanted
 
 
 def test_data_that_know_no_persons_do_not_tell(tmp_path):
@@ -333,14 +348,17 @@ def test_data_that_know_no_persons_do_not_tell(tmp_path):
     ("source", "most", "pattern"),
     by_source(["csv", "arrow table", "pandas objects", *ENGINES], (1, ANY), *((4, p) for p in PATTERNS)),
 )
-def test_a_person_moves_at_most_so_many_records_and_nobody_else_s(source, most, pattern, tmp_path, untried):
+def test_a_person_moves_at_most_so_many_records_and_nobody_else_s(source, most, pattern, held, untried):
     """Persons with many records come, go, move and become others, with hostile ids; the rest in another order."""
     rng, rows = np.random.default_rng(5), people(20, seed=8)
-    full = counter(source, rows, tmp_path, most, pattern).count(MARGINS)
+
+    def count(some):
+        return opened(source, held(source, tuple(some)), most, pattern).count(MARGINS)
+
+    full = count(rows)
     for person in (FEW[0], FEW[1], FEW[2], FEW[8]) if source not in SLOW else (FEW[0],):
         others = [x for x in rows if x[3] != person]
-        less = counter(source, [others[i] for i in rng.permutation(len(others))], tmp_path, most, pattern)
-        less = less.count(MARGINS)
+        less = count(others[i] for i in rng.permutation(len(others)))
         kept = tables(first([x for x in rows if x[3] == person], most, pattern)[person])
         assert kept[()] > 0
         same_counts({m: full[m] - less[m] for m in MARGINS}, kept)
@@ -349,8 +367,7 @@ def test_a_person_moves_at_most_so_many_records_and_nobody_else_s(source, most, 
             if name in {x[3] for x in others}:
                 continue
             moved = [(*record(rng), name, 0) for _ in range(int(rng.integers(1, 300)))]
-            again = [(others + moved)[i] for i in rng.permutation(len(others) + len(moved))]
-            now = counter(source, again, tmp_path, most, pattern).count(MARGINS)
+            now = count((others + moved)[i] for i in rng.permutation(len(others) + len(moved)))
             gained = {m: now[m] - less[m] for m in MARGINS}
             assert all((x >= 0).all() and x.sum() > 0 for x in gained.values())
             assert keeps(gained[EVERY], most, pattern)
