@@ -1,6 +1,7 @@
 """Designs and plans made by hand."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -91,7 +92,13 @@ def domain_of(design):
     """The domain of a question; for tables one with their attributes, the last of them first, and one more."""
     if isinstance(design, Answer):
         return design.domain
-    sizes = dict((*design.over.exchangeable, *design.over.structured))
+    return _shown((*design.over.exchangeable, *design.over.structured))
+
+
+@cache
+def _shown(attributes):
+    """Made once: it is asked for at every table of every law."""
+    sizes = dict(attributes)
     return fn.Domain({name: fn.Ordered(1, sizes[name]) for name in reversed(sizes)} | {"unused": fn.Ordered(0, 0)})
 
 
