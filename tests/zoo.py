@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -454,8 +455,9 @@ def terms(d, kind):
     return Terms(alone=kind == "pairs or alone")
 
 
+@cache
 def formulation(name, kind="targets"):
-    """A workload of the zoo as a problem of one of the kinds."""
+    """A workload of the zoo as a problem of one of the kinds; the same one for all that look at it."""
     with pytest.MonkeyPatch.context() as patch:
         if "structure" in kind:
             patch.setattr(sectors, "TALL", 0)
