@@ -458,7 +458,7 @@ def test_ranges_of_what_is_added_up_are_whole_steps_from_zero():
     unit = fn.PrivacyUnit("person", id="person", merge=["pay"])
     with pytest.raises(SpecError, match=r"merge adds up 'pay': amounts that are added up are whole numbers of steps"):
         fn.Publication(fn.Workload(domain, [fn.table(sum="pay", margin=50)]), unit)
-    with pytest.raises(DomainError, match="whole numbers of steps"):
+    with pytest.raises(DataError, match=r"'pay' is added up: .*whole numbers of steps.*Nothing was read and nothing"):
         open_counter(pd.DataFrame({"person": ["p"], "pay": [1.0]}), domain, DataSource(), unit.bound)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fitnoise.errors import DataError
+from fitnoise.errors import DataError, DomainError
 from fitnoise.kernel.codings import uncut
 from fitnoise.kernel.counting._base import Counter, Margin, Margins, Progress
 from fitnoise.kernel.counting.databases import database, is_database
@@ -65,9 +65,8 @@ def open_counter(
 
     Raises:
         DataError: the source is of no known kind or cannot be opened, or a person's records keep to a pattern in what
-            is no attribute of the domain, or what is added up of them is no amount; or there is a key, and nothing
-            sealed.
-        DomainError: an amount is added up whose range is no whole number of steps from zero.
+            is no attribute of the domain, or what is added up of them is no amount, or one whose range is no whole
+            number of steps from zero; or there is a key, and nothing sealed.
     """
     if isinstance(data, Counter):
         return data
@@ -82,7 +81,10 @@ def open_counter(
                 f"records of one person become one, with {a!r} added up, which is no amount of the domain; these are "
                 f"{list(domain.steps)}. Nothing was read and nothing was charged."
             )
-        uncut(domain[a].coding)
+        try:
+            uncut(domain[a].coding)
+        except DomainError as e:
+            raise DataError(f"{a!r} is added up: {e} Nothing was read and nothing was charged.") from None
     if is_sealed(data):
         return SealedCounter(data, domain, source, bound, key=key)
     if key is not None:
