@@ -365,6 +365,7 @@ def shift(design, domain, more, fewer=()):
     return sum((Fraction(int(a - b)) / s) ** 2 for a, b, s in zip(one, other, scales, strict=True))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("steps", "extra"),
     [((5,), 0), ((3,), 2), ((1,), 0), ((2, 3), 1), (((2, 3),), 1), (((1, 4, 2),), 0), (((2, 2), 3), 1)],
@@ -702,6 +703,7 @@ def test_steps_from_knot_to_knot_have_no_divisor_in_common():
         planned(domain, fn.table(sum=["pay", "more"], variance=2.0**120))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_plans_with_ceilings_charge_what_the_dearest_step_costs(neighbours):
     """Every j of the range, alone and replaced by every other, beside a count, a product and cells for missing ones."""

@@ -1258,6 +1258,20 @@ def test_kinds_of_replaced_records_that_prove_nothing(by_level):
             _ = fn.Plan.from_json(json.dumps(odd)).bound
 
 
+def test_kinds_of_replaced_records_prove_no_more_where_they_are_the_smallest_doubles(by_level):
+    """Detects shares rounded to whole units of 5e-324, 2.67 of which are 3: more was proven than is true."""
+    geo, four = uneven([[30, 10, 20], [25, 40, 3], [12, 50]], LEVELS), fn.Ordered(0, 3)
+    domain = fn.Domain(geo=geo, b=four, c=four)
+    tables = [fn.table("county", "b", "c", variance=3), fn.table("tract", variance=3)]
+    plan = json.loads(fn.plan(fn.Workload(domain, tables), unit=SWAP).to_json())
+    bounds = []
+    for kinds in ([1.0] * 4, [5e-324] * 4):
+        odd = plan | {"weights": plan["weights"] | {"kinds": kinds}}
+        bounds.append(fn.Plan.from_json(json.dumps(odd)).bound)
+    assert bounds[1] == pytest.approx(bounds[0], rel=1e-9)
+
+
+@pytest.mark.no_cover
 def test_where_one_weight_a_level_is_dear_places_are_planned_together():
     """Places of one, two and four places each, one target at every level: some 10 % dearer by level."""
     few = random.Random(3)  # noqa: S311 - a tree

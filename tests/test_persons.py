@@ -269,6 +269,7 @@ def test_python_objects_are_no_ids_for_each_other(tmp_path):
         open_counter(frame, DOMAIN, DataSource(), Bound("person", 2)).count([()])
 
 
+@pytest.mark.no_cover
 def test_values_of_sqlite_have_types_of_their_own(tmp_path):
     path = tmp_path / "x.sqlite"
     with contextlib.closing(sqlite3.connect(path)) as db:

@@ -45,7 +45,7 @@ AT_ONCE = 2**15
 """Numbers of terms of that sum and classes of leaves handled at once: they stay near the processor."""
 
 LOWERED = 1e-12
-"""Allowance for rounding: all terms are positive, and none is lost."""
+"""Allowance for rounding, of every term before one is taken off others, and of all together."""
 
 FLOOR = 1e-12
 """Least share of a dual weight among its like."""
@@ -291,7 +291,10 @@ class ByLevel:
         """The same for a record of which every sector costs √c_T times as much, and tells as much more."""
         if kinds is None:
             return self
-        own = ((x, math.sqrt(float(x.moved @ kinds / kinds.sum()))) for x in self.sectors)
+        shares = (
+            kinds / kinds.sum()
+        )  # before they are multiplied: products of the smallest doubles are rounded to these
+        own = ((x, math.sqrt(float(x.moved @ shares))) for x in self.sectors)
         return replace(self, sectors=tuple(replace(x, weight=x.weight * root, scale=root) for x, root in own))
 
     def split(self, numbers: Floats) -> list[Floats]:
@@ -429,10 +432,11 @@ def root(problem: ByLevel, evidence: Evidence, grid: tuple[float, float]) -> Roo
             level = int(problem.level[j])
             w[level] = w[level] + shares[j] / counts[level] / problem.wanted(j)
         own, values, leaves = _root(tree, w, mass[: sector.deep + 1], grid)
-        nu += sector.weight * own / over
+        nu += sector.weight * own / over * (1 - LOWERED)
         kinds += sector.weight * own / over * sector.moved / (2 * sector.scale**2)
         if sector.alone and problem.replaced:
-            nu -= sector.scale * math.sqrt(sum(float(n @ (a * m**2)) for n, a, m in zip(counts, w, mass, strict=False)))
+            common = sum(float(n @ (a * m**2)) for n, a, m in zip(counts, w, mass, strict=False))
+            nu -= sector.scale * math.sqrt(common) * (1 + LOWERED)
         for level in range(sector.deep + 1, len(counts)):
             leaves = tree.down(leaves, level)
         profile += sector.weight * leaves

@@ -88,7 +88,7 @@ class GaussianDesign(LinearDesign):
     @property
     @abc.abstractmethod
     def group_costs(self) -> tuple[Fraction, ...]:
-        """What the queries of each group cost a step of one record at most."""
+        """What the queries of each group cost one record that comes or goes, at most."""
 
     @abc.abstractmethod
     def told(self) -> list[tuple[int, list[int]]]:
@@ -123,7 +123,7 @@ class GaussianDesign(LinearDesign):
         return exact
 
     def detail(self, of: Adjacency) -> dict[str, list[Any]]:
-        """How many queries of which attributes each group has, and what they cost for a step of one record."""
+        """How many queries of which attributes each group has, and what they cost one record that comes or goes."""
         del of
         names = self.over.names
         return {
