@@ -74,6 +74,10 @@ def pytest_collection_finish():
     gc.freeze()  # what tests share is not looked through again whenever garbage is sought
 
 
+def pytest_unconfigure():
+    gc.unfreeze()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
     """A test is traced with what is set up for it."""
