@@ -136,6 +136,22 @@ def test_weighted_sums_of_places_are_moved_by_the_heaviest_and_the_lightest():
     assert (3 - 1) ** 2 + 2 * w <= design.cost_squared(REPLACE) == bound
 
 
+@pytest.mark.parametrize("name", [*zoo.TREES, *zoo.PRODUCTS])
+def test_a_unit_costs_the_square_of_its_records_times_the_dearest_step(name):
+    design = (zoo.TREES | zoo.PRODUCTS)[name]
+    for of in (
+        zoo.ADJACENCIES[x] for x in ("add or remove 3", "replace", "replace 2", "replace, dropped", "replace 3")
+    ):
+        assert design.loss(of).cost_squared == of.records**2 * max(map(design.cost_squared, of.steps))
+
+
+def test_who_may_come_alone_pays_for_the_total_as_well():
+    """It is the same whoever is replaced."""
+    design = of_trees(over((2,)), (0,), (np.zeros(2, dtype=int),), ([0, 0],), ((), 1, [], {0: [4.0]}))
+    assert design.loss(zoo.ADJACENCIES["replace"]).cost_squared == design.cost_squared(REPLACE) == 0
+    assert design.loss(zoo.ADJACENCIES["replace, dropped"]).cost_squared == design.dearest == Fraction(1, 16)
+
+
 def test_in_one_place_sexes_differ_by_all_they_can():
     """County by sex, and the nation by age, five of them: dearest are two of one county who differ in both, exactly."""
     asked = ((0,), 1, [[1]], {1: [1.0]}), ((1,), 1, [[1]], {0: [1.0], 1: [1e9]})

@@ -155,7 +155,7 @@ def exact_precisions(scales: Sequence[Floats]) -> tuple[int, list[Exact]]:
     if len(ratios) > EXACT_SCALES:
         unit = 1 << max(0, 2 * math.frexp(max(ratios))[1] + _GUARD)
     else:
-        unit = math.lcm(*(n**2 // math.gcd(n, d) ** 2 for n, d in ratios.values()))
+        unit = math.lcm(*(n**2 for n, _ in ratios.values()))
     whole = {x: -(-unit * d * d // (n * n)) for x, (n, d) in ratios.items()}  # rounded up, or exact
     out = [np.array([whole[x] for x in values.tolist()], dtype=object)[which.ravel()] for values, which in distinct]
     return unit, out
