@@ -203,7 +203,7 @@ def _of(order: Order) -> str:
         "plan": order.plan,
         "cells": [axis_key(order.domain, a) for a in order.domain],
         "where": [(c.column, c.document) for c in order.source.conditions],
-        "bound": None if bound is None else bound[:3] if not bound.merge else bound,
+        "bound": bound and (bound if bound.merge else bound[:3]),  # told as before there was anything to merge
         "outside": order.source.outside_domain,
         "margins": _asked(_wanted(order)),
     }

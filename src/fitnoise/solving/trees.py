@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
@@ -200,8 +200,9 @@ class ByLevel:
 
     tree: by classes. above: of each level but the top one, the place above every place. level: of each table, 0 for the
     top, which is one place. relative: c_j n_S² of the tightest place, (J,). looser: by how much more the places of each
-    class may vary than that, table by table. sectors: merged. axes: level of each exchangeable attribute, 0
-    of those beside the tree, and levels of one place. sizes: how many places each level has.
+    class may vary than that, table by table. sectors: merged. homes: which of them each set beside the tree is part of.
+    axes: level of each exchangeable attribute, 0 of those beside the tree, and levels of one place. sizes: how many
+    places each level has.
     """
 
     tree: Quotient
@@ -210,6 +211,7 @@ class ByLevel:
     relative: Floats
     looser: tuple[Floats, ...]
     sectors: tuple[Merged, ...]
+    homes: Mapping[tuple[int, ...], int]
     axes: Indices
     sizes: tuple[int, ...]
 
@@ -240,18 +242,18 @@ class ByLevel:
             level[g.numbers[:, 0]] = axes[g.axes].max(axis=1, initial=0)
             beside = np.where(axes[g.axes] > 0, 1.0, sizes[g.axes]).prod(axis=1)
             relative[g.numbers[:, 0]] = g.variances[:, 0] * beside**2
-        found: dict[tuple[bytes, bytes, bool], Merged] = {}
+        homes, known, sectors = dict[tuple[int, ...], int](), dict[tuple[bytes, bytes, bool], int](), list[Merged]()
         differing = _kinds(d, axes) if replaced else None
         for group in d.groups:
             for i in np.flatnonzero(~(axes[group.attributes] > 0).any(axis=1)).tolist():
-                tables, own = _reaching(d, group, i), group.attributes[i].tolist()
+                tables, own = _reaching(d, group, i), tuple(group.attributes[i].tolist())
                 moved = np.ones(1) if differing is None else _moved(d, own, differing)
                 key = tables.tobytes(), moved.tobytes(), replaced and not own
-                before = found.get(key)
-                weight = float(group.multiplicity[i]) + (before.weight if before else 0.0)
-                passed = np.union1d(level[tables], [0]).astype(np.intp)
-                found[key] = Merged(weight, tables, int(level[tables].max()), passed, moved, not own)
-        sectors = tuple(found.values())
+                home = homes[own] = known.setdefault(key, len(sectors))
+                if home == len(sectors):
+                    passed = np.union1d(level[tables], [0]).astype(np.intp)
+                    sectors.append(Merged(0.0, tables, int(level[tables].max()), passed, moved, not own))
+                sectors[home] = replace(sectors[home], weight=sectors[home].weight + float(group.multiplicity[i]))
         counts = (1, *(domain.sizes[a] for a in real))
         told = dict(looser or {})
         tree = Quotient.by(above, _colours(counts, [(int(level[j]), x) for j, x in told.items()]))
@@ -265,7 +267,8 @@ class ByLevel:
             level=level,
             relative=relative,
             looser=more,
-            sectors=sectors,
+            sectors=tuple(sectors),
+            homes=homes,
             axes=axes,
             sizes=counts,
         )
@@ -301,23 +304,6 @@ class ByLevel:
         """Weights of numbers, table by table."""
         ends = np.cumsum([len(self.tree.counts[x]) for x in self.level])
         return np.split(numbers, ends[:-1])
-
-    def margins(self, d: Decomposition) -> Iterator[tuple[tuple[int, ...], Indices]]:
-        """Every sector of no level, by its attributes, with the tables that reach it."""
-        for g in d.groups:
-            for k in np.flatnonzero(~(self.axes[g.attributes] > 0).any(axis=1)).tolist():
-                yield tuple(g.attributes[k].tolist()), _reaching(d, g, k)
-
-    def homes(self, d: Decomposition) -> dict[tuple[int, ...], int]:
-        """Of every sector of no level, by its attributes, the place of those it is merged with."""
-        known = {
-            (x.tables.tobytes(), x.moved.tobytes(), self.replaced and x.alone): i for i, x in enumerate(self.sectors)
-        }
-        differing, out = _kinds(d, self.axes) if self.replaced else None, {}
-        for beside, tables in self.margins(d):
-            moved = np.ones(1) if differing is None else _moved(d, beside, differing)
-            out[beside] = known[tables.tobytes(), moved.tobytes(), self.replaced and not beside]
-        return out
 
     def by_table(self, numbers: Floats) -> Floats:
         """The weight of each table, (J,)."""
@@ -605,7 +591,7 @@ def factors(problem: ByLevel, d: Decomposition, weights: Sequence[Floats]) -> li
 
     ξ_S = n_T y_ℓ, and of T itself n_T (y_0 + Σ_ℓ y_ℓ/N_ℓ); F² = ξ_S/n_S.
     """
-    own = {beside: weights[i] / problem.sectors[i].scale for beside, i in problem.homes(d).items()}
+    own = {beside: weights[i] / problem.sectors[i].scale for beside, i in problem.homes.items()}
     levels = [problem.axes[g.attributes] for g in d.groups]
     out = []
     for g, level in zip(d.groups, levels, strict=True):

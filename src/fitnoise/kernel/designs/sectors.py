@@ -295,14 +295,12 @@ class Strategy(GaussianDesign):
     def unit_cost(self, of: Adjacency) -> Fraction:
         """Δ² for one protected unit of up to g records.
 
-        A change of the unit is a sum of at most g steps of one record each (:class:`Adjacency`), and the square root of
-        the squared distance is a seminorm: hence g² times the largest single step. Of records that keep to a pattern,
-        what comes and what goes costs at most :meth:`unit_profile`, hence both together at most four times that, where
-        neighbours replace one: the smaller of both.
+        Of records that keep to a pattern, what comes and what goes costs at most :meth:`unit_profile`, hence both
+        together at most four times that, where neighbours replace one: the smaller of that and of what any cost.
         """
         if of.by_cell:
             return max(self.unit_profile(of))
-        whole = max(self.cost_squared(step) for step in of.steps) * of.records**2
+        whole = super().unit_cost(of)
         return min(whole, 4 * max(self.unit_profile(of))) if of.pattern else whole
 
     def unit_profile(self, of: Adjacency) -> tuple[Fraction, ...]:
@@ -339,7 +337,7 @@ class Strategy(GaussianDesign):
 
         Means add, so several designs together, on the same records, cost at most the dearest sum of their h.
         """
-        best = tuple(of.records**2 * x for x in self.profile())
+        best = super().unit_profile(of)
         names = [a for a, _ in (*self.over.exchangeable, *self.over.structured)]
         found = ((of.along(names, attributes), most) for attributes, most in of.pattern.caps)
         caps = [_Cap(frozenset(axes), most * alike) for (axes, alike), most in found if alike is not None]

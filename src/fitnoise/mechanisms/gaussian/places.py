@@ -100,7 +100,7 @@ def _largest(strategy: TreeStrategy, room: int) -> int:
 def _assembled(asked: ByLevel, d: Decomposition, found: Sequence[tuple[list[Floats], tuple[Any, ...]]]) -> TreeStrategy:
     """What is measured beside every set of attributes, of weights of integer sums and their k."""
     sizes, groups = np.array(d.sizes), []
-    for beside, i in asked.homes(d).items():
+    for beside, i in asked.homes.items():
         each, (x, k) = sizes[list(beside)], found[i]
         gain, cells = float(gains(each)), math.prod(each.tolist())
         too_large = asked.sectors[i].scale
@@ -262,7 +262,7 @@ class Places(Levels):
         same = list(own.levels) == levels and all(map(np.array_equal, own.above, asked.above))
         if own.over != d.over or not same:
             raise PlanError("the strategy measures other places than those of the tables.")
-        needed = {beside: asked.sectors[i].deep for beside, i in asked.homes(d).items()}
+        needed = {beside: asked.sectors[i].deep for beside, i in asked.homes.items()}
         if {g.attributes: g.deep for g in own.groups} != needed:
             raise PlanError("the strategy does not measure the sectors that the tables need.")
         _ = classes(own)

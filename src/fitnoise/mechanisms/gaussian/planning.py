@@ -420,8 +420,9 @@ def _by_level(publication: Publication, goal: float, enough: float, *, refine: b
     alike = all((x == 1).all() for x in asked.looser) or bool(publication.adjacency.pattern)
     made = weights = None
     if alike:
-        weights = trees.solve(asked.mixed(evidence.kinds))
-        factors = [x[:, None, None] for x in trees.factors(asked.mixed(evidence.kinds), decomposition, weights)]
+        mixed = asked.mixed(evidence.kinds)
+        weights = trees.solve(mixed)
+        factors = [x[:, None, None] for x in trees.factors(mixed, decomposition, weights)]
         strategy = round_strategy(decomposition, factors, BITS[0])
         achieved = LevelEstimation(asked, strategy, decomposition).worst
         strategy = scaled(decomposition, terms(publication, decomposition), strategy, publication, achieved)
